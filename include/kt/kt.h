@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/kt.h - run the experts of Mixture-of-Experts models on CPUs.
+ *
+ *     kt_context_create()   configuration, CPU, NUMA nodes, threads, plugins
+ *     kt_checkpoint_open()  a GGUF file (or your own tensors as views)
+ *     kt_layer_create()     one MoE layer's shape and activation
+ *     kt_layer_load()       weights -> packed by a backend, on their NUMA node
+ *     kt_layer_forward()    hidden states, expert ids, router weights -> sum of the experts
+ *
+ * Thread-safety: unless a function says otherwise, different objects may be used from different
+ * threads at once; one object only from one thread at a time. Layers of one context share its
+ * threads: their forwards run one after another, and may be called from any thread.
+ *
+ * The library never prints, exits, aborts or installs signal handlers.
+ */
+#ifndef KT_KT_H
+#define KT_KT_H
+
+#include <kt/types.h>
+#include <kt/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct kt_config;
+struct kt_context;
+struct kt_checkpoint;
+struct kt_layer;
+
+/* ---- version and names ---------------------------------------------------------------------- */
+
+/** The library's version, "0.1.0". Static. */
+const char *kt_version(void);
+
+/** "invalid argument" for KT_E_INVALID, and so on. Never NULL. Static. */
+const char *kt_status_name(enum kt_status status);
+
+/** "q4_k" for KT_DTYPE_Q4_K; "?" for an unknown number. Static. */
+const char *kt_dtype_name(uint32_t dtype);
+
+/** The dtype of a name such as "q4_k" (case does not matter), or KT_DTYPE_NONE. */
+enum kt_dtype kt_dtype_parse(const char *name);
+
+/** Elements and bytes of a block of the format, 1 element for plain numbers; 0 and 0 if unknown. */
+void kt_dtype_block(uint32_t dtype, uint32_t *elements, uint32_t *bytes);
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+/** Receives one line of text without a newline; may be called from any thread. */
+typedef void (*kt_log_fn)(void *data, enum kt_log_level level, const char *message);
+
+struct kt_config_params {
+    size_t struct_size;
+    const char *file;            /**< read this file only, besides the shipped drop-ins; NULL: all layers */
+    const char *const *settings; /**< "section.key=value", above everything that files and the
+                                      environment say; n_settings of them */
+    size_t n_settings;
+    kt_log_fn log;               /**< NULL: messages are dropped */
+    void *log_data;
+};
+#define KT_CONFIG_PARAMS_INIT \
+    {                         \
+        .struct_size = sizeof(struct kt_config_params) \
+    }
+
+/** A setting as it stands: value and where it comes from. Strings live as long as the config. */
+struct kt_setting {
+    const char *section; /**< "core", "plugin.llamafile" */
+    const char *key;
+    const char *value;
+    const char *origin;  /**< "default", "/etc/kt-kernel/kt.ini:12", "environment KT_KERNEL_...", "parameter" */
+    const char *help;    /**< one line, or "" */
+};
+
+/** What became of a configuration file. */
+enum kt_config_file_state { KT_CONFIG_FILE_READ = 0, KT_CONFIG_FILE_ABSENT = 1, KT_CONFIG_FILE_FAILED = 2 };
+struct kt_config_file {
+    const char *path;
+    enum kt_config_file_state state;
+    const char *message; /**< why it failed, "" otherwise */
+};
+
+/**
+ * Reads the configuration, in rising order: shipped drop-ins, /etc drop-ins, /etc kt.ini, the user's
+ * kt.ini, environment KT_KERNEL_*, params->settings.
+ * A file that exists and cannot be read or holds an error fails the call with file:line and what to
+ * do; nothing of a bad file is used. `params` may be NULL.
+ */
+enum kt_status kt_config_create(const struct kt_config_params *params, struct kt_config **config,
+                                struct kt_error *error);
+/** `config` may be NULL. Contexts made from it keep what they need. */
+void kt_config_destroy(struct kt_config *config);
+
+/** Settings in order of section and key; every known core setting and everything that was set. */
+size_t kt_config_setting_count(const struct kt_config *config);
+enum kt_status kt_config_setting(const struct kt_config *config, size_t index,
+                                 struct kt_setting *setting, struct kt_error *error);
+
+/**
+ * Lists the files of the layers in reading order and what became of each, also where
+ * kt_config_create fails: reads them all and goes on after an error. `visit` is called once a file.
+ */
+enum kt_status kt_config_check(const struct kt_config_params *params,
+                               void (*visit)(void *data, const struct kt_config_file *file),
+                               void *data, struct kt_error *error);
+
+/* ---- context -------------------------------------------------------------------------------- */
+
+/**
+ * Makes a context: looks at the CPU and the NUMA nodes, starts the threads, opens the plugins.
+ * A plugin that cannot be used is no error (see kt_backend_info) unless it is `enabled = required`.
+ * `config` may be NULL: as kt_config_create(NULL).
+ */
+enum kt_status kt_context_create(const struct kt_config *config, struct kt_context **context,
+                                 struct kt_error *error);
+/** Layers keep their context alive; it ends with the last of them. `context` may be NULL. */
+void kt_context_destroy(struct kt_context *context);
+
+/** The machine as the context uses it. Strings live as long as the context. */
+struct kt_context_info {
+    uint32_t n_nodes;           /**< NUMA nodes in use */
+    uint32_t n_threads;         /**< of all nodes, the caller's included */
+    uint32_t bind_failures;     /**< threads that could not be bound to their core */
+    uint32_t membind_failures;  /**< buffers that could not be bound to their node */
+    const char *cpu_features;   /**< "avx2 fma f16c ...", after the mask */
+    const char *cpu_variant;    /**< "amx" .. "scalar": the best named level of the features */
+    uint64_t cpu;               /**< KT_CPU_ bits of <kt/plugin.h> */
+    const char *membind_message; /**< why memory binding failed, "" if it did not */
+};
+void kt_context_info(const struct kt_context *context, struct kt_context_info *info);
+
+struct kt_node_info {
+    uint32_t os_index; /**< as in numactl */
+    uint32_t n_threads;
+    uint64_t memory;   /**< local bytes as the topology says; a hint only */
+};
+enum kt_status kt_context_node(const struct kt_context *context, uint32_t index,
+                               struct kt_node_info *info, struct kt_error *error);
+
+/** State of a configured plugin. */
+enum kt_backend_state {
+    KT_BACKEND_LOADED = 0,
+    KT_BACKEND_DISABLED = 1,   /**< enabled = no */
+    KT_BACKEND_UNFIT = 2,      /**< this CPU misses what its configuration says it needs */
+    KT_BACKEND_REFUSED = 3,    /**< its probe or open said no, or no level fits */
+    KT_BACKEND_FAILED = 4      /**< file missing, not owned safely, wrong ABI, broken */
+};
+
+/** A configured plugin, or the built-in reference. Strings live as long as the context. */
+struct kt_backend_info {
+    const char *name;
+    enum kt_backend_state state;
+    const char *reason;      /**< "" if loaded, else what is wrong and what to do */
+    const char *file;        /**< absolute path of the plugin, "" for the reference */
+    const char *origin;      /**< where its section stands: "/usr/share/...ini:3" */
+    const char *version;
+    const char *description;
+    const char *formats;     /**< "bf16 f16 q4_k ..." */
+    const char *level;       /**< level in use, "" if not loaded */
+    const char *levels;      /**< all levels, best first, "amx avx512_vnni avx2 scalar" */
+    const char *instruction; /**< multiply instruction that bounds the level */
+    int64_t priority;        /**< `auto` tries higher ones first */
+    size_t n_options;
+};
+size_t kt_context_backend_count(const struct kt_context *context);
+enum kt_status kt_context_backend(const struct kt_context *context, size_t index,
+                                  struct kt_backend_info *info, struct kt_error *error);
+
+/** Option `option` of backend `index`: its value, help and origin. */
+enum kt_status kt_context_backend_option(const struct kt_context *context, size_t index,
+                                         size_t option, struct kt_setting *setting,
+                                         struct kt_error *error);
+
+/**
+ * Runs `count` empty stages back to back (dispatch, barrier, return) on all threads and gives the
+ * mean time of one in nanoseconds; with `asleep` the workers are let fall asleep before each.
+ */
+enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t count, int asleep,
+                                        double *nanoseconds, struct kt_error *error);
+
+/** Runs function(data, thread, n_threads) once on every thread of the context and waits. For
+ *  measuring on exactly the threads that compute; the function must not call the library. */
+enum kt_status kt_context_run(struct kt_context *context,
+                              void (*function)(void *data, uint32_t thread, uint32_t n_threads),
+                              void *data, struct kt_error *error);
+
+/* ---- checkpoint ----------------------------------------------------------------------------- */
+
+enum kt_io { KT_IO_MMAP = 0, /**< map files; a file that shrinks while mapped raises SIGBUS on access */
+             KT_IO_READ = 1  /**< read tensors into memory; a file that shrinks is KT_E_IO */ };
+
+struct kt_checkpoint_params {
+    size_t struct_size;
+    enum kt_io io;
+    kt_log_fn log;
+    void *log_data;
+};
+#define KT_CHECKPOINT_PARAMS_INIT \
+    {                             \
+        .struct_size = sizeof(struct kt_checkpoint_params) \
+    }
+
+/**
+ * Opens a GGUF file or a safetensors file and checks its whole header: magic, counts, names, types,
+ * shapes, offsets, overlaps. Memory used is bounded by the file's size. `params` may be NULL.
+ */
+enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_params *params,
+                                  struct kt_checkpoint **checkpoint, struct kt_error *error);
+/** Layers that read from it keep it open. `checkpoint` may be NULL. */
+void kt_checkpoint_close(struct kt_checkpoint *checkpoint);
+
+struct kt_checkpoint_info {
+    const char *format;       /**< "gguf" or "safetensors" */
+    const char *architecture; /**< "qwen3moe", "" if not said */
+    const char *name;         /**< the model's own name, "" if not said */
+    uint64_t n_tensors;
+    uint64_t n_layers;        /**< layers as the metadata says, 0: not said */
+    uint64_t n_moe_layers;    /**< layers that hold experts */
+    uint64_t size;            /**< bytes of all files */
+    uint64_t expert_size;     /**< bytes of all experts' weights */
+};
+void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkpoint_info *info);
+
+struct kt_tensor_info {
+    const char *name;
+    uint32_t dtype;   /**< enum kt_dtype */
+    uint32_t n_dims;
+    uint64_t dims[8]; /**< row-major: dims[n_dims - 1] varies fastest (GGUF lists them the other way) */
+    uint64_t offset;  /**< in its file */
+    uint64_t size;
+};
+/** Tensors in file order. Strings live as long as the checkpoint. */
+enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint64_t index,
+                                    struct kt_tensor_info *info, struct kt_error *error);
+/** Finds a tensor by its exact name. */
+enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name,
+                                  uint64_t *index, struct kt_error *error);
+/** The tensor's bytes: info.size readable bytes until the checkpoint is closed. */
+enum kt_status kt_checkpoint_data(struct kt_checkpoint *checkpoint, uint64_t index,
+                                  const void **data, struct kt_error *error);
+
+/** The MoE part of one layer of a model. */
+struct kt_moe_info {
+    uint64_t layer;
+    uint32_t n_experts;
+    uint32_t top_k;             /**< 0: the metadata does not say */
+    uint64_t hidden_size;
+    uint64_t intermediate_size;
+    uint32_t dtype[3];          /**< by enum kt_projection */
+    uint32_t has_bias;          /**< bits by enum kt_projection */
+    uint32_t activation;        /**< enum kt_activation */
+    float limit;
+    float alpha;
+    uint64_t size;              /**< bytes of the experts' weights */
+};
+/** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
+enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
+                                       uint64_t *layer, struct kt_error *error);
+enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
+                                 struct kt_moe_info *info, struct kt_error *error);
+/** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. */
+enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
+                                     struct kt_expert *experts, uint32_t n_experts,
+                                     struct kt_error *error);
+
+/* ---- views of your own tensors -------------------------------------------------------------- */
+
+/** A dense row-major matrix of `dtype` at `data`; checks that `size` bytes are just enough. */
+enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *data, uint64_t size,
+                             uint64_t rows, uint64_t cols, struct kt_error *error);
+
+/** Dequantises row `row` of any view to float32: cols numbers. Thread-safe. */
+enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out,
+                           struct kt_error *error);
+
+/** Bytes of the matrix itself, its scales and zeros included, without gaps; 0 if it is not valid. */
+uint64_t kt_view_bytes(const struct kt_view *view);
+
+/* ---- layer ---------------------------------------------------------------------------------- */
+
+struct kt_layer_params {
+    size_t struct_size;
+    uint32_t n_experts;
+    uint32_t top_k;             /**< experts per token */
+    uint64_t hidden_size;
+    uint64_t intermediate_size;
+    uint32_t max_tokens;        /**< buffers are made for this many; larger batches run in chunks */
+    uint32_t activation;        /**< enum kt_activation */
+    float limit;                /**< SWIGLU, SWIGLUOAI: > 0 */
+    float alpha;                /**< SWIGLUOAI */
+    const char *backend;        /**< name of a backend, or NULL: the configuration's core.backend */
+    const uint8_t *skip_mask;   /**< n_experts bytes, or NULL. Not 0: the expert is skipped. Owned by
+                                     the caller, read at each forward, may change between calls. */
+    const int64_t *expert_map;  /**< n_experts numbers: physical expert i holds the checkpoint's
+                                     expert expert_map[i]; NULL: itself. Copied. */
+    const char *name;           /**< for messages, such as "layer 3"; NULL: "layer". Copied. */
+};
+#define KT_LAYER_PARAMS_INIT \
+    {                        \
+        .struct_size = sizeof(struct kt_layer_params) \
+    }
+
+/** Makes a layer without weights. Keeps the context alive. */
+enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer_params *params,
+                               struct kt_layer **layer, struct kt_error *error);
+/** Waits for the layer's submitted work first. `layer` may be NULL. */
+void kt_layer_destroy(struct kt_layer *layer);
+
+/** A backend that was considered for a layer. */
+struct kt_candidate {
+    char backend[32];
+    char level[16];
+    int chosen;
+    char reason[256]; /**< why it was refused; "" for the chosen one and those never asked */
+};
+
+#define KT_MAX_NODES 64
+#define KT_MAX_CANDIDATES 24
+
+/** What loading a layer will take. */
+struct kt_plan {
+    uint32_t n_nodes;
+    uint32_t n_candidates;
+    struct {
+        uint64_t intermediate_begin, intermediate_end; /**< the node's shard */
+        uint64_t weight_size;  /**< packed weights on this node */
+        uint64_t buffer_size;  /**< activations and outputs, shared by all layers of the context */
+    } node[KT_MAX_NODES];
+    struct kt_candidate candidate[KT_MAX_CANDIDATES];
+    uint64_t weight_size;      /**< of all nodes */
+    uint64_t buffer_size;
+    uint64_t nominal_size;     /**< of one expert: what its format needs, padding not counted */
+    uint32_t keeps_source;     /**< not 0: products read the source itself */
+    uint32_t fallback;         /**< not 0: not the wished backend; candidate[] says why */
+};
+
+/**
+ * Chooses a backend for weights like `example` (formats and shape count, data is not read) and says
+ * what loading would take. Nothing is allocated.
+ * Fails with KT_E_UNSUPPORTED where core.strict is on and the wished backend refuses.
+ */
+enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
+                             struct kt_plan *plan, struct kt_error *error);
+
+/**
+ * Packs n_experts experts, in parallel, each shard on its node. Experts must all have the same
+ * formats. The memory may be freed afterwards. On failure the layer has no weights.
+ */
+enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
+                             uint32_t n_experts, struct kt_error *error);
+
+/** The same from layer `index` of an open checkpoint; a backend that keeps its source reads it in
+ *  place, and the layer then keeps the checkpoint open. */
+enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_error *error);
+
+/** What is loaded. Strings live as long as the layer. */
+struct kt_layer_info {
+    const char *backend; /**< "" before load */
+    const char *level;
+    const char *instruction;
+    uint64_t packed_size;  /**< bytes of all packed experts, all nodes */
+    uint64_t nominal_size; /**< bytes that the format needs for one expert */
+    uint32_t n_experts, top_k;
+    uint64_t hidden_size, intermediate_size;
+};
+void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info);
+
+struct kt_forward {
+    size_t struct_size;
+    uint32_t n_tokens;           /**< 0 is allowed and does nothing */
+    uint32_t top_k;              /**< ids per token, 1 .. the layer's top_k; 0: the layer's */
+    const int64_t *expert_ids;   /**< [n_tokens][top_k]; negative or masked: skipped; >= n_experts: KT_E_RANGE */
+    const float *router_weights; /**< [n_tokens][top_k] */
+    const void *input;           /**< [n_tokens][hidden_size] */
+    void *output;                /**< [n_tokens][hidden_size]; must not overlap input */
+    uint32_t input_dtype;        /**< KT_DTYPE_BF16, KT_DTYPE_F16 or KT_DTYPE_F32 */
+    uint32_t output_dtype;       /**< likewise */
+    int64_t input_stride;        /**< bytes from token to token; 0: dense */
+    int64_t output_stride;
+    uint32_t accumulate;         /**< not 0: output += result */
+    uint32_t reserved;
+};
+#define KT_FORWARD_INIT \
+    {                   \
+        .struct_size = sizeof(struct kt_forward) \
+    }
+
+/**
+ * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))).
+ * Checks everything, ids included, before it writes. Bit-identical for any number of threads. A NaN
+ * in one token stays in that token. Allocates nothing. Any thread; the caller's thread takes part.
+ */
+enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward *forward,
+                                struct kt_error *error);
+
+/**
+ * Puts a forward on the context's first-in first-out queue and returns at once; the struct is copied,
+ * what it points to must live until kt_wait. Allocates nothing. KT_E_BUSY if core.queue_depth tickets
+ * have not been waited for. Any thread.
+ */
+enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *forward,
+                               uint64_t *ticket, struct kt_error *error);
+/** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
+enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
+
+/** How often each expert was used since load or reset, masked ones not counted: n_experts numbers. */
+enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, uint32_t n_experts,
+                              struct kt_error *error);
+void kt_layer_usage_reset(struct kt_layer *layer);
+
+/** Rows [row, row + n_rows) of an expert's projection as the loaded kernel really uses them,
+ *  dequantised to float32, [n_rows][cols]. */
+enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert,
+                                enum kt_projection projection, uint64_t row, uint64_t n_rows,
+                                float *out, struct kt_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
