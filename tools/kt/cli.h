@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cli.h - what the verbs of the command `kt` share: the verb table, options, messages, exit codes,
+ * and the way from the command line to a configuration, a context and a checkpoint.
+ *
+ * A verb NAME is one function in one file:
+ *
+ *     struct args { uint64_t layer; const char *model; };
+ *     static const struct kt_cli_option options[] = {
+ *         {.name = "model", .type = KT_CLI_TEXT, .offset = offsetof(struct args, model),
+ *          .argument = "PATH", .required = true, .help = "checkpoint to read"},
+ *         {.name = "layer", .type = KT_CLI_UINT, .offset = offsetof(struct args, layer),
+ *          .argument = "N", .maximum = UINT32_MAX, .help = "number of the layer"},
+ *         {.name = "threads", .type = KT_CLI_SETTING, .values = "core.threads",
+ *          .argument = "N", .help = "threads of all nodes"},
+ *         {.name = NULL}};
+ *     static const struct kt_cli_command command = {.usage = "--model PATH", .about = "...",
+ *                                                   .options = options, .opens_checkpoint = true};
+ *     int kt_cmd_NAME(struct kt_cli *cli, int argc, char **argv)
+ *     {
+ *         struct args args = {.layer = 3};
+ *         if (!kt_cli_parse(cli, &command, argc, argv, &args))
+ *             return cli->exit_code;
+ *         ...
+ *     }
+ *
+ * Data goes to standard output through table.h, messages to standard error as
+ * "kt NAME: error: text".
+ */
+#ifndef KT_TOOL_CLI_H
+#define KT_TOOL_CLI_H
+
+#include <kt/kt.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit codes. */
+enum { KT_EXIT_OK = 0, KT_EXIT_PROBLEM = 1, KT_EXIT_USAGE = 2 };
+
+enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2 };
+
+/* The state of one run of the command. */
+struct kt_cli {
+    const char *verb;        /* NULL before it is known */
+    const char *config_file; /* --config, or NULL */
+    const char **settings;   /* --set and options that stand for a setting; owned, as are its texts */
+    size_t n_settings;
+    enum kt_cli_format format;
+    bool verbose;
+    enum kt_io io;           /* --io */
+    char **arguments;        /* after kt_cli_parse: what is not an option */
+    int n_arguments;
+    int exit_code;           /* after kt_cli_parse returned false */
+};
+
+/* What an option's argument is, and what lies at `offset` of the verb's struct. */
+enum kt_cli_type {
+    KT_CLI_FLAG,   /* no argument; bool */
+    KT_CLI_TEXT,   /* const char *, not empty */
+    KT_CLI_UINT,   /* uint64_t in minimum..maximum */
+    KT_CLI_REAL,   /* double, finite and >= 0 */
+    KT_CLI_CHOICE, /* int: index of the argument in values, "table|json|csv" */
+    KT_CLI_SETTING /* nothing: adds the setting that `values` names, "core.threads" */
+};
+
+struct kt_cli_option {
+    const char *name; /* without the dashes; a row with NULL ends the table */
+    int letter;       /* short form, or 0 */
+    enum kt_cli_type type;
+    size_t offset;
+    uint64_t minimum, maximum; /* KT_CLI_UINT */
+    const char *values;        /* KT_CLI_CHOICE, KT_CLI_SETTING */
+    const char *argument;      /* its name in the help text; NULL with KT_CLI_FLAG */
+    bool required;
+    const char *help;          /* one line or more, no newline */
+};
+
+struct kt_cli_command {
+    const char *usage;          /* after "kt NAME ": "PATH [--layer N]" */
+    const char *about;          /* one or more paragraphs for --help */
+    const struct kt_cli_option *options; /* NULL: only the shared ones */
+    const char *arguments;      /* what the arguments are called: "PATH", NULL if none is taken */
+    int min_arguments, max_arguments;
+    bool opens_checkpoint;      /* takes --io */
+};
+
+/* A row of the verb table. */
+struct kt_cli_verb {
+    const char *name;
+    const char *summary; /* for `kt --help` */
+    int (*run)(struct kt_cli *cli, int argc, char **argv); /* argv[0] is the verb */
+};
+extern const struct kt_cli_verb kt_cli_verbs[]; /* ends with a row whose name is NULL */
+
+int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_config(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
+
+/* ---- options.c ------------------------------------------------------------------------------ */
+
+/*
+ * Parses the verb's options and the shared ones (--help --version --config --set --format --verbose
+ * --io) into `values`. False: everything is said, return cli->exit_code (0 after --help, 2 after
+ * bad usage).
+ */
+bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
+                  void *values);
+
+/* Prints `kt --help`. Returns an exit code. */
+int kt_cli_help(struct kt_cli *cli);
+
+/* "1,8,32" and "0-3" (both ends) to numbers, at most `max`; the count, or 0 after a message that
+ * names `option`. */
+size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
+                   size_t max);
+
+/* Adds "section.key=value" above what --set said before. */
+void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+
+/* The candidate nearest to `word`, or NULL if none is near. */
+const char *kt_cli_nearest(const char *word, const char *const *candidates, size_t n);
+
+/* ---- cli.c ---------------------------------------------------------------------------------- */
+
+/* Message to standard error; control characters are made visible. Return an exit code, for
+ * `return kt_cli_error(cli, ...)`: 1, 1 and 2. */
+int kt_cli_error(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+int kt_cli_fail(const struct kt_cli *cli, const struct kt_error *error);
+int kt_cli_usage(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+void kt_cli_warn(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+void kt_cli_note(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+
+/* The library's log callback: errors and warnings always, info with --verbose, debug lines where the
+ * configuration asks for them. data is the struct kt_cli. */
+void kt_cli_log(void *data, enum kt_log_level level, const char *message);
+
+/* The configuration that the options ask for. Returns 0, or an exit code after the message. */
+int kt_cli_config(struct kt_cli *cli, struct kt_config **config);
+int kt_cli_context(struct kt_cli *cli, struct kt_context **context);
+
+/* Opens a checkpoint with --io and tells the SIGBUS handler its name. */
+int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint **checkpoint);
+
+/* Memory or the end of the command, never NULL. */
+void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size);
+char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+
+/* Flushes standard output; a write that failed is an error. Returns `code`, or 1 after the message. */
+int kt_cli_finish(const struct kt_cli *cli, int code);
+
+/* ---- signals.c ------------------------------------------------------------------------------ */
+
+/* Turns SIGBUS into one clear line and exit 1, and a broken pipe into a write error. */
+void kt_signals_install(void);
+/* The file that is being mapped, for that line; NULL: none. */
+void kt_signals_mapped(const char *path);
+/* A file to remove if a signal ends the command; NULL: none any more. */
+void kt_signals_temporary(const char *path);
+
+/* ---- progress.c ----------------------------------------------------------------------------- */
+
+/*
+ * One line on standard error, only if that is a terminal and only after two seconds; it is removed
+ * at the end. A thread draws it, twice a second, so that one long call shows too; while a benchmark
+ * measures, stop it. One at a time.
+ */
+void kt_progress_start(const struct kt_cli *cli, const char *title);
+void kt_progress_update(uint64_t done, uint64_t total);
+void kt_progress_stop(void);
+/* Removes the line before something else is written to standard error. */
+void kt_progress_clear(void);
+
+#endif
