@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# What configure.ac says in one row each: packages, warnings, sanitizers, ISA flags.
+
+# KT_PACKAGE(VARIABLE, MODULE, DEBIAN-PACKAGE): a library that must be there.
+AC_DEFUN([KT_PACKAGE],
+[PKG_CHECK_MODULES([$1], [$2], [],
+    [AC_MSG_ERROR([pkg-config finds no $2: install it (Debian: apt-get install $3), or set PKG_CONFIG_PATH])])])
+
+# KT_WARNINGS: WARNING_CFLAGS of the compiler in use; --enable-werror.
+AC_DEFUN([KT_WARNINGS],
+[AX_APPEND_COMPILE_FLAGS([-Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes dnl
+    -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat-security],
+    [WARNING_CFLAGS], [-Werror])
+AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [warnings are errors (developers, CI)])])
+AS_IF([test "x$enable_werror" = xyes], [WARNING_CFLAGS="$WARNING_CFLAGS -Werror"])
+AC_SUBST([WARNING_CFLAGS])
+# Every compiler then rounds alike: a*b+c is one operation only where a kernel says so.
+AX_CHECK_COMPILE_FLAG([-ffp-contract=off], [KT_FP_CFLAGS=-ffp-contract=off], [KT_FP_CFLAGS=], [-Werror])
+AC_SUBST([KT_FP_CFLAGS])
+# Calls inside the library need no detour by the dynamic linker.
+AX_CHECK_LINK_FLAG([-Wl,-Bsymbolic-functions], [KT_BIND_LDFLAGS=-Wl,-Bsymbolic-functions], [KT_BIND_LDFLAGS=])
+AC_SUBST([KT_BIND_LDFLAGS])])
+
+# KT_SANITIZERS: --enable-sanitizers=address,undefined or =thread.
+AC_DEFUN([KT_SANITIZERS],
+[AC_ARG_ENABLE([sanitizers],
+    [AS_HELP_STRING([--enable-sanitizers=LIST], [build with -fsanitize=LIST, e.g. address,undefined or thread])],
+    [], [enable_sanitizers=no])
+AS_CASE([$enable_sanitizers],
+    [no], [kt_sanitizers=none],
+    [yes], [kt_sanitizers=address,undefined],
+    [kt_sanitizers=$enable_sanitizers])
+SANITIZER_CFLAGS=
+AS_IF([test $kt_sanitizers != none],
+    [SANITIZER_CFLAGS="-fsanitize=$kt_sanitizers -fno-omit-frame-pointer"
+    AS_CASE([$kt_sanitizers], [*undefined*], [SANITIZER_CFLAGS="$SANITIZER_CFLAGS -fno-sanitize-recover=undefined"])
+    AX_CHECK_LINK_FLAG([$SANITIZER_CFLAGS], [],
+        [AC_MSG_ERROR([$CC cannot link with -fsanitize=$kt_sanitizers])])])
+AC_SUBST([SANITIZER_CFLAGS])
+AM_CONDITIONAL([SANITIZERS], [test $kt_sanitizers != none])])
+
+# KT_ISA(NAME, FLAGS): HAVE_<NAME> and KT_CFLAGS_<NAME> where host and compiler know all the flags.
+# Only the convenience library of a level's kernel uses them, nothing else.
+m4_define([KT_ISA],
+[AX_CHECK_COMPILE_FLAG([$2], [kt_isa_$1=$kt_isa_host], [kt_isa_$1=no], [-Werror])
+AS_IF([test $kt_isa_$1 = yes], [AS_VAR_APPEND([kt_isa_summary], [" m4_tolower([$1])"])])
+AC_SUBST([KT_CFLAGS_$1], ["$2"])
+AM_CONDITIONAL([HAVE_$1], [test $kt_isa_$1 = yes])])
+
+AC_DEFUN([KT_ISA_FLAGS],
+[AM_CONDITIONAL([X86_64], [test $host_cpu = x86_64])
+AM_CONDITIONAL([AARCH64], [test $host_cpu = aarch64])
+kt_isa_summary=
+AS_IF([test $host_cpu = x86_64], [kt_isa_host=yes], [kt_isa_host=no])
+m4_pushdef([avx2], [-mavx2 -mfma -mf16c])
+m4_pushdef([avx512], [-mavx512f -mavx512bw -mavx512vl -mavx512dq])
+KT_ISA([AVX2], avx2)
+KT_ISA([AVX_VNNI], avx2 -mavxvnni)
+KT_ISA([AVX512], avx2 avx512)
+KT_ISA([AVX512_VNNI], avx2 avx512 -mavx512vnni)
+KT_ISA([AVX512_VBMI], avx2 avx512 -mavx512vnni -mavx512vbmi)
+KT_ISA([AVX512_BF16], avx2 avx512 -mavx512vnni -mavx512bf16)
+KT_ISA([AMX], avx2 avx512 -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+m4_popdef([avx2])
+m4_popdef([avx512])
+AS_IF([test "x$kt_isa_summary" = x], [kt_isa_summary=" none beyond the baseline"])])
