@@ -112,8 +112,9 @@ int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
                   void *values);
 
-/* Prints `kt --help`. Returns an exit code. */
-int kt_cli_help(struct kt_cli *cli);
+/* Where the verb stands in argv, shared options before it skipped; -1: return cli->exit_code, 0 after
+ * `kt --help` and `kt --version`. */
+int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv);
 
 /* "1,8,32" and "0-3" (both ends) to numbers, at most `max`; the count, or 0 after a message that
  * names `option`. */

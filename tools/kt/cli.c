@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli.c - messages, and from the command line to a configuration, a context and a checkpoint. */
+#define _GNU_SOURCE
+
+#include "tools/kt/cli.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file's text may end up in a message: nothing of it may steer the terminal. */
+static void make_visible(char *text)
+{
+    for (unsigned char *c = (unsigned char *)text; *c; c++) {
+        /* U+0080 to U+009F are control characters too: C2 80 to C2 9F. */
+        bool high = c[0] == 0xC2 && c[1] >= 0x80 && c[1] < 0xA0;
+        if (high)
+            c[1] = '?';
+        if (*c < ' ' || *c == 0x7F || high)
+            *c = '?';
+    }
+}
+
+static void say(const struct kt_cli *cli, const char *kind, const char *format, va_list arguments)
+{
+    char text[2048];
+    vsnprintf(text, sizeof(text), format, arguments);
+    make_visible(text);
+    kt_progress_clear();
+    if (cli->verb)
+        fprintf(stderr, "kt %s: %s: %s\n", cli->verb, kind, text);
+    else
+        fprintf(stderr, "kt: %s: %s\n", kind, text);
+}
+
+int kt_cli_error(const struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(cli, "error", format, arguments);
+    va_end(arguments);
+    return KT_EXIT_PROBLEM;
+}
+
+int kt_cli_fail(const struct kt_cli *cli, const struct kt_error *error)
+{
+    return kt_cli_error(cli, "%s", error->message);
+}
+
+int kt_cli_usage(const struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(cli, "error", format, arguments);
+    va_end(arguments);
+    if (cli->verb)
+        fprintf(stderr, "Try 'kt %s --help'.\n", cli->verb);
+    else
+        fputs("Try 'kt --help'.\n", stderr);
+    return KT_EXIT_USAGE;
+}
+
+void kt_cli_warn(const struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(cli, "warning", format, arguments);
+    va_end(arguments);
+}
+
+void kt_cli_note(const struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(cli, "note", format, arguments);
+    va_end(arguments);
+}
+
+static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...)
+    KT_PRINTF(3, 4);
+static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    say(cli, kind, format, arguments);
+    va_end(arguments);
+}
+
+void kt_cli_log(void *data, enum kt_log_level level, const char *message)
+{
+    static const char *const kinds[] = {"error", "warning", "info", "debug"};
+    const struct kt_cli *cli = data;
+    unsigned kind = (unsigned)level;
+
+    if (level == KT_LOG_INFO && !cli->verbose)
+        return;
+    say_log(cli, kinds[kind < 4 ? kind : 3], "%s", message);
+}
+
+int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_error error;
+
+    params.file = cli->config_file;
+    params.settings = cli->settings;
+    params.n_settings = cli->n_settings;
+    params.log = kt_cli_log;
+    params.log_data = cli;
+    if (kt_config_create(&params, config, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    return KT_EXIT_OK;
+}
+
+int kt_cli_context(struct kt_cli *cli, struct kt_context **context)
+{
+    struct kt_config *config;
+    struct kt_error error;
+    int code = kt_cli_config(cli, &config);
+
+    if (code != KT_EXIT_OK)
+        return code;
+    enum kt_status status = kt_context_create(config, context, &error);
+    kt_config_destroy(config);
+    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+}
+
+int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint **checkpoint)
+{
+    struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
+    struct kt_error error;
+
+    params.io = cli->io;
+    params.log = kt_cli_log;
+    params.log_data = cli;
+    if (params.io == KT_IO_MMAP)
+        kt_signals_mapped(path);
+    if (kt_checkpoint_open(path, &params, checkpoint, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    return KT_EXIT_OK;
+}
+
+static void no_memory(const struct kt_cli *cli) __attribute__((noreturn));
+static void no_memory(const struct kt_cli *cli)
+{
+    exit(kt_cli_error(cli, "out of memory"));
+}
+
+void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size)
+{
+    void *memory = calloc(n ? n : 1, size ? size : 1);
+    if (!memory)
+        no_memory(cli);
+    return memory;
+}
+
+char *kt_cli_format(const struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        no_memory(cli);
+    return text;
+}
+
+int kt_cli_finish(const struct kt_cli *cli, int code)
+{
+    errno = 0;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        int failure = errno;
+        clearerr(stdout);
+        return kt_cli_error(cli, "standard output: %s", failure ? strerror(failure) : "write failed");
+    }
+    return code;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* main.c - the command `kt`: the verb table, and what may stand before a verb. */
+#include "tools/kt/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct kt_cli_verb kt_cli_verbs[] = {
+    {"backends", "list the configured backends, their state and their options", kt_cmd_backends},
+    {"bench", "measure backends against this machine's limits", kt_cmd_bench},
+    {"config", "show the configuration, its files and its errors", kt_cmd_config},
+    {"doctor", "check this machine and each backend", kt_cmd_doctor},
+    {"explain", "say which backend would run each layer of a model, and why", kt_cmd_explain},
+    {"forward", "run MoE layers of a model on recorded input and check the output", kt_cmd_forward},
+    {"inspect", "show what a checkpoint holds", kt_cmd_inspect},
+    {"version", "show versions", kt_cmd_version},
+    {NULL, NULL, NULL},
+};
+
+static int fail_unknown(struct kt_cli *cli, const char *word)
+{
+    const char *names[16];
+    size_t n = 0;
+    while (kt_cli_verbs[n].name && n < 16) {
+        names[n] = kt_cli_verbs[n].name;
+        n++;
+    }
+    const char *near = kt_cli_nearest(word, names, n);
+    if (near)
+        return kt_cli_usage(cli, "unknown verb '%s', did you mean '%s'?", word, near);
+    return kt_cli_usage(cli, "unknown verb '%s'", word);
+}
+
+/* Moves the verb to the front, what stood before it behind it: the verb's parser reads all of it. */
+static int run(struct kt_cli *cli, int argc, char **argv)
+{
+    int at = kt_cli_find_verb(cli, argc, argv);
+    if (at < 0)
+        return cli->exit_code;
+    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name; verb++) {
+        if (strcmp(verb->name, argv[at]) != 0)
+            continue;
+        char *name = argv[at];
+        memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
+        argv[1] = name;
+        cli->verb = verb->name;
+        return verb->run(cli, argc - 1, argv + 1);
+    }
+    return fail_unknown(cli, argv[at]);
+}
+
+int main(int argc, char **argv)
+{
+    struct kt_cli cli = {.format = KT_FORMAT_TABLE};
+
+    kt_signals_install();
+    int code = kt_cli_finish(&cli, run(&cli, argc, argv));
+    for (size_t i = 0; i < cli.n_settings; i++)
+        free((char *)cli.settings[i]);
+    free(cli.settings);
+    return code;
+}

@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - reads a verb's options from its table and prints its help from the same table. */
+#define _GNU_SOURCE
+
+#include "tools/kt/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_OPTIONS 64
+
+/* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows whose place take_shared() knows. */
+enum shared { SHARED_CONFIG, SHARED_SET, SHARED_FORMAT, SHARED_VERBOSE, SHARED_HELP, SHARED_VERSION,
+              SHARED_IO, N_SHARED };
+static const struct kt_cli_option shared_options[N_SHARED] = {
+    {.name = "config", .type = KT_CLI_TEXT, .argument = "FILE",
+     .help = "read this configuration file only, besides the shipped drop-ins"},
+    {.name = "set", .type = KT_CLI_TEXT, .argument = "SECTION.KEY=VALUE",
+     .help = "override a setting; may be given more than once"},
+    {.name = "format", .type = KT_CLI_CHOICE, .values = "table|json|csv", .argument = "FORMAT",
+     .help = "write table (default), json or csv"},
+    {.name = "verbose", .letter = 'v', .type = KT_CLI_FLAG,
+     .help = "log what the library does to standard error"},
+    {.name = "help", .letter = 'h', .type = KT_CLI_FLAG, .help = "show this help and exit"},
+    {.name = "version", .letter = 'V', .type = KT_CLI_FLAG, .help = "show the version and exit"},
+    {.name = "io", .type = KT_CLI_CHOICE, .values = "mmap|read", .argument = "HOW",
+     .help = "mmap the checkpoint (default), or read it into memory"},
+};
+
+/* The rows of the verb and the shared ones, as one list. */
+struct option_list {
+    const struct kt_cli_option *row[MAX_OPTIONS];
+    bool seen[MAX_OPTIONS];
+    int n, n_own;
+};
+
+static void list_options(const struct kt_cli_command *command, struct option_list *list)
+{
+    *list = (struct option_list){.n = 0};
+    for (const struct kt_cli_option *row = command->options;
+         row && row->name && list->n < MAX_OPTIONS - N_SHARED; row++)
+        list->row[list->n++] = row;
+    list->n_own = list->n;
+    if (command->opens_checkpoint)
+        list->row[list->n++] = &shared_options[SHARED_IO];
+    for (int i = 0; i < SHARED_IO; i++)
+        list->row[list->n++] = &shared_options[i];
+}
+
+/* ---- nearest name --------------------------------------------------------------------------- */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t distance(const char *a, const char *b)
+{
+    size_t line[64];
+    size_t length = strlen(b);
+    if (length >= 64)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= length; j++)
+        line[j] = j;
+    for (size_t i = 1; *a; i++, a++) {
+        size_t corner = line[0];
+        line[0] = i;
+        for (size_t j = 1; j <= length; j++) {
+            size_t replaced = corner + (*a != b[j - 1]);
+            corner = line[j];
+            line[j] = smaller(replaced, smaller(line[j], line[j - 1]) + 1);
+        }
+    }
+    return line[length];
+}
+
+const char *kt_cli_nearest(const char *word, const char *const *candidates, size_t n)
+{
+    const char *best = NULL;
+    size_t best_distance = 4;
+    size_t length = strlen(word);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t d = distance(word, candidates[i]);
+        /* A beginning of a name is near it, however short. */
+        if (length >= 2 && strncmp(word, candidates[i], length) == 0)
+            d = 1;
+        if (d < best_distance && 2 * d <= strlen(candidates[i])) {
+            best = candidates[i];
+            best_distance = d;
+        }
+    }
+    return best;
+}
+
+/* ---- help ----------------------------------------------------------------------------------- */
+
+/* Prints words from `column` on, wrapped at 80 columns; the cursor stands at `at`. */
+static void print_wrapped(const char *text, int column, int at)
+{
+    bool first = true;
+    if (at >= column) {
+        printf("\n");
+        at = 0;
+    }
+    printf("%*s", column - at, "");
+    at = column;
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+        if (!first && at + 1 + length > 80) {
+            printf("\n%*s", column, "");
+            at = column;
+            first = true;
+        }
+        printf("%s%.*s", first ? "" : " ", length, text);
+        at += length + !first;
+        first = false;
+        text += length;
+        text += strspn(text, " ");
+    }
+    printf("\n");
+}
+
+static void print_option(const struct kt_cli_option *row)
+{
+    int at = row->letter ? printf("  -%c, --%s", row->letter, row->name)
+                         : printf("      --%s", row->name);
+    if (row->argument)
+        at += printf(" %s", row->argument);
+    print_wrapped(row->help, 30, at + 1);
+}
+
+static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command *command)
+{
+    struct option_list list;
+
+    list_options(command, &list);
+    printf("Usage: kt %s %s%s[OPTION]...\n", cli->verb, command->usage ? command->usage : "",
+           command->usage && *command->usage ? " " : "");
+    /* Paragraphs are lines; a line that starts with a space stands as it is. */
+    for (const char *text = command->about; text && *text;) {
+        size_t length = strcspn(text, "\n");
+        char paragraph[1024];
+        snprintf(paragraph, sizeof(paragraph), "%.*s", (int)length, text);
+        if (*paragraph == ' ')
+            printf("%s\n", paragraph);
+        else
+            print_wrapped(paragraph, 0, -1);
+        text += length + (text[length] == '\n');
+    }
+    printf("\nOptions:\n");
+    for (int i = 0; i < list.n; i++)
+        print_option(list.row[i]);
+    return KT_EXIT_OK;
+}
+
+static int print_help(void)
+{
+    printf("Usage: kt VERB [ARGUMENT]... [OPTION]...\n"
+           "Runs the experts of Mixture-of-Experts models on CPUs.\n\nVerbs:\n");
+    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name; verb++)
+        print_wrapped(verb->summary, 14, printf("  %s", verb->name));
+    printf("\nOptions of every verb:\n");
+    for (int i = 0; i < SHARED_IO; i++)
+        print_option(&shared_options[i]);
+    printf("\n'kt VERB --help' and kt-VERB(1) say more about a verb, kt.ini(5) about settings.\n"
+           "Exit status: 0 success, 1 a problem was found, 2 the command line is wrong.\n");
+    return KT_EXIT_OK;
+}
+
+static int print_version(void)
+{
+    printf("kt (kt-kernel) %s\n", kt_version());
+    return KT_EXIT_OK;
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+void kt_cli_set(struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    const char **grown = realloc(cli->settings, (cli->n_settings + 1) * sizeof(*grown));
+    if (length < 0 || !grown)
+        exit(kt_cli_error(cli, "out of memory"));
+    cli->settings = grown;
+    cli->settings[cli->n_settings++] = text;
+}
+
+/* strtoull takes signs, spaces and an empty text: only digits may come in. */
+static const char *read_uint(const char *text, uint64_t *number)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return NULL;
+    errno = 0;
+    *number = strtoull(text, &end, 10);
+    return errno ? NULL : end;
+}
+
+static bool take_uint(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                      uint64_t *value)
+{
+    uint64_t number;
+    uint64_t maximum = row->maximum ? row->maximum : UINT64_MAX;
+    const char *end = read_uint(text, &number);
+
+    if (!end || *end || number < row->minimum || number > maximum) {
+        kt_cli_usage(cli, "--%s %s: a number from %llu to %llu is needed", row->name, text,
+                     (unsigned long long)row->minimum, (unsigned long long)maximum);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool take_real(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                      double *value)
+{
+    char *end;
+    double number = strtod(text, &end);
+
+    if (end == text || *end || !isfinite(number) || number < 0 || *text == ' ') {
+        kt_cli_usage(cli, "--%s %s: a number that is not negative is needed", row->name, text);
+        return false;
+    }
+    *value = number;
+    return true;
+}
+
+static bool take_choice(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                        int *value)
+{
+    size_t length = strlen(text);
+    const char *word = row->values;
+
+    for (int index = 0;; index++) {
+        size_t n = strcspn(word, "|");
+        if (n == length && strncmp(word, text, n) == 0) {
+            *value = index;
+            return true;
+        }
+        if (!word[n])
+            break;
+        word += n + 1;
+    }
+    kt_cli_usage(cli, "--%s %s: one of %s is needed", row->name, text, row->values);
+    return false;
+}
+
+static bool take_setting(struct kt_cli *cli, const char *text)
+{
+    const char *equals = strchr(text, '=');
+    const char *dot = strchr(text, '.');
+    if (!equals || !dot || dot > equals || dot == text) {
+        kt_cli_usage(cli, "--set %s: SECTION.KEY=VALUE is needed, such as core.threads=2", text);
+        return false;
+    }
+    kt_cli_set(cli, "%s", text);
+    return true;
+}
+
+static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
+{
+    int choice = 0;
+
+    switch (which) {
+    case SHARED_CONFIG:
+        cli->config_file = text;
+        return true;
+    case SHARED_SET:
+        return take_setting(cli, text);
+    case SHARED_FORMAT:
+        if (!take_choice(cli, &shared_options[which], text, &choice))
+            return false;
+        cli->format = (enum kt_cli_format)choice;
+        return true;
+    case SHARED_IO:
+        if (!take_choice(cli, &shared_options[which], text, &choice))
+            return false;
+        cli->io = (enum kt_io)choice;
+        return true;
+    case SHARED_VERBOSE:
+        cli->verbose = true;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char *text, void *values)
+{
+    char *place = (char *)values + row->offset;
+
+    if (row->type != KT_CLI_FLAG && !*text) {
+        kt_cli_usage(cli, "--%s needs a value that is not empty", row->name);
+        return false;
+    }
+    if (row >= shared_options && row < shared_options + N_SHARED)
+        return take_shared(cli, (enum shared)(row - shared_options), text);
+    switch (row->type) {
+    case KT_CLI_FLAG:
+        *(bool *)place = true;
+        return true;
+    case KT_CLI_TEXT:
+        *(const char **)place = text;
+        return true;
+    case KT_CLI_UINT:
+        return take_uint(cli, row, text, (uint64_t *)place);
+    case KT_CLI_REAL:
+        return take_real(cli, row, text, (double *)place);
+    case KT_CLI_CHOICE:
+        return take_choice(cli, row, text, (int *)place);
+    case KT_CLI_SETTING:
+        kt_cli_set(cli, "%s=%s", row->values, text);
+        return true;
+    }
+    return false;
+}
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+/* getopt_long's tables; its own messages are off: ours name the nearest option. */
+struct getopt_tables {
+    struct option long_options[MAX_OPTIONS + 1];
+    char letters[2 * MAX_OPTIONS + 2];
+};
+
+static void fill_tables(const struct option_list *list, const char *first, struct getopt_tables *tables)
+{
+    char *letter = stpcpy(tables->letters, first);
+
+    memset(tables->long_options, 0, sizeof(tables->long_options));
+    for (int i = 0; i < list->n; i++) {
+        tables->long_options[i].name = list->row[i]->name;
+        tables->long_options[i].has_arg =
+            list->row[i]->type == KT_CLI_FLAG ? no_argument : required_argument;
+        tables->long_options[i].val = 256 + i;
+        if (list->row[i]->letter) {
+            *letter++ = (char)list->row[i]->letter;
+            if (list->row[i]->type != KT_CLI_FLAG)
+                *letter++ = ':';
+        }
+    }
+    *letter = '\0';
+}
+
+static int find_row(const struct option_list *list, int key)
+{
+    if (key >= 256)
+        return key - 256;
+    for (int i = 0; i < list->n; i++) {
+        if (list->row[i]->letter == key)
+            return i;
+    }
+    return -1;
+}
+
+/* What getopt could not take, `word` is the argv entry that it stopped at. */
+static void fail_option(const struct kt_cli *cli, const struct option_list *list, int key,
+                        const char *word)
+{
+    const char *names[MAX_OPTIONS];
+    char name[64];
+
+    if (key == ':') {
+        kt_cli_usage(cli, "%s needs a value", word);
+        return;
+    }
+    if (strncmp(word, "--", 2) != 0) {
+        kt_cli_usage(cli, "unknown option -%c", optopt);
+        return;
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    for (int i = 0; i < list->n; i++) {
+        names[i] = list->row[i]->name;
+        if (strcmp(names[i], name) == 0) {
+            kt_cli_usage(cli, "--%s takes no value", name);
+            return;
+        }
+    }
+    const char *near = kt_cli_nearest(name, names, (size_t)list->n);
+    if (near)
+        kt_cli_usage(cli, "unknown option --%s, did you mean --%s?", name, near);
+    else
+        kt_cli_usage(cli, "unknown option --%s", name);
+}
+
+static bool check_arguments(const struct kt_cli *cli, const struct kt_cli_command *command,
+                            const struct option_list *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        if (list->row[i]->required && !list->seen[i]) {
+            kt_cli_usage(cli, "--%s %s is needed: %s", list->row[i]->name, list->row[i]->argument,
+                         list->row[i]->help);
+            return false;
+        }
+    }
+    if (cli->n_arguments < command->min_arguments) {
+        kt_cli_usage(cli, "%s is missing", command->arguments);
+        return false;
+    }
+    if (cli->n_arguments > command->max_arguments) {
+        kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[command->max_arguments]);
+        return false;
+    }
+    return true;
+}
+
+bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
+                  void *values)
+{
+    struct option_list list;
+    struct getopt_tables tables;
+    int key;
+
+    list_options(command, &list);
+    fill_tables(&list, ":", &tables);
+    cli->exit_code = KT_EXIT_USAGE;
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        int before = optind ? optind : 1;
+        key = getopt_long(argc, argv, tables.letters, tables.long_options, NULL);
+        if (key == -1)
+            break;
+        int index = find_row(&list, key);
+        if (index < 0) {
+            const char *word = argv[optind > before || key == ':' ? optind - 1 : before];
+            fail_option(cli, &list, key, word);
+            return false;
+        }
+        const struct kt_cli_option *row = list.row[index];
+        if (row == &shared_options[SHARED_HELP] || row == &shared_options[SHARED_VERSION]) {
+            cli->exit_code = row == &shared_options[SHARED_HELP] ? print_verb_help(cli, command)
+                                                                 : print_version();
+            return false;
+        }
+        if (!take(cli, row, optarg ? optarg : "", values))
+            return false;
+        list.seen[index] = true;
+    }
+    cli->arguments = argv + optind;
+    cli->n_arguments = argc - optind;
+    return check_arguments(cli, command, &list);
+}
+
+int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
+{
+    static const struct kt_cli_command any = {.opens_checkpoint = true};
+    struct option_list list;
+    struct getopt_tables tables;
+    int key;
+
+    list_options(&any, &list);
+    fill_tables(&list, "+:", &tables);
+    cli->exit_code = KT_EXIT_USAGE;
+    opterr = 0;
+    optind = 0;
+    while ((key = getopt_long(argc, argv, tables.letters, tables.long_options, NULL)) != -1) {
+        int index = find_row(&list, key);
+        if (index < 0) {
+            fail_option(cli, &list, key, argv[optind - 1]);
+            return -1;
+        }
+        if (list.row[index] == &shared_options[SHARED_HELP])
+            cli->exit_code = print_help();
+        else if (list.row[index] == &shared_options[SHARED_VERSION])
+            cli->exit_code = print_version();
+        else
+            continue;
+        return -1;
+    }
+    if (optind >= argc) {
+        kt_cli_usage(cli, "a verb is needed, such as 'kt doctor'");
+        return -1;
+    }
+    return optind;
+}
+
+size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
+                   size_t max)
+{
+    const char *at = text;
+    size_t n = 0;
+
+    while (n < max) {
+        uint64_t first, last;
+        at = read_uint(at, &first);
+        if (!at)
+            break;
+        last = first;
+        if (*at == '-')
+            at = read_uint(at + 1, &last);
+        if (!at || last < first || last - first >= max - n)
+            break;
+        for (uint64_t number = first; number <= last && n < max; number++)
+            numbers[n++] = number;
+        if (!*at)
+            return n;
+        if (*at++ != ',')
+            break;
+    }
+    kt_cli_usage(cli, "--%s %s: numbers such as 1,8 or 0-3 are needed, at most %zu", option, text, max);
+    return 0;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* signals.c - a mapped file that shrinks ends the command with a clear line, not with a bare signal. */
+#include "tools/kt/cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Handlers may only read what was prepared before. */
+static char bus_message[1200];
+static volatile sig_atomic_t bus_length;
+static char temporary_path[4096];
+static volatile sig_atomic_t has_temporary;
+
+static void write_all(const char *text, size_t length)
+{
+    while (length > 0) {
+        ssize_t n = write(STDERR_FILENO, text, length);
+        if (n <= 0)
+            return;
+        text += n;
+        length -= (size_t)n;
+    }
+}
+
+static void remove_temporary(void)
+{
+    if (has_temporary)
+        unlink(temporary_path);
+}
+
+static void handle_bus(int number)
+{
+    (void)number;
+    write_all(bus_message, (size_t)bus_length);
+    remove_temporary();
+    _exit(KT_EXIT_PROBLEM);
+}
+
+static void handle_end(int number)
+{
+    remove_temporary();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void kt_signals_mapped(const char *path)
+{
+    bus_length = 0;
+    int length = snprintf(bus_message, sizeof(bus_message),
+                          "kt: error: a mapped file shrank or could not be read: %.1000s; copy it to a "
+                          "disk that can be read whole, or use --io read\n",
+                          path ? path : "its name is unknown");
+    bus_length = length < (int)sizeof(bus_message) ? length : (int)sizeof(bus_message) - 1;
+}
+
+void kt_signals_temporary(const char *path)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+
+    has_temporary = 0;
+    if (path && strlen(path) < sizeof(temporary_path)) {
+        strcpy(temporary_path, path);
+        has_temporary = 1;
+    }
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        struct sigaction action;
+        /* A signal that the caller ignores, as nohup does, stays ignored. */
+        if (sigaction(ends[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN)
+            continue;
+        memset(&action, 0, sizeof(action));
+        action.sa_handler = has_temporary ? handle_end : SIG_DFL;
+        sigaction(ends[i], &action, NULL);
+    }
+}
+
+void kt_signals_install(void)
+{
+    struct sigaction action;
+
+    kt_signals_mapped(NULL);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = handle_bus;
+    sigaction(SIGBUS, &action, NULL);
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &action, NULL);
+}

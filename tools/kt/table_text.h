@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* table_text.h - what table.c holds, for the writer of plain tables. */
+#ifndef KT_TOOL_TABLE_TEXT_H
+#define KT_TOOL_TABLE_TEXT_H
+
+#include "tools/kt/table.h"
+
+#define KT_OUTPUT_MAX_FACTS 64
+#define KT_OUTPUT_MAX_TABLES 8
+
+struct kt_value {
+    bool set;
+    char *text;
+    uint64_t number; /* also signed numbers and bool */
+    double real;
+};
+
+struct kt_fact {
+    struct kt_column column;
+    struct kt_value value;
+};
+
+struct kt_table {
+    const struct kt_cli *cli;
+    const char *name;
+    char *title;
+    const struct kt_column *columns;
+    size_t n_columns;
+    struct kt_value *value; /* [max_rows][n_columns] */
+    size_t n_rows, max_rows;
+};
+
+struct kt_output {
+    struct kt_cli *cli;
+    const char *schema;
+    int version;
+    struct kt_fact fact[KT_OUTPUT_MAX_FACTS];
+    size_t n_facts;
+    struct kt_table *table[KT_OUTPUT_MAX_TABLES];
+    size_t n_tables;
+};
+
+/* Bytes of the well-formed UTF-8 character at `s`, 0 if it is none. */
+size_t kt_utf8_length(const char *s);
+
+/* The facts and tables for people. */
+void kt_output_write_text(const struct kt_output *output);
+
+#endif
