@@ -166,3 +166,8 @@ enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out,
         return kt_fail(error, KT_E_INVALID, "the view is NULL");
     return kt_view_dequantize(view, row, 0, view->cols, out, error);
 }
+
+bool kt_dtype_decodes(uint32_t dtype)
+{
+    return plain_decoder(dtype) || block_decoder(dtype);
+}

@@ -5,6 +5,7 @@
 
 #include <kt/kt.h>
 #include <kt/plugin.h>
+#include <stdbool.h>
 
 /* Is every byte that the view can name inside its size, the dtype known, the strides sane, the scales'
  * groups complete? Names the view and the numbers that disagree. */
@@ -17,6 +18,9 @@ enum kt_status kt_view_slice(const struct kt_view *view, uint64_t row, uint64_t 
 /* n weights of a row from column col on, as float32 (struct kt_host.dequantize). */
 enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n,
                                   float *out, struct kt_error *error);
+
+/* Can kt_view_dequantize read weights of this dtype? */
+bool kt_dtype_decodes(uint32_t dtype);
 
 /* The format of a view, for a backend's layout. */
 void kt_view_format(const struct kt_view *view, struct kt_format *format);

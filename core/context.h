@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* context.h - what the layers of one context share. */
+#ifndef KT_CORE_CONTEXT_H
+#define KT_CORE_CONTEXT_H
+
+#include "core/arena.h"
+#include "core/config.h"
+#include "core/pool.h"
+#include "core/queue.h"
+#include "core/registry.h"
+#include "core/topology.h"
+
+struct kt_context {
+    atomic_uint references;
+    struct kt_config *config;
+    const struct kt_log *log;
+    struct kt_topology *topology;
+    struct kt_registry *registry;
+    struct kt_pool *pool;
+    struct kt_queue *queue;
+    struct kt_arena arena; /* guarded by the pool's lock */
+    bool huge_pages;
+    char cpu_features[256];
+};
+
+struct kt_context *kt_context_retain(struct kt_context *context);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layer.h - a layer: its shape, its packed weights on every node, and where its buffers lie. */
+#ifndef KT_CORE_LAYER_H
+#define KT_CORE_LAYER_H
+
+#include "core/context.h"
+
+#include <kt/kt.h>
+
+/* Rows of one expert are multiplied in blocks of at most this many, so that a thread's buffers are
+ * bounded. The same for any number of threads: a kernel may choose its way by the rows. */
+#define KT_ROW_BLOCK 1024
+
+/* Where a node's buffers start in its part of the arena. Whole groups use the parts of the threads,
+ * split groups the split_ ones; both lie at the same place because a forward uses one kind. */
+struct kt_buffers {
+    uint64_t act;          /* packed activation rows of all tokens */
+    uint64_t y;            /* down's output of every (token, slot) */
+    uint64_t scratch;      /* of thread 0 of the node; the next threads' follow */
+    uint64_t scratch_stride;
+    uint64_t thread;       /* of thread 0; inside it gather, h and packed h */
+    uint64_t thread_stride;
+    uint64_t thread_h, thread_act; /* relative to the thread's part, which starts with gather */
+    uint64_t split_gather, split_h, split_act;
+    uint64_t size;
+};
+
+/* A node's slice of intermediate_size. */
+struct kt_shard {
+    uint64_t begin, end;     /* begin == end: the node has none */
+    struct kt_layout layout; /* valid if begin < end */
+    uint64_t y_row_size;
+    uint64_t down_offset;    /* of the stage 1 object behind the stage 0 object of an expert */
+    uint64_t expert_stride;
+    struct kt_buffer weights;
+    struct kt_expert *source;   /* cut views if layout.keeps_source, else NULL */
+    float *bias[3];             /* by projection: [n_experts][rows], or NULL */
+    uint64_t bias_stride[3];    /* rows */
+    struct kt_buffers buffers;
+};
+
+struct kt_layer {
+    struct kt_context *context;
+    struct kt_layer_params params; /* pointers: name and expert_map are our own */
+    char *name;
+    int64_t *expert_map; /* or NULL */
+    bool loaded;
+    const struct kt_backend *backend; /* NULL before load */
+    uint32_t n_shards;
+    struct kt_shard *shard;
+    struct kt_format format[3];
+    uint64_t packed_size;
+    uint64_t nominal_size;
+    struct kt_checkpoint *checkpoint; /* retained if products read it, else NULL */
+    void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
+    atomic_uint_fast64_t *usage;
+    atomic_uint outstanding; /* submitted, not yet done */
+};
+
+/* A backend and how it would hold the layer. */
+struct kt_choice {
+    const struct kt_backend *backend;
+    uint32_t n_shards;
+    struct kt_shard shard[KT_MAX_NODES]; /* begin, end, layout and what follows from them */
+    uint64_t nominal_size;
+    bool fallback;
+};
+
+/* Chooses the backend for weights like `example`; candidates go to plan if it is not NULL.
+ * kt_choice_release gives the layouts back unless the layer takes them. */
+enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_expert *example,
+                              struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error);
+void kt_choice_release(struct kt_choice *choice);
+
+/* Bytes of the route arrays of the layer. */
+uint64_t kt_route_size(const struct kt_layer *layer);
+
+/* Frees what load made. */
+void kt_layer_unload(struct kt_layer *layer);
+
+/* Runs a checked forward; the caller does not hold the pool's lock. */
+enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *forward,
+                              struct kt_error *error);
+
+/* Fills the defaults (top_k, strides) of a forward and checks all that does not need the batch's
+ * content. */
+enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
+                                struct kt_forward *forward, struct kt_error *error);
+
+static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
+{
+    return layer->backend->level->ops;
+}
+
+static inline uint64_t kt_align64(uint64_t size)
+{
+    return (size + 63) & ~UINT64_C(63);
+}
+
+#endif

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load.c - weights from views into packed objects, in parallel, each shard on its node. */
+#include "core/error.h"
+#include "core/layer.h"
+#include "core/weights/weights.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct kt_view *view_of(const struct kt_expert *expert, enum kt_projection projection)
+{
+    return projection == KT_GATE ? &expert->gate : projection == KT_UP ? &expert->up : &expert->down;
+}
+
+static const char *const projection_names[3] = {"gate", "up", "down"};
+
+static enum kt_status check_view(const struct kt_layer *layer, const struct kt_expert *first,
+                                 uint32_t e, const struct kt_expert *expert,
+                                 enum kt_projection projection, struct kt_error *error)
+{
+    const struct kt_view *view = view_of(expert, projection);
+    const struct kt_layer_params *params = &layer->params;
+    bool down = projection == KT_DOWN;
+    uint64_t rows = down ? params->hidden_size : params->intermediate_size;
+    uint64_t cols = down ? params->intermediate_size : params->hidden_size;
+    const char *what = projection_names[projection];
+    enum kt_status status = kt_view_check(view, error);
+    if (status != KT_OK)
+        return kt_fail_prefix(error, status, "%s, expert %u, %s", layer->name, e, what);
+    if (view->rows != rows || view->cols != cols)
+        return kt_fail(error, KT_E_INVALID, "%s, expert %u, %s%s%s is %llu x %llu; the layer needs %llu x %llu",
+                       layer->name, e, what, view->name ? " " : "", view->name ? view->name : "",
+                       (unsigned long long)view->rows, (unsigned long long)view->cols,
+                       (unsigned long long)rows, (unsigned long long)cols);
+    struct kt_format format, wanted;
+    kt_view_format(view, &format);
+    kt_view_format(view_of(first, projection), &wanted);
+    if (memcmp(&format, &wanted, sizeof format) != 0)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: %s of expert %u is %s, of expert 0 %s; experts of one layer must have the "
+                       "same format",
+                       layer->name, what, e, kt_dtype_name(format.dtype), kt_dtype_name(wanted.dtype));
+    return KT_OK;
+}
+
+static enum kt_status check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
+                                    uint32_t n_experts, struct kt_error *error)
+{
+    if (n_experts != layer->params.n_experts)
+        return kt_fail(error, KT_E_INVALID, "%s has %u experts, but %u are given", layer->name,
+                       layer->params.n_experts, n_experts);
+    enum kt_status status = KT_OK;
+    for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {
+        const struct kt_expert *expert = &experts[e];
+        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+            status = check_view(layer, experts, e, expert, (enum kt_projection)p, error);
+        if (status == KT_OK && (!expert->gate_bias != !experts->gate_bias ||
+                                !expert->up_bias != !experts->up_bias ||
+                                !expert->down_bias != !experts->down_bias))
+            status = kt_fail(error, KT_E_INVALID,
+                             "%s: expert %u and expert 0 differ in which biases they have", layer->name, e);
+    }
+    return status;
+}
+
+static const struct kt_expert *source_of(const struct kt_layer *layer, const struct kt_expert *experts,
+                                         uint32_t e)
+{
+    return &experts[layer->expert_map ? layer->expert_map[e] : e];
+}
+
+/* The part of an expert that a shard holds. */
+static enum kt_status cut_expert(const struct kt_shard *shard, const struct kt_expert *expert,
+                                 struct kt_expert *part, struct kt_error *error)
+{
+    uint64_t rows = shard->end - shard->begin;
+    *part = *expert;
+    enum kt_status status = kt_view_slice(&expert->gate, shard->begin, rows, 0, expert->gate.cols,
+                                          &part->gate, error);
+    if (status == KT_OK)
+        status =
+            kt_view_slice(&expert->up, shard->begin, rows, 0, expert->up.cols, &part->up, error);
+    if (status == KT_OK)
+        status = kt_view_slice(&expert->down, 0, expert->down.rows, shard->begin, rows, &part->down,
+                               error);
+    return status;
+}
+
+static enum kt_status copy_bias(struct kt_layer *layer, struct kt_shard *shard,
+                                const struct kt_expert *experts, enum kt_projection projection,
+                                uint64_t begin, uint64_t rows, struct kt_error *error)
+{
+    const float *first = projection == KT_GATE ? experts->gate_bias
+                         : projection == KT_UP ? experts->up_bias
+                                               : experts->down_bias;
+    if (!first)
+        return KT_OK;
+    float *all = malloc(layer->params.n_experts * rows * sizeof *all);
+    if (!all)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for biases", layer->name);
+    shard->bias[projection] = all;
+    shard->bias_stride[projection] = rows;
+    for (uint32_t e = 0; e < layer->params.n_experts; e++) {
+        const struct kt_expert *expert = source_of(layer, experts, e);
+        const float *bias = projection == KT_GATE ? expert->gate_bias
+                            : projection == KT_UP ? expert->up_bias
+                                                  : expert->down_bias;
+        memcpy(all + e * rows, bias + begin, rows * sizeof *all);
+    }
+    return KT_OK;
+}
+
+/* What a shard keeps beside its packed weights. Only the first shard adds the down bias. */
+static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node,
+                                 bool first, const struct kt_expert *experts, struct kt_error *error)
+{
+    struct kt_context *context = layer->context;
+    uint32_t n_experts = layer->params.n_experts;
+    uint64_t rows = shard->end - shard->begin;
+    enum kt_status status =
+        kt_buffer_create(context->topology, node, shard->expert_stride * n_experts,
+                         context->huge_pages, &shard->weights, error);
+    if (status == KT_OK)
+        status = copy_bias(layer, shard, experts, KT_GATE, shard->begin, rows, error);
+    if (status == KT_OK)
+        status = copy_bias(layer, shard, experts, KT_UP, shard->begin, rows, error);
+    if (status == KT_OK && first)
+        status = copy_bias(layer, shard, experts, KT_DOWN, 0, layer->params.hidden_size, error);
+    if (status != KT_OK || !shard->layout.keeps_source)
+        return status;
+    shard->source = calloc(n_experts, sizeof *shard->source);
+    if (!shard->source)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %u views", layer->name, n_experts);
+    for (uint32_t e = 0; e < n_experts && status == KT_OK; e++)
+        status = cut_expert(shard, source_of(layer, experts, e), &shard->source[e], error);
+    return status;
+}
+
+/* Packing, on all threads: a task is a range of panels of one stage of one expert. */
+struct packing {
+    struct kt_layer *layer;
+    const struct kt_expert *experts;
+    atomic_bool failed;
+    enum kt_status status; /* of the first failure, guarded by lock */
+    struct kt_error error;
+    pthread_mutex_t lock;
+};
+
+static uint64_t panels_of(const struct kt_shard *shard, int stage)
+{
+    const struct kt_layout *layout = &shard->layout;
+    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
+}
+
+static void pack_task(struct packing *packing, struct kt_worker *worker, uint32_t e, int stage,
+                      uint32_t part, uint32_t parts)
+{
+    struct kt_layer *layer = packing->layer;
+    struct kt_shard *shard = &layer->shard[worker->node];
+    uint64_t panels = panels_of(shard, stage);
+    struct kt_expert cut;
+    struct kt_error error = {KT_OK, ""};
+    char *object = (char *)shard->weights.data + e * shard->expert_stride +
+                   (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
+    struct kt_pack job = {.layout = &shard->layout,
+                          .stage = (enum kt_stage)stage,
+                          .source = &cut,
+                          .panel_begin = panels * part / parts,
+                          .panel_end = panels * (part + 1) / parts,
+                          .packed = object};
+    enum kt_status status = cut_expert(shard, source_of(layer, packing->experts, e), &cut, &error);
+    if (status == KT_OK && job.panel_begin < job.panel_end)
+        status = kt_layer_ops(layer)->pack(layer->backend->instance, &job, &error);
+    if (status == KT_OK)
+        return;
+    (void)pthread_mutex_lock(&packing->lock);
+    if (!atomic_exchange(&packing->failed, true)) {
+        packing->status = status;
+        packing->error = error;
+        (void)kt_fail_prefix(&packing->error, status, "%s, expert %u, backend %s", layer->name, e,
+                             layer->backend->name);
+    }
+    (void)pthread_mutex_unlock(&packing->lock);
+}
+
+static void pack_all(struct kt_worker *worker, void *argument)
+{
+    struct packing *packing = argument;
+    struct kt_layer *layer = packing->layer;
+    const struct kt_shard *shard = &layer->shard[worker->node];
+    if (shard->begin == shard->end)
+        return;
+    /* Whole matrices where there are enough of them, ranges of panels where there are few. */
+    uint32_t n_experts = layer->params.n_experts;
+    uint32_t parts = (4 * worker->subpool->n_threads + 2 * n_experts - 1) / (2 * n_experts);
+    uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;
+    for (uint32_t task; (task = kt_worker_claim(worker, 0)) < n_tasks;)
+        if (!atomic_load_explicit(&packing->failed, memory_order_relaxed))
+            pack_task(packing, worker, task / parts / 2, (int)(task / parts % 2), task % parts, parts);
+}
+
+static enum kt_status pack(struct kt_layer *layer, const struct kt_expert *experts,
+                           struct kt_error *error)
+{
+    struct packing packing = {.layer = layer, .experts = experts};
+    (void)pthread_mutex_init(&packing.lock, NULL);
+    kt_pool_run(layer->context->pool, pack_all, &packing);
+    (void)pthread_mutex_destroy(&packing.lock);
+    if (!atomic_load(&packing.failed))
+        return KT_OK;
+    if (error)
+        *error = packing.error;
+    return packing.status;
+}
+
+static enum kt_status take_choice(struct kt_layer *layer, struct kt_choice *choice,
+                                  struct kt_error *error)
+{
+    layer->shard = calloc(choice->n_shards, sizeof *layer->shard);
+    if (!layer->shard)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %u shards", layer->name, choice->n_shards);
+    memcpy(layer->shard, choice->shard, choice->n_shards * sizeof *layer->shard);
+    layer->backend = choice->backend;
+    layer->n_shards = choice->n_shards;
+    layer->nominal_size = choice->nominal_size;
+    choice->n_shards = 0; /* the layouts are the layer's now */
+    return KT_OK;
+}
+
+static enum kt_status fill(struct kt_layer *layer, const struct kt_expert *experts,
+                           struct kt_error *error)
+{
+    struct kt_context *context = layer->context;
+    uint64_t need[KT_MAX_NODES] = {0};
+    enum kt_status status = KT_OK;
+    bool first = true, packs = false;
+    for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
+        struct kt_shard *shard = &layer->shard[n];
+        if (shard->begin == shard->end)
+            continue;
+        status = fill_shard(layer, shard, n, first, experts, error);
+        need[n] = shard->buffers.size;
+        layer->packed_size += shard->expert_stride * layer->params.n_experts;
+        packs |= shard->expert_stride > 0;
+        first = false;
+    }
+    if (status == KT_OK)
+        status = kt_pool_lock(context->pool, error);
+    if (status != KT_OK)
+        return status;
+    status = kt_arena_grow(&context->arena, context->topology, layer->n_shards, need,
+                           kt_route_size(layer), context->huge_pages, error);
+    if (status == KT_OK && packs)
+        status = pack(layer, experts, error);
+    kt_pool_unlock(context->pool);
+    return status;
+}
+
+static enum kt_status load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
+                           struct kt_error *error)
+{
+    if (atomic_load(&layer->outstanding))
+        return kt_fail(error, KT_E_BUSY, "%s still has submitted work; wait for it before loading",
+                       layer->name);
+    kt_layer_unload(layer);
+    enum kt_status status = check_experts(layer, experts, n_experts, error);
+    if (status != KT_OK)
+        return status;
+    struct kt_choice *choice = malloc(sizeof *choice);
+    if (!choice)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
+    status = kt_choice_make(layer, experts, choice, NULL, error);
+    if (status == KT_OK) {
+        status = take_choice(layer, choice, error);
+        kt_choice_release(choice);
+    }
+    free(choice);
+    if (status == KT_OK)
+        status = fill(layer, experts, error);
+    if (status != KT_OK)
+        kt_layer_unload(layer);
+    return status;
+}
+
+static bool keeps_source(const struct kt_layer *layer)
+{
+    for (uint32_t n = 0; n < layer->n_shards; n++)
+        if (layer->shard[n].source)
+            return true;
+    return false;
+}
+
+/* Moves a view into our own memory: dense, row after row. Returns the bytes used; at NULL only counts. */
+static uint64_t copy_view(struct kt_view *view, char *at)
+{
+    uint32_t elements, bytes;
+    kt_dtype_block(view->dtype, &elements, &bytes);
+    uint64_t blocks = (view->cols + elements - 1) / elements;
+    uint64_t size = view->rows * blocks * bytes;
+    if (at) {
+        for (uint64_t row = 0; row < view->rows; row++)
+            for (uint64_t block = 0; block < blocks; block++)
+                memcpy(at + (row * blocks + block) * bytes,
+                       (const char *)view->data + (int64_t)row * view->row_stride +
+                           (int64_t)block * view->block_stride,
+                       bytes);
+        view->data = at;
+        view->size = size;
+        view->row_stride = (int64_t)(blocks * bytes);
+        view->block_stride = bytes;
+        view->name = NULL;
+    }
+    return kt_align64(size);
+}
+
+static uint64_t copy_scales(const struct kt_view *view, struct kt_scales *scales, char *at)
+{
+    if (!scales->data)
+        return 0;
+    uint32_t elements, bytes;
+    kt_dtype_block(scales->dtype, &elements, &bytes);
+    uint64_t rows = (view->rows + scales->group_rows - 1) / scales->group_rows;
+    uint64_t cols = (view->cols + scales->group_cols - 1) / scales->group_cols;
+    if (at) {
+        for (uint64_t row = 0; row < rows; row++)
+            for (uint64_t col = 0; col < cols; col++)
+                memcpy(at + (row * cols + col) * bytes,
+                       (const char *)scales->data + (int64_t)row * scales->row_stride +
+                           (int64_t)col * scales->col_stride,
+                       bytes);
+        scales->data = at;
+        scales->size = rows * cols * bytes;
+        scales->row_stride = (int64_t)(cols * bytes);
+        scales->col_stride = bytes;
+    }
+    return kt_align64(rows * cols * bytes);
+}
+
+static uint64_t copy_expert(struct kt_expert *expert, char *at)
+{
+    struct kt_view *const views[3] = {&expert->gate, &expert->up, &expert->down};
+    uint64_t used = 0;
+    for (int p = 0; p < 3; p++) {
+        struct kt_view *view = views[p];
+        uint64_t scales = copy_scales(view, &view->scales, at ? at + used : NULL);
+        uint64_t zeros = copy_scales(view, &view->zeros, at ? at + used + scales : NULL);
+        used += scales + zeros;
+        used += copy_view(view, at ? at + used : NULL);
+    }
+    return used;
+}
+
+/* The caller may free its memory after load, so a layer that reads its source needs a copy of it. */
+static enum kt_status copy_source(struct kt_layer *layer, struct kt_error *error)
+{
+    uint64_t size = 0;
+    for (uint32_t n = 0; n < layer->n_shards; n++)
+        for (uint32_t e = 0; layer->shard[n].source && e < layer->params.n_experts; e++)
+            size += copy_expert(&layer->shard[n].source[e], NULL);
+    char *at = aligned_alloc(64, kt_align64(size));
+    if (!at)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a copy of %llu bytes of weights",
+                       layer->name, (unsigned long long)size);
+    layer->source_copy = at;
+    for (uint32_t n = 0; n < layer->n_shards; n++)
+        for (uint32_t e = 0; layer->shard[n].source && e < layer->params.n_experts; e++)
+            at += copy_expert(&layer->shard[n].source[e], at);
+    return KT_OK;
+}
+
+enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
+                             uint32_t n_experts, struct kt_error *error)
+{
+    if (!layer || !experts)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_load: layer and experts must not be NULL");
+    enum kt_status status = load(layer, experts, n_experts, error);
+    if (status == KT_OK && keeps_source(layer)) {
+        status = copy_source(layer, error);
+        if (status != KT_OK)
+            kt_layer_unload(layer);
+    }
+    layer->loaded = status == KT_OK;
+    return status;
+}
+
+enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_error *error)
+{
+    if (!layer || !checkpoint)
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_layer_load_checkpoint: layer and checkpoint must not be NULL");
+    uint32_t n_experts = layer->params.n_experts;
+    struct kt_moe_info info;
+    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
+    if (status == KT_OK && info.n_experts != n_experts)
+        status = kt_fail(error, KT_E_INVALID, "%s has %u experts, layer %llu of the checkpoint %u",
+                         layer->name, n_experts, (unsigned long long)index, info.n_experts);
+    if (status != KT_OK)
+        return status;
+    struct kt_expert *experts = calloc(n_experts, sizeof *experts);
+    if (!experts)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %u views", layer->name, n_experts);
+    status = kt_checkpoint_experts(checkpoint, index, experts, n_experts, error);
+    if (status == KT_OK)
+        status = load(layer, experts, n_experts, error);
+    if (status == KT_OK && keeps_source(layer)) {
+        kt_checkpoint_retain(checkpoint);
+        layer->checkpoint = checkpoint;
+    }
+    free(experts);
+    layer->loaded = status == KT_OK;
+    return status;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include "core/queue.h"
+
+#include "core/error.h"
+#include "core/layer.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A ticket is a running number: slot number % depth, so 0 is never one. */
+enum slot_state { SLOT_FREE, SLOT_SUBMITTED, SLOT_DONE };
+
+struct slot {
+    uint64_t ticket;
+    enum slot_state state;
+    enum kt_status status;
+    struct kt_layer *layer;
+    struct kt_forward forward;
+    struct kt_error error;
+};
+
+struct kt_queue {
+    struct kt_pool *pool;
+    uint32_t depth;
+    struct slot *slot;
+    uint64_t submitted;  /* tickets given out; guarded by lock, as the slots are */
+    uint64_t finished;   /* tickets done, in order */
+    pthread_mutex_t lock;
+    struct kt_event work; /* counts submits: the queue's thread waits on it */
+    struct kt_event done; /* counts finished tickets: the waiters wait on it */
+    atomic_bool stop;
+    bool started;
+    pthread_t thread;
+};
+
+static void run_next(struct kt_queue *queue)
+{
+    (void)pthread_mutex_lock(&queue->lock);
+    struct slot *slot = &queue->slot[(queue->finished + 1) % queue->depth];
+    (void)pthread_mutex_unlock(&queue->lock);
+    slot->status = kt_forward_run(slot->layer, &slot->forward, &slot->error);
+    (void)pthread_mutex_lock(&queue->lock);
+    slot->state = SLOT_DONE;
+    queue->finished++;
+    atomic_fetch_sub(&slot->layer->outstanding, 1);
+    (void)pthread_mutex_unlock(&queue->lock);
+    kt_event_set(&queue->done, (unsigned)queue->finished);
+}
+
+static void *serve(void *argument)
+{
+    struct kt_queue *queue = argument;
+    (void)pthread_setname_np(pthread_self(), "kt-queue");
+    if (queue->pool->bound)
+        (void)sched_setaffinity(0, sizeof queue->pool->first, &queue->pool->first);
+    unsigned seen = 0;
+    for (;;) {
+        unsigned submitted = kt_event_wait(&queue->work, seen, queue->pool->idle);
+        if (atomic_load(&queue->stop))
+            return NULL;
+        for (; seen != submitted; seen++)
+            run_next(queue);
+    }
+}
+
+enum kt_status kt_queue_create(struct kt_pool *pool, uint32_t depth, struct kt_queue **out,
+                               struct kt_error *error)
+{
+    struct kt_queue *queue = aligned_alloc(64, (sizeof *queue + 63) / 64 * 64);
+    if (!queue)
+        return kt_fail(error, KT_E_NOMEM, "no memory for the queue");
+    memset(queue, 0, sizeof *queue);
+    queue->pool = pool;
+    queue->depth = depth;
+    (void)pthread_mutex_init(&queue->lock, NULL);
+    queue->slot = calloc(depth, sizeof *queue->slot);
+    if (!queue->slot) {
+        kt_queue_destroy(queue);
+        return kt_fail(error, KT_E_NOMEM, "no memory for a queue of %u tickets", depth);
+    }
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failure = pthread_create(&queue->thread, NULL, serve, queue);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failure) {
+        kt_queue_destroy(queue);
+        return kt_fail(error, KT_E_SYSTEM, "could not start the queue's thread: %s", strerror(failure));
+    }
+    queue->started = true;
+    *out = queue;
+    return KT_OK;
+}
+
+void kt_queue_destroy(struct kt_queue *queue)
+{
+    if (!queue)
+        return;
+    if (queue->started && queue->pool->pid == getpid()) {
+        kt_queue_drain(queue);
+        atomic_store(&queue->stop, true);
+        kt_event_set(&queue->work, kt_event_value(&queue->work) + 1);
+        (void)pthread_join(queue->thread, NULL);
+    }
+    (void)pthread_mutex_destroy(&queue->lock);
+    free(queue->slot);
+    free(queue);
+}
+
+enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
+                               const struct kt_forward *forward, uint64_t *ticket,
+                               struct kt_error *error)
+{
+    if (queue->pool->pid != getpid())
+        return kt_fail(error, KT_E_STATE, "this process is a fork without the context's threads; make a "
+                                          "context after the fork");
+    (void)pthread_mutex_lock(&queue->lock);
+    uint64_t next = queue->submitted + 1;
+    struct slot *slot = &queue->slot[next % queue->depth];
+    if (slot->state != SLOT_FREE) {
+        (void)pthread_mutex_unlock(&queue->lock);
+        return kt_fail(error, KT_E_BUSY,
+                       "%s: ticket %llu has not been waited for and core.queue_depth is %u; wait for "
+                       "older tickets first",
+                       layer->name, (unsigned long long)slot->ticket, queue->depth);
+    }
+    slot->ticket = next;
+    slot->state = SLOT_SUBMITTED;
+    slot->layer = layer;
+    slot->forward = *forward;
+    slot->error = (struct kt_error){KT_OK, ""};
+    queue->submitted = next;
+    atomic_fetch_add(&layer->outstanding, 1);
+    kt_event_set(&queue->work, (unsigned)next);
+    (void)pthread_mutex_unlock(&queue->lock);
+    *ticket = next;
+    return KT_OK;
+}
+
+enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error)
+{
+    struct slot *slot = &queue->slot[ticket % queue->depth];
+    /* The pool computes meanwhile: waiting here must not take a core from it for long. */
+    struct kt_patience patience = {20, queue->pool->busy.yield};
+    for (;;) {
+        unsigned seen = kt_event_value(&queue->done);
+        (void)pthread_mutex_lock(&queue->lock);
+        bool known = slot->ticket == ticket && slot->state != SLOT_FREE;
+        bool done = known && slot->state == SLOT_DONE;
+        enum kt_status status = slot->status;
+        if (done) {
+            slot->state = SLOT_FREE;
+            if (error && status != KT_OK)
+                *error = slot->error;
+        }
+        (void)pthread_mutex_unlock(&queue->lock);
+        if (done)
+            return status;
+        if (!known)
+            return kt_fail(error, KT_E_INVALID,
+                           "ticket %llu is not outstanding: it was never given out, or waited for before",
+                           (unsigned long long)ticket);
+        (void)kt_event_wait(&queue->done, seen, patience);
+    }
+}
+
+void kt_queue_drain(struct kt_queue *queue)
+{
+    if (queue->pool->pid != getpid())
+        return;
+    (void)pthread_mutex_lock(&queue->lock);
+    uint64_t until = queue->submitted;
+    uint64_t finished = queue->finished;
+    (void)pthread_mutex_unlock(&queue->lock);
+    while (finished < until) {
+        unsigned seen = kt_event_value(&queue->done);
+        (void)pthread_mutex_lock(&queue->lock);
+        finished = queue->finished;
+        (void)pthread_mutex_unlock(&queue->lock);
+        if (finished < until)
+            (void)kt_event_wait(&queue->done, seen, queue->pool->busy);
+    }
+}
+
+enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *given,
+                               uint64_t *ticket, struct kt_error *error)
+{
+    struct kt_forward forward;
+    enum kt_status status = kt_forward_check(layer, given, &forward, error);
+    if (status == KT_OK && !ticket)
+        status = kt_fail(error, KT_E_INVALID, "kt_layer_submit: ticket must not be NULL");
+    return status == KT_OK
+               ? kt_queue_submit(layer->context->queue, layer, &forward, ticket, error)
+               : status;
+}
+
+enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error)
+{
+    return context ? kt_queue_wait(context->queue, ticket, error)
+                   : kt_fail(error, KT_E_INVALID, "kt_wait: context must not be NULL");
+}
