@@ -1,2 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-# For authors of kt-kernel plugins: installed as PREFIX/share/aclocal/kt-plugin.m4.
+# For authors of kt-kernel backend plugins; installed with kt-kernel.
+
+# KT_PLUGIN_INIT([MINIMUM-VERSION])
+# Finds kt-kernel by pkg-config, after LT_INIT in configure.ac. Substitutes
+#   KT_PLUGIN_CFLAGS   where <kt/plugin.h> is, and hidden visibility
+#   KT_PLUGIN_LDFLAGS  a loadable module that exports kt_plugin_NAME only and leaves nothing undefined
+#   KT_PLUGIN_ABI      the plugin ABI's major number, 1
+#   pluginsdir         where kt_NAME.so goes      (override: ./configure pluginsdir=DIR)
+#   pluginconfdir      where its NAME.ini goes    (override: ./configure pluginconfdir=DIR)
+# A plugin is not linked to libktkernel: what it may call comes in struct kt_host.
+AC_DEFUN([KT_PLUGIN_INIT],
+[AC_REQUIRE([PKG_PROG_PKG_CONFIG])
+PKG_CHECK_EXISTS([kt-kernel m4_ifval([$1], [>= $1])], [],
+    [AC_MSG_ERROR([pkg-config finds no kt-kernel m4_ifval([$1], [>= $1 ])]dnl
+[(a prefix of your own: PKG_CONFIG_PATH=PREFIX/lib/pkgconfig)])])
+PKG_CHECK_VAR([KT_PLUGIN_INCLUDEDIR], [kt-kernel], [includedir])
+PKG_CHECK_VAR([KT_PLUGIN_ABI], [kt-kernel], [pluginabi])
+PKG_CHECK_VAR([pluginsdir], [kt-kernel], [pluginsdir])
+PKG_CHECK_VAR([pluginconfdir], [kt-kernel], [pluginconfdir])
+AC_SUBST([KT_PLUGIN_CFLAGS], ["-I$KT_PLUGIN_INCLUDEDIR -fvisibility=hidden"])
+AC_SUBST([KT_PLUGIN_LDFLAGS], ["-module -avoid-version -shared -export-symbols-regex ^kt_plugin_ -Wl,-z,defs -Wl,-z,now"])
+])

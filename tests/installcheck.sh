@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# make installcheck: a third party's day. Builds tests/outoftree and README's C program against the
+# installed package, enables the plugin by its drop-in INI and runs a layer through it.
+# Where this build is installed under its prefix, that is used, and left as it was; else a staged copy.
+set -eu
+source=${KT_TEST_SOURCE:?run by make installcheck} build=${KT_TEST_BUILD:?}
+: "${prefix:?}" "${bindir:?}" "${libdir:?}" "${datadir:?}" "${pluginsdir:?}" "${pluginconfdir:?}"
+make=${MAKE:-make} model=$source/tests/data/tiny-moe
+for tool in autoreconf libtoolize; do
+    command -v $tool >/dev/null || { echo "SKIP: $tool is not installed"; exit 0; }
+done
+
+umask 022
+work=$(mktemp -d)
+finish() {
+    [ ! -f "$work/plugin/Makefile" ] || $make -C "$work/plugin" uninstall >/dev/null 2>&1 || :
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 1' INT TERM
+# step WORDS COMMAND...: quiet unless it fails
+step() {
+    echo "installcheck: $1"
+    shift
+    "$@" >"$work/log" 2>&1 || { cat "$work/log"; echo "installcheck: FAILED: $*"; exit 1; }
+}
+
+if cmp -s "$build/.libs/libktkernel.so.0" "$libdir/libktkernel.so.0" && [ -w "$pluginsdir" ]; then
+    stage=
+    pkgconfig=$libdir/pkgconfig
+    echo "installcheck: against the installation in $prefix"
+else
+    stage=$work/stage
+    pkgconfig=$work/pkgconfig
+    step "staging" $make -C "$build" install DESTDIR="$stage"
+    mkdir "$pkgconfig" # the staged package's .pc, with the stage before each absolute path
+    sed "s|=/|=$stage/|" "$stage$libdir/pkgconfig/kt-kernel.pc" >"$pkgconfig/kt-kernel.pc"
+fi
+PKG_CONFIG_PATH=$pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH} LD_LIBRARY_PATH=$stage$libdir
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+found=$(find "$stage$pluginsdir" ! -type d ! -name 'kt_*.so')
+[ -z "$found" ] || { echo "installcheck: FAILED: no plugin, in the plugin folder: $found"; exit 1; }
+
+echo "installcheck: the plugin project of its own"
+mkdir "$work/plugin"
+for file in configure.ac Makefile.am example.c example.ini README; do
+    cp "$source/tests/outoftree/$file" "$work/plugin"
+done
+chmod -R u+w "$work/plugin"
+cd "$work/plugin"
+step "  autoreconf" autoreconf -fi -I "$stage$datadir/aclocal"
+step "  configure" ./configure CC="$CC" --prefix="$stage$prefix" --libdir="$stage$libdir"
+step "  make" $make CFLAGS='-g -O2 -Wall -Wextra -Werror'
+step "  make install" $make install
+cd "$work"
+[ -f "$stage$pluginsdir/kt_example.so" ] && [ -f "$stage$pluginconfdir/example.ini" ] ||
+    { echo "installcheck: FAILED: the plugin did not go where kt-kernel.pc says"; exit 1; }
+
+# In a staged copy the paths that the library knows are not there yet: name them.
+kt() {
+    if [ -n "$stage" ]; then
+        ${EMULATOR:-} "$stage$bindir/kt" --config "$stage$pluginconfdir/example.ini" \
+            --set core.plugin_path="$stage$pluginsdir" "$@"
+    else
+        ${EMULATOR:-} "$bindir/kt" "$@"
+    fi
+}
+step "kt backends" kt backends
+grep -qE '^example +loaded' "$work/log" ||
+    { cat "$work/log"; echo "installcheck: FAILED: the plugin is not loaded"; exit 1; }
+for layer in 0 3; do
+    step "layer $layer through it, checked" kt forward --model "$model/tiny-moe-bf16-l0-l3.gguf" \
+        --layer $layer --input "$model/trace.safetensors" --backend example --check
+    grep -q example "$work/log" ||
+        { cat "$work/log"; echo "installcheck: FAILED: another backend ran"; exit 1; }
+done
+
+sed -n '/^    \/\* embed\.c/,/^    }$/s/^    //p' "$source/README" >"$work/embed.c"
+step "README's C program" "$CC" -Wall -Wextra -Werror -o "$work/embed" "$work/embed.c" \
+    $(pkg-config --cflags --libs kt-kernel)
+step "  runs" ${EMULATOR:-} "$work/embed" "$model/tiny-moe-q4_k_m.gguf"
+cat "$work/log"
+echo "installcheck: passed"
