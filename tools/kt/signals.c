@@ -48,11 +48,18 @@ static void handle_end(int number)
 
 void kt_signals_mapped(const char *path)
 {
+    static char names[2][400];
+    static int n;
+
+    /* The handler does not know which file it was: the last two that were opened are named. */
+    if (path && n < 2)
+        snprintf(names[n++], sizeof(names[0]), "%s", path);
     bus_length = 0;
     int length = snprintf(bus_message, sizeof(bus_message),
-                          "kt: error: a mapped file shrank or could not be read: %.1000s; copy it to a "
+                          "kt: error: a mapped file shrank or could not be read: %s%s%s; copy it to a "
                           "disk that can be read whole, or use --io read\n",
-                          path ? path : "its name is unknown");
+                          n ? names[n - 1] : "its name is unknown", n > 1 ? " or " : "",
+                          n > 1 ? names[0] : "");
     bus_length = length < (int)sizeof(bus_message) ? length : (int)sizeof(bus_message) - 1;
 }
 

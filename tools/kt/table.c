@@ -130,6 +130,11 @@ void kt_table_title(struct kt_table *table, const char *title)
     table->title = copy_text(table->cli, title);
 }
 
+void kt_table_hide(struct kt_table *table)
+{
+    table->hidden = true;
+}
+
 void kt_table_row(struct kt_table *table)
 {
     if (table->n_rows == table->max_rows) {
@@ -208,6 +213,8 @@ static json_t *make_rows(const struct kt_table *table)
         json_t *row = json_object();
         for (size_t c = 0; c < table->n_columns; c++) {
             const struct kt_value *value = &table->value[r * table->n_columns + c];
+            if (table->columns[c].flags & KT_COLUMN_VISUAL)
+                continue;
             if (json_object_set_new(row, table->columns[c].name,
                                     make_json(&table->columns[c], value)) != 0) {
                 json_decref(row);
@@ -232,8 +239,10 @@ static void write_json(const struct kt_output *output)
     for (size_t f = 0; f < output->n_facts; f++)
         failed |= json_object_set_new(root, output->fact[f].column.name,
                                       make_json(&output->fact[f].column, &output->fact[f].value));
-    for (size_t t = 0; t < output->n_tables; t++)
-        failed |= json_object_set_new(root, output->table[t]->name, make_rows(output->table[t]));
+    for (size_t t = 0; t < output->n_tables; t++) {
+        if (!output->table[t]->hidden)
+            failed |= json_object_set_new(root, output->table[t]->name, make_rows(output->table[t]));
+    }
     if (failed)
         exit(kt_cli_error(output->cli, "out of memory"));
     /* A write error stays in stdout's error flag, where kt_cli_finish finds it. */
@@ -282,25 +291,32 @@ static void write_csv_value(const struct kt_column *column, const struct kt_valu
     }
 }
 
+/* Writes the header, or a row. */
+static void write_csv_line(const struct kt_table *table, const struct kt_value *values)
+{
+    bool first = true;
+    for (size_t c = 0; c < table->n_columns; c++) {
+        if (table->columns[c].flags & KT_COLUMN_VISUAL)
+            continue;
+        if (!first)
+            putchar(',');
+        first = false;
+        if (values)
+            write_csv_value(&table->columns[c], &values[c]);
+        else
+            write_csv_text(table->columns[c].name);
+    }
+    fputs("\r\n", stdout);
+}
+
 static void write_csv(const struct kt_output *output)
 {
     if (output->n_tables == 0)
         return;
     const struct kt_table *table = output->table[0];
-    for (size_t c = 0; c < table->n_columns; c++) {
-        if (c)
-            putchar(',');
-        write_csv_text(table->columns[c].name);
-    }
-    fputs("\r\n", stdout);
-    for (size_t r = 0; r < table->n_rows; r++) {
-        for (size_t c = 0; c < table->n_columns; c++) {
-            if (c)
-                putchar(',');
-            write_csv_value(&table->columns[c], &table->value[r * table->n_columns + c]);
-        }
-        fputs("\r\n", stdout);
-    }
+    write_csv_line(table, NULL);
+    for (size_t r = 0; r < table->n_rows; r++)
+        write_csv_line(table, &table->value[r * table->n_columns]);
 }
 
 int kt_output_finish(struct kt_output *output, int code)

@@ -38,7 +38,10 @@ enum kt_column_type {
     KT_COLUMN_BOOL
 };
 
-enum { KT_COLUMN_HIDDEN = 1 /* in JSON and CSV only */ };
+enum {
+    KT_COLUMN_HIDDEN = 1, /* in JSON and CSV only */
+    KT_COLUMN_VISUAL = 2  /* in tables only */
+};
 
 struct kt_column {
     const char *name;  /* field name in JSON and CSV */
@@ -67,6 +70,8 @@ struct kt_table *kt_output_table(struct kt_output *output, const char *name,
                                  const struct kt_column *columns, size_t n_columns);
 /* A line above the table, in the table format only. Copied. */
 void kt_table_title(struct kt_table *table, const char *title);
+/* For people only: not in JSON. */
+void kt_table_hide(struct kt_table *table);
 
 /* Begins a row; the calls below set its fields, text is copied. */
 void kt_table_row(struct kt_table *table);

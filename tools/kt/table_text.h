@@ -24,6 +24,7 @@ struct kt_table {
     const struct kt_cli *cli;
     const char *name;
     char *title;
+    bool hidden; /* not in JSON */
     const struct kt_column *columns;
     size_t n_columns;
     struct kt_value *value; /* [max_rows][n_columns] */

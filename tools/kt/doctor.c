@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor.c - kt doctor: is this machine fit, is the configuration right, do the backends compute? */
+#include "tools/kt/model.h"
+#include "tools/kt/selftest.h"
+#include "tools/kt/table.h"
+
+#include <inttypes.h>
+#include <kt/plugin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define LITTLE_MEMORY (UINT64_C(1) << 30)
+
+static const struct kt_column columns[] = {
+    {"check", "CHECK", KT_COLUMN_TEXT, 0, 0},
+    {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
+    {"value", "VALUE", KT_COLUMN_TEXT, 0, 0},
+    {"advice", "ADVICE", KT_COLUMN_TEXT, 0, 0},
+};
+
+/* What the checks share. */
+struct doctor {
+    struct kt_cli *cli;
+    struct kt_table *table;
+    struct kt_config *config;
+    struct kt_context *context;
+    size_t n_failed;
+};
+
+enum state { OK, WARNING, FAILED, SKIPPED };
+
+static void report(struct doctor *doctor, const char *check, enum state state, const char *value,
+                   const char *advice)
+{
+    static const char *const names[] = {"ok", "warning", "failed", "skipped"};
+
+    kt_table_row(doctor->table);
+    kt_table_text(doctor->table, "check", check);
+    kt_table_text(doctor->table, "state", names[state]);
+    kt_table_text(doctor->table, "value", value);
+    kt_table_text(doctor->table, "advice", advice);
+    doctor->n_failed += state == FAILED;
+}
+
+/* ---- configuration -------------------------------------------------------------------------- */
+
+static void report_file(void *data, const struct kt_config_file *file)
+{
+    struct doctor *doctor = data;
+
+    if (file->state == KT_CONFIG_FILE_READ)
+        report(doctor, "config file", OK, file->path, "");
+    else if (file->state == KT_CONFIG_FILE_FAILED)
+        report(doctor, "config file", FAILED, file->path, file->message);
+}
+
+static void check_config(struct doctor *doctor)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_error error;
+
+    params.file = doctor->cli->config_file;
+    params.settings = doctor->cli->settings;
+    params.n_settings = doctor->cli->n_settings;
+    params.log = kt_cli_log;
+    params.log_data = doctor->cli;
+    size_t before = doctor->n_failed;
+    enum kt_status status = kt_config_check(&params, report_file, doctor, &error);
+    if (status != KT_OK && doctor->n_failed == before)
+        report(doctor, "config", FAILED, "", error.message);
+    if (doctor->n_failed > before)
+        return;
+    if (kt_config_create(&params, &doctor->config, &error) != KT_OK)
+        report(doctor, "config", FAILED, "", error.message);
+}
+
+static const char *find_setting(const struct doctor *doctor, const char *key)
+{
+    static struct kt_setting setting;
+
+    for (size_t i = 0; i < kt_config_setting_count(doctor->config); i++) {
+        if (kt_config_setting(doctor->config, i, &setting, NULL) == KT_OK &&
+            strcmp(setting.section, "core") == 0 && strcmp(setting.key, key) == 0)
+            return setting.value;
+    }
+    return "";
+}
+
+/* ---- machine -------------------------------------------------------------------------------- */
+
+/* The text after ": " of the first line of /proc/cpuinfo that starts with `key`; allocated. */
+static char *read_cpuinfo(const char *key)
+{
+    char *line = NULL, *value = NULL;
+    size_t size = 0;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+
+    if (!file)
+        return NULL;
+    while (!value && getline(&line, &size, file) > 0) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, key, strlen(key)) != 0)
+            continue;
+        colon += 1 + strspn(colon + 1, " ");
+        colon[strcspn(colon, "\n")] = '\0';
+        value = strdup(colon);
+    }
+    free(line);
+    fclose(file);
+    return value;
+}
+
+static void check_cpu(struct doctor *doctor, const struct kt_context_info *info)
+{
+    char *model = read_cpuinfo("model name");
+    const char *mask = find_setting(doctor, "cpu_variant");
+    bool vectors = info->cpu & (KT_CPU_AVX2 | KT_CPU_NEON);
+
+    report(doctor, "cpu", OK, model ? model : "unknown", "");
+    free(model);
+    report(doctor, "cpu features", OK, info->cpu_features, "");
+    if (*mask)
+        report(doctor, "cpu level", WARNING, info->cpu_variant,
+               "core.cpu_variant or KT_KERNEL_CPU_VARIANT masks what the CPU has; remove it unless "
+               "you are testing");
+    else if (!vectors)
+        report(doctor, "cpu level", WARNING, info->cpu_variant,
+               "only scalar code can run here, which is slow; in a virtual machine, pass the host's "
+               "CPU features through");
+    else
+        report(doctor, "cpu level", OK, info->cpu_variant, "");
+}
+
+static void check_amx(struct doctor *doctor, const struct kt_context_info *info)
+{
+    char *flags = read_cpuinfo("flags");
+    bool has = flags && strstr(flags, "amx_tile");
+
+    if (info->cpu & KT_CPU_AMX_TILE)
+        report(doctor, "amx", OK, "permitted", "");
+    else if (!has)
+        report(doctor, "amx", SKIPPED, "this CPU has none", "");
+    else if (*find_setting(doctor, "cpu_variant"))
+        report(doctor, "amx", SKIPPED, "masked by the configuration", "");
+    else
+        report(doctor, "amx", FAILED, "the CPU has it, the kernel refuses it",
+               "needs Linux 5.16 or later and arch_prctl(ARCH_REQ_XCOMP_PERM); a container or "
+               "sandbox must allow that call, or set core.cpu_variant = avx512_bf16");
+    free(flags);
+}
+
+static void check_threads(struct doctor *doctor, const struct kt_context_info *info)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "%" PRIu32 ", %" PRIu32 " not bound", info->n_threads,
+             info->bind_failures);
+    if (info->bind_failures > 0)
+        report(doctor, "threads", WARNING, text,
+               "threads may wander between cores; allow sched_setaffinity in the container");
+    else
+        report(doctor, "threads", OK, text, "");
+    for (uint32_t i = 0; i < info->n_nodes; i++) {
+        struct kt_node_info node;
+        char memory[32];
+        if (kt_context_node(doctor->context, i, &node, NULL) != KT_OK)
+            continue;
+        snprintf(text, sizeof(text), "node %" PRIu32 ": %" PRIu32 " threads, %s", node.os_index,
+                 node.n_threads, kt_bytes_text(node.memory, memory, sizeof(memory)));
+        report(doctor, "numa node", OK, text, "");
+    }
+    if (info->membind_failures > 0)
+        report(doctor, "numa memory", WARNING, info->membind_message,
+               "weights may lie on the wrong node; allow mbind in the container (CAP_SYS_NICE)");
+    else
+        report(doctor, "numa memory", OK, "bound to its node", "");
+}
+
+static void check_dispatch(struct doctor *doctor)
+{
+    struct kt_error error;
+    double nanoseconds;
+    char text[64];
+
+    if (kt_context_dispatch_time(doctor->context, 1000, 0, &nanoseconds, &error) != KT_OK) {
+        report(doctor, "dispatch", FAILED, "no stage could be run", error.message);
+        return;
+    }
+    snprintf(text, sizeof(text), "%.1f microseconds for an empty stage", nanoseconds / 1000);
+    report(doctor, "dispatch", OK, text, "");
+}
+
+static void check_huge_pages(struct doctor *doctor)
+{
+    char line[128] = "";
+    FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
+
+    if (file) {
+        if (!fgets(line, sizeof(line), file))
+            line[0] = '\0';
+        line[strcspn(line, "\n")] = '\0';
+        fclose(file);
+    }
+    const char *wish = find_setting(doctor, "huge_pages");
+    if (strcmp(wish, "no") == 0 || strcmp(wish, "false") == 0 || strcmp(wish, "off") == 0 ||
+        strcmp(wish, "0") == 0)
+        report(doctor, "huge pages", SKIPPED, "off by core.huge_pages", "");
+    else if (!*line)
+        report(doctor, "huge pages", WARNING, "unknown",
+               "/sys/kernel/mm/transparent_hugepage/enabled cannot be read: more TLB misses if the "
+               "kernel has no transparent huge pages");
+    else if (strstr(line, "[never]"))
+        report(doctor, "huge pages", WARNING, line,
+               "as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+    else
+        report(doctor, "huge pages", OK, line, "");
+}
+
+static void check_memory(struct doctor *doctor)
+{
+    uint64_t bytes = kt_model_free_memory();
+    char text[32];
+
+    if (bytes == 0)
+        report(doctor, "memory", WARNING, "unknown", "/proc/meminfo cannot be read");
+    else
+        report(doctor, "memory", bytes < LITTLE_MEMORY ? WARNING : OK,
+               kt_bytes_text(bytes, text, sizeof(text)),
+               bytes < LITTLE_MEMORY ? "close other programs, or raise the control group's limit: "
+                                       "weights must fit into memory"
+                                     : "");
+}
+
+/* ---- backends ------------------------------------------------------------------------------- */
+
+static void check_format(struct doctor *doctor, const char *backend, const char *level,
+                         uint32_t dtype)
+{
+    struct kt_selftest test;
+    char check[64], text[1200];
+
+    kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype,
+                    &test);
+    snprintf(check, sizeof(check), "self-test %s", backend);
+    switch (test.state) {
+    case KT_SELFTEST_REFUSED:
+        snprintf(text, sizeof(text), "%s: not taken: %s", kt_dtype_name(dtype), test.message);
+        report(doctor, check, SKIPPED, text, "");
+        return;
+    case KT_SELFTEST_FAILED:
+        snprintf(text, sizeof(text), "%s: %s", kt_dtype_name(dtype), test.message);
+        break;
+    default:
+        snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e",
+                 kt_dtype_name(dtype), level, test.error, test.limit);
+        if (test.state == KT_SELFTEST_PASSED) {
+            report(doctor, check, OK, text, "");
+            return;
+        }
+    }
+    char advice[160];
+    snprintf(advice, sizeof(advice), "do not use it: set enabled = no in [plugin.%s], or try a lower "
+             "level there; report it with this output", backend);
+    report(doctor, check, FAILED, text, advice);
+}
+
+static void check_backend(struct doctor *doctor, const struct kt_backend_info *info)
+{
+    char check[64], value[256];
+
+    snprintf(check, sizeof(check), "backend %s", info->name);
+    switch (info->state) {
+    case KT_BACKEND_LOADED:
+        snprintf(value, sizeof(value), "loaded, level %s", info->level);
+        report(doctor, check, OK, value, "");
+        for (const uint32_t *dtype = kt_selftest_dtypes; *dtype != KT_DTYPE_NONE; dtype++)
+            check_format(doctor, info->name, info->level, *dtype);
+        return;
+    case KT_BACKEND_DISABLED:
+        report(doctor, check, SKIPPED, "disabled", info->reason);
+        return;
+    case KT_BACKEND_UNFIT:
+        report(doctor, check, SKIPPED, "not for this CPU", info->reason);
+        return;
+    case KT_BACKEND_REFUSED:
+        report(doctor, check, WARNING, "refused to work here", info->reason);
+        return;
+    case KT_BACKEND_FAILED:
+        report(doctor, check, FAILED, *info->file ? info->file : "failed", info->reason);
+        return;
+    }
+}
+
+static void check_backends(struct doctor *doctor)
+{
+    struct kt_backend_info info;
+    struct kt_error error;
+
+    for (size_t i = 0; i < kt_context_backend_count(doctor->context); i++) {
+        if (kt_context_backend(doctor->context, i, &info, &error) == KT_OK)
+            check_backend(doctor, &info);
+        else
+            report(doctor, "backend", FAILED, "", error.message);
+    }
+}
+
+static void examine(struct doctor *doctor)
+{
+    struct kt_context_info info;
+    struct kt_error error;
+
+    check_config(doctor);
+    check_memory(doctor);
+    if (!doctor->config) {
+        report(doctor, "machine, backends", SKIPPED, "the configuration is wrong", "");
+        return;
+    }
+    check_huge_pages(doctor);
+    if (kt_context_create(doctor->config, &doctor->context, &error) != KT_OK) {
+        report(doctor, "context", FAILED, "could not be made", error.message);
+        return;
+    }
+    /* Backends first: their buffers show whether memory can be bound. */
+    check_backends(doctor);
+    kt_context_info(doctor->context, &info);
+    check_cpu(doctor, &info);
+    check_amx(doctor, &info);
+    check_threads(doctor, &info);
+    check_dispatch(doctor);
+}
+
+int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
+{
+    static const struct kt_cli_option rows[] = {
+        {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
+         .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
+        {.name = NULL}};
+    static const struct kt_cli_command command = {
+        .about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
+                 "pages, memory and the plugins, and runs a small random layer through each loaded "
+                 "backend. Exit status 1 if a check fails; each line that failed says what to do.",
+        .options = rows};
+    struct doctor doctor = {.cli = cli};
+
+    if (!kt_cli_parse(cli, &command, argc, argv, NULL))
+        return cli->exit_code;
+    struct kt_output *output = kt_output_create(cli, "kt.doctor", 1);
+    doctor.table = kt_output_table(output, "rows", columns, COUNT(columns));
+    kt_progress_start(cli, "checking");
+    examine(&doctor);
+    kt_progress_stop();
+    int code = kt_output_finish(output, KT_EXIT_OK);
+    kt_context_destroy(doctor.context);
+    kt_config_destroy(doctor.config);
+    if (doctor.n_failed > 0)
+        code = kt_cli_error(cli, "%zu checks failed", doctor.n_failed);
+    return code;
+}

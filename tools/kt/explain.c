@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* explain.c - kt explain: which backend would run each layer of a model, and why not another. */
+#include "tools/kt/model.h"
+#include "tools/kt/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct args {
+    const char *model;
+    const char *layers;
+    uint64_t max_tokens;
+};
+
+/* What would happen to a layer. */
+struct plan {
+    struct kt_moe_info moe;
+    struct kt_plan plan;
+    bool failed;
+    struct kt_error error;
+};
+
+static const struct kt_column layer_columns[] = {
+    {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
+    {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
+    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
+    {"hidden_size", "HIDDEN", KT_COLUMN_UINT, 0, 0},
+    {"intermediate_size", "INTERMEDIATE", KT_COLUMN_UINT, 0, 0},
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
+    {"weight_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
+    {"buffer_bytes", "BUFFERS", KT_COLUMN_BYTES, 0, 0},
+    {"source_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
+    {"nominal_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
+    {"keeps_source", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
+    {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, 0},
+    {"error", "ERROR", KT_COLUMN_TEXT, 0, 0},
+};
+
+static const struct kt_column candidate_columns[] = {
+    {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
+    {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
+    {"reason", "REASON", KT_COLUMN_TEXT, 0, 0},
+};
+
+static const struct kt_column node_columns[] = {
+    {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
+    {"node", "NODE", KT_COLUMN_UINT, 0, 0},
+    {"intermediate_begin", "BEGIN", KT_COLUMN_UINT, 0, 0},
+    {"intermediate_end", "END", KT_COLUMN_UINT, 0, 0},
+    {"weight_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
+    {"buffer_bytes", "BUFFERS", KT_COLUMN_BYTES, 0, 0},
+};
+
+/* ---- plans ---------------------------------------------------------------------------------- */
+
+/* A layer that no backend can take is a finding, not the end. */
+static int make_plan(const struct kt_cli *cli, struct kt_context *context,
+                     struct kt_checkpoint *checkpoint, uint64_t number, uint64_t max_tokens,
+                     struct plan *plan)
+{
+    struct kt_layer_params params;
+    struct kt_layer *layer;
+    char name[32];
+
+    if (kt_checkpoint_moe(checkpoint, number, &plan->moe, &plan->error) != KT_OK)
+        return kt_cli_fail(cli, &plan->error);
+    snprintf(name, sizeof(name), "layer %" PRIu64, number);
+    kt_model_params(&plan->moe, name, &params);
+    params.max_tokens = (uint32_t)max_tokens;
+
+    struct kt_expert *experts = kt_cli_alloc(cli, plan->moe.n_experts, sizeof(*experts));
+    enum kt_status status = kt_checkpoint_experts(checkpoint, number, experts, plan->moe.n_experts,
+                                                  &plan->error);
+    if (status == KT_OK)
+        status = kt_layer_create(context, &params, &layer, &plan->error);
+    if (status == KT_OK) {
+        status = kt_layer_plan(layer, experts, &plan->plan, &plan->error);
+        kt_layer_destroy(layer);
+    }
+    free(experts);
+    plan->failed = status != KT_OK;
+    return KT_EXIT_OK;
+}
+
+/* Would two layers look the same in the table? */
+static bool is_same(const struct plan *a, const struct plan *b)
+{
+    if (a->failed || b->failed || a->plan.n_candidates != b->plan.n_candidates ||
+        a->plan.weight_size != b->plan.weight_size || a->plan.buffer_size != b->plan.buffer_size ||
+        a->plan.fallback != b->plan.fallback || a->moe.n_experts != b->moe.n_experts ||
+        a->moe.hidden_size != b->moe.hidden_size ||
+        a->moe.intermediate_size != b->moe.intermediate_size ||
+        memcmp(a->moe.dtype, b->moe.dtype, sizeof(a->moe.dtype)) != 0)
+        return false;
+    for (uint32_t c = 0; c < a->plan.n_candidates; c++) {
+        const struct kt_candidate *x = &a->plan.candidate[c], *y = &b->plan.candidate[c];
+        if (strcmp(x->backend, y->backend) != 0 || strcmp(x->level, y->level) != 0 ||
+            x->chosen != y->chosen || strcmp(x->reason, y->reason) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Where the layers that look like plans[first] and follow it end. */
+static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n, size_t first)
+{
+    size_t end = first + 1;
+    if (cli->format != KT_FORMAT_TABLE)
+        return end;
+    while (end < n && plans[end].moe.layer == plans[end - 1].moe.layer + 1 &&
+           is_same(&plans[first], &plans[end]))
+        end++;
+    return end;
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+struct tables {
+    struct kt_table *layers, *candidates;
+    struct kt_table *nodes; /* NULL: one node, which the first table tells all about */
+};
+
+static const char *find_state(const struct kt_candidate *candidate)
+{
+    if (candidate->chosen)
+        return "chosen";
+    return *candidate->reason ? "refused" : "not asked";
+}
+
+static void begin_row(struct kt_table *table, const struct plan *plan, const char *range)
+{
+    kt_table_row(table);
+    kt_table_uint(table, "layer", plan->moe.layer);
+    kt_table_text(table, "layers", range);
+}
+
+static void add_layer(struct kt_table *table, const struct plan *plan, const char *range)
+{
+    char types[64];
+
+    begin_row(table, plan, range);
+    kt_table_text(table, "types", kt_model_types(&plan->moe, types, sizeof(types)));
+    kt_table_uint(table, "n_experts", plan->moe.n_experts);
+    kt_table_uint(table, "hidden_size", plan->moe.hidden_size);
+    kt_table_uint(table, "intermediate_size", plan->moe.intermediate_size);
+    kt_table_uint(table, "source_bytes", plan->moe.size);
+    if (plan->failed) {
+        kt_table_text(table, "error", plan->error.message);
+        return;
+    }
+    for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
+        if (!plan->plan.candidate[c].chosen)
+            continue;
+        kt_table_text(table, "backend", plan->plan.candidate[c].backend);
+        kt_table_text(table, "level", plan->plan.candidate[c].level);
+    }
+    kt_table_uint(table, "weight_bytes", plan->plan.weight_size);
+    kt_table_uint(table, "buffer_bytes", plan->plan.buffer_size);
+    kt_table_uint(table, "nominal_bytes", plan->plan.nominal_size);
+    kt_table_bool(table, "keeps_source", plan->plan.keeps_source != 0);
+    kt_table_bool(table, "fallback", plan->plan.fallback != 0);
+}
+
+static void add_plan(const struct kt_context *context, const struct tables *tables,
+                     const struct plan *plan, const char *range)
+{
+    add_layer(tables->layers, plan, range);
+    if (plan->failed)
+        return;
+    for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
+        const struct kt_candidate *candidate = &plan->plan.candidate[c];
+        begin_row(tables->candidates, plan, range);
+        kt_table_text(tables->candidates, "backend", candidate->backend);
+        kt_table_text(tables->candidates, "level", candidate->level);
+        kt_table_text(tables->candidates, "state", find_state(candidate));
+        kt_table_text(tables->candidates, "reason", candidate->reason);
+    }
+    for (uint32_t i = 0; i < plan->plan.n_nodes && tables->nodes; i++) {
+        struct kt_node_info node;
+        begin_row(tables->nodes, plan, range);
+        if (kt_context_node(context, i, &node, NULL) == KT_OK)
+            kt_table_uint(tables->nodes, "node", node.os_index);
+        kt_table_uint(tables->nodes, "intermediate_begin", plan->plan.node[i].intermediate_begin);
+        kt_table_uint(tables->nodes, "intermediate_end", plan->plan.node[i].intermediate_end);
+        kt_table_uint(tables->nodes, "weight_bytes", plan->plan.node[i].weight_size);
+        kt_table_uint(tables->nodes, "buffer_bytes", plan->plan.node[i].buffer_size);
+    }
+}
+
+static void add_facts(struct kt_output *output, const struct args *args,
+                      const struct kt_context *context, const struct plan *plans, size_t n)
+{
+    struct kt_context_info info;
+    uint64_t weights = 0, buffers = 0, failed = 0, fallbacks = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (plans[i].failed) {
+            failed++;
+            continue;
+        }
+        weights += plans[i].plan.weight_size;
+        /* Buffers are shared by the layers of a context: the largest counts. */
+        if (plans[i].plan.buffer_size > buffers)
+            buffers = plans[i].plan.buffer_size;
+        fallbacks += plans[i].plan.fallback != 0;
+    }
+    kt_context_info(context, &info);
+    kt_output_fact_text(output, "model", "model", args->model);
+    kt_output_fact_uint(output, "n_threads", "threads", info.n_threads);
+    kt_output_fact_uint(output, "n_nodes", "NUMA nodes", info.n_nodes);
+    kt_output_fact_uint(output, "max_tokens", "tokens per batch", args->max_tokens);
+    kt_output_fact_bytes(output, "weight_bytes", "packed weights", weights);
+    kt_output_fact_bytes(output, "buffer_bytes", "buffers", buffers);
+    kt_output_fact_bytes(output, "free_bytes", "free memory", kt_model_free_memory());
+    kt_output_fact_uint(output, "n_failed", NULL, failed);
+    kt_output_fact_uint(output, "n_fallbacks", NULL, fallbacks);
+}
+
+static int print(struct kt_cli *cli, const struct args *args, const struct kt_context *context,
+                 const struct plan *plans, size_t n)
+{
+    struct kt_output *output = kt_output_create(cli, "kt.explain", 1);
+    struct kt_context_info info;
+    struct tables tables = {.nodes = NULL};
+    size_t n_failed = 0;
+    char range[48];
+
+    add_facts(output, args, context, plans, n);
+    tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
+    tables.candidates = kt_output_table(output, "candidates", candidate_columns,
+                                        COUNT(candidate_columns));
+    kt_context_info(context, &info);
+    if (info.n_nodes > 1 || cli->format != KT_FORMAT_TABLE)
+        tables.nodes = kt_output_table(output, "nodes", node_columns, COUNT(node_columns));
+    for (size_t i = 0, end; i < n; i = end) {
+        end = find_group_end(cli, plans, n, i);
+        if (end == i + 1)
+            snprintf(range, sizeof(range), "%" PRIu64, plans[i].moe.layer);
+        else
+            snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, plans[i].moe.layer,
+                     plans[end - 1].moe.layer);
+        add_plan(context, &tables, &plans[i], range);
+        n_failed += plans[i].failed;
+    }
+    int code = kt_output_finish(output, KT_EXIT_OK);
+    if (n_failed > 0)
+        code = kt_cli_error(cli, "%zu of %zu layers cannot be run, see the lines with an error",
+                            n_failed, n);
+    return code;
+}
+
+static int explain(struct kt_cli *cli, const struct args *args, struct kt_context *context,
+                   struct kt_checkpoint *checkpoint)
+{
+    uint64_t *layers;
+    size_t n;
+    int code = kt_model_layers(cli, checkpoint, args->layers, &layers, &n);
+
+    if (code != KT_EXIT_OK)
+        return code;
+    struct plan *plans = kt_cli_alloc(cli, n, sizeof(*plans));
+    for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
+        code = make_plan(cli, context, checkpoint, layers[i], args->max_tokens, &plans[i]);
+    if (code == KT_EXIT_OK)
+        code = print(cli, args, context, plans, n);
+    free(plans);
+    free(layers);
+    return code;
+}
+
+int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
+{
+    static const struct kt_cli_option rows[] = {
+        {.name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model),
+         .argument = "PATH", .required = true, .help = "checkpoint of the model"},
+        {.name = "layer", .letter = 'l', .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers),
+         .argument = "LIST", .help = "layers: 3, 0-3, 0,2 or all (default)"},
+        {.name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend",
+         .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"},
+        {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
+         .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
+        {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes",
+         .argument = "LIST", .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
+        {.name = "max-tokens", .type = KT_CLI_UINT, .offset = offsetof(struct args, max_tokens),
+         .minimum = 1, .maximum = 1 << 20, .argument = "N",
+         .help = "tokens per batch that buffers are planned for (default 512)"},
+        {.name = NULL}};
+    static const struct kt_cli_command command = {
+        .usage = "--model PATH",
+        .about = "For each layer with experts: which backend and level would run it, which were refused "
+                 "and why, and the memory that it takes. No weights are read. Exit status 1 if a "
+                 "layer cannot be run.",
+        .options = rows, .opens_checkpoint = true};
+    struct args args = {.max_tokens = 512};
+    struct kt_checkpoint *checkpoint;
+    struct kt_context *context;
+
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    int code = kt_cli_checkpoint(cli, args.model, &checkpoint);
+    if (code != KT_EXIT_OK)
+        return code;
+    code = kt_cli_context(cli, &context);
+    if (code == KT_EXIT_OK) {
+        code = explain(cli, &args, context, checkpoint);
+        kt_context_destroy(context);
+    }
+    kt_checkpoint_close(checkpoint);
+    return code;
+}

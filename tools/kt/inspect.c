@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* inspect.c - kt inspect: what a checkpoint holds. */
+#include "tools/kt/model.h"
+#include "tools/kt/table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define N_DTYPES 64
+
+struct args {
+    bool tensors;
+    uint64_t layer; /* UINT64_MAX: all */
+};
+
+static const struct kt_column layer_columns[] = {
+    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
+    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
+    {"top_k", "TOP-K", KT_COLUMN_UINT, 0, 0},
+    {"hidden_size", "HIDDEN", KT_COLUMN_UINT, 0, 0},
+    {"intermediate_size", "INTERMEDIATE", KT_COLUMN_UINT, 0, 0},
+    {"gate", "GATE", KT_COLUMN_TEXT, 0, 0},
+    {"up", "UP", KT_COLUMN_TEXT, 0, 0},
+    {"down", "DOWN", KT_COLUMN_TEXT, 0, 0},
+    {"activation", "ACTIVATION", KT_COLUMN_TEXT, 0, 0},
+    {"bias", "BIAS", KT_COLUMN_BOOL, 0, 0},
+    {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
+};
+
+static const struct kt_column type_columns[] = {
+    {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"tensors", "TENSORS", KT_COLUMN_UINT, 0, 0},
+    {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
+};
+
+static const struct kt_column tensor_columns[] = {
+    {"name", "TENSOR", KT_COLUMN_TEXT, 0, 0},
+    {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"shape", "SHAPE", KT_COLUMN_TEXT, 0, 0},
+    {"offset", "OFFSET", KT_COLUMN_UINT, 0, 0},
+    {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
+};
+
+static void add_facts(struct kt_output *output, const char *path, const struct kt_checkpoint_info *info)
+{
+    kt_output_fact_text(output, "path", "file", path);
+    kt_output_fact_text(output, "file_format", "format", info->format);
+    kt_output_fact_text(output, "architecture", "architecture", info->architecture);
+    kt_output_fact_text(output, "name", "name", info->name);
+    kt_output_fact_uint(output, "n_tensors", "tensors", info->n_tensors);
+    kt_output_fact_uint(output, "n_layers", "layers", info->n_layers);
+    kt_output_fact_uint(output, "n_moe_layers", "layers with experts", info->n_moe_layers);
+    kt_output_fact_bytes(output, "bytes", "size", info->size);
+    kt_output_fact_bytes(output, "expert_bytes", "size of the experts", info->expert_size);
+}
+
+static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
+{
+    kt_table_row(table);
+    kt_table_uint(table, "layer", moe->layer);
+    kt_table_uint(table, "n_experts", moe->n_experts);
+    if (moe->top_k)
+        kt_table_uint(table, "top_k", moe->top_k);
+    kt_table_uint(table, "hidden_size", moe->hidden_size);
+    kt_table_uint(table, "intermediate_size", moe->intermediate_size);
+    kt_table_text(table, "gate", kt_dtype_name(moe->dtype[KT_GATE]));
+    kt_table_text(table, "up", kt_dtype_name(moe->dtype[KT_UP]));
+    kt_table_text(table, "down", kt_dtype_name(moe->dtype[KT_DOWN]));
+    kt_table_text(table, "activation", kt_model_activation(moe->activation));
+    kt_table_bool(table, "bias", moe->has_bias != 0);
+    kt_table_uint(table, "bytes", moe->size);
+}
+
+static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info)
+{
+    char shape[192];
+    size_t at = 0;
+
+    for (uint32_t d = 0; d < info->n_dims && d < 8; d++)
+        at += (size_t)snprintf(shape + at, sizeof(shape) - at, "%s%" PRIu64, d ? "x" : "",
+                               info->dims[d]);
+    kt_table_row(table);
+    kt_table_text(table, "name", info->name);
+    kt_table_text(table, "type", kt_dtype_name(info->dtype));
+    kt_table_text(table, "shape", at ? shape : "scalar");
+    kt_table_uint(table, "offset", info->offset);
+    kt_table_uint(table, "bytes", info->size);
+}
+
+/* Is the tensor part of the layer? Names such as blk.3.x and model.layers.3.x say so. */
+static bool is_of_layer(const char *name, uint64_t layer)
+{
+    char part[40];
+    snprintf(part, sizeof(part), "blk.%" PRIu64 ".", layer);
+    if (strncmp(name, part, strlen(part)) == 0)
+        return true;
+    snprintf(part, sizeof(part), "layers.%" PRIu64 ".", layer);
+    const char *at = strstr(name, part);
+    return at && (at == name || at[-1] == '.');
+}
+
+static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpoint *checkpoint,
+                                 uint64_t n_layers, uint64_t only, struct kt_error *error)
+{
+    struct kt_moe_info moe;
+    enum kt_status status = KT_OK;
+
+    if (only != UINT64_MAX) {
+        status = kt_checkpoint_moe(checkpoint, only, &moe, error);
+        if (status == KT_OK)
+            add_layer(table, &moe);
+        return status;
+    }
+    for (uint64_t i = 0; i < n_layers && status == KT_OK; i++) {
+        uint64_t layer;
+        status = kt_checkpoint_moe_layer(checkpoint, i, &layer, error);
+        if (status == KT_OK)
+            status = kt_checkpoint_moe(checkpoint, layer, &moe, error);
+        if (status == KT_OK)
+            add_layer(table, &moe);
+    }
+    return status;
+}
+
+/* One walk over the tensors: the sums by type, and a row each where `tensors` is not NULL. */
+static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tensors,
+                                  const struct kt_checkpoint *checkpoint, uint64_t n_tensors,
+                                  uint64_t only, struct kt_error *error)
+{
+    uint64_t count[N_DTYPES] = {0}, bytes[N_DTYPES] = {0};
+    struct kt_tensor_info info;
+
+    for (uint64_t i = 0; i < n_tensors; i++) {
+        enum kt_status status = kt_checkpoint_tensor(checkpoint, i, &info, error);
+        if (status != KT_OK)
+            return status;
+        if (only != UINT64_MAX && !is_of_layer(info.name, only))
+            continue;
+        if (info.dtype < N_DTYPES) {
+            count[info.dtype]++;
+            bytes[info.dtype] += info.size;
+        }
+        if (tensors)
+            add_tensor(tensors, &info);
+    }
+    for (uint32_t d = 0; d < N_DTYPES && types; d++) {
+        if (count[d] == 0)
+            continue;
+        kt_table_row(types);
+        kt_table_text(types, "type", kt_dtype_name(d));
+        kt_table_uint(types, "tensors", count[d]);
+        kt_table_uint(types, "bytes", bytes[d]);
+    }
+    return KT_OK;
+}
+
+static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const struct args *args)
+{
+    const char *schema = args->tensors ? "kt.inspect.tensors" : "kt.inspect";
+    struct kt_output *output = kt_output_create(cli, schema, 1);
+    struct kt_table *layers = NULL, *types = NULL, *tensors = NULL;
+    struct kt_checkpoint_info info;
+    struct kt_error error;
+    enum kt_status status = KT_OK;
+
+    kt_checkpoint_info(checkpoint, &info);
+    add_facts(output, cli->arguments[0], &info);
+    if (args->tensors) {
+        tensors = kt_output_table(output, "rows", tensor_columns, COUNT(tensor_columns));
+    } else {
+        layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
+        types = kt_output_table(output, "types", type_columns, COUNT(type_columns));
+        if (args->layer != UINT64_MAX)
+            tensors = kt_output_table(output, "tensors", tensor_columns, COUNT(tensor_columns));
+    }
+    if (layers || args->layer != UINT64_MAX) {
+        struct kt_moe_info moe;
+        if (layers)
+            status = add_layers(layers, checkpoint, info.n_moe_layers, args->layer, &error);
+        else
+            status = kt_checkpoint_moe(checkpoint, args->layer, &moe, &error);
+    }
+    if (status == KT_OK)
+        status = add_tensors(types, tensors, checkpoint, info.n_tensors, args->layer, &error);
+    if (status != KT_OK) {
+        kt_output_free(output);
+        return kt_cli_fail(cli, &error);
+    }
+    return kt_output_finish(output, KT_EXIT_OK);
+}
+
+int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
+{
+    static const struct kt_cli_option rows[] = {
+        {.name = "layer", .letter = 'l', .type = KT_CLI_UINT, .offset = offsetof(struct args, layer),
+         .maximum = UINT32_MAX, .argument = "N", .help = "show this layer and its tensors only"},
+        {.name = "tensors", .letter = 't', .type = KT_CLI_FLAG,
+         .offset = offsetof(struct args, tensors), .help = "list every tensor"},
+        {.name = NULL}};
+    static const struct kt_cli_command command = {
+        .usage = "PATH",
+        .about = "Shows what a checkpoint (GGUF or safetensors) holds: its layers with experts, their "
+                 "shapes and formats, and the bytes of each type. Only the header is read.",
+        .options = rows, .arguments = "PATH", .min_arguments = 1, .max_arguments = 1,
+        .opens_checkpoint = true};
+    struct args args = {.layer = UINT64_MAX};
+    struct kt_checkpoint *checkpoint;
+
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
+    if (code != KT_EXIT_OK)
+        return code;
+    code = print(cli, checkpoint, &args);
+    kt_checkpoint_close(checkpoint);
+    return code;
+}

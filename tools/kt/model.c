@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - what the verbs that run or plan the layers of a checkpoint share. */
+#include "tools/kt/model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LAYERS 4096
+
+const char *kt_model_activation(uint32_t activation)
+{
+    static const char *const names[] = {"silu", "swiglu", "swigluoai"};
+    return activation < 3 ? names[activation] : "?";
+}
+
+char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
+{
+    const char *gate = kt_dtype_name(moe->dtype[KT_GATE]);
+    const char *up = kt_dtype_name(moe->dtype[KT_UP]);
+    const char *down = kt_dtype_name(moe->dtype[KT_DOWN]);
+
+    if (strcmp(gate, up) == 0 && strcmp(gate, down) == 0)
+        snprintf(text, size, "%s", gate);
+    else
+        snprintf(text, size, "%s %s %s", gate, up, down);
+    return text;
+}
+
+void kt_model_params(const struct kt_moe_info *moe, const char *name, struct kt_layer_params *params)
+{
+    *params = (struct kt_layer_params)KT_LAYER_PARAMS_INIT;
+    params->n_experts = moe->n_experts;
+    params->top_k = moe->top_k ? moe->top_k : 1;
+    params->hidden_size = moe->hidden_size;
+    params->intermediate_size = moe->intermediate_size;
+    params->max_tokens = 1;
+    params->activation = moe->activation;
+    params->limit = moe->limit;
+    params->alpha = moe->alpha;
+    params->name = name;
+}
+
+static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, uint64_t *layers,
+                    size_t n)
+{
+    struct kt_error error;
+    for (size_t i = 0; i < n; i++) {
+        if (kt_checkpoint_moe_layer(checkpoint, i, &layers[i], &error) != KT_OK)
+            return kt_cli_fail(cli, &error);
+    }
+    return KT_EXIT_OK;
+}
+
+static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
+                      const char *text, uint64_t *layers, size_t *n)
+{
+    struct kt_moe_info moe;
+    struct kt_error error;
+
+    *n = kt_cli_list(cli, "layer", text, layers, MAX_LAYERS);
+    if (*n == 0)
+        return KT_EXIT_USAGE;
+    for (size_t i = 0; i < *n; i++) {
+        if (kt_checkpoint_moe(checkpoint, layers[i], &moe, &error) != KT_OK)
+            return kt_cli_fail(cli, &error);
+    }
+    return KT_EXIT_OK;
+}
+
+int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
+                    const char *text, uint64_t **layers, size_t *n)
+{
+    struct kt_checkpoint_info info;
+    int code;
+
+    kt_checkpoint_info(checkpoint, &info);
+    if (info.n_moe_layers == 0)
+        return kt_cli_error(cli, "the checkpoint holds no layer with experts that are known; "
+                                 "'kt inspect --tensors' lists what it holds");
+    if (text && strcmp(text, "all") != 0) {
+        *layers = kt_cli_alloc(cli, MAX_LAYERS, sizeof(**layers));
+        code = list_named(cli, checkpoint, text, *layers, n);
+    } else {
+        *n = (size_t)info.n_moe_layers;
+        *layers = kt_cli_alloc(cli, *n, sizeof(**layers));
+        code = list_all(cli, checkpoint, *layers, *n);
+    }
+    if (code != KT_EXIT_OK)
+        free(*layers);
+    return code;
+}
+
+/* The number in the first line of the file that fits the format; 0 if there is none. */
+static uint64_t read_number(const char *path, const char *format)
+{
+    char line[256];
+    uint64_t number = 0;
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file) && sscanf(line, format, &number) != 1)
+        number = 0;
+    fclose(file);
+    return number;
+}
+
+uint64_t kt_model_free_memory(void)
+{
+    uint64_t available = read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB") * 1024;
+    uint64_t limit = read_number("/sys/fs/cgroup/memory.max", "%" SCNu64);
+    uint64_t used = read_number("/sys/fs/cgroup/memory.current", "%" SCNu64);
+
+    if (limit && available && used < limit && limit - used < available)
+        return limit - used;
+    return available;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.h - what the verbs that run or plan the layers of a checkpoint share. */
+#ifndef KT_TOOL_MODEL_H
+#define KT_TOOL_MODEL_H
+
+#include "tools/kt/cli.h"
+
+/* "silu", "swiglu", "swigluoai". */
+const char *kt_model_activation(uint32_t activation);
+
+/* "q4_k", or "q4_k q4_k q6_k" where gate, up and down differ. Returns text. */
+char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
+
+/* The layer's shape for kt_layer_create; name must live as long as params. */
+void kt_model_params(const struct kt_moe_info *moe, const char *name, struct kt_layer_params *params);
+
+/*
+ * The numbers of the layers that `text` asks for, "3", "0-3", "0,2" or NULL or "all": allocated,
+ * ascending for "all". A layer without experts is an error. Returns an exit code.
+ */
+int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
+                    const char *text, uint64_t **layers, size_t *n);
+
+/* MemAvailable of the machine, bounded by the memory limit of the control group; 0: unknown. */
+uint64_t kt_model_free_memory(void);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* selftest.c - a small random layer through a backend, compared with one that is known to be right. */
+#include "tools/kt/selftest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXPERTS = 4, TOP_K = 2, HIDDEN = 256, INTERMEDIATE = 512, TOKENS = 7 };
+
+#define REFERENCE_LIMIT 1e-5 /* float32 sums against float64 */
+#define BACKEND_LIMIT 2e-2   /* activations may be rounded to 8 bits */
+#define MATRIX ((uint64_t)HIDDEN * INTERMEDIATE)
+
+const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_NONE};
+
+/* A layer's weights, input and routing. */
+struct layer_data {
+    void *weights;     /* gate, up and down of each expert */
+    uint64_t matrix_size;
+    struct kt_expert experts[EXPERTS];
+    float input[TOKENS * HIDDEN];
+    int64_t ids[TOKENS * TOP_K];
+    float router[TOKENS * TOP_K];
+};
+
+/* ---- data ----------------------------------------------------------------------------------- */
+
+/* xorshift64*: the same layer on every machine. */
+static uint32_t draw(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return (uint32_t)((*state * UINT64_C(0x2545F4914F6CDD1D)) >> 32);
+}
+
+/* In -1..1. */
+static float draw_real(uint64_t *state)
+{
+    return (float)((double)draw(state) / 2147483648.0 - 1.0);
+}
+
+/* A Q8_0 block is a float16 scale and 32 int8; 0x1000 is 2^-11, 0x0C00 is 2^-12. */
+static void fill_q8_0(uint64_t *state, unsigned char *to)
+{
+    for (uint64_t block = 0; block < MATRIX / 32; block++) {
+        *to++ = 0;
+        *to++ = draw(state) & 1 ? 0x10 : 0x0C;
+        for (int i = 0; i < 32; i++) {
+            int value = (int)(draw(state) % 255) - 127;
+            *to++ = (unsigned char)(signed char)value;
+        }
+    }
+}
+
+static void fill_matrix(uint64_t *state, uint32_t dtype, unsigned char *to)
+{
+    if (dtype == KT_DTYPE_Q8_0) {
+        fill_q8_0(state, to);
+        return;
+    }
+    for (uint64_t i = 0; i < MATRIX; i++) {
+        float value = draw_real(state) / 16;
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        uint16_t high = (uint16_t)(bits >> 16);
+        if (dtype == KT_DTYPE_BF16)
+            memcpy(to + 2 * i, &high, 2);
+        else
+            memcpy(to + 4 * i, &value, 4);
+    }
+}
+
+static enum kt_status make_views(struct layer_data *data, uint32_t dtype, struct kt_error *error)
+{
+    unsigned char *at = data->weights;
+
+    for (int e = 0; e < EXPERTS; e++) {
+        struct kt_expert *expert = &data->experts[e];
+        enum kt_status status = kt_view_dense(&expert->gate, dtype, at, data->matrix_size,
+                                              INTERMEDIATE, HIDDEN, error);
+        at += data->matrix_size;
+        if (status == KT_OK)
+            status = kt_view_dense(&expert->up, dtype, at, data->matrix_size, INTERMEDIATE, HIDDEN,
+                                   error);
+        at += data->matrix_size;
+        if (status == KT_OK)
+            status = kt_view_dense(&expert->down, dtype, at, data->matrix_size, HIDDEN,
+                                   INTERMEDIATE, error);
+        at += data->matrix_size;
+        if (status != KT_OK)
+            return status;
+    }
+    return KT_OK;
+}
+
+static enum kt_status fill(const struct kt_cli *cli, struct layer_data *data, uint32_t dtype,
+                           struct kt_error *error)
+{
+    uint64_t state = UINT64_C(0x9E3779B97F4A7C15);
+    uint32_t elements, bytes;
+
+    kt_dtype_block(dtype, &elements, &bytes);
+    data->matrix_size = MATRIX / elements * bytes;
+    data->weights = kt_cli_alloc(cli, 3 * EXPERTS, data->matrix_size);
+    for (int m = 0; m < 3 * EXPERTS; m++)
+        fill_matrix(&state, dtype, (unsigned char *)data->weights + (uint64_t)m * data->matrix_size);
+    for (int i = 0; i < TOKENS * HIDDEN; i++)
+        data->input[i] = draw_real(&state);
+    for (int t = 0; t < TOKENS; t++) {
+        data->ids[TOP_K * t] = draw(&state) % EXPERTS;
+        data->ids[TOP_K * t + 1] = (data->ids[TOP_K * t] + 1 + draw(&state) % (EXPERTS - 1)) % EXPERTS;
+        data->router[TOP_K * t] = 0.75f;
+        data->router[TOP_K * t + 1] = 0.25f;
+    }
+    return make_views(data, dtype, error);
+}
+
+/* ---- float64 arithmetic --------------------------------------------------------------------- */
+
+static enum kt_status multiply(const struct kt_view *view, const double *x, double *y,
+                               struct kt_error *error)
+{
+    float row[INTERMEDIATE];
+    for (uint64_t r = 0; r < view->rows; r++) {
+        enum kt_status status = kt_view_row(view, r, row, error);
+        if (status != KT_OK)
+            return status;
+        y[r] = 0;
+        for (uint64_t c = 0; c < view->cols; c++)
+            y[r] += (double)row[c] * x[c];
+    }
+    return KT_OK;
+}
+
+static enum kt_status add_expert(const struct kt_expert *expert, const double *x, double weight,
+                                 double *sum, struct kt_error *error)
+{
+    double gate[INTERMEDIATE], up[INTERMEDIATE], y[HIDDEN];
+
+    enum kt_status status = multiply(&expert->gate, x, gate, error);
+    if (status == KT_OK)
+        status = multiply(&expert->up, x, up, error);
+    for (int i = 0; i < INTERMEDIATE && status == KT_OK; i++)
+        gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
+    if (status == KT_OK)
+        status = multiply(&expert->down, gate, y, error);
+    for (int i = 0; i < HIDDEN && status == KT_OK; i++)
+        sum[i] += weight * y[i];
+    return status;
+}
+
+static enum kt_status compute(const struct layer_data *data, float *out, struct kt_error *error)
+{
+    for (int t = 0; t < TOKENS; t++) {
+        double x[HIDDEN], sum[HIDDEN] = {0};
+        for (int i = 0; i < HIDDEN; i++)
+            x[i] = (double)data->input[t * HIDDEN + i];
+        for (int k = 0; k < TOP_K; k++) {
+            enum kt_status status = add_expert(&data->experts[data->ids[TOP_K * t + k]], x,
+                                               (double)data->router[TOP_K * t + k], sum, error);
+            if (status != KT_OK)
+                return status;
+        }
+        for (int i = 0; i < HIDDEN; i++)
+            out[t * HIDDEN + i] = (float)sum[i];
+    }
+    return KT_OK;
+}
+
+/* ---- through a backend ---------------------------------------------------------------------- */
+
+/* KT_E_UNSUPPORTED if another backend than the asked one would run. */
+static enum kt_status check_plan(const struct kt_cli *cli, struct kt_layer *layer,
+                                 const struct layer_data *data, const char *backend,
+                                 struct kt_error *error)
+{
+    struct kt_plan *plan = kt_cli_alloc(cli, 1, sizeof(*plan));
+    enum kt_status status = kt_layer_plan(layer, data->experts, plan, error);
+
+    for (uint32_t c = 0; status == KT_OK && c < plan->n_candidates; c++) {
+        const struct kt_candidate *candidate = &plan->candidate[c];
+        if (strcmp(candidate->backend, backend) != 0 || candidate->chosen)
+            continue;
+        status = error->status = KT_E_UNSUPPORTED;
+        snprintf(error->message, sizeof(error->message), "%s",
+                 *candidate->reason ? candidate->reason : "it was not asked");
+    }
+    free(plan);
+    return status;
+}
+
+static enum kt_status run_layer(const struct kt_cli *cli, struct kt_context *context,
+                                const char *backend, const struct layer_data *data, float *out,
+                                struct kt_error *error)
+{
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_forward forward = KT_FORWARD_INIT;
+    struct kt_layer *layer;
+
+    params.n_experts = EXPERTS;
+    params.top_k = TOP_K;
+    params.hidden_size = HIDDEN;
+    params.intermediate_size = INTERMEDIATE;
+    params.max_tokens = TOKENS;
+    params.activation = KT_ACTIVATION_SILU;
+    params.backend = backend;
+    params.name = "self-test";
+    enum kt_status status = kt_layer_create(context, &params, &layer, error);
+    if (status != KT_OK)
+        return status;
+    status = check_plan(cli, layer, data, backend, error);
+    if (status == KT_OK)
+        status = kt_layer_load(layer, data->experts, EXPERTS, error);
+    forward.n_tokens = TOKENS;
+    forward.expert_ids = data->ids;
+    forward.router_weights = data->router;
+    forward.input = data->input;
+    forward.input_dtype = KT_DTYPE_F32;
+    forward.output = out;
+    forward.output_dtype = KT_DTYPE_F32;
+    if (status == KT_OK)
+        status = kt_layer_forward(layer, &forward, error);
+    kt_layer_destroy(layer);
+    return status;
+}
+
+static double find_error(const float *values, const float *expected)
+{
+    double difference = 0, size = 0;
+    for (int i = 0; i < TOKENS * HIDDEN; i++) {
+        double d = (double)values[i] - (double)expected[i];
+        difference += d * d;
+        size += (double)expected[i] * (double)expected[i];
+    }
+    return sqrt(difference / size);
+}
+
+void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
+                     bool is_reference, uint32_t dtype, struct kt_selftest *result)
+{
+    float values[TOKENS * HIDDEN], expected[TOKENS * HIDDEN];
+    struct layer_data *data = kt_cli_alloc(cli, 1, sizeof(*data));
+    struct kt_error error;
+
+    *result = (struct kt_selftest){.limit = is_reference ? REFERENCE_LIMIT : BACKEND_LIMIT};
+    enum kt_status status = fill(cli, data, dtype, &error);
+    if (status == KT_OK)
+        status = run_layer(cli, context, backend, data, values, &error);
+    bool refused = status == KT_E_UNSUPPORTED;
+    if (status == KT_OK)
+        status = is_reference ? compute(data, expected, &error)
+                              : run_layer(cli, context, "reference", data, expected, &error);
+    if (status == KT_OK) {
+        result->error = find_error(values, expected);
+        result->state = result->error <= result->limit ? KT_SELFTEST_PASSED : KT_SELFTEST_WRONG;
+    } else {
+        result->state = refused ? KT_SELFTEST_REFUSED : KT_SELFTEST_FAILED;
+        snprintf(result->message, sizeof(result->message), "%s", error.message);
+    }
+    free(data->weights);
+    free(data);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* selftest.h - a small random layer through a backend, compared with one that is known to be right. */
+#ifndef KT_TOOL_SELFTEST_H
+#define KT_TOOL_SELFTEST_H
+
+#include "tools/kt/cli.h"
+
+enum kt_selftest_state {
+    KT_SELFTEST_PASSED,
+    KT_SELFTEST_WRONG,   /* the output differs by more than the limit */
+    KT_SELFTEST_REFUSED, /* the backend does not take this format: no failure */
+    KT_SELFTEST_FAILED   /* a call failed */
+};
+
+struct kt_selftest {
+    enum kt_selftest_state state;
+    double error, limit; /* relative L2; not set if REFUSED or FAILED */
+    char message[1024];  /* if REFUSED or FAILED */
+};
+
+/* Formats that the layer is made in: F32, BF16, Q8_0; ends with KT_DTYPE_NONE. */
+extern const uint32_t kt_selftest_dtypes[];
+
+/* Runs a layer of `dtype` through `backend`; `is_reference`: it is compared with float64 arithmetic,
+ * any other backend with the reference backend. */
+void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
+                     bool is_reference, uint32_t dtype, struct kt_selftest *result);
+
+#endif

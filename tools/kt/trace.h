@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.h - recorded input of MoE layers, and the file that outputs are written to. */
+#ifndef KT_TOOL_TRACE_H
+#define KT_TOOL_TRACE_H
+
+#include "tools/kt/cli.h"
+
+/* What a trace holds of one layer: aligned copies, as a mapped file need not be aligned. */
+struct kt_trace {
+    uint64_t layer;
+    uint32_t n_tokens, top_k;
+    uint64_t hidden_size;
+    uint32_t input_dtype; /* KT_DTYPE_BF16, KT_DTYPE_F16 or KT_DTYPE_F32 */
+    void *input;          /* [n_tokens][hidden_size] */
+    int64_t *ids;         /* [n_tokens][top_k] */
+    float *weights;       /* [n_tokens][top_k] */
+    float *expected;      /* [n_tokens][hidden_size], NULL if the trace holds none */
+};
+
+/* Does the trace hold input of the layer? */
+bool kt_trace_has(const struct kt_checkpoint *file, uint64_t layer);
+
+/*
+ * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where it is there, .output. Every dtype
+ * and shape is checked; messages name the tensor. Returns an exit code; `trace` is set on success.
+ */
+int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t layer,
+                  struct kt_trace *trace);
+void kt_trace_free(struct kt_trace *trace);
+
+/*
+ * A safetensors file with one F32 tensor layers.N.output a layer. It is written beside its final
+ * place under a temporary name, which it loses in kt_save_finish.
+ */
+struct kt_save;
+struct kt_save_tensor {
+    uint64_t layer, n_tokens, hidden_size;
+};
+int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_save_tensor *tensors,
+                   size_t n, struct kt_save **save);
+/* The data of the next tensor, in the order of kt_save_create. */
+int kt_save_write(struct kt_save *save, const float *values, uint64_t n);
+/* code 0: puts the file in its place; else: removes it. Frees `save`, which may be NULL, and
+ * returns `code`, or 1 after a message. */
+int kt_save_finish(struct kt_save *save, int code);
+
+#endif
