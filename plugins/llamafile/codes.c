@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * codes.c - GGUF's quantised blocks, as ggml defines them (ggml-common.h, ggml-quants.c), as one code
+ * per weight and the scales beside.
+ *
+ * The value tables of IQ4_NL and MXFP4 are constants of those formats (kvalues_iq4nl and kvalues_mxfp4
+ * of ggml; the latter are the doubled E2M1 numbers of the OCP microscaling specification).
+ */
+#include "plugins/llamafile/codes.h"
+
+#include "plugins/common/half.h"
+
+const int8_t llamafile_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                          1,    13,   25,  38,  53,  69,  89,  113 };
+const int8_t llamafile_mxfp4_values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+
+/* 16 bytes: low nibbles are the first 16 codes, high nibbles the others. */
+static void read_nibbles(const uint8_t *from, uint8_t *code)
+{
+    for (int i = 0; i < 16; i++) {
+        code[i] = from[i] & 15;
+        code[i + 16] = from[i] >> 4;
+    }
+}
+
+/* 32 bits: bit i is the fifth bit of code i. */
+static void add_fifth_bits(const uint8_t *from, uint8_t *code)
+{
+    uint32_t bits = load_u32(from);
+    for (int i = 0; i < 32; i++)
+        code[i] |= (uint8_t)((bits >> i & 1) << 4);
+}
+
+/* 12 bytes of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits. */
+static void read_scales_k4(const uint8_t *from, uint8_t *scale)
+{
+    for (int i = 0; i < 4; i++) {
+        scale[i] = from[i] & 63;
+        scale[8 + i] = from[4 + i] & 63;
+        scale[4 + i] = (uint8_t)((from[8 + i] & 15) | from[i] >> 6 << 4);
+        scale[12 + i] = (uint8_t)(from[8 + i] >> 4 | from[4 + i] >> 6 << 4);
+    }
+}
+
+static void read_q2_k(const uint8_t *block, struct llamafile_codes *codes)
+{
+    memcpy(codes->scale, block, 16);
+    for (int i = 0; i < 256; i++)
+        codes->code[i] = block[16 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+    memcpy(codes->head, block + 80, 4);
+}
+
+static void read_q3_k(const uint8_t *block, struct llamafile_codes *codes)
+{
+    const uint8_t *packed = block + 96;
+    for (int i = 0; i < 256; i++) {
+        int low = block[32 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+        int high = block[i % 32] >> (i / 32) & 1;
+        codes->code[i] = (uint8_t)(low | high << 2);
+    }
+    for (int i = 0; i < 16; i++) {
+        int low = packed[i % 8] >> (i / 8 * 4) & 15;
+        int high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
+        codes->scale[i] = (uint8_t)((low | high << 4) - 32);
+    }
+    memcpy(codes->head, block + 108, 2);
+}
+
+static void read_q4_k(const uint8_t *block, struct llamafile_codes *codes, bool fifth)
+{
+    const uint8_t *low = block + (fifth ? 48 : 16);
+    read_scales_k4(block + 4, codes->scale);
+    for (int i = 0; i < 256; i++) {
+        int code = low[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
+        if (fifth)
+            code |= (block[16 + i % 32] >> (i / 32) & 1) << 4;
+        codes->code[i] = (uint8_t)code;
+    }
+    memcpy(codes->head, block, 4);
+}
+
+static void read_q6_k(const uint8_t *block, struct llamafile_codes *codes)
+{
+    for (int i = 0; i < 256; i++) {
+        int part = i / 128, quarter = i / 32 % 4, place = i % 32;
+        int low = block[64 * part + quarter % 2 * 32 + place] >> (quarter / 2 * 4) & 15;
+        int high = block[128 + 32 * part + place] >> (2 * quarter) & 3;
+        codes->code[i] = (uint8_t)(low | high << 4);
+    }
+    memcpy(codes->scale, block + 192, 16);
+    memcpy(codes->head, block + 208, 2);
+}
+
+static void read_iq4_xs(const uint8_t *block, struct llamafile_codes *codes)
+{
+    unsigned high = load_u16(block + 2);
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned low = block[4 + i / 2] >> (i % 2 * 4) & 15;
+        codes->scale[i] = (uint8_t)((low | (high >> (2 * i) & 3) << 4) - 32);
+        read_nibbles(block + 8 + 16 * i, codes->code + 32 * i);
+    }
+    memcpy(codes->head, block, 2);
+}
+
+void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block,
+                          unsigned group, struct llamafile_codes *codes)
+{
+    uint8_t *code = codes->code + GROUP * (format->block == GROUP ? group : 0);
+
+    if (format->block == GROUP)
+        memcpy(codes->scale + group * format->scale_bytes, block, format->scale_bytes);
+    switch (format->dtype) {
+    case KT_DTYPE_Q4_0:
+    case KT_DTYPE_Q4_1:
+    case KT_DTYPE_IQ4_NL:
+    case KT_DTYPE_MXFP4:
+        read_nibbles(block + format->scale_bytes, code);
+        break;
+    case KT_DTYPE_Q5_0:
+    case KT_DTYPE_Q5_1:
+        read_nibbles(block + format->scale_bytes + 4, code);
+        add_fifth_bits(block + format->scale_bytes, code);
+        break;
+    case KT_DTYPE_Q8_0:
+        memcpy(code, block + 2, 32);
+        break;
+    case KT_DTYPE_Q2_K:
+        read_q2_k(block, codes);
+        break;
+    case KT_DTYPE_Q3_K:
+        read_q3_k(block, codes);
+        break;
+    case KT_DTYPE_Q4_K:
+    case KT_DTYPE_Q5_K:
+        read_q4_k(block, codes, format->dtype == KT_DTYPE_Q5_K);
+        break;
+    case KT_DTYPE_Q6_K:
+        read_q6_k(block, codes);
+        break;
+    case KT_DTYPE_IQ4_XS:
+        read_iq4_xs(block, codes);
+        break;
+    default:
+        break;
+    }
+}
+
+/* A 32-column format's group: the weight is code * d, or code * d + m. */
+static void dequantize_group(const struct llamafile_format *format, const uint8_t *scale,
+                             const uint8_t *code, float *out)
+{
+    float d = format->dtype == KT_DTYPE_MXFP4 ? e8m0_half_to_float(scale[0])
+                                              : half_to_float(load_u16(scale));
+    for (int i = 0; i < GROUP; i++) {
+        switch (format->dtype) {
+        case KT_DTYPE_Q8_0:
+            out[i] = (float)(int8_t)code[i] * d;
+            break;
+        case KT_DTYPE_IQ4_NL:
+            out[i] = d * (float)llamafile_iq4_values[code[i]];
+            break;
+        case KT_DTYPE_MXFP4:
+            out[i] = (float)llamafile_mxfp4_values[code[i]] * d;
+            break;
+        case KT_DTYPE_Q4_1:
+        case KT_DTYPE_Q5_1:
+            out[i] = (float)code[i] * d + half_to_float(load_u16(scale + 2));
+            break;
+        default:
+            out[i] = (float)(code[i] - format->offset) * d;
+        }
+    }
+}
+
+/* A 256-column format's weight: (d * scale) * code, less dmin * min where the format has minima. */
+static float dequantize_k(const struct llamafile_format *format, const struct llamafile_codes *codes,
+                          int i)
+{
+    float d = half_to_float(load_u16(codes->head));
+    float dmin = half_to_float(load_u16(codes->head + 2));
+    int code = codes->code[i];
+
+    switch (format->dtype) {
+    case KT_DTYPE_Q2_K:
+        return d * (float)(codes->scale[i / 16] & 15) * (float)code -
+               dmin * (float)(codes->scale[i / 16] >> 4);
+    case KT_DTYPE_Q4_K:
+    case KT_DTYPE_Q5_K:
+        return d * (float)codes->scale[i / 32] * (float)code - dmin * (float)codes->scale[8 + i / 32];
+    case KT_DTYPE_IQ4_XS:
+        return d * (float)(int8_t)codes->scale[i / 32] * (float)llamafile_iq4_values[code];
+    default:
+        return d * (float)(int8_t)codes->scale[i / 16] * (float)(code - format->offset);
+    }
+}
+
+void llamafile_codes_dequantize(const struct llamafile_format *format,
+                                const struct llamafile_codes *codes, unsigned groups, float *out)
+{
+    if (format->block == GROUP) {
+        for (unsigned g = 0; g < groups; g++)
+            dequantize_group(format, codes->scale + g * format->scale_bytes,
+                             codes->code + GROUP * g, out + GROUP * g);
+        return;
+    }
+    for (int i = 0; i < SUPERBLOCK; i++)
+        out[i] = dequantize_k(format, codes, i);
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.c - sizes: of panels, of packed objects, of activation rows. */
+#include "plugins/llamafile/llamafile.h"
+
+/* Sizes are products of these, the element size and small constants: none can overflow 64 bits. */
+#define MAX_SIZE (UINT64_C(1) << 27)
+
+static const struct llamafile_format formats[] = {
+    /* dtype, block, bytes, bits, head, scale, unit, offset */
+    { KT_DTYPE_F32, 1, 4, 32, 0, 0, 0, 0 },      { KT_DTYPE_F16, 1, 2, 16, 0, 0, 0, 0 },
+    { KT_DTYPE_BF16, 1, 2, 16, 0, 0, 0, 0 },     { KT_DTYPE_Q4_0, 32, 18, 4, 0, 2, 2, 8 },
+    { KT_DTYPE_Q4_1, 32, 20, 4, 0, 4, 2, 0 },    { KT_DTYPE_Q5_0, 32, 22, 5, 0, 2, 2, 16 },
+    { KT_DTYPE_Q5_1, 32, 24, 5, 0, 4, 2, 0 },    { KT_DTYPE_Q8_0, 32, 34, 8, 0, 2, 2, 0 },
+    { KT_DTYPE_Q2_K, 256, 84, 2, 4, 16, 1, 0 },  { KT_DTYPE_Q3_K, 256, 110, 3, 2, 16, 1, 4 },
+    { KT_DTYPE_Q4_K, 256, 144, 4, 4, 16, 1, 0 }, { KT_DTYPE_Q5_K, 256, 176, 5, 4, 16, 1, 0 },
+    { KT_DTYPE_Q6_K, 256, 210, 6, 2, 16, 1, 32 }, { KT_DTYPE_IQ4_NL, 32, 18, 4, 0, 2, 2, 0 },
+    { KT_DTYPE_IQ4_XS, 256, 136, 4, 2, 8, 1, 0 }, { KT_DTYPE_MXFP4, 32, 17, 4, 0, 1, 1, 12 },
+};
+
+const struct llamafile_format *llamafile_format_find(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].dtype == dtype)
+            return &formats[i];
+    return NULL;
+}
+
+uint64_t llamafile_panel_size(const struct llamafile_format *format, uint64_t k)
+{
+    uint64_t full = k / SUPERBLOCK, rest = k % SUPERBLOCK / GROUP;
+
+    if (format_is_float(format)) /* BF16 in pairs of columns; chunks stay aligned */
+        return round_up(k, 2) * PANEL_ROWS * format->block_bytes;
+    uint64_t size = panel_head_size(format, k) +
+                    full * (scales_size(format, 8) + 8 * group_size(format));
+    if (rest)
+        size += scales_size(format, rest) + rest * group_size(format);
+    return size;
+}
+
+static const char *const projections[3] = { "gate", "up", "down" };
+
+/* The format of a projection with K columns, or NULL and an error. */
+static const struct llamafile_format *check_format(const struct kt_shape *shape,
+                                                   enum kt_projection projection, uint64_t k,
+                                                   struct kt_error *error)
+{
+    const struct kt_format *given = &shape->format[projection];
+    const struct llamafile_format *format = llamafile_format_find(given->dtype);
+
+    if (!format || given->scale_dtype != KT_DTYPE_NONE || given->zero_dtype != KT_DTYPE_NONE) {
+        (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                             "llamafile: the %s projection has format %u%s, which this plugin does "
+                             "not take: it takes f32, f16, bf16 and GGUF's blocks of 4 bits and more, "
+                             "q2_k and q3_k",
+                             projections[projection], given->dtype,
+                             format ? " with scales beside the matrix" : "");
+        return NULL;
+    }
+    if (k % format->block != 0) {
+        (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                             "llamafile: the %s projection has %llu columns, which is not a multiple "
+                             "of its format's block of %u",
+                             projections[projection], (unsigned long long)k, format->block);
+        return NULL;
+    }
+    return format;
+}
+
+/* Which parts an activation row of a stage has, and its size. */
+static uint64_t size_act_row(uint64_t k, bool quants, bool floats, enum kt_stage stage,
+                             uint64_t *words)
+{
+    uint64_t size = 0;
+    if (quants) {
+        size = round_up(k, SUPERBLOCK) / SUPERBLOCK * ACT_SIZE;
+        words[WORD_PARTS] |= PART_QUANTS(stage);
+    }
+    words[WORD_FLOATS_0 + stage] = size;
+    if (floats) {
+        size += round_up(k * sizeof(float), 64);
+        words[WORD_PARTS] |= PART_FLOATS(stage);
+    }
+    return size;
+}
+
+enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    (void)instance;
+    const struct kt_shape *shape = &layout->shape;
+    uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
+
+    if (hidden == 0 || intermediate == 0 || hidden > MAX_SIZE || intermediate > MAX_SIZE)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                              "llamafile: sizes %llu and %llu are outside 1..%llu",
+                              (unsigned long long)hidden, (unsigned long long)intermediate,
+                              (unsigned long long)MAX_SIZE);
+    const struct llamafile_format *gate = check_format(shape, KT_GATE, hidden, error);
+    const struct llamafile_format *up = gate ? check_format(shape, KT_UP, hidden, error) : NULL;
+    const struct llamafile_format *down = up ? check_format(shape, KT_DOWN, intermediate, error)
+                                             : NULL;
+    if (!down)
+        return KT_E_UNSUPPORTED;
+
+    uint64_t *words = layout->words;
+    words[WORD_PANEL_GATE] = llamafile_panel_size(gate, hidden);
+    words[WORD_PANEL_UP] = llamafile_panel_size(up, hidden);
+    words[WORD_PANEL_DOWN] = llamafile_panel_size(down, intermediate);
+    layout->panel_rows[0] = layout->panel_rows[1] = PANEL_ROWS;
+    layout->k_unit = down->block > PANEL_ROWS ? down->block : PANEL_ROWS;
+    layout->weight_size[0] = round_up(intermediate, PANEL_ROWS) / PANEL_ROWS *
+                             (words[WORD_PANEL_GATE] + words[WORD_PANEL_UP]);
+    layout->weight_size[1] = round_up(hidden, PANEL_ROWS) / PANEL_ROWS * words[WORD_PANEL_DOWN];
+    layout->nominal_size[0] = intermediate * (hidden / gate->block * gate->block_bytes +
+                                              hidden / up->block * up->block_bytes);
+    layout->nominal_size[1] = hidden * (intermediate / down->block * down->block_bytes);
+
+    words[WORD_PARTS] = 0;
+    bool gate_float = format_is_float(gate), up_float = format_is_float(up);
+    layout->act_row_size[0] = size_act_row(hidden, !gate_float || !up_float, gate_float || up_float,
+                                           KT_STAGE_GATE_UP, words);
+    layout->act_row_size[1] = size_act_row(intermediate, !format_is_float(down),
+                                           format_is_float(down), KT_STAGE_DOWN, words);
+    layout->h_row_size = round_up(intermediate, PANEL_ROWS) * sizeof(float);
+    layout->row_unit = 1;
+    layout->y_dtype = KT_DTYPE_F32;
+    return KT_OK;
+}

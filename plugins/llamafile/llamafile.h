@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * llamafile.h - how this plugin holds weights and activations. README of the folder, in short:
+ *
+ * Weights   A panel is 16 rows with all their K columns; the last panel of a matrix is filled up with
+ *           rows of zeros. Stage 0 alternates: gate panel 0, up panel 0, gate panel 1, ...
+ *           Quantised panels: [head][superblock]..., a superblock being 256 columns (the last of a
+ *           32-column format may be shorter): [scales][group]..., a group being 32 columns.
+ *           A group holds planes of 64-byte chunks; a chunk gives each row one 32-bit lane, so one
+ *           instruction multiplies 4 weights of each of 16 (8) rows with the same 4 activations:
+ *             bytes     chunk i: columns 4i..4i+3                                  (8 bits)
+ *             nibbles   chunk c: low nibbles columns 8c..8c+3, high 8c+4..8c+7     (4, 5, 6 bits)
+ *             pairs     chunk b: bits 2t, 2t+1 of a byte: columns 16b+4t..16b+4t+3 (2, 3, 6 bits)
+ *             singles   bit i of a byte: columns 4i..4i+3                          (3, 5 bits)
+ *           Scales keep the format's own numbers, 6-bit ones in a byte each; float16 scales of a
+ *           superblock stand in the head, so that every chunk is aligned to 64.
+ *           Float panels: column after column, 16 numbers each; BF16 in pairs of columns.
+ * Activations  One form for all quantised formats (ACT_*), per 256 columns; float32 for the others;
+ *           a row holds both if gate and up need both.
+ * h         float32, row-major.
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_H
+#define KT_PLUGINS_LLAMAFILE_H
+
+#include <kt/plugin.h>
+#include <stdbool.h>
+
+#define PANEL_ROWS 16
+#define GROUP 32      /* columns with one activation scale */
+#define SUPERBLOCK 256
+
+/* A packed activation superblock: offsets in bytes. */
+#define ACT_Q 0        /* int8[256], within +-127 */
+#define ACT_SCALE 256  /* float[8]: of each group */
+#define ACT_SUM32 288  /* float[8]: scale * sum of the group's q */
+#define ACT_SUM16 320  /* float[16]: the same for half groups */
+#define ACT_PAIR16 384 /* int16[16][2]: sums of q over half a group, places 0,1 and 2,3 of each 4 */
+#define ACT_PAIR32 448 /* int16[8][2]: over a group */
+#define ACT_SIZE 512
+
+/* A format of weights. */
+struct llamafile_format {
+    uint32_t dtype;
+    uint16_t block;       /* columns of a block of the source */
+    uint16_t block_bytes;
+    uint8_t bits;         /* of a code; 16 and 32: floats */
+    uint8_t head_bytes;   /* per row and superblock, in the panel's head */
+    uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (block 32) */
+    uint8_t scale_unit;   /* bytes of one scale: rows are interleaved in these */
+    uint8_t offset;       /* code = weight + offset */
+};
+
+/* Where things are, decided once per layer: kt_layout.words. */
+enum { WORD_PANEL_GATE, WORD_PANEL_UP, WORD_PANEL_DOWN, WORD_FLOATS_0, WORD_FLOATS_1, WORD_PARTS };
+/* Bits of WORD_PARTS: which parts the activation rows of a stage have. */
+#define PART_QUANTS(stage) (1u << (2 * (stage)))
+#define PART_FLOATS(stage) (2u << (2 * (stage)))
+
+/* The row of a dtype, or NULL if this plugin does not take it. */
+const struct llamafile_format *llamafile_format_find(uint32_t dtype);
+
+static inline uint64_t round_up(uint64_t size, uint64_t unit)
+{
+    return (size + unit - 1) / unit * unit;
+}
+
+static inline bool format_is_float(const struct llamafile_format *format)
+{
+    return format->bits >= 16;
+}
+
+/* Bytes of a panel's head, of a superblock's scales with n groups, of a group's codes. */
+static inline uint64_t panel_head_size(const struct llamafile_format *format, uint64_t k)
+{
+    return round_up(k / SUPERBLOCK * format->head_bytes * PANEL_ROWS, 64);
+}
+
+static inline uint64_t scales_size(const struct llamafile_format *format, uint64_t groups)
+{
+    uint64_t count = format->block == SUPERBLOCK ? 1 : groups;
+    return round_up(count * format->scale_bytes * PANEL_ROWS, 64);
+}
+
+static inline uint64_t group_size(const struct llamafile_format *format)
+{
+    return UINT64_C(64) * format->bits;
+}
+
+uint64_t llamafile_panel_size(const struct llamafile_format *format, uint64_t k);
+
+/* The functions of struct kt_ops that all levels share. */
+enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error);
+enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout,
+                                    const void *packed, const struct kt_expert *source,
+                                    enum kt_projection projection, uint64_t row, float *out,
+                                    struct kt_error *error);
+
+/* Tables of the formats with 16 values, as bytes. */
+extern const int8_t llamafile_iq4_values[16];
+extern const int8_t llamafile_mxfp4_values[16];
+
+/* One per level, in kernel_LEVEL.c. */
+extern const struct kt_ops llamafile_ops_scalar;
+extern const struct kt_ops llamafile_ops_avx2;
+extern const struct kt_ops llamafile_ops_avx512;
+extern const struct kt_ops llamafile_ops_avx512_vnni;
+
+#endif

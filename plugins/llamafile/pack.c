@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack.c - source views to panels, and panels back to rows of float32. */
+#include "plugins/common/half.h"
+#include "plugins/llamafile/codes.h"
+
+/* Where a superblock lies in a panel. */
+struct place {
+    uint64_t head, scales, codes; /* offsets */
+    unsigned groups;
+};
+
+static struct place find_superblock(const struct llamafile_format *format, uint64_t k, uint64_t s)
+{
+    uint64_t left = (k - s * SUPERBLOCK) / GROUP;
+    struct place place;
+
+    place.groups = left < 8 ? (unsigned)left : 8;
+    place.head = s * format->head_bytes * PANEL_ROWS;
+    place.scales = panel_head_size(format, k) +
+                   s * (scales_size(format, 8) + 8 * group_size(format));
+    place.codes = place.scales + scales_size(format, place.groups);
+    return place;
+}
+
+/* How many codes' bits share a byte of a plane of that width, and that many codes apart by 4. */
+static unsigned count_shared(unsigned width)
+{
+    return 8 / width;
+}
+
+/* The planes of a code, low bits first: {4, 2} for 6 bits. */
+static unsigned list_planes(unsigned bits, unsigned width[2])
+{
+    width[0] = bits == 8 ? 8 : bits >= 4 ? 4 : 2;
+    width[1] = bits - width[0];
+    return width[1] ? 2 : 1;
+}
+
+/* A group's 32 codes as 8 words of 4, spread over the planes; `lane` is the row's first 4 bytes. */
+static void store_group(unsigned bits, const uint8_t *code, uint8_t *lane)
+{
+    unsigned width[2], n = list_planes(bits, width);
+    uint32_t word[8];
+
+    memcpy(word, code, sizeof word);
+    for (unsigned p = 0; p < n; p++) {
+        uint32_t mask = UINT32_C(0x01010101) * ((1u << width[p]) - 1);
+        unsigned shared = count_shared(width[p]);
+        for (unsigned i = 0; i < 8; i += shared, lane += 64) {
+            uint32_t chunk = 0;
+            for (unsigned t = 0; t < shared; t++) {
+                chunk |= (word[i + t] & mask) << (t * width[p]);
+                word[i + t] = (word[i + t] & ~mask) >> width[p] % 8;
+            }
+            memcpy(lane, &chunk, sizeof chunk);
+        }
+    }
+}
+
+static void load_group(unsigned bits, const uint8_t *lane, uint8_t *code)
+{
+    unsigned width[2], n = list_planes(bits, width), shift = 0;
+    uint32_t word[8] = { 0 };
+
+    for (unsigned p = 0; p < n; p++) {
+        uint32_t mask = UINT32_C(0x01010101) * ((1u << width[p]) - 1);
+        unsigned shared = count_shared(width[p]);
+        for (unsigned i = 0; i < 8; i += shared, lane += 64)
+            for (unsigned t = 0; t < shared; t++)
+                word[i + t] |= (load_u32(lane) >> (t * width[p]) & mask) << shift;
+        shift += width[p];
+    }
+    memcpy(code, word, sizeof word);
+}
+
+static void store_codes(const struct llamafile_format *format, const struct place *place,
+                        const struct llamafile_codes *codes, unsigned row, uint8_t *panel)
+{
+    uint8_t *group = panel + place->codes + 4 * row;
+    for (unsigned g = 0; g < place->groups; g++)
+        store_group(format->bits, codes->code + GROUP * g, group + g * group_size(format));
+}
+
+static void load_codes(const struct llamafile_format *format, const struct place *place,
+                       const uint8_t *panel, unsigned row, struct llamafile_codes *codes)
+{
+    const uint8_t *group = panel + place->codes + 4 * row;
+    for (unsigned g = 0; g < place->groups; g++)
+        load_group(format->bits, group + g * group_size(format), codes->code + GROUP * g);
+}
+
+/* Scales of n bytes between a row's own list and the panel's interleaved one. */
+static void store_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
+{
+    for (unsigned i = 0; i < n; i += unit)
+        memcpy(to + PANEL_ROWS * i + unit * row, from + i, unit);
+}
+
+static void load_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
+{
+    for (unsigned i = 0; i < n; i += unit)
+        memcpy(to + i, from + PANEL_ROWS * i + unit * row, unit);
+}
+
+static unsigned count_scale_bytes(const struct llamafile_format *format, unsigned groups)
+{
+    return format->scale_bytes * (format->block == GROUP ? groups : 1);
+}
+
+static void pack_quants(const struct llamafile_format *format, const struct kt_view *view,
+                        uint64_t row_begin, unsigned rows, uint8_t *panel)
+{
+    struct llamafile_codes codes;
+    uint64_t k = view->cols;
+
+    memset(panel, 0, llamafile_panel_size(format, k));
+    for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
+        struct place place = find_superblock(format, k, s);
+        unsigned blocks = format->block == GROUP ? place.groups : 1;
+        for (unsigned row = 0; row < rows; row++) {
+            const uint8_t *from = (const uint8_t *)view->data +
+                                  (int64_t)(row_begin + row) * view->row_stride +
+                                  (int64_t)(s * (SUPERBLOCK / format->block)) * view->block_stride;
+            for (unsigned b = 0; b < blocks; b++)
+                llamafile_codes_read(format, from + (int64_t)b * view->block_stride, b, &codes);
+            store_codes(format, &place, &codes, row, panel);
+            store_scales(panel + place.scales, codes.scale, count_scale_bytes(format, place.groups),
+                         format->scale_unit, row);
+            store_scales(panel + place.head, codes.head, format->head_bytes, 2, row);
+        }
+    }
+}
+
+/* Where element (row, column) of a float panel lies. */
+static uint64_t find_float(const struct llamafile_format *format, unsigned row, uint64_t column)
+{
+    if (format->dtype == KT_DTYPE_BF16)
+        return (column / 2 * PANEL_ROWS + row) * 4 + column % 2 * 2;
+    return (column * PANEL_ROWS + row) * format->block_bytes;
+}
+
+static void pack_floats(const struct llamafile_format *format, const struct kt_view *view,
+                        uint64_t row_begin, unsigned rows, uint8_t *panel)
+{
+    memset(panel, 0, llamafile_panel_size(format, view->cols));
+    for (unsigned row = 0; row < rows; row++) {
+        const uint8_t *from = (const uint8_t *)view->data +
+                              (int64_t)(row_begin + row) * view->row_stride;
+        for (uint64_t c = 0; c < view->cols; c++)
+            memcpy(panel + find_float(format, row, c), from + (int64_t)c * view->block_stride,
+                   format->block_bytes);
+    }
+}
+
+/* Panel `index` of a matrix. */
+static void pack_panel(const struct llamafile_format *format, const struct kt_view *view,
+                       uint64_t index, uint8_t *panel)
+{
+    uint64_t begin = index * PANEL_ROWS;
+    unsigned rows = view->rows - begin < PANEL_ROWS ? (unsigned)(view->rows - begin) : PANEL_ROWS;
+
+    if (format_is_float(format))
+        pack_floats(format, view, begin, rows, panel);
+    else
+        pack_quants(format, view, begin, rows, panel);
+}
+
+/* A view must be what the layout was made for. */
+static enum kt_status check_view(const struct kt_view *view, const struct kt_shape *shape,
+                                 enum kt_projection projection, struct kt_error *error)
+{
+    bool down = projection == KT_DOWN;
+    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
+    uint64_t cols = down ? shape->intermediate_size : shape->hidden_size;
+
+    if (view->dtype == shape->format[projection].dtype && view->rows == rows && view->cols == cols)
+        return KT_OK;
+    return kt_plugin_fail(error, KT_E_INVALID,
+                          "llamafile: %s is %llu x %llu of format %u, the layer is for %llu x %llu of "
+                          "format %u",
+                          view->name ? view->name : "a weight view", (unsigned long long)view->rows,
+                          (unsigned long long)view->cols, view->dtype, (unsigned long long)rows,
+                          (unsigned long long)cols, shape->format[projection].dtype);
+}
+
+enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    (void)instance;
+    const struct kt_expert *source = job->source;
+    const struct kt_shape *shape = &job->layout->shape;
+    const uint64_t *words = job->layout->words;
+    bool down = job->stage == KT_STAGE_DOWN;
+    const struct kt_view *first = down ? &source->down : &source->gate;
+    enum kt_status status = check_view(first, shape, down ? KT_DOWN : KT_GATE, error);
+
+    if (!status && !down)
+        status = check_view(&source->up, shape, KT_UP, error);
+    if (status)
+        return status;
+
+    uint64_t first_size = words[down ? WORD_PANEL_DOWN : WORD_PANEL_GATE];
+    uint64_t pair_size = first_size + (down ? 0 : words[WORD_PANEL_UP]);
+    for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
+        uint8_t *panel = (uint8_t *)job->packed + p * pair_size;
+        pack_panel(llamafile_format_find(first->dtype), first, p, panel);
+        if (!down)
+            pack_panel(llamafile_format_find(source->up.dtype), &source->up, p, panel + first_size);
+    }
+    return KT_OK;
+}
+
+static void unpack_floats(const struct llamafile_format *format, const uint8_t *panel, unsigned row,
+                          uint64_t k, float *out)
+{
+    for (uint64_t c = 0; c < k; c++) {
+        const uint8_t *from = panel + find_float(format, row, c);
+        if (format->dtype == KT_DTYPE_F32)
+            memcpy(out + c, from, 4);
+        else
+            out[c] = format->dtype == KT_DTYPE_F16 ? half_to_float(load_u16(from))
+                                                   : bf16_to_float(load_u16(from));
+    }
+}
+
+enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout,
+                                    const void *packed, const struct kt_expert *source,
+                                    enum kt_projection projection, uint64_t row, float *out,
+                                    struct kt_error *error)
+{
+    (void)instance;
+    (void)source;
+    const struct kt_shape *shape = &layout->shape;
+    const uint64_t *words = layout->words;
+    const struct llamafile_format *format = llamafile_format_find(shape->format[projection].dtype);
+    bool down = projection == KT_DOWN;
+    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
+    uint64_t k = down ? shape->intermediate_size : shape->hidden_size;
+
+    if (row >= rows)
+        return kt_plugin_fail(error, KT_E_RANGE, "llamafile: row %llu of a matrix of %llu rows",
+                              (unsigned long long)row, (unsigned long long)rows);
+    const uint8_t *panel = packed;
+    if (down)
+        panel += row / PANEL_ROWS * words[WORD_PANEL_DOWN];
+    else
+        panel += row / PANEL_ROWS * (words[WORD_PANEL_GATE] + words[WORD_PANEL_UP]) +
+                 (projection == KT_UP ? words[WORD_PANEL_GATE] : 0);
+
+    unsigned lane = (unsigned)(row % PANEL_ROWS);
+    if (format_is_float(format)) {
+        unpack_floats(format, panel, lane, k, out);
+        return KT_OK;
+    }
+    struct llamafile_codes codes;
+    memset(&codes, 0, sizeof codes);
+    for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
+        struct place place = find_superblock(format, k, s);
+        load_codes(format, &place, panel, lane, &codes);
+        load_scales(codes.scale, panel + place.scales, count_scale_bytes(format, place.groups),
+                    format->scale_unit, lane);
+        load_scales(codes.head, panel + place.head, format->head_bytes, 2, lane);
+        llamafile_codes_dequantize(format, &codes, place.groups, out + s * SUPERBLOCK);
+    }
+    return KT_OK;
+}

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * product.h - the products of one level, written once. A kernel_LEVEL.c sets the level's figures,
+ * includes its vec_*.h and then this file, and names its struct kt_ops.
+ *
+ *   BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a panel, 1, 2, 4 or 8
+ *   AHEAD_*                      prefetch distance in bytes; 0: none
+ *
+ * A row's result does not depend on the rows beside it, nor on how many there are. Integer parts are
+ * exact, float parts have one order on all levels: their results agree to the bit.
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
+#define KT_PLUGINS_LLAMAFILE_PRODUCT_H
+
+#include "plugins/common/glu.h"
+#include "plugins/llamafile/llamafile.h"
+#include "plugins/llamafile/quantize.h"
+
+/* The products of one panel with up to BLOCK rows: out[r * PANEL_ROWS + i]. */
+typedef void (*panel_fn)(const uint8_t *panel, uint64_t k, const uint8_t *const *x, float *out);
+
+/* What the compiler knows of a format in each instance of the functions below. */
+struct traits {
+    uint32_t dtype;
+    unsigned bits, head_bytes, scale_bytes, block;
+    int offset;
+};
+
+/* ---- codes ---- */
+
+/* The codes of a group as 8 vectors of 4 columns, for the rows of `part`. */
+INLINE void decode(unsigned bits, const uint8_t *group, int part, vi w[8])
+{
+    const uint8_t *plane = group + part * 4 * VEC_ROWS;
+
+    if (bits == 8) {
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            w[i] = vi_load(plane + 64 * i);
+        return;
+    }
+    if (bits >= 4) {
+        UNROLL
+        for (int c = 0; c < 4; c++) {
+            vi v = vi_load(plane + 64 * c);
+            w[2 * c] = vi_and(v, vi_set_u8(15));
+            w[2 * c + 1] = vi_and(vi_shr(v, 4), vi_set_u8(15));
+        }
+        plane += 256;
+    }
+    if (bits == 2 || bits == 3 || bits == 6) {
+        UNROLL
+        for (int i = 0; i < 8; i++) {
+            int at = 2 * (i % 4);
+            vi v = vi_load(plane + 64 * (i / 4));
+            if (bits < 4)
+                w[i] = vi_and(vi_shr(v, at), vi_set_u8(3));
+            else
+                w[i] = vi_or(w[i], vi_and(at <= 4 ? vi_shl(v, 4 - at) : vi_shr(v, at - 4),
+                                          vi_set_u8(0x30)));
+        }
+        plane += 128;
+    }
+    if (bits == 3 || bits == 5) {
+        int to = (int)bits - 1;
+        vi v = vi_load(plane);
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            w[i] = vi_or(w[i], vi_and(i <= to ? vi_shl(v, to - i) : vi_shr(v, i - to),
+                                      vi_set_u8((uint8_t)(1 << to))));
+    }
+}
+
+INLINE void look_up(const int8_t table[16], vi w[8])
+{
+    vi t = vi_table(table);
+    UNROLL
+    for (int i = 0; i < 8; i++)
+        w[i] = vi_lookup(t, w[i]);
+}
+
+/* The table of MXFP4, plus 12. */
+static const int8_t mxfp4_codes[16] = { 12, 13, 14, 15, 16, 18, 20, 24,
+                                        12, 11, 10, 9,  8,  6,  4,  0 };
+
+INLINE bool is_signed(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || dtype == KT_DTYPE_IQ4_XS;
+}
+
+INLINE bool has_half_groups(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q6_K;
+}
+
+INLINE bool has_minima(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K;
+}
+
+INLINE void decode_group(struct traits t, const uint8_t *group, int part, vi w[8])
+{
+    decode(t.bits, group, part, w);
+    if (t.dtype == KT_DTYPE_MXFP4)
+        look_up(mxfp4_codes, w);
+    if (t.dtype == KT_DTYPE_IQ4_NL || t.dtype == KT_DTYPE_IQ4_XS)
+        look_up(llamafile_iq4_values, w);
+    if (is_signed(t.dtype)) {
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            w[i] = vi_signed_ready(w[i]);
+    }
+}
+
+/* ---- dot products of a group: int32 for each row, exact on all levels ---- */
+
+/* Scales of the group; those of half groups are two. */
+INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int part, vi scale[2])
+{
+    if (has_half_groups(t.dtype)) {
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+            const uint8_t *from = scales + 16 * (2 * g + (unsigned)half);
+            scale[half] = t.dtype == KT_DTYPE_Q2_K ? vi_scale_u4(from, part)
+                                                   : vi_scale_s8(from, part);
+        }
+    } else if (t.dtype == KT_DTYPE_IQ4_XS) {
+        scale[0] = vi_wide_scale_s8(scales + 16 * g, part);
+    } else if (t.block == SUPERBLOCK) {
+        scale[0] = vi_scale_u8(scales + 16 * g, part);
+    }
+}
+
+INLINE vdot dot_begin(struct traits t, const void *pair)
+{
+    return t.offset ? vi_dot_start(pair, t.offset) : vi_dot_zero();
+}
+
+INLINE vdot dot_some(vdot sum, const vi *w, const int8_t *q, int n)
+{
+    UNROLL
+    for (int i = 0; i < n; i++)
+        sum = vi_dot_add(sum, w[i], q + 4 * i);
+    return sum;
+}
+
+/* 31 * 127 * 2 per step: int16 hold 4 steps of unsigned 5-bit codes. */
+INLINE vi dot_five_bits(struct traits t, const vi *w, const int8_t *q, vi scale)
+{
+    bool scaled = t.block == SUPERBLOCK;
+    vdot low = dot_some(vi_dot_zero(), w, q, 4);
+    vdot high = dot_some(vi_dot_zero(), w + 4, q + 16, 4);
+    return vi_add32(scaled ? vi_dot_scale(low, scale) : vi_dot_sum(low),
+                    scaled ? vi_dot_scale(high, scale) : vi_dot_sum(high));
+}
+
+INLINE vi dot_group(struct traits t, const vi w[8], const vi scale[2], const uint8_t *x, unsigned g)
+{
+    const int8_t *q = (const int8_t *)x + ACT_Q + GROUP * g;
+    const uint8_t *pair32 = x + ACT_PAIR32 + 4 * g;
+    const uint8_t *pair16 = x + ACT_PAIR16 + 8 * g;
+
+    if (is_signed(t.dtype)) {
+        vi sum = vi_signed_start(pair32);
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            sum = vi_signed_add(sum, w[i], q + 4 * i);
+        return t.dtype == KT_DTYPE_IQ4_XS ? vi_mul32(sum, scale[0]) : sum;
+    }
+    if (has_half_groups(t.dtype)) {
+        vdot low = dot_some(dot_begin(t, pair16), w, q, 4);
+        vdot high = dot_some(dot_begin(t, pair16 + 4), w + 4, q + 16, 4);
+        return vi_add32(vi_dot_scale(low, scale[0]), vi_dot_scale(high, scale[1]));
+    }
+    if (t.bits == 5 && !t.offset && !VEC_DOT_WIDE)
+        return dot_five_bits(t, w, q, scale[0]);
+    vdot sum = dot_some(dot_begin(t, pair32), w, q, 8);
+    return t.block == SUPERBLOCK ? vi_dot_scale(sum, scale[0]) : vi_dot_sum(sum);
+}
+
+/* ---- panels of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
+
+INLINE vf load_d(struct traits t, const uint8_t *scales, unsigned g, int part)
+{
+    const uint8_t *from = scales + g * t.scale_bytes * PANEL_ROWS;
+    if (t.dtype == KT_DTYPE_MXFP4)
+        return vf_from_e8m0_half(from, part);
+    return vf_from_half(from + part * 2 * VEC_ROWS);
+}
+
+INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
+                         unsigned g, const uint8_t *const *x, uint64_t at, int part,
+                         vf total[][VEC_PARTS])
+{
+    vi w[8], scale[2];
+    vf m = vf_set(0.0f), d = load_d(t, scales, g, part);
+
+    if (t.scale_bytes == 4)
+        m = vf_from_half(scales + (4 * g + 2) * PANEL_ROWS + (unsigned)part * 2 * VEC_ROWS);
+    decode_group(t, group, part, w);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        const uint8_t *block = x[r] + at;
+        vf sum = vf_from_int(dot_group(t, w, scale, block, g));
+        vf factor = vf_mul(d, vf_splat(block + ACT_SCALE + 4 * g));
+        total[r][part] = vf_fma(sum, factor, total[r][part]);
+        if (t.scale_bytes == 4)
+            total[r][part] = vf_fma(m, vf_splat(block + ACT_SUM32 + 4 * g), total[r][part]);
+    }
+}
+
+/* ---- panels of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
+
+INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigned g,
+                       const uint8_t *const *x, uint64_t at, int part, vf minima[][VEC_PARTS])
+{
+    if (t.dtype == KT_DTYPE_Q2_K) {
+        vf low = vf_from_high4(scales + 32 * g, part);
+        vf high = vf_from_high4(scales + 32 * g + 16, part);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            const uint8_t *sums = x[r] + at + ACT_SUM16 + 8 * g;
+            minima[r][part] = vf_fma(low, vf_splat(sums), minima[r][part]);
+            minima[r][part] = vf_fma(high, vf_splat(sums + 4), minima[r][part]);
+        }
+    } else {
+        vf min = vf_from_int(vi_widen_u8(scales + 128 + 16 * g, part));
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            minima[r][part] = vf_fma(min, vf_splat(x[r] + at + ACT_SUM32 + 4 * g),
+                                     minima[r][part]);
+    }
+}
+
+INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
+                          unsigned g, const uint8_t *const *x, uint64_t at, int part,
+                          vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+{
+    vi w[8], scale[2];
+
+    decode_group(t, group, part, w);
+    load_scale(t, scales, g, part, scale);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        const uint8_t *block = x[r] + at;
+        vf sum = vf_from_int(dot_group(t, w, scale, block, g));
+        sums[r][part] = vf_fma(sum, vf_splat(block + ACT_SCALE + 4 * g), sums[r][part]);
+    }
+    if (has_minima(t.dtype))
+        add_minima(t, rows, scales, g, x, at, part, minima);
+}
+
+INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, uint64_t s,
+                           vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+{
+    head += s * t.head_bytes * PANEL_ROWS;
+    UNROLL
+    for (int part = 0; part < VEC_PARTS; part++) {
+        vf d = vf_from_half(head + part * 2 * VEC_ROWS);
+        vf dmin = vf_set(0.0f);
+        if (has_minima(t.dtype))
+            dmin = vf_from_half(head + 2 * PANEL_ROWS + part * 2 * VEC_ROWS);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            total[r][part] = vf_fma(d, sums[r][part], total[r][part]);
+            if (has_minima(t.dtype))
+                total[r][part] = vf_fnma(dmin, minima[r][part], total[r][part]);
+        }
+    }
+}
+
+/* ---- one panel ---- */
+
+INLINE void clear(int rows, vf sums[][VEC_PARTS])
+{
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++)
+            sums[r][part] = vf_set(0.0f);
+    }
+}
+
+INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
+{
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++)
+            vf_store(out + r * PANEL_ROWS + part * VEC_ROWS, sums[r][part]);
+    }
+}
+
+INLINE void multiply_quants(struct traits t, int rows, unsigned ahead, const uint8_t *panel,
+                            uint64_t k, const uint8_t *const *x, float *out)
+{
+    vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
+    uint64_t groups = k / GROUP, at = 0;
+    const uint8_t *scales = panel + round_up(k / SUPERBLOCK * t.head_bytes * PANEL_ROWS, 64);
+
+    clear(rows, total);
+    for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
+        unsigned n = groups < 8 ? (unsigned)groups : 8;
+        unsigned count = t.block == SUPERBLOCK ? 1 : n;
+        const uint8_t *group = scales + round_up(count * t.scale_bytes * PANEL_ROWS, 64);
+        if (t.block == SUPERBLOCK) {
+            clear(rows, sums);
+            clear(rows, minima);
+        }
+        for (unsigned g = 0; g < n; g++) {
+            if (ahead) {
+                UNROLL
+                for (unsigned line = 0; line < t.bits; line++)
+                    PREFETCH(group + ahead + 64 * line);
+            }
+            UNROLL
+            for (int part = 0; part < VEC_PARTS; part++) {
+                if (t.block == SUPERBLOCK)
+                    add_group_256(t, rows, scales, group, g, x, at, part, sums, minima);
+                else
+                    add_group_32(t, rows, scales, group, g, x, at, part, total);
+            }
+            group += 64 * t.bits;
+        }
+        if (t.block == SUPERBLOCK)
+            add_superblock(t, rows, panel, s, total, sums, minima);
+        scales = group;
+        groups -= n;
+    }
+    store(rows, total, out);
+}
+
+/* Two columns of a float panel. */
+INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
+{
+    if (dtype == KT_DTYPE_BF16) {
+        vi both = vi_load(from + part * 4 * VEC_ROWS);
+        w[0] = vf_from_bf16_even(both);
+        w[1] = vf_from_bf16_odd(both);
+    } else if (dtype == KT_DTYPE_F16) {
+        w[0] = vf_from_half(from + part * 2 * VEC_ROWS);
+        w[1] = vf_from_half(from + 2 * PANEL_ROWS + part * 2 * VEC_ROWS);
+    } else {
+        w[0] = vf_load(from + part * 4 * VEC_ROWS);
+        w[1] = vf_load(from + 4 * PANEL_ROWS + part * 4 * VEC_ROWS);
+    }
+}
+
+/* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
+ * last is zero in the panel and in x. */
+INLINE void multiply_floats(uint32_t dtype, int rows, unsigned ahead, const uint8_t *panel,
+                            uint64_t k, const uint8_t *const *x, float *out)
+{
+    vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
+    unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
+
+    clear(rows, even);
+    clear(rows, odd);
+    for (uint64_t c = 0; c < k; c += 2, panel += step) {
+        if (ahead) {
+            PREFETCH(panel + ahead);
+            if (step == 128)
+                PREFETCH(panel + ahead + 64);
+        }
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++) {
+            vf w[2];
+            load_floats(dtype, panel, part, w);
+            UNROLL
+            for (int r = 0; r < rows; r++) {
+                even[r][part] = vf_fma(w[0], vf_splat(x[r] + 4 * c), even[r][part]);
+                odd[r][part] = vf_fma(w[1], vf_splat(x[r] + 4 * c + 4), odd[r][part]);
+            }
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++)
+            even[r][part] = vf_add(even[r][part], odd[r][part]);
+    }
+    store(rows, even, out);
+}
+
+/* ---- one function per format and number of rows ---- */
+
+#define QUANT_PANEL(name, rows, ahead, ...)                                            \
+    static void name##_##rows(const uint8_t *panel, uint64_t k, const uint8_t *const *x, \
+                              float *out)                                              \
+    {                                                                                  \
+        multiply_quants((struct traits){ __VA_ARGS__ }, rows, ahead, panel, k, x, out); \
+    }
+#define FLOAT_PANEL(name, rows, ahead, dtype)                                          \
+    static void name##_##rows(const uint8_t *panel, uint64_t k, const uint8_t *const *x, \
+                              float *out)                                              \
+    {                                                                                  \
+        multiply_floats(dtype, rows, ahead, panel, k, x, out);                         \
+    }
+#define QUANT_PANELS(name, ahead, ...)       \
+    QUANT_PANEL(name, 1, ahead, __VA_ARGS__) \
+    QUANT_PANEL(name, 2, ahead, __VA_ARGS__) \
+    QUANT_PANEL(name, 4, ahead, __VA_ARGS__)
+#define FLOAT_PANELS(name, ahead, dtype) \
+    FLOAT_PANEL(name, 1, ahead, dtype)   \
+    FLOAT_PANEL(name, 2, ahead, dtype)   \
+    FLOAT_PANEL(name, 4, ahead, dtype)
+
+/* dtype, bits, head_bytes, scale_bytes, block, offset: as in layout.c's table */
+QUANT_PANELS(q4_0, AHEAD_Q4, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8)
+QUANT_PANELS(q4_1, AHEAD_Q4, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0)
+QUANT_PANELS(q5_0, AHEAD_Q5, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16)
+QUANT_PANELS(q5_1, AHEAD_Q5, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0)
+QUANT_PANELS(q8_0, AHEAD_Q8, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0)
+QUANT_PANELS(q2_k, AHEAD_Q2, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0)
+QUANT_PANELS(q3_k, AHEAD_Q2, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4)
+QUANT_PANELS(q4_k, AHEAD_Q4, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0)
+QUANT_PANELS(q5_k, AHEAD_Q5, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0)
+QUANT_PANELS(q6_k, AHEAD_Q6, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32)
+QUANT_PANELS(iq4_nl, AHEAD_IQ4, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0)
+QUANT_PANELS(iq4_xs, AHEAD_IQ4, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0)
+QUANT_PANELS(mxfp4, AHEAD_IQ4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12)
+FLOAT_PANELS(f32, AHEAD_FLOATS, KT_DTYPE_F32)
+FLOAT_PANELS(f16, AHEAD_FLOATS, KT_DTYPE_F16)
+FLOAT_PANELS(bf16, AHEAD_FLOATS, KT_DTYPE_BF16)
+
+/* The functions of a format for 1, 2 and 4 rows. */
+struct panel_row {
+    uint32_t dtype;
+    unsigned block; /* rows at once, at most */
+    panel_fn multiply[3];
+};
+
+#define PANEL_ROW(dtype, name, block)                         \
+    {                                                         \
+        dtype, block, { name##_1, name##_2, name##_4 } \
+    }
+
+static const struct panel_row panel_table[] = {
+    PANEL_ROW(KT_DTYPE_F32, f32, BLOCK_FLOATS),
+    PANEL_ROW(KT_DTYPE_F16, f16, BLOCK_FLOATS),
+    PANEL_ROW(KT_DTYPE_BF16, bf16, BLOCK_FLOATS),
+    PANEL_ROW(KT_DTYPE_Q4_0, q4_0, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q4_1, q4_1, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q5_0, q5_0, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q5_1, q5_1, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q8_0, q8_0, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q2_K, q2_k, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q3_K, q3_k, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q4_K, q4_k, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q5_K, q5_k, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q6_K, q6_k, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ4_NL, iq4_nl, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ4_XS, iq4_xs, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_MXFP4, mxfp4, BLOCK_QUANTS),
+};
+
+static const struct panel_row *find_panel(uint32_t dtype)
+{
+    const struct panel_row *row = panel_table;
+    while (row->dtype != dtype) /* layout() has taken no other */
+        row++;
+    return row;
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * quantize.h - packing of activation rows, on vectors. Include a vec_*.h first.
+ *
+ * A group of 32 values x becomes int8 q and one scale d = max|x| / 127, q = x * (127 / max|x|) to the
+ * nearest whole number: |x - d q| <= d/2 but for rounding. A group with an infinity or NaN gets q = 0
+ * and a scale of NaN, which makes the outputs of its row NaN and of no other. Below 2^-118, where
+ * 127 / max|x| would overflow, a group is zero.
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_QUANTIZE_H
+#define KT_PLUGINS_LLAMAFILE_QUANTIZE_H
+
+#include "plugins/llamafile/llamafile.h"
+
+INLINE void quantize_group(const float *x, uint8_t *block, unsigned g)
+{
+    int8_t *q = (int8_t *)block + ACT_Q + GROUP * g;
+    uint32_t max_bits = vec_absmax32(x);
+    float max = bits_to_float(max_bits), scale = 0.0f;
+    int16_t pair[4] = { 0, 0, 0, 0 };
+
+    if (max_bits > 0x7f7fffff) {
+        scale = bits_to_float(0x7fc00000);
+        memset(q, 0, GROUP);
+    } else if (max < 0x1p-118f) {
+        memset(q, 0, GROUP);
+    } else {
+        scale = max / 127.0f;
+        vec_quantize32(x, 127.0f / max, q);
+        vec_pair_sums32(q, pair);
+    }
+    int16_t pair32[2] = { (int16_t)(pair[0] + pair[2]), (int16_t)(pair[1] + pair[3]) };
+    float sums[3] = { scale * (float)(pair[0] + pair[1]), scale * (float)(pair[2] + pair[3]),
+                      scale * (float)(pair32[0] + pair32[1]) };
+    memcpy(block + ACT_SCALE + 4 * g, &scale, 4);
+    memcpy(block + ACT_SUM16 + 8 * g, sums, 8);
+    memcpy(block + ACT_SUM32 + 4 * g, sums + 2, 4);
+    memcpy(block + ACT_PAIR16 + 8 * g, pair, 8);
+    memcpy(block + ACT_PAIR32 + 4 * g, pair32, 4);
+}
+
+/* n <= 256 numbers of a source row, from column c on, as float32; the rest of x is zeroed. */
+INLINE void read_source(const uint8_t *from, uint32_t dtype, uint64_t c, unsigned n, float *x)
+{
+    if (dtype == KT_DTYPE_F32) {
+        memcpy(x, from + 4 * c, n * sizeof(float));
+    } else {
+        from += 2 * c;
+        for (unsigned i = 0; i < n; i++)
+            x[i] = dtype == KT_DTYPE_F16 ? half_to_float(load_u16(from + 2 * i))
+                                         : bf16_to_float(load_u16(from + 2 * i));
+    }
+    memset(x + n, 0, (SUPERBLOCK - n) * sizeof(float));
+}
+
+INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, uint8_t *quants,
+                     uint8_t *floats)
+{
+    _Alignas(64) float x[SUPERBLOCK];
+
+    for (uint64_t c = 0; c < k; c += SUPERBLOCK) {
+        unsigned n = k - c < SUPERBLOCK ? (unsigned)(k - c) : SUPERBLOCK;
+        read_source(from, dtype, c, n, x);
+        if (quants) {
+            uint8_t *block = quants + c / SUPERBLOCK * ACT_SIZE;
+            for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++)
+                quantize_group(x + GROUP * g, block, g);
+            memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
+        }
+        if (floats) /* up to the 64 bytes at which rows are aligned */
+            memcpy(floats + 4 * c, x, round_up(n * sizeof(float), 64));
+    }
+}
+
+static void pack_activations(void *instance, const struct kt_act_pack *job)
+{
+    (void)instance;
+    const struct kt_layout *layout = job->layout;
+    const uint64_t *words = layout->words;
+    bool first = job->stage == KT_STAGE_GATE_UP;
+    uint64_t k = first ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    uint32_t dtype = first ? job->source_dtype : KT_DTYPE_F32;
+    int64_t stride = first ? job->source_stride : (int64_t)layout->h_row_size;
+
+    for (uint32_t row = job->row_begin; row < job->row_end; row++) {
+        uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
+        pack_row((const uint8_t *)job->source + (int64_t)row * stride, dtype, k,
+                 words[WORD_PARTS] & PART_QUANTS(job->stage) ? to : NULL,
+                 words[WORD_PARTS] & PART_FLOATS(job->stage) ? to + words[WORD_FLOATS_0 + job->stage]
+                                                             : NULL);
+    }
+}
+
+#endif
