@@ -75,6 +75,9 @@ void kt_choice_release(struct kt_choice *choice);
 /* Bytes of the route arrays of the layer. */
 uint64_t kt_route_size(const struct kt_layer *layer);
 
+/* Moves the shards' views from the caller's memory, which may be freed after load, into our own. */
+enum kt_status kt_layer_copy_source(struct kt_layer *layer, struct kt_error *error);
+
 /* Frees what load made. */
 void kt_layer_unload(struct kt_layer *layer);
 

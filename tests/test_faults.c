@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_faults.c - every allocation, mapping and thread start of the core fails once: the call says so,
+ * nothing leaks, nothing crashes, and the same call works afterwards. Also: a forward allocates nothing.
+ * The linker turns the core's calls of malloc and its kin into the __wrap_ functions here.
+ */
+#include "tests/layer_fixture.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static atomic_long countdown = -1; /* the call that brings it to 0 fails; negative: none does */
+static atomic_long calls;
+
+static int fails(void)
+{
+    atomic_fetch_add(&calls, 1);
+    return atomic_load(&countdown) > 0 && atomic_fetch_sub(&countdown, 1) == 1;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *memory, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                          void *argument);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                          void *argument);
+
+static void *none(void)
+{
+    errno = ENOMEM;
+    return NULL;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? none() : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? none() : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? none() : __real_realloc(memory, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return fails() ? none() : __real_aligned_alloc(alignment, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? none() : __real_strdup(text);
+}
+
+void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
+{
+    if (!fails())
+        return __real_mmap(address, size, protection, flags, file, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                          void *argument)
+{
+    return fails() ? EAGAIN : __real_pthread_create(thread, attributes, start, argument);
+}
+
+/* Everything from the configuration to the last forward; stops at the first error. */
+static enum kt_status whole_life(const struct fixture *fixture, struct kt_error *error)
+{
+    static const char *const settings[] = {"core.threads=3", "core.spin_us=0", "core.queue_depth=2"};
+    struct kt_config_params config_params = KT_CONFIG_PARAMS_INIT;
+    config_params.settings = settings;
+    config_params.n_settings = 3;
+    struct kt_config *config = NULL;
+    struct kt_context *context = NULL;
+    struct kt_layer *layer = NULL;
+    struct kt_layer_params params = fixture_params(fixture);
+    struct kt_forward forward = fixture_forward(fixture);
+    enum kt_status status = kt_config_create(&config_params, &config, error);
+    if (status == KT_OK)
+        status = kt_context_create(config, &context, error);
+    if (status == KT_OK)
+        status = kt_layer_create(context, &params, &layer, error);
+    if (status == KT_OK)
+        status = kt_layer_load(layer, fixture->experts, fixture->n_experts, error);
+    if (status == KT_OK)
+        status = kt_layer_forward(layer, &forward, error);
+    kt_layer_destroy(layer);
+    kt_context_destroy(context);
+    kt_config_destroy(config);
+    return status;
+}
+
+START_TEST(test_every_allocation)
+{
+    const int64_t map[5] = {4, 3, 2, 1, 0};
+    struct fixture fixture = {.bias = 1, .map = map};
+    fixture_fill(&fixture, 1);
+    fixture_model(&fixture);
+    long n = 1;
+    enum kt_status status;
+    do {
+        struct kt_error error = {KT_OK, ""};
+        atomic_store(&countdown, n++);
+        status = whole_life(&fixture, &error);
+        int reached = atomic_load(&countdown) <= 0;
+        atomic_store(&countdown, -1);
+        if (status != KT_OK) {
+            ck_assert_msg(status == KT_E_NOMEM || status == KT_E_SYSTEM, "call %ld: %s: %s", n - 1,
+                          kt_status_name(status), error.message);
+            ck_assert_msg(error.message[0] && error.status == status, "call %ld", n - 1);
+        } else if (reached) { /* a failure that costs nothing, such as one in a diagnosis */
+            ck_assert_double_le(fixture_error(&fixture), 2e-6);
+            status = KT_E_NOMEM;
+        }
+    } while (status != KT_OK);
+    ck_assert_int_gt(n, 20);
+    ck_assert_double_le(fixture_error(&fixture), 2e-6);
+    fixture_free(&fixture);
+}
+END_TEST
+
+START_TEST(test_forward_allocates_nothing)
+{
+    struct fixture fixture = {.n_tokens = 50, .max_tokens = 20};
+    fixture_fill(&fixture, 1);
+    fixture_load(&fixture, 3);
+    struct kt_forward forward = fixture_forward(&fixture);
+    long before = atomic_load(&calls);
+    for (uint32_t n = 1; n <= fixture.n_tokens; n++) {
+        uint64_t ticket;
+        forward.n_tokens = n;
+        ck_ok(kt_layer_forward(fixture.layer, &forward, &ck_error));
+        ck_ok(kt_layer_submit(fixture.layer, &forward, &ticket, &ck_error));
+        ck_ok(kt_wait(fixture.context, ticket, &ck_error));
+    }
+    ck_assert_int_eq(atomic_load(&calls), before);
+    fixture_free(&fixture);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("faults");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 120);
+    tcase_add_test(all, test_every_allocation);
+    tcase_add_test(all, test_forward_allocates_nothing);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
