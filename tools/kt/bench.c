@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.c - kt bench: how fast a layer runs, as a fraction of what this machine could do. */
+#include "tools/kt/bench.h"
+#include "tools/kt/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_TOKEN_COUNTS 64
+#define MAX_NAMES 32
+#define MAX_SIZE (UINT64_C(1) << 20) /* of hidden_size and intermediate_size */
+
+struct args {
+    const char *backend, *shape, *source_type, *tokens, *level;
+    uint64_t repeats, runs, cycle;
+    double min_time;
+    bool dispatch, limits;
+};
+
+static const struct kt_cli_option options[] = {
+    {.name = "backend", .type = KT_CLI_TEXT, .offset = offsetof(struct args, backend),
+     .argument = "LIST", .help = "backends, \"llamafile,reference\", or all (default: every loaded "
+                                 "one but the reference)"},
+    {.name = "shape", .type = KT_CLI_TEXT, .offset = offsetof(struct args, shape),
+     .argument = "NAME", .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
+                                 "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
+    {.name = "source-type", .type = KT_CLI_TEXT, .offset = offsetof(struct args, source_type),
+     .argument = "LIST", .help = "weight formats such as q4_k,q8_0 (default: the backend's usual one)"},
+    {.name = "tokens", .type = KT_CLI_TEXT, .offset = offsetof(struct args, tokens),
+     .argument = "LIST", .help = "tokens of a call, such as 1,8,32 (default: 1)"},
+    {.name = "threads", .type = KT_CLI_SETTING, .values = "core.threads", .argument = "N",
+     .help = "threads of all nodes"},
+    {.name = "level", .type = KT_CLI_TEXT, .offset = offsetof(struct args, level),
+     .argument = "NAME", .help = "level that the backends named by --backend must take, such as avx2"},
+    {.name = "runs", .type = KT_CLI_UINT, .offset = offsetof(struct args, runs), .argument = "N",
+     .minimum = 1, .maximum = 1000, .help = "runs; the one with the smallest median counts (default: 3)"},
+    {.name = "repeats", .type = KT_CLI_UINT, .offset = offsetof(struct args, repeats),
+     .argument = "N", .minimum = 1, .maximum = 10000000,
+     .help = "calls of a run (default: as many as --min-time takes)"},
+    {.name = "min-time", .type = KT_CLI_REAL, .offset = offsetof(struct args, min_time),
+     .argument = "SECONDS", .help = "length of a run, at least 5 calls (default: 1)"},
+    {.name = "cycle", .type = KT_CLI_UINT, .offset = offsetof(struct args, cycle), .argument = "MIB",
+     .minimum = 2, .maximum = 1 << 24,
+     .help = "weights to cycle over, in MiB (default: 1536 or three times the last-level cache)"},
+    {.name = "dispatch", .type = KT_CLI_FLAG, .offset = offsetof(struct args, dispatch),
+     .help = "measure starting the threads and their idling instead of a layer"},
+    {.name = "limits", .type = KT_CLI_FLAG, .offset = offsetof(struct args, limits),
+     .help = "measure every way of reading and every multiply instruction instead of a layer"},
+    {.name = NULL},
+};
+
+static const struct kt_cli_command command = {
+    .usage = "[--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] [--tokens LIST] "
+             "[--threads N]",
+    .about = "Runs a layer whose weights come from memory, and says how near that is to the limits "
+             "measured in the same run on the same threads: the machine's read bandwidth and the "
+             "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
+             "that these limits allow, divided by the time that the layer took.",
+    .options = options,
+};
+
+static const struct bench_shape shapes[] = {
+    {"qwen3-30b-a3b", 2048, 768, 128, 8, 128},
+    {"deepseek-v3", 7168, 2048, 32, 8, 256},
+    {"mixtral-8x7b", 4096, 14336, 8, 2, 8},
+    {"kimi-k2", 7168, 2048, 32, 8, 384},
+};
+
+static const struct kt_column columns[] = {
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
+    {"source_type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"hidden_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"intermediate_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
+    {"top_k", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"n_tokens", "TOKENS", KT_COLUMN_UINT, 0, 0},
+    {"n_threads", "THREADS", KT_COLUMN_UINT, 0, 0},
+    {"ms_median", "MS", KT_COLUMN_REAL, 3, 0},
+    {"ms_min", "MIN", KT_COLUMN_REAL, 3, 0},
+    {"ms_max", NULL, KT_COLUMN_REAL, 3, KT_COLUMN_HIDDEN},
+    {"repeats", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"tokens_per_s", "TOKENS/s", KT_COLUMN_REAL, 1, 0},
+    {"weight_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
+    {"packed_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
+    {"weight_gbps", "GB/s", KT_COLUMN_REAL, 2, 0},
+    {"read_gbps", "OF", KT_COLUMN_REAL, 2, 0},
+    {"tops", "TOPS", KT_COLUMN_REAL, 3, 0},
+    {"peak_tops", "OF", KT_COLUMN_REAL, 3, 0},
+    {"roofline_fraction", "ROOFLINE", KT_COLUMN_REAL, 3, 0},
+    {"kernel_error", "KERNEL ERR", KT_COLUMN_REAL, -1, 0},
+    {"total_error", "TOTAL ERR", KT_COLUMN_REAL, -1, 0},
+};
+
+static const struct kt_column limit_columns[] = {
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"source_type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"copies", "COPIES", KT_COLUMN_UINT, 0, 0},
+    {"cycled_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
+    {"limit", "LIMIT", KT_COLUMN_TEXT, 0, 0},
+    {"rate", "RATE", KT_COLUMN_REAL, 3, 0},
+    {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
+    {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
+};
+
+/* Everything that the command line asked for, checked. */
+struct bench {
+    struct kt_cli *cli;
+    struct kt_context *context;
+    struct kt_context_info info;
+    struct bench_shape shape;
+    struct bench_schedule schedule;
+    uint64_t cycle_size;
+    uint64_t tokens[MAX_TOKEN_COUNTS];
+    size_t n_token_counts;
+    const struct bench_source_type *types[MAX_NAMES]; /* none: the backend's usual one */
+    size_t n_types;
+    const char *backends[MAX_NAMES];
+    size_t n_backends;
+    bool explicit_backends;
+    char *names; /* the texts that backends point into */
+    struct kt_table *rows, *limits;
+    size_t n_rows;
+};
+
+/* ---- the command line --------------------------------------------------------------------------- */
+
+static int choose_shape(struct bench *bench, const char *text)
+{
+    const char *names[COUNT(shapes)];
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        names[i] = shapes[i].name;
+        if (strcasecmp(text, shapes[i].name) != 0)
+            continue;
+        bench->shape = shapes[i];
+        if (shapes[i].n_experts < shapes[i].model_experts)
+            kt_cli_note(bench->cli, "%s: %" PRIu32 " of the model's %" PRIu32 " experts", names[i],
+                        shapes[i].n_experts, shapes[i].model_experts);
+        return KT_EXIT_OK;
+    }
+    if (strchr(text, ',') == NULL) {
+        const char *near = kt_cli_nearest(text, names, COUNT(shapes));
+        return kt_cli_usage(bench->cli, "--shape %s is not known%s%s%s; shapes are qwen3-30b-a3b, "
+                            "deepseek-v3, mixtral-8x7b, kimi-k2 and H,I,E,K", text,
+                            near != NULL ? ", did you mean " : "", near != NULL ? near : "",
+                            near != NULL ? "?" : "");
+    }
+    uint64_t n[4];
+    size_t count = kt_cli_list(bench->cli, "shape", text, n, 4);
+    if (count == 0)
+        return KT_EXIT_USAGE;
+    if (count != 4)
+        return kt_cli_usage(bench->cli, "--shape %s: four numbers are needed, hidden size, "
+                            "intermediate size, experts and experts a token", text);
+    if (n[0] < 1 || n[0] > MAX_SIZE || n[1] < 1 || n[1] > MAX_SIZE)
+        return kt_cli_usage(bench->cli, "--shape %s: sizes must be 1 to %" PRIu64, text, MAX_SIZE);
+    if (n[2] < 1 || n[2] > 65536 || n[3] < 1 || n[3] > n[2])
+        return kt_cli_usage(bench->cli, "--shape %s: experts must be 1 to 65536, experts a token 1 to "
+                            "the number of experts", text);
+    bench->shape = (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3],
+                                        (uint32_t)n[2]};
+    return KT_EXIT_OK;
+}
+
+static int choose_tokens(struct bench *bench, const char *text)
+{
+    size_t n = kt_cli_list(bench->cli, "tokens", text, bench->tokens, MAX_TOKEN_COUNTS);
+    for (size_t i = 0; i < n; i++)
+        if (bench->tokens[i] < 1 || bench->tokens[i] > 65536)
+            return kt_cli_usage(bench->cli, "--tokens %s: a call has 1 to 65536 tokens", text);
+    bench->n_token_counts = n;
+    return n != 0 ? KT_EXIT_OK : KT_EXIT_USAGE;
+}
+
+/* Splits "a,b" in place; the count, or 0 if a name is empty or there are too many. */
+static size_t split(char *text, const char **names, size_t max)
+{
+    size_t n = 0;
+    for (char *rest = text, *name; (name = strsep(&rest, ",")) != NULL;) {
+        if (*name == 0 || n == max)
+            return 0;
+        names[n++] = name;
+    }
+    return n;
+}
+
+static int choose_types(struct bench *bench, const char *text)
+{
+    const char *names[MAX_NAMES];
+    if (text == NULL)
+        return KT_EXIT_OK;
+    char *copy = kt_cli_format(bench->cli, "%s", text);
+    size_t n = split(copy, names, MAX_NAMES);
+    int code = n != 0 ? KT_EXIT_OK : kt_cli_usage(bench->cli, "--source-type %s: names such as "
+                                                  "q4_k,q8_0 are needed", text);
+    for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
+        bench->types[i] = bench_source_find(names[i]);
+        if (bench->types[i] == NULL)
+            code = kt_cli_usage(bench->cli, "--source-type %s is not known; types are %s", names[i],
+                                bench_source_names());
+    }
+    bench->n_types = n;
+    free(copy);
+    return code;
+}
+
+/* The names that --backend gives, and --level as a setting of each. */
+static int choose_backends(struct bench *bench, const char *text, const char *level)
+{
+    bench->explicit_backends = text != NULL && strcmp(text, "all") != 0;
+    if (!bench->explicit_backends)
+        return level == NULL ? KT_EXIT_OK
+                             : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend",
+                                            level);
+    bench->names = kt_cli_format(bench->cli, "%s", text);
+    bench->n_backends = split(bench->names, bench->backends, MAX_NAMES);
+    if (bench->n_backends == 0)
+        return kt_cli_usage(bench->cli, "--backend %s: names such as llamafile,reference, or all, are "
+                            "needed", text);
+    for (size_t i = 0; i < bench->n_backends && level != NULL; i++)
+        kt_cli_set(bench->cli, "plugin.%s.level=%s", bench->backends[i], level);
+    return KT_EXIT_OK;
+}
+
+/* ---- backends ----------------------------------------------------------------------------------- */
+
+static int check_backend(const struct bench *bench, const char *name)
+{
+    static const char *const states[] = {"loaded", "disabled", "unfit", "refused", "failed"};
+    const char *known[MAX_NAMES];
+    size_t n_known = 0;
+    for (size_t i = 0; i < kt_context_backend_count(bench->context); i++) {
+        struct kt_backend_info info;
+        if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK)
+            continue;
+        if (n_known < MAX_NAMES)
+            known[n_known++] = info.name;
+        if (strcmp(info.name, name) != 0)
+            continue;
+        if (info.state == KT_BACKEND_LOADED)
+            return KT_EXIT_OK;
+        return kt_cli_usage(bench->cli, "backend %s is %s: %s", name,
+                            (size_t)info.state < COUNT(states) ? states[info.state] : "not loaded",
+                            info.reason);
+    }
+    const char *near = kt_cli_nearest(name, known, n_known);
+    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them", name,
+                        near != NULL ? ", did you mean " : "", near != NULL ? near : "",
+                        near != NULL ? "?" : "");
+}
+
+static int find_backends(struct bench *bench, bool with_reference)
+{
+    for (size_t i = 0; bench->explicit_backends && i < bench->n_backends; i++) {
+        int code = check_backend(bench, bench->backends[i]);
+        if (code != KT_EXIT_OK)
+            return code;
+    }
+    for (size_t i = 0; !bench->explicit_backends && i < kt_context_backend_count(bench->context);
+         i++) {
+        struct kt_backend_info info;
+        if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK ||
+            info.state != KT_BACKEND_LOADED || bench->n_backends == MAX_NAMES)
+            continue;
+        if (with_reference || strcmp(info.name, "reference") != 0)
+            bench->backends[bench->n_backends++] = info.name;
+    }
+    return bench->n_backends != 0 ? KT_EXIT_OK
+                                  : kt_cli_usage(bench->cli, "no backend but the reference is loaded "
+                                                 "(`kt backends` says why): name it by --backend");
+}
+
+static const struct bench_source_type *usual_type(const char *backend)
+{
+    static const struct {
+        const char *backend, *type;
+    } usual[] = {
+        {"llamafile", "q4_k"},
+        {"avx512_fp8", "fp8_block"},
+        {"rawint4", "int4_g32"},
+    };
+    for (size_t i = 0; i < COUNT(usual); i++)
+        if (strcmp(usual[i].backend, backend) == 0)
+            return bench_source_find(usual[i].type);
+    return bench_source_find("bf16");
+}
+
+/* ---- measuring ---------------------------------------------------------------------------------- */
+
+/* What one backend with one source type is measured against. */
+struct limits {
+    struct bench_buffer buffer;
+    struct bench_limit reads[BENCH_MAX_WAYS], read, peak;
+    size_t n_reads;
+    const struct bench_peak *loops[BENCH_MAX_WAYS];
+    size_t n_loops;
+};
+
+/* Once before and once after the layer: a shared machine drifts, and the best counts. */
+static enum kt_status measure_limits(const struct bench *bench, struct limits *limits,
+                                     struct kt_error *error)
+{
+    enum kt_status status = bench_measure_reads(bench->context, &limits->buffer, 3, limits->reads,
+                                                &limits->n_reads, error);
+    for (size_t i = 0; i < limits->n_reads && status == KT_OK; i++)
+        if (limits->reads[i].rate > limits->read.rate)
+            limits->read = limits->reads[i];
+    for (size_t i = 0; i < limits->n_loops && status == KT_OK; i++)
+        status = bench_measure_peak(bench->context, limits->loops[i], &limits->peak, error);
+    return status;
+}
+
+static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
+                    const struct limits *limits, uint32_t n_tokens,
+                    const struct bench_result *result, double kernel_error, double total_error)
+{
+    const struct bench_shape *shape = &bench->shape;
+    struct kt_table *table = bench->rows;
+    double weight_bytes = result->experts * (double)set->nominal_size;
+    double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
+    double operations = 6.0 * (double)shape->hidden_size * (double)shape->intermediate_size *
+                        shape->top_k * n_tokens;
+    double memory_time = weight_bytes / limits->read.rate;
+    double product_time = limits->peak.rate > 0 ? operations / limits->peak.rate : 0;
+    kt_table_row(table);
+    kt_table_text(table, "backend", set->backend);
+    kt_table_text(table, "level", set->level);
+    kt_table_text(table, "source_type", type);
+    kt_table_uint(table, "hidden_size", shape->hidden_size);
+    kt_table_uint(table, "intermediate_size", shape->intermediate_size);
+    kt_table_uint(table, "n_experts", set->n_experts);
+    kt_table_uint(table, "top_k", shape->top_k);
+    kt_table_uint(table, "n_tokens", n_tokens);
+    kt_table_uint(table, "n_threads", bench->info.n_threads);
+    kt_table_real(table, "ms_median", result->median / 1e6);
+    kt_table_real(table, "ms_min", result->best / 1e6);
+    kt_table_real(table, "ms_max", result->worst / 1e6);
+    kt_table_uint(table, "repeats", result->repeats);
+    kt_table_real(table, "tokens_per_s", n_tokens / (result->median / 1e9));
+    kt_table_uint(table, "weight_bytes", (uint64_t)(weight_bytes + 0.5));
+    kt_table_uint(table, "packed_bytes", (uint64_t)(packed_bytes + 0.5));
+    kt_table_real(table, "weight_gbps", weight_bytes / result->median);
+    kt_table_real(table, "read_gbps", limits->read.rate);
+    kt_table_real(table, "tops", operations / result->median / 1e3);
+    if (limits->peak.rate > 0)
+        kt_table_real(table, "peak_tops", limits->peak.rate / 1e3);
+    kt_table_real(table, "roofline_fraction",
+                  (memory_time > product_time ? memory_time : product_time) / result->median);
+    kt_table_real(table, "kernel_error", kernel_error);
+    kt_table_real(table, "total_error", total_error);
+    bench->n_rows++;
+}
+
+static void add_limit(struct bench *bench, const struct bench_set *set, const char *type,
+                      const char *name, const struct bench_limit *limit, double scale,
+                      const char *unit)
+{
+    struct kt_table *table = bench->limits;
+    kt_table_row(table);
+    kt_table_text(table, "backend", set->backend);
+    kt_table_text(table, "source_type", type);
+    kt_table_uint(table, "copies", set->n_copies);
+    kt_table_uint(table, "cycled_bytes", set->packed_size * set->n_copies);
+    kt_table_text(table, "limit", name);
+    kt_table_real(table, "rate", limit->rate / scale);
+    kt_table_text(table, "unit", unit);
+    kt_table_text(table, "way", limit->way);
+}
+
+/* Limits, every batch size, limits again; then the errors, which nothing is timed beside. */
+static int measure(struct bench *bench, const struct bench_set *set,
+                   const struct bench_source *source, struct limits *limits)
+{
+    struct bench_result results[MAX_TOKEN_COUNTS];
+    const char *type = source->type->name;
+    struct kt_error error;
+    int code = KT_EXIT_OK;
+    if (measure_limits(bench, limits, &error) != KT_OK)
+        return kt_cli_fail(bench->cli, &error);
+    for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++)
+        code = bench_set_time(bench->cli, set, bench->info.n_threads, &bench->schedule,
+                              (uint32_t)bench->tokens[i], &results[i]);
+    if (code != KT_EXIT_OK)
+        return code;
+    if (measure_limits(bench, limits, &error) != KT_OK)
+        return kt_cli_fail(bench->cli, &error);
+    add_limit(bench, set, type, "read", &limits->read, 1, "GB/s");
+    if (limits->n_loops != 0)
+        add_limit(bench, set, type, "multiply", &limits->peak, 1e3, "TOPS");
+    for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++) {
+        double kernel_error, total_error;
+        code = bench_errors(bench->cli, set, source, (uint32_t)bench->tokens[i], &kernel_error,
+                            &total_error);
+        if (code == KT_EXIT_OK)
+            add_row(bench, set, type, limits, (uint32_t)bench->tokens[i], &results[i], kernel_error,
+                    total_error);
+    }
+    return code;
+}
+
+static int bench_one(struct bench *bench, const char *backend, const struct bench_source *source)
+{
+    struct bench_want want = {.backend = backend,
+                              .shape = &bench->shape,
+                              .source = source,
+                              .cycle_size = bench->cycle_size};
+    struct bench_set set;
+    struct kt_error error;
+    for (size_t i = 0; i < bench->n_token_counts; i++)
+        if (bench->tokens[i] > want.max_tokens)
+            want.max_tokens = (uint32_t)bench->tokens[i];
+    int code = bench_set_create(bench->cli, bench->context, &want, &set);
+    if (code == BENCH_REFUSED)
+        return bench->explicit_backends ? KT_EXIT_USAGE : KT_EXIT_OK;
+    if (code != KT_EXIT_OK)
+        return code;
+    struct limits limits = {.n_reads = 0};
+    limits.n_loops = bench_find_peaks(bench->info.cpu, set.level, set.instruction, limits.loops,
+                                      BENCH_MAX_WAYS);
+    if (limits.n_loops == 0)
+        kt_cli_warn(bench->cli, "the peak of %s, the instruction of %s at %s, is not known here: "
+                    "roofline_fraction counts the memory only",
+                    *set.instruction ? set.instruction : "an unnamed instruction", backend, set.level);
+    uint64_t size = set.packed_size * set.n_copies;
+    if (bench_buffer_create(&limits.buffer, size < (2 << 20) ? 2 << 20 : size, &error) != KT_OK)
+        code = kt_cli_fail(bench->cli, &error);
+    else
+        code = measure(bench, &set, source, &limits);
+    bench_buffer_destroy(&limits.buffer);
+    bench_set_destroy(&set);
+    return code;
+}
+
+static int bench_type(struct bench *bench, const char *backend, const struct bench_source_type *type)
+{
+    const struct bench_shape *shape = &bench->shape;
+    struct bench_source source;
+    struct kt_error error;
+    uint32_t n_distinct;
+    char need[24];
+    if (type == NULL)
+        return kt_cli_usage(bench->cli, "the usual weights of %s cannot be made here: name others by "
+                            "--source-type (%s)", backend, bench_source_names());
+    uint64_t size = bench_source_size(type, shape->hidden_size, shape->intermediate_size,
+                                      shape->n_experts, &n_distinct);
+    uint64_t available = bench_memory_available();
+    if (size == 0)
+        return kt_cli_usage(bench->cli, "hidden size %" PRIu64 " or intermediate size %" PRIu64
+                            " is not a whole number of blocks of %s", shape->hidden_size,
+                            shape->intermediate_size, type->name);
+    if (available != 0 && size > available / 2)
+        return kt_cli_error(bench->cli, "the source weights need %s of memory: take a smaller shape",
+                            kt_bytes_text(size, need, sizeof need));
+    kt_progress_start(bench->cli, "making weights");
+    enum kt_status status = bench_source_create(type, shape->hidden_size, shape->intermediate_size,
+                                                shape->n_experts, &source, &error);
+    kt_progress_stop();
+    if (status != KT_OK)
+        return kt_cli_fail(bench->cli, &error);
+    int code = bench_one(bench, backend, &source);
+    bench_source_destroy(&source);
+    return code;
+}
+
+static int bench_all(struct bench *bench)
+{
+    struct kt_output *output = kt_output_create(bench->cli, "kt.bench", 1);
+    bench->rows = kt_output_table(output, "rows", columns, COUNT(columns));
+    bench->limits = kt_output_table(output, "limits", limit_columns, COUNT(limit_columns));
+    kt_table_title(bench->limits, "\nWhat the machine could do, measured beside the layer:");
+    int code = KT_EXIT_OK;
+    for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
+        const char *backend = bench->backends[i];
+        if (bench->n_types == 0)
+            code = bench_type(bench, backend, usual_type(backend));
+        for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++)
+            code = bench_type(bench, backend, bench->types[t]);
+    }
+    if (code == KT_EXIT_OK && bench->n_rows == 0)
+        code = kt_cli_usage(bench->cli, "no backend takes such weights");
+    if (bench->n_rows != 0)
+        return kt_output_finish(output, code);
+    kt_output_free(output);
+    return code;
+}
+
+int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
+{
+    struct args args = {.shape = "qwen3-30b-a3b", .tokens = "1", .runs = 3, .min_time = 1.0};
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    struct bench bench = {.cli = cli,
+                          .cycle_size = args.cycle << 20,
+                          .schedule = {args.repeats, args.runs, args.min_time}};
+    if (args.dispatch && args.limits)
+        return kt_cli_usage(cli, "--dispatch and --limits are two different measurements");
+    if (args.dispatch)
+        return bench_dispatch(cli);
+    if (args.limits)
+        return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
+    int code = choose_shape(&bench, args.shape);
+    if (code == KT_EXIT_OK)
+        code = choose_tokens(&bench, args.tokens);
+    if (code == KT_EXIT_OK)
+        code = choose_types(&bench, args.source_type);
+    if (code == KT_EXIT_OK)
+        code = choose_backends(&bench, args.backend, args.level);
+    if (code == KT_EXIT_OK)
+        code = kt_cli_context(cli, &bench.context);
+    if (code == KT_EXIT_OK) {
+        kt_context_info(bench.context, &bench.info);
+        code = find_backends(&bench, args.backend != NULL);
+        if (code == KT_EXIT_OK)
+            code = bench_all(&bench);
+        kt_context_destroy(bench.context);
+    }
+    free(bench.names);
+    return code;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench.h - what the files of `kt bench` share. */
+#ifndef KT_TOOL_BENCH_H
+#define KT_TOOL_BENCH_H
+
+#include "tools/kt/bench_isa.h"
+#include "tools/kt/cli.h"
+
+#include <kt/kt.h>
+
+/* ---- bench_random.c: numbers that are the same on every machine -------------------------------- */
+
+struct bench_random {
+    uint64_t state[4];
+};
+void bench_random_seed(struct bench_random *random, uint64_t seed);
+uint64_t bench_random_next(struct bench_random *random);
+/* Uniform in 0 .. bound - 1. */
+uint32_t bench_random_below(struct bench_random *random, uint32_t bound);
+/* Mean 0, variance 1. */
+float bench_random_gauss(struct bench_random *random);
+uint16_t bench_bf16(float value);
+uint16_t bench_f16(float value);
+
+/* ---- bench_limits.c: what the machine could do ------------------------------------------------- */
+
+/* A buffer that the context's threads read, each its own part, which it touched first. */
+struct bench_buffer {
+    unsigned char *data;
+    size_t size;
+    bool touched;
+};
+enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size,
+                                   struct kt_error *error);
+void bench_buffer_destroy(struct bench_buffer *buffer);
+
+/* The best that was seen of a limit, and how: "2 streams, prefetch 512 bytes, 256-bit loads". */
+struct bench_limit {
+    double rate; /* bytes or operations per nanosecond, so GB/s; 0: not measured */
+    char way[64];
+};
+
+#define BENCH_MAX_WAYS 16
+
+/* Measures every way of reading, `passes` times each; raises limits[way] and sets its text. */
+enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer,
+                                   unsigned passes, struct bench_limit *limits, size_t *n_limits,
+                                   struct kt_error *error);
+
+/* The loops of `instruction` that this CPU has and the level may use; NULL: of any instruction. */
+size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction,
+                        const struct bench_peak **peaks, size_t max);
+
+/* Raises the limit if this loop runs faster than it says. */
+enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
+                                  struct bench_limit *limit, struct kt_error *error);
+
+/* Bytes that may be had now: MemAvailable and the limit of the control group. 0: unknown. */
+uint64_t bench_memory_available(void);
+/* Bytes of the last-level cache; 0: unknown. */
+uint64_t bench_cache_size(void);
+
+double bench_now(void); /* nanoseconds */
+
+/* ---- bench_source.c, bench_blocks.c: weights out of random numbers ---------------------------- */
+
+struct bench_source_type {
+    const char *name;
+    uint32_t dtype;
+    uint32_t scale_dtype;  /* KT_DTYPE_NONE: none beside the matrix */
+    uint32_t group_rows, group_cols;
+};
+
+/* NULL: no such source type. */
+const struct bench_source_type *bench_source_find(const char *name);
+/* "f32 bf16 q4_k ...", static. */
+const char *bench_source_names(void);
+
+struct bench_source {
+    const struct bench_source_type *type;
+    uint64_t hidden_size, intermediate_size;
+    uint32_t n_distinct;       /* experts that differ; expert i holds set i % n_distinct */
+    struct kt_expert *experts; /* n_experts of them */
+    uint32_t n_experts;
+    void **memory;             /* of each matrix and of its scales */
+    size_t n_memory;
+};
+enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
+                                   uint64_t intermediate_size, uint32_t n_experts,
+                                   struct bench_source *source, struct kt_error *error);
+void bench_source_destroy(struct bench_source *source);
+/* Bytes that bench_source_create takes; 0: they overflow, or columns do not fall on whole blocks. */
+uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden_size,
+                           uint64_t intermediate_size, uint32_t n_experts, uint32_t *n_distinct);
+
+/* Fills `n_blocks` blocks with weights of about the deviation sigma; `samples` are 65536 Gaussian
+ * numbers. False: the format has no blocks that this file knows. */
+bool bench_blocks_fill(uint32_t dtype, struct bench_random *random, float sigma, uint64_t n_blocks,
+                       const float *samples, unsigned char *out);
+bool bench_blocks_known(uint32_t dtype);
+
+/* ---- bench_route.c: which experts a token takes ------------------------------------------------ */
+
+/* Draws experts uniformly, then gives the least recently used ones of the copy to what was drawn, so
+ * that no expert comes back before all others were read. */
+struct bench_route {
+    struct bench_random random;
+    uint32_t n_experts, top_k, n_copies;
+    uint64_t n_calls;
+    uint32_t *order;    /* [n_copies][n_experts]: a shuffled ring for each copy */
+    uint32_t *head;     /* [n_copies]: the least recently used place of the ring */
+    uint32_t *drawn;    /* [n_experts]: a permutation to draw from */
+    uint32_t *physical; /* [n_experts]: what a drawn expert stands for in this call */
+};
+void bench_route_create(const struct kt_cli *cli, struct bench_route *route, uint32_t n_experts,
+                        uint32_t top_k, uint32_t n_copies);
+void bench_route_destroy(struct bench_route *route);
+/* Fills ids and weights [n_tokens][top_k]; returns how many experts they touch. */
+uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
+                          float *weights, uint32_t *copy);
+
+/* ---- bench_set.c: copies of the layer ---------------------------------------------------------- */
+
+struct bench_shape {
+    const char *name;
+    uint64_t hidden_size, intermediate_size;
+    uint32_t n_experts, top_k;
+    uint32_t model_experts; /* of the real model */
+};
+
+/* Copies of a layer that are used in turn. */
+struct bench_set {
+    struct kt_layer **layers;
+    uint32_t n_copies;
+    uint32_t n_experts;
+    uint32_t top_k;
+    uint64_t hidden_size;
+    uint64_t packed_size;  /* of one copy */
+    uint64_t nominal_size; /* of one expert */
+    const char *backend, *level, *instruction;
+};
+
+struct bench_want {
+    const char *backend;
+    const struct bench_shape *shape;
+    const struct bench_source *source;
+    uint64_t cycle_size; /* bytes of weights to cycle over; 0: enough for this machine's caches */
+    uint32_t max_tokens;
+};
+
+enum { BENCH_REFUSED = -1 };
+
+/* Makes and packs as many copies as `want` asks and memory allows, and says what it cut. Returns an
+ * exit code, or BENCH_REFUSED after a message: the backend cannot take such weights. */
+int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
+                     struct bench_set *set);
+void bench_set_destroy(struct bench_set *set);
+/* Bytes that make sure that weights come from memory. */
+uint64_t bench_cycle_size(void);
+
+/* ---- bench_time.c: the layer, timed ------------------------------------------------------------ */
+
+struct bench_schedule {
+    uint64_t repeats; /* calls of a run; 0: as many as min_time takes */
+    uint64_t runs;
+    double min_time;  /* seconds of a run */
+};
+
+/* What the timing of one batch size gave. */
+struct bench_result {
+    double median;      /* nanoseconds of a call, in the run with the smallest median */
+    double best, worst; /* of all calls */
+    uint64_t repeats;   /* calls of all runs */
+    double experts;     /* touched by a call, on average */
+};
+
+int bench_set_time(struct kt_cli *cli, const struct bench_set *set, uint32_t n_threads,
+                   const struct bench_schedule *schedule, uint32_t n_tokens,
+                   struct bench_result *result);
+
+/* The inputs of n_tokens tokens: Gaussian numbers as bf16. */
+void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out);
+
+/* ---- bench_error.c ----------------------------------------------------------------------------- */
+
+/* Runs `n_tokens` through the first copy with float32 output, and compares a few of them with float64
+ * arithmetic on the weights that the kernel uses and on the source. */
+int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_source *source,
+                 uint32_t n_tokens, double *kernel_error, double *total_error);
+
+/* ---- bench_dispatch.c -------------------------------------------------------------------------- */
+
+/* `kt bench --dispatch` and `kt bench --limits`; return exit codes. */
+int bench_dispatch(struct kt_cli *cli);
+int bench_limits(struct kt_cli *cli, uint64_t size);
+
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_error.c - how far the layer's output is from float64 arithmetic: on the weights that the
+ * kernel uses (what its arithmetic loses) and on the source (what packing loses, too).
+ */
+#include "tools/kt/bench.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_WEIGHTS 120e6 /* that are multiplied to check a row of the bench */
+#define MAX_CHECKED 4
+#define CHUNK_ROWS 64
+
+/* Where rows of weights come from: the packed layer, or the source. */
+struct reader {
+    const struct kt_layer *layer;       /* or NULL */
+    const struct bench_source *source;  /* or NULL */
+};
+
+static enum kt_status read_rows(const struct reader *reader, uint32_t expert,
+                                enum kt_projection projection, uint64_t row, uint64_t n,
+                                uint64_t cols, float *out, struct kt_error *error)
+{
+    if (reader->layer != NULL)
+        return kt_layer_weights(reader->layer, expert, projection, row, n, out, error);
+    const struct kt_expert *weights = &reader->source->experts[expert];
+    const struct kt_view *view = projection == KT_GATE ? &weights->gate
+                                 : projection == KT_UP ? &weights->up
+                                                       : &weights->down;
+    enum kt_status status = KT_OK;
+    for (uint64_t i = 0; i < n && status == KT_OK; i++)
+        status = kt_view_row(view, row + i, out + i * cols, error);
+    return status;
+}
+
+/* Four sums at once: one chain of additions would take most of the time. */
+static double dot(const float *row, const double *x, uint64_t n)
+{
+    double sum[4] = {0};
+    for (uint64_t i = 0; i + 4 <= n; i += 4)
+        for (int j = 0; j < 4; j++)
+            sum[j] += (double)row[i + (uint64_t)j] * x[i + (uint64_t)j];
+    for (uint64_t i = n & ~UINT64_C(3); i < n; i++)
+        sum[0] += (double)row[i] * x[i];
+    return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
+static enum kt_status multiply(const struct reader *reader, uint32_t expert,
+                               enum kt_projection projection, uint64_t rows, uint64_t cols,
+                               const double *x, float *chunk, double *out, struct kt_error *error)
+{
+    for (uint64_t row = 0; row < rows; row += CHUNK_ROWS) {
+        uint64_t n = rows - row < CHUNK_ROWS ? rows - row : CHUNK_ROWS;
+        enum kt_status status = read_rows(reader, expert, projection, row, n, cols, chunk, error);
+        if (status != KT_OK)
+            return status;
+        for (uint64_t i = 0; i < n; i++)
+            out[row + i] = dot(chunk + i * cols, x, cols);
+    }
+    return KT_OK;
+}
+
+struct check {
+    const struct bench_set *set;
+    uint64_t intermediate_size;
+    double *x, *gate, *up, *part, *want;
+    float *chunk;
+};
+
+/* check->want = what the layer should give for one token. */
+static enum kt_status expect(struct check *check, const struct reader *reader, const int64_t *ids,
+                             const float *weights, const uint16_t *input, struct kt_error *error)
+{
+    uint64_t hidden = check->set->hidden_size, intermediate = check->intermediate_size;
+    for (uint64_t i = 0; i < hidden; i++) {
+        uint32_t bits = (uint32_t)input[i] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        check->x[i] = (double)value;
+        check->want[i] = 0;
+    }
+    for (uint32_t k = 0; k < check->set->top_k; k++) {
+        uint32_t expert = (uint32_t)ids[k];
+        enum kt_status status = multiply(reader, expert, KT_GATE, intermediate, hidden, check->x,
+                                         check->chunk, check->gate, error);
+        if (status == KT_OK)
+            status = multiply(reader, expert, KT_UP, intermediate, hidden, check->x, check->chunk,
+                              check->up, error);
+        for (uint64_t i = 0; i < intermediate && status == KT_OK; i++)
+            check->up[i] *= check->gate[i] / (1.0 + exp(-check->gate[i]));
+        if (status == KT_OK)
+            status = multiply(reader, expert, KT_DOWN, hidden, intermediate, check->up, check->chunk,
+                              check->part, error);
+        if (status != KT_OK)
+            return status;
+        for (uint64_t i = 0; i < hidden; i++)
+            check->want[i] += (double)weights[k] * check->part[i];
+    }
+    return KT_OK;
+}
+
+/* Adds a token's share to the sums of a relative L2 error. */
+static void compare(const struct check *check, const float *output, double *wrong, double *size)
+{
+    for (uint64_t i = 0; i < check->set->hidden_size; i++) {
+        double difference = (double)output[i] - check->want[i];
+        *wrong += difference * difference;
+        *size += check->want[i] * check->want[i];
+    }
+}
+
+static enum kt_status check_tokens(struct check *check, const struct bench_source *source,
+                                   uint32_t n_tokens, const int64_t *ids, const float *weights,
+                                   const uint16_t *input, const float *output, double *errors,
+                                   struct kt_error *error)
+{
+    const struct bench_set *set = check->set;
+    double per_token = 3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
+    double affordable = MAX_WEIGHTS / per_token;
+    uint32_t n = affordable < 1 ? 1 : affordable > MAX_CHECKED ? MAX_CHECKED : (uint32_t)affordable;
+    n = n > n_tokens ? n_tokens : n;
+    double wrong[2] = {0, 0}, size[2] = {0, 0};
+    const struct reader readers[2] = {{.layer = set->layers[0]}, {.source = source}};
+    for (uint32_t i = 0; i < n; i++) {
+        /* The first, the last and some between. */
+        uint64_t token = n == 1 ? n_tokens - 1 : (uint64_t)i * (n_tokens - 1) / (n - 1);
+        for (int r = 0; r < 2; r++) {
+            enum kt_status status =
+                expect(check, &readers[r], ids + token * set->top_k, weights + token * set->top_k,
+                       input + token * set->hidden_size, error);
+            if (status != KT_OK)
+                return status;
+            compare(check, output + token * set->hidden_size, &wrong[r], &size[r]);
+        }
+    }
+    for (int r = 0; r < 2; r++)
+        errors[r] = sqrt(wrong[r] / size[r]);
+    return KT_OK;
+}
+
+int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_source *source,
+                 uint32_t n_tokens, double *kernel_error, double *total_error)
+{
+    size_t hidden = set->hidden_size, intermediate = source->intermediate_size;
+    size_t widest = hidden > intermediate ? hidden : intermediate;
+    size_t choices = (size_t)n_tokens * set->top_k;
+    struct check check = {.set = set, .intermediate_size = intermediate};
+    double *numbers = kt_cli_alloc(cli, 3 * hidden + 2 * intermediate, sizeof *numbers);
+    check.x = numbers;
+    check.part = numbers + hidden;
+    check.want = numbers + 2 * hidden;
+    check.gate = numbers + 3 * hidden;
+    check.up = check.gate + intermediate;
+    check.chunk = kt_cli_alloc(cli, widest * CHUNK_ROWS, sizeof *check.chunk);
+    int64_t *ids = kt_cli_alloc(cli, choices, sizeof *ids);
+    float *weights = kt_cli_alloc(cli, choices, sizeof *weights);
+    uint16_t *input = kt_cli_alloc(cli, n_tokens * hidden, sizeof *input);
+    float *output = kt_cli_alloc(cli, n_tokens * hidden, sizeof *output);
+    struct bench_route route;
+    uint32_t copy;
+    bench_route_create(cli, &route, set->n_experts, set->top_k, 1);
+    bench_route_next(&route, n_tokens, ids, weights, &copy);
+    bench_route_destroy(&route);
+    bench_inputs(n_tokens, hidden, input);
+
+    struct kt_forward forward = KT_FORWARD_INIT;
+    struct kt_error error;
+    double errors[2] = {0, 0};
+    forward.n_tokens = n_tokens;
+    forward.expert_ids = ids;
+    forward.router_weights = weights;
+    forward.input = input;
+    forward.input_dtype = KT_DTYPE_BF16;
+    forward.output = output;
+    forward.output_dtype = KT_DTYPE_F32;
+    kt_progress_start(cli, "checking against float64");
+    enum kt_status status = kt_layer_forward(set->layers[0], &forward, &error);
+    if (status == KT_OK)
+        status = check_tokens(&check, source, n_tokens, ids, weights, input, output, errors, &error);
+    kt_progress_stop();
+    *kernel_error = errors[0];
+    *total_error = errors[1];
+    free(numbers);
+    free(check.chunk);
+    free(ids);
+    free(weights);
+    free(input);
+    free(output);
+    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+}

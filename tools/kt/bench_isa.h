@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_isa.h - what a file of one instruction set offers to `kt bench`: ways to read memory with its
+ * widest loads, and loops of one multiply instruction each. Each file is compiled with its own
+ * flags, and its table says which CPU features a caller must have seen before.
+ */
+#ifndef KT_TOOL_BENCH_ISA_H
+#define KT_TOOL_BENCH_ISA_H
+
+#include <kt/plugin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads `streams` sequential streams in turn, 128 bytes each: stream s begins at data + s * stride
+ * and is `size` bytes long, a multiple of 128. The sum keeps the loads alive. */
+struct bench_read {
+    unsigned streams;
+    unsigned ahead; /* bytes that prefetcht1 is ahead of the loads, 0: none */
+    uint64_t (*run)(const unsigned char *data, size_t stride, size_t size);
+};
+
+/* A loop of one multiply instruction on registers, with enough independent accumulators. */
+struct bench_peak {
+    const char *instruction; /* its names as struct kt_level may give them: "mulss scalar" */
+    const char *form;        /* "zmm", "tile": for people */
+    uint64_t cpu;            /* KT_CPU_ bits that it needs */
+    unsigned bits;           /* of a register; 0 for tiles */
+    uint64_t operations;     /* of one round, a multiply-add counts as two */
+    void (*run)(uint64_t rounds);
+};
+
+struct bench_isa {
+    uint64_t cpu;              /* KT_CPU_ bits that the reads need */
+    unsigned bits;             /* width of their loads */
+    const struct bench_read *reads;
+    size_t n_reads;
+    const struct bench_peak *peaks;
+    size_t n_peaks;
+};
+
+extern const struct bench_isa bench_isa_base;
+extern const struct bench_isa bench_isa_avx2;
+extern const struct bench_isa bench_isa_avx_vnni;
+extern const struct bench_isa bench_isa_avx512;
+extern const struct bench_isa bench_isa_amx;
+
+#endif

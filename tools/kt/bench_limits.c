@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_limits.c - read bandwidth and instruction peaks, on the threads that will run the layer. */
+#include "tools/kt/bench.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+double bench_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+static enum kt_status fail(struct kt_error *error, enum kt_status status, const char *text)
+{
+    error->status = status;
+    snprintf(error->message, sizeof error->message, "%s", text);
+    return status;
+}
+
+/* ---- instruction sets ------------------------------------------------------------------------- */
+
+static const struct bench_isa *const instruction_sets[] = {
+    &bench_isa_base,
+#ifdef BENCH_AVX2
+    &bench_isa_avx2,
+#endif
+#ifdef BENCH_AVX_VNNI
+    &bench_isa_avx_vnni,
+#endif
+#ifdef BENCH_AVX512
+    &bench_isa_avx512,
+#endif
+#ifdef BENCH_AMX
+    &bench_isa_amx,
+#endif
+};
+#define N_INSTRUCTION_SETS (sizeof instruction_sets / sizeof *instruction_sets)
+
+/* The set with the widest loads that the CPU has. */
+static const struct bench_isa *widest_loads(uint64_t cpu)
+{
+    const struct bench_isa *best = &bench_isa_base;
+    for (size_t i = 0; i < N_INSTRUCTION_SETS; i++) {
+        const struct bench_isa *isa = instruction_sets[i];
+        if (isa->n_reads != 0 && (cpu & isa->cpu) == isa->cpu && isa->bits > best->bits)
+            best = isa;
+    }
+    return best;
+}
+
+static bool has_name(const char *names, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = names; length != 0 && (at = strstr(at, name)) != NULL; at++)
+        if ((at == names || at[-1] == ' ') && (at[length] == 0 || at[length] == ' '))
+            return true;
+    return false;
+}
+
+size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction,
+                        const struct bench_peak **peaks, size_t max)
+{
+    /* A level below AVX-512 cannot use the wide registers of a CPU that has them. */
+    unsigned widest = level != NULL && strcmp(level, "avx2") == 0 ? 256 : 512;
+    size_t n = 0;
+    for (size_t i = 0; i < N_INSTRUCTION_SETS; i++) {
+        const struct bench_isa *isa = instruction_sets[i];
+        for (size_t p = 0; p < isa->n_peaks && n < max; p++) {
+            const struct bench_peak *peak = &isa->peaks[p];
+            if ((cpu & peak->cpu) != peak->cpu || peak->bits > widest)
+                continue;
+            if (instruction == NULL || has_name(peak->instruction, instruction))
+                peaks[n++] = peak;
+        }
+    }
+    return n;
+}
+
+/* ---- threads that start together --------------------------------------------------------------- */
+
+struct team {
+    atomic_uint arrived;
+    atomic_uint phase;
+};
+
+static void pause_briefly(unsigned turn)
+{
+    if (turn % 4096 == 4095)
+        sched_yield(); /* there may be more threads than cores */
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+static void meet(struct team *team, uint32_t n_threads)
+{
+    unsigned phase = atomic_load_explicit(&team->phase, memory_order_acquire);
+    if (atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel) + 1 == n_threads) {
+        atomic_store_explicit(&team->arrived, 0, memory_order_relaxed);
+        atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
+        return;
+    }
+    for (unsigned turn = 0;
+         atomic_load_explicit(&team->phase, memory_order_acquire) == phase; turn++)
+        pause_briefly(turn);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size,
+                                   struct kt_error *error)
+{
+    if (size < HUGE_PAGE || size > SIZE_MAX / 2)
+        return fail(error, KT_E_INVALID, "a buffer to read needs at least 2 MiB");
+    size_t rounded = ((size_t)size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    unsigned char *raw = mmap(NULL, rounded + HUGE_PAGE, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) {
+        error->status = KT_E_NOMEM;
+        snprintf(error->message, sizeof error->message,
+                 "no %zu bytes for the buffer that measures the read bandwidth: %s", rounded,
+                 strerror(errno));
+        return KT_E_NOMEM;
+    }
+    /* Give back what lies before and behind the aligned part. */
+    size_t before = (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
+    if (before != 0)
+        munmap(raw, before);
+    munmap(raw + before + rounded, HUGE_PAGE - before);
+#ifdef MADV_HUGEPAGE
+    madvise(raw + before, rounded, MADV_HUGEPAGE);
+#endif
+    *buffer = (struct bench_buffer){.data = raw + before, .size = rounded};
+    return KT_OK;
+}
+
+void bench_buffer_destroy(struct bench_buffer *buffer)
+{
+    if (buffer->data != NULL)
+        munmap(buffer->data, buffer->size);
+    *buffer = (struct bench_buffer){0};
+}
+
+struct reading {
+    struct team team;
+    const struct bench_isa *isa;
+    struct bench_buffer *buffer;
+    unsigned passes;
+    double rate[BENCH_MAX_WAYS];
+    _Atomic uint64_t sum; /* read by nobody, but it must be there for the loads to stay */
+};
+
+/* Bytes of a stream. A little less than a whole number of pages, so that the streams do not all fall
+ * into the same sets of the caches. */
+static size_t stream_size(size_t slice, unsigned streams)
+{
+    size_t size = slice / streams & ~(size_t)4095;
+    return size > 8192 ? size - 128 * 5 : size;
+}
+
+static void read_on_thread(void *data, uint32_t thread, uint32_t n_threads)
+{
+    struct reading *reading = data;
+    size_t slice = reading->buffer->size / n_threads & ~(size_t)4095;
+    unsigned char *own = reading->buffer->data + slice * thread;
+    uint64_t sum = 0;
+    if (!reading->buffer->touched)
+        memset(own, (int)(thread + 1), slice);
+    for (unsigned pass = 0; pass < reading->passes; pass++) {
+        for (size_t way = 0; way < reading->isa->n_reads; way++) {
+            const struct bench_read *read = &reading->isa->reads[way];
+            size_t size = stream_size(slice, read->streams);
+            meet(&reading->team, n_threads);
+            double begin = bench_now();
+            sum += read->run(own, size, size);
+            meet(&reading->team, n_threads);
+            double time = bench_now() - begin;
+            double rate = (double)size * read->streams * n_threads / time;
+            if (thread == 0 && rate > reading->rate[way])
+                reading->rate[way] = rate;
+        }
+    }
+    atomic_fetch_add(&reading->sum, sum);
+}
+
+enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer,
+                                   unsigned passes, struct bench_limit *limits, size_t *n_limits,
+                                   struct kt_error *error)
+{
+    struct kt_context_info info;
+    kt_context_info(context, &info);
+    struct reading reading = {.isa = widest_loads(info.cpu), .buffer = buffer, .passes = passes};
+    if (buffer->size / info.n_threads < 8 * 4096)
+        return fail(error, KT_E_INVALID, "the buffer to read is too small for so many threads");
+    enum kt_status status = kt_context_run(context, read_on_thread, &reading, error);
+    if (status != KT_OK)
+        return status;
+    buffer->touched = true;
+    for (size_t way = 0; way < reading.isa->n_reads; way++) {
+        const struct bench_read *read = &reading.isa->reads[way];
+        struct bench_limit *limit = &limits[way];
+        if (reading.rate[way] > limit->rate)
+            limit->rate = reading.rate[way];
+        char ahead[32] = "no prefetch";
+        if (read->ahead != 0)
+            snprintf(ahead, sizeof ahead, "prefetcht1 %u", read->ahead);
+        snprintf(limit->way, sizeof limit->way, "%u stream%s, %s, %u-bit loads", read->streams,
+                 read->streams == 1 ? "" : "s", ahead, reading.isa->bits);
+    }
+    *n_limits = reading.isa->n_reads;
+    return KT_OK;
+}
+
+/* ---- multiplying ------------------------------------------------------------------------------- */
+
+#define SLICE_NS 10e6 /* long enough for the clock, short enough to fall between disturbances */
+#define N_SLICES 12
+
+struct multiplying {
+    struct team team;
+    const struct bench_peak *peak;
+    uint64_t rounds;
+    double rate;
+};
+
+static void multiply_on_thread(void *data, uint32_t thread, uint32_t n_threads)
+{
+    struct multiplying *work = data;
+    if (thread == 0) {
+        /* This also lets the core settle on the clock that such instructions get. */
+        double time = 0;
+        for (work->rounds = 1024; time < SLICE_NS / 2 && work->rounds < UINT64_MAX / 4;) {
+            work->rounds *= 2;
+            double begin = bench_now();
+            work->peak->run(work->rounds);
+            time = bench_now() - begin;
+        }
+    }
+    meet(&work->team, n_threads);
+    for (unsigned slice = 0; slice < N_SLICES; slice++) {
+        meet(&work->team, n_threads);
+        double begin = bench_now();
+        work->peak->run(work->rounds);
+        meet(&work->team, n_threads);
+        double time = bench_now() - begin;
+        double rate = (double)work->rounds * (double)work->peak->operations * n_threads / time;
+        if (thread == 0 && rate > work->rate)
+            work->rate = rate;
+    }
+}
+
+enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
+                                  struct bench_limit *limit, struct kt_error *error)
+{
+    struct multiplying work = {.peak = peak};
+    enum kt_status status = kt_context_run(context, multiply_on_thread, &work, error);
+    if (status != KT_OK || work.rate <= limit->rate)
+        return status;
+    limit->rate = work.rate;
+    snprintf(limit->way, sizeof limit->way, "%.*s, %s", (int)strcspn(peak->instruction, " "),
+             peak->instruction, peak->form);
+    return KT_OK;
+}
+
+/* ---- the machine ------------------------------------------------------------------------------- */
+
+static bool read_number(const char *path, uint64_t *number)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    unsigned long long value;
+    char unit = 0;
+    int n = fscanf(file, "%llu%c", &value, &unit);
+    fclose(file);
+    if (n < 1)
+        return false;
+    *number = (uint64_t)value << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
+    return true;
+}
+
+uint64_t bench_memory_available(void)
+{
+    uint64_t available = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file != NULL) {
+        char line[128];
+        unsigned long long kilobytes;
+        while (fgets(line, sizeof line, file) != NULL) {
+            if (sscanf(line, "MemAvailable: %llu kB", &kilobytes) == 1)
+                available = (uint64_t)kilobytes << 10;
+        }
+        fclose(file);
+    }
+    uint64_t limit, used;
+    if (read_number("/sys/fs/cgroup/memory.max", &limit) &&
+        read_number("/sys/fs/cgroup/memory.current", &used)) {
+        uint64_t left = limit > used ? limit - used : 1;
+        if (available == 0 || left < available)
+            available = left;
+    }
+    return available;
+}
+
+uint64_t bench_cache_size(void)
+{
+    uint64_t largest = 0;
+    for (unsigned index = 0; index < 8; index++) {
+        char path[80];
+        uint64_t size;
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/size", index);
+        if (read_number(path, &size) && size > largest)
+            largest = size;
+    }
+    return largest;
+}

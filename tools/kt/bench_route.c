@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_route.c - routing that defeats the caches and is the same on every machine.
+ *
+ * Each token draws top_k different experts uniformly. Drawn numbers carry no meaning beyond which
+ * tokens share an expert, so each call may give them to any experts of the copy: it takes those that
+ * were not used for longest. A layer bench that used the drawn numbers themselves would find a part of
+ * its weights in a large cache.
+ */
+#include "tools/kt/bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define UNSEEN UINT32_MAX
+
+static void shuffle(struct bench_random *random, uint32_t *numbers, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        numbers[i] = i;
+    for (uint32_t i = n; i > 1; i--) {
+        uint32_t other = bench_random_below(random, i);
+        uint32_t number = numbers[i - 1];
+        numbers[i - 1] = numbers[other];
+        numbers[other] = number;
+    }
+}
+
+void bench_route_create(const struct kt_cli *cli, struct bench_route *route, uint32_t n_experts,
+                        uint32_t top_k, uint32_t n_copies)
+{
+    *route = (struct bench_route){.n_experts = n_experts, .top_k = top_k, .n_copies = n_copies};
+    route->order = kt_cli_alloc(cli, (size_t)n_copies * n_experts, sizeof *route->order);
+    route->head = kt_cli_alloc(cli, n_copies, sizeof *route->head);
+    route->drawn = kt_cli_alloc(cli, n_experts, sizeof *route->drawn);
+    route->physical = kt_cli_alloc(cli, n_experts, sizeof *route->physical);
+    bench_random_seed(&route->random, 3);
+    for (uint32_t copy = 0; copy < n_copies; copy++) {
+        shuffle(&route->random, route->order + (size_t)copy * n_experts, n_experts);
+        route->head[copy] = 0;
+    }
+    for (uint32_t i = 0; i < n_experts; i++)
+        route->drawn[i] = i;
+}
+
+void bench_route_destroy(struct bench_route *route)
+{
+    free(route->order);
+    free(route->head);
+    free(route->drawn);
+    free(route->physical);
+    *route = (struct bench_route){0};
+}
+
+/* Positive numbers that add up to 1, as a softmax gives. */
+static void draw_weights(struct bench_route *route, float *weights)
+{
+    float sum = 0;
+    for (uint32_t k = 0; k < route->top_k; k++) {
+        weights[k] = expf(bench_random_gauss(&route->random));
+        sum += weights[k];
+    }
+    for (uint32_t k = 0; k < route->top_k; k++)
+        weights[k] /= sum;
+}
+
+uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
+                          float *weights, uint32_t *copy)
+{
+    uint32_t which = (uint32_t)(route->n_calls++ % route->n_copies);
+    const uint32_t *ring = route->order + (size_t)which * route->n_experts;
+    uint32_t touched = 0;
+    for (uint32_t i = 0; i < route->n_experts; i++)
+        route->physical[i] = UNSEEN;
+    for (uint32_t token = 0; token < n_tokens; token++) {
+        for (uint32_t k = 0; k < route->top_k; k++) {
+            uint32_t other = k + bench_random_below(&route->random, route->n_experts - k);
+            uint32_t expert = route->drawn[other];
+            route->drawn[other] = route->drawn[k];
+            route->drawn[k] = expert;
+            if (route->physical[expert] == UNSEEN)
+                route->physical[expert] =
+                    ring[(route->head[which] + touched++) % route->n_experts];
+            ids[(size_t)token * route->top_k + k] = (int64_t)route->physical[expert];
+        }
+        draw_weights(route, weights + (size_t)token * route->top_k);
+    }
+    route->head[which] = (route->head[which] + touched) % route->n_experts;
+    *copy = which;
+    return touched;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_set.c - copies of a layer, as many as make its weights come from memory and not from cache. */
+#include "tools/kt/bench.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/kt/table.h"
+
+#define MIN_CYCLE_SIZE (UINT64_C(1536) << 20)
+#define MAX_COPIES 65536
+
+uint64_t bench_cycle_size(void)
+{
+    uint64_t cache = 3 * bench_cache_size();
+    return cache > MIN_CYCLE_SIZE ? cache : MIN_CYCLE_SIZE;
+}
+
+static int make_layer(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
+                      uint32_t n_experts, struct kt_layer **layer)
+{
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_error error;
+    params.n_experts = n_experts;
+    params.top_k = want->shape->top_k;
+    params.hidden_size = want->shape->hidden_size;
+    params.intermediate_size = want->shape->intermediate_size;
+    params.max_tokens = want->max_tokens;
+    params.activation = KT_ACTIVATION_SILU;
+    params.backend = want->backend;
+    params.name = "the bench's layer";
+    if (kt_layer_create(context, &params, layer, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    return KT_EXIT_OK;
+}
+
+/* Bytes that one copy of the layer takes, all nodes. */
+static uint64_t copy_size(const struct kt_plan *plan, uint32_t n_experts)
+{
+    return plan->keeps_source ? plan->weight_size + plan->nominal_size * n_experts
+                              : plan->weight_size;
+}
+
+static int make_plan(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
+                     struct kt_plan *plan)
+{
+    struct kt_layer *layer = NULL;
+    struct kt_error error;
+    int code = make_layer(cli, context, want, want->shape->n_experts, &layer);
+    if (code != KT_EXIT_OK)
+        return code;
+    enum kt_status status = kt_layer_plan(layer, want->source->experts, plan, &error);
+    kt_layer_destroy(layer);
+    if (status == KT_E_UNSUPPORTED) {
+        kt_cli_warn(cli, "%s", error.message);
+        return BENCH_REFUSED;
+    }
+    if (status != KT_OK)
+        return kt_cli_fail(cli, &error);
+    if (!plan->fallback)
+        return KT_EXIT_OK;
+    for (uint32_t i = 0; i < plan->n_candidates; i++)
+        if (strcmp(plan->candidate[i].backend, want->backend) == 0)
+            kt_cli_warn(cli, "%s cannot take %s weights: %s", want->backend,
+                        want->source->type->name, plan->candidate[i].reason);
+    return BENCH_REFUSED;
+}
+
+/* How many copies and experts fit: the weights once, and a buffer of their size that is read to
+ * measure the bandwidth, in four fifths of what is free. */
+static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
+                         const struct kt_plan *plan, uint32_t *n_copies, uint32_t *n_experts)
+{
+    uint32_t experts = want->shape->n_experts;
+    uint64_t size = copy_size(plan, experts), goal = want->cycle_size;
+    uint64_t available = bench_memory_available();
+    char need[24], got[24];
+    if (goal == 0)
+        goal = bench_cycle_size();
+    uint64_t copies = size != 0 ? (goal + size - 1) / size : 1;
+    copies = copies < 1 ? 1 : copies > MAX_COPIES ? MAX_COPIES : copies;
+    if (available != 0) {
+        uint64_t usable = available / 5 * 4;
+        usable = usable > plan->buffer_size ? (usable - plan->buffer_size) / 2 : 0;
+        if (size > usable) {
+            uint64_t fit = usable / (size / experts + 1);
+            if (fit < want->shape->top_k)
+                return kt_cli_error(cli, "%" PRIu32 " experts need %s and a read buffer of the same "
+                                    "size, %s of memory are free: take a smaller shape",
+                                    want->shape->top_k,
+                                    kt_bytes_text(size / experts * want->shape->top_k, need,
+                                                  sizeof need),
+                                    kt_bytes_text(available, got, sizeof got));
+            experts = (uint32_t)fit;
+            size = size / want->shape->n_experts * experts;
+            copies = 1;
+            kt_cli_note(cli, "cut from %" PRIu32 " to %" PRIu32 " experts to fit %s of free memory",
+                        want->shape->n_experts, experts, kt_bytes_text(available, got, sizeof got));
+        } else if (copies > usable / size) {
+            copies = usable / size;
+        }
+    }
+    if (size * copies < goal)
+        kt_cli_warn(cli, "weights cycle over %s only, not %s, for want of memory: some may come from "
+                    "a cache", kt_bytes_text(size * copies, got, sizeof got),
+                    kt_bytes_text(goal, need, sizeof need));
+    *n_copies = (uint32_t)copies;
+    *n_experts = experts;
+    return KT_EXIT_OK;
+}
+
+static int load_copies(struct kt_cli *cli, struct kt_context *context,
+                       const struct bench_want *want, struct bench_set *set)
+{
+    struct kt_error error;
+    kt_progress_start(cli, "packing copies of the layer");
+    for (uint32_t i = 0; i < set->n_copies; i++) {
+        int code = make_layer(cli, context, want, set->n_experts, &set->layers[i]);
+        if (code != KT_EXIT_OK) {
+            kt_progress_stop();
+            return code;
+        }
+        if (kt_layer_load(set->layers[i], want->source->experts, set->n_experts, &error) != KT_OK) {
+            kt_progress_stop();
+            return kt_cli_fail(cli, &error);
+        }
+        kt_progress_update(i + 1, set->n_copies);
+    }
+    kt_progress_stop();
+    return KT_EXIT_OK;
+}
+
+int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
+                     struct bench_set *set)
+{
+    struct kt_plan plan;
+    struct bench_set made = {.top_k = want->shape->top_k, .hidden_size = want->shape->hidden_size};
+    int code = make_plan(cli, context, want, &plan);
+    if (code == KT_EXIT_OK)
+        code = cut_to_memory(cli, want, &plan, &made.n_copies, &made.n_experts);
+    if (code != KT_EXIT_OK)
+        return code;
+    made.layers = kt_cli_alloc(cli, made.n_copies, sizeof *made.layers);
+    code = load_copies(cli, context, want, &made);
+    if (code != KT_EXIT_OK) {
+        bench_set_destroy(&made);
+        return code;
+    }
+    struct kt_layer_info info;
+    kt_layer_info(made.layers[0], &info);
+    made.backend = info.backend;
+    made.level = info.level;
+    made.instruction = info.instruction;
+    made.nominal_size = info.nominal_size;
+    made.packed_size = info.packed_size;
+    if (made.packed_size == 0) /* it reads a copy of the source */
+        made.packed_size = copy_size(&plan, made.n_experts);
+    *set = made;
+    return KT_EXIT_OK;
+}
+
+void bench_set_destroy(struct bench_set *set)
+{
+    for (uint32_t i = 0; i < set->n_copies && set->layers != NULL; i++)
+        kt_layer_destroy(set->layers[i]);
+    free(set->layers);
+    *set = (struct bench_set){0};
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_time.c - times forwards. Only kt_layer_forward lies between the two looks at the clock;
+ * routing is drawn between calls, every buffer and every packed weight was touched before, and what
+ * could have disturbed a run (page faults, other jobs on the cores) is counted and said.
+ */
+#include "tools/kt/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define WARM_UP_NS 0.3e9
+#define MIN_REPEATS 5
+#define MAX_REPEATS 1000000
+
+/* What a series of calls needs. */
+struct series {
+    const struct bench_set *set;
+    struct bench_route route;
+    struct kt_forward forward;
+    int64_t *ids;
+    float *weights;
+    uint16_t *input, *output;
+    uint64_t touched; /* experts, sum over calls */
+};
+
+void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out)
+{
+    struct bench_random random;
+    bench_random_seed(&random, 4);
+    for (uint64_t i = 0; i < n_tokens * hidden_size; i++)
+        out[i] = bench_bf16(bench_random_gauss(&random));
+}
+
+static void series_create(const struct kt_cli *cli, const struct bench_set *set, uint32_t n_tokens,
+                          struct series *series)
+{
+    size_t numbers = (size_t)n_tokens * set->hidden_size, choices = (size_t)n_tokens * set->top_k;
+    *series = (struct series){.set = set, .forward = KT_FORWARD_INIT};
+    bench_route_create(cli, &series->route, set->n_experts, set->top_k, set->n_copies);
+    series->ids = kt_cli_alloc(cli, choices, sizeof *series->ids);
+    series->weights = kt_cli_alloc(cli, choices, sizeof *series->weights);
+    series->input = kt_cli_alloc(cli, numbers, sizeof *series->input);
+    series->output = kt_cli_alloc(cli, numbers, sizeof *series->output);
+    bench_inputs(n_tokens, set->hidden_size, series->input);
+    memset(series->output, 1, numbers * sizeof *series->output); /* its pages are there now */
+    series->forward.n_tokens = n_tokens;
+    series->forward.expert_ids = series->ids;
+    series->forward.router_weights = series->weights;
+    series->forward.input = series->input;
+    series->forward.output = series->output;
+    series->forward.input_dtype = KT_DTYPE_BF16;
+    series->forward.output_dtype = KT_DTYPE_BF16;
+}
+
+static void series_destroy(struct series *series)
+{
+    bench_route_destroy(&series->route);
+    free(series->ids);
+    free(series->weights);
+    free(series->input);
+    free(series->output);
+}
+
+/* One call; its time in nanoseconds, or a negative number after a message. */
+static double call(const struct kt_cli *cli, struct series *series)
+{
+    struct kt_error error;
+    uint32_t copy;
+    series->touched += bench_route_next(&series->route, series->forward.n_tokens, series->ids,
+                                        series->weights, &copy);
+    struct kt_layer *layer = series->set->layers[copy];
+    double begin = bench_now();
+    enum kt_status status = kt_layer_forward(layer, &series->forward, &error);
+    double time = bench_now() - begin;
+    if (status == KT_OK)
+        return time;
+    kt_cli_fail(cli, &error);
+    return -1;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Calls until the clock and the caches have settled and each copy ran at least once. The number of
+ * calls of a run, or 0 after a message. */
+static uint64_t warm_up(const struct kt_cli *cli, struct series *series,
+                        const struct bench_schedule *schedule)
+{
+    double sum = 0, longest_ns = 2e9;
+    uint64_t calls = 0;
+    while (calls < 3 || sum < WARM_UP_NS || calls < series->set->n_copies) {
+        double time = call(cli, series);
+        if (time < 0)
+            return 0;
+        sum += time;
+        calls++;
+        if (calls >= 3 && sum > longest_ns)
+            break;
+    }
+    if (schedule->repeats != 0)
+        return schedule->repeats;
+    double repeats = schedule->min_time * 1e9 / (sum / (double)calls);
+    return repeats < MIN_REPEATS ? MIN_REPEATS
+                                 : repeats > MAX_REPEATS ? MAX_REPEATS : (uint64_t)repeats;
+}
+
+static double cpu_time(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/* Says what makes a run worth less. */
+static void judge(const struct kt_cli *cli, const struct rusage *before, double cpu, double wall,
+                  uint32_t n_threads, uint64_t calls)
+{
+    struct rusage after;
+    getrusage(RUSAGE_SELF, &after);
+    long faults = after.ru_minflt + after.ru_majflt - before->ru_minflt - before->ru_majflt;
+    double share = cpu / (wall * n_threads);
+    if (faults > 16 && (uint64_t)faults > calls / 4)
+        kt_cli_warn(cli, "%ld page faults while timing", faults);
+    if (share < 0.9 && wall > 50e6)
+        kt_cli_warn(cli, "the threads had their cores for %.0f %% of the time only: something else "
+                    "runs on this machine", share * 100);
+}
+
+static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, uint64_t calls,
+               double *times, struct bench_result *result)
+{
+    struct rusage before;
+    series->touched = 0;
+    getrusage(RUSAGE_SELF, &before);
+    double cpu = cpu_time(), begin = bench_now();
+    for (uint64_t i = 0; i < calls; i++) {
+        times[i] = call(cli, series);
+        if (times[i] < 0)
+            return KT_EXIT_PROBLEM;
+    }
+    judge(cli, &before, cpu_time() - cpu, bench_now() - begin, n_threads, calls);
+    qsort(times, calls, sizeof *times, compare);
+    double median = calls % 2 != 0 ? times[calls / 2]
+                                   : (times[calls / 2 - 1] + times[calls / 2]) / 2;
+    if (result->repeats == 0 || times[0] < result->best)
+        result->best = times[0];
+    if (result->repeats == 0 || times[calls - 1] > result->worst)
+        result->worst = times[calls - 1];
+    if (result->repeats == 0 || median < result->median) {
+        result->median = median;
+        result->experts = (double)series->touched / (double)calls;
+    }
+    result->repeats += calls;
+    return KT_EXIT_OK;
+}
+
+int bench_set_time(struct kt_cli *cli, const struct bench_set *set, uint32_t n_threads,
+                   const struct bench_schedule *schedule, uint32_t n_tokens,
+                   struct bench_result *result)
+{
+    struct series series;
+    series_create(cli, set, n_tokens, &series);
+    uint64_t calls = warm_up(cli, &series, schedule);
+    int code = calls != 0 ? KT_EXIT_OK : KT_EXIT_PROBLEM;
+    double *times = kt_cli_alloc(cli, calls, sizeof *times);
+    memset(times, 1, calls * sizeof *times);
+    *result = (struct bench_result){0};
+    for (uint64_t i = 0; i < schedule->runs && code == KT_EXIT_OK; i++)
+        code = run(cli, &series, n_threads, calls, times, result);
+    free(times);
+    series_destroy(&series);
+    return code;
+}
