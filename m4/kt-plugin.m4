@@ -4,7 +4,8 @@
 # KT_PLUGIN_INIT([MINIMUM-VERSION])
 # Finds kt-kernel by pkg-config, after LT_INIT in configure.ac. Substitutes
 #   KT_PLUGIN_CFLAGS   where <kt/plugin.h> is, and hidden visibility
-#   KT_PLUGIN_LDFLAGS  a loadable module that exports kt_plugin_NAME only and leaves nothing undefined
+#   KT_PLUGIN_LDFLAGS  exports kt_plugin_NAME only and leaves nothing undefined; write -module before it,
+#                      a word that Automake wants to see itself
 #   KT_PLUGIN_ABI      the plugin ABI's major number, 1
 #   pluginsdir         where kt_NAME.so goes      (override: ./configure pluginsdir=DIR)
 #   pluginconfdir      where its NAME.ini goes    (override: ./configure pluginconfdir=DIR)
@@ -19,5 +20,5 @@ PKG_CHECK_VAR([KT_PLUGIN_ABI], [kt-kernel], [pluginabi])
 PKG_CHECK_VAR([pluginsdir], [kt-kernel], [pluginsdir])
 PKG_CHECK_VAR([pluginconfdir], [kt-kernel], [pluginconfdir])
 AC_SUBST([KT_PLUGIN_CFLAGS], ["-I$KT_PLUGIN_INCLUDEDIR -fvisibility=hidden"])
-AC_SUBST([KT_PLUGIN_LDFLAGS], ["-module -avoid-version -shared -export-symbols-regex ^kt_plugin_ -Wl,-z,defs -Wl,-z,now"])
+AC_SUBST([KT_PLUGIN_LDFLAGS], ["-avoid-version -shared -export-symbols-regex ^kt_plugin_ -Wl,-z,defs -Wl,-z,now"])
 ])
