@@ -27,6 +27,9 @@ bool kt_config_bool(const struct kt_config *config, const char *section, const c
 size_t kt_config_plugin_count(const struct kt_config *config);
 const char *kt_config_plugin(const struct kt_config *config, size_t index);
 
+/* Where that section stands first: "/usr/share/kt-kernel/plugins.d/llamafile.ini:3". */
+const char *kt_config_plugin_origin(const struct kt_config *config, size_t index);
+
 /* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
 const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
 
@@ -43,7 +46,8 @@ const char *kt_nearest(const char *word, const char *const *candidates, size_t n
  *   plugin_path      text            ""   folders searched for plugins besides the compiled-in one,
  *                                         separated by ':', absolute
  *   debug            bool            no   debug messages (environment KT_KERNEL_DEBUG)
- * Known settings of [plugin.NAME], besides the plugin's own options, which the registry checks:
+ * Known settings of [plugin.NAME], besides the plugin's own options, which the registry checks;
+ * a section that exists has them all:
  *   enabled          no|yes|required      module (absolute path or file name; default kt_NAME.so)
  *   cpu              features needed, "avx2 fma"      level (auto or a level's name)
  *   priority         int -1000..1000 (default 0)

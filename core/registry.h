@@ -4,6 +4,7 @@
 #define KT_CORE_REGISTRY_H
 
 #include "core/config.h"
+#include "core/module.h"
 
 #include <kt/kt.h>
 #include <kt/plugin.h>
@@ -17,18 +18,20 @@ struct kt_backend {
     const char *origin;
     int64_t priority;
     bool required;
-    void *handle;  /* dlopen's, NULL for the reference */
-    const struct kt_plugin *plugin; /* NULL unless the module could be opened */
+    struct kt_module module; /* not for the reference */
+    const struct kt_plugin *plugin; /* NULL unless the module could be opened and is sound */
     const struct kt_level *level;   /* in use; NULL unless loaded */
-    struct kt_option_value *values; /* plugin->n_options of them */
-    const char **value_origins;     /* where each was set */
+    struct kt_option_value *values; /* plugin->n_options of them, NULL if there are none */
+    const char **value_origins;     /* where each was set: "default", "/etc/...:12" */
     void *instance;
+    struct kt_host host; /* what the plugin was opened with; host.data is this backend */
+    struct kt_registry *registry;
+    bool open;           /* close is owed */
 };
 
 struct kt_registry {
     struct kt_config *config; /* retained: origins and option texts live in it */
     struct kt_caps caps;
-    struct kt_host host;      /* host.data is this registry */
     struct kt_backend *backend; /* the reference last, with the lowest priority */
     size_t n_backends;
 };
