@@ -73,11 +73,12 @@ static enum kt_status copy_params(struct kt_layer *layer, struct kt_error *error
     if (params->expert_map) {
         size_t size = params->n_experts * sizeof *layer->expert_map;
         layer->expert_map = malloc(size);
-        if (layer->expert_map)
-            memcpy(layer->expert_map, params->expert_map, size);
+        if (!layer->expert_map)
+            return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
+        memcpy(layer->expert_map, params->expert_map, size);
         params->expert_map = layer->expert_map;
     }
-    if (!layer->name || !layer->usage || (params->expert_map == NULL && layer->expert_map))
+    if (!layer->name || !layer->usage)
         return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
     return KT_OK;
 }

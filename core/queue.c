@@ -42,8 +42,11 @@ static void run_next(struct kt_queue *queue)
     (void)pthread_mutex_lock(&queue->lock);
     struct slot *slot = &queue->slot[(queue->finished + 1) % queue->depth];
     (void)pthread_mutex_unlock(&queue->lock);
-    slot->status = kt_forward_run(slot->layer, &slot->forward, &slot->error);
+    /* The slot is this thread's until it says SLOT_DONE; its ticket, state and status are looked at by
+     * every waiter, so they change under the lock only. */
+    enum kt_status status = kt_forward_run(slot->layer, &slot->forward, &slot->error);
     (void)pthread_mutex_lock(&queue->lock);
+    slot->status = status;
     slot->state = SLOT_DONE;
     queue->finished++;
     atomic_fetch_sub(&slot->layer->outstanding, 1);
@@ -122,11 +125,12 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
     uint64_t next = queue->submitted + 1;
     struct slot *slot = &queue->slot[next % queue->depth];
     if (slot->state != SLOT_FREE) {
+        uint64_t oldest = slot->ticket;
         (void)pthread_mutex_unlock(&queue->lock);
         return kt_fail(error, KT_E_BUSY,
                        "%s: ticket %llu has not been waited for and core.queue_depth is %u; wait for "
                        "older tickets first",
-                       layer->name, (unsigned long long)slot->ticket, queue->depth);
+                       layer->name, (unsigned long long)oldest, queue->depth);
     }
     slot->ticket = next;
     slot->state = SLOT_SUBMITTED;

@@ -147,14 +147,17 @@ START_TEST(test_forward_allocates_nothing)
     fixture_load(&fixture, 3);
     struct kt_forward forward = fixture_forward(&fixture);
     long before = atomic_load(&calls);
+    int failures = 0; /* libcheck's assertions allocate: none in the loop */
     for (uint32_t n = 1; n <= fixture.n_tokens; n++) {
-        uint64_t ticket;
+        uint64_t ticket = 0;
         forward.n_tokens = n;
-        ck_ok(kt_layer_forward(fixture.layer, &forward, &ck_error));
-        ck_ok(kt_layer_submit(fixture.layer, &forward, &ticket, &ck_error));
-        ck_ok(kt_wait(fixture.context, ticket, &ck_error));
+        failures += kt_layer_forward(fixture.layer, &forward, NULL) != KT_OK;
+        failures += kt_layer_submit(fixture.layer, &forward, &ticket, NULL) != KT_OK;
+        failures += kt_wait(fixture.context, ticket, NULL) != KT_OK;
     }
-    ck_assert_int_eq(atomic_load(&calls), before);
+    long made = atomic_load(&calls) - before;
+    ck_assert_int_eq(failures, 0);
+    ck_assert_int_eq(made, 0);
     fixture_free(&fixture);
 }
 END_TEST
