@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* asprintf */
+#include "tests/gguf_build.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void put_raw(struct bytes *bytes, const void *data, size_t size)
+{
+    ck_assert_uint_le(size, sizeof bytes->data - bytes->size);
+    if (size)
+        memcpy(bytes->data + bytes->size, data, size);
+    bytes->size += size;
+}
+
+void put_u8(struct bytes *bytes, uint8_t value)
+{
+    put_raw(bytes, &value, 1);
+}
+
+void put_number(struct bytes *bytes, uint64_t value, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        put_u8(bytes, (uint8_t)(value >> 8 * i));
+}
+
+void put_u32(struct bytes *bytes, uint32_t value)
+{
+    put_number(bytes, value, 4);
+}
+
+void put_u64(struct bytes *bytes, uint64_t value)
+{
+    put_number(bytes, value, 8);
+}
+
+void put_string(struct bytes *bytes, const char *text)
+{
+    put_u64(bytes, strlen(text));
+    put_raw(bytes, text, strlen(text));
+}
+
+void put_zeros(struct bytes *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        put_u8(bytes, 0);
+}
+
+void put_padding(struct bytes *bytes, size_t alignment)
+{
+    while (bytes->size % alignment)
+        put_u8(bytes, 0);
+}
+
+void put_header(struct bytes *bytes, uint32_t version, uint64_t n_tensors, uint64_t n_keys)
+{
+    put_raw(bytes, "GGUF", 4);
+    put_u32(bytes, version);
+    put_u64(bytes, n_tensors);
+    put_u64(bytes, n_keys);
+}
+
+void put_key(struct bytes *bytes, const char *name, uint32_t type, uint64_t value)
+{
+    static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    put_string(bytes, name);
+    put_u32(bytes, type);
+    put_number(bytes, value, type < sizeof sizes ? sizes[type] : 4);
+}
+
+void put_key_string(struct bytes *bytes, const char *name, const char *value)
+{
+    put_string(bytes, name);
+    put_u32(bytes, 8);
+    put_string(bytes, value);
+}
+
+void put_tensor(struct bytes *bytes, const char *name, uint32_t n_dims, const uint64_t *dims,
+                uint32_t type, uint64_t offset)
+{
+    put_string(bytes, name);
+    put_u32(bytes, n_dims);
+    for (uint32_t i = 0; i < n_dims; i++)
+        put_u64(bytes, dims[i]);
+    put_u32(bytes, type);
+    put_u64(bytes, offset);
+}
+
+/* Tensors of the model under construction. */
+struct plan {
+    char name[20][64];
+    uint32_t n_dims[20];
+    uint64_t dims[20][3];
+    uint32_t type[20];
+    uint64_t size[20];
+    unsigned n;
+};
+
+enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8 };
+
+static void add(struct plan *plan, const struct model *model, uint64_t layer, const char *kind,
+                const char *part, uint32_t type, uint32_t n_dims, uint64_t a, uint64_t b,
+                uint64_t c)
+{
+    unsigned n = plan->n;
+    uint64_t dims[3] = {a, b, c}, count = 1;
+    snprintf(plan->name[n], sizeof plan->name[n], "blk.%llu.ffn_%s_exps.%s",
+             (unsigned long long)layer, kind, part);
+    if (model->left_out && strcmp(model->left_out, plan->name[n]) == 0)
+        return;
+    if (model->reshaped && strcmp(model->reshaped, plan->name[n]) == 0)
+        dims[n_dims - 1]++;
+    for (uint32_t i = 0; i < n_dims; i++)
+        count *= plan->dims[n][i] = dims[i];
+    plan->n_dims[n] = n_dims;
+    plan->type[n] = type;
+    plan->size[n] = type == Q8_0   ? count / 32 * 34
+                    : type == Q4_0 ? count / 32 * 18
+                    : type == F32  ? count * 4
+                                   : count * 2;
+    plan->n++;
+}
+
+static void plan_tensors(struct plan *plan, const struct model *model)
+{
+    uint64_t e = model->e, h = model->h, i = model->i;
+    for (int l = 0; l < 2; l++) {
+        uint64_t layer = model->layer[l];
+        const char *first = model->fused ? "gate_up" : "gate";
+        uint64_t rows = model->fused ? 2 * i : i;
+        add(plan, model, layer, first, "weight", Q8_0, 3, h, rows, e);
+        if (model->has_bias)
+            add(plan, model, layer, first, "bias", model->bias_type, 2, rows, e, 1);
+        if (model->has_scale)
+            add(plan, model, layer, first, "scale", F32, 1, e, 1, 1);
+        if (!model->fused) {
+            add(plan, model, layer, "up", "weight", Q4_0, 3, h, i, e);
+            if (model->has_bias)
+                add(plan, model, layer, "up", "bias", model->bias_type, 2, i, e, 1);
+        }
+        add(plan, model, layer, "down", "weight", F16, 3, i, h, e);
+        if (model->has_bias)
+            add(plan, model, layer, "down", "bias", model->bias_type, 2, h, e, 1);
+    }
+}
+
+static void put_count(struct bytes *bytes, const struct model *model, const char *suffix,
+                      uint64_t value, uint64_t *n)
+{
+    char name[128];
+    if (value == UINT64_MAX)
+        return;
+    snprintf(name, sizeof name, "%s.%s", model->architecture, suffix);
+    put_key(bytes, name, 4, value);
+    ++*n;
+}
+
+static void put_model_keys(struct bytes *bytes, const struct model *model, uint64_t *n)
+{
+    *n = 0;
+    if (*model->architecture) {
+        put_key_string(bytes, "general.architecture", model->architecture);
+        ++*n;
+    }
+    if (model->alignment) {
+        put_key(bytes, "general.alignment", 4, model->alignment);
+        ++*n;
+    }
+    if (model->extra_key) {
+        put_key(bytes, model->extra_key, 6, 0x40e00000);
+        ++*n;
+    }
+    put_count(bytes, model, "block_count", model->layers, n);
+    put_count(bytes, model, "expert_count", model->experts, n);
+    put_count(bytes, model, "expert_used_count", model->top_k, n);
+    put_count(bytes, model, "embedding_length", model->hidden, n);
+    put_count(bytes, model, "expert_feed_forward_length", model->intermediate, n);
+}
+
+void build_model(struct bytes *bytes, const struct model *model)
+{
+    static struct bytes keys;
+    struct plan plan = {.n = 0};
+    uint64_t n_keys, offset = 0, alignment = model->alignment ? model->alignment : 32;
+    keys.size = 0;
+    plan_tensors(&plan, model);
+    put_model_keys(&keys, model, &n_keys);
+    bytes->size = 0;
+    put_header(bytes, model->version, plan.n, n_keys);
+    put_raw(bytes, keys.data, keys.size);
+    for (unsigned i = 0; i < plan.n; i++) {
+        put_tensor(bytes, plan.name[i], plan.n_dims[i], plan.dims[i], plan.type[i], offset);
+        offset += (plan.size[i] + alignment - 1) / alignment * alignment;
+    }
+    for (unsigned i = 0; i < plan.n; i++) {
+        put_padding(bytes, alignment);
+        for (uint64_t j = 0; j < plan.size[i]; j++)
+            put_u8(bytes, (uint8_t)(j * 7 % 61 + i));
+    }
+}
+
+char *write_file(const void *data, size_t size)
+{
+    const char *folder = getenv("TMPDIR");
+    char *path;
+    ck_assert_int_gt(asprintf(&path, "%s/kt-test-XXXXXX", folder && *folder ? folder : "/tmp"), 0);
+    int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    for (size_t done = 0; done < size;) {
+        ssize_t n = write(fd, (const uint8_t *)data + done, size - done);
+        ck_assert_int_gt(n, 0);
+        done += (size_t)n;
+    }
+    ck_assert_int_eq(close(fd), 0);
+    return path;
+}
+
+enum kt_status open_bytes(const void *data, size_t size, enum kt_io io,
+                          struct kt_checkpoint **checkpoint, struct kt_error *error)
+{
+    struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
+    char *path = write_file(data, size);
+    params.io = io;
+    enum kt_status status = kt_checkpoint_open(path, &params, checkpoint, error);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+    return status;
+}
+
+char *data_path(const char *name)
+{
+    const char *folder = getenv("KT_TEST_DATA");
+    char *path;
+    ck_assert_msg(folder != NULL, "KT_TEST_DATA must name the folder tests/data");
+    ck_assert_int_gt(asprintf(&path, "%s/%s", folder, name), 0);
+    return path;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gguf_build.h - makes GGUF files, right and wrong ones, byte by byte. */
+#ifndef KT_TESTS_GGUF_BUILD_H
+#define KT_TESTS_GGUF_BUILD_H
+
+#include <kt/kt.h>
+#include <stdlib.h>
+
+struct bytes {
+    uint8_t data[1 << 16];
+    size_t size;
+};
+
+void put_u8(struct bytes *bytes, uint8_t value);
+void put_u32(struct bytes *bytes, uint32_t value);
+void put_u64(struct bytes *bytes, uint64_t value);
+/* The low `size` bytes of a value. */
+void put_number(struct bytes *bytes, uint64_t value, size_t size);
+void put_raw(struct bytes *bytes, const void *data, size_t size);
+void put_string(struct bytes *bytes, const char *text);
+void put_zeros(struct bytes *bytes, size_t count);
+/* Zeros up to a multiple of `alignment`. */
+void put_padding(struct bytes *bytes, size_t alignment);
+
+void put_header(struct bytes *bytes, uint32_t version, uint64_t n_tensors, uint64_t n_keys);
+/* A key with a number of the GGUF type `type`. */
+void put_key(struct bytes *bytes, const char *name, uint32_t type, uint64_t value);
+void put_key_string(struct bytes *bytes, const char *name, const char *value);
+/* dims as GGUF has them: fastest first */
+void put_tensor(struct bytes *bytes, const char *name, uint32_t n_dims, const uint64_t *dims,
+                uint32_t type, uint64_t offset);
+
+/* A small model that is right, and what may be changed in it. */
+struct model {
+    const char *architecture;
+    uint32_t version;
+    uint32_t alignment; /* 0: no such key */
+    uint64_t layers, experts, top_k, hidden,
+        intermediate;   /* metadata, u32; UINT64_MAX: no such key */
+    uint64_t e, h, i;   /* of the tensors */
+    uint64_t layer[2];  /* numbers of the two layers with experts */
+    int fused;          /* gate and up are one tensor */
+    uint32_t bias_type; /* ggml type of the biases */
+    int has_bias, has_scale;
+    const char *left_out;  /* this tensor does not exist */
+    const char *reshaped;  /* this tensor's slowest dimension is one more */
+    const char *extra_key; /* an f32 of that name */
+};
+
+#define MODEL_INIT                                                                                 \
+    {                                                                                              \
+        .architecture = "testmoe", .version = 3, .alignment = 32, .layers = 4, .experts = 2,       \
+        .top_k = 1, .hidden = 32, .intermediate = 32, .e = 2, .h = 32, .i = 32, .layer = {         \
+            0,                                                                                     \
+            3                                                                                      \
+        }                                                                                          \
+    }
+
+/* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16. The data is no zeros. */
+void build_model(struct bytes *bytes, const struct model *model);
+
+/* Writes a file of its own to the folder for temporary files and gives its path, to be freed. */
+char *write_file(const void *data, size_t size);
+
+/* Opens the bytes as a file, which is gone when it returns. */
+enum kt_status open_bytes(const void *data, size_t size, enum kt_io io,
+                          struct kt_checkpoint **checkpoint, struct kt_error *error);
+
+/* A path of the folder of test data, to be freed. */
+char *data_path(const char *name);
+
+#endif
