@@ -179,7 +179,7 @@ static void put_model_keys(struct bytes *bytes, const struct model *model, uint6
     put_count(bytes, model, "expert_feed_forward_length", model->intermediate, n);
 }
 
-void build_model(struct bytes *bytes, const struct model *model)
+size_t build_model(struct bytes *bytes, const struct model *model)
 {
     static struct bytes keys;
     struct plan plan = {.n = 0};
@@ -194,11 +194,13 @@ void build_model(struct bytes *bytes, const struct model *model)
         put_tensor(bytes, plan.name[i], plan.n_dims[i], plan.dims[i], plan.type[i], offset);
         offset += (plan.size[i] + alignment - 1) / alignment * alignment;
     }
+    size_t header = bytes->size;
     for (unsigned i = 0; i < plan.n; i++) {
         put_padding(bytes, alignment);
         for (uint64_t j = 0; j < plan.size[i]; j++)
             put_u8(bytes, (uint8_t)(j * 7 % 61 + i));
     }
+    return header;
 }
 
 char *write_file(const void *data, size_t size)

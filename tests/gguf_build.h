@@ -56,8 +56,22 @@ struct model {
         }                                                                                          \
     }
 
-/* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16. The data is no zeros. */
-void build_model(struct bytes *bytes, const struct model *model);
+/* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16. The data is no zeros. Returns the
+ * header's size. */
+size_t build_model(struct bytes *bytes, const struct model *model);
+
+/* A malformed file, or a right one of its kind: make() builds it with the three numbers. */
+struct malformed {
+    const char *name;
+    void (*make)(uint64_t a, uint64_t b, uint64_t c);
+    uint64_t a, b, c;
+    enum kt_status status;
+    const char *fragment;
+};
+
+extern const struct malformed malformed_gguf[], right_gguf[];
+extern const size_t n_malformed_gguf, n_right_gguf;
+const struct bytes *make_file(const struct malformed *description);
 
 /* Writes a file of its own to the folder for temporary files and gives its path, to be freed. */
 char *write_file(const void *data, size_t size);
