@@ -149,7 +149,7 @@ START_TEST(lengths)
     expect_length(100000001, "100000000 are allowed");
     expect_length(file.size - 7, "is said to take");
     expect_length(right - 1, "no JSON");
-    expect_length(right + 1, "no JSON");
+    expect_length(right + 1, "holds byte 00");
     expect_length(0, "no JSON");
     expect_length(1, "no JSON");
 }

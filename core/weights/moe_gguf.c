@@ -49,7 +49,7 @@ static bool parse_name(const char *name, struct entry *entry)
     if (strncmp(name, "blk.", 4) != 0)
         return false;
     const char *at = name + 4;
-    for (; *at >= '0' && *at <= '9' && layer <= LARGEST_LAYER; at++)
+    for (; *at >= '0' && *at <= '9' && at < name + 13; at++)
         layer = layer * 10 + (uint64_t)(*at - '0');
     if (at == name + 4 || (name[4] == '0' && at != name + 5) || strncmp(at, ".ffn_", 5) != 0)
         return false;
@@ -258,6 +258,9 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
                        checkpoint->file.label, said->key[0], said->layers, gate->info.name);
+    if (found->layer > LARGEST_LAYER)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": layers up to %d can be handled",
+                       checkpoint->file.label, gate->info.name, LARGEST_LAYER);
     struct kt_moe_info *info = &moe->info;
     status = compare(gguf, said->key[1], said->experts, gate, info->n_experts, "experts", error);
     if (status == KT_OK)

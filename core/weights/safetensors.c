@@ -38,31 +38,50 @@ static bool match_safetensors(const uint8_t head[16], uint64_t size)
     return size > 8 && head[8] == '{';
 }
 
-static enum kt_status scan(const struct kt_file *file, const char *text, size_t size,
-                           struct kt_error *error)
+/* What the scan knows of the header so far. */
+struct scan {
+    uint64_t depth, containers;
+    bool quoted, escaped;
+};
+
+/* Takes one byte; false where the header goes beyond a bound or holds a byte that JSON forbids. */
+static bool step(struct scan *scan, unsigned char c, uint64_t allowed)
 {
-    size_t depth = 0, containers = 0, allowed = size / LEAST_CONTAINER + SPARE_CONTAINERS;
-    bool quoted = false;
-    for (size_t i = 0; i < size; i++) {
-        char c = text[i];
-        if (quoted) {
-            if (c == '\\')
-                i++;
-            quoted = c != '"';
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '{' || c == '[') {
-            depth++;
-            containers++;
-        } else if ((c == '}' || c == ']') && depth > 0) {
-            depth--;
-        }
-        if (depth > LARGEST_DEPTH || containers > allowed)
-            return kt_fail(
-                error, KT_E_FORMAT,
-                "%s: byte %zu: the header nests %zu deep and has %zu objects and arrays so far;"
-                " %d and %zu are allowed",
-                file->label, i + 8, depth, containers, LARGEST_DEPTH, allowed);
+    if (c < 0x20 && (scan->quoted || (c != '\t' && c != '\n' && c != '\r')))
+        return false;
+    if (scan->quoted) {
+        scan->quoted = scan->escaped || c != '"';
+        scan->escaped = !scan->escaped && c == '\\';
+    } else if (c == '"') {
+        scan->quoted = true;
+    } else if (c == '{' || c == '[') {
+        scan->depth++;
+        scan->containers++;
+    } else if ((c == '}' || c == ']') && scan->depth > 0) {
+        scan->depth--;
+    }
+    return scan->depth <= LARGEST_DEPTH && scan->containers <= allowed;
+}
+
+static enum kt_status scan_header(const struct kt_file *file, uint64_t size, struct kt_error *error)
+{
+    unsigned char chunk[4096];
+    struct scan scan = {.depth = 0};
+    uint64_t allowed = size / LEAST_CONTAINER + SPARE_CONTAINERS;
+    for (uint64_t at = 0; at < size; at += sizeof chunk) {
+        uint64_t count = size - at < sizeof chunk ? size - at : sizeof chunk;
+        enum kt_status status = kt_file_read(file, 8 + at, chunk, count, error);
+        if (status != KT_OK)
+            return status;
+        for (uint64_t i = 0; i < count; i++)
+            if (!step(&scan, chunk[i], allowed))
+                return kt_fail(error, KT_E_FORMAT,
+                               "%s: byte %" PRIu64
+                               ": the header holds byte %02x here, nests %" PRIu64
+                               " deep and has %" PRIu64
+                               " objects and arrays so far; text, %d and %" PRIu64 " are allowed",
+                               file->label, 8 + at + i, chunk[i], scan.depth, scan.containers,
+                               LARGEST_DEPTH, allowed);
     }
     return KT_OK;
 }
@@ -228,11 +247,9 @@ static enum kt_status parse(struct kt_checkpoint *checkpoint, const char *text, 
                             struct kt_error *error)
 {
     json_error_t problem;
-    enum kt_status status = scan(&checkpoint->file, text, size, error);
-    if (status != KT_OK)
-        return status;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
-    if (!root && json_error_code(&problem) == json_error_out_of_memory)
+    /* A failed allocation leaves no text; whatever is wrong with the JSON itself does. */
+    if (!root && !problem.text[0])
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", checkpoint->file.label);
     if (!root) {
         bool clean = kt_name_valid(problem.text, strlen(problem.text));
@@ -240,7 +257,7 @@ static enum kt_status parse(struct kt_checkpoint *checkpoint, const char *text, 
                        checkpoint->file.label, problem.position + 8,
                        clean ? problem.text : "a control character or no UTF-8");
     }
-    status = read_object(checkpoint, root, 8 + size, error);
+    enum kt_status status = read_object(checkpoint, root, 8 + size, error);
     json_decref(root);
     return status;
 }
@@ -259,6 +276,9 @@ static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, struct 
                        " after its length, and %d are allowed: it is cut off, damaged, or no "
                        "safetensors file",
                        file->label, size, file->size - 8, LARGEST_HEADER);
+    status = scan_header(file, size, error);
+    if (status != KT_OK)
+        return status;
     char *text = malloc((size_t)size + 1);
     if (!text)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of its header",

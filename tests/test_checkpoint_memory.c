@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of checkpoints: what a file claims costs nothing, and every allocation may fail.
+ * The linker hands all of the library's allocations to the __wrap_ functions below.
+ */
+#include "core/weights/checkpoint.h"
+#include "tests/gguf_build.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <malloc.h>
+#include <string.h>
+#include <unistd.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *memory, size_t size);
+int __real_posix_memalign(void **memory, size_t alignment, size_t size);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *memory);
+
+static struct {
+    int armed;
+    size_t live, peak, blocks;
+    unsigned calls, failing; /* the call that fails, counted from 1; 0: none */
+} counter;
+
+static int refuse(void)
+{
+    return counter.armed && ++counter.calls == counter.failing;
+}
+
+static void *count(void *memory)
+{
+    if (counter.armed && memory) {
+        counter.live += malloc_usable_size(memory);
+        counter.blocks++;
+        if (counter.live > counter.peak)
+            counter.peak = counter.live;
+    }
+    return memory;
+}
+
+static void uncount(void *memory)
+{
+    if (counter.armed && memory) {
+        counter.live -= malloc_usable_size(memory);
+        counter.blocks--;
+    }
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return refuse() ? NULL : count(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return refuse() ? NULL : count(__real_calloc(n, size));
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    if (refuse())
+        return NULL;
+    uncount(memory);
+    return count(__real_realloc(memory, size));
+}
+
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    int result = refuse() ? 12 : __real_posix_memalign(memory, alignment, size);
+    if (result == 0)
+        count(*memory);
+    return result;
+}
+
+char *__wrap_strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = __wrap_malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void __wrap_free(void *memory)
+{
+    uncount(memory);
+    __real_free(memory);
+}
+
+static void arm(unsigned failing)
+{
+    memset(&counter, 0, sizeof counter);
+    counter.failing = failing;
+    counter.armed = 1;
+}
+
+static void disarm(const char *what)
+{
+    counter.armed = 0;
+    ck_assert_msg(counter.live == 0 && counter.blocks == 0, "%s leaks %d bytes in %d blocks", what,
+                  (int)counter.live, (int)counter.blocks);
+}
+
+static struct kt_error error;
+static struct bytes file;
+
+/* Opens, takes all experts and all data, closes. */
+static enum kt_status use(const char *path, enum kt_io io)
+{
+    struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
+    struct kt_checkpoint *checkpoint;
+    struct kt_expert experts[2];
+    params.io = io;
+    enum kt_status status = kt_checkpoint_open(path, &params, &checkpoint, &error);
+    if (status != KT_OK)
+        return status;
+    if (checkpoint->n_moe) {
+        status = kt_checkpoint_experts(checkpoint, 0, experts, 2, &error);
+        if (status == KT_OK)
+            status = kt_checkpoint_experts(checkpoint, 3, experts, 2, &error);
+    }
+    for (uint64_t i = 0; status == KT_OK && i < checkpoint->tensors.n; i++) {
+        const void *data;
+        status = kt_checkpoint_data(checkpoint, i, &data, &error);
+    }
+    kt_checkpoint_close(checkpoint);
+    return status;
+}
+
+/* Fails one allocation after the other. The JSON library takes some failures of its own for bad
+ * JSON. */
+static void fail_each(const char *path, enum kt_io io, unsigned least, int json)
+{
+    for (unsigned n = 1;; n++) {
+        memset(&error, 0, sizeof error);
+        arm(n);
+        enum kt_status status = use(path, io);
+        disarm("a failed allocation");
+        if (counter.calls < n) {
+            ck_assert_msg(status == KT_OK, "%s", error.message);
+            ck_assert_uint_gt(n, least);
+            return;
+        }
+        bool bad_json = json && status == KT_E_FORMAT && strstr(error.message, "is no JSON");
+        ck_assert_msg(bad_json || (status == KT_E_NOMEM && error.status == status &&
+                                   strstr(error.message, "no memory")),
+                      "allocation %d: %s: %s", (int)n, kt_status_name(status), error.message);
+    }
+}
+
+START_TEST(every_allocation_of_gguf_fails)
+{
+    struct model model = MODEL_INIT;
+    model.has_bias = model.has_scale = 1;
+    model.bias_type = 1;
+    model.alignment = 1;
+    build_model(&file, &model);
+    char *path = write_file(file.data, file.size);
+    fail_each(path, (enum kt_io)_i, 30, 0);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+END_TEST
+
+START_TEST(every_allocation_of_safetensors_fails)
+{
+    file.size = 0;
+    put_string(&file, "{\"__metadata__\":{\"a\":\"b\"},"
+                      "\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                      "\"y\":{\"dtype\":\"U8\",\"shape\":[2,2],\"data_offsets\":[8,12]}}");
+    put_zeros(&file, 12);
+    char *path = write_file(file.data, file.size);
+    fail_each(path, (enum kt_io)_i, 30, 1);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+END_TEST
+
+static size_t measure(const char *path, enum kt_status expected, const char *what)
+{
+    arm(0);
+    enum kt_status status = use(path, KT_IO_MMAP);
+    disarm(what);
+    ck_assert_msg(status == expected, "%s: %s: %s", what, kt_status_name(status), error.message);
+    return counter.peak;
+}
+
+/* Whatever a header claims, what it costs is bounded by the bytes that it has. */
+START_TEST(malformed_files_cost_nothing)
+{
+    for (size_t i = 0; i < n_malformed_gguf; i++) {
+        const struct bytes *made = make_file(&malformed_gguf[i]);
+        char *path = write_file(made->data, made->size);
+        size_t peak = measure(path, malformed_gguf[i].status, malformed_gguf[i].name);
+        ck_assert_msg(peak <= 65536 + 16 * made->size, "%s: %d bytes for a file of %d",
+                      malformed_gguf[i].name, (int)peak, (int)made->size);
+        ck_assert_int_eq(unlink(path), 0);
+        free(path);
+    }
+}
+END_TEST
+
+/* The file itself is huge, but for its first bytes it is a hole. */
+static void expect_cheap(const char *what)
+{
+    char *path = write_file(file.data, file.size);
+    if (truncate(path, (off_t)1 << 36) == 0) {
+        size_t peak = measure(path, KT_E_FORMAT, what);
+        ck_assert_msg(peak <= 1 << 17, "%s: %d bytes", what, (int)peak);
+    }
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+
+START_TEST(large_files_cost_nothing)
+{
+    file.size = 0;
+    put_header(&file, 3, 1 << 30, 0);
+    expect_cheap("2^30 tensors");
+    file.size = 0;
+    put_header(&file, 3, 0, UINT64_C(1) << 32);
+    expect_cheap("2^32 keys");
+    file.size = 0;
+    put_header(&file, 3, 0, 1);
+    put_u64(&file, UINT64_C(1) << 35);
+    expect_cheap("a name of 2^35 letters");
+    file.size = 0;
+    put_header(&file, 3, 0, 2);
+    put_string(&file, "tokenizer.ggml.tokens");
+    put_u32(&file, 9);
+    put_u32(&file, 10);
+    put_u64(&file, UINT64_C(1) << 30);
+    expect_cheap("an array of 8 GiB, and a key without a name after it");
+    file.size = 0;
+    put_u64(&file, 100000000);
+    put_raw(&file, "{\"", 2);
+    expect_cheap("a safetensors header of 100 MB of zeros");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("checkpoint memory");
+    TCase *tests = tcase_create("checkpoint memory");
+    json_set_alloc_funcs(__wrap_malloc, __wrap_free);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, every_allocation_of_gguf_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_loop_test(tests, every_allocation_of_safetensors_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_test(tests, malformed_files_cost_nothing);
+    tcase_add_test(tests, large_files_cost_nothing);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
