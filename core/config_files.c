@@ -70,6 +70,7 @@ static bool report(struct scan *scan, const char *path, enum kt_status status, b
     if (status != KT_OK && !absent && scan->status == KT_OK) {
         scan->status = status == KT_E_NOT_FOUND ? KT_E_IO : status;
         scan->first = *error;
+        scan->first.status = scan->status;
     }
     if (scan->visit->file) {
         struct kt_config_file file = {

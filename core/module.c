@@ -100,15 +100,40 @@ static const char *name_machine(unsigned machine)
     }
 }
 
+static ssize_t read_at(int fd, void *data, size_t size, uint64_t offset)
+{
+    ssize_t got;
+    do
+        got = pread(fd, data, size, (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* dlopen maps segments past the end of a file that was cut short, and dies of them by SIGBUS. */
+static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr *header,
+                                     struct kt_error *error)
+{
+    struct stat entry;
+    uint64_t at = header->e_phoff, end;
+    bool whole = fstat(fd, &entry) == 0 && header->e_phentsize == sizeof(Elf64_Phdr);
+    for (unsigned i = 0; whole && i < header->e_phnum; i++, at += sizeof(Elf64_Phdr)) {
+        Elf64_Phdr segment;
+        whole = at <= (uint64_t)entry.st_size &&
+                read_at(fd, &segment, sizeof segment, at) == (ssize_t)sizeof segment &&
+                kt_add(segment.p_offset, segment.p_filesz, &end) &&
+                (segment.p_type == PT_GNU_STACK || end <= (uint64_t)entry.st_size);
+    }
+    if (whole)
+        return KT_OK;
+    return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again", file);
+}
+
 /* dlopen would say most of this too, but in words that do not say what to do. */
 static enum kt_status check_elf(const char *file, int fd, struct kt_error *error)
 {
     Elf64_Ehdr header;
     memset(&header, 0, sizeof header);
-    ssize_t size;
-    do
-        size = pread(fd, &header, sizeof header, 0);
-    while (size < 0 && errno == EINTR);
+    ssize_t size = read_at(fd, &header, sizeof header, 0);
     if (size < 0)
         return kt_fail(error, KT_E_PLUGIN, "%s cannot be read: %s", file, strerror(errno));
     if (size == 0)
@@ -125,7 +150,7 @@ static enum kt_status check_elf(const char *file, int fd, struct kt_error *error
     if (header.e_type != ET_DYN)
         return kt_fail(error, KT_E_PLUGIN, "%s is an ELF file, but no shared object (ELF type %u)",
                        file, header.e_type);
-    return KT_OK;
+    return check_segments(file, fd, &header, error);
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */

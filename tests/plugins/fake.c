@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake.c - a small and right backend: float32 weights, float32 activations, sums in the order of the
+ * columns. It packs, it has options and levels, so that everything the core does with a plugin can be
+ * tried with it on any CPU.
+ */
+#include <kt/plugin.h>
+#include <math.h>
+#include <string.h>
+
+enum { SIZE_LIMIT = 1 << 20 };
+enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK };
+
+struct fake {
+    const struct kt_host *host;
+    const struct kt_option_value *values;
+};
+
+static uint64_t round_up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    const struct fake *fake = instance;
+    uint64_t hidden = layout->shape.hidden_size, rows = layout->shape.intermediate_size;
+    if (hidden > SIZE_LIMIT || rows > SIZE_LIMIT)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "%llu x %llu: sizes are at most %d",
+                              (unsigned long long)hidden, (unsigned long long)rows, SIZE_LIMIT);
+    uint64_t panel = (uint64_t)fake->values[OPTION_PANEL_ROWS].number;
+    layout->panel_rows[0] = layout->panel_rows[1] = panel;
+    layout->k_unit = 1;
+    layout->weight_size[0] = round_up(rows, panel) * 2 * hidden * sizeof(float);
+    layout->weight_size[1] = round_up(hidden, panel) * rows * sizeof(float);
+    layout->nominal_size[0] = rows * 2 * hidden * sizeof(float);
+    layout->nominal_size[1] = hidden * rows * sizeof(float);
+    layout->act_row_size[0] = round_up(hidden * sizeof(float), 64);
+    layout->act_row_size[1] = round_up(rows * sizeof(float), 64);
+    layout->h_row_size = layout->act_row_size[1];
+    layout->scratch_size = 64;
+    return KT_OK;
+}
+
+/* Where a weight row starts in its packed object: panels of gate rows, then as many up rows. */
+static float *packed_row(const struct kt_layout *layout, const void *packed,
+                         enum kt_projection projection, uint64_t row)
+{
+    float *object = (float *)(uintptr_t)packed;
+    uint64_t panel_rows = layout->panel_rows[projection == KT_DOWN];
+    if (projection == KT_DOWN)
+        return object + row * layout->shape.intermediate_size;
+    uint64_t place = row / panel_rows * 2 * panel_rows + row % panel_rows;
+    return object + (place + (projection == KT_UP ? panel_rows : 0)) * layout->shape.hidden_size;
+}
+
+static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    const struct fake *fake = instance;
+    const struct kt_view *views[] = {&job->source->gate, &job->source->up, &job->source->down};
+    int first = job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
+    int last = job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
+    uint64_t panel_rows = job->layout->panel_rows[job->stage];
+    for (int p = first; p <= last; p++) {
+        for (uint64_t row = job->panel_begin * panel_rows;
+             row < job->panel_end * panel_rows && row < views[p]->rows; row++) {
+            float *out = packed_row(job->layout, job->packed, (enum kt_projection)p, row);
+            enum kt_status status =
+                fake->host->dequantize(fake->host, views[p], row, 0, views[p]->cols, out, error);
+            if (status != KT_OK)
+                return status;
+        }
+    }
+    return KT_OK;
+}
+
+static float read_number(const char *row, uint32_t dtype, uint64_t index)
+{
+    uint16_t half;
+    uint32_t bits;
+    float number;
+    if (dtype == KT_DTYPE_F32) {
+        memcpy(&number, row + index * sizeof number, sizeof number);
+        return number;
+    }
+    memcpy(&half, row + index * sizeof half, sizeof half);
+    if (dtype == KT_DTYPE_BF16) {
+        bits = (uint32_t)half << 16;
+        memcpy(&number, &bits, sizeof number);
+        return number;
+    }
+    int exponent = half >> 10 & 31, mantissa = half & 1023;
+    number = exponent == 31 ? (mantissa ? NAN : INFINITY)
+             : exponent     ? ldexpf((float)(mantissa + 1024), exponent - 25)
+                            : ldexpf((float)mantissa, -24);
+    return half & 0x8000 ? -number : number;
+}
+
+static void act_pack(void *instance, const struct kt_act_pack *job)
+{
+    (void)instance;
+    const struct kt_layout *layout = job->layout;
+    uint64_t size = layout->act_row_size[job->stage];
+    for (uint32_t r = job->row_begin; r < job->row_end; r++) {
+        float *out = (float *)(void *)((char *)job->packed + r * size);
+        if (job->stage == KT_STAGE_DOWN) {
+            memcpy(out, (const char *)job->source + r * layout->h_row_size,
+                   layout->shape.intermediate_size * sizeof *out);
+            continue;
+        }
+        const char *source = (const char *)job->source + r * job->source_stride;
+        for (uint64_t i = 0; i < layout->shape.hidden_size; i++)
+            out[i] = read_number(source, job->source_dtype, i);
+    }
+}
+
+static const float *act_row(const struct kt_product *job, enum kt_stage stage, uint32_t r)
+{
+    uint64_t index = job->index ? job->index[r] : r;
+    return (const float *)(const void *)((const char *)job->act +
+                                         index * job->layout->act_row_size[stage]);
+}
+
+static float multiply(const float *weights, const float *x, uint64_t n)
+{
+    float sum = 0;
+    for (uint64_t i = 0; i < n; i++)
+        sum += weights[i] * x[i];
+    return sum;
+}
+
+/* Comparisons that are false for a NaN leave it as it is. */
+static float clamp(float value, float low, float high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static float activate(const struct kt_shape *shape, float g, float u)
+{
+    if (shape->activation != KT_ACTIVATION_SILU) {
+        g = clamp(g, -INFINITY, shape->limit);
+        u = clamp(u, -shape->limit, shape->limit);
+    }
+    if (shape->activation == KT_ACTIVATION_SWIGLUOAI)
+        return g / (1 + expf(-shape->alpha * g)) * (u + 1);
+    return g / (1 + expf(-g)) * u;
+}
+
+static void gate_up(void *instance, const struct kt_product *job)
+{
+    (void)instance;
+    const struct kt_layout *layout = job->layout;
+    const struct kt_shape *shape = &layout->shape;
+    uint64_t n = shape->hidden_size, end = job->panel_end * layout->panel_rows[0];
+    for (uint64_t row = job->panel_begin * layout->panel_rows[0];
+         row < end && row < shape->intermediate_size; row++) {
+        const float *gate = packed_row(layout, job->packed, KT_GATE, row);
+        const float *up = packed_row(layout, job->packed, KT_UP, row);
+        for (uint32_t r = 0; r < job->n_rows; r++) {
+            const float *x = act_row(job, KT_STAGE_GATE_UP, r);
+            float g = multiply(gate, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            float u = multiply(up, x, n) + (job->bias[1] ? job->bias[1][row] : 0);
+            float *h = (float *)(void *)((char *)job->out + r * layout->h_row_size);
+            h[row] = activate(shape, g, u);
+        }
+    }
+}
+
+static void down(void *instance, const struct kt_product *job)
+{
+    (void)instance;
+    const struct kt_layout *layout = job->layout;
+    uint64_t n = layout->shape.intermediate_size, end = job->panel_end * layout->panel_rows[1];
+    for (uint64_t row = job->panel_begin * layout->panel_rows[1];
+         row < end && row < layout->shape.hidden_size; row++) {
+        const float *weights = packed_row(layout, job->packed, KT_DOWN, row);
+        for (uint32_t r = 0; r < job->n_rows; r++) {
+            float *y = (float *)(void *)((char *)job->out +
+                                         (int64_t)job->out_index[r] * job->out_stride);
+            y[row] = multiply(weights, act_row(job, KT_STAGE_DOWN, r), n) +
+                     (job->bias[0] ? job->bias[0][row] : 0);
+        }
+    }
+}
+
+static enum kt_status weight_row(void *instance, const struct kt_layout *packed_layout,
+                                 const void *packed, const struct kt_expert *source,
+                                 enum kt_projection projection, uint64_t row, float *out,
+                                 struct kt_error *error)
+{
+    (void)instance;
+    (void)source;
+    (void)error;
+    uint64_t cols = projection == KT_DOWN ? packed_layout->shape.intermediate_size
+                                          : packed_layout->shape.hidden_size;
+    memcpy(out, packed_row(packed_layout, packed, projection, row), cols * sizeof *out);
+    return KT_OK;
+}
+
+static enum kt_status probe(const struct kt_host *host, const struct kt_caps *caps,
+                            struct kt_error *error)
+{
+    (void)caps;
+    if (host->struct_size < sizeof *host)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "the host is shorter than its version says");
+    host->log(host, KT_LOG_DEBUG, "probed");
+    return KT_OK;
+}
+
+static enum kt_status open_fake(const struct kt_host *host, const struct kt_caps *caps,
+                                const struct kt_option_value *values, void **instance,
+                                struct kt_error *error)
+{
+    (void)caps;
+    struct fake *fake = host->allocate(host, sizeof *fake);
+    if (!fake)
+        return kt_plugin_fail(error, KT_E_NOMEM, "no memory for an instance");
+    *fake = (struct fake){host, values};
+    *instance = fake;
+    if (values[OPTION_MODE].number == 1)
+        host->log(host, KT_LOG_INFO, "open, %s, check %d", values[OPTION_GREETING].text,
+                  (int)values[OPTION_CHECK].number);
+    return KT_OK;
+}
+
+static void close_fake(void *instance)
+{
+    struct fake *fake = instance;
+    const struct kt_host *host = fake->host;
+    if (fake->values[OPTION_MODE].number == 1)
+        host->log(host, KT_LOG_INFO, "closed");
+    host->release(host, fake, sizeof *fake);
+}
+
+static const struct kt_ops ops = {
+    .struct_size = sizeof ops,
+    .layout = layout,
+    .pack = pack,
+    .act_pack = act_pack,
+    .gate_up = gate_up,
+    .down = down,
+    .weight_row = weight_row,
+};
+
+/* No CPU has bit 63. */
+static const struct kt_level future = {.struct_size = sizeof future, .name = "future",
+                                       .cpu = UINT64_C(1) << 63, .instruction = "fmatmul",
+                                       .ops = &ops};
+static const struct kt_level swift = {.struct_size = sizeof swift, .name = "swift",
+                                      .instruction = "mulss", .ops = &ops};
+static const struct kt_level scalar = {.struct_size = sizeof scalar, .name = "scalar",
+                                       .instruction = "mulss", .ops = &ops};
+static const struct kt_level *const levels[] = {&future, &swift, &scalar};
+
+static const struct kt_option options[] = {
+    [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 64, "rows of a panel"},
+    [OPTION_GREETING] = {"greeting", KT_OPTION_STRING, "hello", NULL, 0, 0, "what open says"},
+    [OPTION_MODE] = {"mode", KT_OPTION_ENUM, "quiet", "quiet|loud", 0, 0, "loud: it logs"},
+    [OPTION_CHECK] = {"check", KT_OPTION_BOOL, "no", NULL, 0, 0, "a switch"},
+};
+
+KT_PLUGIN_DEFINE(fake) = {
+    KT_PLUGIN_HEADER(fake),
+    .version = "1.0",
+    .description = "float32, for tests",
+    .formats = "every format that the core decodes",
+    .levels = levels,
+    .n_levels = sizeof levels / sizeof levels[0],
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .probe = probe,
+    .open = open_fake,
+    .close = close_fake,
+};
