@@ -33,6 +33,8 @@ static const struct kt_cli_option options[] = {
      .argument = "LIST", .help = "tokens of a call, such as 1,8,32 (default: 1)"},
     {.name = "threads", .type = KT_CLI_SETTING, .values = "core.threads", .argument = "N",
      .help = "threads of all nodes"},
+    {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes", .argument = "LIST",
+     .help = "NUMA nodes to use, such as 0,2-3, or all"},
     {.name = "level", .type = KT_CLI_TEXT, .offset = offsetof(struct args, level),
      .argument = "NAME", .help = "level that the backends named by --backend must take, such as avx2"},
     {.name = "runs", .type = KT_CLI_UINT, .offset = offsetof(struct args, runs), .argument = "N",
@@ -470,7 +472,7 @@ static int bench_all(struct bench *bench)
     struct kt_output *output = kt_output_create(bench->cli, "kt.bench", 1);
     bench->rows = kt_output_table(output, "rows", columns, COUNT(columns));
     bench->limits = kt_output_table(output, "limits", limit_columns, COUNT(limit_columns));
-    kt_table_title(bench->limits, "\nWhat the machine could do, measured beside the layer:");
+    kt_table_title(bench->limits, "What the machine could do, measured beside the layer:");
     int code = KT_EXIT_OK;
     for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
         const char *backend = bench->backends[i];

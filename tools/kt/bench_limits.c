@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -152,46 +153,76 @@ void bench_buffer_destroy(struct bench_buffer *buffer)
     *buffer = (struct bench_buffer){0};
 }
 
+/*
+ * A thread reads its part of the buffer in segments, about as long as a call of a layer, and a pass
+ * counts with its median segment, as a run of the layer counts with its median call: what disturbs the
+ * machine disturbs both alike.
+ */
+#define SEGMENT ((size_t)16 << 20)
+
 struct reading {
     struct team team;
     const struct bench_isa *isa;
     struct bench_buffer *buffer;
     unsigned passes;
+    size_t segment, n_segments; /* of each thread */
+    double *times;              /* [n_segments], of the first thread */
     double rate[BENCH_MAX_WAYS];
     _Atomic uint64_t sum; /* read by nobody, but it must be there for the loads to stay */
 };
 
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* Bytes of a stream. A little less than a whole number of pages, so that the streams do not all fall
  * into the same sets of the caches. */
-static size_t stream_size(size_t slice, unsigned streams)
+static size_t stream_size(size_t segment, unsigned streams)
 {
-    size_t size = slice / streams & ~(size_t)4095;
+    size_t size = segment / streams & ~(size_t)4095;
     return size > 8192 ? size - 128 * 5 : size;
 }
 
 static void read_on_thread(void *data, uint32_t thread, uint32_t n_threads)
 {
     struct reading *reading = data;
-    size_t slice = reading->buffer->size / n_threads & ~(size_t)4095;
+    size_t slice = reading->segment * reading->n_segments;
     unsigned char *own = reading->buffer->data + slice * thread;
     uint64_t sum = 0;
     if (!reading->buffer->touched)
         memset(own, (int)(thread + 1), slice);
-    for (unsigned pass = 0; pass < reading->passes; pass++) {
-        for (size_t way = 0; way < reading->isa->n_reads; way++) {
-            const struct bench_read *read = &reading->isa->reads[way];
-            size_t size = stream_size(slice, read->streams);
+    for (size_t i = 0; i < reading->passes * reading->isa->n_reads; i++) {
+        size_t way = i % reading->isa->n_reads;
+        const struct bench_read *read = &reading->isa->reads[way];
+        size_t size = stream_size(reading->segment, read->streams);
+        for (size_t part = 0; part < reading->n_segments; part++) {
             meet(&reading->team, n_threads);
             double begin = bench_now();
-            sum += read->run(own, size, size);
+            sum += read->run(own + part * reading->segment, size, size);
             meet(&reading->team, n_threads);
-            double time = bench_now() - begin;
-            double rate = (double)size * read->streams * n_threads / time;
-            if (thread == 0 && rate > reading->rate[way])
-                reading->rate[way] = rate;
+            if (thread == 0)
+                reading->times[part] = bench_now() - begin;
         }
+        if (thread != 0)
+            continue;
+        qsort(reading->times, reading->n_segments, sizeof *reading->times, compare);
+        double rate = (double)size * read->streams * n_threads /
+                      reading->times[reading->n_segments / 2];
+        if (rate > reading->rate[way])
+            reading->rate[way] = rate;
     }
     atomic_fetch_add(&reading->sum, sum);
+}
+
+/* Cuts the threads' parts into equal segments. False: too little for each. */
+static bool cut_segments(struct reading *reading, uint32_t n_threads)
+{
+    size_t slice = reading->buffer->size / n_threads;
+    reading->n_segments = slice / SEGMENT > 1 ? slice / SEGMENT : 1;
+    reading->segment = slice / reading->n_segments & ~(size_t)4095;
+    return reading->segment >= 8 * 4096;
 }
 
 enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer,
@@ -201,9 +232,13 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
     struct kt_context_info info;
     kt_context_info(context, &info);
     struct reading reading = {.isa = widest_loads(info.cpu), .buffer = buffer, .passes = passes};
-    if (buffer->size / info.n_threads < 8 * 4096)
+    if (!cut_segments(&reading, info.n_threads))
         return fail(error, KT_E_INVALID, "the buffer to read is too small for so many threads");
+    reading.times = malloc(reading.n_segments * sizeof *reading.times);
+    if (reading.times == NULL)
+        return fail(error, KT_E_NOMEM, "no memory for the times of reading");
     enum kt_status status = kt_context_run(context, read_on_thread, &reading, error);
+    free(reading.times);
     if (status != KT_OK)
         return status;
     buffer->touched = true;

@@ -117,34 +117,43 @@ static double cpu_time(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* Says what makes a run worth less. */
-static void judge(const struct kt_cli *cli, const struct rusage *before, double cpu, double wall,
-                  uint32_t n_threads, uint64_t calls)
+/* What makes a run worth less. */
+struct disturbance {
+    long faults;  /* pages that were missing */
+    double share; /* of the cores that the threads had */
+};
+
+static long fault_count(void)
 {
-    struct rusage after;
-    getrusage(RUSAGE_SELF, &after);
-    long faults = after.ru_minflt + after.ru_majflt - before->ru_minflt - before->ru_majflt;
-    double share = cpu / (wall * n_threads);
-    if (faults > 16 && (uint64_t)faults > calls / 4)
-        kt_cli_warn(cli, "%ld page faults while timing", faults);
-    if (share < 0.9 && wall > 50e6)
-        kt_cli_warn(cli, "the threads had their cores for %.0f %% of the time only: something else "
-                    "runs on this machine", share * 100);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt + usage.ru_majflt;
+}
+
+static void warn(const struct kt_cli *cli, const struct disturbance *disturbance, uint64_t calls,
+                 const struct bench_result *result)
+{
+    if (disturbance->faults > 16 && (uint64_t)disturbance->faults > calls / 4)
+        kt_cli_warn(cli, "%ld page faults while timing", disturbance->faults);
+    /* A few milliseconds of processor time say nothing. */
+    if (disturbance->share < 0.9 && result->median * (double)calls > 100e6)
+        kt_cli_warn(cli, "even in the best run the threads had their cores for %.0f %% of the time "
+                    "only: something else runs on this machine", disturbance->share * 100);
 }
 
 static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, uint64_t calls,
-               double *times, struct bench_result *result)
+               double *times, struct bench_result *result, struct disturbance *disturbance)
 {
-    struct rusage before;
     series->touched = 0;
-    getrusage(RUSAGE_SELF, &before);
+    long faults = fault_count();
     double cpu = cpu_time(), begin = bench_now();
     for (uint64_t i = 0; i < calls; i++) {
         times[i] = call(cli, series);
         if (times[i] < 0)
             return KT_EXIT_PROBLEM;
     }
-    judge(cli, &before, cpu_time() - cpu, bench_now() - begin, n_threads, calls);
+    double share = (cpu_time() - cpu) / ((bench_now() - begin) * n_threads);
+    faults = fault_count() - faults;
     qsort(times, calls, sizeof *times, compare);
     double median = calls % 2 != 0 ? times[calls / 2]
                                    : (times[calls / 2 - 1] + times[calls / 2]) / 2;
@@ -155,6 +164,7 @@ static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, ui
     if (result->repeats == 0 || median < result->median) {
         result->median = median;
         result->experts = (double)series->touched / (double)calls;
+        *disturbance = (struct disturbance){faults, share};
     }
     result->repeats += calls;
     return KT_EXIT_OK;
@@ -171,8 +181,11 @@ int bench_set_time(struct kt_cli *cli, const struct bench_set *set, uint32_t n_t
     double *times = kt_cli_alloc(cli, calls, sizeof *times);
     memset(times, 1, calls * sizeof *times);
     *result = (struct bench_result){0};
+    struct disturbance disturbance = {0, 1};
     for (uint64_t i = 0; i < schedule->runs && code == KT_EXIT_OK; i++)
-        code = run(cli, &series, n_threads, calls, times, result);
+        code = run(cli, &series, n_threads, calls, times, result, &disturbance);
+    if (code == KT_EXIT_OK)
+        warn(cli, &disturbance, calls, result);
     free(times);
     series_destroy(&series);
     return code;
