@@ -125,7 +125,7 @@ struct kt_view {
     uint32_t struct_size;
     uint32_t dtype; /**< enum kt_dtype */
     const void *data;
-    uint64_t size; /**< bytes readable at data: rows, strides and this must agree */
+    uint64_t size; /**< bytes readable at data (strides below 0: from the lowest byte that they reach) */
     uint64_t rows;
     uint64_t cols;
     int64_t row_stride;
