@@ -6,6 +6,9 @@ build=${KT_TEST_BUILD:?}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
+mkdir "$work/shipped"
+KT_KERNEL_PLUGINCONFDIR=$work/shipped
+export KT_KERNEL_PLUGINCONFDIR
 
 fail()
 {

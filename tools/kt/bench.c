@@ -416,7 +416,10 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
             want.max_tokens = (uint32_t)bench->tokens[i];
     int code = bench_set_create(bench->cli, bench->context, &want, &set);
     if (code == BENCH_REFUSED)
-        return bench->explicit_backends ? KT_EXIT_USAGE : KT_EXIT_OK;
+        return bench->explicit_backends
+                   ? kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape",
+                                  backend, source->type->name)
+                   : KT_EXIT_OK;
     if (code != KT_EXIT_OK)
         return code;
     struct limits limits = {.n_reads = 0};

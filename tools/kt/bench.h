@@ -55,12 +55,17 @@ size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction
 enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
                                   struct bench_limit *limit, struct kt_error *error);
 
-/* Bytes that may be had now: MemAvailable and the limit of the control group. 0: unknown. */
+double bench_now(void); /* nanoseconds */
+
+/* ---- bench_memory.c ---------------------------------------------------------------------------- */
+
+/* Bytes that may be had now: MemAvailable and the limits of control groups. 0: unknown. */
 uint64_t bench_memory_available(void);
+/* What the control groups that `membership` lists leave, by the files below `root`; UINT64_MAX: no
+ * limit. */
+uint64_t bench_group_memory(const char *membership, const char *root);
 /* Bytes of the last-level cache; 0: unknown. */
 uint64_t bench_cache_size(void);
-
-double bench_now(void); /* nanoseconds */
 
 /* ---- bench_source.c, bench_blocks.c: weights out of random numbers ---------------------------- */
 

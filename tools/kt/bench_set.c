@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_set.c - copies of a layer, as many as make its weights come from memory and not from cache. */
 #include "tools/kt/bench.h"
+#include "tools/kt/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "tools/kt/table.h"
 
 #define MIN_CYCLE_SIZE (UINT64_C(1536) << 20)
 #define MAX_COPIES 65536
@@ -58,13 +56,7 @@ static int make_plan(struct kt_cli *cli, struct kt_context *context, const struc
     }
     if (status != KT_OK)
         return kt_cli_fail(cli, &error);
-    if (!plan->fallback)
-        return KT_EXIT_OK;
-    for (uint32_t i = 0; i < plan->n_candidates; i++)
-        if (strcmp(plan->candidate[i].backend, want->backend) == 0)
-            kt_cli_warn(cli, "%s cannot take %s weights: %s", want->backend,
-                        want->source->type->name, plan->candidate[i].reason);
-    return BENCH_REFUSED;
+    return plan->fallback ? BENCH_REFUSED : KT_EXIT_OK; /* the library has warned why */
 }
 
 /* How many copies and experts fit: the weights once, and a buffer of their size that is read to
