@@ -126,6 +126,14 @@ static void add(struct plan *plan, const struct model *model, uint64_t layer, co
 static void plan_tensors(struct plan *plan, const struct model *model)
 {
     uint64_t e = model->e, h = model->h, i = model->i;
+    if (model->stray) {
+        snprintf(plan->name[0], sizeof plan->name[0], "%s", model->stray);
+        plan->n_dims[0] = 1;
+        plan->dims[0][0] = 8;
+        plan->type[0] = F32;
+        plan->size[0] = 32;
+        plan->n = 1;
+    }
     for (int l = 0; l < 2; l++) {
         uint64_t layer = model->layer[l];
         const char *first = model->fused ? "gate_up" : "gate";

@@ -45,6 +45,7 @@ struct model {
     const char *left_out;  /* this tensor does not exist */
     const char *reshaped;  /* this tensor's slowest dimension is one more */
     const char *extra_key; /* an f32 of that name */
+    const char *stray;     /* a tensor of that name with 8 numbers, F32 */
 };
 
 #define MODEL_INIT                                                                                 \

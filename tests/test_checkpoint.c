@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -240,6 +241,57 @@ START_TEST(contradictions)
     expect(&model, KT_E_UNSUPPORTED, "is of type i8; f32, f16 or bf16");
     model = good, model.experts = 65537;
     expect(&model, KT_E_UNSUPPORTED, "at most 65536");
+    model = good, model.fused = 1, model.stray = "blk.3.ffn_up_exps.weight";
+    expect(&model, KT_E_FORMAT, "blk.3.ffn_gate_up_exps.weight stands beside one of gate or up");
+    model = good, model.left_out = model.stray = "blk.3.ffn_gate_exps.weight";
+    expect(&model, KT_E_FORMAT, "\"blk.3.ffn_gate_exps.weight\" has 1 dimensions");
+}
+END_TEST
+
+/* One layer of n_experts experts with matrices of 1 x cols; the data is a hole. */
+static enum kt_status open_large(uint64_t n_experts, uint64_t cols, uint64_t layers)
+{
+    static const char *const kinds[] = {"gate", "up", "down"};
+    struct kt_checkpoint *checkpoint;
+    struct kt_moe_info moe;
+    uint64_t size = (n_experts * cols * 4 + 31) / 32 * 32;
+    file.size = 0;
+    put_header(&file, 3, 3 * layers, 0);
+    for (uint64_t i = 0; i < 3 * layers; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", (int)(i / 3 + i / 12),
+                 kinds[i % 3]);
+        put_tensor(&file, name, 3,
+                   i % 3 == 2 ? (uint64_t[]){1, cols, n_experts} : (uint64_t[]){cols, 1, n_experts},
+                   0, i * size);
+    }
+    put_padding(&file, 32);
+    char *path = write_file(file.data, file.size);
+    ck_assert_int_eq(truncate(path, (off_t)(file.size + 3 * layers * size)), 0);
+    enum kt_status status = kt_checkpoint_open(path, NULL, &checkpoint, &error);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+    if (status == KT_OK) {
+        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 99999, &moe, &error), KT_E_NOT_FOUND);
+        kt_checkpoint_close(checkpoint);
+    }
+    return status;
+}
+
+START_TEST(large_models)
+{
+    ck_assert_msg(open_large(65536, 1, 1) == KT_OK, "%s", error.message);
+    ck_assert_msg(open_large(1, 1 << 20, 1) == KT_OK, "%s", error.message);
+    ck_assert_int_eq(open_large(65537, 1, 1), KT_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "is [65537][1][1]; at most 65536 experts"));
+    ck_assert_int_eq(open_large(1, (1 << 20) + 1, 1), KT_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "sizes of 1048576"));
+    /* The message lists what layers there are, and stays a message. */
+    ck_assert_int_eq(open_large(1, 8, 20), KT_OK);
+    ck_assert_ptr_nonnull(strstr(error.message, "these do: 0-3, 5-8"));
+    ck_assert_int_eq(open_large(1, 8, 200), KT_OK);
+    ck_assert_ptr_nonnull(strstr(error.message, "20-23, 25-28"));
+    ck_assert_msg(strstr(error.message, ", ...") != NULL, "%s", error.message);
 }
 END_TEST
 
@@ -515,6 +567,7 @@ int main(void)
     tcase_add_loop_test(tests, biases, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, activations);
     tcase_add_test(tests, contradictions);
+    tcase_add_test(tests, large_models);
     tcase_add_test(tests, metadata_that_is_missing);
     tcase_add_test(tests, metadata_of_wrong_type);
     tcase_add_test(tests, arguments);

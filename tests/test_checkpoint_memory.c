@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory of checkpoints: what a file claims costs nothing, and every allocation may fail.
- * The linker hands all of the library's allocations to the __wrap_ functions below.
+ * Memory of checkpoints: what a file claims costs nothing, and every allocation may fail. So may
+ * every call to the disk. The linker hands the library's calls to the __wrap_ functions below.
  */
 #include "core/weights/checkpoint.h"
 #include "tests/gguf_build.h"
 
 #include <check.h>
+#include <errno.h>
 #include <jansson.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void *__real_malloc(size_t size);
@@ -23,6 +26,12 @@ void *__wrap_realloc(void *memory, size_t size);
 int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
 void __wrap_free(void *memory);
+ssize_t __real_pread(int fd, void *to, size_t size, off_t offset);
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t offset);
+int __real_fstat(int fd, struct stat *status);
+int __wrap_fstat(int fd, struct stat *status);
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 
 static struct {
     int armed;
@@ -91,6 +100,45 @@ void __wrap_free(void *memory)
 {
     uncount(memory);
     __real_free(memory);
+}
+
+/* The file system's calls, counted on their own. */
+static struct {
+    int armed, interrupt; /* interrupt: reads are interrupted and short */
+    unsigned calls, failing;
+} disk;
+
+static int refuse_disk(void)
+{
+    if (!disk.armed || ++disk.calls != disk.failing)
+        return 0;
+    errno = EIO;
+    return 1;
+}
+
+ssize_t __wrap_pread(int fd, void *to, size_t size, off_t offset)
+{
+    if (refuse_disk())
+        return -1;
+    if (disk.armed && disk.interrupt) {
+        if (disk.interrupt++ % 2) {
+            errno = EINTR;
+            return -1;
+        }
+        size = (size + 1) / 2;
+    }
+    return __real_pread(fd, to, size, offset);
+}
+
+int __wrap_fstat(int fd, struct stat *status)
+{
+    return refuse_disk() ? -1 : __real_fstat(fd, status);
+}
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    return fd >= 0 && refuse_disk() ? MAP_FAILED
+                                    : __real_mmap(at, size, protection, flags, fd, offset);
 }
 
 static void arm(unsigned failing)
@@ -182,6 +230,49 @@ START_TEST(every_allocation_of_safetensors_fails)
 }
 END_TEST
 
+START_TEST(every_call_to_the_disk_fails)
+{
+    struct model model = MODEL_INIT;
+    build_model(&file, &model);
+    char *path = write_file(file.data, file.size);
+    unsigned n = 1;
+    for (;; n++) {
+        memset(&error, 0, sizeof error);
+        memset(&disk, 0, sizeof disk);
+        disk.failing = n;
+        arm(0);
+        disk.armed = 1;
+        enum kt_status status = use(path, (enum kt_io)_i);
+        disk.armed = 0;
+        disarm("a failed call");
+        if (disk.calls < n)
+            break;
+        ck_assert_msg(status == KT_E_IO && error.status == status &&
+                          strstr(error.message, strerror(EIO)) && strstr(error.message, "kt-test-"),
+                      "call %d: %s: %s", (int)n, kt_status_name(status), error.message);
+    }
+    ck_assert_uint_gt(n, 5);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+END_TEST
+
+START_TEST(reads_are_interrupted_and_short)
+{
+    struct model model = MODEL_INIT;
+    build_model(&file, &model);
+    char *path = write_file(file.data, file.size);
+    memset(&disk, 0, sizeof disk);
+    disk.armed = disk.interrupt = 1;
+    enum kt_status status = use(path, KT_IO_READ);
+    disk.armed = 0;
+    ck_assert_msg(status == KT_OK, "%s", error.message);
+    ck_assert_int_gt(disk.interrupt, 20);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+END_TEST
+
 static size_t measure(const char *path, enum kt_status expected, const char *what)
 {
     arm(0);
@@ -252,6 +343,8 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_of_gguf_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_safetensors_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_loop_test(tests, every_call_to_the_disk_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_test(tests, reads_are_interrupted_and_short);
     tcase_add_test(tests, malformed_files_cost_nothing);
     tcase_add_test(tests, large_files_cost_nothing);
     suite_add_tcase(suite, tests);

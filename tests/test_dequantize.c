@@ -252,6 +252,38 @@ START_TEST(doubles_round_once)
 }
 END_TEST
 
+/* Plain numbers of every size, every third column, forwards and backwards. */
+START_TEST(strided_numbers)
+{
+    static const enum kt_dtype plain[] = {KT_DTYPE_F8_E5M2, KT_DTYPE_BF16, KT_DTYPE_F32,
+                                          KT_DTYPE_F64};
+    enum { N = 150 };
+    for (int t = 0; t < 4; t++) {
+        uint8_t data[3 * N * 8];
+        float whole[3 * N], out[N];
+        struct kt_view view, strided;
+        uint32_t bytes;
+        kt_dtype_block(plain[t], NULL, &bytes);
+        for (unsigned i = 0; i < sizeof data; i++)
+            data[i] = (uint8_t)(i * 13 % 120);
+        ck_assert_int_eq(kt_view_dense(&view, plain[t], data, 3 * N * bytes, 1, 3 * N, &error),
+                         KT_OK);
+        ck_assert_int_eq(kt_view_row(&view, 0, whole, &error), KT_OK);
+        strided = view;
+        strided.cols = N;
+        strided.block_stride = 3 * (int64_t)bytes;
+        ck_assert_int_eq(kt_view_row(&strided, 0, out, &error), KT_OK);
+        for (int i = 0; i < N; i++)
+            ck_assert_uint_eq(kt_float_bits(out[i]), kt_float_bits(whole[3 * i]));
+        strided.data = data + (3 * N - 1) * bytes;
+        strided.block_stride = -strided.block_stride;
+        ck_assert_int_eq(kt_view_row(&strided, 0, out, &error), KT_OK);
+        for (int i = 0; i < N; i++)
+            ck_assert_uint_eq(kt_float_bits(out[i]), kt_float_bits(whole[3 * (N - i) - 1]));
+    }
+}
+END_TEST
+
 enum { R = 37, C = 211 };
 
 /* Every scale dtype and group size, dense and transposed scales: one product, rounded once. */
@@ -355,6 +387,7 @@ int main(void)
     tcase_add_loop_test(tests, same_bits_as_ggml, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, runs);
     tcase_add_test(tests, strided_blocks);
+    tcase_add_test(tests, strided_numbers);
     tcase_add_test(tests, every_code);
     tcase_add_test(tests, every_code_while_denormals_are_flushed);
     tcase_add_test(tests, doubles_round_once);

@@ -17,7 +17,7 @@ static uint32_t load32(const uint8_t *bytes)
 }
 
 /* Byte j holds weight j in its low nibble and weight j + 16 in its high one. */
-void kt_decode_q4_0(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q4_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block));
@@ -28,7 +28,7 @@ void kt_decode_q4_0(const uint8_t *block, int64_t stride, uint64_t n, float *out
     }
 }
 
-void kt_decode_q4_1(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q4_1(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block)), m = kt_f16_float(kt_load16(block + 2));
@@ -40,7 +40,7 @@ void kt_decode_q4_1(const uint8_t *block, int64_t stride, uint64_t n, float *out
 }
 
 /* Bit j of the 32-bit word before the nibbles is the fifth bit of weight j. */
-void kt_decode_q5_0(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q5_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block));
@@ -53,7 +53,7 @@ void kt_decode_q5_0(const uint8_t *block, int64_t stride, uint64_t n, float *out
     }
 }
 
-void kt_decode_q5_1(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q5_1(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block)), m = kt_f16_float(kt_load16(block + 2));
@@ -66,7 +66,7 @@ void kt_decode_q5_1(const uint8_t *block, int64_t stride, uint64_t n, float *out
     }
 }
 
-void kt_decode_q8_0(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q8_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block));
@@ -75,7 +75,8 @@ void kt_decode_q8_0(const uint8_t *block, int64_t stride, uint64_t n, float *out
     }
 }
 
-void kt_decode_iq4_nl(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_iq4_nl(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                      float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block));
@@ -86,7 +87,7 @@ void kt_decode_iq4_nl(const uint8_t *block, int64_t stride, uint64_t n, float *o
     }
 }
 
-void kt_decode_mxfp4(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_mxfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         /* 2^(e - 128); e = 255, NaN in the OCP text, is 2^127 as in ggml, whose format this is. */

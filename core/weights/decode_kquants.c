@@ -4,7 +4,7 @@
 #include "core/weights/decode.h"
 
 /* scales[16] (4-bit scale, 4-bit minimum), quants[64], d, dmin: groups of 16 weights of 2 bits. */
-void kt_decode_q2_k(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q2_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         const uint8_t *scales = block, *quants = block + 16;
@@ -32,7 +32,7 @@ static int scale_q3_k(const uint8_t *scales, int group)
 
 /* high[32], quants[64], scales[12], d: groups of 16 weights of 3 bits; a clear high bit means -4.
  */
-void kt_decode_q3_k(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q3_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block + 108));
@@ -61,7 +61,7 @@ static void scale_q4_k(const uint8_t *scales, int group, int *scale, int *minimu
 }
 
 /* d, dmin, scales[12], quants[128]: groups of 32 weights of 4 bits, two groups share 32 bytes. */
-void kt_decode_q4_k(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q4_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block)), dmin = kt_f16_float(kt_load16(block + 2));
@@ -77,7 +77,7 @@ void kt_decode_q4_k(const uint8_t *block, int64_t stride, uint64_t n, float *out
 }
 
 /* d, dmin, scales[12], high[32], quants[128]: as Q4_K, bit `group` of high[j] is the fifth bit. */
-void kt_decode_q5_k(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q5_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block)), dmin = kt_f16_float(kt_load16(block + 2));
@@ -94,7 +94,7 @@ void kt_decode_q5_k(const uint8_t *block, int64_t stride, uint64_t n, float *out
 }
 
 /* low[128], high[64], scales[16] signed, d: groups of 16 weights of 6 bits, biased by 32. */
-void kt_decode_q6_k(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_q6_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block + 208));
@@ -115,7 +115,8 @@ void kt_decode_q6_k(const uint8_t *block, int64_t stride, uint64_t n, float *out
 }
 
 /* d, scales_high (2 bits a group), scales_low[4] (4 bits a group), quants[128]: groups of 32. */
-void kt_decode_iq4_xs(const uint8_t *block, int64_t stride, uint64_t n, float *out)
+void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                      float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block));

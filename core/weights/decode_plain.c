@@ -6,7 +6,7 @@
 enum { CHUNK = 32 };
 
 #define DECODE(name, type, convert)                                                                \
-    void name(const uint8_t *source, uint64_t n, float *out)                                       \
+    void name(const uint8_t *restrict source, uint64_t n, float *restrict out)                     \
     {                                                                                              \
         type values[CHUNK];                                                                        \
         for (; n >= CHUNK; n -= CHUNK) {                                                           \
@@ -28,7 +28,7 @@ DECODE(kt_decode_e4m3, uint8_t, kt_e4m3_float)
 DECODE(kt_decode_e5m2, uint8_t, kt_e5m2_float)
 DECODE(kt_decode_e8m0, uint8_t, kt_e8m0_float)
 
-void kt_decode_f32(const uint8_t *source, uint64_t n, float *out)
+void kt_decode_f32(const uint8_t *restrict source, uint64_t n, float *restrict out)
 {
     memcpy(out, source, n * sizeof *out);
 }

@@ -227,9 +227,6 @@ static enum kt_status read_object(struct kt_checkpoint *checkpoint, json_t *root
     enum kt_status status = KT_OK;
     const char *name;
     json_t *entry;
-    if (!json_is_object(root))
-        return kt_fail(error, KT_E_FORMAT, "%s: the header is no JSON object",
-                       checkpoint->file.label);
     json_object_foreach(root, name, entry)
     {
         if (strcmp(name, "__metadata__") == 0)
