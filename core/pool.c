@@ -55,11 +55,16 @@ static void *work(void *argument)
     }
 }
 
-/* Threads are born with all signals blocked: the application's handlers never run on them. */
+/* Threads are born with signals blocked: the application's handlers never run on them. Not the signals
+ * of a thread's own fault, such as a mapped file that shrank: blocked, they kill without a word. */
 static int start_thread(struct kt_worker *worker)
 {
     sigset_t all, before;
     (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGBUS);
+    (void)sigdelset(&all, SIGSEGV);
+    (void)sigdelset(&all, SIGFPE);
+    (void)sigdelset(&all, SIGILL);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int failure = pthread_create(&worker->thread, NULL, work, worker);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

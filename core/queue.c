@@ -85,8 +85,12 @@ enum kt_status kt_queue_create(struct kt_pool *pool, uint32_t depth, struct kt_q
         kt_queue_destroy(queue);
         return kt_fail(error, KT_E_NOMEM, "no memory for a queue of %u tickets", depth);
     }
-    sigset_t all, before;
+    sigset_t all, before; /* as the pool's threads: all but those of a fault of its own */
     (void)sigfillset(&all);
+    (void)sigdelset(&all, SIGBUS);
+    (void)sigdelset(&all, SIGSEGV);
+    (void)sigdelset(&all, SIGFPE);
+    (void)sigdelset(&all, SIGILL);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int failure = pthread_create(&queue->thread, NULL, serve, queue);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
