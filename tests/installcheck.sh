@@ -5,7 +5,7 @@
 # Where this build is installed under its prefix, that is used, and left as it was; else a staged copy.
 set -eu
 source=${KT_TEST_SOURCE:?run by make installcheck} build=${KT_TEST_BUILD:?}
-: "${prefix:?}" "${bindir:?}" "${libdir:?}" "${datadir:?}" "${pluginsdir:?}" "${pluginconfdir:?}"
+prefix=$1 bindir=$2 libdir=$3 datadir=$4 pluginsdir=$5 pluginconfdir=$6
 make=${MAKE:-make} model=$source/tests/data/tiny-moe
 for tool in autoreconf libtoolize; do
     command -v $tool >/dev/null || { echo "SKIP: $tool is not installed"; exit 0; }
