@@ -7,10 +7,22 @@
 
 #include <immintrin.h>
 
+#if defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define VEC_INSTRUMENTED
+#endif
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define VEC_INSTRUMENTED
+#endif
+
+#ifdef VEC_INSTRUMENTED /* inlined and unrolled, instrumented code takes minutes to compile */
+#define INLINE static __attribute__((noinline))
+#define UNROLL
+#elif defined __clang__
 #define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
 #define UNROLL _Pragma("unroll")
 #else
+#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 
