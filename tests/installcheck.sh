@@ -42,6 +42,11 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
 found=$(find "$stage$pluginsdir" ! -type d ! -name 'kt_*.so')
 [ -z "$found" ] || { echo "installcheck: FAILED: no plugin, in the plugin folder: $found"; exit 1; }
+for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$pluginsdir"/kt_*.so; do
+    found=$("${READELF:-readelf}" -dW "$file" | grep -E 'RPATH|RUNPATH') || continue
+    echo "installcheck: FAILED: $file has $found"
+    exit 1
+done
 
 echo "installcheck: the plugin project of its own"
 mkdir "$work/plugin"
