@@ -103,7 +103,7 @@ static const struct kt_column limit_columns[] = {
     {"copies", "COPIES", KT_COLUMN_UINT, 0, 0},
     {"cycled_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
     {"limit", "LIMIT", KT_COLUMN_TEXT, 0, 0},
-    {"rate", "RATE", KT_COLUMN_REAL, 3, 0},
+    {"rate", "RATE", KT_COLUMN_REAL, -1, 0},
     {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
     {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
 };

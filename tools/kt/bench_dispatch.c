@@ -141,7 +141,7 @@ int bench_limits(struct kt_cli *cli, uint64_t size)
     static const struct kt_column columns[] = {
         {"limit", "LIMIT", KT_COLUMN_TEXT, 0, 0},
         {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
-        {"rate", "RATE", KT_COLUMN_REAL, 3, 0},
+        {"rate", "RATE", KT_COLUMN_REAL, -1, 0},
         {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
     };
     struct kt_context *context;
