@@ -9,13 +9,14 @@
 
 #if defined __has_feature
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define VEC_INSTRUMENTED
+#define VEC_OUT_OF_LINE
 #endif
 #elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define VEC_INSTRUMENTED
+#define VEC_OUT_OF_LINE
 #endif
 
-#ifdef VEC_INSTRUMENTED /* inlined and unrolled, instrumented code takes minutes to compile */
+/* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
+#ifdef VEC_OUT_OF_LINE
 #define INLINE static __attribute__((noinline))
 #define UNROLL
 #elif defined __clang__
