@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * immintrin.h - stands before the compiler's own when AVX-512 kernels are compiled for CPUs with AVX2
+ * only: SIMDe does in AVX2 what AVX-512 would. What its version 0.7.4 lacks, or does not round as the
+ * instruction does, follows below, by halves.
+ */
+#ifndef KT_TESTS_SIMDE_IMMINTRIN_H
+#define KT_TESTS_SIMDE_IMMINTRIN_H
+
+#include_next <immintrin.h>
+
+/* For plugins/common/vec_x86.h: kernels compile in seconds, not minutes. */
+#define VEC_OUT_OF_LINE
+
+#define SIMDE_ENABLE_NATIVE_ALIASES
+#if defined __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wundef"
+#endif
+#include <simde/x86/avx512.h>
+#if defined __GNUC__
+#pragma GCC diagnostic pop
+#endif
+
+static inline simde__m512 join_ps(__m256 low, __m256 high)
+{
+    simde__m512_private v;
+    v.m256[0] = low;
+    v.m256[1] = high;
+    return simde__m512_from_private(v);
+}
+
+static inline simde__m512i join_si(__m256i low, __m256i high)
+{
+    simde__m512i_private v;
+    v.m256i[0] = low;
+    v.m256i[1] = high;
+    return simde__m512i_from_private(v);
+}
+
+static inline __m256 half_ps(simde__m512 v, int i)
+{
+    return simde__m512_to_private(v).m256[i];
+}
+
+static inline __m256i half_si(simde__m512i v, int i)
+{
+    return simde__m512i_to_private(v).m256i[i];
+}
+
+/* SIMDe may multiply and add with two roundings. */
+static inline simde__m512 fmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c)
+{
+    return join_ps(_mm256_fmadd_ps(half_ps(a, 0), half_ps(b, 0), half_ps(c, 0)),
+                   _mm256_fmadd_ps(half_ps(a, 1), half_ps(b, 1), half_ps(c, 1)));
+}
+
+static inline simde__m512 fnmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c)
+{
+    return join_ps(_mm256_fnmadd_ps(half_ps(a, 0), half_ps(b, 0), half_ps(c, 0)),
+                   _mm256_fnmadd_ps(half_ps(a, 1), half_ps(b, 1), half_ps(c, 1)));
+}
+
+/* The second operand if either is NaN, as the instructions say. */
+static inline simde__m512 min_ps(simde__m512 a, simde__m512 b)
+{
+    return join_ps(_mm256_min_ps(half_ps(a, 0), half_ps(b, 0)),
+                   _mm256_min_ps(half_ps(a, 1), half_ps(b, 1)));
+}
+
+static inline simde__m512 max_ps(simde__m512 a, simde__m512 b)
+{
+    return join_ps(_mm256_max_ps(half_ps(a, 0), half_ps(b, 0)),
+                   _mm256_max_ps(half_ps(a, 1), half_ps(b, 1)));
+}
+
+static inline simde__m512 cvtepi32_ps(simde__m512i v)
+{
+    return join_ps(_mm256_cvtepi32_ps(half_si(v, 0)), _mm256_cvtepi32_ps(half_si(v, 1)));
+}
+
+static inline simde__m512 cvtph_ps(__m256i v)
+{
+    return join_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(v)),
+                   _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)));
+}
+
+static inline simde__m512i cvtepu8_epi32(__m128i v)
+{
+    return join_si(_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)));
+}
+
+static inline simde__m512i cvtepi8_epi32(__m128i v)
+{
+    return join_si(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
+}
+
+static inline simde__m512i madd_epi16(simde__m512i a, simde__m512i b)
+{
+    return join_si(_mm256_madd_epi16(half_si(a, 0), half_si(b, 0)),
+                   _mm256_madd_epi16(half_si(a, 1), half_si(b, 1)));
+}
+
+static inline simde__m512i srai_epi32(simde__m512i v, int bits)
+{
+    return join_si(_mm256_srai_epi32(half_si(v, 0), bits), _mm256_srai_epi32(half_si(v, 1), bits));
+}
+
+/* Exact, unlike vpmaddubsw: even and odd bytes apart. */
+static inline __m256i dot_bytes(__m256i u, __m256i s)
+{
+    __m256i even = _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)),
+                                     _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
+    __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
+    return _mm256_add_epi32(even, odd);
+}
+
+/* SIMDe's own are right, but take the compiler minutes. */
+static inline simde__m512i dpbusd(simde__m512i sum, simde__m512i u, simde__m512i s)
+{
+    return join_si(_mm256_add_epi32(half_si(sum, 0), dot_bytes(half_si(u, 0), half_si(s, 0))),
+                   _mm256_add_epi32(half_si(sum, 1), dot_bytes(half_si(u, 1), half_si(s, 1))));
+}
+
+static inline simde__m512i dpwssd(simde__m512i sum, simde__m512i a, simde__m512i b)
+{
+    return simde_mm512_add_epi32(sum, madd_epi16(a, b));
+}
+
+#undef _mm512_dpbusd_epi32
+#undef _mm512_dpwssd_epi32
+#define _mm512_dpbusd_epi32 dpbusd
+#define _mm512_dpwssd_epi32 dpwssd
+#undef _mm512_madd_epi16
+#undef _mm512_srai_epi32
+#define _mm512_madd_epi16 madd_epi16
+#define _mm512_srai_epi32 srai_epi32
+#undef _mm512_fmadd_ps
+#undef _mm512_fnmadd_ps
+#undef _mm512_min_ps
+#undef _mm512_max_ps
+#undef _mm512_cvtepi32_ps
+#undef _mm512_cvtph_ps
+#undef _mm512_cvtepu8_epi32
+#undef _mm512_cvtepi8_epi32
+#define _mm512_fmadd_ps fmadd_ps
+#define _mm512_fnmadd_ps fnmadd_ps
+#define _mm512_min_ps min_ps
+#define _mm512_max_ps max_ps
+#define _mm512_cvtepi32_ps cvtepi32_ps
+#define _mm512_cvtph_ps cvtph_ps
+#define _mm512_cvtepu8_epi32 cvtepu8_epi32
+#define _mm512_cvtepi8_epi32 cvtepi8_epi32
+
+#endif
