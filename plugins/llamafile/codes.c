@@ -14,13 +14,23 @@ const int8_t llamafile_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -
                                           1,    13,   25,  38,  53,  69,  89,  113 };
 const int8_t llamafile_mxfp4_values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
-/* 16 bytes: low nibbles are the first 16 codes, high nibbles the others. */
-static void read_nibbles(const uint8_t *from, uint8_t *code)
+/* `restrict` lets compilers make vectors of these loops: loading a model is mostly this. */
+
+/* n bytes: low nibbles are the first n codes, high nibbles the others. */
+static void read_nibbles(const uint8_t *restrict from, uint8_t *restrict code, int n)
 {
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < n; i++) {
         code[i] = from[i] & 15;
-        code[i + 16] = from[i] >> 4;
+        code[i + n] = from[i] >> 4;
     }
+}
+
+/* 32 bytes: bits shift, shift + 1, ... below `mask` of each, put in at `to`. */
+static void add_bits(const uint8_t *restrict from, int shift, int mask, int to,
+                     uint8_t *restrict code)
+{
+    for (int i = 0; i < 32; i++)
+        code[i] |= (uint8_t)((from[i] >> shift & mask) << to);
 }
 
 /* 32 bits: bit i is the fifth bit of code i. */
@@ -42,22 +52,27 @@ static void read_scales_k4(const uint8_t *from, uint8_t *scale)
     }
 }
 
+/* 64 bytes of 2-bit codes: each 32 bytes hold 4 times 32 of them. */
+static void read_pairs(const uint8_t *from, uint8_t *code)
+{
+    memset(code, 0, SUPERBLOCK);
+    for (int i = 0; i < 8; i++)
+        add_bits(from + i / 4 * 32, i % 4 * 2, 3, 0, code + 32 * i);
+}
+
 static void read_q2_k(const uint8_t *block, struct llamafile_codes *codes)
 {
     memcpy(codes->scale, block, 16);
-    for (int i = 0; i < 256; i++)
-        codes->code[i] = block[16 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
+    read_pairs(block + 16, codes->code);
     memcpy(codes->head, block + 80, 4);
 }
 
 static void read_q3_k(const uint8_t *block, struct llamafile_codes *codes)
 {
     const uint8_t *packed = block + 96;
-    for (int i = 0; i < 256; i++) {
-        int low = block[32 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3;
-        int high = block[i % 32] >> (i / 32) & 1;
-        codes->code[i] = (uint8_t)(low | high << 2);
-    }
+    read_pairs(block + 32, codes->code);
+    for (int i = 0; i < 8; i++)
+        add_bits(block, i, 1, 2, codes->code + 32 * i);
     for (int i = 0; i < 16; i++) {
         int low = packed[i % 8] >> (i / 8 * 4) & 15;
         int high = packed[8 + i % 4] >> (i / 4 * 2) & 3;
@@ -70,22 +85,19 @@ static void read_q4_k(const uint8_t *block, struct llamafile_codes *codes, bool 
 {
     const uint8_t *low = block + (fifth ? 48 : 16);
     read_scales_k4(block + 4, codes->scale);
-    for (int i = 0; i < 256; i++) {
-        int code = low[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15;
-        if (fifth)
-            code |= (block[16 + i % 32] >> (i / 32) & 1) << 4;
-        codes->code[i] = (uint8_t)code;
-    }
+    for (int i = 0; i < 4; i++)
+        read_nibbles(low + 32 * i, codes->code + 64 * i, 32);
+    for (int i = 0; i < 8 && fifth; i++)
+        add_bits(block + 16, i, 1, 4, codes->code + 32 * i);
     memcpy(codes->head, block, 4);
 }
 
 static void read_q6_k(const uint8_t *block, struct llamafile_codes *codes)
 {
-    for (int i = 0; i < 256; i++) {
-        int part = i / 128, quarter = i / 32 % 4, place = i % 32;
-        int low = block[64 * part + quarter % 2 * 32 + place] >> (quarter / 2 * 4) & 15;
-        int high = block[128 + 32 * part + place] >> (2 * quarter) & 3;
-        codes->code[i] = (uint8_t)(low | high << 4);
+    for (int part = 0; part < 2; part++) {
+        read_nibbles(block + 64 * part, codes->code + 128 * part, 64);
+        for (int i = 0; i < 4; i++)
+            add_bits(block + 128 + 32 * part, 2 * i, 3, 4, codes->code + 128 * part + 32 * i);
     }
     memcpy(codes->scale, block + 192, 16);
     memcpy(codes->head, block + 208, 2);
@@ -97,7 +109,7 @@ static void read_iq4_xs(const uint8_t *block, struct llamafile_codes *codes)
     for (unsigned i = 0; i < 8; i++) {
         unsigned low = block[4 + i / 2] >> (i % 2 * 4) & 15;
         codes->scale[i] = (uint8_t)((low | (high >> (2 * i) & 3) << 4) - 32);
-        read_nibbles(block + 8 + 16 * i, codes->code + 32 * i);
+        read_nibbles(block + 8 + 16 * i, codes->code + 32 * i, 16);
     }
     memcpy(codes->head, block, 2);
 }
@@ -114,11 +126,11 @@ void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *
     case KT_DTYPE_Q4_1:
     case KT_DTYPE_IQ4_NL:
     case KT_DTYPE_MXFP4:
-        read_nibbles(block + format->scale_bytes, code);
+        read_nibbles(block + format->scale_bytes, code, 16);
         break;
     case KT_DTYPE_Q5_0:
     case KT_DTYPE_Q5_1:
-        read_nibbles(block + format->scale_bytes + 4, code);
+        read_nibbles(block + format->scale_bytes + 4, code, 16);
         add_fifth_bits(block + format->scale_bytes, code);
         break;
     case KT_DTYPE_Q8_0:

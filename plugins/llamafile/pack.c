@@ -139,21 +139,31 @@ static uint64_t find_float(const struct llamafile_format *format, unsigned row, 
     return (column * PANEL_ROWS + row) * format->block_bytes;
 }
 
+/* Columns [begin, end) of a row. */
+static void pack_float_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride,
+                           unsigned row, uint64_t begin, uint64_t end, uint8_t *panel)
+{
+    from += (int64_t)begin * stride;
+    for (uint64_t c = begin; c < end; c++, from += stride) {
+        uint8_t *to = panel + find_float(format, row, c);
+        if (format->block_bytes == 2) /* sizes that compilers know make this a load and a store */
+            memcpy(to, from, 2);
+        else
+            memcpy(to, from, 4);
+    }
+}
+
 static void pack_floats(const struct llamafile_format *format, const struct kt_view *view,
                         uint64_t row_begin, unsigned rows, uint8_t *panel)
 {
-    memset(panel, 0, llamafile_panel_size(format, view->cols));
-    for (unsigned row = 0; row < rows; row++) {
-        const uint8_t *from = (const uint8_t *)view->data +
-                              (int64_t)(row_begin + row) * view->row_stride;
-        for (uint64_t c = 0; c < view->cols; c++, from += view->block_stride) {
-            uint8_t *to = panel + find_float(format, row, c);
-            if (format->block_bytes == 2) /* sizes that compilers know make this a load and a store */
-                memcpy(to, from, 2);
-            else
-                memcpy(to, from, 4);
-        }
-    }
+    uint64_t k = view->cols;
+
+    memset(panel, 0, llamafile_panel_size(format, k));
+    for (uint64_t c = 0; c < k; c += SUPERBLOCK) /* what 16 rows write of these stays in the cache */
+        for (unsigned row = 0; row < rows; row++)
+            pack_float_row(format,
+                           (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride,
+                           view->block_stride, row, c, k - c < SUPERBLOCK ? k : c + SUPERBLOCK, panel);
 }
 
 /* Panel `index` of a matrix. */
