@@ -139,17 +139,26 @@ static uint64_t find_float(const struct llamafile_format *format, unsigned row, 
     return (column * PANEL_ROWS + row) * format->block_bytes;
 }
 
-/* Columns [begin, end) of a row. */
+/* Columns [begin, end) of a row, begin even. Sizes that compilers know make a copy a load and a
+ * store. */
 static void pack_float_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride,
                            unsigned row, uint64_t begin, uint64_t end, uint8_t *panel)
 {
     from += (int64_t)begin * stride;
-    for (uint64_t c = begin; c < end; c++, from += stride) {
-        uint8_t *to = panel + find_float(format, row, c);
-        if (format->block_bytes == 2) /* sizes that compilers know make this a load and a store */
-            memcpy(to, from, 2);
-        else
-            memcpy(to, from, 4);
+    panel += find_float(format, row, begin);
+    if (format->dtype == KT_DTYPE_F32) {
+        for (uint64_t c = begin; c < end; c++, from += stride, panel += 4 * PANEL_ROWS)
+            memcpy(panel, from, 4);
+    } else if (format->dtype == KT_DTYPE_F16) {
+        for (uint64_t c = begin; c < end; c++, from += stride, panel += 2 * PANEL_ROWS)
+            memcpy(panel, from, 2);
+    } else {
+        for (uint64_t c = begin; c + 1 < end; c += 2, from += 2 * stride, panel += 4 * PANEL_ROWS) {
+            memcpy(panel, from, 2);
+            memcpy(panel + 2, from + stride, 2);
+        }
+        if (end % 2)
+            memcpy(panel, from, 2);
     }
 }
 
