@@ -76,7 +76,8 @@ sed '/^;\[plugin/,$d; s/^;\([a-z_]* *=\)/\1/' "$example" >"$dir/all.ini"
 kt config show --format csv --config "$dir/all.ini"
 exits 0
 grep -c "all.ini:" "$out" >"$dir/count"
-grep -c '^core,' "$dir/defaults" | cmp -s - "$dir/count" || fail "etc/kt.ini must hold every core setting"
+grep -c '^core,' "$dir/defaults" | cmp -s - "$dir/count" ||
+    fail "etc/kt.ini must hold every core setting"
 cut -d, -f1-3 "$out" >"$dir/values"
 cut -d, -f1-3 "$dir/defaults" | cmp -s - "$dir/values" || fail "etc/kt.ini must hold the defaults"
 

@@ -6,8 +6,8 @@
 [ -d /proc/self/task ] || skip "/proc is not there"
 mkfifo "$dir/pipe"
 
-# start ARGUMENT...: the output is a pipe that nobody reads yet. kt opens and checks the model, makes its
-# threads, and waits there, before it reads weights.
+# start ARGUMENT...: the output is a pipe that nobody reads yet. kt opens and checks the model, makes
+# its threads, and waits there, before it reads weights.
 start()
 {
     command_line="kt forward $*"
@@ -30,8 +30,8 @@ start()
     done
 }
 
-# The library sees a file that shrank before it reads on, and says so. Where the file shrinks under a
-# running product, the system sends a signal.
+# The library sees a file that shrank before it reads on, and says so. Where the file shrinks under
+# a running product, the system sends a signal.
 shrink()
 {
     head -c 20000 "$data/tiny-moe-bf16-l0-l3.gguf" >"$dir/model.gguf"
@@ -49,8 +49,8 @@ for io in mmap read; do
     warns '^kt.*: error: .*model.gguf'
 done
 
-# A shrunk file whose new length is hidden from the library: its map ends in the middle, and the first to
-# notice is a product, in whichever thread.
+# A shrunk file whose new length is hidden from the library: its map ends in the middle, and the
+# first to notice is a product, in whichever thread.
 hide=$KT_TEST_BUILD/.libs/kt_fstat.so
 if [ -f "$hide" ]; then
     for threads in 2 5; do

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* backends.c - kt backends: every configured backend, why it is not used if it is not, its options. */
+/* backends.c - kt backends: every configured backend, its state, the reason, its options. */
 #include "tools/kt/table.h"
 
 #include <stdlib.h>
@@ -178,15 +178,18 @@ int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
         {.name = NULL}};
     static const struct kt_cli_command command = {
         .usage = "[NAME]...",
-        .about = "Lists every configured backend (or the named ones): its state and the reason, the "
-                 "level in use, all levels, formats, and options with their values and where each "
-                 "was set.\n"
-                 "  loaded    ready\n"
-                 "  disabled  its section says enabled = no\n"
-                 "  unfit     this CPU misses what its section says it needs\n"
-                 "  refused   it says itself that it cannot work here\n"
-                 "  failed    its file is missing, unsafe, broken or of another ABI",
-        .options = rows, .arguments = "NAME", .max_arguments = 64};
+        .about =
+            "Lists every configured backend (or the named ones): its state and the reason, the "
+            "level in use, all levels, formats, and options with their values and where each "
+            "was set.\n"
+            "  loaded    ready\n"
+            "  disabled  its section says enabled = no\n"
+            "  unfit     this CPU misses what its section says it needs\n"
+            "  refused   it says itself that it cannot work here\n"
+            "  failed    its file is missing, unsafe, broken or of another ABI",
+        .options = rows,
+        .arguments = "NAME",
+        .max_arguments = 64};
     struct args args = {.options = false};
     struct kt_context *context;
 

@@ -183,7 +183,8 @@ int kt_cli_finish(const struct kt_cli *cli, int code)
     if (fflush(stdout) != 0 || ferror(stdout)) {
         int failure = errno;
         clearerr(stdout);
-        return kt_cli_error(cli, "standard output: %s", failure ? strerror(failure) : "write failed");
+        return kt_cli_error(cli, "standard output: %s",
+                            failure ? strerror(failure) : "write failed");
     }
     return code;
 }

@@ -44,7 +44,7 @@ enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2 
 struct kt_cli {
     const char *verb;        /* NULL before it is known */
     const char *config_file; /* --config, or NULL */
-    const char **settings;   /* --set and options that stand for a setting; owned, as are its texts */
+    const char **settings; /* --set and options that stand for a setting; owned, as are its texts */
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
@@ -113,14 +113,14 @@ int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
                   void *values);
 
-/* Where the verb stands in argv, shared options before it skipped; -1: return cli->exit_code, 0 after
- * `kt --help` and `kt --version`. */
+/* Where the verb stands in argv, shared options before it skipped; -1: return cli->exit_code, 0
+ * after `kt --help` and `kt --version`. */
 int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv);
 
 /* "1,8,32" and "0-3" (both ends) to numbers, at most `max`; the count, or 0 after a message that
  * names `option`. */
-size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
-                   size_t max);
+size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text,
+                   uint64_t *numbers, size_t max);
 
 /* Adds "section.key=value" above what --set said before. */
 void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
@@ -138,8 +138,8 @@ int kt_cli_usage(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2,
 void kt_cli_warn(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_note(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
-/* The library's log callback: errors and warnings always, info with --verbose, debug lines where the
- * configuration asks for them. data is the struct kt_cli. */
+/* The library's log callback: errors and warnings always, info with --verbose, debug lines where
+ * the configuration asks for them. data is the struct kt_cli. */
 void kt_cli_log(void *data, enum kt_log_level level, const char *message);
 
 /* The configuration that the options ask for. Returns 0, or an exit code after the message. */
@@ -153,7 +153,7 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
 void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size);
 char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
-/* Flushes standard output; a write that failed is an error. Returns `code`, or 1 after the message. */
+/* Flushes standard output; a failed write is an error. Returns `code`, or 1 after a message. */
 int kt_cli_finish(const struct kt_cli *cli, int code);
 
 /* ---- signals.c ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c - kt doctor: is this machine fit, is the configuration right, do the backends compute? */
+/* doctor.c - kt doctor: is the machine fit, the configuration right, do the backends compute? */
 #include "tools/kt/model.h"
 #include "tools/kt/selftest.h"
 #include "tools/kt/table.h"
@@ -126,9 +126,10 @@ static void check_cpu(struct doctor *doctor, const struct kt_context_info *info)
                "core.cpu_variant or KT_KERNEL_CPU_VARIANT masks what the CPU has; remove it unless "
                "you are testing");
     else if (!vectors)
-        report(doctor, "cpu level", WARNING, info->cpu_variant,
-               "only scalar code can run here, which is slow; in a virtual machine, pass the host's "
-               "CPU features through");
+        report(
+            doctor, "cpu level", WARNING, info->cpu_variant,
+            "only scalar code can run here, which is slow; in a virtual machine, pass the host's "
+            "CPU features through");
     else
         report(doctor, "cpu level", OK, info->cpu_variant, "");
 }
@@ -263,8 +264,10 @@ static void check_format(struct doctor *doctor, const char *backend, const char 
         }
     }
     char advice[160];
-    snprintf(advice, sizeof(advice), "do not use it: set enabled = no in [plugin.%s], or try a lower "
-             "level there; report it with this output", backend);
+    snprintf(advice, sizeof(advice),
+             "do not use it: set enabled = no in [plugin.%s], or try a lower "
+             "level there; report it with this output",
+             backend);
     report(doctor, check, FAILED, text, advice);
 }
 
@@ -336,13 +339,19 @@ static void examine(struct doctor *doctor)
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 {
     static const struct kt_cli_option rows[] = {
-        {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
-         .maximum = 4096, .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
+        {.name = "threads",
+         .letter = 'j',
+         .type = KT_CLI_SETTING,
+         .values = "core.threads",
+         .maximum = 4096,
+         .argument = "N",
+         .help = "threads of all nodes; the same as --set core.threads=N"},
         {.name = NULL}};
     static const struct kt_cli_command command = {
-        .about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
-                 "pages, memory and the plugins, and runs a small random layer through each loaded "
-                 "backend. Exit status 1 if a check fails; each line that failed says what to do.",
+        .about =
+            "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
+            "pages, memory and the plugins, and runs a small random layer through each loaded "
+            "backend. Exit status 1 if a check fails; each line that failed says what to do.",
         .options = rows};
     struct doctor doctor = {.cli = cli};
 

@@ -112,7 +112,8 @@ static bool is_same(const struct plan *a, const struct plan *b)
 }
 
 /* Where the layers that look like plans[first] and follow it end. */
-static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n, size_t first)
+static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n,
+                             size_t first)
 {
     size_t end = first + 1;
     if (cli->format != KT_FORMAT_TABLE)
@@ -282,29 +283,58 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
     return code;
 }
 
+static const struct kt_cli_option options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, model),
+     .argument = "PATH",
+     .required = true,
+     .help = "checkpoint of the model"},
+    {.name = "layer",
+     .letter = 'l',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, layers),
+     .argument = "LIST",
+     .help = "layers: 3, 0-3, 0,2 or all (default)"},
+    {.name = "backend",
+     .letter = 'b',
+     .type = KT_CLI_SETTING,
+     .values = "core.backend",
+     .argument = "NAME",
+     .help = "wished backend; the same as --set core.backend=NAME"},
+    {.name = "threads",
+     .letter = 'j',
+     .type = KT_CLI_SETTING,
+     .values = "core.threads",
+     .maximum = 4096,
+     .argument = "N",
+     .help = "threads of all nodes; the same as --set core.threads=N"},
+    {.name = "numa-nodes",
+     .type = KT_CLI_SETTING,
+     .values = "core.numa_nodes",
+     .argument = "LIST",
+     .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
+    {.name = "max-tokens",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, max_tokens),
+     .minimum = 1,
+     .maximum = 1 << 20,
+     .argument = "N",
+     .help = "tokens per batch that buffers are planned for (default 512)"},
+    {.name = NULL}};
+
+static const struct kt_cli_command command = {
+    .usage = "--model PATH",
+    .about =
+        "For each layer with experts: which backend and level would run it, which were refused "
+        "and why, and the memory that it takes. No weights are read. Exit status 1 if a "
+        "layer cannot be run.",
+    .options = options,
+    .opens_checkpoint = true};
+
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {
-        {.name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model),
-         .argument = "PATH", .required = true, .help = "checkpoint of the model"},
-        {.name = "layer", .letter = 'l', .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers),
-         .argument = "LIST", .help = "layers: 3, 0-3, 0,2 or all (default)"},
-        {.name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend",
-         .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"},
-        {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
-         .maximum = 4096, .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
-        {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes",
-         .argument = "LIST", .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
-        {.name = "max-tokens", .type = KT_CLI_UINT, .offset = offsetof(struct args, max_tokens),
-         .minimum = 1, .maximum = 1 << 20, .argument = "N",
-         .help = "tokens per batch that buffers are planned for (default 512)"},
-        {.name = NULL}};
-    static const struct kt_cli_command command = {
-        .usage = "--model PATH",
-        .about = "For each layer with experts: which backend and level would run it, which were refused "
-                 "and why, and the memory that it takes. No weights are read. Exit status 1 if a "
-                 "layer cannot be run.",
-        .options = rows, .opens_checkpoint = true};
     struct args args = {.max_tokens = 512};
     struct kt_checkpoint *checkpoint;
     struct kt_context *context;

@@ -15,7 +15,7 @@
 #define MAX_BATCH 1024          /* larger inputs run in chunks */
 #define REFERENCE "reference"
 #define REFERENCE_LIMIT 2e-2    /* a backend's own rounding, against the reference backend */
-#define EXACT_LIMIT 1e-4        /* the reference backend with unquantised weights, against the record */
+#define EXACT_LIMIT 1e-4 /* the reference backend with unquantised weights, against the record */
 
 struct args {
     const char *model;
@@ -73,9 +73,9 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* The median of up to five runs within half a second; the first one warms up unless it took long. */
-static int forward_timed(const struct run *run, struct kt_layer *layer, const struct kt_trace *trace,
-                         struct outcome *outcome)
+/* The median of up to five runs in half a second; the first one warms up unless it took long. */
+static int forward_timed(const struct run *run, struct kt_layer *layer,
+                         const struct kt_trace *trace, struct outcome *outcome)
 {
     struct kt_forward forward = KT_FORWARD_INIT;
     struct kt_error error;
@@ -119,7 +119,8 @@ static void say_fallback(const struct run *run, uint64_t layer, const struct kt_
             reason = plan->candidate[c].reason;
         }
     }
-    kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of %s: %s", layer, chosen, refused, reason);
+    kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of %s: %s", layer, chosen, refused,
+                reason);
 }
 
 /* Plans and loads the layer. */
@@ -260,9 +261,12 @@ static int fit_trace(const struct run *run, const struct kt_moe_info *moe,
                      const struct kt_trace *trace)
 {
     if (trace->hidden_size != moe->hidden_size)
-        return kt_cli_error(run->cli, "input: tensor layers.%" PRIu64 ".hidden_states has %" PRIu64
-                            " columns, but the model's hidden size is %" PRIu64 ": it was recorded with "
-                            "another model", trace->layer, trace->hidden_size, moe->hidden_size);
+        return kt_cli_error(run->cli,
+                            "input: tensor layers.%" PRIu64 ".hidden_states has %" PRIu64
+                            " columns, but the model's hidden size is %" PRIu64
+                            ": it was recorded with "
+                            "another model",
+                            trace->layer, trace->hidden_size, moe->hidden_size);
     if (trace->top_k > moe->n_experts)
         return kt_cli_error(run->cli, "input: tensor layers.%" PRIu64 ".topk_ids has %" PRIu32
                             " columns, but the layer has %" PRIu32 " experts", trace->layer,
@@ -337,7 +341,8 @@ static int check_input(struct run *run, struct kt_save_tensor *tensors)
 /* "all" means: all layers that the input holds. */
 static int choose_layers(struct run *run)
 {
-    int code = kt_model_layers(run->cli, run->model, run->args.layers, &run->layers, &run->n_layers);
+    int code =
+        kt_model_layers(run->cli, run->model, run->args.layers, &run->layers, &run->n_layers);
 
     if (code != KT_EXIT_OK || (run->args.layers && strcmp(run->args.layers, "all") != 0))
         return code;
@@ -347,8 +352,10 @@ static int choose_layers(struct run *run)
             run->layers[n++] = run->layers[i];
     }
     if (n == 0)
-        return kt_cli_error(run->cli, "input %s holds no tensor layers.N.hidden_states for a layer of "
-                            "the model", run->args.input);
+        return kt_cli_error(run->cli,
+                            "input %s holds no tensor layers.N.hidden_states for a layer of "
+                            "the model",
+                            run->args.input);
     if (n < run->n_layers)
         kt_cli_note(run->cli, "the input holds %zu of the model's %zu layers", n, run->n_layers);
     run->n_layers = n;
@@ -416,46 +423,83 @@ static int forward(struct run *run)
     return code;
 }
 
+static const struct kt_cli_option options[] = {
+    {.name = "model",
+     .letter = 'm',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, model),
+     .argument = "PATH",
+     .required = true,
+     .help = "checkpoint of the model"},
+    {.name = "layer",
+     .letter = 'l',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, layers),
+     .argument = "LIST",
+     .help = "layers: 3, 0-3, 0,2 or all (default: all that the input holds)"},
+    {.name = "input",
+     .letter = 'i',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, input),
+     .argument = "FILE",
+     .required = true,
+     .help = "safetensors file with recorded hidden states and routing"},
+    {.name = "output",
+     .letter = 'o',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, output),
+     .argument = "FILE",
+     .help = "write layers.N.output (F32) to this safetensors file"},
+    {.name = "backend",
+     .letter = 'b',
+     .type = KT_CLI_SETTING,
+     .values = "core.backend",
+     .argument = "NAME",
+     .help = "wished backend; the same as --set core.backend=NAME"},
+    {.name = "threads",
+     .letter = 'j',
+     .type = KT_CLI_SETTING,
+     .values = "core.threads",
+     .maximum = 4096,
+     .argument = "N",
+     .help = "threads of all nodes; the same as --set core.threads=N"},
+    {.name = "numa-nodes",
+     .type = KT_CLI_SETTING,
+     .values = "core.numa_nodes",
+     .argument = "LIST",
+     .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
+    {.name = "check",
+     .letter = 'c',
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, check),
+     .help = "compare with the recorded output and with the reference backend"},
+    {.name = "tolerance",
+     .type = KT_CLI_REAL,
+     .offset = offsetof(struct args, tolerance),
+     .argument = "X",
+     .help = "most relative L2 error against the reference backend (default 0.02); implies "
+             "--check"},
+    {.name = "recorded-tolerance",
+     .type = KT_CLI_REAL,
+     .offset = offsetof(struct args, recorded_tolerance),
+     .argument = "X",
+     .help = "most relative L2 error against the recorded output; implies --check"},
+    {.name = NULL}};
+
+static const struct kt_cli_command command = {
+    .usage = "--model PATH --input FILE",
+    .about = "Runs layers with experts on recorded input: for each layer N the file holds "
+             "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
+             "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "
+             "layers.N.output [tokens][hidden] (F32).\n"
+             "With --check, exit status 1 if an error is above its limit. Against the recorded "
+             "output the default limit is 1e-4 where the reference backend runs F32 or BF16 "
+             "weights, --tolerance where another backend runs them, and none for quantised "
+             "weights, whose own error it shows.",
+    .options = options, .opens_checkpoint = true};
+
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {
-        {.name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model),
-         .argument = "PATH", .required = true, .help = "checkpoint of the model"},
-        {.name = "layer", .letter = 'l', .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers),
-         .argument = "LIST",
-         .help = "layers: 3, 0-3, 0,2 or all (default: all that the input holds)"},
-        {.name = "input", .letter = 'i', .type = KT_CLI_TEXT, .offset = offsetof(struct args, input),
-         .argument = "FILE", .required = true,
-         .help = "safetensors file with recorded hidden states and routing"},
-        {.name = "output", .letter = 'o', .type = KT_CLI_TEXT,
-         .offset = offsetof(struct args, output), .argument = "FILE",
-         .help = "write layers.N.output (F32) to this safetensors file"},
-        {.name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend",
-         .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"},
-        {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
-         .maximum = 4096, .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
-        {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes",
-         .argument = "LIST", .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
-        {.name = "check", .letter = 'c', .type = KT_CLI_FLAG, .offset = offsetof(struct args, check),
-         .help = "compare with the recorded output and with the reference backend"},
-        {.name = "tolerance", .type = KT_CLI_REAL, .offset = offsetof(struct args, tolerance),
-         .argument = "X",
-         .help = "most relative L2 error against the reference backend (default 0.02); implies --check"},
-        {.name = "recorded-tolerance", .type = KT_CLI_REAL,
-         .offset = offsetof(struct args, recorded_tolerance), .argument = "X",
-         .help = "most relative L2 error against the recorded output; implies --check"},
-        {.name = NULL}};
-    static const struct kt_cli_command command = {
-        .usage = "--model PATH --input FILE",
-        .about = "Runs layers with experts on recorded input: for each layer N the file holds "
-                 "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
-                 "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "
-                 "layers.N.output [tokens][hidden] (F32).\n"
-                 "With --check, exit status 1 if an error is above its limit. Against the recorded "
-                 "output the default limit is 1e-4 where the reference backend runs F32 or BF16 "
-                 "weights, --tolerance where another backend runs them, and none for quantised "
-                 "weights, whose own error it shows.",
-        .options = rows, .opens_checkpoint = true};
     struct run run = {.cli = cli, .args = {.tolerance = -1, .recorded_tolerance = -1}};
 
     if (!kt_cli_parse(cli, &command, argc, argv, &run.args))

@@ -44,7 +44,8 @@ static const struct kt_column tensor_columns[] = {
     {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
 };
 
-static void add_facts(struct kt_output *output, const char *path, const struct kt_checkpoint_info *info)
+static void add_facts(struct kt_output *output, const char *path,
+                      const struct kt_checkpoint_info *info)
 {
     kt_output_fact_text(output, "path", "file", path);
     kt_output_fact_text(output, "file_format", "format", info->format);
@@ -158,7 +159,8 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
     return KT_OK;
 }
 
-static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const struct args *args)
+static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
+                 const struct args *args)
 {
     const char *schema = args->tensors ? "kt.inspect.tensors" : "kt.inspect";
     struct kt_output *output = kt_output_create(cli, schema, 1);
@@ -195,17 +197,28 @@ static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, con
 
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {
-        {.name = "layer", .letter = 'l', .type = KT_CLI_UINT, .offset = offsetof(struct args, layer),
-         .maximum = UINT32_MAX, .argument = "N", .help = "show this layer and its tensors only"},
-        {.name = "tensors", .letter = 't', .type = KT_CLI_FLAG,
-         .offset = offsetof(struct args, tensors), .help = "list every tensor"},
-        {.name = NULL}};
+    static const struct kt_cli_option rows[] = {{.name = "layer",
+                                                 .letter = 'l',
+                                                 .type = KT_CLI_UINT,
+                                                 .offset = offsetof(struct args, layer),
+                                                 .maximum = UINT32_MAX,
+                                                 .argument = "N",
+                                                 .help = "show this layer and its tensors only"},
+                                                {.name = "tensors",
+                                                 .letter = 't',
+                                                 .type = KT_CLI_FLAG,
+                                                 .offset = offsetof(struct args, tensors),
+                                                 .help = "list every tensor"},
+                                                {.name = NULL}};
     static const struct kt_cli_command command = {
         .usage = "PATH",
-        .about = "Shows what a checkpoint (GGUF or safetensors) holds: its layers with experts, their "
-                 "shapes and formats, and the bytes of each type. Only the header is read.",
-        .options = rows, .arguments = "PATH", .min_arguments = 1, .max_arguments = 1,
+        .about =
+            "Shows what a checkpoint (GGUF or safetensors) holds: its layers with experts, their "
+            "shapes and formats, and the bytes of each type. Only the header is read.",
+        .options = rows,
+        .arguments = "PATH",
+        .min_arguments = 1,
+        .max_arguments = 1,
         .opens_checkpoint = true};
     struct args args = {.layer = UINT64_MAX};
     struct kt_checkpoint *checkpoint;

@@ -32,7 +32,7 @@ static int fail_unknown(struct kt_cli *cli, const char *word)
     return kt_cli_usage(cli, "unknown verb '%s'", word);
 }
 
-/* Moves the verb to the front, what stood before it behind it: the verb's parser reads all of it. */
+/* Moves the verb to the front, what stood before it behind: the verb's parser reads all of it. */
 static int run(struct kt_cli *cli, int argc, char **argv)
 {
     int at = kt_cli_find_verb(cli, argc, argv);

@@ -28,7 +28,8 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
     return text;
 }
 
-void kt_model_params(const struct kt_moe_info *moe, const char *name, struct kt_layer_params *params)
+void kt_model_params(const struct kt_moe_info *moe, const char *name,
+                     struct kt_layer_params *params)
 {
     *params = (struct kt_layer_params)KT_LAYER_PARAMS_INIT;
     params->n_experts = moe->n_experts;
@@ -42,8 +43,8 @@ void kt_model_params(const struct kt_moe_info *moe, const char *name, struct kt_
     params->name = name;
 }
 
-static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, uint64_t *layers,
-                    size_t n)
+static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
+                    uint64_t *layers, size_t n)
 {
     struct kt_error error;
     for (size_t i = 0; i < n; i++) {

@@ -12,7 +12,8 @@ const char *kt_model_activation(uint32_t activation);
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
 
 /* The layer's shape for kt_layer_create; name must live as long as params. */
-void kt_model_params(const struct kt_moe_info *moe, const char *name, struct kt_layer_params *params);
+void kt_model_params(const struct kt_moe_info *moe, const char *name,
+                     struct kt_layer_params *params);
 
 /*
  * The numbers of the layers that `text` asks for, "3", "0-3", "0,2" or NULL or "all": allocated,

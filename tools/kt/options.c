@@ -299,7 +299,8 @@ static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
     }
 }
 
-static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char *text, void *values)
+static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                 void *values)
 {
     char *place = values ? (char *)values + row->offset : NULL; /* settings need none */
     uint64_t number;
@@ -340,7 +341,8 @@ struct getopt_tables {
     char letters[2 * MAX_OPTIONS + 2];
 };
 
-static void fill_tables(const struct option_list *list, const char *first, struct getopt_tables *tables)
+static void fill_tables(const struct option_list *list, const char *first,
+                        struct getopt_tables *tables)
 {
     char *letter = stpcpy(tables->letters, first);
 
@@ -492,8 +494,8 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
     return optind;
 }
 
-size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
-                   size_t max)
+size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text,
+                   uint64_t *numbers, size_t max)
 {
     const char *at = text;
     size_t n = 0;
@@ -515,6 +517,7 @@ size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *tex
         if (*at++ != ',')
             break;
     }
-    kt_cli_usage(cli, "--%s %s: numbers such as 1,8 or 0-3 are needed, at most %zu", option, text, max);
+    kt_cli_usage(cli, "--%s %s: numbers such as 1,8 or 0-3 are needed, at most %zu", option, text,
+                 max);
     return 0;
 }

@@ -46,7 +46,8 @@ static void *tick(void *unused)
     struct timespec next = progress.start;
     add_ms(&next, 2000);
     while (progress.running) {
-        if (pthread_cond_timedwait(&progress.wake, &progress.lock, &next) != 0 && progress.running) {
+        if (pthread_cond_timedwait(&progress.wake, &progress.lock, &next) != 0 &&
+            progress.running) {
             draw();
             add_ms(&next, 500);
         }

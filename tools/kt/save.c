@@ -27,7 +27,8 @@ static int fail(const struct kt_save *save, const char *what)
     return kt_cli_error(save->cli, "output %s: %s: %s", save->path, what, strerror(errno));
 }
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values are written as they lie in memory");
 
 /* The header: its length in 8 bytes, then JSON padded with spaces to a multiple of 8. */
 static int write_header(struct kt_save *save)
@@ -42,8 +43,9 @@ static int write_header(struct kt_save *save)
         const struct kt_save_tensor *tensor = &save->tensor[i];
         uint64_t bytes = tensor->n_tokens * tensor->hidden_size * sizeof(float);
         at += (size_t)snprintf(json + at, size - at,
-                               "%s\"layers.%" PRIu64 ".output\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64
-                               ",%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
+                               "%s\"layers.%" PRIu64
+                               ".output\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64 ",%" PRIu64
+                               "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
                                i ? "," : "", tensor->layer, tensor->n_tokens, tensor->hidden_size,
                                offset, offset + bytes);
         offset += bytes;

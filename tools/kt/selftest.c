@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.c - a small random layer through a backend, compared with one that is known to be right. */
+/* selftest.c - a small random layer through a backend, compared with one that is right. */
 #include "tools/kt/selftest.h"
 
 #include <math.h>
@@ -106,12 +106,14 @@ static enum kt_status fill(const struct kt_cli *cli, struct layer_data *data, ui
     data->matrix_size = MATRIX / elements * bytes;
     data->weights = kt_cli_alloc(cli, 3 * EXPERTS, data->matrix_size);
     for (int m = 0; m < 3 * EXPERTS; m++)
-        fill_matrix(&state, dtype, (unsigned char *)data->weights + (uint64_t)m * data->matrix_size);
+        fill_matrix(&state, dtype,
+                    (unsigned char *)data->weights + (uint64_t)m * data->matrix_size);
     for (int i = 0; i < TOKENS * HIDDEN; i++)
         data->input[i] = draw_real(&state);
     for (int t = 0; t < TOKENS; t++) {
         data->ids[TOP_K * t] = draw(&state) % EXPERTS;
-        data->ids[TOP_K * t + 1] = (data->ids[TOP_K * t] + 1 + draw(&state) % (EXPERTS - 1)) % EXPERTS;
+        data->ids[TOP_K * t + 1] =
+            (data->ids[TOP_K * t] + 1 + draw(&state) % (EXPERTS - 1)) % EXPERTS;
         data->router[TOP_K * t] = 0.75f;
         data->router[TOP_K * t + 1] = 0.25f;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c - a mapped file that shrinks ends the command with a clear line, not with a bare signal. */
+/* signals.c - a mapped file that shrinks ends the command with a clear line, not with a bare
+ * signal. */
 #include "tools/kt/cli.h"
 
 #include <signal.h>
@@ -60,11 +61,11 @@ void kt_signals_mapped(const char *path)
     if (path && n < 2)
         snprintf(names[n++], sizeof(names[0]), "%s", path);
     bus_length = 0;
-    int length = snprintf(bus_message, sizeof(bus_message),
-                          "kt: error: a mapped file shrank or could not be read: %s%s%s; copy it to a "
-                          "disk that can be read whole, or use --io read\n",
-                          n ? names[n - 1] : "its name is unknown", n > 1 ? " or " : "",
-                          n > 1 ? names[0] : "");
+    int length = snprintf(
+        bus_message, sizeof(bus_message),
+        "kt: error: a mapped file shrank or could not be read: %s%s%s; copy it to a "
+        "disk that can be read whole, or use --io read\n",
+        n ? names[n - 1] : "its name is unknown", n > 1 ? " or " : "", n > 1 ? names[0] : "");
     bus_length = length < (int)sizeof(bus_message) ? length : (int)sizeof(bus_message) - 1;
 }
 

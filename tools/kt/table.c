@@ -105,7 +105,8 @@ void kt_output_fact_bytes(struct kt_output *output, const char *name, const char
     add_fact(output, name, title, KT_COLUMN_BYTES)->number = value;
 }
 
-void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value)
+void kt_output_fact_real(struct kt_output *output, const char *name, const char *title,
+                         double value)
 {
     add_fact(output, name, title, KT_COLUMN_REAL)->real = value;
 }
@@ -241,7 +242,8 @@ static void write_json(const struct kt_output *output)
                                       make_json(&output->fact[f].column, &output->fact[f].value));
     for (size_t t = 0; t < output->n_tables; t++) {
         if (!output->table[t]->hidden)
-            failed |= json_object_set_new(root, output->table[t]->name, make_rows(output->table[t]));
+            failed |=
+                json_object_set_new(root, output->table[t]->name, make_rows(output->table[t]));
     }
     if (failed)
         exit(kt_cli_error(output->cli, "out of memory"));

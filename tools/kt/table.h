@@ -16,11 +16,11 @@
  *     kt_table_uint(table, "n_tokens", 1);
  *     return kt_output_finish(output, KT_EXIT_OK);
  *
- * table  facts as "title: value" lines, then each table with a header; columns are aligned, bytes are
- *        shown as KiB, MiB, GiB; a value that was not set is "-".
- * json   {"schema": "kt.bench", "version": 1, facts..., "rows": [{...}, ...], further tables...};
- *        bytes and numbers are numbers, what was not set or is not finite is null.
- * csv    RFC 4180, the first table only, with a header of field names.
+ * table  facts as "title: value" lines, then each table with a header; columns are aligned, bytes
+ * are shown as KiB, MiB, GiB; a value that was not set is "-". json   {"schema": "kt.bench",
+ * "version": 1, facts..., "rows": [{...}, ...], further tables...}; bytes and numbers are numbers,
+ * what was not set or is not finite is null. csv    RFC 4180, the first table only, with a header
+ * of field names.
  *
  * Field names are stable: scripts read them. Memory that cannot be had ends the command.
  */
@@ -47,7 +47,7 @@ struct kt_column {
     const char *name;  /* field name in JSON and CSV */
     const char *title; /* header of the table; NULL with KT_COLUMN_HIDDEN */
     enum kt_column_type type;
-    int decimals;      /* KT_COLUMN_REAL in tables: >= 0 fixed, -1: three significant digits, 1.23e-05 */
+    int decimals; /* KT_COLUMN_REAL in tables: >= 0 fixed, -1: three significant digits, 1.23e-05 */
     unsigned flags;
 };
 
@@ -61,7 +61,8 @@ void kt_output_fact_text(struct kt_output *output, const char *name, const char 
                          const char *value);
 void kt_output_fact_uint(struct kt_output *output, const char *name, const char *title,
                          uint64_t value);
-void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value);
+void kt_output_fact_real(struct kt_output *output, const char *name, const char *title,
+                         double value);
 void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title,
                           uint64_t value);
 

@@ -42,11 +42,14 @@ static int find(const struct kt_cli *cli, const struct kt_checkpoint *file, cons
                             dtype != KT_DTYPE_NONE ? kt_dtype_name(dtype) : "bf16, f16 or f32");
     if (info->n_dims != 2 || info->dims[0] == 0 || info->dims[1] == 0 ||
         info->dims[0] > UINT32_MAX || info->dims[1] > UINT32_MAX)
-        return kt_cli_error(cli, "input: tensor %s has %" PRIu32 " dimensions or an empty one, but must "
-                            "be a matrix of one row per token", name, info->n_dims);
+        return kt_cli_error(cli,
+                            "input: tensor %s has %" PRIu32 " dimensions or an empty one, but must "
+                            "be a matrix of one row per token",
+                            name, info->n_dims);
     if (rows && info->dims[0] != rows)
-        return kt_cli_error(cli, "input: tensor %s has %" PRIu64 " rows, but hidden_states has %" PRIu64
-                            " tokens", name, info->dims[0], rows);
+        return kt_cli_error(
+            cli, "input: tensor %s has %" PRIu64 " rows, but hidden_states has %" PRIu64 " tokens",
+            name, info->dims[0], rows);
     if (cols && info->dims[1] != cols)
         return kt_cli_error(cli, "input: tensor %s has %" PRIu64 " columns, but must have %" PRIu64,
                             name, info->dims[1], cols);
@@ -66,7 +69,8 @@ static int copy(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t i
     return KT_EXIT_OK;
 }
 
-static int read_routing(const struct kt_cli *cli, struct kt_checkpoint *file, struct kt_trace *trace)
+static int read_routing(const struct kt_cli *cli, struct kt_checkpoint *file,
+                        struct kt_trace *trace)
 {
     struct kt_tensor_info info;
     uint64_t index;

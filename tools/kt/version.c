@@ -20,7 +20,8 @@ static void add(struct kt_table *table, const char *component, const char *versi
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv)
 {
     static const struct kt_cli_command command = {
-        .about = "Shows the versions of the command, of the library that it runs with, and of the plugin "
+        .about = "Shows the versions of the command, of the library that it runs with, and of the "
+                 "plugin "
                  "ABI: plugins of the same major and of at most this minor can be loaded."};
     char abi[32];
 
