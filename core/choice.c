@@ -37,36 +37,82 @@ static void shape_of(const struct kt_layer *layer, const struct kt_expert *examp
     kt_view_format(&example->down, &shape->format[KT_DOWN]);
 }
 
-static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
-                              const struct kt_expert *example, uint64_t intermediate_size,
-                              struct kt_layout *layout, struct kt_error *error)
-{
-    *layout = (struct kt_layout){0};
-    shape_of(layer, example, intermediate_size, &layout->shape);
-    if (error)
-        error->message[0] = '\0';
-    enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
-    if (status != KT_OK)
-        return error && !error->message[0]
-                   ? kt_fail(error, status, "it refuses this layer without a reason")
-                   : status;
-    if (!layout->panel_rows[0] || !layout->panel_rows[1] || !layout->k_unit ||
-        !layout->act_row_size[0] || !layout->act_row_size[1] || !layout->h_row_size ||
-        (!layout->keeps_source && (!layout->weight_size[0] || !layout->weight_size[1])) ||
-        (layout->y_dtype && layout->y_dtype != KT_DTYPE_F32 && layout->y_dtype != KT_DTYPE_BF16) ||
-        (!layout->keeps_source && !backend->level->ops->pack) || layout->row_unit > 65536)
-        return kt_fail(error, KT_E_PLUGIN,
-                       "its layout is not complete: panel_rows, k_unit, act_row_size, h_row_size and, "
-                       "unless it keeps the source, weight_size and pack are needed");
-    if (layout->row_unit == 0)
-        layout->row_unit = 1;
-    return KT_OK;
-}
-
 static void release(const struct kt_backend *backend, struct kt_layout *layout)
 {
     if (backend->level->ops->release_layout)
         backend->level->ops->release_layout(backend->instance, layout);
+}
+
+/* A number that a plugin set, and the most it may be. */
+struct limit {
+    const char *field;
+    uint64_t value, least, most;
+};
+
+static enum kt_status check_limits(const struct limit *limit, size_t n, struct kt_error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        if (limit[i].value < limit[i].least || limit[i].value > limit[i].most)
+            return kt_fail(error, KT_E_PLUGIN, "its layout has %s = %llu; %llu to %llu is possible",
+                           limit[i].field, (unsigned long long)limit[i].value,
+                           (unsigned long long)limit[i].least, (unsigned long long)limit[i].most);
+    return KT_OK;
+}
+
+/* A plugin is trusted with memory, not with arithmetic: no number of its layout may overflow ours. */
+static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_layout *layout,
+                                   const struct kt_shape *shape, struct kt_error *error)
+{
+    const uint64_t rows = UINT64_C(1) << 32, bytes = UINT64_C(1) << 44;
+    uint64_t least = layout->keeps_source ? 0 : 1;
+    const struct limit limits[] = {
+        {"panel_rows[0]", layout->panel_rows[0], 1, rows},
+        {"panel_rows[1]", layout->panel_rows[1], 1, rows},
+        {"k_unit", layout->k_unit, 1, rows},
+        {"row_unit", layout->row_unit, 0, 65536},
+        {"weight_size[0]", layout->weight_size[0], least, bytes},
+        {"weight_size[1]", layout->weight_size[1], least, bytes},
+        {"nominal_size[0]", layout->nominal_size[0], 0, bytes},
+        {"nominal_size[1]", layout->nominal_size[1], 0, bytes},
+        {"act_row_size[0]", layout->act_row_size[0], 1, bytes},
+        {"act_row_size[1]", layout->act_row_size[1], 1, bytes},
+        {"h_row_size", layout->h_row_size, 1, bytes},
+        {"scratch_size", layout->scratch_size, 0, bytes},
+    };
+    enum kt_status status = check_limits(limits, sizeof limits / sizeof limits[0], error);
+    if (status != KT_OK)
+        return status;
+    if (layout->y_dtype != KT_DTYPE_NONE && layout->y_dtype != KT_DTYPE_F32 &&
+        layout->y_dtype != KT_DTYPE_BF16)
+        return kt_fail(error, KT_E_PLUGIN, "its layout has y_dtype = %u; f32 and bf16 are possible",
+                       layout->y_dtype);
+    if (!layout->keeps_source && !ops->pack)
+        return kt_fail(error, KT_E_PLUGIN, "it neither keeps the source nor has a function pack");
+    if (memcmp(&layout->shape, shape, sizeof *shape) != 0)
+        return kt_fail(error, KT_E_PLUGIN, "its layout() changed the shape that it was asked for");
+    return KT_OK;
+}
+
+static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
+                              const struct kt_expert *example, uint64_t intermediate_size,
+                              struct kt_layout *layout, struct kt_error *error)
+{
+    struct kt_shape shape;
+    shape_of(layer, example, intermediate_size, &shape);
+    memset(layout, 0, sizeof *layout);
+    memcpy(&layout->shape, &shape, sizeof shape);
+    error->message[0] = '\0';
+    enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
+    if (status != KT_OK)
+        return kt_fail_plugin(error, status, "it refuses this layer without a reason");
+    status = check_layout(backend->level->ops, layout, &shape, error);
+    if (status != KT_OK) {
+        release(backend, layout);
+        return status;
+    }
+    if (layout->row_unit == 0)
+        layout->row_unit = 1;
+    return KT_OK;
 }
 
 void kt_choice_release(struct kt_choice *choice)
@@ -129,14 +175,11 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
     struct kt_layout *layout = &shard->layout;
     uint64_t element = layout->y_dtype == KT_DTYPE_BF16 ? 2 : 4;
     uint64_t ignored;
-    bool fits = layout->weight_size[0] < UINT64_MAX / 4 && layout->weight_size[1] < UINT64_MAX / 4;
-    if (fits) {
-        shard->y_row_size = kt_align64(layer->params.hidden_size * element);
-        shard->down_offset = kt_align64(layout->weight_size[0]);
-        shard->expert_stride = shard->down_offset + kt_align64(layout->weight_size[1]);
-        fits = kt_mul(shard->expert_stride, layer->params.n_experts, &ignored) &&
-               size_buffers(layer, shard, n_threads);
-    }
+    shard->y_row_size = kt_align64(layer->params.hidden_size * element);
+    shard->down_offset = kt_align64(layout->weight_size[0]);
+    shard->expert_stride = shard->down_offset + kt_align64(layout->weight_size[1]);
+    bool fits = kt_mul(shard->expert_stride, layer->params.n_experts, &ignored) &&
+                size_buffers(layer, shard, n_threads);
     return fits ? KT_OK
                 : kt_fail(error, KT_E_INVALID,
                           "%s: %u experts of %llu x %llu and %u tokens need more bytes than 64 bits count",
@@ -275,6 +318,7 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_expe
                               struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error)
 {
     const struct kt_backend *wished, *list[KT_MAX_CANDIDATES];
+    choice->n_shards = 0;
     enum kt_status status = find_wish(layer, &wished, error);
     if (status != KT_OK)
         return status;
@@ -282,7 +326,6 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_expe
     size_t n = order(layer->context->registry, wished, list);
     struct kt_error why = {KT_OK, ""};
     bool chosen = false;
-    choice->n_shards = 0;
     for (size_t i = 0; i < n; i++) {
         if (list[i]->state != KT_BACKEND_LOADED) {
             status = kt_fail(&why, KT_E_PLUGIN, "%s", list[i]->reason);

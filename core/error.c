@@ -38,6 +38,17 @@ enum kt_status kt_fail_prefix(struct kt_error *error, enum kt_status status, con
     return status;
 }
 
+enum kt_status kt_fail_plugin(struct kt_error *error, enum kt_status status, const char *fallback)
+{
+    if (error) {
+        error->message[sizeof error->message - 1] = '\0';
+        if (!error->message[0])
+            return kt_fail(error, status, "%s", fallback);
+        error->status = status;
+    }
+    return status;
+}
+
 const char *kt_status_name(enum kt_status status)
 {
     static const char *const names[] = {

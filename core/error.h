@@ -15,6 +15,10 @@ enum kt_status kt_fail(struct kt_error *error, enum kt_status status, const char
 enum kt_status kt_fail_prefix(struct kt_error *error, enum kt_status status, const char *format, ...)
     KT_PRINTF(3, 4);
 
+/** For an error that a plugin has worded: what it wrote need not be a text, or be there at all. Sets
+ * the status, ends the message, and says `fallback` where it is empty. */
+enum kt_status kt_fail_plugin(struct kt_error *error, enum kt_status status, const char *fallback);
+
 /** *product = a * b, or false if that overflows. Likewise the sum. */
 static inline bool kt_mul(uint64_t a, uint64_t b, uint64_t *product)
 {

@@ -51,12 +51,6 @@ static const float *bias_of(const struct place *place, uint32_t expert, enum kt_
     return all ? all + expert * place->shard->bias_stride[projection] : NULL;
 }
 
-static uint64_t panels_of(const struct kt_layout *layout, enum kt_stage stage)
-{
-    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
-    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
-}
-
 static void pack_inputs(const struct place *place)
 {
     const struct run *run = place->run;
@@ -161,12 +155,12 @@ static void run_whole(const struct place *place)
         const struct kt_group *group = &route->group[g];
         if (place->ops->gather)
             gather(place, group, own);
-        gate_up(place, group, own, 0, panels_of(layout, KT_STAGE_GATE_UP), h);
+        gate_up(place, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
         pack_h(place, group, h, act);
         /* A guess: another thread may claim it first. */
         uint32_t next = (uint32_t)atomic_load_explicit(
             &place->worker->subpool->counter[COUNTER_GATE_UP].next, memory_order_relaxed);
-        down(place, group, act, 0, panels_of(layout, KT_STAGE_DOWN),
+        down(place, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
              next < route->n_groups ? &route->group[next] : NULL);
     }
 }
@@ -186,7 +180,7 @@ static void run_split(const struct place *place, const struct kt_schedule *sched
                    gathered + route->group[task].padded_first * layout->act_row_size[0]);
         kt_worker_node_barrier(place->worker);
     }
-    uint64_t panels = panels_of(layout, KT_STAGE_GATE_UP);
+    uint64_t panels = kt_layout_panels(layout, KT_STAGE_GATE_UP);
     while ((task = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < n_tasks) {
         uint32_t g = task / parts, part = task % parts;
         const struct kt_group *group = &route->group[g];
@@ -197,7 +191,7 @@ static void run_split(const struct place *place, const struct kt_schedule *sched
             pack_h(place, group, group_h, act + group->padded_first * layout->act_row_size[1]);
     }
     kt_worker_node_barrier(place->worker);
-    panels = panels_of(layout, KT_STAGE_DOWN);
+    panels = kt_layout_panels(layout, KT_STAGE_DOWN);
     while ((task = kt_worker_claim(place->worker, COUNTER_DOWN)) < n_tasks) {
         const struct kt_group *group = &route->group[task / parts];
         uint64_t begin = panels * (task % parts) / parts, end = panels * (task % parts + 1) / parts;

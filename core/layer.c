@@ -154,11 +154,11 @@ enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *exa
     struct kt_plan *filled = calloc(1, sizeof *filled);
     struct kt_choice *choice = malloc(sizeof *choice);
     enum kt_status status = filled && choice ? KT_OK : kt_fail(error, KT_E_NOMEM, "no memory for a plan");
-    if (status == KT_OK)
-        status = kt_choice_make(layer, example, choice, filled, error);
     if (status == KT_OK) {
+        status = kt_choice_make(layer, example, choice, filled, error);
         kt_choice_release(choice);
-        *plan = *filled;
+        if (status == KT_OK || status == KT_E_UNSUPPORTED)
+            *plan = *filled;
     }
     free(choice);
     free(filled);
@@ -207,9 +207,13 @@ static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_s
     const char *object = shard->weights.data;
     if (object)
         object += expert * shard->expert_stride + (projection == KT_DOWN ? shard->down_offset : 0);
-    return kt_layer_ops(layer)->weight_row(layer->backend->instance, &shard->layout, object,
-                                           shard->source ? &shard->source[expert] : NULL, projection,
-                                           row, out, error);
+    if (error)
+        error->message[0] = '\0';
+    enum kt_status status = kt_layer_ops(layer)->weight_row(
+        layer->backend->instance, &shard->layout, object,
+        shard->source ? &shard->source[expert] : NULL, projection, row, out, error);
+    return status == KT_OK ? status
+                           : kt_fail_plugin(error, status, "the backend gives no reason");
 }
 
 enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert,

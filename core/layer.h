@@ -95,6 +95,14 @@ static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
     return layer->backend->level->ops;
 }
 
+/* Panels of a stage, the last one perhaps partly empty. */
+static inline uint64_t kt_layout_panels(const struct kt_layout *layout, enum kt_stage stage)
+{
+    uint64_t rows =
+        stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
+}
+
 static inline uint64_t kt_align64(uint64_t size)
 {
     return (size + 63) & ~UINT64_C(63);

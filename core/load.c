@@ -146,25 +146,18 @@ struct packing {
     pthread_mutex_t lock;
 };
 
-static uint64_t panels_of(const struct kt_shard *shard, int stage)
-{
-    const struct kt_layout *layout = &shard->layout;
-    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
-    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
-}
-
-static void pack_task(struct packing *packing, struct kt_worker *worker, uint32_t e, int stage,
+static void pack_task(struct packing *packing, struct kt_worker *worker, uint32_t e, enum kt_stage stage,
                       uint32_t part, uint32_t parts)
 {
     struct kt_layer *layer = packing->layer;
     struct kt_shard *shard = &layer->shard[worker->node];
-    uint64_t panels = panels_of(shard, stage);
+    uint64_t panels = kt_layout_panels(&shard->layout, stage);
     struct kt_expert cut;
     struct kt_error error = {KT_OK, ""};
     char *object = (char *)shard->weights.data + e * shard->expert_stride +
                    (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
     struct kt_pack job = {.layout = &shard->layout,
-                          .stage = (enum kt_stage)stage,
+                          .stage = stage,
                           .source = &cut,
                           .panel_begin = panels * part / parts,
                           .panel_end = panels * (part + 1) / parts,
@@ -174,6 +167,7 @@ static void pack_task(struct packing *packing, struct kt_worker *worker, uint32_
         status = kt_layer_ops(layer)->pack(layer->backend->instance, &job, &error);
     if (status == KT_OK)
         return;
+    (void)kt_fail_plugin(&error, status, "packing failed without a reason");
     (void)pthread_mutex_lock(&packing->lock);
     if (!atomic_exchange(&packing->failed, true)) {
         packing->status = status;
@@ -197,7 +191,8 @@ static void pack_all(struct kt_worker *worker, void *argument)
     uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;
     for (uint32_t task; (task = kt_worker_claim(worker, 0)) < n_tasks;)
         if (!atomic_load_explicit(&packing->failed, memory_order_relaxed))
-            pack_task(packing, worker, task / parts / 2, (int)(task / parts % 2), task % parts, parts);
+            pack_task(packing, worker, task / parts / 2, (enum kt_stage)(task / parts % 2),
+                      task % parts, parts);
 }
 
 static enum kt_status pack(struct kt_layer *layer, const struct kt_expert *experts,
@@ -260,10 +255,6 @@ static enum kt_status fill(struct kt_layer *layer, const struct kt_expert *exper
 static enum kt_status load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
                            struct kt_error *error)
 {
-    if (atomic_load(&layer->outstanding))
-        return kt_fail(error, KT_E_BUSY, "%s still has submitted work; wait for it before loading",
-                       layer->name);
-    kt_layer_unload(layer);
     enum kt_status status = check_experts(layer, experts, n_experts, error);
     if (status != KT_OK)
         return status;
@@ -291,12 +282,27 @@ static bool keeps_source(const struct kt_layer *layer)
     return false;
 }
 
+/* Takes away what the layer has, unless work that was submitted still needs it. */
+static enum kt_status make_room(struct kt_layer *layer, struct kt_error *error)
+{
+    if (atomic_load(&layer->outstanding))
+        return kt_fail(error, KT_E_BUSY, "%s still has submitted work; wait for it before loading",
+                       layer->name);
+    kt_layer_unload(layer);
+    return KT_OK;
+}
+
 enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
                              uint32_t n_experts, struct kt_error *error)
 {
-    if (!layer || !experts)
-        return kt_fail(error, KT_E_INVALID, "kt_layer_load: layer and experts must not be NULL");
-    enum kt_status status = load(layer, experts, n_experts, error);
+    if (!layer)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_load: layer must not be NULL");
+    enum kt_status status = make_room(layer, error);
+    if (status != KT_OK)
+        return status;
+    if (!experts)
+        return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
+    status = load(layer, experts, n_experts, error);
     if (status == KT_OK && keeps_source(layer)) {
         status = kt_layer_copy_source(layer, error);
         if (status != KT_OK)
@@ -306,12 +312,9 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
     return status;
 }
 
-enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
-                                        uint64_t index, struct kt_error *error)
+static enum kt_status load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                      uint64_t index, struct kt_error *error)
 {
-    if (!layer || !checkpoint)
-        return kt_fail(error, KT_E_INVALID,
-                       "kt_layer_load_checkpoint: layer and checkpoint must not be NULL");
     uint32_t n_experts = layer->params.n_experts;
     struct kt_moe_info info;
     enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
@@ -331,6 +334,20 @@ enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkp
         layer->checkpoint = checkpoint;
     }
     free(experts);
+    return status;
+}
+
+enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_error *error)
+{
+    if (!layer)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_load_checkpoint: layer must not be NULL");
+    enum kt_status status = make_room(layer, error);
+    if (status != KT_OK)
+        return status;
+    if (!checkpoint)
+        return kt_fail(error, KT_E_INVALID, "%s: checkpoint must not be NULL", layer->name);
+    status = load_checkpoint(layer, checkpoint, index, error);
     layer->loaded = status == KT_OK;
     return status;
 }

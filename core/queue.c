@@ -110,13 +110,19 @@ void kt_queue_destroy(struct kt_queue *queue)
     free(queue);
 }
 
+static enum kt_status fail_forked(struct kt_error *error)
+{
+    return kt_fail(error, KT_E_STATE,
+                   "this process is a fork without the context's threads; make a context after the "
+                   "fork");
+}
+
 enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
                                const struct kt_forward *forward, uint64_t *ticket,
                                struct kt_error *error)
 {
     if (queue->pool->pid != getpid())
-        return kt_fail(error, KT_E_STATE, "this process is a fork without the context's threads; make a "
-                                          "context after the fork");
+        return fail_forked(error);
     (void)pthread_mutex_lock(&queue->lock);
     uint64_t next = queue->submitted + 1;
     struct slot *slot = &queue->slot[next % queue->depth];
@@ -143,6 +149,8 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
 
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error)
 {
+    if (queue->pool->pid != getpid())
+        return fail_forked(error);
     struct slot *slot = &queue->slot[ticket % queue->depth];
     /* The pool computes meanwhile: waiting here must not take a core from it for long. */
     struct kt_patience patience = {20, queue->pool->busy.yield};

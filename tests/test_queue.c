@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct kt_context *small_queue(void)
 {
@@ -95,6 +97,56 @@ START_TEST(test_error_of_a_ticket)
 }
 END_TEST
 
+/* Loading while work is outstanding is refused and leaves the layer as it is; any other failure to
+ * load leaves it without weights. */
+START_TEST(test_load_while_busy)
+{
+    struct fixture fixture = {.n_tokens = 200};
+    fixture_fill(&fixture, 1);
+    load_in(&fixture, small_queue());
+    fixture_model(&fixture);
+    struct kt_forward forward = fixture_forward(&fixture);
+    struct kt_error error;
+    uint64_t ticket;
+    enum kt_status status;
+    do { /* until the load comes before the end of the work */
+        ck_ok(kt_layer_submit(fixture.layer, &forward, &ticket, &ck_error));
+        status = kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &error);
+        ck_ok(kt_wait(fixture.context, ticket, &ck_error));
+    } while (status == KT_OK);
+    ck_assert_int_eq(status, KT_E_BUSY);
+    ck_ok(kt_layer_forward(fixture.layer, &forward, &ck_error));
+    ck_assert_double_le(fixture_error(&fixture), 2e-6);
+    ck_assert_int_eq(kt_layer_load(fixture.layer, NULL, 5, &error), KT_E_INVALID);
+    ck_assert_int_eq(kt_layer_forward(fixture.layer, &forward, &error), KT_E_STATE);
+    fixture_free(&fixture);
+}
+END_TEST
+
+/* A forked child has no queue: it is told so instead of waiting for ever. */
+START_TEST(test_fork)
+{
+    struct fixture fixture = {0};
+    fixture_fill(&fixture, 1);
+    load_in(&fixture, small_queue());
+    struct kt_forward forward = fixture_forward(&fixture);
+    uint64_t ticket;
+    ck_ok(kt_layer_submit(fixture.layer, &forward, &ticket, &ck_error));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(kt_wait(fixture.context, ticket, NULL) == KT_E_STATE &&
+                      kt_layer_submit(fixture.layer, &forward, &ticket, NULL) == KT_E_STATE &&
+                      kt_layer_forward(fixture.layer, &forward, NULL) == KT_E_STATE
+                  ? 0
+                  : 1);
+    int state = 0;
+    ck_assert_int_eq(waitpid(child, &state, 0), child);
+    ck_assert_int_eq(state, 0);
+    ck_ok(kt_wait(fixture.context, ticket, &ck_error));
+    fixture_free(&fixture);
+}
+END_TEST
+
 struct client {
     struct fixture *fixture;
     float *output;
@@ -179,6 +231,8 @@ int main(void)
     tcase_add_test(all, test_order_and_capacity);
     tcase_add_test(all, test_wrong_tickets);
     tcase_add_test(all, test_error_of_a_ticket);
+    tcase_add_test(all, test_load_while_busy);
+    tcase_add_test(all, test_fork);
     tcase_add_test(all, test_many_threads);
     tcase_add_test(all, test_early_end);
     suite_add_tcase(suite, all);

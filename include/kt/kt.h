@@ -340,14 +340,16 @@ struct kt_plan {
 /**
  * Chooses a backend for weights like `example` (formats and shape count, data is not read) and says
  * what loading would take. Nothing is allocated.
- * Fails with KT_E_UNSUPPORTED where core.strict is on and the wished backend refuses.
+ * Fails with KT_E_UNSUPPORTED where no backend takes it, or core.strict is on and the wished one
+ * refuses: of the plan, candidate[] and n_candidates then say why, the rest is 0.
  */
 enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
                              struct kt_plan *plan, struct kt_error *error);
 
 /**
  * Packs n_experts experts, in parallel, each shard on its node. Experts must all have the same
- * formats. The memory may be freed afterwards. On failure the layer has no weights.
+ * formats. The memory may be freed afterwards. On failure the layer has no weights, except that
+ * KT_E_BUSY (submitted work still needs them) leaves it as it was.
  */
 enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
                              uint32_t n_experts, struct kt_error *error);
