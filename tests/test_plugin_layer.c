@@ -150,6 +150,37 @@ START_TEST(packed_weights_are_the_source)
 }
 END_TEST
 
+/* A plugin's numbers and texts are checked before they are used; each mistake has its own words. */
+START_TEST(a_plugin_that_lies)
+{
+    static const struct {
+        const char *lie, *words;
+    } rows[] = {
+        {"panels", "panel_rows[1] = 18446744073709551615"},
+        {"size", "scratch_size"},
+        {"y", "y_dtype = 77"},
+        {"shape", "changed the shape"},
+        {"text", "AAAA"},
+        {"no_text", "without a reason"},
+        {"pack", "packing failed without a reason"},
+    };
+    char module[256], lie[64];
+    struct fixture fixture = {0};
+    struct kt_error error = {0};
+    fixture_fill(&fixture, 3);
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s",
+                   sandbox_plugin("fake", "lib/kt_fake.so"));
+    (void)snprintf(lie, sizeof lie, "plugin.fake.lie=%s", rows[_i].lie);
+    fixture.context = fixture_context_with((const char *const[]){module, lie, "core.strict=yes"}, 3);
+    struct kt_layer_params params = fixture_params(&fixture);
+    params.backend = "fake";
+    ck_assert_int_eq(kt_layer_create(fixture.context, &params, &fixture.layer, &error), KT_OK);
+    ck_assert_int_ne(kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &error), KT_OK);
+    ck_assert_msg(strstr(error.message, rows[_i].words) != NULL, "%s", error.message);
+    fixture_free(&fixture);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plugin_layer");
@@ -159,6 +190,7 @@ int main(void)
     tcase_add_test(tests, threads_and_panels_do_not_change_a_bit);
     tcase_add_test(tests, formats_of_the_input);
     tcase_add_test(tests, packed_weights_are_the_source);
+    tcase_add_loop_test(tests, a_plugin_that_lies, 0, 7);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { SIZE_LIMIT = 1 << 20 };
-enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK };
+enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK, OPTION_LIE };
+enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
 
 struct fake {
     const struct kt_host *host;
@@ -19,6 +20,22 @@ struct fake {
 static uint64_t round_up(uint64_t n, uint64_t unit)
 {
     return (n + unit - 1) / unit * unit;
+}
+
+/* What a careless author could write. */
+static enum kt_status spoil(int64_t lie, struct kt_layout *layout, struct kt_error *error)
+{
+    if (lie == LIE_PANELS)
+        layout->panel_rows[1] = UINT64_MAX;
+    if (lie == LIE_SIZE)
+        layout->scratch_size = UINT64_C(1) << 62;
+    if (lie == LIE_Y)
+        layout->y_dtype = 77;
+    if (lie == LIE_SHAPE)
+        layout->shape.hidden_size++;
+    if (lie == LIE_TEXT)
+        memset(error, 'A', sizeof *error);
+    return lie == LIE_TEXT || lie == LIE_NO_TEXT ? KT_E_UNSUPPORTED : KT_OK;
 }
 
 static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt_error *error)
@@ -39,7 +56,7 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->act_row_size[1] = round_up(rows * sizeof(float), 64);
     layout->h_row_size = layout->act_row_size[1];
     layout->scratch_size = 64;
-    return KT_OK;
+    return spoil(fake->values[OPTION_LIE].number, layout, error);
 }
 
 /* Where a weight row starts in its packed object: panels of gate rows, then as many up rows. */
@@ -61,6 +78,8 @@ static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_
     int first = job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
     int last = job->stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
     uint64_t panel_rows = job->layout->panel_rows[job->stage];
+    if (fake->values[OPTION_LIE].number == LIE_PACK)
+        return KT_E_IO;
     for (int p = first; p <= last; p++) {
         for (uint64_t row = job->panel_begin * panel_rows;
              row < job->panel_end * panel_rows && row < views[p]->rows; row++) {
@@ -259,6 +278,8 @@ static const struct kt_option options[] = {
     [OPTION_GREETING] = {"greeting", KT_OPTION_STRING, "hello", NULL, 0, 0, "what open says"},
     [OPTION_MODE] = {"mode", KT_OPTION_ENUM, "quiet", "quiet|loud", 0, 0, "loud: it logs"},
     [OPTION_CHECK] = {"check", KT_OPTION_BOOL, "no", NULL, 0, 0, "a switch"},
+    [OPTION_LIE] = {"lie", KT_OPTION_ENUM, "none", "none|panels|size|y|shape|text|no_text|pack", 0, 0,
+                    "what layout or pack does wrong"},
 };
 
 KT_PLUGIN_DEFINE(fake) = {
