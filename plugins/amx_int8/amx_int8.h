@@ -44,8 +44,7 @@ struct amx_int8 {
     uint32_t y_dtype;
 };
 
-/* kt_layout.words: rows that a product takes before it starts over with the first panel. */
-enum { WORD_ROWS_0, WORD_ROWS_1 };
+/* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
 
 static inline uint64_t round_up(uint64_t size, uint64_t unit)
 {
@@ -66,6 +65,14 @@ static inline uint64_t stage_tiles(const struct kt_layout *layout, enum kt_stage
 static inline uint64_t panel_size(uint64_t tiles)
 {
     return tiles * PAIR_SIZE + SCALES_SIZE;
+}
+
+/* Rows of a product's lots: even ones, a multiple of 32. */
+static inline uint32_t count_lot(const struct kt_product *job, enum kt_stage stage)
+{
+    uint64_t most = job->layout->words[stage];
+    uint64_t lots = job->n_rows ? (job->n_rows + most - 1) / most : 1;
+    return (uint32_t)round_up((job->n_rows + lots - 1) / lots, 32);
 }
 
 /* The functions of struct kt_ops that all levels share. */

@@ -72,8 +72,8 @@ enum kt_status amx_int8_layout(void *instance, struct kt_layout *layout, struct 
     layout->h_row_size = gate_panels * TILE_ROWS * sizeof(float);
     layout->row_unit = TILE_ROWS;
     layout->y_dtype = self->y_dtype;
-    layout->words[WORD_ROWS_0] = count_rows(self, layout->act_row_size[0]);
-    layout->words[WORD_ROWS_1] = count_rows(self, layout->act_row_size[1]);
+    layout->words[KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
+    layout->words[KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
     return KT_OK;
 }
 

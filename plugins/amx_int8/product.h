@@ -172,24 +172,25 @@ INLINE void multiply_panel(enum kt_stage stage, const struct kt_product *job, ui
 /* Lots of rows whose activations stay in L2 go through all panels, lot after lot. */
 INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
 {
-    uint64_t lot = job->layout->words[stage], tiles = stage_tiles(job->layout, stage);
+    uint64_t tiles = stage_tiles(job->layout, stage);
+    uint32_t lot = count_lot(job, stage);
     uint64_t size = (job->panel_end - job->panel_begin) * panel_size(tiles);
     const uint8_t *base = (const uint8_t *)job->packed + job->panel_begin * panel_size(tiles);
     struct stream stream;
 
-    for (uint64_t begin = 0; begin < job->n_rows; begin += lot) {
+    for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
         bool last = job->n_rows - begin <= lot;
-        uint32_t end = last ? job->n_rows : (uint32_t)(begin + lot);
+        uint32_t end = last ? job->n_rows : begin + lot;
         bool near = end - begin <= NEAR_ROWS;
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
-        uint64_t steps = count_steps(end - (uint32_t)begin, near) * tiles *
+        uint64_t steps = count_steps(end - begin, near) * tiles *
                          (job->panel_end - job->panel_begin);
         stream_start(&stream, !near, base, size, steps, next, next_size);
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
             if (near && p + 1 == job->panel_end)
                 stream_begin(next, next_size);
-            multiply_panel(stage, job, p, (uint32_t)begin, end, near, &stream);
+            multiply_panel(stage, job, p, begin, end, near, &stream);
         }
     }
 }

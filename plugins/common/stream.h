@@ -43,7 +43,7 @@ struct stream {
 };
 
 /* Points at the pages of the next chunk; where there is nothing left, at a page that is there. */
-static inline void stream_chunk(struct stream *stream)
+static __attribute__((noinline)) void stream_chunk(struct stream *stream)
 {
     for (unsigned i = 0; i < STREAM_PAGES; i++) {
         uint64_t offset = stream->chunk + (uint64_t)i * STREAM_PAGE;
@@ -77,6 +77,7 @@ static inline __attribute__((always_inline)) void stream_step(struct stream *str
 {
     stream->due += stream->rate;
     while (stream->due >= STREAM_ONE) {
+        UNROLL
         for (unsigned i = 0; i < STREAM_PAGES; i++)
             STREAM_LINE(stream->page[i] + stream->line);
         stream->line += 64;
@@ -89,6 +90,7 @@ static inline __attribute__((always_inline)) void stream_step(struct stream *str
 /* The lines NEAR bytes ahead of `size` bytes at p. */
 static inline __attribute__((always_inline)) void stream_near(const void *p, unsigned size)
 {
+    UNROLL
     for (unsigned i = 0; i < size; i += 64)
         STREAM_LINE((uintptr_t)p + STREAM_NEAR + i);
 }
