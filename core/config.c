@@ -20,7 +20,8 @@ static enum kt_status take_params(const struct kt_config_params *given,
                        given->struct_size);
     memcpy(params, given, sizeof *params);
     if (params->n_settings > 0 && !params->settings)
-        return kt_fail(error, KT_E_INVALID, "kt_config_params has %zu settings, but no list of them",
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_config_params has %zu settings, but no list of them",
                        params->n_settings);
     return KT_OK;
 }

@@ -94,7 +94,8 @@ static enum kt_status refuse_variable(const struct kt_config *config, const char
                    variable);
 }
 
-/* "KT_KERNEL_PLUGIN_AMX_INT4_LEVEL": the longest configured name that fits, for both parts may hold _. */
+/* "KT_KERNEL_PLUGIN_AMX_INT4_LEVEL": the longest configured name that fits, for both parts may hold
+ * _. */
 static bool split_plugin(const struct kt_config *config, const char *rest, char section[NAME_LIMIT],
                          char key[NAME_LIMIT])
 {
@@ -184,8 +185,9 @@ enum kt_status kt_config_read_environment(struct kt_config *config, struct kt_er
 
 static enum kt_status fail_form(const char *text, struct kt_error *error)
 {
-    return kt_fail(error, KT_E_CONFIG, "setting \"%s\": the form is section.key=value, such as "
-                                       "core.threads=4 or plugin.llamafile.level=avx2",
+    return kt_fail(error, KT_E_CONFIG,
+                   "setting \"%s\": the form is section.key=value, such as "
+                   "core.threads=4 or plugin.llamafile.level=avx2",
                    text);
 }
 
@@ -250,10 +252,10 @@ static enum kt_status refuse_plugin(const struct kt_config *config, const char *
                                     struct kt_error *error)
 {
     const char *nearest = kt_nearest(name, config->plugin_names, config->n_plugins);
-    return kt_fail(error, KT_E_CONFIG,
-                   "no plugin \"%s\" is configured%s%s%s; a new one needs plugin.%s.module=FILE too",
-                   name, nearest ? " (did you mean " : "", nearest ? nearest : "",
-                   nearest ? "?)" : "", name);
+    return kt_fail(
+        error, KT_E_CONFIG,
+        "no plugin \"%s\" is configured%s%s%s; a new one needs plugin.%s.module=FILE too", name,
+        nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "", name);
 }
 
 enum kt_status kt_config_read_texts(struct kt_config *config, const char *const *texts, size_t n,
@@ -269,7 +271,8 @@ enum kt_status kt_config_read_texts(struct kt_config *config, const char *const 
         if (name && !kt_config_find_plugin(config, name))
             status = refuse_plugin(config, name, error);
         else
-            status = kt_config_put(config, LAYER_PARAMETER, section, key, value, "parameter", error);
+            status =
+                kt_config_put(config, LAYER_PARAMETER, section, key, value, "parameter", error);
         free(copy);
         if (status != KT_OK)
             return kt_fail_prefix(error, status, "setting \"%s\"", texts[i]);

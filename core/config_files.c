@@ -201,8 +201,8 @@ enum kt_status kt_config_read_files(struct kt_config *config, const char *file,
                                     const struct config_visit *visit, struct kt_error *error)
 {
     struct scan scan = {.config = config, .visit = visit, .status = KT_OK};
-    bool more = read_folder(&scan, LAYER_SHIPPED,
-                            or_built_in("KT_KERNEL_PLUGINCONFDIR", KT_PLUGINCONFDIR));
+    bool more =
+        read_folder(&scan, LAYER_SHIPPED, or_built_in("KT_KERNEL_PLUGINCONFDIR", KT_PLUGINCONFDIR));
     if (!file)
         file = kt_config_environment("KT_KERNEL_CONFIG");
     if (more && file)

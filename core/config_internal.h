@@ -69,10 +69,11 @@ enum kt_status kt_config_put(struct kt_config *config, enum config_layer layer, 
                              const char *key, const char *value, const char *origin,
                              struct kt_error *error);
 
-/* Notes that a plugin's section stands in `file`, and gives its keys their defaults. Two drop-ins of
- * one folder that hold the same section are an error. `file` "": not a file. */
-enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer, const char *name,
-                                 const char *file, const char *origin, struct kt_error *error);
+/* Notes that a plugin's section stands in `file`, and gives its keys their defaults. Two drop-ins
+ * of one folder that hold the same section are an error. `file` "": not a file. */
+enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer,
+                                 const char *name, const char *file, const char *origin,
+                                 struct kt_error *error);
 
 struct stored_plugin *kt_config_find_plugin(const struct kt_config *config, const char *name);
 void kt_config_free(struct kt_config *config);

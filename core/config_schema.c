@@ -89,16 +89,17 @@ static enum kt_status check_text(const char *key, const char *value, struct kt_e
     if (strcmp(key, "numa_nodes") == 0 && strcmp(value, "all") != 0 &&
         (value[0] < '0' || value[0] > '9' || strspn(value, "0123456789,-") != strlen(value)))
         return kt_fail(error, KT_E_CONFIG,
-                       "numa_nodes = \"%s\": must be all, or a list of numbers such as 0,2-3", value);
+                       "numa_nodes = \"%s\": must be all, or a list of numbers such as 0,2-3",
+                       value);
     if (strcmp(key, "backend") == 0 && !kt_option_is_word(value, KT_PLUGIN_NAME_LIMIT))
         return kt_fail(error, KT_E_CONFIG, "backend = \"%s\": must be auto or a backend's name",
                        value);
     if (strcmp(key, "plugin_path") == 0) {
         for (const char *at = value; *at != '\0'; at += *at == ':') {
             if (*at != '/')
-                return kt_fail(error, KT_E_CONFIG,
-                               "plugin_path = \"%s\": must be absolute folders separated by :",
-                               value);
+                return kt_fail(
+                    error, KT_E_CONFIG,
+                    "plugin_path = \"%s\": must be absolute folders separated by :", value);
             at += strcspn(at, ":");
         }
     }

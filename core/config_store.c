@@ -140,7 +140,8 @@ static enum kt_status add_plugin(struct kt_config *config, enum config_layer lay
               sizeof config->plugin[0]))
         return fail_memory(error);
     if (names_room != config->plugins_room) {
-        const char **names = reallocarray(config->plugin_names, config->plugins_room, sizeof *names);
+        const char **names =
+            reallocarray(config->plugin_names, config->plugins_room, sizeof *names);
         if (!names) {
             config->plugins_room = names_room;
             return fail_memory(error);
@@ -164,8 +165,9 @@ static enum kt_status add_plugin(struct kt_config *config, enum config_layer lay
     return put_defaults(config, name, error);
 }
 
-enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer, const char *name,
-                                 const char *file, const char *origin, struct kt_error *error)
+enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer,
+                                 const char *name, const char *file, const char *origin,
+                                 struct kt_error *error)
 {
     struct stored_plugin *plugin = kt_config_find_plugin(config, name);
     if (!plugin)

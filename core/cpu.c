@@ -38,13 +38,13 @@ static const struct {
 enum { N_FEATURES = sizeof features / sizeof features[0] };
 
 #define AVX2_BITS (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
-#define AVX512_BITS \
+#define AVX512_BITS                                                                                \
     (AVX2_BITS | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 #define AMX_BITS (KT_CPU_AMX_TILE | KT_CPU_AMX_INT8 | KT_CPU_AMX_BF16)
 #define ARM_BITS (~UINT64_C(0) << 32)
 
-/* Best first. `keeps` is what the mask of that name leaves of x86; `makes` is what a CPU must have to
- * be called so: not all that is kept, for Cooper Lake has BF16 without VBMI. */
+/* Best first. `keeps` is what the mask of that name leaves of x86; `makes` is what a CPU must have
+ * to be called so: not all that is kept, for Cooper Lake has BF16 without VBMI. */
 static const struct {
     const char *name;
     uint64_t keeps;

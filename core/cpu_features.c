@@ -86,7 +86,10 @@ static bool permitted;
 
 static void ask(void)
 {
-    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 }; /* <asm/prctl.h>, newer kernels */
+    enum {
+        ARCH_REQ_XCOMP_PERM = 0x1023,
+        XFEATURE_XTILEDATA = 18
+    }; /* <asm/prctl.h>, newer kernels */
     permitted = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
@@ -108,9 +111,9 @@ uint64_t kt_cpu_hardware(void)
         unsigned bit;
         uint64_t feature;
     } table[] = {
-        {AT_HWCAP, 1, KT_CPU_NEON},       {AT_HWCAP, 20, KT_CPU_DOTPROD},
-        {AT_HWCAP2, 13, KT_CPU_I8MM},     {AT_HWCAP2, 14, KT_CPU_ARM_BF16},
-        {AT_HWCAP, 22, KT_CPU_SVE},       {AT_HWCAP2, 1, KT_CPU_SVE2},
+        {AT_HWCAP, 1, KT_CPU_NEON},   {AT_HWCAP, 20, KT_CPU_DOTPROD},
+        {AT_HWCAP2, 13, KT_CPU_I8MM}, {AT_HWCAP2, 14, KT_CPU_ARM_BF16},
+        {AT_HWCAP, 22, KT_CPU_SVE},   {AT_HWCAP2, 1, KT_CPU_SVE2},
     };
     uint64_t bits = 0;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {

@@ -98,9 +98,9 @@ static char *give_line(char *buffer, int size, void *stream)
     if (length == 0 || *line == ';' || *line == '#') {
         length = 0;
     } else if (raw > LINE_LIMIT || length + 3 > (size_t)size) {
-        return stop(reading, kt_fail(&reading->error, KT_E_CONFIG,
-                                     "the line has %zu bytes; at most %d are allowed", raw,
-                                     LINE_LIMIT));
+        return stop(reading,
+                    kt_fail(&reading->error, KT_E_CONFIG,
+                            "the line has %zu bytes; at most %d are allowed", raw, LINE_LIMIT));
     } else if (*line == '[') {
         status = open_section(reading, line + 1, length - 1);
         if (status != KT_OK)
@@ -143,8 +143,8 @@ static enum kt_status parse(const char *path, const char *text, size_t size,
         return kt_fail_prefix(error, reading.status, "%s:%u", path, reading.line);
     }
     if (bad_line > 0)
-        return kt_fail(error, KT_E_CONFIG,
-                       "%s:%d: neither [section] nor key = value nor a comment", path, bad_line);
+        return kt_fail(error, KT_E_CONFIG, "%s:%d: neither [section] nor key = value nor a comment",
+                       path, bad_line);
     if (bad_line < 0)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to read it", path);
     return KT_OK;
@@ -213,7 +213,8 @@ enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handle
     if (size < 0)
         status = kt_fail(error, KT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
     else if (size > FILE_LIMIT)
-        status = kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
+        status =
+            kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
     else
         status = parse(path, text, (size_t)size, handler, error);
     free(text);

@@ -20,8 +20,8 @@ struct kt_ini_handler {
  * KT_E_NOT_FOUND: there is no such file (a dangling link is KT_E_IO); KT_E_CONFIG "path:line: ...".
  *
  * Lines are [section], key = value, or comments that start with ; or #. Leading spaces mean nothing
- * (no continuation lines). A ; after a space starts a comment inside a value too. Refused: settings of
- * over 190 bytes, control characters, text after ], settings before the first section.
+ * (no continuation lines). A ; after a space starts a comment inside a value too. Refused: settings
+ * of over 190 bytes, control characters, text after ], settings before the first section.
  */
 enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler,
                            struct kt_error *error);

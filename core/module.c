@@ -125,7 +125,8 @@ static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr 
     }
     if (whole)
         return KT_OK;
-    return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again", file);
+    return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again",
+                   file);
 }
 
 /* dlopen would say most of this too, but in words that do not say what to do. */
@@ -158,10 +159,10 @@ static enum kt_status check_elf(const char *file, int fd, struct kt_error *error
 enum { FD_PATH_SIZE = 192 };
 
 /*
- * A path of the open descriptor for dlopen: so what was checked is what is loaded. glibc takes a path
- * that it has seen before for the same object, and descriptors are used again: each path is spelled in
- * its own way, by the bits of a counter. With the process's number instead of "self" a debugger or
- * symbolizer outside can follow it too. False if /proc is not there.
+ * A path of the open descriptor for dlopen: so what was checked is what is loaded. glibc takes a
+ * path that it has seen before for the same object, and descriptors are used again: each path is
+ * spelled in its own way, by the bits of a counter. With the process's number instead of "self" a
+ * debugger or symbolizer outside can follow it too. False if /proc is not there.
  */
 static bool spell_descriptor(int fd, char path[FD_PATH_SIZE])
 {
@@ -188,7 +189,8 @@ static bool spell_descriptor(int fd, char path[FD_PATH_SIZE])
 static enum kt_status load(const char *file, struct kt_module *module, struct kt_error *error)
 {
     char path[FD_PATH_SIZE];
-    /* Without /proc only root or the caller could exchange the file now: its folders were checked. */
+    /* Without /proc only root or the caller could exchange the file now: its folders were checked.
+     */
     const char *name = spell_descriptor(module->fd, path) ? path : file;
     module->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (module->handle)
@@ -223,7 +225,8 @@ static enum kt_status fail_symbol(const char *file, const char *name, void *hand
                            file, other, name, other);
     }
     return kt_fail(error, KT_E_PLUGIN,
-                   "%s has no symbol kt_plugin_%s; it is another plugin or none at all", file, name);
+                   "%s has no symbol kt_plugin_%s; it is another plugin or none at all", file,
+                   name);
 }
 
 /* Is the symbol data, and as long as it says? Nothing is read that is not there. */
@@ -237,8 +240,8 @@ static enum kt_status check_symbol(const char *file, const struct kt_plugin *plu
         const ElfW(Sym) *symbol = extra;
         size = symbol->st_size;
         if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
-            return kt_fail(error, KT_E_PLUGIN, "%s: its symbol is a function, not a struct kt_plugin",
-                           file);
+            return kt_fail(error, KT_E_PLUGIN,
+                           "%s: its symbol is a function, not a struct kt_plugin", file);
     }
     uint64_t head = offsetof(struct kt_plugin, struct_size) + sizeof plugin->struct_size;
     if ((uintptr_t)plugin % _Alignof(struct kt_plugin) != 0 || size < head)

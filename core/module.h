@@ -12,15 +12,15 @@ struct kt_module {
 };
 
 /**
- * The path of a plugin's file, to be freed: `module` itself if it is absolute, else the first folder
- * of `path` (absolute folders separated by ':') and then the built-in one that holds it. Never the
- * current folder. KT_E_NOT_FOUND names all folders that were searched.
+ * The path of a plugin's file, to be freed: `module` itself if it is absolute, else the first
+ * folder of `path` (absolute folders separated by ':') and then the built-in one that holds it.
+ * Never the current folder. KT_E_NOT_FOUND names all folders that were searched.
  */
 enum kt_status kt_module_find(const char *module, const char *path, char **file,
                               struct kt_error *error);
 
-/** Checks owner, mode, ELF header and ABI of the file, and opens it as plugin `name`. Gives its real
- *  path, to be freed. KT_E_PLUGIN. */
+/** Checks owner, mode, ELF header and ABI of the file, and opens it as plugin `name`. Gives its
+ * real path, to be freed. KT_E_PLUGIN. */
 enum kt_status kt_module_open(const char *file, const char *name, struct kt_module *module,
                               char **real, struct kt_error *error);
 void kt_module_close(struct kt_module *module);

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* Bytes up to and with a field: the last one that ABI 1.0 has. A later minor adds fields behind, and
- * this stays. */
+/* Bytes up to and with a field: the last one that ABI 1.0 has. A later minor adds fields behind,
+ * and this stays. */
 #define SIZE_WITH(type, field) (offsetof(type, field) + sizeof(((type *)NULL)->field))
 
 enum { LEVEL_LIMIT = 64, NAME_LIMIT = 31 };
@@ -14,10 +14,11 @@ enum { LEVEL_LIMIT = 64, NAME_LIMIT = 31 };
 static enum kt_status check_version(const struct kt_plugin *plugin, struct kt_error *error)
 {
     if (plugin->abi_major != KT_PLUGIN_ABI_MAJOR)
-        return kt_fail(error, KT_E_PLUGIN,
-                       "it was built for plugin ABI %u, this core has %d; a plugin built for ABI %d "
-                       "is needed",
-                       plugin->abi_major, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MAJOR);
+        return kt_fail(
+            error, KT_E_PLUGIN,
+            "it was built for plugin ABI %u, this core has %d; a plugin built for ABI %d "
+            "is needed",
+            plugin->abi_major, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MAJOR);
     if (plugin->abi_minor > KT_PLUGIN_ABI_MINOR)
         return kt_fail(error, KT_E_PLUGIN,
                        "it was built for plugin ABI %u.%u, this core has %d.%d; update kt-kernel",

@@ -58,7 +58,8 @@ static enum kt_status refuse(const struct kt_option *option, const char *text,
 {
     switch (option->type) {
     case KT_OPTION_BOOL:
-        return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be yes or no (or true, false, on, off, 1, 0)",
+        return kt_fail(error, KT_E_CONFIG,
+                       "%s = \"%s\": must be yes or no (or true, false, on, off, 1, 0)",
                        option->key, text);
     case KT_OPTION_INT:
         return kt_fail(error, KT_E_CONFIG,
@@ -125,8 +126,8 @@ static enum kt_status check_one(const struct kt_option *options, uint32_t index,
                        "its option %u has no proper key (lower-case letters, digits and _)", index);
     for (const char *const *word = kt_option_reserved; *word; word++) {
         if (strcmp(*word, option->key) == 0)
-            return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has a name that is the core's own",
-                           option->key);
+            return kt_fail(error, KT_E_PLUGIN,
+                           "its option \"%s\" has a name that is the core's own", option->key);
     }
     if (kt_option_find(options, index, option->key))
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" is there twice", option->key);

@@ -11,8 +11,8 @@
 enum kt_status kt_option_parse(const struct kt_option *option, const char *text,
                                struct kt_option_value *value, struct kt_error *error);
 
-/* Is a plugin's table sane: keys well-formed, unique and not the core's, types known, defaults valid?
- * KT_E_PLUGIN names the option. */
+/* Is a plugin's table sane: keys well-formed, unique and not the core's, types known, defaults
+ * valid? KT_E_PLUGIN names the option. */
 enum kt_status kt_option_check(const struct kt_option *options, uint32_t n, struct kt_error *error);
 
 /* The row of that key, or NULL. */

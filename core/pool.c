@@ -3,9 +3,9 @@
 #include "core/pool.h"
 
 #include "core/error.h"
+#include "core/thread.h"
 
 #include <hwloc/glibc-sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,23 +55,12 @@ static void *work(void *argument)
     }
 }
 
-/* Threads are born with all signals blocked: the application's handlers never run on them. */
-static int start_thread(struct kt_worker *worker)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&worker->thread, NULL, work, worker);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failure;
-}
-
 static enum kt_status start_threads(struct kt_pool *pool, const struct kt_topology *topology,
                                     struct kt_error *error)
 {
     for (uint32_t i = 1; i < pool->n_threads; i++) {
         struct kt_worker *worker = &pool->worker[i];
-        int failure = start_thread(worker);
+        int failure = kt_thread_start(&worker->thread, work, worker);
         if (failure)
             return kt_fail(error, KT_E_SYSTEM,
                            "could not start thread %u of %u: %s; set core.threads lower or raise the "

@@ -4,9 +4,9 @@
 
 #include "core/error.h"
 #include "core/layer.h"
+#include "core/thread.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,11 +85,7 @@ enum kt_status kt_queue_create(struct kt_pool *pool, uint32_t depth, struct kt_q
         kt_queue_destroy(queue);
         return kt_fail(error, KT_E_NOMEM, "no memory for a queue of %u tickets", depth);
     }
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failure = pthread_create(&queue->thread, NULL, serve, queue);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failure = kt_thread_start(&queue->thread, serve, queue);
     if (failure) {
         kt_queue_destroy(queue);
         return kt_fail(error, KT_E_SYSTEM, "could not start the queue's thread: %s", strerror(failure));

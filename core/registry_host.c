@@ -2,6 +2,7 @@
 #include "core/registry_internal.h"
 #include "core/weights/weights.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static void write_log(const struct kt_host *host, enum kt_log_level level, const
 static void *allocate(const struct kt_host *host, uint64_t size)
 {
     (void)host;
-    if (size > SIZE_MAX - ALIGNMENT)
+    if (size > PTRDIFF_MAX - ALIGNMENT)
         return NULL;
     size_t rounded = ((size_t)size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return aligned_alloc(ALIGNMENT, rounded ? rounded : ALIGNMENT);
@@ -37,8 +38,9 @@ static void release(const struct kt_host *host, void *memory, uint64_t size)
     free(memory);
 }
 
-static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view, uint64_t row,
-                                 uint64_t col, uint64_t n, float *out, struct kt_error *error)
+static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view,
+                                 uint64_t row, uint64_t col, uint64_t n, float *out,
+                                 struct kt_error *error)
 {
     (void)host;
     return kt_view_dequantize(view, row, col, n, out, error);

@@ -264,8 +264,8 @@ static enum kt_status start(struct kt_backend *backend, struct kt_error *error)
         status = plugin->open(&backend->host, caps, backend->values, &backend->instance, &cause);
         if (status != KT_OK) {
             backend->instance = NULL;
-            return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "it could not be opened: %s",
-                                     read_reason(&cause, status));
+            return kt_backend_settle(backend, KT_BACKEND_REFUSED, error,
+                                     "it could not be opened: %s", read_reason(&cause, status));
         }
         backend->open = true;
     }
@@ -309,8 +309,8 @@ enum kt_status kt_backend_open_linked(struct kt_backend *backend, const struct k
     backend->plugin = plugin;
     status = bring_up(backend, error);
     if (status == KT_OK && backend->state != KT_BACKEND_LOADED)
-        status = kt_fail(error, KT_E_PLUGIN, "built-in backend %s: %s", backend->name,
-                         backend->reason);
+        status =
+            kt_fail(error, KT_E_PLUGIN, "built-in backend %s: %s", backend->name, backend->reason);
     return status;
 }
 

@@ -13,8 +13,8 @@ enum kt_status kt_backend_settle(struct kt_backend *backend, enum kt_backend_sta
                                  struct kt_error *error, const char *format, ...)
 {
     static const char *const words[] = {
-        [KT_BACKEND_LOADED] = "loaded",   [KT_BACKEND_DISABLED] = "disabled",
-        [KT_BACKEND_UNFIT] = "unfit",     [KT_BACKEND_REFUSED] = "refused",
+        [KT_BACKEND_LOADED] = "loaded", [KT_BACKEND_DISABLED] = "disabled",
+        [KT_BACKEND_UNFIT] = "unfit",   [KT_BACKEND_REFUSED] = "refused",
         [KT_BACKEND_FAILED] = "failed",
     };
     char *reason;

@@ -46,8 +46,8 @@ static enum kt_status fail_system(const char *path, size_t length, struct kt_err
                    strerror(errno));
 }
 
-/* Goes down from / to the folder of a real path, checking each by its descriptor, so that none can be
- * exchanged between the check and its use. Gives the descriptor of the folder. */
+/* Goes down from / to the folder of a real path, checking each by its descriptor, so that none can
+ * be exchanged between the check and its use. Gives the descriptor of the folder. */
 static enum kt_status descend(const char *path, int *folder, struct kt_error *error)
 {
     int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -72,8 +72,8 @@ static enum kt_status descend(const char *path, int *folder, struct kt_error *er
             return KT_OK;
         }
         char *component = strndup(name, (size_t)(slash - name));
-        int next = component ? openat(at, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-                             : -1;
+        int next =
+            component ? openat(at, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
         int number = errno;
         free(component);
         (void)close(at);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alloc_faults.h - makes the Nth allocation of the core fail; the linker's --wrap leads them here. */
+/* alloc_faults.h - makes the Nth allocation of the core fail; the linker's --wrap leads them here.
+ */
 #ifndef KT_TESTS_ALLOC_FAULTS_H
 #define KT_TESTS_ALLOC_FAULTS_H
 

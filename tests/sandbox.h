@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox.h - a folder of its own for a test, that stands for /usr/share, /etc and the user's home. */
+/* sandbox.h - a folder of its own for a test, that stands for /usr/share, /etc and the user's home.
+ */
 #ifndef KT_TESTS_SANDBOX_H
 #define KT_TESTS_SANDBOX_H
 

@@ -273,10 +273,10 @@ START_TEST(reads_are_interrupted_and_short)
 }
 END_TEST
 
-static size_t measure(const char *path, enum kt_status expected, const char *what)
+static size_t measure(const char *path, enum kt_io io, enum kt_status expected, const char *what)
 {
     arm(0);
-    enum kt_status status = use(path, KT_IO_MMAP);
+    enum kt_status status = use(path, io);
     disarm(what);
     ck_assert_msg(status == expected, "%s: %s: %s", what, kt_status_name(status), error.message);
     return counter.peak;
@@ -288,7 +288,7 @@ START_TEST(malformed_files_cost_nothing)
     for (size_t i = 0; i < n_malformed_gguf; i++) {
         const struct bytes *made = make_file(&malformed_gguf[i]);
         char *path = write_file(made->data, made->size);
-        size_t peak = measure(path, malformed_gguf[i].status, malformed_gguf[i].name);
+        size_t peak = measure(path, KT_IO_MMAP, malformed_gguf[i].status, malformed_gguf[i].name);
         ck_assert_msg(peak <= 65536 + 16 * made->size, "%s: %d bytes for a file of %d",
                       malformed_gguf[i].name, (int)peak, (int)made->size);
         ck_assert_int_eq(unlink(path), 0);
@@ -301,10 +301,9 @@ END_TEST
 static void expect_cheap(const char *what)
 {
     char *path = write_file(file.data, file.size);
-    if (truncate(path, (off_t)1 << 36) == 0) {
-        size_t peak = measure(path, KT_E_FORMAT, what);
-        ck_assert_msg(peak <= 1 << 17, "%s: %d bytes", what, (int)peak);
-    }
+    ck_assert_int_eq(truncate(path, (off_t)1 << 34), 0);
+    size_t peak = measure(path, KT_IO_READ, KT_E_FORMAT, what);
+    ck_assert_msg(peak <= 1 << 17, "%s: %d bytes", what, (int)peak);
     ck_assert_int_eq(unlink(path), 0);
     free(path);
 }
@@ -312,15 +311,15 @@ static void expect_cheap(const char *what)
 START_TEST(large_files_cost_nothing)
 {
     file.size = 0;
-    put_header(&file, 3, 1 << 30, 0);
-    expect_cheap("2^30 tensors");
+    put_header(&file, 3, 1 << 28, 0);
+    expect_cheap("2^28 tensors");
     file.size = 0;
-    put_header(&file, 3, 0, UINT64_C(1) << 32);
-    expect_cheap("2^32 keys");
+    put_header(&file, 3, 0, 1 << 30);
+    expect_cheap("2^30 keys");
     file.size = 0;
     put_header(&file, 3, 0, 1);
-    put_u64(&file, UINT64_C(1) << 35);
-    expect_cheap("a name of 2^35 letters");
+    put_u64(&file, UINT64_C(1) << 33);
+    expect_cheap("a name of 2^33 letters");
     file.size = 0;
     put_header(&file, 3, 0, 2);
     put_string(&file, "tokenizer.ggml.tokens");

@@ -24,7 +24,8 @@ static struct kt_config *create(const char *const *settings, size_t n)
     return config;
 }
 
-/* Creates a config from the sandbox's files and expects the failure, with all of these texts in it. */
+/* Creates a config from the sandbox's files and expects the failure, with all of these texts in it.
+ */
 static void expect_failure(enum kt_status status, const char *first, const char *second)
 {
     struct kt_config *config = NULL;
@@ -214,7 +215,8 @@ static const struct {
 } wrong[] = {
     {"[core]\nthread = 2\n", ":2: ", "[core] has no setting \"thread\"; did you mean threads?"},
     {"[core]\nlevitation = 2\n", ":2: ", "has no setting \"levitation\""},
-    {"[core]\n\n\nthreads = many\n", ":4: ", "threads = \"many\": must be a whole number from 0 to 4096"},
+    {"[core]\n\n\nthreads = many\n",
+     ":4: ", "threads = \"many\": must be a whole number from 0 to 4096"},
     {"[core]\nthreads = 4097\n", ":2: ", "from 0 to 4096"},
     {"[core]\nthreads = -1\n", ":2: ", "from 0 to 4096"},
     {"[core]\nthreads = 99999999999999999999\n", ":2: ", "from 0 to 4096"},
@@ -384,8 +386,8 @@ START_TEST(two_dropins_with_one_section)
 }
 END_TEST
 
-/* The example says of every setting what its default is: with the comment signs of its settings taken
- * away it is a file that changes nothing. */
+/* The example says of every setting what its default is: with the comment signs of its settings
+ * taken away it is a file that changes nothing. */
 START_TEST(the_example_file_holds_every_setting)
 {
     static char text[1 << 16];
@@ -401,7 +403,8 @@ START_TEST(the_example_file_holds_every_setting)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s", setting ? line + 1 : line);
     }
     ck_assert_int_eq(fclose(example), 0);
-    struct kt_config *plain = create((const char *const[]){"plugin.llamafile.module=kt_llamafile.so"}, 1);
+    struct kt_config *plain =
+        create((const char *const[]){"plugin.llamafile.module=kt_llamafile.so"}, 1);
     sandbox_write("etc/kt.ini", "%s", text);
     struct kt_config *config = create(NULL, 0);
     ck_assert_uint_eq(kt_config_setting_count(config), kt_config_setting_count(plain));
@@ -487,9 +490,9 @@ END_TEST
 
 START_TEST(settings_of_the_caller)
 {
-    static const char *const settings[] = {
-        "core.threads=2",          " core . threads = 3 ", "plugin.fake.level=a.b=c",
-        "plugin.mine.enabled=no", "plugin.mine.module=/x/kt_mine.so"};
+    static const char *const settings[] = {"core.threads=2", " core . threads = 3 ",
+                                           "plugin.fake.level=a.b=c", "plugin.mine.enabled=no",
+                                           "plugin.mine.module=/x/kt_mine.so"};
     sandbox_write("shipped/fake.ini", "[plugin.fake]\n");
     struct kt_config *config = create(settings, COUNT(settings));
     ck_assert_int_eq(kt_config_int(config, "core", "threads"), 3);

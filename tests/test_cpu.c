@@ -12,8 +12,8 @@
 #define AVX512 (AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 #define AMX (KT_CPU_AMX_TILE | KT_CPU_AMX_INT8 | KT_CPU_AMX_BF16)
 
-static const char *const variants[] = {"amx",         "avx512_bf16", "avx512_vbmi", "avx512_vnni",
-                                       "avx512",      "avx2",        "scalar"};
+static const char *const variants[] = {"amx",    "avx512_bf16", "avx512_vbmi", "avx512_vnni",
+                                       "avx512", "avx2",        "scalar"};
 enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
 
 START_TEST(names_and_bits_go_both_ways)
@@ -90,14 +90,16 @@ START_TEST(masks)
         uint64_t keeps, takes;
     } rows[] = {
         {"amx", ~UINT64_C(0), 0},
-        {"avx512_bf16", AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 |
-                            KT_CPU_AVX512_FP16 | KT_CPU_AVX_VNNI, AMX},
+        {"avx512_bf16",
+         AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 |
+             KT_CPU_AVX512_FP16 | KT_CPU_AVX_VNNI,
+         AMX},
         {"avx512_vbmi", AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX_VNNI,
          AMX | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16},
         {"avx512_vnni", AVX512 | KT_CPU_AVX512_VNNI,
          AMX | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16 | KT_CPU_AVX512_VBMI},
-        {"avx512", AVX512, AMX | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16 | KT_CPU_AVX512_VBMI |
-                               KT_CPU_AVX512_VNNI},
+        {"avx512", AVX512,
+         AMX | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16 | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_VNNI},
         {"avx2", AVX2 | KT_CPU_NEON, ~(AVX2 | UINT64_C(0xffffffff00000000))},
         {"scalar", 0, ~UINT64_C(0)},
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plugin modules: where they are looked for, who may have written them, what kind of file they are. */
+/* Plugin modules: where they are looked for, who may have written them, what kind of file they are.
+ */
 #define _GNU_SOURCE
 #include "core/module.h"
 #include "core/option.h"
@@ -98,7 +99,8 @@ END_TEST
 
 START_TEST(modes_of_the_file)
 {
-    static const mode_t safe[] = {0755, 0644, 0555, 0500, 0711}, unsafe[] = {0664, 0666, 0602, 0777};
+    static const mode_t safe[] = {0755, 0644, 0555, 0500, 0711},
+                        unsafe[] = {0664, 0666, 0602, 0777};
     const char *file = sandbox_plugin("fake", "p/kt_fake.so");
     for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++) {
         ck_assert_int_eq(chmod(file, safe[i]), 0);
@@ -267,7 +269,7 @@ START_TEST(two_plugins_do_not_take_each_others_place)
         ck_assert_int_eq(kt_module_open(fake, "fake", &first, &real[0], NULL), KT_OK);
         ck_assert_int_eq(kt_module_open(fake, "fake", &again, &real[1], NULL), KT_OK);
         ck_assert_ptr_eq(first.plugin, again.plugin); /* one object, opened twice */
-        kt_module_close(&first); /* its descriptor is free for the next one */
+        kt_module_close(&first);                      /* its descriptor is free for the next one */
         ck_assert_int_eq(kt_module_open(half, "probe_refuses", &other, &real[2], NULL), KT_OK);
         ck_assert_str_eq(other.plugin->name, "probe_refuses");
         ck_assert_str_eq(again.plugin->name, "fake");
@@ -299,8 +301,9 @@ END_TEST
 START_TEST(names_that_are_not_its_own)
 {
     const char *file = sandbox_plugin("fake", "p/kt_fake.so");
-    expect_refusal(file, "other", "is the plugin \"fake\", not \"other\"; its section must be "
-                                  "[plugin.fake]");
+    expect_refusal(file, "other",
+                   "is the plugin \"fake\", not \"other\"; its section must be "
+                   "[plugin.fake]");
     expect_refusal(sandbox_plugin("fake", "p/renamed.so"), "other",
                    "has no symbol kt_plugin_other");
     expect_refusal(sandbox_plugin("other_name", "p/kt_other_name.so"), "other_name",
@@ -324,15 +327,34 @@ START_TEST(option_values)
         int good;
         int64_t number;
     } cases[] = {
-        {0, "yes", 1, 1},     {0, "true", 1, 1}, {0, "on", 1, 1},   {0, "1", 1, 1},
-        {0, "no", 1, 0},      {0, "false", 1, 0}, {0, "off", 1, 0}, {0, "0", 1, 0},
-        {0, "YES", 0, 0},     {0, "", 0, 0},     {0, "2", 0, 0},
-        {1, "-7", 1, -7},     {1, "007", 1, 7},  {1, "+7", 0, 0},   {1, " 7", 0, 0},
-        {1, "-", 0, 0},       {1, "7k", 0, 0},   {1, "1e3", 0, 0},
-        {1, "9223372036854775807", 1, INT64_MAX},  {1, "9223372036854775808", 0, 0},
-        {1, "-9223372036854775808", 1, INT64_MIN}, {1, "-9223372036854775809", 0, 0},
-        {2, "", 1, 0},        {2, "any thing", 1, 0},
-        {3, "a", 1, 0},       {3, "bb", 1, 1},   {3, "", 1, 2},     {3, "b", 0, 0},
+        {0, "yes", 1, 1},
+        {0, "true", 1, 1},
+        {0, "on", 1, 1},
+        {0, "1", 1, 1},
+        {0, "no", 1, 0},
+        {0, "false", 1, 0},
+        {0, "off", 1, 0},
+        {0, "0", 1, 0},
+        {0, "YES", 0, 0},
+        {0, "", 0, 0},
+        {0, "2", 0, 0},
+        {1, "-7", 1, -7},
+        {1, "007", 1, 7},
+        {1, "+7", 0, 0},
+        {1, " 7", 0, 0},
+        {1, "-", 0, 0},
+        {1, "7k", 0, 0},
+        {1, "1e3", 0, 0},
+        {1, "9223372036854775807", 1, INT64_MAX},
+        {1, "9223372036854775808", 0, 0},
+        {1, "-9223372036854775808", 1, INT64_MIN},
+        {1, "-9223372036854775809", 0, 0},
+        {2, "", 1, 0},
+        {2, "any thing", 1, 0},
+        {3, "a", 1, 0},
+        {3, "bb", 1, 1},
+        {3, "", 1, 2},
+        {3, "b", 0, 0},
         {3, "a|bb", 0, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -88,8 +88,7 @@ START_TEST(the_reference_is_always_there_and_last)
 {
     struct kt_registry *registry = open_all();
     ck_assert_uint_eq(registry->n_backends, 1);
-    const struct kt_backend *reference =
-        expect_state(registry, "reference", KT_BACKEND_LOADED, "");
+    const struct kt_backend *reference = expect_state(registry, "reference", KT_BACKEND_LOADED, "");
     ck_assert_int_eq(reference->priority, -1000);
     ck_assert_str_eq(reference->file, "");
     ck_assert_str_eq(reference->origin, "built in");
@@ -150,7 +149,8 @@ static const struct {
     {"twin_options", KT_BACKEND_FAILED, "\"cols\" is there twice"},
     {"option_default", KT_BACKEND_FAILED, "rows = \"70\""},
     {"option_count", KT_BACKEND_FAILED, "100000 options"},
-    {"future_cpu", KT_BACKEND_REFUSED, "none of its levels (first second) fits: second needs bit63"},
+    {"future_cpu", KT_BACKEND_REFUSED,
+     "none of its levels (first second) fits: second needs bit63"},
     {"probe_refuses", KT_BACKEND_REFUSED, "its probe refused: there is no vendor library here"},
     {"open_fails", KT_BACKEND_REFUSED, "it could not be opened: out of memory"},
 };
@@ -234,7 +234,8 @@ START_TEST(a_plugin_that_the_cpu_cannot_run_is_not_opened)
                   sandbox_path("lib/kt_text.so"), sandbox_path("lib/kt_text.so"));
     struct kt_registry *registry = open_all();
     expect_state(registry, "text", KT_BACKEND_UNFIT, "needs " FOREIGN ", which this CPU lacks");
-    expect_state(registry, "typo", KT_BACKEND_FAILED, ":6: cpu = avx2 amx_int: CPU feature \"amx_int\"");
+    expect_state(registry, "typo", KT_BACKEND_FAILED,
+                 ":6: cpu = avx2 amx_int: CPU feature \"amx_int\"");
     expect_state(registry, "typo", KT_BACKEND_FAILED, "did you mean amx_int8?");
     kt_registry_destroy(registry);
 }
@@ -378,7 +379,8 @@ START_TEST(services_of_the_host)
     static const float numbers[] = {1, 2, 3, 4, 5, 6};
     float out[2] = {0};
     struct kt_view view = KT_VIEW_INIT;
-    ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F32, numbers, sizeof numbers, 2, 3, NULL), KT_OK);
+    ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F32, numbers, sizeof numbers, 2, 3, NULL),
+                     KT_OK);
     ck_assert_int_eq(host->dequantize(host, &view, 1, 1, 2, out, NULL), KT_OK);
     ck_assert(out[0] > 4.5f && out[0] < 5.5f && out[1] > 5.5f);
     kt_registry_destroy(registry);

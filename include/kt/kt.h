@@ -101,6 +101,7 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index,
 /**
  * Lists the files of the layers in reading order and what became of each, also where
  * kt_config_create fails: reads them all and goes on after an error. `visit` is called once a file.
+ * Returns what kt_config_create would: the first error of a file, the environment or the settings.
  */
 enum kt_status kt_config_check(const struct kt_config_params *params,
                                void (*visit)(void *data, const struct kt_config_file *file),

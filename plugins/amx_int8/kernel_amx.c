@@ -10,7 +10,7 @@
  * pass, their sums waiting in scratch. 3 x 2 tiles were slower in a whole layer; so were longer pieces
  * than 16 KB of panel.
  */
-#define INT8_VNNI
+#define VEC_VNNI 1
 #define TILED 1
 #include "plugins/common/int8_avx512.h"
 

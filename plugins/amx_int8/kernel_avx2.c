@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C. */
+#define VEC_VNNI 0
 #include "plugins/common/int8_avx2.h"
 
 #define ROWS_WIDE 0

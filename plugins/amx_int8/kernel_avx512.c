@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512.c - AVX-512 without VNNI. */
+#define VEC_VNNI 0
 #include "plugins/common/int8_avx512.h"
 
 #define ROWS_WIDE 8

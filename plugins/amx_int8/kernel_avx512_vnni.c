@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vnni.c - AVX-512 with VNNI: vpdpbusd on 512 bits. */
-#define INT8_VNNI
+#define VEC_VNNI 1
 #include "plugins/common/int8_avx512.h"
 
 #define ROWS_WIDE 8

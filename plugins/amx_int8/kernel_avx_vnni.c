@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx_vnni.c - AVX2 with AVX-VNNI: vpdpbusd on 256 bits. */
-#define INT8_VNNI
+#define VEC_VNNI 1
 #include "plugins/common/int8_avx2.h"
 
 #define ROWS_WIDE 0

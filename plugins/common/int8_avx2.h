@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8_avx2.h - int8 products for AVX2, and with INT8_VNNI for AVX-VNNI. int8_scalar.h says what each
+ * int8_avx2.h - int8 products for AVX2, and with VEC_VNNI defined as 1 for AVX-VNNI. int8_scalar.h says what each
  * function does.
  */
 #ifndef KT_PLUGINS_INT8_AVX2_H
@@ -15,7 +15,7 @@ INLINE x8 x8_splat(const int8_t *p)
     return _mm256_set1_epi32((int)load_u32(p));
 }
 
-#ifdef INT8_VNNI
+#if VEC_VNNI
 #define W8_SUMS_CODES 1
 
 INLINE vi w8_ready(vi code)

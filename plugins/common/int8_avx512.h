@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8_avx512.h - int8 products for AVX-512 (F, BW, VL, DQ), and with INT8_VNNI for AVX512_VNNI.
+ * int8_avx512.h - int8 products for AVX-512 (F, BW, VL, DQ), and with VEC_VNNI defined as 1 for AVX512_VNNI.
  * int8_scalar.h says what each function does.
  */
 #ifndef KT_PLUGINS_INT8_AVX512_H
@@ -15,7 +15,7 @@ INLINE x8 x8_splat(const int8_t *p)
     return _mm512_set1_epi32((int)load_u32(p));
 }
 
-#ifdef INT8_VNNI
+#if VEC_VNNI
 #define W8_SUMS_CODES 1
 
 INLINE vi w8_ready(vi code)

@@ -10,19 +10,11 @@
 #ifndef KT_PLUGINS_VEC_AVX2_H
 #define KT_PLUGINS_VEC_AVX2_H
 
-#include "plugins/common/half.h"
-
-#include <immintrin.h>
+#include "plugins/common/vec_x86.h"
 
 #define VEC_ROWS 8
 #define VEC_PARTS 2
 #define VEC_DOT_WIDE 0
-#define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
-#define UNROLL _Pragma("unroll")
-#else
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 #define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
 
 typedef __m256i vi;
@@ -34,6 +26,14 @@ typedef __m256i vdot; /* 16 int16 */
 INLINE vi vi_load(const void *from)
 {
     return _mm256_loadu_si256(from);
+}
+
+/* A vector used twice stays in a register: compilers like to fold its load into both uses, and loads
+ * are what runs short here. */
+INLINE vi vi_keep(vi v)
+{
+    __asm__("" : "+x"(v));
+    return v;
 }
 
 INLINE vi vi_set_u8(uint8_t value)
@@ -81,32 +81,29 @@ INLINE vi vi_widen_u8(const uint8_t *p, int part)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part)));
 }
 
-/* Byte `row` of the 16 goes to both int16 of its lane: low bytes, or high ones for a shift after. */
-INLINE vi spread_scales(const uint8_t *p, int part, int high)
+static const int8_t spread_low[2][32] = { { SPREAD_LOW(0), SPREAD_LOW(4) },
+                                          { SPREAD_LOW(8), SPREAD_LOW(12) } };
+static const int8_t spread_high[2][32] = { { SPREAD_HIGH(0), SPREAD_HIGH(4) },
+                                           { SPREAD_HIGH(8), SPREAD_HIGH(12) } };
+
+INLINE vi spread_scales(const uint8_t *p, const int8_t *index)
 {
-    const char n = -1;
-    const char a = (char)(8 * part), b = (char)(a + 1), c = (char)(a + 2), d = (char)(a + 3);
-    const char e = (char)(a + 4), f = (char)(a + 5), g = (char)(a + 6), h = (char)(a + 7);
-    __m256i index = high ? _mm256_setr_epi8(n, a, n, a, n, b, n, b, n, c, n, c, n, d, n, d, n, e, n,
-                                            e, n, f, n, f, n, g, n, g, n, h, n, h)
-                         : _mm256_setr_epi8(a, n, a, n, b, n, b, n, c, n, c, n, d, n, d, n, e, n, e,
-                                            n, f, n, f, n, g, n, g, n, h, n, h, n);
-    return _mm256_shuffle_epi8(vi_table(p), index);
+    return _mm256_shuffle_epi8(vi_table(p), vi_load(index));
 }
 
 INLINE vi vi_scale_u8(const uint8_t *p, int part)
 {
-    return spread_scales(p, part, 0);
+    return spread_scales(p, spread_low[part]);
 }
 
 INLINE vi vi_scale_s8(const uint8_t *p, int part)
 {
-    return _mm256_srai_epi16(spread_scales(p, part, 1), 8);
+    return _mm256_srai_epi16(spread_scales(p, spread_high[part]), 8);
 }
 
 INLINE vi vi_scale_u4(const uint8_t *p, int part)
 {
-    return _mm256_and_si256(spread_scales(p, part, 0), _mm256_set1_epi8(15));
+    return _mm256_and_si256(spread_scales(p, spread_low[part]), _mm256_set1_epi8(15));
 }
 
 /* ---- dot products ---- */
@@ -123,7 +120,7 @@ INLINE vdot vi_dot_zero(void)
 
 INLINE vdot vi_dot_start(const void *pair, int offset)
 {
-    return _mm256_mullo_epi16(splat4(pair), _mm256_set1_epi16((short)-offset));
+    return _mm256_mullo_epi16(splat4(pair), _mm256_set1_epi16((short)offset));
 }
 
 INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
@@ -274,51 +271,6 @@ INLINE vf vf_scale_magic(vf v, vf magic)
     __m256i second = _mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(n, half), bias), 23);
     v = _mm256_mul_ps(v, _mm256_castsi256_ps(first));
     return _mm256_mul_ps(v, _mm256_castsi256_ps(second));
-}
-
-/* ---- quantising 32 activations: also used by the AVX-512 levels, it takes no time worth more ---- */
-
-INLINE uint32_t vec_absmax32(const float *x)
-{
-    const __m256i mask = _mm256_set1_epi32(0x7fffffff);
-    __m256i max = _mm256_and_si256(vi_load(x), mask);
-    UNROLL
-    for (int i = 1; i < 4; i++)
-        max = _mm256_max_epi32(max, _mm256_and_si256(vi_load(x + 8 * i), mask));
-    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
-    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
-    return (uint32_t)_mm_cvtsi128_si32(m);
-}
-
-/* Adding 1.5 * 2^23 rounds to a whole number in the low bits whatever the rounding instruction of
- * another level does with ties. */
-INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
-{
-    const __m256 magic = _mm256_set1_ps(12582912.0f);
-    __m256i whole[4];
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(scale)),
-                                   magic);
-        whole[i] = _mm256_sub_epi32(_mm256_castps_si256(sum), _mm256_castps_si256(magic));
-    }
-    /* packs work in halves of 16 bytes: the permutation puts the fours in order */
-    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]),
-                                       _mm256_packs_epi32(whole[2], whole[3]));
-    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    _mm256_storeu_si256((__m256i *)(void *)q, bytes);
-}
-
-INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
-{
-    __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(1), vi_load(q));
-    sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0x4e));
-    sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0xb1));
-    int32_t low = _mm_cvtsi128_si32(_mm256_castsi256_si128(sums));
-    int32_t high = _mm_cvtsi128_si32(_mm256_extracti128_si256(sums, 1));
-    memcpy(pair, &low, 4);
-    memcpy(pair + 2, &high, 4);
 }
 
 #endif

@@ -17,7 +17,11 @@
 #define VEC_PARTS 1
 /* A dot accumulator holds any sum of 32 products; 0: it holds two int16, see vec_avx2.h. */
 #define VEC_DOT_WIDE 1
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define INLINE static __attribute__((noinline)) /* inlined, instrumented code takes minutes to compile */
+#else
 #define INLINE static inline __attribute__((always_inline))
+#endif
 #define UNROLL
 #define PREFETCH(address) ((void)(address))
 
@@ -43,6 +47,11 @@ INLINE vi vi_load(const void *from)
 {
     vi v;
     memcpy(&v, from, sizeof v);
+    return v;
+}
+
+INLINE vi vi_keep(vi v)
+{
     return v;
 }
 
@@ -148,14 +157,14 @@ INLINE vdot vi_dot_zero(void)
     return vi_set_u8(0);
 }
 
-/* -offset * (sum of the activations), given their sums in int16 pairs: so that the products with
+/* -offset * (sum of the activations), given minus their sums as two int16: so that products with
  * weights stored as w + offset come out as if with w. */
 INLINE vdot vi_dot_start(const void *pair, int offset)
 {
     vdot v;
     int32_t sum = (int16_t)load_u16(pair) + (int16_t)load_u16((const uint8_t *)pair + 2);
     for (int i = 0; i < 16; i++)
-        v.s32[i] = -offset * sum;
+        v.s32[i] = offset * sum;
     return v;
 }
 

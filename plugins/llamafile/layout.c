@@ -81,7 +81,8 @@ static uint64_t size_act_row(uint64_t k, bool quants, bool floats, enum kt_stage
         size += round_up(k * sizeof(float), 64);
         words[WORD_PARTS] |= PART_FLOATS(stage);
     }
-    return size;
+    /* An odd number of lines: with 4096 bytes, all rows' lines would compete for one set of the cache. */
+    return size | 64;
 }
 
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)

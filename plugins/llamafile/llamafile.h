@@ -34,7 +34,7 @@
 #define ACT_SCALE 256  /* float[8]: of each group */
 #define ACT_SUM32 288  /* float[8]: scale * sum of the group's q */
 #define ACT_SUM16 320  /* float[16]: the same for half groups */
-#define ACT_PAIR16 384 /* int16[16][2]: sums of q over half a group, places 0,1 and 2,3 of each 4 */
+#define ACT_PAIR16 384 /* int16[16][2]: minus the sums of q over half a group, places 0,1 and 2,3 of 4 */
 #define ACT_PAIR32 448 /* int16[8][2]: over a group */
 #define ACT_SIZE 512
 

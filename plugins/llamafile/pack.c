@@ -146,9 +146,13 @@ static void pack_floats(const struct llamafile_format *format, const struct kt_v
     for (unsigned row = 0; row < rows; row++) {
         const uint8_t *from = (const uint8_t *)view->data +
                               (int64_t)(row_begin + row) * view->row_stride;
-        for (uint64_t c = 0; c < view->cols; c++)
-            memcpy(panel + find_float(format, row, c), from + (int64_t)c * view->block_stride,
-                   format->block_bytes);
+        for (uint64_t c = 0; c < view->cols; c++, from += view->block_stride) {
+            uint8_t *to = panel + find_float(format, row, c);
+            if (format->block_bytes == 2) /* sizes that compilers know make this a load and a store */
+                memcpy(to, from, 2);
+            else
+                memcpy(to, from, 4);
+        }
     }
 }
 

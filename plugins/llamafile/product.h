@@ -28,55 +28,66 @@ struct traits {
 
 /* ---- codes ---- */
 
-/* The codes of a group as 8 vectors of 4 columns, for the rows of `part`. */
-INLINE void decode(unsigned bits, const uint8_t *group, int part, vi w[8])
+/* The planes of high bits of a group, for the rows of `part`; of 2 and 3 bits also the low ones. */
+struct planes {
+    vi two[2]; /* columns 0..15 and 16..31 */
+    vi one;
+};
+
+INLINE struct planes load_planes(unsigned bits, const uint8_t *group, int part)
 {
-    const uint8_t *plane = group + part * 4 * VEC_ROWS;
+    struct planes planes = { 0 };
+    const uint8_t *plane = group + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
+
+    if (bits == 2 || bits == 3 || bits == 6) {
+        planes.two[0] = vi_load(plane);
+        planes.two[1] = vi_load(plane + 64);
+        plane += 128;
+    }
+    if (bits == 3 || bits == 5)
+        planes.one = vi_load(plane);
+    return planes;
+}
+
+INLINE vi shift_left(vi v, int bits)
+{
+    return bits >= 0 ? vi_shl(v, bits) : vi_shr(v, -bits);
+}
+
+/* Codes i of 8 with the bits that stand in other planes than the nibbles. */
+INLINE vi add_planes(unsigned bits, const struct planes *planes, int i, vi low)
+{
+    if (bits == 2 || bits == 3)
+        low = vi_and(vi_shr(planes->two[i / 4], 2 * (i % 4)), vi_set_u8(3));
+    if (bits == 6)
+        low = vi_or(low, vi_and(shift_left(planes->two[i / 4], 4 - 2 * (i % 4)), vi_set_u8(0x30)));
+    if (bits == 3)
+        low = vi_or(low, vi_and(shift_left(planes->one, 2 - i), vi_set_u8(4)));
+    if (bits == 5)
+        low = vi_or(low, vi_and(shift_left(planes->one, 4 - i), vi_set_u8(16)));
+    return low;
+}
+
+/* Codes of columns 8c..8c+3 and 8c+4..8c+7. */
+INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *planes, int c, int part,
+                   vi w[2])
+{
+    const uint8_t *from = group + part * 4 * VEC_ROWS;
 
     if (bits == 8) {
-        UNROLL
-        for (int i = 0; i < 8; i++)
-            w[i] = vi_load(plane + 64 * i);
+        w[0] = vi_load(from + 128 * c);
+        w[1] = vi_load(from + 128 * c + 64);
         return;
     }
     if (bits >= 4) {
-        UNROLL
-        for (int c = 0; c < 4; c++) {
-            vi v = vi_load(plane + 64 * c);
-            w[2 * c] = vi_and(v, vi_set_u8(15));
-            w[2 * c + 1] = vi_and(vi_shr(v, 4), vi_set_u8(15));
-        }
-        plane += 256;
+        vi v = vi_keep(vi_load(from + 64 * c));
+        w[0] = vi_and(v, vi_set_u8(15));
+        w[1] = vi_and(vi_shr(v, 4), vi_set_u8(15));
+    } else {
+        w[0] = w[1] = vi_set_u8(0);
     }
-    if (bits == 2 || bits == 3 || bits == 6) {
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            int at = 2 * (i % 4);
-            vi v = vi_load(plane + 64 * (i / 4));
-            if (bits < 4)
-                w[i] = vi_and(vi_shr(v, at), vi_set_u8(3));
-            else
-                w[i] = vi_or(w[i], vi_and(at <= 4 ? vi_shl(v, 4 - at) : vi_shr(v, at - 4),
-                                          vi_set_u8(0x30)));
-        }
-        plane += 128;
-    }
-    if (bits == 3 || bits == 5) {
-        int to = (int)bits - 1;
-        vi v = vi_load(plane);
-        UNROLL
-        for (int i = 0; i < 8; i++)
-            w[i] = vi_or(w[i], vi_and(i <= to ? vi_shl(v, to - i) : vi_shr(v, i - to),
-                                      vi_set_u8((uint8_t)(1 << to))));
-    }
-}
-
-INLINE void look_up(const int8_t table[16], vi w[8])
-{
-    vi t = vi_table(table);
-    UNROLL
-    for (int i = 0; i < 8; i++)
-        w[i] = vi_lookup(t, w[i]);
+    w[0] = add_planes(bits, planes, 2 * c, w[0]);
+    w[1] = add_planes(bits, planes, 2 * c + 1, w[1]);
 }
 
 /* The table of MXFP4, plus 12. */
@@ -98,16 +109,17 @@ INLINE bool has_minima(uint32_t dtype)
     return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K;
 }
 
-INLINE void decode_group(struct traits t, const uint8_t *group, int part, vi w[8])
+INLINE void decode_weights(struct traits t, const uint8_t *group, const struct planes *planes, int c,
+                           int part, vi w[2])
 {
-    decode(t.bits, group, part, w);
-    if (t.dtype == KT_DTYPE_MXFP4)
-        look_up(mxfp4_codes, w);
-    if (t.dtype == KT_DTYPE_IQ4_NL || t.dtype == KT_DTYPE_IQ4_XS)
-        look_up(llamafile_iq4_values, w);
-    if (is_signed(t.dtype)) {
-        UNROLL
-        for (int i = 0; i < 8; i++)
+    decode(t.bits, group, planes, c, part, w);
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        if (t.dtype == KT_DTYPE_MXFP4)
+            w[i] = vi_lookup(vi_table(mxfp4_codes), w[i]);
+        if (t.dtype == KT_DTYPE_IQ4_NL || t.dtype == KT_DTYPE_IQ4_XS)
+            w[i] = vi_lookup(vi_table(llamafile_iq4_values), w[i]);
+        if (is_signed(t.dtype))
             w[i] = vi_signed_ready(w[i]);
     }
 }
@@ -131,51 +143,110 @@ INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int p
     }
 }
 
-INLINE vdot dot_begin(struct traits t, const void *pair)
+/* Sums of a row of activations with the rows of `part`: of the group, or of its halves where these
+ * have scales of their own, or where int16 could not hold all of them: 31 * 127 * 2 a step lets four
+ * steps of unsigned 5-bit codes add up. */
+struct dots {
+    vdot half[2];
+};
+
+INLINE bool has_two_sums(struct traits t)
 {
-    return t.offset ? vi_dot_start(pair, t.offset) : vi_dot_zero();
+    return has_half_groups(t.dtype) || (t.bits == 5 && !t.offset && !VEC_DOT_WIDE);
 }
 
-INLINE vdot dot_some(vdot sum, const vi *w, const int8_t *q, int n)
+INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
 {
+    struct dots dots;
+
+    if (is_signed(t.dtype)) {
+        dots.half[0] = vi_signed_start(x + ACT_PAIR32 + 4 * g);
+    } else if (!t.offset) {
+        dots.half[0] = vi_dot_zero();
+    } else if (has_half_groups(t.dtype)) {
+        dots.half[0] = vi_dot_start(x + ACT_PAIR16 + 8 * g, t.offset);
+        dots.half[1] = vi_dot_start(x + ACT_PAIR16 + 8 * g + 4, t.offset);
+        return dots;
+    } else {
+        dots.half[0] = vi_dot_start(x + ACT_PAIR32 + 4 * g, t.offset);
+    }
+    dots.half[1] = vi_dot_zero();
+    return dots;
+}
+
+/* Adds columns 8c..8c+7. */
+INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const int8_t *q, int c)
+{
+    vdot *sum = &dots->half[has_two_sums(t) ? c / 2 : 0];
     UNROLL
-    for (int i = 0; i < n; i++)
-        sum = vi_dot_add(sum, w[i], q + 4 * i);
+    for (int i = 0; i < 2; i++)
+        *sum = is_signed(t.dtype) ? vi_signed_add(*sum, w[i], q + 8 * c + 4 * i)
+                                  : vi_dot_add(*sum, w[i], q + 8 * c + 4 * i);
+}
+
+/* The group's int32 for each row, scaled where the format has integer scales. */
+INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
+{
+    if (t.dtype == KT_DTYPE_IQ4_XS)
+        return vi_mul32(dots.half[0], scale[0]);
+    if (is_signed(t.dtype))
+        return dots.half[0];
+    if (t.block == GROUP) {
+        vi sum = vi_dot_sum(dots.half[0]);
+        return has_two_sums(t) ? vi_add32(sum, vi_dot_sum(dots.half[1])) : sum;
+    }
+    vi sum = vi_dot_scale(dots.half[0], scale[0]);
+    if (has_two_sums(t))
+        sum = vi_add32(sum, vi_dot_scale(dots.half[1], scale[has_half_groups(t.dtype)]));
     return sum;
 }
 
-/* 31 * 127 * 2 per step: int16 hold 4 steps of unsigned 5-bit codes. */
-INLINE vi dot_five_bits(struct traits t, const vi *w, const int8_t *q, vi scale)
+/* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as
+ * soon as it is there; several rows share the codes of one part after the other. */
+INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], const uint8_t *x,
+                    unsigned g, vf out[VEC_PARTS])
 {
-    bool scaled = t.block == SUPERBLOCK;
-    vdot low = dot_some(vi_dot_zero(), w, q, 4);
-    vdot high = dot_some(vi_dot_zero(), w + 4, q + 16, 4);
-    return vi_add32(scaled ? vi_dot_scale(low, scale) : vi_dot_sum(low),
-                    scaled ? vi_dot_scale(high, scale) : vi_dot_sum(high));
+    struct planes planes[VEC_PARTS];
+    struct dots dots[VEC_PARTS];
+    const int8_t *q = (const int8_t *)x + ACT_Q + GROUP * g;
+
+    UNROLL
+    for (int part = 0; part < VEC_PARTS; part++) {
+        planes[part] = load_planes(t.bits, group, part);
+        dots[part] = begin_dots(t, x, g);
+    }
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++) {
+            vi w[2];
+            decode_weights(t, group, &planes[part], c, part, w);
+            add_dots(t, &dots[part], w, q, c);
+        }
+    }
+    UNROLL
+    for (int part = 0; part < VEC_PARTS; part++)
+        out[part] = vf_from_int(end_dots(t, dots[part], scale[part]));
 }
 
-INLINE vi dot_group(struct traits t, const vi w[8], const vi scale[2], const uint8_t *x, unsigned g)
+INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi scale[2],
+                     const uint8_t *const *x, uint64_t at, unsigned g, int part,
+                     vf out[][VEC_PARTS])
 {
-    const int8_t *q = (const int8_t *)x + ACT_Q + GROUP * g;
-    const uint8_t *pair32 = x + ACT_PAIR32 + 4 * g;
-    const uint8_t *pair16 = x + ACT_PAIR16 + 8 * g;
+    struct planes planes = load_planes(t.bits, group, part);
+    vi w[8];
 
-    if (is_signed(t.dtype)) {
-        vi sum = vi_signed_start(pair32);
+    UNROLL
+    for (int c = 0; c < 4; c++)
+        decode_weights(t, group, &planes, c, part, w + 2 * c);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        struct dots dots = begin_dots(t, x[r] + at, g);
         UNROLL
-        for (int i = 0; i < 8; i++)
-            sum = vi_signed_add(sum, w[i], q + 4 * i);
-        return t.dtype == KT_DTYPE_IQ4_XS ? vi_mul32(sum, scale[0]) : sum;
+        for (int c = 0; c < 4; c++)
+            add_dots(t, &dots, w + 2 * c, (const int8_t *)x[r] + at + ACT_Q + GROUP * g, c);
+        out[r][part] = vf_from_int(end_dots(t, dots, scale));
     }
-    if (has_half_groups(t.dtype)) {
-        vdot low = dot_some(dot_begin(t, pair16), w, q, 4);
-        vdot high = dot_some(dot_begin(t, pair16 + 4), w + 4, q + 16, 4);
-        return vi_add32(vi_dot_scale(low, scale[0]), vi_dot_scale(high, scale[1]));
-    }
-    if (t.bits == 5 && !t.offset && !VEC_DOT_WIDE)
-        return dot_five_bits(t, w, q, scale[0]);
-    vdot sum = dot_some(dot_begin(t, pair32), w, q, 8);
-    return t.block == SUPERBLOCK ? vi_dot_scale(sum, scale[0]) : vi_dot_sum(sum);
 }
 
 /* ---- panels of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
@@ -188,22 +259,19 @@ INLINE vf load_d(struct traits t, const uint8_t *scales, unsigned g, int part)
     return vf_from_half(from + part * 2 * VEC_ROWS);
 }
 
-INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
-                         unsigned g, const uint8_t *const *x, uint64_t at, int part,
+INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsigned g,
+                         const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
                          vf total[][VEC_PARTS])
 {
-    vi w[8], scale[2];
-    vf m = vf_set(0.0f), d = load_d(t, scales, g, part);
+    vf d = load_d(t, scales, g, part), m = vf_set(0.0f);
 
     if (t.scale_bytes == 4)
         m = vf_from_half(scales + (4 * g + 2) * PANEL_ROWS + (unsigned)part * 2 * VEC_ROWS);
-    decode_group(t, group, part, w);
     UNROLL
     for (int r = 0; r < rows; r++) {
         const uint8_t *block = x[r] + at;
-        vf sum = vf_from_int(dot_group(t, w, scale, block, g));
         vf factor = vf_mul(d, vf_splat(block + ACT_SCALE + 4 * g));
-        total[r][part] = vf_fma(sum, factor, total[r][part]);
+        total[r][part] = vf_fma(dots[r][part], factor, total[r][part]);
         if (t.scale_bytes == 4)
             total[r][part] = vf_fma(m, vf_splat(block + ACT_SUM32 + 4 * g), total[r][part]);
     }
@@ -232,20 +300,14 @@ INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigne
     }
 }
 
-INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
-                          unsigned g, const uint8_t *const *x, uint64_t at, int part,
+INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, unsigned g,
+                          const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
                           vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
-    vi w[8], scale[2];
-
-    decode_group(t, group, part, w);
-    load_scale(t, scales, g, part, scale);
     UNROLL
-    for (int r = 0; r < rows; r++) {
-        const uint8_t *block = x[r] + at;
-        vf sum = vf_from_int(dot_group(t, w, scale, block, g));
-        sums[r][part] = vf_fma(sum, vf_splat(block + ACT_SCALE + 4 * g), sums[r][part]);
-    }
+    for (int r = 0; r < rows; r++)
+        sums[r][part] = vf_fma(dots[r][part], vf_splat(x[r] + at + ACT_SCALE + 4 * g),
+                               sums[r][part]);
     if (has_minima(t.dtype))
         add_minima(t, rows, scales, g, x, at, part, minima);
 }
@@ -267,6 +329,16 @@ INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, uint6
                 total[r][part] = vf_fnma(dmin, minima[r][part], total[r][part]);
         }
     }
+}
+
+INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigned g,
+                       const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
+                       vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+{
+    if (t.block == SUPERBLOCK)
+        add_group_256(t, rows, scales, g, x, at, part, dots, sums, minima);
+    else
+        add_group_32(t, rows, scales, g, x, at, part, dots, total);
 }
 
 /* ---- one panel ---- */
@@ -291,6 +363,35 @@ INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
     }
 }
 
+INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
+                      unsigned g, const uint8_t *const *x, uint64_t at, vf total[][VEC_PARTS],
+                      vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+{
+    vf dots[8][VEC_PARTS];
+    vi scale[VEC_PARTS][2];
+
+    if (rows == 1) {
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++)
+            load_scale(t, scales, g, part, scale[part]);
+        dot_one(t, group, scale, x[0] + at, g, dots[0]);
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++)
+            add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
+        return;
+    }
+    /* A real loop, whose count compilers do not know: unrolled, they keep the activations of the first
+     * part for the second, for which there are no registers. */
+    int parts = VEC_PARTS;
+    if (VEC_PARTS > 1)
+        __asm__("" : "+r"(parts));
+    for (int part = 0; part < parts; part++) {
+        load_scale(t, scales, g, part, scale[0]);
+        dot_rows(t, rows, group, scale[0], x, at, g, part, dots);
+        add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
+    }
+}
+
 INLINE void multiply_quants(struct traits t, int rows, unsigned ahead, const uint8_t *panel,
                             uint64_t k, const uint8_t *const *x, float *out)
 {
@@ -303,6 +404,10 @@ INLINE void multiply_quants(struct traits t, int rows, unsigned ahead, const uin
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         unsigned count = t.block == SUPERBLOCK ? 1 : n;
         const uint8_t *group = scales + round_up(count * t.scale_bytes * PANEL_ROWS, 64);
+        if (ahead) {
+            for (const uint8_t *line = scales; line < group; line += 64)
+                PREFETCH(line + ahead);
+        }
         if (t.block == SUPERBLOCK) {
             clear(rows, sums);
             clear(rows, minima);
@@ -313,13 +418,7 @@ INLINE void multiply_quants(struct traits t, int rows, unsigned ahead, const uin
                 for (unsigned line = 0; line < t.bits; line++)
                     PREFETCH(group + ahead + 64 * line);
             }
-            UNROLL
-            for (int part = 0; part < VEC_PARTS; part++) {
-                if (t.block == SUPERBLOCK)
-                    add_group_256(t, rows, scales, group, g, x, at, part, sums, minima);
-                else
-                    add_group_32(t, rows, scales, group, g, x, at, part, total);
-            }
+            add_group(t, rows, scales, group, g, x, at, total, sums, minima);
             group += 64 * t.bits;
         }
         if (t.block == SUPERBLOCK)

@@ -35,6 +35,10 @@ INLINE void quantize_group(const float *x, uint8_t *block, unsigned g)
     memcpy(block + ACT_SCALE + 4 * g, &scale, 4);
     memcpy(block + ACT_SUM16 + 8 * g, sums, 8);
     memcpy(block + ACT_SUM32 + 4 * g, sums + 2, 4);
+    for (int i = 0; i < 4; i++)
+        pair[i] = (int16_t)-pair[i];
+    pair32[0] = (int16_t)-pair32[0];
+    pair32[1] = (int16_t)-pair32[1];
     memcpy(block + ACT_PAIR16 + 8 * g, pair, 8);
     memcpy(block + ACT_PAIR32 + 4 * g, pair32, 4);
 }

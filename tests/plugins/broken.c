@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * broken.c - a plugin with one fault. -DNAME=NAME on the compiler's command line is what it is called,
- * one more -D is the fault: a value for one of the macros below, or a SYMBOL_ of another kind. None of
- * its functions is ever reached but probe and open.
+ * broken.c - a plugin with one fault. -DNAME=NAME on the compiler's command line is what it is
+ * called, one more -D is the fault: a value for one of the macros below, or a SYMBOL_ of another
+ * kind. None of its functions is ever reached but probe and open.
  */
 #include <kt/plugin.h>
 
@@ -74,6 +74,10 @@ int GLUE(kt_plugin_, NAME)(void)
 
 #elif defined SYMBOL_TINY
 
+/* clang's sanitizer would make room behind it and count that into the symbol. */
+#if defined __clang__
+__attribute__((no_sanitize("address")))
+#endif
 __attribute__((visibility("default"))) extern const uint64_t GLUE(kt_plugin_, NAME);
 const uint64_t GLUE(kt_plugin_, NAME) = KT_PLUGIN_ABI_MAJOR;
 
@@ -136,10 +140,16 @@ static const struct kt_ops ops = {
     .thread_leave = LEAVE,
 };
 
-static const struct kt_level first = {.struct_size = LEVEL_SIZE, .name = "first",
-                                      .cpu = LEVEL_CPU, .instruction = "none", .ops = OPS};
-static const struct kt_level second = {.struct_size = sizeof second, .name = "second",
-                                       .cpu = LEVEL_CPU, .instruction = "none", .ops = &ops};
+static const struct kt_level first = {.struct_size = LEVEL_SIZE,
+                                      .name = "first",
+                                      .cpu = LEVEL_CPU,
+                                      .instruction = "none",
+                                      .ops = OPS};
+static const struct kt_level second = {.struct_size = sizeof second,
+                                       .name = "second",
+                                       .cpu = LEVEL_CPU,
+                                       .instruction = "none",
+                                       .ops = &ops};
 static const struct kt_level *const levels[] = {&first, SECOND_LEVEL};
 /* What a fault leaves unused is used here, so that the compiler has nothing to say. */
 static __attribute__((used)) const void *const unused[] = {&ops, &second, levels};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake.c - a small and right backend: float32 weights, float32 activations, sums in the order of the
- * columns. It packs, it has options and levels, so that everything the core does with a plugin can be
- * tried with it on any CPU.
+ * fake.c - a small and right backend: float32 weights, float32 activations, sums in the order of
+ * the columns. It packs, it has options and levels, so that everything the core does with a plugin
+ * can be tried with it on any CPU.
  */
 #include <kt/plugin.h>
 #include <math.h>
@@ -175,8 +175,8 @@ static void down(void *instance, const struct kt_product *job)
          row < end && row < layout->shape.hidden_size; row++) {
         const float *weights = packed_row(layout, job->packed, KT_DOWN, row);
         for (uint32_t r = 0; r < job->n_rows; r++) {
-            float *y = (float *)(void *)((char *)job->out +
-                                         (int64_t)job->out_index[r] * job->out_stride);
+            float *y =
+                (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
             y[row] = multiply(weights, act_row(job, KT_STAGE_DOWN, r), n) +
                      (job->bias[0] ? job->bias[0][row] : 0);
         }
@@ -243,13 +243,15 @@ static const struct kt_ops ops = {
 };
 
 /* No CPU has bit 63. */
-static const struct kt_level future = {.struct_size = sizeof future, .name = "future",
-                                       .cpu = UINT64_C(1) << 63, .instruction = "fmatmul",
+static const struct kt_level future = {.struct_size = sizeof future,
+                                       .name = "future",
+                                       .cpu = UINT64_C(1) << 63,
+                                       .instruction = "fmatmul",
                                        .ops = &ops};
-static const struct kt_level swift = {.struct_size = sizeof swift, .name = "swift",
-                                      .instruction = "mulss", .ops = &ops};
-static const struct kt_level scalar = {.struct_size = sizeof scalar, .name = "scalar",
-                                       .instruction = "mulss", .ops = &ops};
+static const struct kt_level swift = {
+    .struct_size = sizeof swift, .name = "swift", .instruction = "mulss", .ops = &ops};
+static const struct kt_level scalar = {
+    .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulss", .ops = &ops};
 static const struct kt_level *const levels[] = {&future, &swift, &scalar};
 
 static const struct kt_option options[] = {

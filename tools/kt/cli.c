@@ -109,9 +109,17 @@ int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
     params.n_settings = cli->n_settings;
     params.log = kt_cli_log;
     params.log_data = cli;
-    if (kt_config_create(&params, config, &error) != KT_OK)
-        return kt_cli_fail(cli, &error);
-    return KT_EXIT_OK;
+    if (kt_config_create(&params, config, &error) == KT_OK)
+        return KT_EXIT_OK;
+    /* Is it the command line that is wrong? Without its settings, all would be well. */
+    bool settings = params.n_settings > 0;
+    params.n_settings = 0;
+    params.log = NULL;
+    if (settings && kt_config_create(&params, config, NULL) == KT_OK) {
+        kt_config_destroy(*config);
+        return kt_cli_usage(cli, "%s", error.message);
+    }
+    return kt_cli_fail(cli, &error);
 }
 
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context)

@@ -61,7 +61,8 @@ enum kt_cli_type {
     KT_CLI_UINT,   /* uint64_t in minimum..maximum */
     KT_CLI_REAL,   /* double, finite and >= 0 */
     KT_CLI_CHOICE, /* int: index of the argument in values, "table|json|csv" */
-    KT_CLI_SETTING /* nothing: adds the setting that `values` names, "core.threads" */
+    KT_CLI_SETTING /* nothing: adds the setting that `values` names, "core.threads"; with a maximum,
+                      only a number in minimum..maximum is taken */
 };
 
 struct kt_cli_option {

@@ -155,8 +155,10 @@ static void check_threads(struct doctor *doctor, const struct kt_context_info *i
 {
     char text[64];
 
-    snprintf(text, sizeof(text), "%" PRIu32 ", %" PRIu32 " not bound", info->n_threads,
-             info->bind_failures);
+    snprintf(text, sizeof(text), "%" PRIu32 ", %" PRIu32 " could not be bound to a core",
+             info->n_threads, info->bind_failures);
+    if (info->bind_failures == 0)
+        snprintf(text, sizeof(text), "%" PRIu32, info->n_threads);
     if (info->bind_failures > 0)
         report(doctor, "threads", WARNING, text,
                "threads may wander between cores; allow sched_setaffinity in the container");
@@ -335,7 +337,7 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 {
     static const struct kt_cli_option rows[] = {
         {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
-         .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
+         .maximum = 4096, .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
         {.name = NULL}};
     static const struct kt_cli_command command = {
         .about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
@@ -355,6 +357,7 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
     kt_context_destroy(doctor.context);
     kt_config_destroy(doctor.config);
     if (doctor.n_failed > 0)
-        code = kt_cli_error(cli, "%zu checks failed", doctor.n_failed);
+        code = kt_cli_error(cli, "%zu %s failed", doctor.n_failed,
+                            doctor.n_failed == 1 ? "check" : "checks");
     return code;
 }

@@ -169,6 +169,7 @@ static void add_layer(struct kt_table *table, const struct plan *plan, const cha
     kt_table_uint(table, "nominal_bytes", plan->plan.nominal_size);
     kt_table_bool(table, "keeps_source", plan->plan.keeps_source != 0);
     kt_table_bool(table, "fallback", plan->plan.fallback != 0);
+    kt_table_text(table, "error", "");
 }
 
 static void add_plan(const struct kt_context *context, const struct tables *tables,
@@ -197,10 +198,11 @@ static void add_plan(const struct kt_context *context, const struct tables *tabl
     }
 }
 
-static void add_facts(struct kt_output *output, const struct args *args,
+static void add_facts(const struct kt_cli *cli, struct kt_output *output, const struct args *args,
                       const struct kt_context *context, const struct plan *plans, size_t n)
 {
     struct kt_context_info info;
+    uint64_t free_bytes = kt_model_free_memory();
     uint64_t weights = 0, buffers = 0, failed = 0, fallbacks = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -221,9 +223,11 @@ static void add_facts(struct kt_output *output, const struct args *args,
     kt_output_fact_uint(output, "max_tokens", "tokens per batch", args->max_tokens);
     kt_output_fact_bytes(output, "weight_bytes", "packed weights", weights);
     kt_output_fact_bytes(output, "buffer_bytes", "buffers", buffers);
-    kt_output_fact_bytes(output, "free_bytes", "free memory", kt_model_free_memory());
+    kt_output_fact_bytes(output, "free_bytes", "free memory", free_bytes);
     kt_output_fact_uint(output, "n_failed", NULL, failed);
     kt_output_fact_uint(output, "n_fallbacks", NULL, fallbacks);
+    if (free_bytes && weights + buffers > free_bytes)
+        kt_cli_warn(cli, "the packed weights and buffers do not fit into free memory");
 }
 
 static int print(struct kt_cli *cli, const struct args *args, const struct kt_context *context,
@@ -235,7 +239,7 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
     size_t n_failed = 0;
     char range[48];
 
-    add_facts(output, args, context, plans, n);
+    add_facts(cli, output, args, context, plans, n);
     tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
     tables.candidates = kt_output_table(output, "candidates", candidate_columns,
                                         COUNT(candidate_columns));
@@ -288,7 +292,7 @@ int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
         {.name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend",
          .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"},
         {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
-         .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
+         .maximum = 4096, .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
         {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes",
          .argument = "LIST", .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
         {.name = "max-tokens", .type = KT_CLI_UINT, .offset = offsetof(struct args, max_tokens),

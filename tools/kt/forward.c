@@ -433,7 +433,7 @@ int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
         {.name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend",
          .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"},
         {.name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads",
-         .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
+         .maximum = 4096, .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"},
         {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes",
          .argument = "LIST", .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
         {.name = "check", .letter = 'c', .type = KT_CLI_FLAG, .offset = offsetof(struct args, check),

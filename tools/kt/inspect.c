@@ -51,7 +51,8 @@ static void add_facts(struct kt_output *output, const char *path, const struct k
     kt_output_fact_text(output, "architecture", "architecture", info->architecture);
     kt_output_fact_text(output, "name", "name", info->name);
     kt_output_fact_uint(output, "n_tensors", "tensors", info->n_tensors);
-    kt_output_fact_uint(output, "n_layers", "layers", info->n_layers);
+    /* Safetensors files do not say how many layers the model has. */
+    kt_output_fact_uint(output, "n_layers", info->n_layers ? "layers" : NULL, info->n_layers);
     kt_output_fact_uint(output, "n_moe_layers", "layers with experts", info->n_moe_layers);
     kt_output_fact_bytes(output, "bytes", "size", info->size);
     kt_output_fact_bytes(output, "expert_bytes", "size of the experts", info->expert_size);

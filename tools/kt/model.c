@@ -73,6 +73,7 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
                     const char *text, uint64_t **layers, size_t *n)
 {
     struct kt_checkpoint_info info;
+    uint64_t *made;
     int code;
 
     kt_checkpoint_info(checkpoint, &info);
@@ -80,15 +81,17 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
         return kt_cli_error(cli, "the checkpoint holds no layer with experts that are known; "
                                  "'kt inspect --tensors' lists what it holds");
     if (text && strcmp(text, "all") != 0) {
-        *layers = kt_cli_alloc(cli, MAX_LAYERS, sizeof(**layers));
-        code = list_named(cli, checkpoint, text, *layers, n);
+        made = kt_cli_alloc(cli, MAX_LAYERS, sizeof(*made));
+        code = list_named(cli, checkpoint, text, made, n);
     } else {
         *n = (size_t)info.n_moe_layers;
-        *layers = kt_cli_alloc(cli, *n, sizeof(**layers));
-        code = list_all(cli, checkpoint, *layers, *n);
+        made = kt_cli_alloc(cli, *n, sizeof(*made));
+        code = list_all(cli, checkpoint, made, *n);
     }
-    if (code != KT_EXIT_OK)
-        free(*layers);
+    if (code == KT_EXIT_OK)
+        *layers = made;
+    else
+        free(made);
     return code;
 }
 

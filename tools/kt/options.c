@@ -104,7 +104,7 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
 static void print_wrapped(const char *text, int column, int at)
 {
     bool first = true;
-    if (at >= column) {
+    if (at > 0 && at >= column) {
         printf("\n");
         at = 0;
     }
@@ -132,7 +132,7 @@ static void print_option(const struct kt_cli_option *row)
                          : printf("      --%s", row->name);
     if (row->argument)
         at += printf(" %s", row->argument);
-    print_wrapped(row->help, 30, at + 1);
+    print_wrapped(row->help, 30, at);
 }
 
 static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command *command)
@@ -142,6 +142,8 @@ static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command
     list_options(command, &list);
     printf("Usage: kt %s %s%s[OPTION]...\n", cli->verb, command->usage ? command->usage : "",
            command->usage && *command->usage ? " " : "");
+    if (command->about)
+        printf("\n");
     /* Paragraphs are lines; a line that starts with a space stands as it is. */
     for (const char *text = command->about; text && *text;) {
         size_t length = strcspn(text, "\n");
@@ -150,7 +152,7 @@ static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command
         if (*paragraph == ' ')
             printf("%s\n", paragraph);
         else
-            print_wrapped(paragraph, 0, -1);
+            print_wrapped(paragraph, 0, 0);
         text += length + (text[length] == '\n');
     }
     printf("\nOptions:\n");
@@ -300,6 +302,7 @@ static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
 static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char *text, void *values)
 {
     char *place = (char *)values + row->offset;
+    uint64_t number;
 
     if (row->type != KT_CLI_FLAG && !*text) {
         kt_cli_usage(cli, "--%s needs a value that is not empty", row->name);
@@ -321,6 +324,8 @@ static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char
     case KT_CLI_CHOICE:
         return take_choice(cli, row, text, (int *)place);
     case KT_CLI_SETTING:
+        if (row->maximum && !take_uint(cli, row, text, &number))
+            return false;
         kt_cli_set(cli, "%s=%s", row->values, text);
         return true;
     }

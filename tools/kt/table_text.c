@@ -112,7 +112,7 @@ static char *format_value(const struct kt_cli *cli, const struct kt_column *colu
         return kt_cli_format(cli, "-");
     switch (column->type) {
     case KT_COLUMN_TEXT:
-        return kt_cli_format(cli, "%s", *value->text ? value->text : "-");
+        return kt_cli_format(cli, "%s", value->text);
     case KT_COLUMN_UINT:
         return kt_cli_format(cli, "%" PRIu64, value->number);
     case KT_COLUMN_INT:
@@ -131,18 +131,24 @@ static char *format_value(const struct kt_cli *cli, const struct kt_column *colu
     return kt_cli_format(cli, "%.3g", value->real);
 }
 
+/* Facts for people have a title; an empty text is left out. */
+static bool is_shown(const struct kt_fact *fact)
+{
+    return fact->column.title && (fact->column.type != KT_COLUMN_TEXT || *fact->value.text);
+}
+
 static void write_facts(const struct kt_output *output)
 {
     size_t widest = 0;
 
     for (size_t f = 0; f < output->n_facts; f++) {
         const char *title = output->fact[f].column.title;
-        if (title && measure(title) > widest)
+        if (is_shown(&output->fact[f]) && measure(title) > widest)
             widest = measure(title);
     }
     for (size_t f = 0; f < output->n_facts; f++) {
         const struct kt_column *column = &output->fact[f].column;
-        if (!column->title)
+        if (!is_shown(&output->fact[f]))
             continue;
         char *text = format_value(output->cli, column, &output->fact[f].value);
         fputs(column->title, stdout);
@@ -232,11 +238,14 @@ static void write_last(const char *text, size_t indent, size_t room)
 
 static void write_row(const struct grid *grid, size_t row, size_t terminal)
 {
-    size_t at = 0;
+    size_t at = 0, n = grid->n_columns;
 
-    for (size_t c = 0; c < grid->n_columns; c++) {
+    /* No spaces at the end of a line. */
+    while (n > 0 && !*grid->text[row * grid->n_columns + n - 1])
+        n--;
+    for (size_t c = 0; c < n; c++) {
         const char *text = grid->text[row * grid->n_columns + c];
-        bool last = c + 1 == grid->n_columns;
+        bool last = c + 1 == n;
         bool right = grid->column[c]->type != KT_COLUMN_TEXT &&
                      grid->column[c]->type != KT_COLUMN_BOOL;
         size_t padding = grid->width[c] - measure(text);
@@ -277,7 +286,7 @@ void kt_output_write_text(const struct kt_output *output)
 
     write_facts(output);
     for (size_t f = 0; f < output->n_facts; f++)
-        written |= output->fact[f].column.title != NULL;
+        written |= is_shown(&output->fact[f]);
     for (size_t t = 0; t < output->n_tables; t++) {
         if (output->table[t]->n_rows == 0)
             continue;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vec_x86.h - what vec_avx2.h and vec_avx512.h share. */
+#ifndef KT_PLUGINS_VEC_X86_H
+#define KT_PLUGINS_VEC_X86_H
+
+#include "plugins/common/half.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __clang__
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* Byte `row` of the 16 goes to both int16 of its lane: as their low bytes, or as the high ones. */
+#define SPREAD_LOW(a) a, -1, a, -1, a + 1, -1, a + 1, -1, a + 2, -1, a + 2, -1, a + 3, -1, a + 3, -1
+#define SPREAD_HIGH(a) -1, a, -1, a, -1, a + 1, -1, a + 1, -1, a + 2, -1, a + 2, -1, a + 3, -1, a + 3
+
+/* ---- quantising 32 activations: no wider for AVX-512, it takes no time worth more ---- */
+
+INLINE uint32_t vec_absmax32(const float *x)
+{
+    const __m256i mask = _mm256_set1_epi32(0x7fffffff);
+    __m256i max = _mm256_and_si256(_mm256_loadu_si256((const void *)x), mask);
+    UNROLL
+    for (int i = 1; i < 4; i++)
+        max = _mm256_max_epi32(max, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), mask));
+    __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
+    m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0xb1));
+    return (uint32_t)_mm_cvtsi128_si32(m);
+}
+
+/* Adding 1.5 * 2^23 rounds to a whole number in the low bits whatever the rounding instruction of
+ * another level does with ties. */
+INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
+{
+    const __m256 magic = _mm256_set1_ps(12582912.0f);
+    __m256i whole[4];
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(scale)),
+                                   magic);
+        whole[i] = _mm256_sub_epi32(_mm256_castps_si256(sum), _mm256_castps_si256(magic));
+    }
+    /* packs work in halves of 16 bytes: the permutation puts the fours in order */
+    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]),
+                                       _mm256_packs_epi32(whole[2], whole[3]));
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256((__m256i *)(void *)q, bytes);
+}
+
+INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
+{
+    __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const void *)q));
+    sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0x4e));
+    sums = _mm256_add_epi16(sums, _mm256_shuffle_epi32(sums, 0xb1));
+    int32_t low = _mm_cvtsi128_si32(_mm256_castsi256_si128(sums));
+    int32_t high = _mm_cvtsi128_si32(_mm256_extracti128_si256(sums, 1));
+    memcpy(pair, &low, 4);
+    memcpy(pair + 2, &high, 4);
+}
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512.c - AVX-512 F, BW, VL and DQ, without VNNI. */
+#define VEC_VNNI 0
+#include "plugins/common/vec_avx512.h"
+
+#define BLOCK_QUANTS 4
+#define BLOCK_FLOATS 4
+
+/*
+ * Not tuned on such a machine yet. From measurements of prototypes with this layout on a Xeon: into L2,
+ * 512 to 1024 bytes ahead in the same stream, is best where the kernel is light; heavier ones want 2 KB.
+ */
+#define AHEAD_Q2 1024
+#define AHEAD_Q4 1024
+#define AHEAD_Q5 1024
+#define AHEAD_Q6 1024
+#define AHEAD_Q8 1024
+#define AHEAD_IQ4 1024
+#define AHEAD_FLOATS 1024
+
+#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/stages.h"
+
+LEVEL_OPS(avx512);

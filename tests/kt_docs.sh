@@ -1,0 +1,125 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The man pages, the completion and --help name the same verbs, options and settings.
+. "${KT_TEST_SOURCE:?}/tests/kt_lib.sh"
+man=$KT_TEST_SOURCE/etc/man
+verbs="backends bench config doctor explain forward inspect version"
+command_line="documentation"
+: >"$out"
+: >"$err"
+
+# The long options of a help text, one a line.
+help_options()
+{
+    sed -n 's/^  \(-.,\|   \) --\([a-z-]*\).*/\2/p' "$out" | sort
+}
+# The options that a man page explains: the tags of its paragraphs.
+man_options()
+{
+    sed 's/\\-/-/g' "$1" | awk '/^\.TP/ { tag = 1; next } tag { print; tag = 0 }' |
+        sed -n 's/^\.B[IR]* .*--\([a-z-]*\).*/\1/p' | sort
+}
+same()
+{
+    diff "$1" "$2" >"$dir/difference" && return
+    fail "$3 differ (< $4, > $5):
+$(cat "$dir/difference")"
+}
+
+kt --help
+help_options >"$dir/shared"
+man_options "$man/kt.1" | grep -vx io >"$dir/man"
+same "$dir/shared" "$dir/man" "options of kt" "--help" "kt(1)"
+for verb in $verbs; do
+    grep -q "^\.BR kt-$verb (1)" "$man/kt.1" || fail "kt(1) must name kt-$verb(1)"
+    kt $verb --help
+    help_options >"$dir/help"
+    if grep -qx io "$dir/help"; then
+        { cat "$dir/shared" && echo io; } | sort >"$dir/common"
+    else
+        cp "$dir/shared" "$dir/common"
+    fi
+    comm -23 "$dir/help" "$dir/common" >"$dir/own"
+    [ "$(comm -13 "$dir/help" "$dir/common" | wc -l)" -eq 0 ] || fail "a shared option is missing"
+    man_options "$man/kt-$verb.1" >"$dir/man"
+    same "$dir/own" "$dir/man" "options of kt $verb" "--help" "kt-$verb(1)"
+    # Short forms too.
+    sed -n 's/^  -\(.\), --\([a-z-]*\).*/-\1 --\2/p' "$out" | grep -v -e '-[hvV] ' |
+        while read -r short long; do
+            sed 's/\\-/-/g' "$man/kt-$verb.1" | grep -q "^\.BR $short \", \" $long" ||
+                echo "kt-$verb(1) must name $short with $long"
+        done >"$dir/missing"
+    [ ! -s "$dir/missing" ] || fail "$(cat "$dir/missing")"
+done
+
+# Settings: what kt config show lists, with its default, stands in kt.ini(5).
+kt config show --format csv
+exits 0
+sed -n 's/^core,\([a-z_]*\),.*/\1/p' "$out" | sort >"$dir/settings"
+awk '/^\.SH/ { core = /\[core\]/ } core && /^\.TP/ { getline; print $2 }' "$man/kt.ini.5" |
+    sort >"$dir/man"
+same "$dir/settings" "$dir/man" "settings of [core]" "kt config show" "kt.ini(5)"
+while IFS=, read -r section key value _; do
+    [ "$section" = core ] || continue
+    grep -q "^\.BR $key \" (.*default ${value:-empty})\"" "$man/kt.ini.5" ||
+        fail "kt.ini(5) must say that the default of $key is ${value:-empty}"
+done <"$out"
+
+# Pages are well-formed, where groff is there to say so.
+if command -v groff >/dev/null; then
+    for page in "$man"/*; do
+        groff -man -Tascii -ww -z "$page" 2>"$err"
+        [ ! -s "$err" ] || fail "$page is not well-formed"
+    done
+fi
+
+# Completion: it offers the same verbs and the same options, and values.
+if ! command -v bash >/dev/null; then
+    echo "the completion is not checked: bash is not here"
+    finish
+fi
+cat >"$dir/complete.bash" <<'END'
+. "$1/etc/completions/kt"
+shift
+kt() { "$KT_TEST_BUILD/kt" "$@"; }
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_kt
+printf '%s\n' "${COMPREPLY[@]}"
+END
+complete()
+{
+    command_line="completion of: $*"
+    bash "$dir/complete.bash" "$KT_TEST_SOURCE" "$@" >"$out" 2>"$err"
+    code=$?
+}
+complete kt ''
+for verb in $verbs; do
+    says "^$verb\$"
+done
+for verb in $verbs; do
+    kt $verb --help
+    help_options >"$dir/help"
+    complete kt $verb --
+    sed 's/^--//' "$out" | sort >"$dir/completed"
+    same "$dir/help" "$dir/completed" "options of kt $verb" "--help" "completion"
+done
+complete kt forw
+says '^forward$'
+complete kt version --format ''
+says '^json$'
+complete kt version --format = c
+says '^csv$'
+complete kt forward --io ''
+says '^read$'
+complete kt config ''
+says '^check$'
+complete kt forward --backend ''
+says '^auto$'
+says '^reference$'
+complete kt backends --set core.th
+says '^core.threads=$'
+touch "$dir/a model.gguf"
+complete kt inspect "$dir/a"
+says '/a model.gguf$'
+finish
