@@ -18,32 +18,31 @@
 #include <simde/x86/avx512.h>
 #pragma GCC diagnostic pop
 
-#include <math.h>
-
-/* What SIMDe lacks, or does with another rounding. */
-#undef _mm512_scalef_ps
+/* What SIMDe 0.7 lacks or gets wrong. */
+#undef _mm512_srai_epi32
 #undef _mm512_cvtph_ps
 #undef _mm512_cvtepi32_epi16
 #undef _mm512_stream_si512
 #undef _mm512_inserti32x4
 #undef _mm256_dpbusd_avx_epi32
 #undef _mm512_madd_epi16
-#define _mm512_scalef_ps model_scalef
+#undef _mm512_cvtepi32_ps
+#define _mm512_srai_epi32 model_srai_epi32
 #define _mm512_cvtph_ps model_cvtph
 #define _mm512_cvtepi32_epi16 model_cvtepi32_epi16
 #define _mm512_stream_si512(to, v) _mm512_storeu_si512((to), (v))
 #define _mm512_inserti32x4 model_inserti32x4
 #define _mm256_dpbusd_avx_epi32 simde_mm256_dpbusd_epi32
+#define _mm512_cvtepi32_ps model_cvtepi32_ps
 #define _mm512_madd_epi16(a, b) simde_mm512_madd_epi16((a), (b))
 
-static inline __m512 model_scalef(__m512 a, __m512 b)
+static inline __m512i model_srai_epi32(__m512i v, int bits)
 {
-    float x[16], n[16];
-    _mm512_storeu_ps(x, a);
-    _mm512_storeu_ps(n, b);
-    for (int i = 0; i < 16; i++)
-        x[i] = isnan(n[i]) ? n[i] : ldexpf(x[i], (int)floorf(n[i]));
-    return _mm512_loadu_ps(x);
+    __m256i x[2];
+    _mm512_storeu_si512(x, v);
+    x[0] = _mm256_srai_epi32(x[0], bits);
+    x[1] = _mm256_srai_epi32(x[1], bits);
+    return _mm512_loadu_si512(x);
 }
 
 static inline __m512 model_cvtph(__m256i half)
@@ -62,6 +61,16 @@ static inline __m256i model_cvtepi32_epi16(__m512i v)
     for (int i = 0; i < 16; i++)
         half[i] = (short)x[i];
     return _mm256_loadu_si256((const __m256i *)(const void *)half);
+}
+
+static inline __m512 model_cvtepi32_ps(__m512i v)
+{
+    int x[16];
+    float y[16];
+    _mm512_storeu_si512(x, v);
+    for (int i = 0; i < 16; i++)
+        y[i] = (float)x[i];
+    return _mm512_loadu_ps(y);
 }
 
 static inline __m512i model_inserti32x4(__m512i v, __m128i quarter, int place)
