@@ -66,10 +66,11 @@ static NOINLINE void multiply_few(const struct part *part, const uint8_t *a, str
     AMX_ZERO(0);
     AMX_ZERO(1);
     for (uint64_t t = 0; t < part->tiles; t++, a += TILE_SIZE, b += PAIR_SIZE) {
-        stream_near(b, PAIR_SIZE);
+        stream_near(b);
         AMX_LOAD(4, a);
         AMX_LOAD(6, b);
         AMX_DOT_SU(0, 4, 6);
+        stream_near(b + TILE_SIZE);
         AMX_LOAD(7, b + TILE_SIZE);
         AMX_DOT_SU(1, 4, 7);
     }

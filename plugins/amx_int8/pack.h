@@ -34,15 +34,19 @@ static enum kt_status read_row(const struct kt_host *host, const struct kt_view 
 /* The row in bench->row to codes; gives its scale. */
 static float quantize_weights(const struct bench *bench, uint8_t *codes)
 {
-    int32_t max[Q8_STEP] = { 0 };
+    vi max = vi_splat32(0);
 
     for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
-        q8_max(bench->row + c, max);
+        max = q8_max(bench->row + c, max);
     struct q8_scale scale = q8_make_scale(q8_fold(max));
     for (uint64_t c = 0; c < bench->width; c += Q8_STEP) {
         q8_quantize(bench->row + c, scale.inverse, (int8_t *)codes + c);
-        for (int i = 0; i < Q8_STEP; i++)
-            codes[c + (uint64_t)i] ^= 0x80;
+        for (unsigned i = 0; i < Q8_STEP; i += 8) {
+            uint64_t eight;
+            memcpy(&eight, codes + c + i, sizeof eight);
+            eight ^= UINT64_C(0x8080808080808080);
+            memcpy(codes + c + i, &eight, sizeof eight);
+        }
     }
     return scale.scale;
 }

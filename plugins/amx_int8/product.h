@@ -32,8 +32,9 @@ INLINE const uint8_t *find_vector(const uint8_t *pair, unsigned v)
 
 /*
  * The sums of `rows` rows and vectors first..first+n-1 of a panel. rows, first and n are constants in
- * each instance, so sum is registers. The step over the 4 columns of a line: n loads of weights, `rows`
- * broadcasts, rows * n products.
+ * each instance, so sum is registers. The step over the 4 columns of a line: `rows` broadcasts, n loads
+ * of weights, rows * n products. Of the weights only one vector is held at a time: with 16 registers
+ * there is no room for more beside the sums.
  */
 INLINE void multiply(const uint8_t *pair, uint64_t tiles, const int8_t *const *x, unsigned rows,
                      unsigned first, unsigned n, bool near, struct stream *stream,
@@ -47,21 +48,23 @@ INLINE void multiply(const uint8_t *pair, uint64_t tiles, const int8_t *const *x
         for (unsigned v = 0; v < n; v++)
             sum[r][v] = vi_splat32(0);
     for (uint64_t t = 0; t < tiles; t++, pair += PAIR_SIZE) {
-        if (near)
-            stream_near(pair, PAIR_SIZE);
-        else
+        if (near) {
+            stream_near(pair);
+            stream_near(pair + TILE_SIZE);
+        } else {
             stream_step(stream);
+        }
         for (unsigned q = 0; q < 16; q++) {
-            vi w[VECS];
+            x8 a[MAX_ROWS];
             UNROLL
-            for (unsigned v = 0; v < n; v++)
-                w[v] = w8_ready(vi_load(find_vector(pair, first + v) + 64 * q));
+            for (unsigned r = 0; r < rows; r++)
+                a[r] = x8_splat(x[r] + t * TILE_COLUMNS + 4 * q);
             UNROLL
-            for (unsigned r = 0; r < rows; r++) {
-                x8 a = x8_splat(x[r] + t * TILE_COLUMNS + 4 * q);
+            for (unsigned v = 0; v < n; v++) {
+                vi w = w8_ready(vi_load(find_vector(pair, first + v) + 64 * q));
                 UNROLL
-                for (unsigned v = 0; v < n; v++)
-                    sum[r][v] = w8_add(sum[r][v], w[v], a);
+                for (unsigned r = 0; r < rows; r++)
+                    sum[r][v] = w8_add(sum[r][v], w, a[r]);
             }
         }
     }

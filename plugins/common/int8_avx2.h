@@ -6,6 +6,7 @@
 #ifndef KT_PLUGINS_INT8_AVX2_H
 #define KT_PLUGINS_INT8_AVX2_H
 
+#include "plugins/common/int8_x86.h"
 #include "plugins/common/vec_avx2.h"
 
 typedef __m256i x8;
@@ -59,6 +60,16 @@ INLINE vi vi_sub32(vi a, vi b)
     return _mm256_sub_epi32(a, b);
 }
 
+INLINE vi vi_max32(vi a, vi b)
+{
+    return _mm256_max_epi32(a, b);
+}
+
+INLINE vf vf_from_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(p)), 16));
+}
+
 INLINE void vf_store_bf16(void *p, vf v)
 {
     __m256i bits = _mm256_castps_si256(v);
@@ -77,11 +88,6 @@ INLINE void vec_stream64(void *to, const void *from)
 {
     _mm256_stream_si256((__m256i *)to, _mm256_load_si256((const __m256i *)from));
     _mm256_stream_si256((__m256i *)to + 1, _mm256_load_si256((const __m256i *)from + 1));
-}
-
-INLINE void vec_stream_end(void)
-{
-    _mm_sfence();
 }
 
 /* Lanes q..q+7 of 8 rows turned into 8 lines' halves. */

@@ -6,6 +6,7 @@
 #ifndef KT_PLUGINS_INT8_AVX512_H
 #define KT_PLUGINS_INT8_AVX512_H
 
+#include "plugins/common/int8_x86.h"
 #include "plugins/common/vec_avx512.h"
 
 typedef __m512i x8;
@@ -60,6 +61,16 @@ INLINE vi vi_sub32(vi a, vi b)
     return _mm512_sub_epi32(a, b);
 }
 
+INLINE vi vi_max32(vi a, vi b)
+{
+    return _mm512_max_epi32(a, b);
+}
+
+INLINE vf vf_from_bf16(const void *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+
 INLINE void vf_store_bf16(void *p, vf v)
 {
     __m512i bits = _mm512_castps_si512(v);
@@ -73,11 +84,6 @@ INLINE void vf_store_bf16(void *p, vf v)
 INLINE void vec_stream64(void *to, const void *from)
 {
     _mm512_stream_si512(to, _mm512_loadu_si512(from));
-}
-
-INLINE void vec_stream_end(void)
-{
-    _mm_sfence();
 }
 
 /* 4 lanes of each of 16 rows are 4 lines: transposed in quarters of 128 bits, then the quarters. */

@@ -63,6 +63,29 @@ INLINE vi vi_sub32(vi a, vi b)
     return a;
 }
 
+/* The larger one, as signed numbers. */
+INLINE vi vi_max32(vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.s32[i] = a.s32[i] > b.s32[i] ? a.s32[i] : b.s32[i];
+    return a;
+}
+
+/* VEC_ROWS bf16 in a row. */
+INLINE vf vf_from_bf16(const void *p)
+{
+    VF_EACH(bf16_to_float(load_u16((const uint8_t *)p + 2 * i)));
+}
+
+/* The sum of 32 numbers. */
+INLINE int32_t vec_sum32(const int8_t *q)
+{
+    int32_t sum = 0;
+    for (int i = 0; i < 32; i++)
+        sum += q[i];
+    return sum;
+}
+
 /* To the nearest bf16, ties to even; NaN stays NaN. */
 INLINE void vf_store_bf16(void *p, vf v)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * quantize8.h - rows of numbers to int8 with one scale: q = x / scale to the nearest whole number,
- * scale = max|x| / 127. Plain C in loops of fixed length, which compilers turn into the vectors of the
- * level that includes this; one IEEE operation after the other, so that levels agree to the bit.
+ * scale = max|x| / 127. Include an int8_*.h first. One IEEE operation after the other, so that levels
+ * agree to the bit.
  *
  * A row with an infinity or NaN gets q = 0 and a scale of NaN, which makes all that it touches NaN and
  * nothing else. Below 2^-118, where 127 / max|x| would overflow, a row is zero.
@@ -21,13 +21,23 @@ struct q8_scale {
     float inverse; /* 0: all q are 0 */
 };
 
-/* The larger of each max[i] and |x[i]|, as bits: above 0x7f7fffff if one is infinite or NaN. */
-static inline void q8_max(const float *x, int32_t *max)
+/* The largest |x| so far in each of VEC_ROWS lanes, as bits: above 0x7f7fffff if one is infinite or NaN. */
+INLINE vi q8_max(const float *x, vi max)
 {
-    for (int i = 0; i < Q8_STEP; i++) {
-        int32_t bits = (int32_t)(float_to_bits(x[i]) & 0x7fffffff);
-        max[i] = bits > max[i] ? bits : max[i];
-    }
+    UNROLL
+    for (int i = 0; i < Q8_STEP; i += VEC_ROWS)
+        max = vi_max32(max, vi_and(vi_load(x + i), vi_splat32(0x7fffffff)));
+    return max;
+}
+
+INLINE int32_t q8_fold(vi max)
+{
+    int32_t lane[VEC_ROWS], most = 0;
+
+    vi_store(lane, max);
+    for (int i = 0; i < VEC_ROWS; i++)
+        most = lane[i] > most ? lane[i] : most;
+    return most;
 }
 
 static inline struct q8_scale q8_make_scale(int32_t max_bits)
@@ -41,59 +51,38 @@ static inline struct q8_scale q8_make_scale(int32_t max_bits)
     return (struct q8_scale){ max / 127.0f, 127.0f / max };
 }
 
-/* Adding 1.5 * 2^23 leaves the nearest whole number in the low bits, ties to even. NaN, whose inverse
- * is 0, is masked away. */
-static inline void q8_quantize(const float *x, float inverse, int8_t *q)
+INLINE void q8_quantize(const float *x, float inverse, int8_t *q)
 {
-    int32_t mask = inverse > 0.0f ? 0xff : 0;
-    for (int i = 0; i < Q8_STEP; i++) {
-        uint32_t bits = float_to_bits(x[i] * inverse + 12582912.0f);
-        q[i] = (int8_t)(bits & (uint32_t)mask);
+    if (inverse > 0.0f) {
+        vec_quantize32(x, inverse, q);
+        vec_quantize32(x + 32, inverse, q + 32);
+    } else {
+        memset(q, 0, Q8_STEP);
     }
 }
 
-static inline int32_t q8_sum(const int8_t *q)
+INLINE int32_t q8_sum(const int8_t *q)
 {
-    int32_t sum = 0;
-    for (int i = 0; i < Q8_STEP; i++)
-        sum += q[i];
-    return sum;
-}
-
-static inline int32_t q8_fold(const int32_t *max)
-{
-    int32_t most = 0;
-    for (int i = 0; i < Q8_STEP; i++)
-        most = max[i] > most ? max[i] : most;
-    return most;
+    return vec_sum32(q) + vec_sum32(q + 32);
 }
 
 /* Q8_STEP numbers of a plain format to float32; `n` of them are there, the rest become 0. */
-static inline void q8_read(const uint8_t *from, uint32_t dtype, uint64_t n, float *x)
+INLINE void q8_read(const uint8_t *from, uint32_t dtype, uint64_t n, float *x)
 {
-    uint16_t half[Q8_STEP];
+    _Alignas(64) uint8_t part[Q8_STEP * sizeof(float)];
 
-    if (dtype == KT_DTYPE_F32) {
-        if (n >= Q8_STEP) {
-            memcpy(x, from, Q8_STEP * sizeof *x);
-            return;
-        }
-        memcpy(x, from, n * sizeof *x);
-        memset(x + n, 0, (Q8_STEP - n) * sizeof *x);
-        return;
+    if (n < Q8_STEP) {
+        memset(part, 0, sizeof part);
+        memcpy(part, from, n * (dtype == KT_DTYPE_F32 ? 4 : 2));
+        from = part;
     }
-    if (n >= Q8_STEP) {
-        memcpy(half, from, sizeof half);
-    } else {
-        memset(half, 0, sizeof half);
-        memcpy(half, from, n * sizeof *half);
+    UNROLL
+    for (int i = 0; i < Q8_STEP; i += VEC_ROWS) {
+        vf v = dtype == KT_DTYPE_F32    ? vf_load(from + 4 * i)
+               : dtype == KT_DTYPE_BF16 ? vf_from_bf16(from + 2 * i)
+                                        : vf_from_half(from + 2 * i);
+        vf_store(x + i, v);
     }
-    if (dtype == KT_DTYPE_BF16)
-        for (int i = 0; i < Q8_STEP; i++)
-            x[i] = bf16_to_float(half[i]);
-    else
-        for (int i = 0; i < Q8_STEP; i += VEC_ROWS)
-            vf_store(x + i, vf_from_half(half + i));
 }
 
 #endif

@@ -87,12 +87,12 @@ static inline __attribute__((always_inline)) void stream_step(struct stream *str
     }
 }
 
-/* The lines NEAR bytes ahead of `size` bytes at p. */
-static inline __attribute__((always_inline)) void stream_near(const void *p, unsigned size)
+/* The lines NEAR bytes ahead of the 1 KB at p. */
+static inline __attribute__((always_inline)) void stream_near(const void *p)
 {
     UNROLL
-    for (unsigned i = 0; i < size; i += 64)
-        STREAM_LINE((uintptr_t)p + STREAM_NEAR + i);
+    for (unsigned i = 0; i < 16; i++)
+        STREAM_LINE((uintptr_t)p + STREAM_NEAR + i * 64);
 }
 
 /* The start of what is read next: streams find the rest themselves. */

@@ -21,6 +21,8 @@
 /* What SIMDe 0.7 lacks or gets wrong. */
 #undef _mm512_srai_epi32
 #undef _mm512_cvtph_ps
+#undef _mm512_cvtepu16_epi32
+#undef _mm512_max_epi32
 #undef _mm512_cvtepi32_epi16
 #undef _mm512_stream_si512
 #undef _mm512_inserti32x4
@@ -29,6 +31,8 @@
 #undef _mm512_cvtepi32_ps
 #define _mm512_srai_epi32 model_srai_epi32
 #define _mm512_cvtph_ps model_cvtph
+#define _mm512_cvtepu16_epi32 model_cvtepu16_epi32
+#define _mm512_max_epi32(a, b) simde_mm512_max_epi32((a), (b))
 #define _mm512_cvtepi32_epi16 model_cvtepi32_epi16
 #define _mm512_stream_si512(to, v) _mm512_storeu_si512((to), (v))
 #define _mm512_inserti32x4 model_inserti32x4
@@ -51,6 +55,13 @@ static inline __m512 model_cvtph(__m256i half)
     _mm256_storeu_ps(x, _mm256_cvtph_ps(_mm256_castsi256_si128(half)));
     _mm256_storeu_ps(x + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)));
     return _mm512_loadu_ps(x);
+}
+
+static inline __m512i model_cvtepu16_epi32(__m256i v)
+{
+    __m256i x[2] = { _mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)),
+                     _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)) };
+    return _mm512_loadu_si512(x);
 }
 
 static inline __m256i model_cvtepi32_epi16(__m512i v)
