@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the JSON of `kt bench` and checks that a row has exactly the documented fields and that they
- * agree with one another. No time is judged.
- *     bench_rows N_ROWS MAX_KERNEL_ERROR RUNS_TIMES_REPEATS < json
+ * Reads the JSON of `kt bench` and checks that a row has exactly the documented fields and that
+ * they agree with one another. No time is judged. bench_rows N_ROWS MAX_KERNEL_ERROR
+ * RUNS_TIMES_REPEATS < json
  */
 #include <jansson.h>
 #include <math.h>
@@ -22,9 +22,11 @@ static void expect(int good, const char *what, size_t row)
 
 static const char *const texts[] = {"backend", "level", "source_type"};
 static const char *const numbers[] = {
-    "hidden_size", "intermediate_size", "n_experts", "top_k", "n_tokens", "n_threads", "ms_median",
-    "ms_min", "ms_max", "repeats", "tokens_per_s", "weight_bytes", "packed_bytes", "weight_gbps",
-    "read_gbps", "tops", "peak_tops", "roofline_fraction", "kernel_error", "total_error",
+    "hidden_size",  "intermediate_size", "n_experts",    "top_k",
+    "n_tokens",     "n_threads",         "ms_median",    "ms_min",
+    "ms_max",       "repeats",           "tokens_per_s", "weight_bytes",
+    "packed_bytes", "weight_gbps",       "read_gbps",    "tops",
+    "peak_tops",    "roofline_fraction", "kernel_error", "total_error",
 };
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -62,13 +64,16 @@ static void check_row(json_t *row, size_t index, double max_error, double repeat
     expect(near(number(row, "roofline_fraction"), fmax(memory, product) / ms), "roofline_fraction",
            index);
     expect(packed >= weights && packed <= 1.05 * weights, "packed_bytes", index);
-    expect(number(row, "kernel_error") > 0 && number(row, "kernel_error") < max_error, "kernel_error",
-           index);
+    expect(number(row, "kernel_error") > 0 && number(row, "kernel_error") < max_error,
+           "kernel_error", index);
     expect(number(row, "total_error") > 0 && number(row, "total_error") < max_error, "total_error",
            index);
     /* One token touches top_k experts; their nominal bytes are known for these types. */
     const char *type = json_string_value(json_object_get(row, "source_type"));
-    double bits = type == NULL ? 0 : strcmp(type, "q4_k") == 0 ? 4.5 : strcmp(type, "bf16") == 0 ? 16 : 0;
+    double bits = type == NULL                ? 0
+                  : strcmp(type, "q4_k") == 0 ? 4.5
+                  : strcmp(type, "bf16") == 0 ? 16
+                                              : 0;
     if (tokens == 1 && bits > 0)
         expect(weights == operations / 2 * bits / 8, "weight_bytes", index);
 }

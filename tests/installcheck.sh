@@ -5,7 +5,7 @@
 # Where this build is installed under its prefix, that is used, and left as it was; else a staged copy.
 set -eu
 source=${KT_TEST_SOURCE:?run by make installcheck} build=${KT_TEST_BUILD:?}
-: "${prefix:?}" "${bindir:?}" "${libdir:?}" "${datadir:?}" "${pluginsdir:?}" "${pluginconfdir:?}"
+prefix=$1 bindir=$2 libdir=$3 datadir=$4 pluginsdir=$5 pluginconfdir=$6
 make=${MAKE:-make} model=$source/tests/data/tiny-moe
 for tool in autoreconf libtoolize; do
     command -v $tool >/dev/null || { echo "SKIP: $tool is not installed"; exit 0; }
@@ -42,6 +42,11 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
 found=$(find "$stage$pluginsdir" ! -type d ! -name 'kt_*.so')
 [ -z "$found" ] || { echo "installcheck: FAILED: no plugin, in the plugin folder: $found"; exit 1; }
+for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$pluginsdir"/kt_*.so; do
+    found=$("${READELF:-readelf}" -dW "$file" | grep -E 'RPATH|RUNPATH') || continue
+    echo "installcheck: FAILED: $file has $found"
+    exit 1
+done
 
 echo "installcheck: the plugin project of its own"
 mkdir "$work/plugin"

@@ -52,7 +52,8 @@ grep -q '"q4_k"' "$work/out" || fail "the source type is not named"
 
 # shellcheck disable=SC2086
 kt bench --config "$work/kt.ini" $small --backend reference --format csv || fail "csv"
-head -n 1 "$work/out" | grep -q '^backend,level,source_type,hidden_size,.*,kernel_error,total_error' ||
+head -n 1 "$work/out" |
+    grep -q '^backend,level,source_type,hidden_size,.*,kernel_error,total_error' ||
     fail "header of the CSV"
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail "lines of the CSV"
 
@@ -73,7 +74,8 @@ INI
         --tokens 1,40 --format json || fail "llamafile"
     "$build/tests/bench_rows" 4 2e-2 6 <"$work/out" || fail "rows of llamafile"
     # shellcheck disable=SC2086
-    kt bench --config "$work/llamafile.ini" $small --backend llamafile --level scalar --format json ||
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --level scalar \
+        --format json ||
         fail "llamafile at its scalar level"
     "$build/tests/bench_rows" 1 2e-2 6 <"$work/out" || fail "row of llamafile at its scalar level"
     grep -q '"level": "scalar"' "$work/out" || fail "--level is not obeyed"

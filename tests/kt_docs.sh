@@ -65,6 +65,21 @@ while IFS=, read -r section key value _; do
         fail "kt.ini(5) must say that the default of $key is ${value:-empty}"
 done <"$out"
 
+# The example kt.ini changes nothing as it is, and stands with the defaults.
+kt config show --format csv
+cp "$out" "$dir/defaults"
+example=$KT_TEST_SOURCE/etc/kt.ini
+kt config show --format csv --config "$example"
+exits 0
+cmp -s "$out" "$dir/defaults" || fail "etc/kt.ini must change nothing"
+sed '/^;\[plugin/,$d; s/^;\([a-z_]* *=\)/\1/' "$example" >"$dir/all.ini"
+kt config show --format csv --config "$dir/all.ini"
+exits 0
+grep -c "all.ini:" "$out" >"$dir/count"
+grep -c '^core,' "$dir/defaults" | cmp -s - "$dir/count" || fail "etc/kt.ini must hold every core setting"
+cut -d, -f1-3 "$out" >"$dir/values"
+cut -d, -f1-3 "$dir/defaults" | cmp -s - "$dir/values" || fail "etc/kt.ini must hold the defaults"
+
 # Pages are well-formed, where groff is there to say so.
 if command -v groff >/dev/null; then
     for page in "$man"/*; do

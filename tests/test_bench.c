@@ -18,7 +18,8 @@ void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size)
     return memory;
 }
 
-/* ---- routing ---------------------------------------------------------------------------------- */
+/* ---- routing ----------------------------------------------------------------------------------
+ */
 
 #define N_EXPERTS 32
 #define TOP_K 4
@@ -80,7 +81,8 @@ START_TEST(route_draws_distinct_experts)
 }
 END_TEST
 
-/* ---- weights ---------------------------------------------------------------------------------- */
+/* ---- weights ----------------------------------------------------------------------------------
+ */
 
 START_TEST(sources_have_their_deviation)
 {
@@ -93,7 +95,8 @@ START_TEST(sources_have_their_deviation)
         struct bench_source source;
         struct kt_error error;
         ck_assert_ptr_nonnull(type);
-        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, &source, &error), KT_OK);
+        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, &source, &error),
+                         KT_OK);
         ck_assert_uint_eq(source.n_distinct, 3);
         ck_assert(memcmp(source.experts[0].up.data, source.experts[1].up.data, 1024) != 0);
         double sum = 0, squares = 0;
@@ -107,7 +110,8 @@ START_TEST(sources_have_their_deviation)
             }
         }
         double n = (double)HIDDEN * INTERMEDIATE, sigma = sqrt(squares / n);
-        double spread = type->dtype == KT_DTYPE_MXFP4 ? 0.42 : 0.08; /* its scales are powers of 2 */
+        double spread =
+            type->dtype == KT_DTYPE_MXFP4 ? 0.42 : 0.08; /* its scales are powers of 2 */
         ck_assert_msg(fabs(sigma * sqrt(INTERMEDIATE) - 1) < spread, "%s: %g", name, sigma);
         ck_assert_msg(fabs(sum / n) < 0.1 * sigma, "%s: %g", name, sum / n);
         bench_source_destroy(&source);
@@ -127,7 +131,8 @@ START_TEST(sources_refuse_cut_blocks)
 }
 END_TEST
 
-/* ---- reads ------------------------------------------------------------------------------------ */
+/* ---- reads ------------------------------------------------------------------------------------
+ */
 
 /* Every way reads every byte once: its sum is the sum. */
 static unsigned check_reads(const struct bench_isa *isa, uint64_t cpu)
@@ -191,7 +196,8 @@ START_TEST(short_floats_are_exact)
 }
 END_TEST
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory -----------------------------------------------------------------------------------
+ */
 
 static char folder[64];
 

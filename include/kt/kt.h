@@ -169,7 +169,7 @@ size_t kt_context_backend_count(const struct kt_context *context);
 enum kt_status kt_context_backend(const struct kt_context *context, size_t index,
                                   struct kt_backend_info *info, struct kt_error *error);
 
-/** Option `option` of backend `index`: its value, help and origin. */
+/** Option `option` of backend `index`: value, help and origin; setting->section is the backend's name. */
 enum kt_status kt_context_backend_option(const struct kt_context *context, size_t index,
                                          size_t option, struct kt_setting *setting,
                                          struct kt_error *error);

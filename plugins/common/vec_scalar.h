@@ -20,7 +20,7 @@
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define INLINE static __attribute__((noinline)) /* inlined, instrumented code takes minutes to compile */
 #else
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline
 #endif
 #define UNROLL
 #define PREFETCH(address) ((void)(address))

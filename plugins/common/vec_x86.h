@@ -7,10 +7,23 @@
 
 #include <immintrin.h>
 
+#if defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define VEC_OUT_OF_LINE
+#endif
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define VEC_OUT_OF_LINE
+#endif
+
+/* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
+#ifdef VEC_OUT_OF_LINE
+#define INLINE static __attribute__((noinline))
+#define UNROLL
+#elif defined __clang__
 #define INLINE static inline __attribute__((always_inline))
-#ifdef __clang__
 #define UNROLL _Pragma("unroll")
 #else
+#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 

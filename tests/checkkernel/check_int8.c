@@ -8,7 +8,7 @@
  */
 #include "plugins/amx_int8/amx_int8.h"
 #include "plugins/common/half.h"
-#include "tests/checkkernel/guard.h"
+#include "tests/checkkernel/int8_guard.h"
 #include "tests/checkkernel/int8_levels.h"
 
 #include <check.h>

@@ -21,35 +21,76 @@ struct args {
 };
 
 static const struct kt_cli_option options[] = {
-    {.name = "backend", .type = KT_CLI_TEXT, .offset = offsetof(struct args, backend),
-     .argument = "LIST", .help = "backends, \"llamafile,reference\", or all (default: every loaded "
-                                 "one but the reference)"},
-    {.name = "shape", .type = KT_CLI_TEXT, .offset = offsetof(struct args, shape),
-     .argument = "NAME", .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
-                                 "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
-    {.name = "source-type", .type = KT_CLI_TEXT, .offset = offsetof(struct args, source_type),
-     .argument = "LIST", .help = "weight formats such as q4_k,q8_0 (default: the backend's usual one)"},
-    {.name = "tokens", .type = KT_CLI_TEXT, .offset = offsetof(struct args, tokens),
-     .argument = "LIST", .help = "tokens of a call, such as 1,8,32 (default: 1)"},
-    {.name = "threads", .type = KT_CLI_SETTING, .values = "core.threads", .argument = "N",
+    {.name = "backend",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, backend),
+     .argument = "LIST",
+     .help = "backends, \"llamafile,reference\", or all (default: every loaded "
+             "one but the reference)"},
+    {.name = "shape",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, shape),
+     .argument = "NAME",
+     .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
+             "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
+    {.name = "source-type",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, source_type),
+     .argument = "LIST",
+     .help = "weight formats such as q4_k,q8_0 (default: the backend's usual one)"},
+    {.name = "tokens",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, tokens),
+     .argument = "LIST",
+     .help = "tokens of a call, such as 1,8,32 (default: 1)"},
+    {.name = "threads",
+     .type = KT_CLI_SETTING,
+     .values = "core.threads",
+     .argument = "N",
      .help = "threads of all nodes"},
-    {.name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes", .argument = "LIST",
+    {.name = "numa-nodes",
+     .type = KT_CLI_SETTING,
+     .values = "core.numa_nodes",
+     .argument = "LIST",
      .help = "NUMA nodes to use, such as 0,2-3, or all"},
-    {.name = "level", .type = KT_CLI_TEXT, .offset = offsetof(struct args, level),
-     .argument = "NAME", .help = "level that the backends named by --backend must take, such as avx2"},
-    {.name = "runs", .type = KT_CLI_UINT, .offset = offsetof(struct args, runs), .argument = "N",
-     .minimum = 1, .maximum = 1000, .help = "runs; the one with the smallest median counts (default: 3)"},
-    {.name = "repeats", .type = KT_CLI_UINT, .offset = offsetof(struct args, repeats),
-     .argument = "N", .minimum = 1, .maximum = 10000000,
+    {.name = "level",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, level),
+     .argument = "NAME",
+     .help = "level that the backends named by --backend must take, such as avx2"},
+    {.name = "runs",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, runs),
+     .argument = "N",
+     .minimum = 1,
+     .maximum = 1000,
+     .help = "runs; the one with the smallest median counts (default: 3)"},
+    {.name = "repeats",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, repeats),
+     .argument = "N",
+     .minimum = 1,
+     .maximum = 10000000,
      .help = "calls of a run (default: as many as --min-time takes)"},
-    {.name = "min-time", .type = KT_CLI_REAL, .offset = offsetof(struct args, min_time),
-     .argument = "SECONDS", .help = "length of a run, at least 5 calls (default: 1)"},
-    {.name = "cycle", .type = KT_CLI_UINT, .offset = offsetof(struct args, cycle), .argument = "MIB",
-     .minimum = 2, .maximum = 1 << 24,
+    {.name = "min-time",
+     .type = KT_CLI_REAL,
+     .offset = offsetof(struct args, min_time),
+     .argument = "SECONDS",
+     .help = "length of a run, at least 5 calls (default: 1)"},
+    {.name = "cycle",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, cycle),
+     .argument = "MIB",
+     .minimum = 2,
+     .maximum = 1 << 24,
      .help = "weights to cycle over, in MiB (default: 1536 or three times the last-level cache)"},
-    {.name = "dispatch", .type = KT_CLI_FLAG, .offset = offsetof(struct args, dispatch),
+    {.name = "dispatch",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, dispatch),
      .help = "measure starting the threads and their idling instead of a layer"},
-    {.name = "limits", .type = KT_CLI_FLAG, .offset = offsetof(struct args, limits),
+    {.name = "limits",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, limits),
      .help = "measure every way of reading and every multiply instruction instead of a layer"},
     {.name = NULL},
 };
@@ -57,10 +98,11 @@ static const struct kt_cli_option options[] = {
 static const struct kt_cli_command command = {
     .usage = "[--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] [--tokens LIST] "
              "[--threads N]",
-    .about = "Runs a layer whose weights come from memory, and says how near that is to the limits "
-             "measured in the same run on the same threads: the machine's read bandwidth and the "
-             "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
-             "that these limits allow, divided by the time that the layer took.",
+    .about =
+        "Runs a layer whose weights come from memory, and says how near that is to the limits "
+        "measured in the same run on the same threads: the machine's read bandwidth and the "
+        "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
+        "that these limits allow, divided by the time that the layer took.",
     .options = options,
 };
 
@@ -103,7 +145,7 @@ static const struct kt_column limit_columns[] = {
     {"copies", "COPIES", KT_COLUMN_UINT, 0, 0},
     {"cycled_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
     {"limit", "LIMIT", KT_COLUMN_TEXT, 0, 0},
-    {"rate", "RATE", KT_COLUMN_REAL, 3, 0},
+    {"rate", "RATE", KT_COLUMN_REAL, -1, 0},
     {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
     {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
 };
@@ -128,7 +170,8 @@ struct bench {
     size_t n_rows;
 };
 
-/* ---- the command line --------------------------------------------------------------------------- */
+/* ---- the command line ---------------------------------------------------------------------------
+ */
 
 static int choose_shape(struct bench *bench, const char *text)
 {
@@ -145,9 +188,10 @@ static int choose_shape(struct bench *bench, const char *text)
     }
     if (strchr(text, ',') == NULL) {
         const char *near = kt_cli_nearest(text, names, COUNT(shapes));
-        return kt_cli_usage(bench->cli, "--shape %s is not known%s%s%s; shapes are qwen3-30b-a3b, "
-                            "deepseek-v3, mixtral-8x7b, kimi-k2 and H,I,E,K", text,
-                            near != NULL ? ", did you mean " : "", near != NULL ? near : "",
+        return kt_cli_usage(bench->cli,
+                            "--shape %s is not known%s%s%s; shapes are qwen3-30b-a3b, "
+                            "deepseek-v3, mixtral-8x7b, kimi-k2 and H,I,E,K",
+                            text, near != NULL ? ", did you mean " : "", near != NULL ? near : "",
                             near != NULL ? "?" : "");
     }
     uint64_t n[4];
@@ -155,15 +199,19 @@ static int choose_shape(struct bench *bench, const char *text)
     if (count == 0)
         return KT_EXIT_USAGE;
     if (count != 4)
-        return kt_cli_usage(bench->cli, "--shape %s: four numbers are needed, hidden size, "
-                            "intermediate size, experts and experts a token", text);
+        return kt_cli_usage(bench->cli,
+                            "--shape %s: four numbers are needed, hidden size, "
+                            "intermediate size, experts and experts a token",
+                            text);
     if (n[0] < 1 || n[0] > MAX_SIZE || n[1] < 1 || n[1] > MAX_SIZE)
         return kt_cli_usage(bench->cli, "--shape %s: sizes must be 1 to %" PRIu64, text, MAX_SIZE);
     if (n[2] < 1 || n[2] > 65536 || n[3] < 1 || n[3] > n[2])
-        return kt_cli_usage(bench->cli, "--shape %s: experts must be 1 to 65536, experts a token 1 to "
-                            "the number of experts", text);
-    bench->shape = (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3],
-                                        (uint32_t)n[2]};
+        return kt_cli_usage(bench->cli,
+                            "--shape %s: experts must be 1 to 65536, experts a token 1 to "
+                            "the number of experts",
+                            text);
+    bench->shape =
+        (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], (uint32_t)n[2]};
     return KT_EXIT_OK;
 }
 
@@ -196,8 +244,11 @@ static int choose_types(struct bench *bench, const char *text)
         return KT_EXIT_OK;
     char *copy = kt_cli_format(bench->cli, "%s", text);
     size_t n = split(copy, names, MAX_NAMES);
-    int code = n != 0 ? KT_EXIT_OK : kt_cli_usage(bench->cli, "--source-type %s: names such as "
-                                                  "q4_k,q8_0 are needed", text);
+    int code = n != 0 ? KT_EXIT_OK
+                      : kt_cli_usage(bench->cli,
+                                     "--source-type %s: names such as "
+                                     "q4_k,q8_0 are needed",
+                                     text);
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
         bench->types[i] = bench_source_find(names[i]);
         if (bench->types[i] == NULL)
@@ -214,20 +265,24 @@ static int choose_backends(struct bench *bench, const char *text, const char *le
 {
     bench->explicit_backends = text != NULL && strcmp(text, "all") != 0;
     if (!bench->explicit_backends)
-        return level == NULL ? KT_EXIT_OK
-                             : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend",
-                                            level);
+        return level == NULL
+                   ? KT_EXIT_OK
+                   : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend",
+                                  level);
     bench->names = kt_cli_format(bench->cli, "%s", text);
     bench->n_backends = split(bench->names, bench->backends, MAX_NAMES);
     if (bench->n_backends == 0)
-        return kt_cli_usage(bench->cli, "--backend %s: names such as llamafile,reference, or all, are "
-                            "needed", text);
+        return kt_cli_usage(bench->cli,
+                            "--backend %s: names such as llamafile,reference, or all, are "
+                            "needed",
+                            text);
     for (size_t i = 0; i < bench->n_backends && level != NULL; i++)
         kt_cli_set(bench->cli, "plugin.%s.level=%s", bench->backends[i], level);
     return KT_EXIT_OK;
 }
 
-/* ---- backends ----------------------------------------------------------------------------------- */
+/* ---- backends -----------------------------------------------------------------------------------
+ */
 
 static int check_backend(const struct bench *bench, const char *name)
 {
@@ -249,8 +304,8 @@ static int check_backend(const struct bench *bench, const char *name)
                             info.reason);
     }
     const char *near = kt_cli_nearest(name, known, n_known);
-    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them", name,
-                        near != NULL ? ", did you mean " : "", near != NULL ? near : "",
+    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them",
+                        name, near != NULL ? ", did you mean " : "", near != NULL ? near : "",
                         near != NULL ? "?" : "");
 }
 
@@ -270,9 +325,10 @@ static int find_backends(struct bench *bench, bool with_reference)
         if (with_reference || strcmp(info.name, "reference") != 0)
             bench->backends[bench->n_backends++] = info.name;
     }
-    return bench->n_backends != 0 ? KT_EXIT_OK
-                                  : kt_cli_usage(bench->cli, "no backend but the reference is loaded "
-                                                 "(`kt backends` says why): name it by --backend");
+    return bench->n_backends != 0
+               ? KT_EXIT_OK
+               : kt_cli_usage(bench->cli, "no backend but the reference is loaded "
+                                          "(`kt backends` says why): name it by --backend");
 }
 
 static const struct bench_source_type *usual_type(const char *backend)
@@ -290,7 +346,8 @@ static const struct bench_source_type *usual_type(const char *backend)
     return bench_source_find("bf16");
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------- */
+/* ---- measuring ----------------------------------------------------------------------------------
+ */
 
 /* What one backend with one source type is measured against. */
 struct limits {
@@ -423,12 +480,14 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
     if (code != KT_EXIT_OK)
         return code;
     struct limits limits = {.n_reads = 0};
-    limits.n_loops = bench_find_peaks(bench->info.cpu, set.level, set.instruction, limits.loops,
-                                      BENCH_MAX_WAYS);
+    limits.n_loops =
+        bench_find_peaks(bench->info.cpu, set.level, set.instruction, limits.loops, BENCH_MAX_WAYS);
     if (limits.n_loops == 0)
-        kt_cli_warn(bench->cli, "the peak of %s, the instruction of %s at %s, is not known here: "
+        kt_cli_warn(bench->cli,
+                    "the peak of %s, the instruction of %s at %s, is not known here: "
                     "roofline_fraction counts the memory only",
-                    *set.instruction ? set.instruction : "an unnamed instruction", backend, set.level);
+                    *set.instruction ? set.instruction : "an unnamed instruction", backend,
+                    set.level);
     uint64_t size = set.packed_size * set.n_copies;
     if (bench_buffer_create(&limits.buffer, size < (2 << 20) ? 2 << 20 : size, &error) != KT_OK)
         code = kt_cli_fail(bench->cli, &error);
@@ -439,7 +498,8 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
     return code;
 }
 
-static int bench_type(struct bench *bench, const char *backend, const struct bench_source_type *type)
+static int bench_type(struct bench *bench, const char *backend,
+                      const struct bench_source_type *type)
 {
     const struct bench_shape *shape = &bench->shape;
     struct bench_source source;
@@ -447,17 +507,21 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     uint32_t n_distinct;
     char need[24];
     if (type == NULL)
-        return kt_cli_usage(bench->cli, "the usual weights of %s cannot be made here: name others by "
-                            "--source-type (%s)", backend, bench_source_names());
+        return kt_cli_usage(bench->cli,
+                            "the usual weights of %s cannot be made here: name others by "
+                            "--source-type (%s)",
+                            backend, bench_source_names());
     uint64_t size = bench_source_size(type, shape->hidden_size, shape->intermediate_size,
                                       shape->n_experts, &n_distinct);
     uint64_t available = bench_memory_available();
     if (size == 0)
-        return kt_cli_usage(bench->cli, "hidden size %" PRIu64 " or intermediate size %" PRIu64
-                            " is not a whole number of blocks of %s", shape->hidden_size,
-                            shape->intermediate_size, type->name);
+        return kt_cli_usage(bench->cli,
+                            "hidden size %" PRIu64 " or intermediate size %" PRIu64
+                            " is not a whole number of blocks of %s",
+                            shape->hidden_size, shape->intermediate_size, type->name);
     if (available != 0 && size > available / 2)
-        return kt_cli_error(bench->cli, "the source weights need %s of memory: take a smaller shape",
+        return kt_cli_error(bench->cli,
+                            "the source weights need %s of memory: take a smaller shape",
                             kt_bytes_text(size, need, sizeof need));
     kt_progress_start(bench->cli, "making weights");
     enum kt_status status = bench_source_create(type, shape->hidden_size, shape->intermediate_size,

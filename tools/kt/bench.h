@@ -8,7 +8,8 @@
 
 #include <kt/kt.h>
 
-/* ---- bench_random.c: numbers that are the same on every machine -------------------------------- */
+/* ---- bench_random.c: numbers that are the same on every machine --------------------------------
+ */
 
 struct bench_random {
     uint64_t state[4];
@@ -22,7 +23,8 @@ float bench_random_gauss(struct bench_random *random);
 uint16_t bench_bf16(float value);
 uint16_t bench_f16(float value);
 
-/* ---- bench_limits.c: what the machine could do ------------------------------------------------- */
+/* ---- bench_limits.c: what the machine could do -------------------------------------------------
+ */
 
 /* A buffer that the context's threads read, each its own part, which it touched first. */
 struct bench_buffer {
@@ -57,7 +59,8 @@ enum kt_status bench_measure_peak(struct kt_context *context, const struct bench
 
 double bench_now(void); /* nanoseconds */
 
-/* ---- bench_memory.c ---------------------------------------------------------------------------- */
+/* ---- bench_memory.c ----------------------------------------------------------------------------
+ */
 
 /* Bytes that may be had now: MemAvailable and the limits of control groups. 0: unknown. */
 uint64_t bench_memory_available(void);
@@ -67,12 +70,13 @@ uint64_t bench_group_memory(const char *membership, const char *root);
 /* Bytes of the last-level cache; 0: unknown. */
 uint64_t bench_cache_size(void);
 
-/* ---- bench_source.c, bench_blocks.c: weights out of random numbers ---------------------------- */
+/* ---- bench_source.c, bench_blocks.c: weights out of random numbers ----------------------------
+ */
 
 struct bench_source_type {
     const char *name;
     uint32_t dtype;
-    uint32_t scale_dtype;  /* KT_DTYPE_NONE: none beside the matrix */
+    uint32_t scale_dtype; /* KT_DTYPE_NONE: none beside the matrix */
     uint32_t group_rows, group_cols;
 };
 
@@ -87,14 +91,15 @@ struct bench_source {
     uint32_t n_distinct;       /* experts that differ; expert i holds set i % n_distinct */
     struct kt_expert *experts; /* n_experts of them */
     uint32_t n_experts;
-    void **memory;             /* of each matrix and of its scales */
+    void **memory; /* of each matrix and of its scales */
     size_t n_memory;
 };
 enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
                                    uint64_t intermediate_size, uint32_t n_experts,
                                    struct bench_source *source, struct kt_error *error);
 void bench_source_destroy(struct bench_source *source);
-/* Bytes that bench_source_create takes; 0: they overflow, or columns do not fall on whole blocks. */
+/* Bytes that bench_source_create takes; 0: they overflow, or columns do not fall on whole blocks.
+ */
 uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden_size,
                            uint64_t intermediate_size, uint32_t n_experts, uint32_t *n_distinct);
 
@@ -104,10 +109,11 @@ bool bench_blocks_fill(uint32_t dtype, struct bench_random *random, float sigma,
                        const float *samples, unsigned char *out);
 bool bench_blocks_known(uint32_t dtype);
 
-/* ---- bench_route.c: which experts a token takes ------------------------------------------------ */
+/* ---- bench_route.c: which experts a token takes ------------------------------------------------
+ */
 
-/* Draws experts uniformly, then gives the least recently used ones of the copy to what was drawn, so
- * that no expert comes back before all others were read. */
+/* Draws experts uniformly, then gives the least recently used ones of the copy to what was drawn,
+ * so that no expert comes back before all others were read. */
 struct bench_route {
     struct bench_random random;
     uint32_t n_experts, top_k, n_copies;
@@ -124,7 +130,8 @@ void bench_route_destroy(struct bench_route *route);
 uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
                           float *weights, uint32_t *copy);
 
-/* ---- bench_set.c: copies of the layer ---------------------------------------------------------- */
+/* ---- bench_set.c: copies of the layer ----------------------------------------------------------
+ */
 
 struct bench_shape {
     const char *name;
@@ -163,12 +170,13 @@ void bench_set_destroy(struct bench_set *set);
 /* Bytes that make sure that weights come from memory. */
 uint64_t bench_cycle_size(void);
 
-/* ---- bench_time.c: the layer, timed ------------------------------------------------------------ */
+/* ---- bench_time.c: the layer, timed ------------------------------------------------------------
+ */
 
 struct bench_schedule {
     uint64_t repeats; /* calls of a run; 0: as many as min_time takes */
     uint64_t runs;
-    double min_time;  /* seconds of a run */
+    double min_time; /* seconds of a run */
 };
 
 /* What the timing of one batch size gave. */
@@ -186,14 +194,16 @@ int bench_set_time(struct kt_cli *cli, const struct bench_set *set, uint32_t n_t
 /* The inputs of n_tokens tokens: Gaussian numbers as bf16. */
 void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out);
 
-/* ---- bench_error.c ----------------------------------------------------------------------------- */
+/* ---- bench_error.c -----------------------------------------------------------------------------
+ */
 
-/* Runs `n_tokens` through the first copy with float32 output, and compares a few of them with float64
- * arithmetic on the weights that the kernel uses and on the source. */
+/* Runs `n_tokens` through the first copy with float32 output, and compares a few of them with
+ * float64 arithmetic on the weights that the kernel uses and on the source. */
 int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_source *source,
                  uint32_t n_tokens, double *kernel_error, double *total_error);
 
-/* ---- bench_dispatch.c -------------------------------------------------------------------------- */
+/* ---- bench_dispatch.c --------------------------------------------------------------------------
+ */
 
 /* `kt bench --dispatch` and `kt bench --limits`; return exit codes. */
 int bench_dispatch(struct kt_cli *cli);

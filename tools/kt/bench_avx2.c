@@ -5,11 +5,13 @@
 
 /* In assembly, so that no compiler folds, hoists or spills. Twelve accumulators cover a latency
  * of 5 cycles at two a cycle. The operands are 1.0f: normal numbers, and any bytes for the rest. */
-#define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
+#define EACH(F) \
+    F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 #define CLEAR(r) "vpxor %%xmm" r ", %%xmm" r ", %%xmm" r "\n\t"
 #define LOOP(STEP) \
     static const float one = 1.0f; \
-    __asm__ volatile(EACH(CLEAR) "vbroadcastss %[one], %%ymm12\n\tvbroadcastss %[one], %%ymm13\n\t" \
+    __asm__ volatile(EACH(CLEAR) \
+                     "vbroadcastss %[one], %%ymm12\n\tvbroadcastss %[one], %%ymm13\n\t" \
                      "1:\n\t" EACH(STEP) EACH(STEP) \
                      "dec %[rounds]\n\tjnz 1b\n\tvzeroupper" \
                      : [rounds] "+r"(rounds) \

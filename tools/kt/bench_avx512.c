@@ -3,12 +3,14 @@
 #define VECTOR_BYTES 64
 #include "tools/kt/bench_read.h"
 
-#define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
+#define EACH(F) \
+    F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 #define CLEAR(r) "vpxor %%xmm" r ", %%xmm" r ", %%xmm" r "\n\t"
 /* The operands are 1.0f: as bf16 pairs 1.0 and 0, as bytes anything; no denormals, no NaN. */
 #define LOOP(STEP) \
     static const float one = 1.0f; \
-    __asm__ volatile(EACH(CLEAR) "vbroadcastss %[one], %%zmm12\n\tvbroadcastss %[one], %%zmm13\n\t" \
+    __asm__ volatile(EACH(CLEAR) \
+                     "vbroadcastss %[one], %%zmm12\n\tvbroadcastss %[one], %%zmm13\n\t" \
                      "1:\n\t" EACH(STEP) EACH(STEP) \
                      "dec %[rounds]\n\tjnz 1b\n\tvzeroupper" \
                      : [rounds] "+r"(rounds) \

@@ -3,7 +3,8 @@
 #define VECTOR_BYTES 16
 #include "tools/kt/bench_read.h"
 
-#define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
+#define EACH(F) \
+    F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 
 #if defined __x86_64__
 
@@ -80,4 +81,5 @@ static const struct bench_peak peaks[1];
 #define N_PEAKS 0
 #endif
 
-const struct bench_isa bench_isa_base = {0, 128, reads, sizeof reads / sizeof *reads, peaks, N_PEAKS};
+const struct bench_isa bench_isa_base = {0, 128, reads, sizeof reads / sizeof *reads,
+                                         peaks, N_PEAKS};

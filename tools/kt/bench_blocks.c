@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_blocks.c - valid random blocks of GGUF's formats. The simple formats quantise Gaussian
- * numbers; of the others every code is drawn uniformly and the scales are set so that the weights get
- * the wished deviation and a mean near 0. Layouts: ggml-common.h of ggml.
+ * numbers; of the others every code is drawn uniformly and the scales are set so that the weights
+ * get the wished deviation and a mean near 0. Layouts: ggml-common.h of ggml.
  */
 #include "tools/kt/bench.h"
 

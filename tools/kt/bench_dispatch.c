@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_dispatch.c - kt bench --dispatch and --limits: the machine and the threads, without a layer. */
+/* bench_dispatch.c - kt bench --dispatch and --limits: the machine and the threads, without a
+ * layer. */
 #include "tools/kt/bench.h"
 #include "tools/kt/table.h"
 
@@ -20,7 +21,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* Median of a few series, in microseconds; negative after a message. */
-static double stage_time(struct kt_cli *cli, struct kt_context *context, uint32_t stages, int asleep)
+static double stage_time(struct kt_cli *cli, struct kt_context *context, uint32_t stages,
+                         int asleep)
 {
     double times[N_SERIES];
     struct kt_error error;
@@ -34,7 +36,8 @@ static double stage_time(struct kt_cli *cli, struct kt_context *context, uint32_
     return times[N_SERIES / 2] / 1e3;
 }
 
-/* Percent of a core that the context takes in the second after its last stage, spinning included. */
+/* Percent of a core that the context takes in the second after its last stage, spinning included.
+ */
 static double idle_share(void)
 {
     struct timespec before, after, second = {.tv_sec = 1};
@@ -44,7 +47,8 @@ static double idle_share(void)
         ;
     double wall = bench_now() - begin;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    return ((double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec)) /
+    return ((double)(after.tv_sec - before.tv_sec) * 1e9 +
+            (double)(after.tv_nsec - before.tv_nsec)) /
            wall * 100;
 }
 
@@ -141,7 +145,7 @@ int bench_limits(struct kt_cli *cli, uint64_t size)
     static const struct kt_column columns[] = {
         {"limit", "LIMIT", KT_COLUMN_TEXT, 0, 0},
         {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
-        {"rate", "RATE", KT_COLUMN_REAL, 3, 0},
+        {"rate", "RATE", KT_COLUMN_REAL, -1, 0},
         {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
     };
     struct kt_context *context;

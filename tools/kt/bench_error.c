@@ -16,8 +16,8 @@
 
 /* Where rows of weights come from: the packed layer, or the source. */
 struct reader {
-    const struct kt_layer *layer;       /* or NULL */
-    const struct bench_source *source;  /* or NULL */
+    const struct kt_layer *layer;      /* or NULL */
+    const struct bench_source *source; /* or NULL */
 };
 
 static enum kt_status read_rows(const struct reader *reader, uint32_t expert,
@@ -92,8 +92,8 @@ static enum kt_status expect(struct check *check, const struct reader *reader, c
         for (uint64_t i = 0; i < intermediate && status == KT_OK; i++)
             check->up[i] *= check->gate[i] / (1.0 + exp(-check->gate[i]));
         if (status == KT_OK)
-            status = multiply(reader, expert, KT_DOWN, hidden, intermediate, check->up, check->chunk,
-                              check->part, error);
+            status = multiply(reader, expert, KT_DOWN, hidden, intermediate, check->up,
+                              check->chunk, check->part, error);
         if (status != KT_OK)
             return status;
         for (uint64_t i = 0; i < hidden; i++)
@@ -118,7 +118,8 @@ static enum kt_status check_tokens(struct check *check, const struct bench_sourc
                                    struct kt_error *error)
 {
     const struct bench_set *set = check->set;
-    double per_token = 3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
+    double per_token =
+        3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
     double affordable = MAX_WEIGHTS / per_token;
     uint32_t n = affordable < 1 ? 1 : affordable > MAX_CHECKED ? MAX_CHECKED : (uint32_t)affordable;
     n = n > n_tokens ? n_tokens : n;
@@ -179,7 +180,8 @@ int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct b
     kt_progress_start(cli, "checking against float64");
     enum kt_status status = kt_layer_forward(set->layers[0], &forward, &error);
     if (status == KT_OK)
-        status = check_tokens(&check, source, n_tokens, ids, weights, input, output, errors, &error);
+        status =
+            check_tokens(&check, source, n_tokens, ids, weights, input, output, errors, &error);
     kt_progress_stop();
     *kernel_error = errors[0];
     *total_error = errors[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_isa.h - what a file of one instruction set offers to `kt bench`: ways to read memory with its
- * widest loads, and loops of one multiply instruction each. Each file is compiled with its own
+ * bench_isa.h - what a file of one instruction set offers to `kt bench`: ways to read memory with
+ * its widest loads, and loops of one multiply instruction each. Each file is compiled with its own
  * flags, and its table says which CPU features a caller must have seen before.
  */
 #ifndef KT_TOOL_BENCH_ISA_H
@@ -30,8 +30,8 @@ struct bench_peak {
 };
 
 struct bench_isa {
-    uint64_t cpu;              /* KT_CPU_ bits that the reads need */
-    unsigned bits;             /* width of their loads */
+    uint64_t cpu;  /* KT_CPU_ bits that the reads need */
+    unsigned bits; /* width of their loads */
     const struct bench_read *reads;
     size_t n_reads;
     const struct bench_peak *peaks;

@@ -25,7 +25,8 @@ static enum kt_status fail(struct kt_error *error, enum kt_status status, const 
     return status;
 }
 
-/* ---- instruction sets ------------------------------------------------------------------------- */
+/* ---- instruction sets -------------------------------------------------------------------------
+ */
 
 static const struct bench_isa *const instruction_sets[] = {
     &bench_isa_base,
@@ -84,7 +85,8 @@ size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction
     return n;
 }
 
-/* ---- threads that start together --------------------------------------------------------------- */
+/* ---- threads that start together ---------------------------------------------------------------
+ */
 
 struct team {
     atomic_uint arrived;
@@ -110,12 +112,13 @@ static void meet(struct team *team, uint32_t n_threads)
         atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
         return;
     }
-    for (unsigned turn = 0;
-         atomic_load_explicit(&team->phase, memory_order_acquire) == phase; turn++)
+    for (unsigned turn = 0; atomic_load_explicit(&team->phase, memory_order_acquire) == phase;
+         turn++)
         pause_briefly(turn);
 }
 
-/* ---- reading ----------------------------------------------------------------------------------- */
+/* ---- reading -----------------------------------------------------------------------------------
+ */
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -125,8 +128,8 @@ enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size,
     if (size < HUGE_PAGE || size > SIZE_MAX / 2)
         return fail(error, KT_E_INVALID, "a buffer to read needs at least 2 MiB");
     size_t rounded = ((size_t)size + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-    unsigned char *raw = mmap(NULL, rounded + HUGE_PAGE, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    unsigned char *raw =
+        mmap(NULL, rounded + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) {
         error->status = KT_E_NOMEM;
         snprintf(error->message, sizeof error->message,
@@ -155,8 +158,8 @@ void bench_buffer_destroy(struct bench_buffer *buffer)
 
 /*
  * A thread reads its part of the buffer in segments, about as long as a call of a layer, and a pass
- * counts with its median segment, as a run of the layer counts with its median call: what disturbs the
- * machine disturbs both alike.
+ * counts with its median segment, as a run of the layer counts with its median call: what disturbs
+ * the machine disturbs both alike.
  */
 #define SEGMENT ((size_t)16 << 20)
 
@@ -177,8 +180,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Bytes of a stream. A little less than a whole number of pages, so that the streams do not all fall
- * into the same sets of the caches. */
+/* Bytes of a stream. A little less than a whole number of pages, so that the streams do not all
+ * fall into the same sets of the caches. */
 static size_t stream_size(size_t segment, unsigned streams)
 {
     size_t size = segment / streams & ~(size_t)4095;
@@ -208,8 +211,8 @@ static void read_on_thread(void *data, uint32_t thread, uint32_t n_threads)
         if (thread != 0)
             continue;
         qsort(reading->times, reading->n_segments, sizeof *reading->times, compare);
-        double rate = (double)size * read->streams * n_threads /
-                      reading->times[reading->n_segments / 2];
+        double rate =
+            (double)size * read->streams * n_threads / reading->times[reading->n_segments / 2];
         if (rate > reading->rate[way])
             reading->rate[way] = rate;
     }
@@ -257,7 +260,8 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
     return KT_OK;
 }
 
-/* ---- multiplying ------------------------------------------------------------------------------- */
+/* ---- multiplying -------------------------------------------------------------------------------
+ */
 
 #define SLICE_NS 10e6 /* long enough for the clock, short enough to fall between disturbances */
 #define N_SLICES 12

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_read.h - the reads of struct bench_isa, for a file that defines VECTOR_BYTES before it
- * includes this. Ways: 1, 2, 4 and 8 streams, each without prefetch and with prefetcht1 512 and 1024
- * bytes ahead. Reading into the second-level cache wakes its hardware streamer, which
- * alone reaches the memory's bandwidth; without it a core is bound by its fill buffers.
+ * includes this. Ways: 1, 2, 4 and 8 streams, each without prefetch and with prefetcht1 512 and
+ * 1024 bytes ahead. Reading into the second-level cache wakes its hardware streamer, which alone
+ * reaches the memory's bandwidth; without it a core is bound by its fill buffers.
  */
 #include "tools/kt/bench_isa.h"
 
@@ -23,7 +23,8 @@ static inline __attribute__((always_inline)) vector read_lines(const unsigned ch
 }
 
 static inline __attribute__((always_inline)) uint64_t
-read_streams(const unsigned char *data, size_t stride, size_t size, unsigned streams, unsigned ahead)
+read_streams(const unsigned char *data, size_t stride, size_t size, unsigned streams,
+             unsigned ahead)
 {
     vector sum[8] = {{0}};
     for (size_t at = 0; at < size; at += 128) {
@@ -50,7 +51,8 @@ read_streams(const unsigned char *data, size_t stride, size_t size, unsigned str
 }
 
 #define READ(streams, ahead) \
-    static uint64_t read_##streams##_##ahead(const unsigned char *data, size_t stride, size_t size) \
+    static uint64_t read_##streams##_##ahead(const unsigned char *data, size_t stride, \
+                                             size_t size) \
     { \
         return read_streams(data, stride, size, streams, ahead); \
     }

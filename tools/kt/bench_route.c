@@ -3,9 +3,9 @@
  * bench_route.c - routing that defeats the caches and is the same on every machine.
  *
  * Each token draws top_k different experts uniformly. Drawn numbers carry no meaning beyond which
- * tokens share an expert, so each call may give them to any experts of the copy: it takes those that
- * were not used for longest. A layer bench that used the drawn numbers themselves would find a part of
- * its weights in a large cache.
+ * tokens share an expert, so each call may give them to any experts of the copy: it takes those
+ * that were not used for longest. A layer bench that used the drawn numbers themselves would find a
+ * part of its weights in a large cache.
  */
 #include "tools/kt/bench.h"
 
@@ -79,8 +79,7 @@ uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t 
             route->drawn[other] = route->drawn[k];
             route->drawn[k] = expert;
             if (route->physical[expert] == UNSEEN)
-                route->physical[expert] =
-                    ring[(route->head[which] + touched++) % route->n_experts];
+                route->physical[expert] = ring[(route->head[which] + touched++) % route->n_experts];
             ids[(size_t)token * route->top_k + k] = (int64_t)route->physical[expert];
         }
         draw_weights(route, weights + (size_t)token * route->top_k);

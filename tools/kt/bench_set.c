@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_set.c - copies of a layer, as many as make its weights come from memory and not from cache. */
+/* bench_set.c - copies of a layer, as many as make its weights come from memory and not from cache.
+ */
 #include "tools/kt/bench.h"
 #include "tools/kt/table.h"
 
@@ -78,12 +79,13 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
         if (size > usable) {
             uint64_t fit = usable / (size / experts + 1);
             if (fit < want->shape->top_k)
-                return kt_cli_error(cli, "%" PRIu32 " experts need %s and a read buffer of the same "
-                                    "size, %s of memory are free: take a smaller shape",
-                                    want->shape->top_k,
-                                    kt_bytes_text(size / experts * want->shape->top_k, need,
-                                                  sizeof need),
-                                    kt_bytes_text(available, got, sizeof got));
+                return kt_cli_error(
+                    cli,
+                    "%" PRIu32 " experts need %s and a read buffer of the same "
+                    "size, %s of memory are free: take a smaller shape",
+                    want->shape->top_k,
+                    kt_bytes_text(size / experts * want->shape->top_k, need, sizeof need),
+                    kt_bytes_text(available, got, sizeof got));
             experts = (uint32_t)fit;
             size = size / want->shape->n_experts * experts;
             copies = 1;
@@ -94,8 +96,10 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
         }
     }
     if (size * copies < goal)
-        kt_cli_warn(cli, "weights cycle over %s only, not %s, for want of memory: some may come from "
-                    "a cache", kt_bytes_text(size * copies, got, sizeof got),
+        kt_cli_warn(cli,
+                    "weights cycle over %s only, not %s, for want of memory: some may come from "
+                    "a cache",
+                    kt_bytes_text(size * copies, got, sizeof got),
                     kt_bytes_text(goal, need, sizeof need));
     *n_copies = (uint32_t)copies;
     *n_experts = experts;

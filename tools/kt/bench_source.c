@@ -44,7 +44,8 @@ const char *bench_source_names(void)
     return names;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------ */
+/* ---- sizes ------------------------------------------------------------------------------------
+ */
 
 static uint64_t group_count(uint64_t n, uint32_t group)
 {
@@ -83,7 +84,8 @@ uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden
     return expert * *n_distinct;
 }
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------
+ */
 
 static float e4m3_value(unsigned code)
 {
@@ -137,7 +139,8 @@ static bool fill_plain(uint32_t dtype, struct bench_random *random, float sigma,
     return true;
 }
 
-/* ---- matrices --------------------------------------------------------------------------------- */
+/* ---- matrices ---------------------------------------------------------------------------------
+ */
 
 static void *keep(struct bench_source *source, uint64_t size)
 {
@@ -198,10 +201,11 @@ static enum kt_status make_experts(struct bench_source *source, const float *sam
         enum kt_status status;
         status = make_matrix(source, &random, samples, intermediate, hidden, &expert->gate, error);
         if (status == KT_OK)
-            status = make_matrix(source, &random, samples, intermediate, hidden, &expert->up, error);
+            status =
+                make_matrix(source, &random, samples, intermediate, hidden, &expert->up, error);
         if (status == KT_OK)
-            status = make_matrix(source, &random, samples, hidden, intermediate, &expert->down,
-                                 error);
+            status =
+                make_matrix(source, &random, samples, hidden, intermediate, &expert->down, error);
         if (status != KT_OK)
             return status;
     }

@@ -106,8 +106,9 @@ static uint64_t warm_up(const struct kt_cli *cli, struct series *series,
     if (schedule->repeats != 0)
         return schedule->repeats;
     double repeats = schedule->min_time * 1e9 / (sum / (double)calls);
-    return repeats < MIN_REPEATS ? MIN_REPEATS
-                                 : repeats > MAX_REPEATS ? MAX_REPEATS : (uint64_t)repeats;
+    return repeats < MIN_REPEATS   ? MIN_REPEATS
+           : repeats > MAX_REPEATS ? MAX_REPEATS
+                                   : (uint64_t)repeats;
 }
 
 static double cpu_time(void)
@@ -137,8 +138,10 @@ static void warn(const struct kt_cli *cli, const struct disturbance *disturbance
         kt_cli_warn(cli, "%ld page faults while timing", disturbance->faults);
     /* A few milliseconds of processor time say nothing. */
     if (disturbance->share < 0.9 && result->median * (double)calls > 100e6)
-        kt_cli_warn(cli, "even in the best run the threads had their cores for %.0f %% of the time "
-                    "only: something else runs on this machine", disturbance->share * 100);
+        kt_cli_warn(cli,
+                    "even in the best run the threads had their cores for %.0f %% of the time "
+                    "only: something else runs on this machine",
+                    disturbance->share * 100);
 }
 
 static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, uint64_t calls,
@@ -155,8 +158,8 @@ static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, ui
     double share = (cpu_time() - cpu) / ((bench_now() - begin) * n_threads);
     faults = fault_count() - faults;
     qsort(times, calls, sizeof *times, compare);
-    double median = calls % 2 != 0 ? times[calls / 2]
-                                   : (times[calls / 2 - 1] + times[calls / 2]) / 2;
+    double median =
+        calls % 2 != 0 ? times[calls / 2] : (times[calls / 2 - 1] + times[calls / 2]) / 2;
     if (result->repeats == 0 || times[0] < result->best)
         result->best = times[0];
     if (result->repeats == 0 || times[calls - 1] > result->worst)

@@ -301,7 +301,7 @@ static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
 
 static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char *text, void *values)
 {
-    char *place = (char *)values + row->offset;
+    char *place = values ? (char *)values + row->offset : NULL; /* settings need none */
     uint64_t number;
 
     if (row->type != KT_CLI_FLAG && !*text) {

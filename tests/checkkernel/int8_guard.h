@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.h - memory whose end is followed, and whose start is preceded, by a page that faults. */
-#ifndef KT_TESTS_GUARD_H
-#define KT_TESTS_GUARD_H
+/* int8_guard.h - memory whose end is followed, and whose start is preceded, by a page that faults. */
+#ifndef KT_TESTS_INT8_GUARD_H
+#define KT_TESTS_INT8_GUARD_H
 
 #include <check.h>
 #include <stdint.h>

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * check.h - checkkernel: every level of a plugin x source format x ragged shape against float64.
+ *
+ * What is checked of one case (a level, three formats, a shape, a number of rows):
+ *   layout      sizes that the core relies on; packed bytes at most 1.05 times the format's
+ *   pack        panel ranges give the same bytes as the whole; nothing beyond the object is touched
+ *   weight_row  the source's own numbers to the bit, where the plugin promises that
+ *   act_pack    rows do not depend on each other; for plugins whose rows this program can read, each
+ *               group's numbers are within half a scale of the input and its sums are right
+ *   gate_up     within the bound of float32 rounding of a float64 product of the same numbers
+ *   down        likewise, from the h that gate_up really wrote
+ *   ranges      any split of the panels gives the same bits, and so does any number of rows
+ *   levels      all levels give the same bits, where a plugin promises that
+ *   NaN         in one input row changes no bit of another
+ *   memory      weights, activations, h, y and biases stand against pages that cannot be touched
+ */
+#ifndef KT_CHECKKERNEL_CHECK_H
+#define KT_CHECKKERNEL_CHECK_H
+
+#include <kt/plugin.h>
+#include <stdbool.h>
+
+/* ---- random.c ---- */
+struct source {
+    struct kt_expert expert;
+    uint8_t *data[3];
+    float *bias[3];
+};
+
+uint64_t random_next(uint64_t *state);
+uint32_t random_below(uint64_t *state, uint32_t n);
+double random_gaussian(uint64_t *state);
+
+/* Fills n weights of a format, as bytes of the source, with valid blocks. */
+void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_blocks);
+
+/* Views with gaps between rows and blocks now and then; biases per has_bias. */
+bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source);
+void source_free(struct source *source);
+
+/* ---- guard.c: memory between two pages that cannot be touched ---- */
+struct guarded {
+    uint8_t *data; /* aligned to `align` */
+    uint64_t size;
+    uint8_t *map;
+    uint64_t map_size;
+};
+
+/* At the end of its pages, or at their start; the rest of the pages is known bytes. */
+bool guard_create(uint64_t size, uint64_t align, bool at_end, struct guarded *guarded);
+/* Are the bytes around it what they were? */
+bool guard_intact(const struct guarded *guarded);
+void guard_free(struct guarded *guarded);
+
+/* ---- model.c ---- */
+/* How a plugin's packed rows can be read; NULL functions: they cannot. */
+struct model {
+    const char *plugin;
+    bool exact_weights;   /* weight_row gives the source's numbers */
+    bool equal_levels;    /* all levels agree to the bit */
+    bool rows_independent; /* n_rows does not change a row's bits */
+    /* The numbers that a projection really multiplies, from a packed row, and a check of them
+     * against x; false: they are not what they should be. */
+    bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection,
+                     const uint8_t *packed, const float *x, double *out);
+};
+
+const struct model *model_find(const char *plugin);
+
+/* sum(w x) and the bound of its error in float32. */
+struct value {
+    double value, bound;
+};
+struct value model_dot(const struct kt_format *format, const float *w, const double *x, uint64_t k);
+/* The activation of gate and up, with the bound carried through. */
+struct value model_activation(const struct kt_shape *shape, struct value gate, struct value up);
+
+/* ---- the checks of a case ---- */
+struct check {
+    const struct kt_level *level;
+    void *instance;
+    const struct kt_host *host;
+    const struct model *model;
+    struct kt_layout layout;
+    uint32_t n_rows; /* rows of a product: it takes them by index from n_acts packed rows */
+    uint32_t n_acts;
+    uint64_t random;
+    struct source source;
+    float *weights[3]; /* what weight_row says */
+    uint16_t *input;   /* n_acts rows of BF16 */
+    uint32_t *index, *out_index;
+    struct guarded packed[2], act[2], h, y;
+    uint64_t y_stride;
+    bool wrong;
+};
+
+/* Says what is wrong, once per kind and case. */
+void check_fail(struct check *check, const char *format, ...) KT_PRINTF(2, 3);
+
+/* weights.c: layout, pack, weight_row. */
+void check_layout(struct check *check);
+void check_pack(struct check *check);
+void check_weights(struct check *check);
+
+/* products.c: each leaves its result in check->act, h and y. */
+void check_act(struct check *check, enum kt_stage stage);
+void check_gate_up(struct check *check);
+void check_down(struct check *check);
+void check_nan(struct check *check);
+
+/* Runs a stage's product over panels [begin, end) for rows [row, row + n) of the case. */
+void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
+                 uint32_t n, uint8_t *out);
+
+static inline uint64_t count_panels(const struct check *check, enum kt_stage stage)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size
+                                           : layout->shape.intermediate_size;
+    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
+}
+
+static inline uint64_t projection_rows(const struct kt_shape *shape, enum kt_projection projection)
+{
+    return projection == KT_DOWN ? shape->hidden_size : shape->intermediate_size;
+}
+
+static inline uint64_t projection_cols(const struct kt_shape *shape, enum kt_projection projection)
+{
+    return projection == KT_DOWN ? shape->intermediate_size : shape->hidden_size;
+}
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] [--seed N] [--emulated]
+ *
+ * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
+ * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
+ * instructions were translated. Exit 0: all right, 1: something is wrong, 2: usage, 77: nothing to do.
+ */
+#include "core/cpu.h"
+#include "core/module.h"
+#include "core/registry.h"
+#include "core/weights/weights.h"
+#include "tests/checkkernel/check.h"
+
+#include <dlfcn.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct run {
+    const struct kt_plugin *plugin;
+    struct kt_caps caps;
+    const char *level;
+    uint32_t dtype; /* NONE: all */
+    unsigned cases; /* per level and format */
+    uint64_t seed;
+    bool emulated;
+    unsigned done, failed;
+};
+
+static const uint32_t dtypes[] = {
+    KT_DTYPE_F32,  KT_DTYPE_F16,  KT_DTYPE_BF16, KT_DTYPE_Q4_0, KT_DTYPE_Q4_1,   KT_DTYPE_Q5_0,
+    KT_DTYPE_Q5_1, KT_DTYPE_Q8_0, KT_DTYPE_Q2_K, KT_DTYPE_Q3_K, KT_DTYPE_Q4_K,   KT_DTYPE_Q5_K,
+    KT_DTYPE_Q6_K, KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4,
+};
+#define N_DTYPES ((uint32_t)(sizeof dtypes / sizeof *dtypes))
+
+/* ---- services for the plugin ---- */
+
+static void drop_log(const struct kt_host *host, enum kt_log_level level, const char *format, ...)
+{
+    (void)host;
+    (void)level;
+    (void)format;
+}
+
+static void *allocate(const struct kt_host *host, uint64_t size)
+{
+    (void)host;
+    return aligned_alloc(64, (size + 63) / 64 * 64);
+}
+
+static void release(const struct kt_host *host, void *memory, uint64_t size)
+{
+    (void)host;
+    (void)size;
+    free(memory);
+}
+
+static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view, uint64_t row,
+                                 uint64_t col, uint64_t n, float *out, struct kt_error *error)
+{
+    (void)host;
+    return kt_view_dequantize(view, row, col, n, out, error);
+}
+
+static const struct kt_host services = {
+    .struct_size = sizeof(struct kt_host),
+    .abi_minor = KT_PLUGIN_ABI_MINOR,
+    .log = drop_log,
+    .allocate = allocate,
+    .release = release,
+    .dequantize = dequantize,
+};
+
+/* ---- a case ---- */
+
+static const char *case_text; /* what runs now, for messages */
+
+void check_fail(struct check *check, const char *format, ...)
+{
+    if (check->wrong)
+        return;
+    check->wrong = true;
+    va_list arguments;
+    va_start(arguments, format);
+    printf("FAIL %s: ", case_text);
+    (void)vprintf(format, arguments);
+    (void)putchar('\n');
+    va_end(arguments);
+}
+
+/* A dimension that the format's block divides; ragged where it allows that. */
+static uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
+{
+    uint32_t a, b, bytes;
+    kt_dtype_block(first, &a, &bytes);
+    kt_dtype_block(second, &b, &bytes);
+    uint32_t block = a > b ? a : b;
+    if (block == 1)
+        return 1 + random_below(state, 150);
+    return (uint64_t)block * (1 + random_below(state, block == 256 ? 2 : 12));
+}
+
+/* Formats and sizes of a case: `dtype` everywhere, or for gate, up or down with others beside it. */
+static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
+{
+    uint32_t other = dtypes[random_below(state, N_DTYPES)];
+    uint32_t plain = dtypes[random_below(state, 3)];
+    uint32_t format[4][3] = { { dtype, dtype, dtype },
+                              { dtype, other, plain },
+                              { other, dtype, plain },
+                              { plain, plain, dtype } };
+
+    memset(shape, 0, sizeof *shape);
+    shape->n_experts = 4;
+    shape->top_k = 2;
+    for (int p = 0; p < 3; p++)
+        shape->format[p].dtype = format[kind % 4][p];
+    shape->hidden_size = pick_size(state, shape->format[KT_GATE].dtype, shape->format[KT_UP].dtype);
+    shape->intermediate_size = pick_size(state, shape->format[KT_DOWN].dtype, KT_DTYPE_F32);
+    shape->activation = random_below(state, 3);
+    shape->limit = 1.0f + (float)random_below(state, 8);
+    shape->alpha = 1.702f;
+    shape->has_bias = random_below(state, 8);
+}
+
+static void make_inputs(struct check *check)
+{
+    uint64_t n = check->n_acts * check->layout.shape.hidden_size;
+    check->input = malloc(n * sizeof *check->input);
+    check->index = malloc(check->n_rows * sizeof *check->index);
+    check->out_index = malloc(check->n_rows * sizeof *check->out_index);
+    if (!check->input || !check->index || !check->out_index)
+        abort();
+    for (uint64_t i = 0; i < n; i++) {
+        /* some groups are zero, some rows are large */
+        float value = i / 64 % 13 == 5 ? 0.0f : (float)random_gaussian(&check->random);
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        check->input[i] = (uint16_t)(bits >> 16);
+    }
+    for (uint32_t r = 0; r < check->n_rows; r++) {
+        check->index[r] = random_below(&check->random, check->n_acts);
+        check->out_index[r] = r;
+    }
+    for (uint32_t r = check->n_rows; r > 1; r--) {
+        uint32_t swap = random_below(&check->random, r), kept = check->out_index[r - 1];
+        check->out_index[r - 1] = check->out_index[swap];
+        check->out_index[swap] = kept;
+    }
+}
+
+static void free_case(struct check *check)
+{
+    source_free(&check->source);
+    for (int p = 0; p < 3; p++)
+        free(check->weights[p]);
+    free(check->input);
+    free(check->index);
+    free(check->out_index);
+    for (int s = 0; s < 2; s++) {
+        guard_free(&check->packed[s]);
+        guard_free(&check->act[s]);
+    }
+    guard_free(&check->h);
+    guard_free(&check->y);
+}
+
+static void run_checks(struct check *check)
+{
+    check_layout(check);
+    check_pack(check);
+    if (check->wrong)
+        return;
+    check_weights(check);
+    make_inputs(check);
+    check_act(check, KT_STAGE_GATE_UP);
+    check_gate_up(check);
+    check_act(check, KT_STAGE_DOWN);
+    check_down(check);
+    check_nan(check);
+}
+
+/* The h and y of a case, kept for the next level. */
+struct answer {
+    uint8_t *data;
+    uint64_t size;
+};
+
+static void compare_levels(struct check *check, struct answer *first)
+{
+    uint64_t size = check->h.size + check->y.size;
+    uint8_t *data = malloc(size);
+    if (!data)
+        abort();
+    memcpy(data, check->h.data, check->h.size);
+    memcpy(data + check->h.size, check->y.data, check->y.size);
+    if (!first->data) {
+        first->data = data;
+        first->size = size;
+        return;
+    }
+    if (check->model->equal_levels && (first->size != size || memcmp(first->data, data, size) != 0))
+        check_fail(check, "bits differ from those of the first level");
+    free(data);
+}
+
+/* One case on one level; false: the plugin does not take it. */
+static bool run_case(struct run *run, const struct kt_level *level, void *instance, uint32_t dtype,
+                     unsigned kind, struct answer *first)
+{
+    uint64_t state = run->seed + 1000003u * dtype + 17u * kind;
+    struct check check = { .level = level, .instance = instance, .host = &services };
+    struct kt_error error = { KT_OK, "" };
+    char text[200];
+
+    make_shape(dtype, kind, &state, &check.layout.shape);
+    const struct kt_shape *shape = &check.layout.shape;
+    check.n_rows = kind % 3 ? 1 + random_below(&state, 9) : 1 + random_below(&state, 33);
+    check.n_acts = 1 + random_below(&state, check.n_rows + 3);
+    (void)snprintf(text, sizeof text, "%s %s %s/%s/%s hidden %llu intermediate %llu rows %u --seed %llu",
+                   run->plugin->name, level->name, kt_dtype_name(shape->format[0].dtype),
+                   kt_dtype_name(shape->format[1].dtype), kt_dtype_name(shape->format[2].dtype),
+                   (unsigned long long)shape->hidden_size,
+                   (unsigned long long)shape->intermediate_size, check.n_rows,
+                   (unsigned long long)run->seed);
+    case_text = text;
+    check.model = model_find(run->plugin->name);
+    if (level->ops->layout(instance, &check.layout, &error))
+        return false;
+    check.random = state;
+    if (!source_create(shape, &check.random, &check.source))
+        abort();
+    run_checks(&check);
+    if (!check.wrong)
+        compare_levels(&check, first);
+    run->done++;
+    run->failed += check.wrong;
+    free_case(&check);
+    if (level->ops->release_layout)
+        level->ops->release_layout(instance, &check.layout);
+    return true;
+}
+
+/* ---- all cases ---- */
+
+static bool can_run(const struct run *run, const struct kt_level *level)
+{
+    return (!run->level || strcmp(run->level, level->name) == 0) &&
+           (run->emulated || (level->cpu & ~run->caps.cpu) == 0);
+}
+
+/* Returns how many levels could run. */
+static unsigned run_cases(struct run *run, void *instance)
+{
+    const struct kt_plugin *plugin = run->plugin;
+    unsigned levels = 0;
+
+    for (uint32_t l = 0; l < plugin->n_levels; l++)
+        levels += can_run(run, plugin->levels[l]);
+    for (uint32_t d = 0; d < N_DTYPES && levels > 0; d++) {
+        if (run->dtype && run->dtype != dtypes[d])
+            continue;
+        for (unsigned kind = 0; kind < run->cases; kind++) {
+            struct answer first = { NULL, 0 };
+            for (uint32_t l = 0; l < plugin->n_levels; l++)
+                if (can_run(run, plugin->levels[l]) &&
+                    !run_case(run, plugin->levels[l], instance, dtypes[d], kind, &first)) {
+                    printf("FAIL %s: layout refused\n", case_text);
+                    run->failed++;
+                }
+            free(first.data);
+        }
+    }
+    return levels;
+}
+
+static bool parse(int argc, char **argv, struct run *run, const char **file)
+{
+    static const struct option options[] = {
+        { "plugin", required_argument, NULL, 'p' }, { "level", required_argument, NULL, 'l' },
+        { "type", required_argument, NULL, 't' },   { "cases", required_argument, NULL, 'c' },
+        { "seed", required_argument, NULL, 's' },   { "emulated", no_argument, NULL, 'e' },
+        { NULL, 0, NULL, 0 },
+    };
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (option == 'p')
+            *file = optarg;
+        else if (option == 'l')
+            run->level = optarg;
+        else if (option == 't')
+            run->dtype = kt_dtype_parse(optarg);
+        else if (option == 'c')
+            run->cases = (unsigned)strtoul(optarg, NULL, 10);
+        else if (option == 's')
+            run->seed = strtoull(optarg, NULL, 10);
+        else if (option == 'e')
+            run->emulated = true;
+        else
+            return false;
+        if (option == 't' && !run->dtype) {
+            (void)fprintf(stderr, "checkkernel: there is no format '%s'\n", optarg);
+            return false;
+        }
+    }
+    return *file && optind == argc;
+}
+
+/* kt_NAME.so's plugin, or NULL. It is never closed: sanitizers want its symbols. */
+static const struct kt_plugin *open_plugin(const char *file)
+{
+    const char *slash = strrchr(file, '/');
+    char symbol[64];
+
+    if (strcmp(file, "reference") == 0)
+        return &kt_plugin_reference;
+    (void)snprintf(symbol, sizeof symbol, "kt_plugin_%s", (slash ? slash + 1 : file) + strlen("kt_"));
+    symbol[strcspn(symbol, ".")] = '\0';
+    void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    const struct kt_plugin *plugin = handle ? dlsym(handle, symbol) : NULL;
+    struct kt_error error = { KT_OK, "" };
+    if (!plugin)
+        (void)fprintf(stderr, "checkkernel: %s\n", dlerror());
+    else if (kt_module_check(plugin, symbol + strlen("kt_plugin_"), &error)) {
+        (void)fprintf(stderr, "checkkernel: %s\n", error.message);
+        plugin = NULL;
+    }
+    return plugin;
+}
+
+int main(int argc, char **argv)
+{
+    struct run run = { .cases = 4, .seed = (uint64_t)time(NULL) };
+    const char *file = NULL;
+    struct kt_error error = { KT_OK, "" };
+    void *instance = NULL;
+
+    if (!parse(argc, argv, &run, &file)) {
+        (void)fputs("usage: checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] "
+                    "[--seed N] [--emulated]\n",
+                    stderr);
+        return 2;
+    }
+    run.plugin = open_plugin(file);
+    if (!run.plugin)
+        return 1;
+    if (!model_find(run.plugin->name)) {
+        (void)fprintf(stderr, "checkkernel: model.c does not know %s\n", run.plugin->name);
+        return 1;
+    }
+    if (kt_cpu_detect(getenv("KT_KERNEL_CPU_VARIANT"), &run.caps, &error) ||
+        (run.plugin->open && run.plugin->open(&services, &run.caps, NULL, &instance, &error))) {
+        (void)fprintf(stderr, "checkkernel: %s\n", error.message);
+        return 1;
+    }
+    unsigned levels = run_cases(&run, instance);
+    if (run.plugin->close)
+        run.plugin->close(instance);
+    if (levels == 0) {
+        printf("checkkernel: this CPU can run no level of %s that was asked for\n", run.plugin->name);
+        return 77;
+    }
+    printf("checkkernel: %s: %u levels, %u cases, %u wrong, --seed %llu\n", run.plugin->name, levels,
+           run.done, run.failed, (unsigned long long)run.seed);
+    return run.failed > 0;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* products.c - act_pack, gate_up and down of a case. */
+#include "tests/checkkernel/check.h"
+
+#include <kt/kt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *need(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static uint64_t h_rows(const struct check *check)
+{
+    uint64_t unit = check->layout.row_unit ? check->layout.row_unit : 1;
+    return (check->n_rows + unit - 1) / unit * unit;
+}
+
+/* Row r of the input as float32. */
+static void read_input(const struct check *check, uint32_t r, float *x)
+{
+    uint64_t k = check->layout.shape.hidden_size;
+    for (uint64_t i = 0; i < k; i++) {
+        uint32_t bits = (uint32_t)check->input[r * k + i] << 16;
+        memcpy(x + i, &bits, 4);
+    }
+}
+
+/* Packs rows of the input, as BF16 or as the same numbers in F32, or of h. */
+static void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin,
+                      uint32_t end, uint8_t *packed)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t k = layout->shape.hidden_size, n = check->n_acts;
+    struct kt_act_pack job = { layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed };
+    uint8_t *source = NULL;
+
+    if (stage == KT_STAGE_GATE_UP) {
+        uint64_t size = dtype == KT_DTYPE_F32 ? 4 : 2, stride = k * size + 6;
+        source = need(malloc(n * stride));
+        for (uint32_t r = 0; r < n; r++) {
+            float *x = need(malloc(k * sizeof *x));
+            read_input(check, r, x);
+            memcpy(source + r * stride, dtype == KT_DTYPE_F32 ? (void *)x : check->input + r * k,
+                   k * size);
+            free(x);
+        }
+        job.source = source;
+        job.source_stride = (int64_t)stride;
+        job.source_dtype = dtype;
+        job.n_rows = (uint32_t)n;
+    }
+    check->level->ops->act_pack(check->instance, &job);
+    free(source);
+}
+
+/* What row r of a stage is made from. */
+static void read_source_row(const struct check *check, enum kt_stage stage, uint32_t r, float *x)
+{
+    if (stage == KT_STAGE_GATE_UP)
+        read_input(check, r, x);
+    else
+        memcpy(x, check->h.data + r * check->layout.h_row_size,
+               check->layout.shape.intermediate_size * sizeof *x);
+}
+
+void check_act(struct check *check, enum kt_stage stage)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
+    uint64_t row_size = layout->act_row_size[stage], size = n * row_size;
+    uint64_t k = projection_cols(&layout->shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE);
+
+    if (!guard_create(size, 64, random_below(&check->random, 2), &check->act[stage]))
+        abort();
+    uint8_t *other = need(malloc(size));
+    memset(other, 0, size);
+    memset(check->act[stage].data, 0, size);
+    pack_rows(check, stage, KT_DTYPE_BF16, 0, n, check->act[stage].data);
+    uint32_t middle = random_below(&check->random, n + 1);
+    pack_rows(check, stage, KT_DTYPE_F32, middle, n, other);
+    pack_rows(check, stage, KT_DTYPE_F32, 0, middle, other);
+    if (memcmp(other, check->act[stage].data, size) != 0)
+        check_fail(check, "activations of stage %d packed by rows differ from those packed at once",
+                   stage);
+    if (!guard_intact(&check->act[stage]))
+        check_fail(check, "act_pack of stage %d wrote beyond its rows", stage);
+    free(other);
+
+    float *x = need(malloc(k * sizeof *x));
+    double *used = need(malloc(k * sizeof *used));
+    int first = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
+    int last = stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
+    for (uint32_t r = 0; r < n && check->model->read_row; r++) {
+        read_source_row(check, stage, r, x);
+        for (int p = first; p <= last; p++)
+            if (!check->model->read_row(layout, (enum kt_projection)p,
+                                        check->act[stage].data + r * row_size, x, used))
+                check_fail(check, "packed activations of stage %d are not the input's", stage);
+    }
+    free(used);
+    free(x);
+}
+
+void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
+                 uint32_t n, uint8_t *out)
+{
+    const struct kt_layout *layout = &check->layout;
+    bool down = stage == KT_STAGE_DOWN;
+    struct guarded scratch = { 0 };
+
+    if (!guard_create(layout->scratch_size, 64, true, &scratch))
+        abort();
+    struct kt_product job = {
+        .layout = layout,
+        .packed = check->packed[stage].data,
+        .source = layout->keeps_source ? &check->source.expert : NULL,
+        .panel_begin = begin,
+        .panel_end = end,
+        .n_rows = n,
+        .act = check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
+        .index = down ? NULL : check->index + row,
+        .out = out,
+        .out_index = down ? check->out_index + row : NULL,
+        .out_stride = (int64_t)(down ? check->y_stride : layout->h_row_size),
+        .bias = { check->source.bias[down ? KT_DOWN : KT_GATE], down ? NULL : check->source.bias[KT_UP] },
+        .scratch = scratch.data,
+        .next = check->packed[0].data,
+        .next_size = layout->weight_size[0],
+    };
+    if (down)
+        check->level->ops->down(check->instance, &job);
+    else
+        check->level->ops->gate_up(check->instance, &job);
+    if (!guard_intact(&scratch))
+        check_fail(check, "stage %d wrote beyond its scratch", stage);
+    guard_free(&scratch);
+}
+
+/* The whole product, then the same in two panel ranges and row by row: the same bits. */
+static void run_all_ways(struct check *check, enum kt_stage stage, struct guarded *out)
+{
+    uint64_t panels = count_panels(check, stage), size = out->size;
+    uint8_t *other = need(malloc(size));
+
+    memset(out->data, 0x5a, size);
+    memset(other, 0x5a, size);
+    run_product(check, stage, 0, panels, 0, check->n_rows, out->data);
+    if (!guard_intact(out))
+        check_fail(check, "stage %d wrote beyond its output", stage);
+    uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
+    run_product(check, stage, middle, panels, 0, check->n_rows, other);
+    run_product(check, stage, 0, middle, 0, check->n_rows, other);
+    if (memcmp(other, out->data, size) != 0)
+        check_fail(check, "stage %d in two panel ranges differs from all panels at once", stage);
+    if (check->model->rows_independent) {
+        memset(other, 0x5a, size);
+        uint32_t half = random_below(&check->random, check->n_rows + 1);
+        uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
+        if (half > 0)
+            run_product(check, stage, 0, panels, 0, half, other);
+        for (uint32_t r = half; r < check->n_rows; r++)
+            run_product(check, stage, 0, panels, r, 1, other + r * step);
+        if (memcmp(other, out->data, size) != 0)
+            check_fail(check, "stage %d row by row differs from all rows at once", stage);
+    }
+    free(other);
+}
+
+static void compare(struct check *check, const char *what, uint64_t row, uint64_t column, double got,
+                    struct value wanted)
+{
+    if (!(fabs(got - wanted.value) <= wanted.bound))
+        check_fail(check, "%s[%llu][%llu] is %.9g, float64 gives %.9g, float32 may be off by %.2g", what,
+                   (unsigned long long)row, (unsigned long long)column, got, wanted.value,
+                   wanted.bound);
+}
+
+/* The product of a projection's row with the activations, in float64, bias included. */
+static struct value dot(const struct check *check, enum kt_projection projection, uint64_t row,
+                        const double *x)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t k = projection_cols(shape, projection);
+    struct value value = model_dot(&shape->format[projection],
+                                   check->weights[projection] + row * k, x, k);
+    if (check->source.bias[projection])
+        value.value += (double)check->source.bias[projection][row];
+    value.bound += fabs(value.value) * 0x1p-24;
+    return value;
+}
+
+void check_gate_up(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    const struct kt_shape *shape = &layout->shape;
+    uint64_t k = shape->hidden_size;
+    float *x = need(malloc(k * sizeof *x));
+    double *gate_x = need(malloc(k * sizeof *gate_x)), *up_x = need(malloc(k * sizeof *up_x));
+
+    if (!guard_create(h_rows(check) * layout->h_row_size, 64, random_below(&check->random, 2),
+                      &check->h))
+        abort();
+    run_all_ways(check, KT_STAGE_GATE_UP, &check->h);
+    for (uint32_t r = 0; r < check->n_rows; r++) {
+        const uint8_t *act = check->act[0].data + check->index[r] * layout->act_row_size[0];
+        const float *h = (const float *)(const void *)(check->h.data + r * layout->h_row_size);
+        read_input(check, check->index[r], x);
+        if (!check->model->read_row || !check->model->read_row(layout, KT_GATE, act, x, gate_x) ||
+            !check->model->read_row(layout, KT_UP, act, x, up_x))
+            continue;
+        for (uint64_t i = 0; i < shape->intermediate_size; i++)
+            compare(check, "h", r, i, (double)h[i],
+                    model_activation(shape, dot(check, KT_GATE, i, gate_x), dot(check, KT_UP, i, up_x)));
+    }
+    free(up_x);
+    free(gate_x);
+    free(x);
+}
+
+/* Bytes of y that no row asked for must stay as they are. */
+static void check_gaps(struct check *check)
+{
+    uint64_t row_size = check->layout.shape.hidden_size * sizeof(float);
+    for (uint64_t at = 0; at < check->y.size; at++)
+        if (at % check->y_stride >= row_size && check->y.data[at] != 0x5a) {
+            check_fail(check, "down wrote between the rows of y");
+            return;
+        }
+}
+
+void check_down(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    const struct kt_shape *shape = &layout->shape;
+    uint64_t k = shape->intermediate_size;
+    float *x = need(malloc(k * sizeof *x));
+    double *used = need(malloc(k * sizeof *used));
+
+    check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
+    uint64_t size = (check->n_rows - 1) * check->y_stride + shape->hidden_size * sizeof(float);
+    if (!guard_create(size, sizeof(float), random_below(&check->random, 2), &check->y))
+        abort();
+    run_all_ways(check, KT_STAGE_DOWN, &check->y);
+    check_gaps(check);
+    for (uint32_t r = 0; r < check->n_rows; r++) {
+        const uint8_t *act = check->act[1].data + r * layout->act_row_size[1];
+        const uint8_t *y = check->y.data + check->out_index[r] * check->y_stride;
+        read_source_row(check, KT_STAGE_DOWN, r, x);
+        if (!check->model->read_row || !check->model->read_row(layout, KT_DOWN, act, x, used))
+            continue;
+        for (uint64_t i = 0; i < shape->hidden_size; i++) {
+            float got;
+            memcpy(&got, y + 4 * i, sizeof got);
+            compare(check, "y", r, i, (double)got, dot(check, KT_DOWN, i, used));
+        }
+    }
+    free(used);
+    free(x);
+}
+
+/* One value of one input row becomes infinite or NaN: that row's outputs change, no others. */
+void check_nan(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t k = layout->shape.hidden_size, n = layout->shape.intermediate_size;
+    uint32_t bad = check->index[random_below(&check->random, check->n_rows)];
+    uint16_t *value = check->input + bad * k + random_below(&check->random, (uint32_t)k);
+    uint16_t kept = *value;
+    uint64_t size = check->h.size;
+    uint8_t *h = need(malloc(size));
+
+    *value = random_below(&check->random, 2) ? 0x7f80 : 0xffc1;
+    pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
+    memcpy(h, check->h.data, size);
+    run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, check->n_rows, h);
+    for (uint32_t r = 0; r < check->n_rows; r++) {
+        const float *row = (const float *)(const void *)(h + r * layout->h_row_size);
+        if (check->index[r] != bad) {
+            if (memcmp(row, check->h.data + r * layout->h_row_size, n * sizeof *row) != 0)
+                check_fail(check, "a NaN in row %u changed row %u", bad, check->index[r]);
+            continue;
+        }
+        for (uint64_t i = 0; i < n; i++)
+            if (*(const uint16_t *)value == 0xffc1 && !isnan(row[i])) {
+                check_fail(check, "a NaN in row %u gave h = %g", bad, (double)row[i]);
+                break;
+            }
+    }
+    *value = kept;
+    free(h);
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random.c - random weights as valid blocks of each format, in views with gaps. */
+#include "tests/checkkernel/check.h"
+
+#include <kt/kt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* splitmix64 (Steele, Lea, Flood 2014) */
+uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+uint32_t random_below(uint64_t *state, uint32_t n)
+{
+    return (uint32_t)((random_next(state) >> 32) * n >> 32);
+}
+
+double random_gaussian(uint64_t *state)
+{
+    double u = (double)((random_next(state) >> 11) + 1) * 0x1p-53;
+    double v = (double)(random_next(state) >> 11) * 0x1p-53;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+/* Where a format keeps its float16 scales; every other byte of its blocks may be anything. */
+struct scales {
+    uint32_t dtype;
+    int8_t offset[2]; /* -1: none */
+};
+
+static const struct scales scale_places[] = {
+    { KT_DTYPE_Q4_0, { 0, -1 } },   { KT_DTYPE_Q4_1, { 0, 2 } },    { KT_DTYPE_Q5_0, { 0, -1 } },
+    { KT_DTYPE_Q5_1, { 0, 2 } },    { KT_DTYPE_Q8_0, { 0, -1 } },   { KT_DTYPE_Q2_K, { 80, 82 } },
+    { KT_DTYPE_Q3_K, { 108, -1 } }, { KT_DTYPE_Q4_K, { 0, 2 } },    { KT_DTYPE_Q5_K, { 0, 2 } },
+    { KT_DTYPE_IQ4_NL, { 0, -1 } }, { KT_DTYPE_IQ4_XS, { 0, -1 } },
+};
+
+/* A float16 of either sign between 2^-14 and 2^-6; one in 32 is zero, one subnormal. */
+static uint16_t random_half(uint64_t *state)
+{
+    uint32_t bits = (uint32_t)random_next(state);
+    uint32_t special = bits >> 16 & 31;
+    if (special == 0)
+        return (uint16_t)(bits & 0x8000);
+    if (special == 1)
+        return (uint16_t)(bits & 0x83ff);
+    return (uint16_t)((bits & 0x83ff) | (1 + (bits >> 10 & 7)) << 10);
+}
+
+static void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        float value = (float)(random_gaussian(state) * 0.05);
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        uint16_t high = (uint16_t)(bits >> 16), half = random_half(state);
+        if (dtype == KT_DTYPE_F32)
+            memcpy(out + 4 * i, &bits, 4);
+        else
+            memcpy(out + 2 * i, dtype == KT_DTYPE_BF16 ? &high : &half, 2);
+    }
+}
+
+void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_blocks)
+{
+    uint32_t elements, bytes;
+    kt_dtype_block(dtype, &elements, &bytes);
+    if (elements == 1) {
+        random_floats(state, dtype, blocks, n_blocks);
+        return;
+    }
+    for (uint64_t b = 0; b < n_blocks; b++) {
+        uint8_t *block = blocks + b * bytes;
+        for (uint32_t i = 0; i < bytes; i++)
+            block[i] = (uint8_t)random_next(state);
+        if (dtype == KT_DTYPE_MXFP4) /* 2^-19 to 2^-4, now and then the smallest there are */
+            block[0] = (uint8_t)(block[0] & 15 ? 108 + (block[0] >> 4) : block[0] >> 4 & 1);
+        if (dtype == KT_DTYPE_Q6_K) {
+            uint16_t half = random_half(state);
+            memcpy(block + 208, &half, 2);
+        }
+        for (size_t i = 0; i < sizeof scale_places / sizeof *scale_places; i++)
+            for (int j = 0; j < 2; j++)
+                if (scale_places[i].dtype == dtype && scale_places[i].offset[j] >= 0) {
+                    uint16_t half = random_half(state);
+                    memcpy(block + scale_places[i].offset[j], &half, 2);
+                }
+    }
+}
+
+/* A view whose rows, and one time in four whose blocks, are apart. */
+static bool create_view(const struct kt_shape *shape, enum kt_projection projection, uint64_t *state,
+                        struct kt_view *view, uint8_t **data)
+{
+    uint32_t elements, bytes, dtype = shape->format[projection].dtype;
+    kt_dtype_block(dtype, &elements, &bytes);
+    uint64_t rows = projection_rows(shape, projection);
+    uint64_t cols = projection_cols(shape, projection), blocks = cols / elements;
+    uint64_t block_stride = bytes + (random_below(state, 4) ? 0 : 2 * (1 + random_below(state, 3)));
+    uint64_t row_stride = blocks * block_stride + 2 * random_below(state, 9);
+    if (elements == 1) { /* numbers stay aligned to their size */
+        block_stride = block_stride == bytes ? bytes : 2 * bytes;
+        row_stride = bytes * (blocks * (block_stride / bytes) + random_below(state, 9));
+    }
+
+    *data = calloc(rows, row_stride);
+    uint8_t *row = malloc(blocks * bytes);
+    if (!*data || !row) {
+        free(row);
+        return false;
+    }
+    for (uint64_t r = 0; r < rows; r++) {
+        random_blocks(state, dtype, row, blocks);
+        for (uint64_t b = 0; b < blocks; b++)
+            memcpy(*data + r * row_stride + b * block_stride, row + b * bytes, bytes);
+    }
+    free(row);
+    *view = (struct kt_view)KT_VIEW_INIT;
+    view->dtype = dtype;
+    view->data = *data;
+    view->size = rows * row_stride;
+    view->rows = rows;
+    view->cols = cols;
+    view->row_stride = (int64_t)row_stride;
+    view->block_stride = (int64_t)block_stride;
+    return true;
+}
+
+static float *create_bias(uint64_t rows, uint64_t *state)
+{
+    float *bias = malloc(rows * sizeof *bias);
+    for (uint64_t i = 0; bias && i < rows; i++)
+        bias[i] = (float)(random_gaussian(state) * 0.5);
+    return bias;
+}
+
+bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source)
+{
+    struct kt_view *views[3] = { &source->expert.gate, &source->expert.up, &source->expert.down };
+
+    memset(source, 0, sizeof *source);
+    for (int p = 0; p < 3; p++) {
+        if (!create_view(shape, (enum kt_projection)p, state, views[p], &source->data[p]))
+            return false;
+        if (shape->has_bias & 1u << p) {
+            source->bias[p] = create_bias(projection_rows(shape, (enum kt_projection)p), state);
+            if (!source->bias[p])
+                return false;
+        }
+    }
+    source->expert.gate_bias = source->bias[KT_GATE];
+    source->expert.up_bias = source->bias[KT_UP];
+    source->expert.down_bias = source->bias[KT_DOWN];
+    return true;
+}
+
+void source_free(struct source *source)
+{
+    for (int p = 0; p < 3; p++) {
+        free(source->data[p]);
+        free(source->bias[p]);
+    }
+    memset(source, 0, sizeof *source);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weights.c - layout, pack and weight_row of a case. */
+#include "core/weights/weights.h"
+#include "tests/checkkernel/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void check_layout(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    const struct kt_shape *shape = &layout->shape;
+
+    for (int s = 0; s < 2; s++) {
+        if (layout->panel_rows[s] == 0 || layout->nominal_size[s] == 0 ||
+            layout->act_row_size[s] == 0)
+            check_fail(check, "layout of stage %d has a size of 0", s);
+        /* not where the format of a row is shorter than a few lines of the cache */
+        bool whole = shape->intermediate_size % 512 == 0 && shape->hidden_size % 512 == 0;
+        if (whole && layout->weight_size[s] * 100 > layout->nominal_size[s] * 105)
+            check_fail(check, "stage %d takes %llu bytes packed, %llu in its format", s,
+                       (unsigned long long)layout->weight_size[s],
+                       (unsigned long long)layout->nominal_size[s]);
+    }
+    if (layout->k_unit == 0 || layout->h_row_size == 0)
+        check_fail(check, "layout has a size of 0");
+}
+
+static void pack(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, void *packed)
+{
+    struct kt_pack job = { &check->layout, stage, &check->source.expert, begin, end, packed };
+    struct kt_error error = { KT_OK, "" };
+    if (check->level->ops->pack(check->instance, &job, &error))
+        check_fail(check, "pack: %s", error.message);
+}
+
+/* The packed object, made in one go; ranges of panels in any order must make the same. */
+void check_pack(struct check *check)
+{
+    for (int s = 0; s < 2; s++) {
+        enum kt_stage stage = (enum kt_stage)s;
+        uint64_t panels = count_panels(check, stage), size = check->layout.weight_size[s];
+        if (check->layout.keeps_source && !check->level->ops->pack)
+            continue;
+        if (!guard_create(size, 64, random_below(&check->random, 2), &check->packed[s])) {
+            check_fail(check, "no memory for %llu bytes", (unsigned long long)size);
+            return;
+        }
+        memset(check->packed[s].data, 0x5a, size);
+        uint8_t *other = malloc(size + !size);
+        if (!other)
+            abort();
+        memset(other, 0x5a, size);
+        pack(check, stage, 0, panels, check->packed[s].data);
+        uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
+        pack(check, stage, middle, panels, other);
+        pack(check, stage, 0, middle, other);
+        if (memcmp(other, check->packed[s].data, size) != 0)
+            check_fail(check, "stage %d packed in two ranges differs from packed at once", s);
+        if (!guard_intact(&check->packed[s]))
+            check_fail(check, "pack of stage %d wrote beyond its object", s);
+        free(other);
+    }
+}
+
+void check_weights(struct check *check)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    const struct kt_expert *expert = &check->source.expert;
+    const struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
+
+    for (int p = 0; p < 3; p++) {
+        enum kt_projection projection = (enum kt_projection)p;
+        uint64_t rows = projection_rows(shape, projection), cols = projection_cols(shape, projection);
+        struct kt_error error = { KT_OK, "" };
+        float *source = malloc(cols * sizeof *source);
+        check->weights[p] = malloc(rows * cols * sizeof *source);
+        if (!source || !check->weights[p])
+            abort();
+        for (uint64_t r = 0; r < rows; r++) {
+            float *row = check->weights[p] + r * cols;
+            if (check->level->ops->weight_row(check->instance, &check->layout,
+                                              check->packed[p == KT_DOWN].data, expert, projection, r,
+                                              row, &error) ||
+                kt_view_dequantize(views[p], r, 0, cols, source, &error))
+                check_fail(check, "weight row: %s", error.message);
+            else if (check->model->exact_weights && memcmp(row, source, cols * sizeof *row) != 0)
+                check_fail(check, "row %llu of projection %d is not what the source says",
+                           (unsigned long long)r, p);
+        }
+        free(source);
+    }
+}
