@@ -17,7 +17,7 @@
 
 /* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
 #ifdef VEC_OUT_OF_LINE
-#define INLINE static __attribute__((noinline))
+#define INLINE static __attribute__((noinline, unused))
 #define UNROLL
 #elif defined __clang__
 #define INLINE static inline __attribute__((always_inline))
