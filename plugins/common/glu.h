@@ -11,7 +11,7 @@
 #include <kt/plugin.h>
 
 /*
- * e^x within 1.5 units in the last place, 0 below -104, infinity above 88.73.
+ * e^x within 0.85 units in the last place (measured), 0 below -104, infinity above 88.73.
  * x = n ln 2 + r with |r| <= 0.347, and e^r by its Taylor series to the 7th power: the next term is
  * below 2^-27. ln 2 in two parts, the first short enough that n times it is exact.
  */

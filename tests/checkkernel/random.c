@@ -77,8 +77,12 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
     }
     for (uint64_t b = 0; b < n_blocks; b++) {
         uint8_t *block = blocks + b * bytes;
+        /* one block in four is all lowest, highest or middle codes: what makes sums saturate */
+        static const uint8_t extreme[4] = { 0x00, 0xff, 0x80, 0x7f };
+        bool fill = random_below(state, 4) == 0;
+        uint8_t filler = extreme[random_below(state, 4)];
         for (uint32_t i = 0; i < bytes; i++)
-            block[i] = (uint8_t)random_next(state);
+            block[i] = fill ? filler : (uint8_t)random_next(state);
         if (dtype == KT_DTYPE_MXFP4) /* 2^-19 to 2^-4, now and then the smallest there are */
             block[0] = (uint8_t)(block[0] & 15 ? 108 + (block[0] >> 4) : block[0] >> 4 & 1);
         if (dtype == KT_DTYPE_Q6_K) {
