@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8_avx2.h - int8 products for AVX2, and with VEC_VNNI defined as 1 for AVX-VNNI. int8_scalar.h says what each
- * function does.
+ * int8_avx2.h - int8 products for AVX2, and with VEC_VNNI defined as 1 for AVX-VNNI. int8_scalar.h says
+ * what each function does.
  */
 #ifndef KT_PLUGINS_INT8_AVX2_H
 #define KT_PLUGINS_INT8_AVX2_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8_avx512.h - int8 products for AVX-512 (F, BW, VL, DQ), and with VEC_VNNI defined as 1 for AVX512_VNNI.
- * int8_scalar.h says what each function does.
+ * int8_avx512.h - int8 products for AVX-512 (F, BW, VL, DQ), and with VEC_VNNI defined as 1 for
+ * AVX512_VNNI. int8_scalar.h says what each function does.
  */
 #ifndef KT_PLUGINS_INT8_AVX512_H
 #define KT_PLUGINS_INT8_AVX512_H

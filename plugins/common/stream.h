@@ -58,7 +58,8 @@ static __attribute__((noinline)) void stream_chunk(struct stream *stream)
     stream->line = 0;
 }
 
-/* `size` bytes at base are read in `steps` steps, then probably next. Without spread, steps do nothing. */
+/* `size` bytes at base are read in `steps` steps, then probably next. Without spread,
+ * steps do nothing. */
 static inline void stream_start(struct stream *stream, bool spread, const void *base, uint64_t size,
                                 uint64_t steps, const void *next, uint64_t next_size)
 {
