@@ -18,7 +18,7 @@
 /* A dot accumulator holds any sum of 32 products; 0: it holds two int16, see vec_avx2.h. */
 #define VEC_DOT_WIDE 1
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define INLINE static __attribute__((noinline)) /* inlined, instrumented code takes minutes to compile */
+#define INLINE static __attribute__((noinline, unused)) /* inlined, instrumented code takes minutes to compile */
 #else
 #define INLINE static inline
 #endif

@@ -17,11 +17,11 @@
 
 /* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
 #ifdef VEC_OUT_OF_LINE
-#define INLINE static __attribute__((noinline))
+#define INLINE static __attribute__((noinline, unused))
 #define UNROLL
 #elif defined __clang__
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")

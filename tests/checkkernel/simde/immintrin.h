@@ -100,6 +100,30 @@ static inline simde__m512i cvtepi8_epi32(__m128i v)
     return join_si(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
 }
 
+static inline simde__m512i cvtepu16_epi32(__m256i v)
+{
+    return join_si(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(v)),
+                   _mm256_cvtepu16_epi32(_mm256_extracti128_si256(v, 1)));
+}
+
+static inline __m256i cvtepi32_epi16(simde__m512i v)
+{
+    int32_t x[16];
+    int16_t low[16];
+    simde_mm512_storeu_si512(x, v);
+    for (int i = 0; i < 16; i++)
+        low[i] = (int16_t)x[i];
+    return _mm256_loadu_si256((const void *)low);
+}
+
+static inline simde__m512i inserti32x4(simde__m512i v, __m128i quarter, int place)
+{
+    __m128i x[4];
+    simde_mm512_storeu_si512(x, v);
+    x[place] = quarter;
+    return simde_mm512_loadu_si512(x);
+}
+
 static inline simde__m512i madd_epi16(simde__m512i a, simde__m512i b)
 {
     return join_si(_mm256_madd_epi16(half_si(a, 0), half_si(b, 0)),
@@ -132,6 +156,22 @@ static inline simde__m512i dpwssd(simde__m512i sum, simde__m512i a, simde__m512i
     return simde_mm512_add_epi32(sum, madd_epi16(a, b));
 }
 
+/* The same for AVX-VNNI. */
+static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
+{
+    return _mm256_add_epi32(sum, dot_bytes(u, s));
+}
+
+#undef _mm256_dpbusd_avx_epi32
+#undef _mm512_cvtepu16_epi32
+#undef _mm512_cvtepi32_epi16
+#undef _mm512_inserti32x4
+#undef _mm512_stream_si512
+#define _mm256_dpbusd_avx_epi32 dpbusd_avx
+#define _mm512_cvtepu16_epi32 cvtepu16_epi32
+#define _mm512_cvtepi32_epi16 cvtepi32_epi16
+#define _mm512_inserti32x4 inserti32x4
+#define _mm512_stream_si512(to, v) simde_mm512_storeu_si512((to), (v))
 #undef _mm512_dpbusd_epi32
 #undef _mm512_dpwssd_epi32
 #define _mm512_dpbusd_epi32 dpbusd

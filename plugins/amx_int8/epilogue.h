@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* epilogue.h - from integer sums to h and y. Include an int8_*.h first, then rows.h. */
+#ifndef KT_PLUGINS_AMX_INT8_EPILOGUE_H
+#define KT_PLUGINS_AMX_INT8_EPILOGUE_H
+
+#include "plugins/amx_int8/rows.h"
+#include "plugins/common/glu.h"
+
+/* From so many rows on, y goes past the caches: it is read again only after all experts. */
+#define STREAM_ROWS 32
+
+/* Sums of a panel: row r, column c of tile t at sum + r * row_step + t * tile_step + c. */
+struct sums {
+    const int32_t *sum;
+    uint64_t row_step, tile_step;
+};
+
+/* The scales and biases of a panel's 32 rows. */
+struct panel_scales {
+    _Alignas(64) float scale[PANEL_ROWS];
+    _Alignas(64) float bias[PANEL_ROWS];
+    bool has_bias;
+};
+
+/* A panel's 16 biases; rows after the last get 0. */
+INLINE bool load_bias(const float *bias, uint64_t begin, uint64_t rows, float *out)
+{
+    memset(out, 0, TILE_ROWS * sizeof *out);
+    if (bias && begin < rows) {
+        uint64_t n = rows - begin;
+        memcpy(out, bias + begin, (n < TILE_ROWS ? n : TILE_ROWS) * sizeof *out);
+    }
+    return bias != NULL;
+}
+
+static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                        struct panel_scales *scales)
+{
+    const struct kt_shape *shape = &job->layout->shape;
+    uint64_t tiles = stage_tiles(job->layout, stage);
+    const uint8_t *from = (const uint8_t *)job->packed + panel * panel_size(tiles);
+
+    memcpy(scales->scale, from + tiles * PAIR_SIZE, SCALES_SIZE);
+    if (stage == KT_STAGE_GATE_UP) {
+        uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
+        bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
+        scales->has_bias = load_bias(job->bias[1], begin, rows, scales->bias + TILE_ROWS) || gate;
+    } else {
+        uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
+        (void)load_bias(job->bias[0], begin, rows, scales->bias);
+        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows,
+                                     scales->bias + TILE_ROWS);
+    }
+}
+
+/* Columns c.. of 32 in row r: scaled sums, with bias. */
+INLINE vf scale_sums(const struct sums *sums, const struct panel_scales *scales,
+                     const struct row_meta *meta, uint64_t r, unsigned c)
+{
+    vi sum = vi_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step +
+                     c % TILE_ROWS);
+    if (W8_SUMS_CODES)
+        sum = vi_sub32(sum, vi_splat32(meta->sum128));
+    vf y = vf_mul(vf_mul(vf_splat(&meta->scale), vf_load(scales->scale + c)), vf_from_int(sum));
+    return scales->has_bias ? vf_add(y, vf_load(scales->bias + c)) : y;
+}
+
+/* n rows from `row` on, of one panel, through the activation into h. */
+INLINE void finish_gate_up(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
+                           const struct sums *sums, const struct panel_scales *scales)
+{
+    const struct kt_layout *layout = job->layout;
+    uint64_t padded = round_up(job->n_rows, TILE_ROWS), size = layout->act_row_size[0];
+    uint64_t tiles = stage_tiles(layout, KT_STAGE_GATE_UP);
+    float *h = (float *)job->out + (panel * padded + row) * TILE_ROWS;
+
+    for (uint32_t r = 0; r < n; r++, h += TILE_ROWS) {
+        uint32_t from = job->index ? job->index[row + r] : row + r;
+        const struct row_meta *meta = read_meta(job->act, size, tiles, from, TILED);
+        UNROLL
+        for (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS) {
+            vf g = scale_sums(sums, scales, meta, r, c);
+            vf u = scale_sums(sums, scales, meta, r, c + TILE_ROWS);
+            vf_store(h + c, vf_glu(&layout->shape, g, u));
+        }
+    }
+}
+
+/* A row's 32 outputs, or those of them that exist, to y. */
+INLINE void store_y(const struct kt_product *job, uint64_t panel, uint32_t row, const float *y,
+                    bool stream)
+{
+    bool bf16 = job->layout->y_dtype == KT_DTYPE_BF16;
+    uint64_t left = job->layout->shape.hidden_size - panel * PANEL_ROWS, element = bf16 ? 2 : 4;
+    uint32_t index = job->out_index ? job->out_index[row] : row;
+    uint8_t *to = (uint8_t *)job->out + (int64_t)index * job->out_stride +
+                  panel * PANEL_ROWS * element;
+    _Alignas(64) uint8_t half[2 * PANEL_ROWS];
+
+    if (bf16)
+        UNROLL
+        for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+            vf_store_bf16(half + 2 * c, vf_load(y + c));
+    const uint8_t *from = bf16 ? half : (const uint8_t *)y;
+    if (left < PANEL_ROWS) {
+        memcpy(to, from, left * element);
+    } else if (stream && (uintptr_t)to % 64 == 0) {
+        vec_stream64(to, from);
+        if (!bf16)
+            vec_stream64(to + 64, from + 64);
+    } else if (bf16) {
+        memcpy(to, from, 2 * PANEL_ROWS);
+    } else {
+        memcpy(to, from, 4 * PANEL_ROWS);
+    }
+}
+
+INLINE void finish_down(const struct kt_product *job, uint64_t panel, uint32_t row, uint32_t n,
+                        const struct sums *sums, const struct panel_scales *scales)
+{
+    uint64_t size = job->layout->act_row_size[1], tiles = stage_tiles(job->layout, KT_STAGE_DOWN);
+    bool stream = job->n_rows >= STREAM_ROWS;
+    _Alignas(64) float y[PANEL_ROWS];
+
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t from = job->index ? job->index[row + r] : row + r;
+        const struct row_meta *meta = read_meta(job->act, size, tiles, from, TILED);
+        UNROLL
+        for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+            vf_store(y + c, scale_sums(sums, scales, meta, r, c));
+        store_y(job, panel, row + r, y, stream);
+    }
+}
+
+INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t panel, uint32_t row,
+                   uint32_t n, const struct sums *sums, const struct panel_scales *scales)
+{
+    if (stage == KT_STAGE_GATE_UP)
+        finish_gate_up(job, panel, row, n, sums, scales);
+    else
+        finish_down(job, panel, row, n, sums, scales);
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * int8_avx512.h - int8 products for AVX-512 (F, BW, VL, DQ), and with VEC_VNNI defined as 1 for
+ * AVX512_VNNI. int8_scalar.h says what each function does.
+ */
+#ifndef KT_PLUGINS_INT8_AVX512_H
+#define KT_PLUGINS_INT8_AVX512_H
+
+#include "plugins/common/int8_x86.h"
+#include "plugins/common/vec_avx512.h"
+
+typedef __m512i x8;
+
+INLINE x8 x8_splat(const int8_t *p)
+{
+    return _mm512_set1_epi32((int)load_u32(p));
+}
+
+#if VEC_VNNI
+#define W8_SUMS_CODES 1
+
+INLINE vi w8_ready(vi code)
+{
+    return code;
+}
+
+INLINE vi w8_add(vi sum, vi w, x8 x)
+{
+    return _mm512_dpbusd_epi32(sum, w, x);
+}
+#else
+#define W8_SUMS_CODES 0
+
+INLINE vi w8_ready(vi code)
+{
+    return _mm512_xor_si512(code, _mm512_set1_epi8(-128));
+}
+
+/* vpmaddubsw saturates, see int8_avx2.h. There is no vpsignb here: x is turned where w is negative,
+ * and where w is 0 its sign does not matter. */
+INLINE vi w8_add(vi sum, vi w, x8 x)
+{
+    __m512i turned = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+    __m512i products = _mm512_maddubs_epi16(_mm512_abs_epi8(w), turned);
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(products, _mm512_set1_epi16(1)));
+}
+#endif
+
+INLINE void vi_store(void *p, vi v)
+{
+    _mm512_storeu_si512(p, v);
+}
+
+INLINE vi vi_splat32(int32_t value)
+{
+    return _mm512_set1_epi32(value);
+}
+
+INLINE vi vi_sub32(vi a, vi b)
+{
+    return _mm512_sub_epi32(a, b);
+}
+
+INLINE vi vi_max32(vi a, vi b)
+{
+    return _mm512_max_epi32(a, b);
+}
+
+INLINE vf vf_from_bf16(const void *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p)), 16));
+}
+
+INLINE void vf_store_bf16(void *p, vf v)
+{
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    __mmask16 is_nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    rounded = _mm512_mask_or_epi32(rounded, is_nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
+INLINE void vec_stream64(void *to, const void *from)
+{
+    _mm512_stream_si512(to, _mm512_loadu_si512(from));
+}
+
+/* 4 lanes of each of 16 rows are 4 lines: transposed in quarters of 128 bits, then the quarters. */
+INLINE void turn4(const uint8_t *rows, uint64_t stride, uint8_t *to)
+{
+    __m512i r[4], s[4];
+
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)rows));
+        v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows + 4 * stride)), 1);
+        v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows + 8 * stride)), 2);
+        v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows + 12 * stride)), 3);
+        r[i] = v;
+        rows += stride;
+    }
+    s[0] = _mm512_unpacklo_epi32(r[0], r[1]);
+    s[1] = _mm512_unpackhi_epi32(r[0], r[1]);
+    s[2] = _mm512_unpacklo_epi32(r[2], r[3]);
+    s[3] = _mm512_unpackhi_epi32(r[2], r[3]);
+    vi_store(to, _mm512_unpacklo_epi64(s[0], s[2]));
+    vi_store(to + 64, _mm512_unpackhi_epi64(s[0], s[2]));
+    vi_store(to + 128, _mm512_unpacklo_epi64(s[1], s[3]));
+    vi_store(to + 192, _mm512_unpackhi_epi64(s[1], s[3]));
+}
+
+INLINE void vec_make_tile(const uint8_t *rows, uint64_t stride, uint8_t *tile)
+{
+    for (unsigned q = 0; q < 16; q += 4)
+        turn4(rows + 4 * q, stride, tile + 64 * q);
+}
+
+#endif

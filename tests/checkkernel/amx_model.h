@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * amx_model.h - the tiles of plugins/common/amx.h in plain C, so that a kernel's own source runs, and
+ * is checked, where the CPU has none. Follows the instruction set reference; what it would fault on
+ * is counted.
+ */
+#ifndef KT_TESTS_AMX_MODEL_H
+#define KT_TESTS_AMX_MODEL_H
+
+struct amx_model {
+    int configured;
+    unsigned faults;
+    unsigned long products;
+    uint8_t rows[8];
+    uint16_t bytes_per_row[8];
+    uint8_t tile[8][16][64];
+};
+
+extern _Thread_local struct amx_model amx_model;
+
+static inline int model_has(int tile)
+{
+    if (amx_model.configured && amx_model.rows[tile] && amx_model.bytes_per_row[tile])
+        return 1;
+    amx_model.faults++;
+    return 0;
+}
+
+static inline void model_configure(const struct amx_config *config)
+{
+    memset(&amx_model.tile, 0, sizeof amx_model.tile);
+    amx_model.configured = config->palette == 1 && config->start_row == 0;
+    amx_model.faults += !amx_model.configured;
+    for (int i = 0; i < 8; i++) {
+        amx_model.rows[i] = config->rows[i];
+        amx_model.bytes_per_row[i] = config->bytes_per_row[i];
+        amx_model.faults += config->rows[i] > 16 || config->bytes_per_row[i] > 64;
+    }
+    for (int i = 8; i < 16; i++)
+        amx_model.faults += config->rows[i] || config->bytes_per_row[i];
+}
+
+static inline void model_load(int tile, const uint8_t *from)
+{
+    if (!model_has(tile))
+        return;
+    memset(amx_model.tile[tile], 0, sizeof amx_model.tile[tile]);
+    for (int r = 0; r < amx_model.rows[tile]; r++)
+        memcpy(amx_model.tile[tile][r], from + 64 * r, amx_model.bytes_per_row[tile]);
+}
+
+static inline void model_store(int tile, uint8_t *to)
+{
+    if (!model_has(tile))
+        return;
+    for (int r = 0; r < amx_model.rows[tile]; r++)
+        memcpy(to + 64 * r, amx_model.tile[tile][r], amx_model.bytes_per_row[tile]);
+}
+
+static inline void model_zero(int tile)
+{
+    if (model_has(tile))
+        memset(amx_model.tile[tile], 0, sizeof amx_model.tile[tile]);
+}
+
+/* Signed bytes of a, unsigned ones of b. */
+static inline void model_dot_su(int sum, int a, int b)
+{
+    if (!model_has(sum) || !model_has(a) || !model_has(b))
+        return;
+    amx_model.products++;
+    amx_model.faults += sum == a || sum == b || a == b;
+    for (int m = 0; m < amx_model.rows[sum]; m++)
+        for (int k = 0; k < amx_model.bytes_per_row[a] / 4; k++)
+            for (int n = 0; n < amx_model.bytes_per_row[sum] / 4; n++) {
+                uint32_t total;
+                memcpy(&total, &amx_model.tile[sum][m][4 * n], 4);
+                for (int i = 0; i < 4; i++)
+                    total += (uint32_t)((int8_t)amx_model.tile[a][m][4 * k + i] *
+                                        (int)amx_model.tile[b][k][4 * n + i]);
+                memcpy(&amx_model.tile[sum][m][4 * n], &total, 4);
+            }
+}
+
+#define AMX_CONFIGURE(config) model_configure(config)
+#define AMX_RELEASE() ((void)(amx_model.configured = 0))
+#define AMX_ZERO(tile) model_zero(tile)
+#define AMX_LOAD(tile, address) model_load((tile), (const uint8_t *)(address))
+#define AMX_STORE(tile, address) model_store((tile), (uint8_t *)(address))
+#define AMX_DOT_SU(sum, a, b) model_dot_su((sum), (a), (b))
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/checkkernel/int8_levels.h"
+#include "core/cpu.h"
+#include "plugins/amx_int8/amx_int8.h"
+#include "plugins/common/half.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#ifdef CHECK_EMULATED
+#define KT_AMX_MODEL "tests/checkkernel/amx_model.h"
+#include "plugins/common/amx.h"
+_Thread_local struct amx_model amx_model;
+extern const struct kt_ops emulated_ops_avx_vnni;
+extern const struct kt_ops emulated_ops_avx512;
+extern const struct kt_ops emulated_ops_avx512_vnni;
+extern const struct kt_ops emulated_ops_amx;
+#endif
+
+#define AVX2 (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
+#define AVX512 (AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
+
+const struct check_level check_levels[] = {
+    { "scalar", &amx_int8_ops_scalar, 0, false },
+#ifdef AMX_INT8_AVX2
+    { "avx2", &amx_int8_ops_avx2, AVX2, false },
+#endif
+#ifdef AMX_INT8_AVX_VNNI
+    { "avx_vnni", &amx_int8_ops_avx_vnni, AVX2 | KT_CPU_AVX_VNNI, false },
+#endif
+#ifdef AMX_INT8_AVX512
+    { "avx512", &amx_int8_ops_avx512, AVX512, false },
+#endif
+#ifdef AMX_INT8_AVX512_VNNI
+    { "avx512_vnni", &amx_int8_ops_avx512_vnni, AVX512 | KT_CPU_AVX512_VNNI, false },
+#endif
+#ifdef AMX_INT8_AMX
+    { "amx", &amx_int8_ops_amx,
+      AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false },
+#endif
+#ifdef CHECK_EMULATED
+    { "avx_vnni, emulated", &emulated_ops_avx_vnni, AVX2, false },
+    { "avx512, emulated", &emulated_ops_avx512, AVX2, false },
+    { "avx512_vnni, emulated", &emulated_ops_avx512_vnni, AVX2, false },
+    { "amx, emulated", &emulated_ops_amx, AVX2, true },
+#endif
+};
+const size_t check_n_levels = sizeof check_levels / sizeof *check_levels;
+
+bool check_can_run(const struct check_level *level)
+{
+    static struct kt_caps caps;
+    struct kt_error error;
+
+    if (!caps.cpu && kt_cpu_detect(NULL, &caps, &error) != KT_OK)
+        caps.cpu = 0;
+    return (level->cpu & ~caps.cpu) == 0;
+}
+
+void check_list_levels(void)
+{
+    for (size_t i = 0; i < check_n_levels; i++)
+        printf("%s: %s\n", check_levels[i].name,
+               check_can_run(&check_levels[i]) ? "checked" : "not on this CPU");
+}
+
+void check_tiles(const struct check_level *level)
+{
+#ifdef CHECK_EMULATED
+    if (level->tiles) {
+        ck_assert_uint_eq(amx_model.faults, 0);
+        ck_assert_uint_gt(amx_model.products, 0);
+        ck_assert_int_eq(amx_model.configured, 0);
+    }
+#else
+    (void)level;
+#endif
+}
+
+/* ---- a host ---- */
+
+int check_fail_next;
+int check_allocated;
+
+static bool fail_now(int what)
+{
+    if (check_fail_next != what)
+        return false;
+    check_fail_next = CHECK_FAIL_NOTHING;
+    return true;
+}
+
+static void *allocate(const struct kt_host *host, uint64_t size)
+{
+    (void)host;
+    void *memory = fail_now(CHECK_FAIL_ALLOCATE) ? NULL : aligned_alloc(64, round_up(size, 64));
+    check_allocated += memory != NULL;
+    return memory;
+}
+
+static void release(const struct kt_host *host, void *memory, uint64_t size)
+{
+    (void)host;
+    (void)size;
+    check_allocated -= memory != NULL;
+    free(memory);
+}
+
+static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view, uint64_t row,
+                                 uint64_t col, uint64_t n, float *out, struct kt_error *error)
+{
+    (void)host;
+    if (fail_now(CHECK_FAIL_DEQUANTIZE))
+        return kt_plugin_fail(error, KT_E_IO, "row %llu cannot be read", (unsigned long long)row);
+    for (uint64_t i = 0; i < n; i++) {
+        const char *from = (const char *)view->data + (int64_t)row * view->row_stride +
+                           (int64_t)(col + i) * view->block_stride;
+        out[i] = view->dtype == KT_DTYPE_F32   ? load_f32(from)
+                 : view->dtype == KT_DTYPE_F16 ? half_to_float(load_u16(from))
+                                               : bf16_to_float(load_u16(from));
+    }
+    return KT_OK;
+}
+
+const struct kt_host check_host = {
+    .struct_size = sizeof(struct kt_host),
+    .abi_minor = KT_PLUGIN_ABI_MINOR,
+    .allocate = allocate,
+    .release = release,
+    .dequantize = dequantize,
+};
