@@ -63,6 +63,16 @@ exits 0
 kt forward --model "$q4" --input "$trace" --backend reference --layer 1-2 --format csv
 exits 0
 [ "$(wc -l <"$out")" -eq 3 ] || fail "two layers were asked for"
+kt forward --model "$q4" --input "$trace" --backend reference --layer 2,0,0-1,2 --format csv \
+    --output "$dir/once.safetensors"
+exits 0
+[ "$(sed 1d "$out" | cut -d, -f1 | tr '\n' ' ')" = '2 0 1 ' ] || fail "each layer must run once"
+kt inspect --tensors "$dir/once.safetensors" --format csv
+exits 0
+[ "$(grep -c '^layers\.' "$out")" -eq 3 ] || fail "the file must hold three outputs"
+kt explain --model "$q4" --layer 0,0,3 --format csv
+exits 0
+[ "$(wc -l <"$out")" -eq 3 ] || fail "two layers were asked for"
 kt forward --model "$bf16" --input "$trace" --layer 1
 exits 1
 warns 'layer 1'
@@ -105,6 +115,33 @@ if [ -c /dev/full ]; then
     warns 'output /dev/full: '
     [ -c /dev/full ] || fail "a device must stay a device"
 fi
+# Neither the model nor the input is replaced, under another name too.
+cp "$bf16" "$dir/m.gguf"
+cp "$trace" "$dir/t.safetensors"
+chmod u+w "$dir/m.gguf" "$dir/t.safetensors"
+ln "$dir/m.gguf" "$dir/hard"
+ln -s t.safetensors "$dir/soft"
+for name in m.gguf hard; do
+    kt forward --model "$dir/m.gguf" --input "$dir/t.safetensors" --output "$dir/$name"
+    exits 1
+    warns "error: $dir/$name is the model itself; choose another --output"
+done
+for name in t.safetensors soft; do
+    kt forward --model "$dir/m.gguf" --input "$dir/t.safetensors" --output "$dir/$name"
+    exits 1
+    warns "error: $dir/$name is the input itself; choose another --output"
+done
+cmp "$bf16" "$dir/m.gguf" && cmp "$trace" "$dir/t.safetensors" || fail "nothing may be written"
+# A file that may not grow that far is an error, and no temporary file stays.
+command_line="kt forward --output with ulimit -f"
+mkdir "$dir/small"
+(
+    ulimit -f 16 && kt_run forward --model "$bf16" --input "$trace" --output "$dir/small/out"
+) >"$out" 2>"$err"
+code=$?
+exits 1
+warns 'output .*/small/out: cannot write: '
+[ -z "$(ls -A "$dir/small")" ] || fail "a file is left"
 # A run that fails leaves what was there.
 echo precious >"$dir/precious"
 kt forward --model "$bf16" --input "$trace" --layer 1 --output "$dir/precious"
@@ -144,12 +181,27 @@ poke()
 }
 poke layers.0.topk_ids '\010'
 exits 1
-warns 'layer 0: token 0, .*expert 8'
+warns 'input .*/bad.safetensors: tensor layers.0.topk_ids: token 0, slot 0 asks for expert 8;'
+# Before anything is computed, of a later layer too.
+poke layers.3.topk_ids '\010'
+kt forward --model "$q4" --input "$dir/bad.safetensors" --backend nosuch
+exits 1
+warns 'tensor layers.3.topk_ids: token 0, slot 0 asks for expert 8; there are 0 to 7'
 poke layers.0.topk_ids '\377\377\377\377\377\377\377\377'
 exits 0
 poke layers.0.hidden_states '\300\177'
 exits 1
-warns 'above the tolerance'
+says ' failed$'
+warns 'above the tolerance or failed'
+# A record of zeros: the error is infinite, and quantised weights have no limit that would tell.
+cp "$trace" "$dir/bad.safetensors"
+chmod u+w "$dir/bad.safetensors"
+kt inspect "$trace" --tensors --format csv
+dd if=/dev/zero of="$dir/bad.safetensors" bs=1 seek="$(field layers.0.output offset)" \
+    count=$((128 * 256 * 4)) conv=notrunc 2>"$err"
+kt forward --model "$q4" --input "$dir/bad.safetensors" --layer 0 --check --backend reference
+exits 1
+says ' inf .* failed$'
 
 # A trace that this test writes itself: what was recorded with another model.
 # write_trace TOKENS HIDDEN K

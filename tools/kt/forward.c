@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -223,13 +224,14 @@ static int check(struct run *run, const struct kt_moe_info *moe, const struct kt
 {
     uint64_t n = trace->n_tokens * trace->hidden_size;
     bool bad = false, compared = false;
+    bool failed = false; /* an error that is no number, or infinite, fails without a limit too */
     int code = KT_EXIT_OK;
 
     if (trace->expected) {
         double error = find_error(outcome->values, trace->expected, n);
         double limit = find_recorded_limit(&run->args, moe, outcome);
         kt_table_real(run->table, "recorded_error", error);
-        bad |= isnan(error);
+        failed |= !isfinite(error);
         if (limit >= 0) {
             kt_table_real(run->table, "recorded_limit", limit);
             bad |= is_above(error, limit);
@@ -245,12 +247,17 @@ static int check(struct run *run, const struct kt_moe_info *moe, const struct kt
             kt_table_real(run->table, "reference_error", error);
             kt_table_real(run->table, "reference_limit", limit);
             bad |= is_above(error, limit);
+            failed |= !isfinite(error);
             compared = true;
         }
         free(reference.values);
     }
-    kt_table_text(run->table, "result", bad ? "above tolerance" : compared ? "ok" : "not compared");
-    run->n_bad += bad;
+    kt_table_text(run->table, "result",
+                  failed     ? "failed"
+                  : bad      ? "above tolerance"
+                  : compared ? "ok"
+                             : "not compared");
+    run->n_bad += bad || failed;
     return code;
 }
 
@@ -271,6 +278,15 @@ static int fit_trace(const struct run *run, const struct kt_moe_info *moe,
         return kt_cli_error(run->cli, "input: tensor layers.%" PRIu64 ".topk_ids has %" PRIu32
                             " columns, but the layer has %" PRIu32 " experts", trace->layer,
                             trace->top_k, moe->n_experts);
+    for (uint64_t i = 0; i < (uint64_t)trace->n_tokens * trace->top_k; i++) {
+        if (trace->ids[i] >= (int64_t)moe->n_experts)
+            return kt_cli_error(run->cli,
+                                "input %s: tensor layers.%" PRIu64 ".topk_ids: token %" PRIu64
+                                ", slot %" PRIu64 " asks for expert %" PRId64
+                                "; there are 0 to %" PRIu32,
+                                run->args.input, trace->layer, i / trace->top_k, i % trace->top_k,
+                                trace->ids[i], moe->n_experts - 1);
+    }
     return KT_EXIT_OK;
 }
 
@@ -373,6 +389,24 @@ static void add_facts(const struct run *run)
     kt_output_fact_uint(run->output, "n_nodes", "NUMA nodes", info.n_nodes);
 }
 
+/* The output must not replace what it is computed from, under whatever name. */
+static int check_output(const struct run *run)
+{
+    const char *const paths[] = {run->args.model, run->args.input};
+    static const char *const names[] = {"model", "input"};
+    struct stat output, other;
+
+    if (!run->args.output || stat(run->args.output, &output) != 0)
+        return KT_EXIT_OK;
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        if (stat(paths[i], &other) == 0 && other.st_dev == output.st_dev &&
+            other.st_ino == output.st_ino)
+            return kt_cli_error(run->cli, "%s is the %s itself; choose another --output",
+                                run->args.output, names[i]);
+    }
+    return KT_EXIT_OK;
+}
+
 static int run_layers(struct run *run)
 {
     struct kt_save_tensor *tensors = kt_cli_alloc(run->cli, run->n_layers, sizeof(*tensors));
@@ -399,8 +433,8 @@ static int run_layers(struct run *run)
     }
     code = kt_output_finish(run->output, KT_EXIT_OK);
     if (run->n_bad > 0)
-        code = kt_cli_error(run->cli, "%zu of %zu layers are above the tolerance", run->n_bad,
-                            run->n_layers);
+        code = kt_cli_error(run->cli, "%zu of %zu layers are above the tolerance or failed",
+                            run->n_bad, run->n_layers);
     return code;
 }
 
@@ -410,6 +444,8 @@ static int forward(struct run *run)
 
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(run->cli, run->args.model, &run->model);
+    if (code == KT_EXIT_OK)
+        code = check_output(run);
     if (code == KT_EXIT_OK)
         code = choose_layers(run);
     if (code == KT_EXIT_OK)

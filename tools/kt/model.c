@@ -54,6 +54,20 @@ static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkp
     return KT_EXIT_OK;
 }
 
+/* A layer that was named twice is meant once; the order stays. */
+static size_t drop_repeats(uint64_t *layers, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+        while (j < kept && layers[j] != layers[i])
+            j++;
+        if (j == kept)
+            layers[kept++] = layers[i];
+    }
+    return kept;
+}
+
 static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
                       const char *text, uint64_t *layers, size_t *n)
 {
@@ -63,6 +77,7 @@ static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *chec
     *n = kt_cli_list(cli, "layer", text, layers, MAX_LAYERS);
     if (*n == 0)
         return KT_EXIT_USAGE;
+    *n = drop_repeats(layers, *n);
     for (size_t i = 0; i < *n; i++) {
         if (kt_checkpoint_moe(checkpoint, layers[i], &moe, &error) != KT_OK)
             return kt_cli_fail(cli, &error);

@@ -17,7 +17,7 @@ void kt_model_params(const struct kt_moe_info *moe, const char *name,
 
 /*
  * The numbers of the layers that `text` asks for, "3", "0-3", "0,2" or NULL or "all": allocated,
- * ascending for "all". A layer without experts is an error. Returns an exit code.
+ * each once, ascending for "all". A layer without experts is an error. Returns an exit code.
  */
 int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
                     const char *text, uint64_t **layers, size_t *n);

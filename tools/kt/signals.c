@@ -100,4 +100,6 @@ void kt_signals_install(void)
     memset(&action, 0, sizeof(action));
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
+    /* A write beyond the limit of file sizes then fails like one to a full disk. */
+    sigaction(SIGXFSZ, &action, NULL);
 }
