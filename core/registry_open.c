@@ -239,7 +239,7 @@ static enum kt_status choose_level(struct kt_backend *backend, const struct kt_l
         return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "%s: level = %s needs %s",
                                  setting->origin, wish, text);
     }
-    return kt_backend_settle(backend, KT_BACKEND_REFUSED, error,
+    return kt_backend_settle(backend, KT_BACKEND_FAILED, error,
                              "%s: level = %s is none of its levels: auto %s", setting->origin, wish,
                              backend->levels);
 }

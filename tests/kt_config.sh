@@ -18,6 +18,9 @@ kt backends --format csv
 exits 0
 says '^reference,loaded,'
 [ "$(wc -l <"$out")" -eq 2 ] || fail "only the reference is there"
+kt backends --options
+exits 0
+warns 'none of the backends has options'
 kt doctor
 exits 0
 is_silent
@@ -142,6 +145,12 @@ if with_llamafile; then
     KT_KERNEL_CPU_VARIANT=scalar kt doctor
     exits 0
     says '^cpu level  *warning  *scalar'
+    kt config check --set plugin.llamafile.level=zzz
+    exits 1
+    says '^plugin  *llamafile  *failed .*level = zzz is none of its levels'
+    KT_KERNEL_CPU_VARIANT=scalar kt config check --set plugin.llamafile.level=avx2
+    exits 0 # it is a level, only not one for this CPU
+    says '^plugin  *llamafile  *ok'
     kt backends --set plugin.llamafile.nonsense=1 --format csv
     exits 0
     says '^llamafile,failed,.*nonsense'

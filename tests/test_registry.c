@@ -278,7 +278,7 @@ START_TEST(levels_by_name)
     configure("fake", "level = avx3\n");
     registry = open_all();
     const struct kt_backend *fake =
-        expect_state(registry, "fake", KT_BACKEND_REFUSED, "none of its levels: auto future swift");
+        expect_state(registry, "fake", KT_BACKEND_FAILED, "none of its levels: auto future swift");
     ck_assert_str_eq(fake->levels, "future swift scalar"); /* still there to be shown */
     ck_assert_ptr_nonnull(fake->plugin);
     ck_assert_ptr_nonnull(fake->values);

@@ -153,6 +153,7 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
     }
     struct kt_table *options = kt_output_table(output, args->options ? "rows" : "options",
                                                option_columns, COUNT(option_columns));
+    size_t n_options = 0;
     for (size_t i = 0; i < kt_context_backend_count(context) && code == KT_EXIT_OK; i++) {
         if (kt_context_backend(context, i, &info, &error) != KT_OK) {
             code = kt_cli_fail(cli, &error);
@@ -160,6 +161,7 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
         }
         if (!is_wanted(cli, info.name))
             continue;
+        n_options += info.n_options;
         if (backends) {
             add_backend(backends, &info);
             add_details(details, &info);
@@ -167,7 +169,10 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
         if (add_options(options, context, i, &info, &error) != KT_OK)
             code = kt_cli_fail(cli, &error);
     }
-    return kt_output_finish(output, code);
+    code = kt_output_finish(output, code);
+    if (code == KT_EXIT_OK && args->options && n_options == 0 && cli->format == KT_FORMAT_TABLE)
+        kt_cli_note(cli, "none of the backends has options");
+    return code;
 }
 
 int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
@@ -186,7 +191,7 @@ int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
             "  disabled  its section says enabled = no\n"
             "  unfit     this CPU misses what its section says it needs\n"
             "  refused   it says itself that it cannot work here\n"
-            "  failed    its file is missing, unsafe, broken or of another ABI",
+            "  failed    its file is missing, unsafe, broken or of another ABI, or a setting is wrong",
         .options = rows,
         .arguments = "NAME",
         .max_arguments = 64};
