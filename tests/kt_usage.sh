@@ -26,6 +26,19 @@ for verb in $verbs; do
     says '^kt (kt-kernel) [0-9]'
 done
 
+kt --help
+cp "$out" "$dir/help"
+kt help
+exits 0
+cmp -s "$out" "$dir/help" || fail "kt help must say what kt --help says"
+for verb in $verbs; do
+    kt $verb --help
+    cp "$out" "$dir/help"
+    kt --verbose help $verb
+    exits 0
+    cmp -s "$out" "$dir/help" || fail "kt help $verb must say what kt $verb --help says"
+done
+
 kt version
 exits 0
 says '^libktkernel '
@@ -46,6 +59,10 @@ kt zzzzzzzz
 refused "^kt: error: unknown verb 'zzzzzzzz'$"
 kt ''
 refused "unknown verb"
+kt help fowrard
+refused "^kt: error: unknown verb 'fowrard', did you mean 'forward'?"
+kt help forward now
+refused "'now' is one argument too many"
 kt --frmat json version
 refused 'unknown option --frmat, did you mean --format?'
 kt --format
@@ -74,6 +91,17 @@ kt config show --set core.thread=2
 refused 'did you mean threads?'
 kt config show --set core.threads=many
 refused 'must be a whole number'
+for verb in doctor 'config check' 'config path'; do
+    # shellcheck disable=SC2086 # a verb and its action
+    kt $verb --set core.threads=many
+    refused 'must be a whole number'
+done
+for nodes in -1 0- 0, 1-0 99999999999999999999 1024 some; do
+    kt explain --model x --numa-nodes=$nodes
+    refused "^kt explain: error: --numa-nodes: numa_nodes = $nodes: all, or numbers up to 1023"
+    kt doctor --set core.numa_nodes=$nodes
+    refused "^kt doctor: error: --set: numa_nodes = $nodes: all, or numbers"
+done
 kt inspect
 refused 'PATH is missing'
 kt inspect --layer -1 "$trace"

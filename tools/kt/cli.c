@@ -99,6 +99,19 @@ void kt_cli_log(void *data, enum kt_log_level level, const char *message)
     say_log(cli, kinds[kind < 4 ? kind : 3], "%s", message);
 }
 
+/* Is it the command line that is wrong? Without its settings, all would be well. */
+static bool blames_settings(const struct kt_cli *cli)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_config *config;
+
+    params.file = cli->config_file;
+    if (cli->n_settings == 0 || kt_config_create(&params, &config, NULL) != KT_OK)
+        return false;
+    kt_config_destroy(config);
+    return true;
+}
+
 int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
@@ -111,15 +124,25 @@ int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
     params.log_data = cli;
     if (kt_config_create(&params, config, &error) == KT_OK)
         return KT_EXIT_OK;
-    /* Is it the command line that is wrong? Without its settings, all would be well. */
-    bool settings = params.n_settings > 0;
-    params.n_settings = 0;
-    params.log = NULL;
-    if (settings && kt_config_create(&params, config, NULL) == KT_OK) {
-        kt_config_destroy(*config);
+    if (blames_settings(cli))
         return kt_cli_usage(cli, "%s", error.message);
-    }
     return kt_cli_fail(cli, &error);
+}
+
+int kt_cli_check_settings(struct kt_cli *cli)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_config *config;
+    struct kt_error error;
+
+    params.file = cli->config_file;
+    params.settings = cli->settings;
+    params.n_settings = cli->n_settings;
+    if (kt_config_create(&params, &config, &error) == KT_OK)
+        kt_config_destroy(config);
+    else if (blames_settings(cli))
+        return kt_cli_usage(cli, "%s", error.message);
+    return KT_EXIT_OK;
 }
 
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context)

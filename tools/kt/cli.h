@@ -144,6 +144,9 @@ void kt_cli_log(void *data, enum kt_log_level level, const char *message);
 
 /* The configuration that the options ask for. Returns 0, or an exit code after the message. */
 int kt_cli_config(struct kt_cli *cli, struct kt_config **config);
+/* Says what is wrong with the command line's settings, for verbs that go on without a
+ * configuration. Returns 0 also where something else is wrong with it. */
+int kt_cli_check_settings(struct kt_cli *cli);
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context);
 
 /* Opens a checkpoint with --io and tells the SIGBUS handler its name. */
@@ -158,7 +161,8 @@ int kt_cli_finish(const struct kt_cli *cli, int code);
 
 /* ---- signals.c ------------------------------------------------------------------------------ */
 
-/* Turns SIGBUS into one clear line and exit 1, and a broken pipe into a write error. */
+/* Turns SIGBUS into one clear line and exit 1, and a broken pipe or a file that may not grow into a
+ * write error. */
 void kt_signals_install(void);
 /* The file that is being mapped, for that line; NULL: none. */
 void kt_signals_mapped(const char *path);

@@ -156,10 +156,12 @@ int kt_cmd_config(struct kt_cli *cli, int argc, char **argv)
     const char *action = cli->arguments[0];
     if (strcmp(action, "show") == 0)
         return show(cli);
-    if (strcmp(action, "path") == 0)
-        return list_paths(cli);
-    if (strcmp(action, "check") == 0)
-        return check(cli);
+    if (strcmp(action, "path") == 0 || strcmp(action, "check") == 0) {
+        int code = kt_cli_check_settings(cli);
+        if (code != KT_EXIT_OK)
+            return code;
+        return *action == 'p' ? list_paths(cli) : check(cli);
+    }
     const char *near = kt_cli_nearest(action, actions, 3);
     if (near)
         return kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", action, near);

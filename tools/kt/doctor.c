@@ -357,12 +357,15 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 
     if (!kt_cli_parse(cli, &command, argc, argv, NULL))
         return cli->exit_code;
+    int code = kt_cli_check_settings(cli);
+    if (code != KT_EXIT_OK)
+        return code;
     struct kt_output *output = kt_output_create(cli, "kt.doctor", 1);
     doctor.table = kt_output_table(output, "rows", columns, COUNT(columns));
     kt_progress_start(cli, "checking");
     examine(&doctor);
     kt_progress_stop();
-    int code = kt_output_finish(output, KT_EXIT_OK);
+    code = kt_output_finish(output, KT_EXIT_OK);
     kt_context_destroy(doctor.context);
     kt_config_destroy(doctor.config);
     if (doctor.n_failed > 0)

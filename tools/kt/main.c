@@ -20,16 +20,33 @@ const struct kt_cli_verb kt_cli_verbs[] = {
 
 static int fail_unknown(struct kt_cli *cli, const char *word)
 {
-    const char *names[16];
-    size_t n = 0;
-    while (kt_cli_verbs[n].name && n < 16) {
-        names[n] = kt_cli_verbs[n].name;
-        n++;
-    }
+    const char *names[17] = {"help"};
+    size_t n = 1;
+    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && n < 17; verb++)
+        names[n++] = verb->name;
     const char *near = kt_cli_nearest(word, names, n);
     if (near)
         return kt_cli_usage(cli, "unknown verb '%s', did you mean '%s'?", word, near);
     return kt_cli_usage(cli, "unknown verb '%s'", word);
+}
+
+/* `kt help VERB` is `kt VERB --help`. Where the verb stands then, or -1: return cli->exit_code. */
+static int turn_help(struct kt_cli *cli, int argc, char **argv, int at)
+{
+    static char help[] = "--help";
+
+    if (argc - at > 2) {
+        cli->exit_code = kt_cli_usage(cli, "'%s' is one argument too many", argv[at + 2]);
+        return -1;
+    }
+    if (argc - at < 2 || strcmp(argv[at + 1], "help") == 0 || strcmp(argv[at + 1], help) == 0 ||
+        strcmp(argv[at + 1], "-h") == 0) {
+        char *general[] = {argv[0], help, NULL};
+        return kt_cli_find_verb(cli, 2, general);
+    }
+    argv[at] = argv[at + 1];
+    argv[at + 1] = help;
+    return at;
 }
 
 /* Moves the verb to the front, what stood before it behind: the verb's parser reads all of it. */
@@ -38,6 +55,12 @@ static int run(struct kt_cli *cli, int argc, char **argv)
     int at = kt_cli_find_verb(cli, argc, argv);
     if (at < 0)
         return cli->exit_code;
+    if (strcmp(argv[at], "help") == 0) {
+        at = turn_help(cli, argc, argv, at);
+        if (at < 0)
+            return cli->exit_code;
+        argc = at + 2;
+    }
     for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name; verb++) {
         if (strcmp(verb->name, argv[at]) != 0)
             continue;

@@ -170,7 +170,7 @@ static int print_help(void)
     printf("\nOptions of every verb:\n");
     for (int i = 0; i < SHARED_IO; i++)
         print_option(&shared_options[i]);
-    printf("\n'kt VERB --help' and kt-VERB(1) say more about a verb, kt.ini(5) about settings.\n"
+    printf("\n'kt help VERB' and kt-VERB(1) say more about a verb, kt.ini(5) about settings.\n"
            "Exit status: 0 success, 1 a problem was found, 2 the command line is wrong.\n");
     return KT_EXIT_OK;
 }
@@ -259,6 +259,37 @@ static bool take_choice(const struct kt_cli *cli, const struct kt_cli_option *ro
     return false;
 }
 
+/* "all", or "0,2-3" with numbers that a Linux node can have. */
+static bool is_node_list(const char *text)
+{
+    if (strcmp(text, "all") == 0)
+        return true;
+    for (;;) {
+        uint64_t first, last;
+        text = read_uint(text, &first);
+        last = first;
+        if (text && *text == '-')
+            text = read_uint(text + 1, &last);
+        if (!text || last < first || last > 1023)
+            return false;
+        if (!*text)
+            return true;
+        if (*text++ != ',')
+            return false;
+    }
+}
+
+/* The library looks at the nodes when a context is made, too late to blame the command line. */
+static bool check_nodes(const struct kt_cli *cli, const char *option, const char *setting)
+{
+    static const char key[] = "core.numa_nodes=";
+    if (strncmp(setting, key, sizeof(key) - 1) != 0 || is_node_list(setting + sizeof(key) - 1))
+        return true;
+    kt_cli_usage(cli, "--%s: numa_nodes = %s: all, or numbers up to 1023 such as 0,2-3 are needed",
+                 option, setting + sizeof(key) - 1);
+    return false;
+}
+
 static bool take_setting(struct kt_cli *cli, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -267,6 +298,8 @@ static bool take_setting(struct kt_cli *cli, const char *text)
         kt_cli_usage(cli, "--set %s: SECTION.KEY=VALUE is needed, such as core.threads=2", text);
         return false;
     }
+    if (!check_nodes(cli, "set", text))
+        return false;
     kt_cli_set(cli, "%s", text);
     return true;
 }
@@ -328,7 +361,7 @@ static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char
         if (row->maximum && !take_uint(cli, row, text, &number))
             return false;
         kt_cli_set(cli, "%s=%s", row->values, text);
-        return true;
+        return check_nodes(cli, row->name, cli->settings[cli->n_settings - 1]);
     }
     return false;
 }
