@@ -81,6 +81,9 @@ grep -c '^core,' "$dir/defaults" | cmp -s - "$dir/count" ||
 cut -d, -f1-3 "$out" >"$dir/values"
 cut -d, -f1-3 "$dir/defaults" | cmp -s - "$dir/values" || fail "etc/kt.ini must hold the defaults"
 
+# A reader sees no name that only the build knows.
+! grep -l -e DATADIR -e SYSCONFDIR/ "$man"/* >"$err" || fail "these pages name a make variable"
+
 # Pages are well-formed, where groff is there to say so.
 if command -v groff >/dev/null; then
     for page in "$man"/*; do
