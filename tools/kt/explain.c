@@ -177,8 +177,7 @@ static void add_plan(const struct kt_context *context, const struct tables *tabl
                      const struct plan *plan, const char *range)
 {
     add_layer(tables->layers, plan, range);
-    if (plan->failed)
-        return;
+    /* A plan that failed has candidates too, if there were any: why each one refused. */
     for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
         const struct kt_candidate *candidate = &plan->plan.candidate[c];
         begin_row(tables->candidates, plan, range);
