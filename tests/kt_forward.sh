@@ -257,4 +257,9 @@ exits 0
 warns '^kt forward: warning: layer 0: [a-z]* runs instead of gone: '
 kt forward --model "$q4" --input "$trace" --backend gone --layer 0 --set core.strict=yes
 exits 1
+# Who refused a layer that nobody may take, and why, is shown all the same.
+kt explain --model "$q4" --backend gone --layer 0 --set core.strict=yes
+exits 1
+says '^0  *gone  *refused  *[^ ]'
+warns '1 of 1 layers cannot be run'
 finish
