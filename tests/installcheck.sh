@@ -29,6 +29,7 @@ step() {
 if cmp -s "$build/.libs/libktkernel.so.0" "$libdir/libktkernel.so.0" && [ -w "$pluginsdir" ]; then
     stage=
     pkgconfig=$libdir/pkgconfig
+    unset KT_KERNEL_PLUGINCONFDIR KT_KERNEL_SYSCONFDIR
     echo "installcheck: against the installation in $prefix"
 else
     stage=$work/stage
@@ -36,10 +37,14 @@ else
     step "staging" $make -C "$build" install DESTDIR="$stage"
     mkdir "$pkgconfig" # the staged package's .pc, with the stage before each absolute path
     sed "s|=/|=$stage/|" "$stage$libdir/pkgconfig/kt-kernel.pc" >"$pkgconfig/kt-kernel.pc"
+    # and the paths that the library was compiled with
+    KT_KERNEL_PLUGINCONFDIR=$stage$pluginconfdir KT_KERNEL_CORE_PLUGIN_PATH=$stage$pluginsdir
+    export KT_KERNEL_PLUGINCONFDIR KT_KERNEL_CORE_PLUGIN_PATH
 fi
 PKG_CONFIG_PATH=$pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH} LD_LIBRARY_PATH=$stage$libdir
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
 
+mkdir -p "$stage$pluginsdir" # a build without plugins installs none
 found=$(find "$stage$pluginsdir" ! -type d ! -name 'kt_*.so')
 [ -z "$found" ] || { echo "installcheck: FAILED: no plugin, in the plugin folder: $found"; exit 1; }
 for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$pluginsdir"/kt_*.so; do
@@ -63,15 +68,7 @@ cd "$work"
 [ -f "$stage$pluginsdir/kt_example.so" ] && [ -f "$stage$pluginconfdir/example.ini" ] ||
     { echo "installcheck: FAILED: the plugin did not go where kt-kernel.pc says"; exit 1; }
 
-# In a staged copy the paths that the library knows are not there yet: name them.
-kt() {
-    if [ -n "$stage" ]; then
-        ${EMULATOR:-} "$stage$bindir/kt" --config "$stage$pluginconfdir/example.ini" \
-            --set core.plugin_path="$stage$pluginsdir" "$@"
-    else
-        ${EMULATOR:-} "$bindir/kt" "$@"
-    fi
-}
+kt() { ${EMULATOR:-} "$stage$bindir/kt" "$@"; }
 step "kt backends" kt backends
 grep -qE '^example +loaded' "$work/log" ||
     { cat "$work/log"; echo "installcheck: FAILED: the plugin is not loaded"; exit 1; }
