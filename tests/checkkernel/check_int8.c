@@ -460,6 +460,13 @@ static void check_rows(struct run *run, const struct expert *expert, uint32_t dt
     free_batch(&batch);
 }
 
+/* Sanitizers and emulators make this ten times slower: KT_TEST_QUICK keeps each way through the kernels
+ * (whole and odd blocks, a piece of K), not each number of rows. */
+static bool leave_out(uint32_t n_rows)
+{
+    return getenv("KT_TEST_QUICK") && (n_rows > 130 || (n_rows < 64 && n_rows % 8 > 1));
+}
+
 static void check_case(const struct check_shape *shape)
 {
     struct expert expert;
@@ -471,7 +478,8 @@ static void check_case(const struct check_shape *shape)
         start_run(&run, &check_levels[l], &expert, shape->l2_size, KT_DTYPE_F32);
         check_weights(&run, &expert);
         for (const uint32_t *n = shape->rows; *n; n++)
-            check_rows(&run, &expert, shape->input, *n);
+            if (!leave_out(*n))
+                check_rows(&run, &expert, shape->input, *n);
         end_run(&run);
         check_tiles(&check_levels[l]);
     }
