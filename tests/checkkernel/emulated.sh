@@ -12,4 +12,4 @@ if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
 fi
 # shellcheck disable=SC2086 # an emulator comes with its arguments
 exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --emulated
+    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" --emulated

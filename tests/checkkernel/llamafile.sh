@@ -8,4 +8,4 @@ if [ ! -e "$plugin" ]; then
 fi
 # shellcheck disable=SC2086 # an emulator comes with its arguments
 exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin"
+    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}"

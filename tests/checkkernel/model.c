@@ -6,7 +6,9 @@
  * first order), whatever the order; a fused multiply-add rounds once. Quantised formats add one term
  * per group of columns (its integer part is exact), so n is taken from the format: K/32 groups, one
  * more term per group where there are minima, and a few for superblocks. Minima make terms larger than
- * the weights that result: |w| + 2 |minimum|, where the minimum is within the span of the row's weights.
+ * the weights that result: |w| + 2 |minimum|. The minimum is step * code - w for any weight of its group.
+ * A group with code 0 holds the minimum itself; else two codes differ (by a step of at most twice the
+ * largest |w|) and the lowest is 1 or 2 steps of Q2_K's 3, so it is at most 5 times the largest |w|.
  */
 #include "plugins/llamafile/llamafile.h"
 #include "tests/checkkernel/check.h"
@@ -33,7 +35,7 @@ struct value model_dot(const struct kt_format *format, const float *w, const dou
     }
     double n = elements == 1 ? (double)k / 2 + 3 : (double)k / 16 + 12;
     if (elements > 1)
-        terms += 2 * largest * x_sum;
+        terms += 2 * 5 * largest * x_sum;
     return (struct value){ sum, n * HALF_ULP * terms + 0x1p-126 };
 }
 

@@ -3,4 +3,4 @@
 # The backend that every other one is compared with in use.
 # shellcheck disable=SC2086 # an emulator comes with its arguments
 exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin reference
+    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin reference --seed "${KT_TEST_SEED:-20261121}"
