@@ -122,7 +122,7 @@ const char *sandbox_plugin(const char *name, const char *relative)
     char source[4096];
     static char data[1 << 20];
     ck_assert_msg(build != NULL, "KT_TEST_BUILD must name the build folder");
-    (void)snprintf(source, sizeof source, "%s/tests/plugins/.libs/kt_%s.so", build, name);
+    (void)snprintf(source, sizeof source, "%s/tests/plugins/kt_%s.so", build, name);
     FILE *file = fopen(source, "r");
     ck_assert_msg(file != NULL, "%s cannot be opened", source);
     size_t size = fread(data, 1, sizeof data, file);
