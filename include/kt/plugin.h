@@ -204,7 +204,9 @@ struct kt_pack {
  * Stage 0: source row i is at source + i * source_stride, shape.hidden_size numbers of source_dtype
  *          (KT_DTYPE_BF16, F16 or F32).
  * Stage 1: source is h of n_rows rows as gate_up wrote it; source_dtype and source_stride are 0.
- * Packed row i goes to packed + i * act_row_size[stage]. A row depends on nothing but its source row.
+ * Packed row i goes to packed + i * act_row_size[stage]. Stage 0 packs any rows in any order, so each
+ * stands by itself. Stage 1 packs all rows of a product in one job: rows of one row_unit may lie
+ * interleaved in its bytes. A row's content depends on nothing but its source row.
  */
 struct kt_act_pack {
     const struct kt_layout *layout;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.c - a small random layer through a backend, compared with one that is right. */
+/* selftest.c - a small random layer through a backend, compared with float64 on the same weights. */
 #include "tools/kt/selftest.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@ enum { EXPERTS = 4, TOP_K = 2, HIDDEN = 256, INTERMEDIATE = 512, TOKENS = 7 };
 
 #define REFERENCE_LIMIT 1e-5 /* float32 sums against float64 */
 #define BACKEND_LIMIT 2e-2   /* activations may be rounded to 8 bits */
+#define WEIGHT_LIMIT 0.2     /* 4 bits lose up to 0.15; weights in wrong places differ by 1 and more */
 #define MATRIX ((uint64_t)HIDDEN * INTERMEDIATE)
 
 const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_NONE};
@@ -122,47 +123,77 @@ static enum kt_status fill(const struct kt_cli *cli, struct layer_data *data, ui
 
 /* ---- float64 arithmetic --------------------------------------------------------------------- */
 
-static enum kt_status multiply(const struct kt_view *view, const double *x, double *y,
+/* A relative L2 error in the making. */
+struct deviation {
+    double difference, size;
+};
+
+static void add_deviation(struct deviation *deviation, const float *values, const float *expected,
+                          uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        double d = (double)values[i] - (double)expected[i];
+        deviation->difference += d * d;
+        deviation->size += (double)expected[i] * (double)expected[i];
+    }
+}
+
+static double find_error(const struct deviation *deviation)
+{
+    return sqrt(deviation->difference / deviation->size);
+}
+
+/* y = W x with the weights that the backend made of the source; how far those are from it. */
+static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert,
+                               enum kt_projection projection, const struct kt_view *source,
+                               const double *x, double *y, struct deviation *weights,
                                struct kt_error *error)
 {
-    float row[INTERMEDIATE];
-    for (uint64_t r = 0; r < view->rows; r++) {
-        enum kt_status status = kt_view_row(view, r, row, error);
+    float row[INTERMEDIATE], original[INTERMEDIATE];
+    for (uint64_t r = 0; r < source->rows; r++) {
+        enum kt_status status = kt_layer_weights(layer, expert, projection, r, 1, row, error);
+        if (status == KT_OK)
+            status = kt_view_row(source, r, original, error);
         if (status != KT_OK)
             return status;
+        add_deviation(weights, row, original, source->cols);
         y[r] = 0;
-        for (uint64_t c = 0; c < view->cols; c++)
+        for (uint64_t c = 0; c < source->cols; c++)
             y[r] += (double)row[c] * x[c];
     }
     return KT_OK;
 }
 
-static enum kt_status add_expert(const struct kt_expert *expert, const double *x, double weight,
-                                 double *sum, struct kt_error *error)
+static enum kt_status add_expert(const struct kt_layer *layer, uint32_t e,
+                                 const struct kt_expert *source, const double *x, double weight,
+                                 double *sum, struct deviation *weights, struct kt_error *error)
 {
     double gate[INTERMEDIATE], up[INTERMEDIATE], y[HIDDEN];
 
-    enum kt_status status = multiply(&expert->gate, x, gate, error);
+    enum kt_status status = multiply(layer, e, KT_GATE, &source->gate, x, gate, weights, error);
     if (status == KT_OK)
-        status = multiply(&expert->up, x, up, error);
+        status = multiply(layer, e, KT_UP, &source->up, x, up, weights, error);
     for (int i = 0; i < INTERMEDIATE && status == KT_OK; i++)
         gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
     if (status == KT_OK)
-        status = multiply(&expert->down, gate, y, error);
+        status = multiply(layer, e, KT_DOWN, &source->down, gate, y, weights, error);
     for (int i = 0; i < HIDDEN && status == KT_OK; i++)
         sum[i] += weight * y[i];
     return status;
 }
 
-static enum kt_status compute(const struct layer_data *data, float *out, struct kt_error *error)
+static enum kt_status compute(const struct kt_layer *layer, const struct layer_data *data, float *out,
+                              struct deviation *weights, struct kt_error *error)
 {
     for (int t = 0; t < TOKENS; t++) {
         double x[HIDDEN], sum[HIDDEN] = {0};
         for (int i = 0; i < HIDDEN; i++)
             x[i] = (double)data->input[t * HIDDEN + i];
         for (int k = 0; k < TOP_K; k++) {
-            enum kt_status status = add_expert(&data->experts[data->ids[TOP_K * t + k]], x,
-                                               (double)data->router[TOP_K * t + k], sum, error);
+            uint32_t e = (uint32_t)data->ids[TOP_K * t + k];
+            enum kt_status status = add_expert(layer, e, &data->experts[e], x,
+                                               (double)data->router[TOP_K * t + k], sum, weights,
+                                               error);
             if (status != KT_OK)
                 return status;
         }
@@ -194,13 +225,11 @@ static enum kt_status check_plan(const struct kt_cli *cli, struct kt_layer *laye
     return status;
 }
 
-static enum kt_status run_layer(const struct kt_cli *cli, struct kt_context *context,
-                                const char *backend, const struct layer_data *data, float *out,
-                                struct kt_error *error)
+static enum kt_status make_layer(const struct kt_cli *cli, struct kt_context *context,
+                                 const char *backend, const struct layer_data *data,
+                                 struct kt_layer **layer, struct kt_error *error)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
-    struct kt_forward forward = KT_FORWARD_INIT;
-    struct kt_layer *layer;
 
     params.n_experts = EXPERTS;
     params.top_k = TOP_K;
@@ -210,12 +239,20 @@ static enum kt_status run_layer(const struct kt_cli *cli, struct kt_context *con
     params.activation = KT_ACTIVATION_SILU;
     params.backend = backend;
     params.name = "self-test";
-    enum kt_status status = kt_layer_create(context, &params, &layer, error);
+    enum kt_status status = kt_layer_create(context, &params, layer, error);
     if (status != KT_OK)
         return status;
-    status = check_plan(cli, layer, data, backend, error);
+    status = check_plan(cli, *layer, data, backend, error);
     if (status == KT_OK)
-        status = kt_layer_load(layer, data->experts, EXPERTS, error);
+        status = kt_layer_load(*layer, data->experts, EXPERTS, error);
+    return status;
+}
+
+static enum kt_status run_layer(struct kt_layer *layer, const struct layer_data *data, float *out,
+                                struct kt_error *error)
+{
+    struct kt_forward forward = KT_FORWARD_INIT;
+
     forward.n_tokens = TOKENS;
     forward.expert_ids = data->ids;
     forward.router_weights = data->router;
@@ -223,21 +260,22 @@ static enum kt_status run_layer(const struct kt_cli *cli, struct kt_context *con
     forward.input_dtype = KT_DTYPE_F32;
     forward.output = out;
     forward.output_dtype = KT_DTYPE_F32;
-    if (status == KT_OK)
-        status = kt_layer_forward(layer, &forward, error);
-    kt_layer_destroy(layer);
-    return status;
+    return kt_layer_forward(layer, &forward, error);
 }
 
-static double find_error(const float *values, const float *expected)
+static void judge(struct kt_selftest *result, const struct deviation *weights, const float *values,
+                  const float *expected)
 {
-    double difference = 0, size = 0;
-    for (int i = 0; i < TOKENS * HIDDEN; i++) {
-        double d = (double)values[i] - (double)expected[i];
-        difference += d * d;
-        size += (double)expected[i] * (double)expected[i];
+    struct deviation deviation = {0};
+    double lost = find_error(weights);
+
+    add_deviation(&deviation, values, expected, TOKENS * HIDDEN);
+    result->error = find_error(&deviation);
+    if (!(lost <= WEIGHT_LIMIT)) {
+        result->error = lost;
+        result->limit = WEIGHT_LIMIT;
     }
-    return sqrt(difference / size);
+    result->state = result->error <= result->limit ? KT_SELFTEST_PASSED : KT_SELFTEST_WRONG;
 }
 
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
@@ -245,23 +283,26 @@ void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const
 {
     float values[TOKENS * HIDDEN], expected[TOKENS * HIDDEN];
     struct layer_data *data = kt_cli_alloc(cli, 1, sizeof(*data));
+    struct kt_layer *layer = NULL;
+    struct deviation weights = {0};
     struct kt_error error;
 
     *result = (struct kt_selftest){.limit = is_reference ? REFERENCE_LIMIT : BACKEND_LIMIT};
     enum kt_status status = fill(cli, data, dtype, &error);
     if (status == KT_OK)
-        status = run_layer(cli, context, backend, data, values, &error);
+        status = make_layer(cli, context, backend, data, &layer, &error);
     bool refused = status == KT_E_UNSUPPORTED;
     if (status == KT_OK)
-        status = is_reference ? compute(data, expected, &error)
-                              : run_layer(cli, context, "reference", data, expected, &error);
+        status = run_layer(layer, data, values, &error);
+    if (status == KT_OK)
+        status = compute(layer, data, expected, &weights, &error);
     if (status == KT_OK) {
-        result->error = find_error(values, expected);
-        result->state = result->error <= result->limit ? KT_SELFTEST_PASSED : KT_SELFTEST_WRONG;
+        judge(result, &weights, values, expected);
     } else {
         result->state = refused ? KT_SELFTEST_REFUSED : KT_SELFTEST_FAILED;
         snprintf(result->message, sizeof(result->message), "%s", error.message);
     }
+    kt_layer_destroy(layer);
     free(data->weights);
     free(data);
 }

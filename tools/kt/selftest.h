@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selftest.h - a small random layer through a backend, compared with one that is right. */
+/* selftest.h - a small random layer through a backend, compared with float64 on the same weights. */
 #ifndef KT_TOOL_SELFTEST_H
 #define KT_TOOL_SELFTEST_H
 
@@ -21,8 +21,8 @@ struct kt_selftest {
 /* Formats that the layer is made in: F32, BF16, Q8_0; ends with KT_DTYPE_NONE. */
 extern const uint32_t kt_selftest_dtypes[];
 
-/* Runs a layer of `dtype` through `backend`; `is_reference`: it is compared with float64
- * arithmetic, any other backend with the reference backend. */
+/* Runs a layer of `dtype` through `backend` and compares it with float64 arithmetic on the weights that
+ * the backend made of it, and those with their source. `is_reference`: it may round far less. */
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
                      bool is_reference, uint32_t dtype, struct kt_selftest *result);
 
