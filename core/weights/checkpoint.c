@@ -3,8 +3,10 @@
 #include "core/weights/checkpoint.h"
 
 #include "core/error.h"
+#include "core/weights/safetensors.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,12 +32,36 @@ static enum kt_status check_params(const char *path, const struct kt_checkpoint_
     return KT_OK;
 }
 
-static enum kt_status read_checkpoint(struct kt_checkpoint *checkpoint, struct kt_error *error)
+enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path,
+                                 struct kt_error *error)
 {
-    const struct kt_file *file = &checkpoint->file;
+    struct kt_part *grown =
+        realloc(checkpoint->part, ((size_t)checkpoint->n_parts + 1) * sizeof *grown);
+    if (!grown)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its file number %" PRIu32,
+                       checkpoint->label, checkpoint->n_parts);
+    checkpoint->part = grown;
+    struct kt_part *part = &grown[checkpoint->n_parts];
+    *part = (struct kt_part){.file = {.fd = -1}};
+    enum kt_status status = kt_file_open(path, checkpoint->io, &part->file, error);
+    if (status != KT_OK)
+        return status;
+    checkpoint->n_parts++;
+    if (!kt_add(checkpoint->size, part->file.size, &checkpoint->size))
+        checkpoint->size = UINT64_MAX;
+    return KT_OK;
+}
+
+static enum kt_status read_file(struct kt_checkpoint *checkpoint, const char *path,
+                                struct kt_error *error)
+{
     uint8_t head[16] = {0};
+    enum kt_status status = kt_checkpoint_add(checkpoint, path, error);
+    if (status != KT_OK)
+        return status;
+    const struct kt_file *file = &checkpoint->part[0].file;
     uint64_t size = file->size < sizeof head ? file->size : sizeof head;
-    enum kt_status status = kt_file_read(file, 0, head, size, error);
+    status = kt_file_read(file, 0, head, size, error);
     if (status != KT_OK)
         return status;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
@@ -51,12 +77,19 @@ static enum kt_status read_checkpoint(struct kt_checkpoint *checkpoint, struct k
 
 static void destroy(struct kt_checkpoint *checkpoint)
 {
-    for (uint64_t i = 0; i < checkpoint->n_moe; i++)
+    for (uint64_t i = 0; i < checkpoint->n_moe; i++) {
         for (int p = KT_GATE; p <= KT_DOWN; p++)
             free(checkpoint->moe[i].converted[p]);
+        free(checkpoint->moe[i].map);
+    }
     free(checkpoint->moe);
     kt_tensors_free(&checkpoint->tensors);
-    kt_file_close(&checkpoint->file);
+    for (uint32_t i = 0; i < checkpoint->n_parts; i++) {
+        kt_file_close(&checkpoint->part[i].file);
+        json_decref(checkpoint->part[i].metadata);
+    }
+    free(checkpoint->part);
+    free(checkpoint->folder);
     free(checkpoint);
 }
 
@@ -70,18 +103,19 @@ enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_p
     if (!opened)
         return kt_fail(error, KT_E_NOMEM, "no memory to open a checkpoint");
     atomic_init(&opened->references, 1);
-    opened->file.fd = -1;
+    opened->io = params ? params->io : KT_IO_MMAP;
     if (params)
         opened->log = (struct kt_log){params->log, params->log_data, KT_LOG_INFO};
-    status = kt_file_open(path, params ? params->io : KT_IO_MMAP, &opened->file, error);
-    if (status == KT_OK)
-        status = read_checkpoint(opened, error);
+    kt_file_label(path, opened->label);
+    status = kt_folder_open(opened, path, &opened->whole, error);
+    if (status == KT_OK && !opened->whole)
+        status = read_file(opened, path, error);
     if (status != KT_OK) {
         destroy(opened);
         return status;
     }
-    if (opened->refusal)
-        kt_log_write(&opened->log, KT_LOG_WARNING, "%s: %s", opened->file.label, opened->refusal);
+    if (*opened->refusal)
+        kt_log_write(&opened->log, KT_LOG_WARNING, "%s: %s", opened->label, opened->refusal);
     *checkpoint = opened;
     return KT_OK;
 }
@@ -109,7 +143,7 @@ void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkp
         .n_tensors = checkpoint->tensors.n,
         .n_layers = checkpoint->n_layers,
         .n_moe_layers = checkpoint->n_moe,
-        .size = checkpoint->file.size,
+        .size = checkpoint->size,
         .expert_size = checkpoint->expert_size,
     };
 }
@@ -122,7 +156,7 @@ static enum kt_status check_index(const struct kt_checkpoint *checkpoint, uint64
         return kt_fail(error, KT_E_INVALID, "the %s is NULL", checkpoint ? "result" : "checkpoint");
     if (index >= n)
         return kt_fail(error, KT_E_RANGE, "%s: %s %" PRIu64 " was asked for; it has %" PRIu64,
-                       checkpoint->file.label, what, index, n);
+                       checkpoint->label, what, index, n);
     return KT_OK;
 }
 
@@ -147,7 +181,7 @@ enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const 
     const struct kt_tensor *tensor = kt_tensors_find(&checkpoint->tensors, name);
     if (!tensor)
         return kt_fail(error, KT_E_NOT_FOUND, "%s: has no tensor \"%.256s\" among its %" PRIu64,
-                       checkpoint->file.label, name, checkpoint->tensors.n);
+                       checkpoint->label, name, checkpoint->tensors.n);
     *index = (uint64_t)(tensor - checkpoint->tensors.tensor);
     return KT_OK;
 }
@@ -196,9 +230,11 @@ static void list_layers(const struct kt_checkpoint *checkpoint, char *text, size
 static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_t layer,
                                  struct kt_moe **moe, struct kt_error *error)
 {
+    if (checkpoint->n_moe == 0 && *checkpoint->refusal)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s", checkpoint->label, checkpoint->refusal);
     if (checkpoint->n_moe == 0)
         return kt_fail(error, KT_E_NOT_FOUND, "%s: holds no layer with experts: %s",
-                       checkpoint->file.label, checkpoint->format->no_experts);
+                       checkpoint->label, checkpoint->format->no_experts);
     for (uint64_t i = 0; i < checkpoint->n_moe; i++)
         if (checkpoint->moe[i].info.layer == layer) {
             *moe = &checkpoint->moe[i];
@@ -207,7 +243,7 @@ static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_
     char layers[256];
     list_layers(checkpoint, layers, sizeof layers);
     return kt_fail(error, KT_E_NOT_FOUND, "%s: layer %" PRIu64 " holds no experts; these do: %s",
-                   checkpoint->file.label, layer, layers);
+                   checkpoint->label, layer, layers);
 }
 
 enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
@@ -239,9 +275,9 @@ enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t 
         return kt_fail(error, KT_E_RANGE,
                        "%s: %" PRIu32 " experts of layer %" PRIu64
                        " were asked for; it has %" PRIu32,
-                       checkpoint->file.label, n_experts, layer, moe->info.n_experts);
-    if (checkpoint->refusal)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s", checkpoint->file.label,
+                       checkpoint->label, n_experts, layer, moe->info.n_experts);
+    if (*checkpoint->refusal)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s", checkpoint->label,
                        checkpoint->refusal);
-    return checkpoint->format->experts(checkpoint, moe, experts, n_experts, error);
+    return checkpoint->experts(checkpoint, moe, experts, n_experts, error);
 }

@@ -6,20 +6,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Messages hold one line of bounded length, whatever a path holds. */
-static void name_file(const char *path, char *label, size_t size)
+void kt_file_label(const char *path, char label[KT_LABEL_SIZE])
 {
     size_t length = strlen(path), used = 0;
     const char *from = path;
-    if (length >= size) {
+    if (length >= KT_LABEL_SIZE) {
         memcpy(label, "...", 3);
         used = 3;
-        from = path + length - (size - 4);
+        from = path + length - (KT_LABEL_SIZE - 4);
         while (((unsigned char)*from & 0xc0) == 0x80)
             from++;
     }
@@ -28,14 +29,24 @@ static void name_file(const char *path, char *label, size_t size)
     label[used] = 0;
 }
 
+char *kt_path_join(const char *folder, const char *name, struct kt_error *error)
+{
+    size_t length = strlen(folder), size = length + strlen(name) + 2;
+    char *path = malloc(size);
+    if (!path)
+        (void)kt_fail(error, KT_E_NOMEM, "no memory for the path of %.255s", name);
+    else
+        (void)snprintf(path, size, "%s%s%s", folder, folder[length - 1] == '/' ? "" : "/", name);
+    return path;
+}
+
 static enum kt_status examine(struct kt_file *file, struct kt_error *error)
 {
     struct stat status;
     if (fstat(file->fd, &status) != 0)
         return kt_fail(error, KT_E_IO, "%s: %s", file->label, strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: is a folder; name a .gguf or .safetensors file in it", file->label);
+        return kt_fail(error, KT_E_IO, "%s: is a folder; a file is needed here", file->label);
     if (!S_ISREG(status.st_mode))
         return kt_fail(error, KT_E_IO, "%s: is not a regular file", file->label);
     file->size = (uint64_t)status.st_size;
@@ -66,7 +77,7 @@ enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *fil
                             struct kt_error *error)
 {
     struct kt_file opened = {.fd = -1, .io = io};
-    name_file(path, opened.label, sizeof opened.label);
+    kt_file_label(path, opened.label);
     /* O_NONBLOCK: a named pipe must not hold us up before fstat can refuse it. */
     do
         opened.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

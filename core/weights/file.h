@@ -5,13 +5,21 @@
 
 #include <kt/kt.h>
 
+enum { KT_LABEL_SIZE = 208 };
+
 struct kt_file {
     int fd;
     enum kt_io io;
     uint64_t size;      /* when it was opened */
     const uint8_t *map; /* NULL with KT_IO_READ */
-    char label[208];    /* the path for messages; the beginning of a long one is left out */
+    char label[KT_LABEL_SIZE]; /* kt_file_label of its path */
 };
+
+/* A path as messages show it: one line, the beginning of a long one left out. */
+void kt_file_label(const char *path, char label[KT_LABEL_SIZE]);
+
+/* "folder/name", to be freed, or NULL without memory. */
+char *kt_path_join(const char *folder, const char *name, struct kt_error *error);
 
 enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file,
                             struct kt_error *error);

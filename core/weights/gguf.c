@@ -149,7 +149,7 @@ static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64
                        ": key \"general.architecture\" is no name of 1 to %zu letters",
-                       checkpoint->file.label, key->at, size - 1);
+                       checkpoint->label, key->at, size - 1);
     if (status == KT_OK && name && !kt_name_valid(text, (size_t)length))
         text[0] = 0;
     return status;
@@ -172,7 +172,7 @@ static enum kt_status read_number(struct kt_gguf *gguf, struct kt_gguf_key *key,
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is a bool of value %" PRIu64
                        "; 0 and 1 are allowed",
-                       gguf->checkpoint->file.label, key->at, key->name, key->number);
+                       gguf->checkpoint->label, key->at, key->name, key->number);
     return KT_OK;
 }
 
@@ -182,7 +182,7 @@ static enum kt_status read_value(struct kt_gguf *gguf, struct kt_gguf_key *key,
     if (key->type >= N_TYPES)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is of type %" PRIu32 "; 0 to 12 are known",
-                       gguf->checkpoint->file.label, key->at, key->name, key->type);
+                       gguf->checkpoint->label, key->at, key->name, key->type);
     if (key->type == KT_GGUF_ARRAY)
         return skip_array(gguf, key, error);
     if (key->type == KT_GGUF_STRING)
@@ -197,7 +197,7 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
         struct kt_gguf_key *grown = realloc(gguf->key, (size_t)capacity * sizeof *grown);
         if (!grown)
             return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " metadata keys",
-                           gguf->checkpoint->file.label, capacity);
+                           gguf->checkpoint->label, capacity);
         gguf->key = grown;
         gguf->capacity = capacity;
     }
@@ -212,7 +212,7 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
     key.name = strdup(name);
     if (!key.name)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a metadata key",
-                       gguf->checkpoint->file.label);
+                       gguf->checkpoint->label);
     status = read_value(gguf, &key, error);
     gguf->key[gguf->n_keys++] = key;
     return status;
@@ -230,14 +230,14 @@ static enum kt_status read_keys(struct kt_gguf *gguf, uint64_t count, struct kt_
         if (strcmp(gguf->key[i - 1].name, gguf->key[i].name) == 0)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: key \"%s\" stands twice, at byte %" PRIu64 " and at byte %" PRIu64,
-                           gguf->checkpoint->file.label, gguf->key[i].name, gguf->key[i - 1].at,
+                           gguf->checkpoint->label, gguf->key[i].name, gguf->key[i - 1].at,
                            gguf->key[i].at);
     return KT_OK;
 }
 
 static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->file.label;
+    const char *label = gguf->checkpoint->label;
     char text[32];
     static const char *const strings[] = {"general.architecture", "general.name"};
     for (int i = 0; i < 2; i++) {
@@ -269,7 +269,7 @@ static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *er
 static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *info,
                                  uint64_t *elements, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->file.label;
+    const char *label = gguf->checkpoint->label;
     uint64_t at = gguf->reader.at;
     enum kt_status status = kt_reader_u32(&gguf->reader, &info->n_dims, gguf->what, error);
     if (status != KT_OK)
@@ -299,7 +299,7 @@ static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *in
 static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *info,
                                 uint64_t elements, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->file.label;
+    const char *label = gguf->checkpoint->label;
     uint64_t at = gguf->reader.at;
     uint32_t type;
     enum kt_status status = kt_reader_u32(&gguf->reader, &type, gguf->what, error);
@@ -328,7 +328,7 @@ static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *inf
 
 static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->file.label;
+    const char *label = gguf->checkpoint->label;
     char name[KT_NAME_SIZE + 1];
     struct kt_tensor_info info = {.name = name};
     uint64_t elements = 0;
@@ -352,14 +352,14 @@ static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
     info.name = strdup(name);
     if (!info.name)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", label);
-    return kt_tensors_add(&gguf->checkpoint->tensors, &info, error);
+    return kt_tensors_add(&gguf->checkpoint->tensors, 0, &info, error);
 }
 
 /* Offsets count from the end of the header, which is known only now. */
 static enum kt_status place_tensors(struct kt_gguf *gguf, struct kt_error *error)
 {
     struct kt_checkpoint *checkpoint = gguf->checkpoint;
-    uint64_t size = checkpoint->file.size, mask = gguf->alignment - 1, begin, end;
+    uint64_t size = checkpoint->part[0].file.size, mask = gguf->alignment - 1, begin, end;
     if (!kt_add(gguf->reader.at, mask, &begin))
         begin = UINT64_MAX;
     begin &= ~mask;
@@ -371,14 +371,14 @@ static enum kt_status place_tensors(struct kt_gguf *gguf, struct kt_error *error
                            "%s: tensor \"%s\", %" PRIu64 " bytes from byte %" PRIu64
                            " on, reaches beyond the end of the file at %" PRIu64
                            ": it is cut off or damaged",
-                           checkpoint->file.label, info->name, info->size, info->offset, size);
+                           checkpoint->label, info->name, info->size, info->offset, size);
     }
-    return kt_tensors_index(&checkpoint->tensors, checkpoint->file.label, error);
+    return kt_tensors_index(checkpoint, error);
 }
 
 static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->file.label;
+    const char *label = gguf->checkpoint->label;
     uint32_t magic, version = 0;
     enum kt_status status = kt_reader_u32(&gguf->reader, &magic, "the magic", error);
     if (status == KT_OK)
@@ -397,13 +397,13 @@ static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error
 static enum kt_status check_count(struct kt_gguf *gguf, uint64_t count, uint64_t least,
                                   const char *what, struct kt_error *error)
 {
-    uint64_t rest = gguf->checkpoint->file.size - gguf->reader.at;
+    uint64_t rest = gguf->checkpoint->part[0].file.size - gguf->reader.at;
     if (count <= rest / least)
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
                    "%s: the header claims %" PRIu64 " %s; the %" PRIu64
                    " bytes after it hold at most %" PRIu64,
-                   gguf->checkpoint->file.label, count, what, rest, rest / least);
+                   gguf->checkpoint->label, count, what, rest, rest / least);
 }
 
 static enum kt_status read_header(struct kt_gguf *gguf, struct kt_error *error)
@@ -434,9 +434,9 @@ static enum kt_status read_gguf(struct kt_checkpoint *checkpoint, struct kt_erro
     struct kt_gguf *gguf = calloc(1, sizeof *gguf);
     if (!gguf)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to read its header",
-                       checkpoint->file.label);
+                       checkpoint->label);
     gguf->checkpoint = checkpoint;
-    gguf->reader.file = &checkpoint->file;
+    gguf->reader.file = &checkpoint->part[0].file;
     enum kt_status status = read_header(gguf, error);
     for (uint64_t i = 0; i < gguf->n_keys; i++)
         free(gguf->key[i].name);
@@ -454,7 +454,6 @@ const struct kt_checkpoint_format kt_format_gguf = {
     .name = "gguf",
     .matches = match_gguf,
     .read = read_gguf,
-    .experts = kt_gguf_experts,
     .no_experts =
         "no tensor is named blk.N.ffn_{gate,up,down}_exps.weight, as in models with experts",
 };

@@ -18,7 +18,6 @@
 #include <string.h>
 
 enum { GATE_UP = 3, N_KINDS = 4 };
-enum { LARGEST_LAYER = 65535, LARGEST_EXPERTS = 65536, LARGEST_SIZE = 1 << 20 };
 
 static const char *const kinds[N_KINDS] = {"gate", "up", "down", "gate_up"};
 
@@ -92,7 +91,7 @@ static enum kt_status read_count(const struct kt_gguf *gguf, const char *suffix,
         if (found->number > INT64_MAX)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: byte %" PRIu64 ": key \"%s\" is %" PRId64 ", below 0",
-                           checkpoint->file.label, found->at, key, (int64_t)found->number);
+                           checkpoint->label, found->at, key, (int64_t)found->number);
         break;
     case KT_GGUF_U8:
     case KT_GGUF_U16:
@@ -102,7 +101,7 @@ static enum kt_status read_count(const struct kt_gguf *gguf, const char *suffix,
     default:
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a whole number is needed",
-                       checkpoint->file.label, found->at, key, kt_gguf_type_name(found, text));
+                       checkpoint->label, found->at, key, kt_gguf_type_name(found, text));
     }
     *count = found->number;
     return KT_OK;
@@ -113,8 +112,8 @@ static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said,
 {
     static const char *const suffixes[] = {"block_count", "expert_count", "expert_used_count",
                                            "embedding_length", "expert_feed_forward_length"};
-    static const uint64_t largest[] = {LARGEST_LAYER + 1, LARGEST_EXPERTS, LARGEST_EXPERTS,
-                                       LARGEST_SIZE, LARGEST_SIZE};
+    static const uint64_t largest[] = {KT_LARGEST_LAYER + 1, KT_LARGEST_EXPERTS, KT_LARGEST_EXPERTS,
+                                       KT_LARGEST_SIZE, KT_LARGEST_SIZE};
     uint64_t *counts[] = {&said->layers, &said->experts, &said->top_k, &said->hidden,
                           &said->intermediate};
     for (int i = 0; i < 5; i++) {
@@ -124,7 +123,7 @@ static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said,
         if (*counts[i] > largest[i])
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled",
-                           gguf->checkpoint->file.label, said->key[i], *counts[i], largest[i]);
+                           gguf->checkpoint->label, said->key[i], *counts[i], largest[i]);
     }
     return KT_OK;
 }
@@ -138,7 +137,7 @@ static enum kt_status compare(const struct kt_gguf *gguf, const char *key, uint6
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
                    "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu64 " %s",
-                   gguf->checkpoint->file.label, key, said, tensor->info.name, found, what);
+                   gguf->checkpoint->label, key, said, tensor->info.name, found, what);
 }
 
 static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_tensor *tensor,
@@ -161,13 +160,13 @@ static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_te
     return kt_fail(
         error, KT_E_FORMAT,
         "%s: tensor \"%s\" is %s, slowest dimension first; %s is needed to fit tensor \"%s\"",
-        gguf->checkpoint->file.label, info->name, found, needed, like->info.name);
+        gguf->checkpoint->label, info->name, found, needed, like->info.name);
 }
 
 static enum kt_status check_weights(const struct kt_gguf *gguf, const struct found *found,
                                     struct kt_moe *moe, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->file.label;
+    const char *label = gguf->checkpoint->label;
     struct kt_tensor *fused = found->tensor[GATE_UP][0], *down = found->tensor[KT_DOWN][0];
     struct kt_tensor *gate = fused ? fused : found->tensor[KT_GATE][0];
     struct kt_tensor *up = fused ? fused : found->tensor[KT_UP][0];
@@ -189,12 +188,12 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
                        fused ? ", and as many gate as up rows" : "");
     uint64_t experts = gate->info.dims[0], hidden = gate->info.dims[2];
     uint64_t intermediate = fused ? gate->info.dims[1] / 2 : gate->info.dims[1];
-    if (experts > LARGEST_EXPERTS || hidden > LARGEST_SIZE || intermediate > LARGEST_SIZE)
+    if (experts > KT_LARGEST_EXPERTS || hidden > KT_LARGEST_SIZE || intermediate > KT_LARGEST_SIZE)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: tensor \"%s\" is [%" PRIu64 "][%" PRIu64 "][%" PRIu64
                        "]; at most %d experts and sizes of %d can be handled",
-                       label, gate->info.name, experts, intermediate, hidden, LARGEST_EXPERTS,
-                       LARGEST_SIZE);
+                       label, gate->info.name, experts, intermediate, hidden, KT_LARGEST_EXPERTS,
+                       KT_LARGEST_SIZE);
     uint64_t down_dims[] = {experts, hidden, intermediate};
     enum kt_status status = check_shape(gguf, up, 3, gate->info.dims, gate, error);
     if (status == KT_OK)
@@ -235,7 +234,7 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
             if (dtype != KT_DTYPE_F32 && dtype != KT_DTYPE_F16 && dtype != KT_DTYPE_BF16)
                 return kt_fail(error, KT_E_UNSUPPORTED,
                                "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-                               gguf->checkpoint->file.label, extra->info.name,
+                               gguf->checkpoint->label, extra->info.name,
                                kt_dtype_name(dtype));
         }
     }
@@ -257,10 +256,10 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     if (found->layer >= said->layers && kt_gguf_find(gguf, said->key[0]))
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
-                       checkpoint->file.label, said->key[0], said->layers, gate->info.name);
-    if (found->layer > LARGEST_LAYER)
+                       checkpoint->label, said->key[0], said->layers, gate->info.name);
+    if (found->layer > KT_LARGEST_LAYER)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": layers up to %d can be handled",
-                       checkpoint->file.label, gate->info.name, LARGEST_LAYER);
+                       checkpoint->label, gate->info.name, KT_LARGEST_LAYER);
     struct kt_moe_info *info = &moe->info;
     status = compare(gguf, said->key[1], said->experts, gate, info->n_experts, "experts", error);
     if (status == KT_OK)
@@ -274,7 +273,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     if (said->top_k > info->n_experts)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu32 " experts",
-                       checkpoint->file.label, said->key[2], said->top_k, gate->info.name,
+                       checkpoint->label, said->key[2], said->top_k, gate->info.name,
                        info->n_experts);
     info->top_k = (uint32_t)said->top_k;
     info->activation = KT_ACTIVATION_SILU;
@@ -304,7 +303,7 @@ static enum kt_status collect(const struct kt_gguf *gguf, struct entry **entries
     if (!*entries)
         return kt_fail(error, KT_E_NOMEM,
                        "%s: no memory for the list of %" PRIu64 " expert tensors",
-                       gguf->checkpoint->file.label, count);
+                       gguf->checkpoint->label, count);
     for (uint64_t i = 0; i < tensors->n; i++)
         if (parse_name(tensors->tensor[i].info.name, &entry)) {
             entry.tensor = &tensors->tensor[i];
@@ -326,7 +325,7 @@ static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
     checkpoint->moe = calloc((size_t)layers, sizeof *checkpoint->moe);
     if (!checkpoint->moe)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " layers",
-                       checkpoint->file.label, layers);
+                       checkpoint->label, layers);
     for (uint64_t i = 0; i < n;) {
         struct found found = {.layer = entries[i].layer};
         for (; i < n && entries[i].layer == found.layer; i++)
@@ -340,7 +339,7 @@ static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
     return KT_OK;
 }
 
-/* Models whose experts compute what no enum kt_activation stands for. */
+/* Models whose experts compute what no enum kt_activation stands for: why, or "". */
 static const char *refuse(const struct kt_gguf *gguf)
 {
     const char *architecture = gguf->checkpoint->architecture;
@@ -351,7 +350,7 @@ static const char *refuse(const struct kt_gguf *gguf)
     if (kt_gguf_find(gguf, key))
         return "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
                "supported";
-    return NULL;
+    return "";
 }
 
 enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *error)
@@ -365,7 +364,8 @@ enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *err
     if (status != KT_OK)
         return status;
     gguf->checkpoint->n_layers = said.layers;
-    gguf->checkpoint->refusal = refuse(gguf);
+    gguf->checkpoint->experts = kt_gguf_experts;
+    (void)snprintf(gguf->checkpoint->refusal, sizeof gguf->checkpoint->refusal, "%s", refuse(gguf));
     status = group(gguf, &said, entries, n, error);
     free(entries);
     return status;
@@ -395,7 +395,7 @@ static enum kt_status get_bias(struct kt_checkpoint *checkpoint, struct kt_moe *
         if (!converted)
             return kt_fail(error, KT_E_NOMEM,
                            "%s: no memory for the %" PRIu64 " biases of tensor \"%s\"",
-                           checkpoint->file.label, n, tensor->info.name);
+                           checkpoint->label, n, tensor->info.name);
         status = kt_view_dense(&view, tensor->info.dtype, data, tensor->info.size, 1, n, error);
         if (status == KT_OK)
             status = kt_view_row(&view, 0, converted, error);

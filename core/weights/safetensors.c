@@ -1,29 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safetensors.c - reads the header of a single safetensors file.
+ * safetensors.c - reads the headers of safetensors files.
  *
  *     u64 length of the header, a JSON object, possibly followed by spaces; then the data
  *     {"NAME": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [begin, end]}, ...,
  *      "__metadata__": {"key": "text", ...}}
  *
- * The data must be covered exactly: no gap, no overlap, nothing after the last tensor. Before the
- * JSON library sees the header, a scan without recursion bounds its depth and its number of
- * containers, and with them the memory that the library will take.
+ * The data must be covered exactly: no gap, no overlap, nothing after the last tensor.
  */
-#include "core/weights/checkpoint.h"
+#include "core/weights/safetensors.h"
 
 #include "core/error.h"
 #include "core/weights/dtype.h"
+#include "core/weights/json.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The format's own limit of a header is 100 MB. A tensor's entry of 3 containers takes more than 48
  * bytes, so there are fewer containers than a 16th of the header's bytes, but for the outermost. */
-enum { LARGEST_HEADER = 100000000, LARGEST_DEPTH = 8, LEAST_CONTAINER = 16, SPARE_CONTAINERS = 4 };
-enum { LARGEST_DIMS = 8 };
+enum { LARGEST_HEADER = 100000000, LARGEST_DIMS = 8 };
 
 static uint64_t load64(const uint8_t *bytes)
 {
@@ -36,54 +33,6 @@ static uint64_t load64(const uint8_t *bytes)
 static bool match_safetensors(const uint8_t head[16], uint64_t size)
 {
     return size > 8 && head[8] == '{';
-}
-
-/* What the scan knows of the header so far. */
-struct scan {
-    uint64_t depth, containers;
-    bool quoted, escaped;
-};
-
-/* Takes one byte; false where the header goes beyond a bound or holds a byte that JSON forbids. */
-static bool step(struct scan *scan, unsigned char c, uint64_t allowed)
-{
-    if (c < 0x20 && (scan->quoted || (c != '\t' && c != '\n' && c != '\r')))
-        return false;
-    if (scan->quoted) {
-        scan->quoted = scan->escaped || c != '"';
-        scan->escaped = !scan->escaped && c == '\\';
-    } else if (c == '"') {
-        scan->quoted = true;
-    } else if (c == '{' || c == '[') {
-        scan->depth++;
-        scan->containers++;
-    } else if ((c == '}' || c == ']') && scan->depth > 0) {
-        scan->depth--;
-    }
-    return scan->depth <= LARGEST_DEPTH && scan->containers <= allowed;
-}
-
-static enum kt_status scan_header(const struct kt_file *file, uint64_t size, struct kt_error *error)
-{
-    unsigned char chunk[4096];
-    struct scan scan = {.depth = 0};
-    uint64_t allowed = size / LEAST_CONTAINER + SPARE_CONTAINERS;
-    for (uint64_t at = 0; at < size; at += sizeof chunk) {
-        uint64_t count = size - at < sizeof chunk ? size - at : sizeof chunk;
-        enum kt_status status = kt_file_read(file, 8 + at, chunk, count, error);
-        if (status != KT_OK)
-            return status;
-        for (uint64_t i = 0; i < count; i++)
-            if (!step(&scan, chunk[i], allowed))
-                return kt_fail(error, KT_E_FORMAT,
-                               "%s: byte %" PRIu64
-                               ": the header holds byte %02x here, nests %" PRIu64
-                               " deep and has %" PRIu64
-                               " objects and arrays so far; text, %d and %" PRIu64 " are allowed",
-                               file->label, 8 + at + i, chunk[i], scan.depth, scan.containers,
-                               LARGEST_DEPTH, allowed);
-    }
-    return KT_OK;
 }
 
 static enum kt_status read_shape(const struct kt_file *file, const json_t *shape,
@@ -153,10 +102,10 @@ static enum kt_status read_place(const struct kt_file *file, const json_t *offse
     return KT_OK;
 }
 
-static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, const char *name,
-                                  const json_t *entry, uint64_t data, struct kt_error *error)
+static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t part,
+                                  const char *name, const json_t *entry, struct kt_error *error)
 {
-    const struct kt_file *file = &checkpoint->file;
+    const struct kt_file *file = &checkpoint->part[part].file;
     size_t length = strlen(name);
     if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
         return kt_fail(
@@ -177,17 +126,16 @@ static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, const char *
     if (status == KT_OK)
         status = read_shape(file, shape, &info, &elements, error);
     if (status == KT_OK)
-        status = read_place(file, offsets, data, elements, &info, error);
+        status = read_place(file, offsets, checkpoint->part[part].data, elements, &info, error);
     if (status != KT_OK)
         return status;
     info.name = strdup(name);
     if (!info.name)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", file->label);
-    return kt_tensors_add(&checkpoint->tensors, &info, error);
+    return kt_tensors_add(&checkpoint->tensors, part, &info, error);
 }
 
-static enum kt_status check_metadata(const struct kt_file *file, json_t *metadata,
-                                     struct kt_error *error)
+static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, struct kt_error *error)
 {
     const char *key;
     json_t *value;
@@ -195,102 +143,112 @@ static enum kt_status check_metadata(const struct kt_file *file, json_t *metadat
     json_object_foreach(metadata, key, value) strings = strings && json_is_string(value);
     if (!strings)
         return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ must be an object of strings",
-                       file->label);
+                       part->file.label);
+    part->metadata = json_incref(metadata);
     return KT_OK;
 }
 
-/* Tensors stand by offset and do not overlap: do they leave a gap? */
-static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint64_t data,
-                                  struct kt_error *error)
+/* A file's tensors stand by offset, from number *first on, and do not overlap: do they leave a gap?
+ */
+static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32_t part,
+                                  uint64_t *first, struct kt_error *error)
 {
-    uint64_t at = data;
-    for (uint64_t i = 0; i < checkpoint->tensors.n; i++) {
-        const struct kt_tensor_info *info = &checkpoint->tensors.tensor[i].info;
+    const struct kt_file *file = &checkpoint->part[part].file;
+    const struct kt_tensors *tensors = &checkpoint->tensors;
+    uint64_t at = checkpoint->part[part].data;
+    for (; *first < tensors->n && tensors->tensor[*first].part == part; ++*first) {
+        const struct kt_tensor_info *info = &tensors->tensor[*first].info;
         if (info->offset != at)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: byte %" PRIu64 ": %" PRIu64
                            " bytes before tensor \"%s\" belong to none",
-                           checkpoint->file.label, at, info->offset - at, info->name);
+                           file->label, at, info->offset - at, info->name);
         at += info->size;
     }
-    if (at != checkpoint->file.size)
+    if (at != file->size)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": %" PRIu64
                        " bytes after the last tensor belong to none",
-                       checkpoint->file.label, at, checkpoint->file.size - at);
+                       file->label, at, file->size - at);
     return KT_OK;
 }
 
-static enum kt_status read_object(struct kt_checkpoint *checkpoint, json_t *root, uint64_t data,
+static enum kt_status read_object(struct kt_checkpoint *checkpoint, uint32_t part, json_t *root,
                                   struct kt_error *error)
 {
-    enum kt_status status = KT_OK;
     const char *name;
     json_t *entry;
     json_object_foreach(root, name, entry)
     {
+        enum kt_status status = KT_OK;
         if (strcmp(name, "__metadata__") == 0)
-            status = check_metadata(&checkpoint->file, entry, error);
+            status = take_metadata(&checkpoint->part[part], entry, error);
         else
-            status = read_tensor(checkpoint, name, entry, data, error);
+            status = read_tensor(checkpoint, part, name, entry, error);
         if (status != KT_OK)
             return status;
     }
-    status = kt_tensors_index(&checkpoint->tensors, checkpoint->file.label, error);
-    return status == KT_OK ? check_cover(checkpoint, data, error) : status;
+    return KT_OK;
 }
 
-static enum kt_status parse(struct kt_checkpoint *checkpoint, const char *text, size_t size,
-                            struct kt_error *error)
+enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part,
+                                   struct kt_error *error)
 {
-    json_error_t problem;
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
-    /* A failed allocation leaves no text; whatever is wrong with the JSON itself does. */
-    if (!root && !problem.text[0])
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", checkpoint->file.label);
-    if (!root) {
-        bool clean = kt_name_valid(problem.text, strlen(problem.text));
-        return kt_fail(error, KT_E_FORMAT, "%s: byte %d: the header is no JSON: %s",
-                       checkpoint->file.label, problem.position + 8,
-                       clean ? problem.text : "a control character or no UTF-8");
-    }
-    enum kt_status status = read_object(checkpoint, root, 8 + size, error);
-    json_decref(root);
-    return status;
-}
-
-static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, struct kt_error *error)
-{
-    const struct kt_file *file = &checkpoint->file;
+    static const struct kt_json_bounds bounds = {
+        .what = "the header", .largest = LARGEST_HEADER, .depth = 8, .spare = 4};
+    struct kt_part *read = &checkpoint->part[part];
+    const struct kt_file *file = &read->file;
     uint8_t head[8];
+    json_t *root;
+    if (file->size < sizeof head)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: is no safetensors file: it has %" PRIu64 " bytes", file->label,
+                       file->size);
     enum kt_status status = kt_file_read(file, 0, head, sizeof head, error);
     if (status != KT_OK)
         return status;
     uint64_t size = load64(head);
-    if (size > file->size - 8 || size > LARGEST_HEADER)
+    if (size > file->size - sizeof head || size > LARGEST_HEADER)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: the header is said to take %" PRIu64 " bytes; the file has %" PRIu64
                        " after its length, and %d are allowed: it is cut off, damaged, or no "
                        "safetensors file",
-                       file->label, size, file->size - 8, LARGEST_HEADER);
-    status = scan_header(file, size, error);
+                       file->label, size, file->size - sizeof head, LARGEST_HEADER);
+    status = kt_json_load(file, sizeof head, size, &bounds, &root, error);
     if (status != KT_OK)
         return status;
-    char *text = malloc((size_t)size + 1);
-    if (!text)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of its header",
-                       file->label, size);
-    status = kt_file_read(file, 8, text, size, error);
-    if (status == KT_OK)
-        status = parse(checkpoint, text, (size_t)size, error);
-    free(text);
+    read->data = sizeof head + size;
+    status = read_object(checkpoint, part, root, error);
+    json_decref(root);
     return status;
+}
+
+enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    uint64_t first = 0;
+    enum kt_status status = kt_tensors_index(checkpoint, error);
+    for (uint32_t part = 0; part < checkpoint->n_parts && status == KT_OK; part++)
+        status = check_cover(checkpoint, part, &first, error);
+    return status;
+}
+
+const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part,
+                                   const char *key)
+{
+    return json_string_value(json_object_get(checkpoint->part[part].metadata, key));
+}
+
+static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    enum kt_status status = kt_safetensors_read(checkpoint, 0, error);
+    if (status == KT_OK)
+        status = kt_safetensors_index(checkpoint, error);
+    return status == KT_OK ? kt_safetensors_map(checkpoint, error) : status;
 }
 
 const struct kt_checkpoint_format kt_format_safetensors = {
     .name = "safetensors",
     .matches = match_safetensors,
     .read = read_safetensors,
-    .no_experts =
-        "the tensors of a safetensors file are not mapped to experts; use the model's GGUF file",
+    .no_experts = "no tensor has a name that a known family of models gives to experts",
 };

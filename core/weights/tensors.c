@@ -41,8 +41,8 @@ bool kt_name_valid(const char *text, size_t size)
     return true;
 }
 
-enum kt_status kt_tensors_add(struct kt_tensors *tensors, const struct kt_tensor_info *info,
-                              struct kt_error *error)
+enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part,
+                              const struct kt_tensor_info *info, struct kt_error *error)
 {
     if (tensors->n == tensors->capacity) {
         /* Grows with what was really read: a count that a header claims costs nothing. */
@@ -59,7 +59,7 @@ enum kt_status kt_tensors_add(struct kt_tensors *tensors, const struct kt_tensor
         tensors->tensor = grown;
         tensors->capacity = capacity;
     }
-    tensors->tensor[tensors->n++] = (struct kt_tensor){.info = *info};
+    tensors->tensor[tensors->n++] = (struct kt_tensor){.info = *info, .part = part};
     return KT_OK;
 }
 
@@ -67,6 +67,10 @@ static int compare_offsets(const void *left, const void *right)
 {
     const struct kt_tensor_info *a = &((const struct kt_tensor *)left)->info;
     const struct kt_tensor_info *b = &((const struct kt_tensor *)right)->info;
+    uint32_t a_part = ((const struct kt_tensor *)left)->part;
+    uint32_t b_part = ((const struct kt_tensor *)right)->part;
+    if (a_part != b_part)
+        return a_part < b_part ? -1 : 1;
     if (a->offset != b->offset)
         return a->offset < b->offset ? -1 : 1;
     if (a->size != b->size)
@@ -80,32 +84,46 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->info.name, (*b)->info.name);
 }
 
-enum kt_status kt_tensors_index(struct kt_tensors *tensors, const char *label,
-                                struct kt_error *error)
+static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint,
+                                   const struct kt_tensor *a, const struct kt_tensor *b,
+                                   struct kt_error *error)
 {
+    const char *first = checkpoint->part[a->part].file.label;
+    if (a->part == b->part)
+        return kt_fail(error, KT_E_FORMAT, "%s: two tensors have the name \"%s\"", first,
+                       a->info.name);
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" is also in %s; the files of a checkpoint must not share a "
+                   "tensor",
+                   first, a->info.name, checkpoint->part[b->part].file.label);
+}
+
+enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    struct kt_tensors *tensors = &checkpoint->tensors;
     if (tensors->n == 0)
         return KT_OK;
     tensors->by_name = malloc((size_t)tensors->n * sizeof *tensors->by_name);
     if (!tensors->by_name)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
-                       label, tensors->n);
+                       checkpoint->label, tensors->n);
     qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
     for (uint64_t i = 0; i < tensors->n; i++)
         tensors->by_name[i] = &tensors->tensor[i];
     qsort(tensors->by_name, (size_t)tensors->n, sizeof *tensors->by_name, compare_names);
     for (uint64_t i = 1; i < tensors->n; i++)
         if (compare_names(&tensors->by_name[i - 1], &tensors->by_name[i]) == 0)
-            return kt_fail(error, KT_E_FORMAT, "%s: two tensors have the name \"%s\"", label,
-                           tensors->by_name[i]->info.name);
+            return refuse_twins(checkpoint, tensors->by_name[i - 1], tensors->by_name[i], error);
     for (uint64_t i = 1; i < tensors->n; i++) {
         const struct kt_tensor_info *before = &tensors->tensor[i - 1].info;
         const struct kt_tensor_info *after = &tensors->tensor[i].info;
-        if (before->size > after->offset - before->offset)
+        if (tensors->tensor[i - 1].part == tensors->tensor[i].part &&
+            before->size > after->offset - before->offset)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%.200s\", %" PRIu64 " bytes from byte %" PRIu64
                            " on, overlaps tensor \"%.200s\" at byte %" PRIu64,
-                           label, before->name, before->size, before->offset, after->name,
-                           after->offset);
+                           checkpoint->part[tensors->tensor[i].part].file.label, before->name,
+                           before->size, before->offset, after->name, after->offset);
     }
     return KT_OK;
 }
@@ -159,7 +177,7 @@ static enum kt_status load(const struct kt_file *file, struct kt_tensor *tensor,
 enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor,
                               const void **data, struct kt_error *error)
 {
-    const struct kt_file *file = &checkpoint->file;
+    const struct kt_file *file = &checkpoint->part[tensor->part].file;
     const struct kt_dtype_info *dtype = kt_dtype_find(tensor->info.dtype);
     enum kt_status status = kt_file_check_size(file, error);
     if (status != KT_OK)

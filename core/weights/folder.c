@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * folder.c - a checkpoint of several safetensors files in one folder.
+ *
+ * model.safetensors.index.json says which file holds which tensor; it is believed only where it is
+ * right. Without it all files NAME.safetensors of the folder belong to the checkpoint, in the order of
+ * their names. Folders in it are not looked into.
+ */
+#include "core/weights/safetensors.h"
+
+#include "core/error.h"
+#include "core/weights/json.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define INDEX "model.safetensors.index.json"
+#define SUFFIX ".safetensors"
+
+enum { LARGEST_INDEX = 100000000, LARGEST_FILES = 4096, LARGEST_FILE_NAME = 255 };
+
+/* The index, while a folder is being opened. */
+struct index {
+    char label[KT_LABEL_SIZE];
+    json_t *root;    /* NULL: there is none */
+    json_t *weights; /* its weight_map */
+};
+
+/* Names of files, each once, in order. */
+struct names {
+    const char **name;
+    size_t n, capacity;
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* May the index name this file? It must lie in the folder itself, whatever the index says. */
+static bool plain_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length <= LARGEST_FILE_NAME && name[0] != '.' && !strchr(name, '/') &&
+           kt_name_valid(name, length) && ends_with(name, SUFFIX);
+}
+
+static enum kt_status check_index(const struct index *index, struct kt_error *error)
+{
+    const char *name;
+    json_t *file;
+    if (!json_is_object(index->root) || !json_is_object(index->weights))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: must be an object with the object \"weight_map\" in it", index->label);
+    if (json_object_size(index->weights) == 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: weight_map names no tensor", index->label);
+    json_object_foreach(index->weights, name, file)
+    {
+        size_t length = strlen(name);
+        if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: the name of a tensor in weight_map has %zu letters; 1 to %d are "
+                           "allowed, none of them a control character",
+                           index->label, length, KT_NAME_SIZE);
+        if (!json_is_string(file) || !plain_name(json_string_value(file)))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\": weight_map must give the name of a %s file in the "
+                           "same folder, without '/'",
+                           index->label, name, SUFFIX);
+    }
+    return KT_OK;
+}
+
+static enum kt_status read_index(const char *path, struct index *index, struct kt_error *error)
+{
+    static const struct kt_json_bounds bounds = {
+        .what = "the index", .largest = LARGEST_INDEX, .depth = 8, .spare = 64};
+    enum kt_status status = kt_json_open(path, &bounds, index->label, &index->root, error);
+    if (status != KT_OK)
+        return status;
+    index->weights = json_object_get(index->root, "weight_map");
+    return check_index(index, error);
+}
+
+/* The index of the folder, if it has one. */
+static enum kt_status find_index(const char *folder, struct index *index, struct kt_error *error)
+{
+    struct stat found;
+    enum kt_status status = KT_OK;
+    char *path = kt_path_join(folder, INDEX, error);
+    if (!path)
+        return KT_E_NOMEM;
+    if (stat(path, &found) == 0 || errno != ENOENT)
+        status = read_index(path, index, error);
+    free(path);
+    return status;
+}
+
+static bool index_lists(const struct index *index, const char *file)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(index->weights, name, value) if (strcmp(json_string_value(value), file) ==
+                                                         0) return true;
+    return false;
+}
+
+static enum kt_status add_name(struct names *names, const char *name, const char *label,
+                               struct kt_error *error)
+{
+    if (names->n == names->capacity) {
+        size_t capacity = names->capacity ? names->capacity * 2 : 64;
+        const char **grown = realloc(names->name, capacity * sizeof *grown);
+        if (!grown)
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the names of %zu files", label,
+                           capacity);
+        names->name = grown;
+        names->capacity = capacity;
+    }
+    names->name[names->n++] = name;
+    return KT_OK;
+}
+
+/* The files that the index names; the strings stay the index's. */
+static enum kt_status list_index(const struct index *index, struct names *names,
+                                 struct kt_error *error)
+{
+    const char *tensor, *last = NULL;
+    json_t *file;
+    size_t kept = 0;
+    json_object_foreach(index->weights, tensor, file)
+    {
+        const char *name = json_string_value(file);
+        if (last && strcmp(name, last) == 0)
+            continue;
+        last = name;
+        enum kt_status status = add_name(names, name, index->label, error);
+        if (status != KT_OK)
+            return status;
+    }
+    qsort(names->name, names->n, sizeof *names->name, compare_names);
+    for (size_t i = 0; i < names->n; i++)
+        if (kept == 0 || strcmp(names->name[i], names->name[kept - 1]) != 0)
+            names->name[kept++] = names->name[i];
+    names->n = kept;
+    return KT_OK;
+}
+
+/* All safetensors files of the folder; the strings belong to the list. */
+static enum kt_status list_folder(const char *folder, const char *label, struct names *names,
+                                  bool *gguf, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    struct dirent *entry;
+    DIR *listing = opendir(folder);
+    if (!listing)
+        return kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
+    while (status == KT_OK && (errno = 0, entry = readdir(listing)) != NULL) {
+        *gguf |= ends_with(entry->d_name, ".gguf");
+        if (entry->d_name[0] == '.' || !ends_with(entry->d_name, SUFFIX))
+            continue;
+        char *name = strdup(entry->d_name);
+        status = name ? add_name(names, name, label, error)
+                      : kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a file", label);
+        if (status != KT_OK)
+            free(name);
+    }
+    if (status == KT_OK && errno != 0)
+        status = kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label,
+                         strerror(errno));
+    (void)closedir(listing);
+    qsort(names->name, names->n, sizeof *names->name, compare_names);
+    return status;
+}
+
+static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct names *names,
+                                 struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    if (names->n > LARGEST_FILES)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: has %zu files; at most %d can be handled",
+                       checkpoint->label, names->n, LARGEST_FILES);
+    for (size_t i = 0; i < names->n && status == KT_OK; i++) {
+        char *path = kt_path_join(checkpoint->folder, names->name[i], error);
+        if (!path)
+            return KT_E_NOMEM;
+        status = kt_checkpoint_add(checkpoint, path, error);
+        free(path);
+        if (status == KT_OK)
+            status = kt_safetensors_read(checkpoint, (uint32_t)i, error);
+    }
+    return status == KT_OK ? kt_safetensors_index(checkpoint, error) : status;
+}
+
+/* Is each tensor of the index where it says? File number i is names->name[i]. */
+static enum kt_status compare_index(const struct kt_checkpoint *checkpoint,
+                                    const struct index *index, const struct names *names,
+                                    struct kt_error *error)
+{
+    const char *name;
+    json_t *file;
+    json_object_foreach(index->weights, name, file)
+    {
+        const struct kt_tensor *tensor = kt_tensors_find(&checkpoint->tensors, name);
+        const char *said = json_string_value(file);
+        if (!tensor || strcmp(names->name[tensor->part], said) != 0)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\" is said to be in %.255s, but it is in %.255s",
+                           index->label, name, said, tensor ? names->name[tensor->part] : "no file");
+    }
+    uint64_t listed = json_object_size(index->weights);
+    if (checkpoint->tensors.n > listed)
+        kt_log_write(&checkpoint->log, KT_LOG_INFO,
+                     "%s: lists %" PRIu64 " tensors; its files hold %" PRIu64, index->label, listed,
+                     checkpoint->tensors.n);
+    return KT_OK;
+}
+
+static enum kt_status open_listed(struct kt_checkpoint *checkpoint, const struct index *index,
+                                  struct kt_error *error)
+{
+    struct names names = {.n = 0};
+    enum kt_status status = list_index(index, &names, error);
+    if (status == KT_OK)
+        status = read_files(checkpoint, &names, error);
+    if (status != KT_OK)
+        (void)kt_fail_prefix(error, status, "%s", index->label);
+    else
+        status = compare_index(checkpoint, index, &names, error);
+    free(names.name);
+    return status;
+}
+
+static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    struct names names = {.n = 0};
+    bool gguf = false;
+    enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &gguf, error);
+    if (status == KT_OK && names.n == 0)
+        status = kt_fail(error, KT_E_NOT_FOUND, "%s: the folder holds no %s file; %s",
+                         checkpoint->label, SUFFIX,
+                         gguf ? "name one of its .gguf files"
+                              : "name the folder of a checkpoint, or a .gguf file");
+    if (status == KT_OK)
+        status = read_files(checkpoint, &names, error);
+    for (size_t i = 0; i < names.n; i++)
+        free((void *)(uintptr_t)names.name[i]);
+    free(names.name);
+    return status;
+}
+
+static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct index *index,
+                                  struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    checkpoint->format = &kt_format_safetensors;
+    checkpoint->whole = true;
+    if (!index->root)
+        status = find_index(checkpoint->folder, index, error);
+    if (status == KT_OK)
+        status = index->root ? open_listed(checkpoint, index, error) : open_all(checkpoint, error);
+    return status == KT_OK ? kt_safetensors_map(checkpoint, error) : status;
+}
+
+/* The first `length` bytes of the path are the folder; none: it is the current one. */
+static enum kt_status set_folder(struct kt_checkpoint *checkpoint, const char *path, size_t length,
+                                 struct kt_error *error)
+{
+    char *folder = malloc(length + 2);
+    if (!folder)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the path of its folder",
+                       checkpoint->label);
+    memcpy(folder, length ? path : ".", length ? length : 1);
+    folder[length ? length : 1] = 0;
+    checkpoint->folder = folder;
+    return KT_OK;
+}
+
+enum kt_status kt_folder_open(struct kt_checkpoint *checkpoint, const char *path, bool *whole,
+                              struct kt_error *error)
+{
+    struct stat found;
+    struct index index = {.root = NULL};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    bool folder = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+    bool is_index = !folder && ends_with(name, ".index.json");
+    bool is_file = !folder && ends_with(name, SUFFIX);
+    *whole = folder || is_index || (!folder && strcmp(name, "config.json") == 0);
+    if (!*whole && !is_file)
+        return KT_OK;
+    /* "/" itself stays: the part before the last slash and the slash. */
+    size_t length = folder ? strlen(path) : (size_t)(name - path);
+    enum kt_status status = set_folder(checkpoint, path, length, error);
+    if (status == KT_OK && is_index)
+        status = read_index(path, &index, error);
+    if (status == KT_OK && is_file) {
+        status = find_index(checkpoint->folder, &index, error);
+        *whole = status == KT_OK && index.root && index_lists(&index, name);
+    }
+    if (status == KT_OK && *whole)
+        status = open_folder(checkpoint, &index, error);
+    json_decref(index.root);
+    return status;
+}

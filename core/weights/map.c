@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* map.c - finds the way in which a safetensors checkpoint lays its experts out. */
+#include "core/weights/model_config.h"
+#include "core/weights/safetensors.h"
+
+#include <stdio.h>
+
+/* Tried in this order; the first that matches makes the layers. */
+static const struct kt_mapper *const mappers[] = {NULL};
+
+enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    struct kt_model_config config;
+    const struct kt_mapper *mapper = NULL;
+    for (size_t i = 0; !mapper && mappers[i]; i++)
+        if (mappers[i]->matches(checkpoint))
+            mapper = mappers[i];
+    /* A lone file without experts has nothing to do with a config.json beside it. */
+    if (!mapper && !checkpoint->whole)
+        return KT_OK;
+    enum kt_status status = kt_model_config_read(checkpoint->folder, &config, error);
+    if (status != KT_OK)
+        return status;
+    (void)snprintf(checkpoint->architecture, sizeof checkpoint->architecture, "%s",
+                   config.model_type);
+    (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s", config.refusal);
+    checkpoint->n_layers = config.layers.value;
+    if (!mapper)
+        return KT_OK;
+    checkpoint->experts = mapper->experts;
+    return mapper->map(checkpoint, &config, error);
+}
