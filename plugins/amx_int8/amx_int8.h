@@ -1,78 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * amx_int8.h - how this plugin holds weights and activations; all levels share it.
+ * amx_int8.h - how this plugin holds weights; plugins/common/tiles8.h says the rest.
  *
- * Numbers   w = scale * q per row of weights and x = scale * q per row of activations, q within
- *           +-127: y = (scale_x * scale_w) * (sum of q_x * q_w over all of K, exact in 32 bits).
- * Weights   A tile is 16 rows x 64 columns in 1 KB: line i holds columns 4i..4i+3 of all rows, 4 bytes
- *           each, as codes q + 128. A panel is two tiles wide and all of K long: [64 columns][2 tiles],
- *           then 32 float scales. In stage 0 the tiles are 16 gate rows and the same 16 up rows, so
- *           that the activation can be applied to the two sums as they come; in stage 1 they are 32
- *           rows of down. K is filled up with code 128 (weight 0), rows with weight and scale 0.
- * Activations  int8[K filled up to 64], a struct row_meta, filled up to an odd number of lines: with
- *           4096 bytes, all rows' lines would compete for one set of the cache. Level amx puts 16 such
- *           rows together: tile after tile of 16 rows x 64 columns in 1 KB, then 16 struct row_meta;
- *           stage 1 packs h so, stage 0 gathers its rows so.
- * h         float32, [panel][row][16]: what a product writes and what packing reads is one stream. Rows
- *           are filled up to 16 and what stands there is never looked at.
+ * Numbers   w = scale * q per row of weights, q within +-127: y = (scale_x * scale_w) * (sum of
+ *           q_x * q_w over all of K, exact in 32 bits).
+ * Panels    [64 columns][2 tiles of 1 KB], then 32 float scales. K is filled up with code 128 (weight
+ *           0), rows with weight and scale 0.
  */
 #ifndef KT_PLUGINS_AMX_INT8_H
 #define KT_PLUGINS_AMX_INT8_H
 
-#include <kt/plugin.h>
-#include <stdbool.h>
+#include "plugins/common/tiles8.h"
 
-#define TILE_ROWS 16
-#define TILE_COLUMNS 64
-#define TILE_SIZE 1024
-#define PAIR_SIZE (2 * TILE_SIZE)
-#define PANEL_ROWS (2 * TILE_ROWS)      /* of both tiles */
-#define SCALES_SIZE (PANEL_ROWS * 4u)
+#define BACKEND "amx_int8"
+#define OPS_NAME(level) amx_int8_ops_##level
+#define ROW_SUMS 0
 
-/* Longest K whose sums fit in 32 bits: 127 * 127 * K < 2^31. */
-#define MAX_K (UINT64_C(1) << 17)
-
-struct row_meta {
-    float scale;
-    int32_t sum128; /* 128 * sum of q */
-};
-
-/* An instance. */
-struct amx_int8 {
-    const struct kt_host *host;
-    uint64_t l2_size;
-    uint32_t y_dtype;
-};
-
-/* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
-
-static inline uint64_t round_up(uint64_t size, uint64_t unit)
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
 {
-    return (size + unit - 1) / unit * unit;
-}
-
-static inline uint64_t stage_k(const struct kt_layout *layout, enum kt_stage stage)
-{
-    return stage == KT_STAGE_GATE_UP ? layout->shape.hidden_size : layout->shape.intermediate_size;
-}
-
-/* Tiles along K. */
-static inline uint64_t stage_tiles(const struct kt_layout *layout, enum kt_stage stage)
-{
-    return (stage_k(layout, stage) + TILE_COLUMNS - 1) / TILE_COLUMNS;
-}
-
-static inline uint64_t panel_size(uint64_t tiles)
-{
-    return tiles * PAIR_SIZE + SCALES_SIZE;
-}
-
-/* Rows of a product's lots: even ones, a multiple of 32. */
-static inline uint32_t count_lot(const struct kt_product *job, enum kt_stage stage)
-{
-    uint64_t most = job->layout->words[stage];
-    uint64_t lots = job->n_rows ? (job->n_rows + most - 1) / most : 1;
-    return (uint32_t)round_up((job->n_rows + lots - 1) / lots, 32);
+    return stage_tiles(layout, stage) * PAIR_SIZE + SCALES_SIZE;
 }
 
 /* The functions of struct kt_ops that all levels share. */
@@ -81,7 +27,6 @@ enum kt_status amx_int8_weight_row(void *instance, const struct kt_layout *layou
                                    const void *packed, const struct kt_expert *source,
                                    enum kt_projection projection, uint64_t row, float *out,
                                    struct kt_error *error);
-enum kt_status amx_int8_check_source(const struct kt_pack *job, struct kt_error *error);
 
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops amx_int8_ops_scalar;

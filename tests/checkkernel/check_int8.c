@@ -181,7 +181,7 @@ static void free_expert(struct expert *expert)
 
 struct run {
     const struct check_level *level;
-    struct amx_int8 instance;
+    struct instance8 instance;
     struct kt_layout layout;
     void *packed[2];
     void *scratch;
@@ -193,7 +193,7 @@ static void start_run(struct run *run, const struct check_level *level, const st
     struct kt_error error = { KT_OK, "" };
 
     *run = (struct run){ .level = level, .layout = expert->layout };
-    run->instance = (struct amx_int8){ &check_host, l2_size, y_dtype };
+    run->instance = (struct instance8){ &check_host, l2_size, y_dtype, 0 };
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
     ck_assert_msg(status == KT_OK, "%s: %s", level->name, error.message);
     run->scratch = guard_take(run->layout.scratch_size);

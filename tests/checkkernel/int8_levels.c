@@ -23,19 +23,19 @@ extern const struct kt_ops emulated_ops_amx;
 
 const struct check_level check_levels[] = {
     { "scalar", &amx_int8_ops_scalar, 0, false },
-#ifdef AMX_INT8_AVX2
+#ifdef LEVEL_AVX2
     { "avx2", &amx_int8_ops_avx2, AVX2, false },
 #endif
-#ifdef AMX_INT8_AVX_VNNI
+#ifdef LEVEL_AVX_VNNI
     { "avx_vnni", &amx_int8_ops_avx_vnni, AVX2 | KT_CPU_AVX_VNNI, false },
 #endif
-#ifdef AMX_INT8_AVX512
+#ifdef LEVEL_AVX512
     { "avx512", &amx_int8_ops_avx512, AVX512, false },
 #endif
-#ifdef AMX_INT8_AVX512_VNNI
+#ifdef LEVEL_AVX512_VNNI
     { "avx512_vnni", &amx_int8_ops_avx512_vnni, AVX512 | KT_CPU_AVX512_VNNI, false },
 #endif
-#ifdef AMX_INT8_AMX
+#ifdef LEVEL_AMX
     { "amx", &amx_int8_ops_amx,
       AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false },
 #endif

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rows.h - activation rows: quantised, and where they lie. Include an int8_*.h first. TILED is 1 where
- * products read tiles of 16 rows (level amx), 0 where they read row after row.
+ * rows8.h - activation rows: quantised, and where they lie. Include an int8_*.h first. TILED is 1 where
+ * products read tiles of 16 rows (level amx), 0 where they read row after row. ROW_SUMS is 1 where a
+ * row_meta is followed by sums of q, as two negated int16 for each 32 columns: of those at places 0 and
+ * 1, and 2 and 3, of each four; of tiled rows they stand row after row behind the 16 row_meta.
  */
-#ifndef KT_PLUGINS_AMX_INT8_ROWS_H
-#define KT_PLUGINS_AMX_INT8_ROWS_H
+#ifndef KT_PLUGINS_ROWS8_H
+#define KT_PLUGINS_ROWS8_H
 
-#include "plugins/amx_int8/amx_int8.h"
 #include "plugins/common/quantize8.h"
+#include "plugins/common/tiles8.h"
+
+#define TILE_SUMS (TILE_COLUMNS / SUM_COLUMNS * 2) /* int16 of a row for a tile */
 
 /* Where column 64 * t of packed row `row` is; TILED: 16 rows are one object. */
 INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_t t, bool tiled)
@@ -33,6 +37,32 @@ INLINE const struct row_meta *read_meta(const void *act, uint64_t row_size, uint
     return find_meta((void *)(uintptr_t)act, row_size, tiles, row, tiled);
 }
 
+INLINE int16_t *find_sums(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled)
+{
+    struct row_meta *meta = find_meta(act, row_size, tiles, tiled ? row / TILE_ROWS * TILE_ROWS : row,
+                                      tiled);
+    return (int16_t *)(void *)(meta + (tiled ? TILE_ROWS : 1)) +
+           (tiled ? row % TILE_ROWS * tiles * TILE_SUMS : 0);
+}
+
+INLINE const int16_t *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row,
+                                bool tiled)
+{
+    return find_sums((void *)(uintptr_t)act, row_size, tiles, row, tiled);
+}
+
+/* The sums of the 64 numbers at q. */
+INLINE void sum_columns(const int8_t *q, int16_t *to)
+{
+    int16_t pair[4];
+
+    for (unsigned c = 0; c < TILE_COLUMNS; c += SUM_COLUMNS, to += 2) {
+        vec_pair_sums32(q + c, pair);
+        to[0] = (int16_t)(-pair[0] - pair[2]);
+        to[1] = (int16_t)(-pair[1] - pair[3]);
+    }
+}
+
 static void pack_input(const struct kt_act_pack *job, uint32_t row)
 {
     uint64_t k = job->layout->shape.hidden_size, tiles = stage_tiles(job->layout, job->stage);
@@ -53,6 +83,8 @@ static void pack_input(const struct kt_act_pack *job, uint32_t row)
         q8_read(from + t * Q8_STEP * element, job->source_dtype, k - t * Q8_STEP, x);
         q8_quantize(x, scale.inverse, q);
         sum += q8_sum(q);
+        if (ROW_SUMS)
+            sum_columns(q, find_sums(job->packed, size, tiles, row, false) + t * TILE_SUMS);
     }
     *find_meta(job->packed, size, tiles, row, false) = (struct row_meta){ scale.scale, 128 * sum };
 }
@@ -105,6 +137,8 @@ static void pack_h(const struct kt_act_pack *job, uint32_t first, uint32_t last,
             read_h(job, padded, panels, row, t, x);
             q8_quantize(x, scale[row - first].inverse, q);
             sum[row - first] += q8_sum(q);
+            if (ROW_SUMS)
+                sum_columns(q, find_sums(job->packed, size, tiles, row, tiled) + t * TILE_SUMS);
         }
     for (uint32_t row = first; row < last; row++)
         *find_meta(job->packed, size, tiles, row, tiled) =

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* epilogue.h - from integer sums to h and y. Include an int8_*.h first, then rows.h. */
-#ifndef KT_PLUGINS_AMX_INT8_EPILOGUE_H
-#define KT_PLUGINS_AMX_INT8_EPILOGUE_H
+/*
+ * epilogue8.h - from integer sums to h and y. Include an int8_*.h and the backend's header first: its
+ * panel_size says how long a panel is, whose last 128 bytes are a float scale for each of its rows.
+ */
+#ifndef KT_PLUGINS_EPILOGUE8_H
+#define KT_PLUGINS_EPILOGUE8_H
 
-#include "plugins/amx_int8/rows.h"
 #include "plugins/common/glu.h"
+#include "plugins/common/rows8.h"
 
 /* From so many rows on, y goes past the caches: it is read again only after all experts. */
 #define STREAM_ROWS 32
@@ -13,6 +16,7 @@
 struct sums {
     const int32_t *sum;
     uint64_t row_step, tile_step;
+    bool coded; /* of codes q + 128: 128 * sum(x) is still to be taken off */
 };
 
 /* The scales and biases of a panel's 32 rows. */
@@ -37,10 +41,9 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
                         struct panel_scales *scales)
 {
     const struct kt_shape *shape = &job->layout->shape;
-    uint64_t tiles = stage_tiles(job->layout, stage);
-    const uint8_t *from = (const uint8_t *)job->packed + panel * panel_size(tiles);
+    uint64_t end = (panel + 1) * panel_size(job->layout, stage);
 
-    memcpy(scales->scale, from + tiles * PAIR_SIZE, SCALES_SIZE);
+    memcpy(scales->scale, (const uint8_t *)job->packed + end - SCALES_SIZE, SCALES_SIZE);
     if (stage == KT_STAGE_GATE_UP) {
         uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
         bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
@@ -59,7 +62,7 @@ INLINE vf scale_sums(const struct sums *sums, const struct panel_scales *scales,
 {
     vi sum = vi_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step +
                      c % TILE_ROWS);
-    if (W8_SUMS_CODES)
+    if (sums->coded)
         sum = vi_sub32(sum, vi_splat32(meta->sum128));
     vf y = vf_mul(vf_mul(vf_splat(&meta->scale), vf_load(scales->scale + c)), vf_from_int(sum));
     return scales->has_bias ? vf_add(y, vf_load(scales->bias + c)) : y;

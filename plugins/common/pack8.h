@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pack8.h - source views to panels, 16 rows at a time. Include an int8_*.h and the backend's header
+ * first. The backend says what it does with 16 rows: pack_tiles.
+ */
+#ifndef KT_PLUGINS_PACK8_H
+#define KT_PLUGINS_PACK8_H
+
+#include "plugins/common/layout8.h"
+#include "plugins/common/quantize8.h"
+
+/* What packing 16 rows needs. */
+struct bench {
+    const struct kt_host *host;
+    const struct kt_layout *layout;
+    uint64_t k, width; /* width: k filled up to 64 */
+    uint64_t stride;   /* a line more: rows of 4 KB would compete for one set of the cache */
+    float *rows;       /* 16, stride apart */
+};
+
+/* Where a panel's tile goes: its part of each pair, and of the panel's scales. */
+struct target {
+    uint8_t *panel;
+    unsigned tile;   /* 0, 1 */
+    uint8_t *scales; /* of its 16 rows */
+};
+
+/* Rows begin..begin+15 of a view. */
+static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+                                 const struct target *target, struct kt_error *error);
+
+/* Row `row` of any view as float32, filled up with 0. Rows of plain numbers need no call of the core. */
+static enum kt_status read_row(const struct bench *bench, const struct kt_view *view, uint64_t row,
+                               float *out, struct kt_error *error)
+{
+    uint32_t dtype = view->dtype;
+    bool plain = dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16;
+    int64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
+
+    if (!plain || view->block_stride != element || view->scales.data || view->zeros.data) {
+        memset(out + bench->k, 0, (bench->width - bench->k) * sizeof *out);
+        return bench->host->dequantize(bench->host, view, row, 0, bench->k, out, error);
+    }
+    const uint8_t *from = (const uint8_t *)view->data + (int64_t)row * view->row_stride;
+    for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
+        q8_read(from + c * (uint64_t)element, dtype, bench->k - c, out + c);
+    return KT_OK;
+}
+
+/* What its numbers are divided by. */
+static struct q8_scale scale_row(const struct bench *bench, const float *row)
+{
+    vi max = vi_splat32(0);
+
+    for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
+        max = q8_max(row + c, max);
+    return q8_make_scale(q8_fold(max));
+}
+
+static enum kt_status pack_panel(const struct kt_pack *job, uint64_t panel, const struct bench *bench,
+                                 struct kt_error *error)
+{
+    uint64_t size = panel_size(job->layout, job->stage);
+    struct target target = { .panel = (uint8_t *)job->packed + panel * size };
+    bool down = job->stage == KT_STAGE_DOWN;
+    const struct kt_view *first = down ? &job->source->down : &job->source->gate;
+    const struct kt_view *second = down ? first : &job->source->up;
+    uint64_t row = panel * job->layout->panel_rows[job->stage];
+
+    target.scales = target.panel + size - SCALES_SIZE;
+    enum kt_status status = pack_tiles(bench, first, row, &target, error);
+    if (status)
+        return status;
+    target.tile = 1;
+    target.scales += 4 * TILE_ROWS;
+    return pack_tiles(bench, second, down ? row + TILE_ROWS : row, &target, error);
+}
+
+static enum kt_status pack_weights(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    const struct kt_host *host = ((const struct instance8 *)instance)->host;
+    enum kt_status status = check_source(job, error);
+    struct bench bench = { .host = host, .layout = job->layout };
+
+    if (status)
+        return status;
+    bench.k = stage_k(job->layout, job->stage);
+    bench.width = round_up(bench.k, TILE_COLUMNS);
+    bench.stride = bench.width + TILE_ROWS;
+    uint64_t size = TILE_ROWS * bench.stride * sizeof(float);
+    bench.rows = host->allocate(host, size);
+    if (!bench.rows)
+        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to quantise rows in",
+                              (unsigned long long)size);
+    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++)
+        status = pack_panel(job, p, &bench, error);
+    host->release(host, bench.rows, size);
+    return status;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pass8.h - a panel's product with a lot of rows, as passes of a few rows each whose sums stay in
+ * registers over all of K. Include an int8_*.h, stream.h and epilogue8.h first.
+ */
+#ifndef KT_PLUGINS_PASS8_H
+#define KT_PLUGINS_PASS8_H
+
+#define MAX_ROWS 8
+#define VECS (2 * VEC_PARTS) /* of a panel: 32 columns */
+
+/* Where a pass finds its weights. */
+struct panel8 {
+    const uint8_t *codes;
+    const uint8_t *scales; /* of groups: the backend's own, or NULL */
+    uint64_t tiles;        /* along K */
+    unsigned group_shift;  /* a group is 32 << group_shift columns */
+};
+
+/* Its rows of activations: columns 64 * t.. of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
+struct rows8 {
+    const int8_t *x[MAX_ROWS];
+    const int16_t *sums[MAX_ROWS];
+};
+#define X_STEP (TILED ? TILE_SIZE : TILE_COLUMNS)
+
+typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
+                        int32_t out[MAX_ROWS][PANEL_ROWS]);
+
+struct pass {
+    uint32_t rows;   /* 0 ends a list */
+    uint32_t halves; /* steps that it takes per pair of tiles */
+    pass_fn run[2];  /* spread, near */
+};
+
+/* How a lot of rows is multiplied. Most rows first in `passes`: a product takes the first that is not
+ * too large for what is left. */
+struct way {
+    const struct pass *passes;
+    bool near;  /* the first pass over a panel comes at the speed of memory */
+    bool coded; /* what the passes add up: see struct sums */
+};
+
+static const struct pass *choose_pass(const struct way *way, uint32_t left)
+{
+    const struct pass *pass = way->passes;
+    while (pass->rows > left || (way->near && pass->run[0] == pass->run[1]))
+        pass++;
+    return pass;
+}
+
+/* Steps that so many rows of a panel take, per pair of tiles. */
+static uint64_t count_steps(const struct way *way, uint32_t rows)
+{
+    uint64_t steps = 0;
+    while (rows) {
+        const struct pass *pass = choose_pass(way, rows);
+        steps += pass->halves;
+        rows -= pass->rows;
+    }
+    return steps;
+}
+
+static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_t row, uint32_t n,
+                      uint64_t tiles, struct rows8 *rows)
+{
+    uint64_t size = job->layout->act_row_size[stage];
+
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t from = job->index ? job->index[row + r] : row + r;
+        rows->x[r] = (const int8_t *)find_columns((void *)(uintptr_t)job->act, size, from, 0, TILED);
+        rows->sums[r] = ROW_SUMS ? read_sums(job->act, size, tiles, from, TILED) : NULL;
+    }
+}
+
+/* Rows begin..end-1 of panel `number`. */
+INLINE void run_passes(enum kt_stage stage, const struct kt_product *job, uint64_t number,
+                       const struct panel8 *panel, const struct way *way, uint32_t begin,
+                       uint32_t end, struct stream *stream)
+{
+    _Alignas(64) int32_t out[MAX_ROWS][PANEL_ROWS];
+    struct sums sums = { &out[0][0], PANEL_ROWS, TILE_ROWS, way->coded };
+    struct panel_scales scales;
+    bool scaled = false;
+
+    for (uint32_t row = begin; row < end;) {
+        const struct pass *pass = choose_pass(way, end - row);
+        struct rows8 rows;
+        find_rows(job, stage, row, pass->rows, panel->tiles, &rows);
+        pass->run[way->near && row == begin](panel, &rows, stream, out);
+        if (!scaled)
+            load_scales(job, stage, number, &scales);
+        scaled = true;
+        finish(stage, job, number, row, pass->rows, &sums, &scales);
+        row += pass->rows;
+    }
+}
+
+#endif
