@@ -115,7 +115,7 @@ enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_p
         return status;
     }
     if (*opened->refusal)
-        kt_log_write(&opened->log, KT_LOG_WARNING, "%s: %s", opened->label, opened->refusal);
+        kt_log_write(&opened->log, KT_LOG_WARNING, "%s", opened->refusal);
     *checkpoint = opened;
     return KT_OK;
 }
@@ -231,7 +231,7 @@ static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_
                                  struct kt_moe **moe, struct kt_error *error)
 {
     if (checkpoint->n_moe == 0 && *checkpoint->refusal)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s", checkpoint->label, checkpoint->refusal);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s", checkpoint->refusal);
     if (checkpoint->n_moe == 0)
         return kt_fail(error, KT_E_NOT_FOUND, "%s: holds no layer with experts: %s",
                        checkpoint->label, checkpoint->format->no_experts);
@@ -277,7 +277,6 @@ enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t 
                        " were asked for; it has %" PRIu32,
                        checkpoint->label, n_experts, layer, moe->info.n_experts);
     if (*checkpoint->refusal)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s", checkpoint->label,
-                       checkpoint->refusal);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s", checkpoint->refusal);
     return checkpoint->experts(checkpoint, moe, experts, n_experts, error);
 }

@@ -2,9 +2,9 @@
 /*
  * checkpoint.h - a checkpoint inside: its files, its tensors, its layers with experts.
  *
- * A file format is one struct kt_checkpoint_format: read() fills everything below from the header of a
- * file. In safetensors files the tensors are only names: which of them are which expert is said by a
- * struct kt_mapper, one for each way to lay experts out.
+ * A file format is one struct kt_checkpoint_format: read() fills everything below from the header
+ * of a file. In safetensors files the tensors are only names: which of them are which expert is
+ * said by a struct kt_mapper, one for each way to lay experts out.
  */
 #ifndef KT_CORE_CHECKPOINT_H
 #define KT_CORE_CHECKPOINT_H
@@ -64,8 +64,9 @@ struct kt_checkpoint_format {
 extern const struct kt_checkpoint_format kt_format_gguf;
 extern const struct kt_checkpoint_format kt_format_safetensors;
 
-/* A way to lay experts out in the tensors of safetensors files. matches() looks at names and metadata
- * only; map() fills checkpoint->moe, n_moe and expert_size, and says what is wrong where it cannot. */
+/* A way to lay experts out in the tensors of safetensors files. matches() looks at names and
+ * metadata only; map() fills checkpoint->moe, n_moe and expert_size, and says what is wrong where
+ * it cannot. */
 struct kt_mapper {
     bool (*matches)(const struct kt_checkpoint *checkpoint);
     enum kt_status (*map)(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
@@ -99,7 +100,9 @@ struct kt_checkpoint {
     struct kt_moe *moe; /* ascending by layer */
     uint64_t n_moe;
     kt_experts_fn experts;
-    char refusal[512]; /* why experts cannot be computed as this model does; "": they can */
+    /* Why experts cannot be computed as this model does, with the file that says so; "": they can.
+     */
+    char refusal[sizeof((struct kt_error *)NULL)->message];
 };
 
 /* Opens one more file of the checkpoint. */
@@ -117,7 +120,8 @@ bool kt_name_valid(const char *text, size_t size);
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part,
                               const struct kt_tensor_info *info, struct kt_error *error);
 
-/* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap. */
+/* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap.
+ */
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 
 /* The tensor of that name, or NULL. */

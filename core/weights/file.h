@@ -10,8 +10,8 @@ enum { KT_LABEL_SIZE = 208 };
 struct kt_file {
     int fd;
     enum kt_io io;
-    uint64_t size;      /* when it was opened */
-    const uint8_t *map; /* NULL with KT_IO_READ */
+    uint64_t size;             /* when it was opened */
+    const uint8_t *map;        /* NULL with KT_IO_READ */
     char label[KT_LABEL_SIZE]; /* kt_file_label of its path */
 };
 

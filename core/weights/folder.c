@@ -3,8 +3,8 @@
  * folder.c - a checkpoint of several safetensors files in one folder.
  *
  * model.safetensors.index.json says which file holds which tensor; it is believed only where it is
- * right. Without it all files NAME.safetensors of the folder belong to the checkpoint, in the order of
- * their names. Folders in it are not looked into.
+ * right. Without it all files NAME.safetensors of the folder belong to the checkpoint, in the order
+ * of their names. Folders in it are not looked into.
  */
 #include "core/weights/safetensors.h"
 
@@ -110,8 +110,8 @@ static bool index_lists(const struct index *index, const char *file)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(index->weights, name, value) if (strcmp(json_string_value(value), file) ==
-                                                         0) return true;
+    json_object_foreach(index->weights, name,
+                        value) if (strcmp(json_string_value(value), file) == 0) return true;
     return false;
 }
 
@@ -176,8 +176,8 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
             free(name);
     }
     if (status == KT_OK && errno != 0)
-        status = kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label,
-                         strerror(errno));
+        status =
+            kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     (void)closedir(listing);
     qsort(names->name, names->n, sizeof *names->name, compare_names);
     return status;
@@ -216,7 +216,8 @@ static enum kt_status compare_index(const struct kt_checkpoint *checkpoint,
         if (!tensor || strcmp(names->name[tensor->part], said) != 0)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\" is said to be in %.255s, but it is in %.255s",
-                           index->label, name, said, tensor ? names->name[tensor->part] : "no file");
+                           index->label, name, said,
+                           tensor ? names->name[tensor->part] : "no file");
     }
     uint64_t listed = json_object_size(index->weights);
     if (checkpoint->tensors.n > listed)
@@ -245,7 +246,8 @@ static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error
 {
     struct names names = {.n = 0};
     bool gguf = false;
-    enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &gguf, error);
+    enum kt_status status =
+        list_folder(checkpoint->folder, checkpoint->label, &names, &gguf, error);
     if (status == KT_OK && names.n == 0)
         status = kt_fail(error, KT_E_NOT_FOUND, "%s: the folder holds no %s file; %s",
                          checkpoint->label, SUFFIX,

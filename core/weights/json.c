@@ -54,9 +54,8 @@ static enum kt_status scan_text(const struct kt_file *file, uint64_t offset, uin
             if (!step(&scan, chunk[i], bounds->depth, allowed))
                 return kt_fail(error, KT_E_FORMAT,
                                "%s: byte %" PRIu64 ": %s holds byte %02x here, nests %" PRIu64
-                               " deep and has %" PRIu64
-                               " objects and arrays so far; text, %" PRIu32 " and %" PRIu64
-                               " are allowed",
+                               " deep and has %" PRIu64 " objects and arrays so far; text, %" PRIu32
+                               " and %" PRIu64 " are allowed",
                                file->label, offset + at + i, bounds->what, chunk[i], scan.depth,
                                scan.containers, bounds->depth, allowed);
     }

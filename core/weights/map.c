@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map.c - finds the way in which a safetensors checkpoint lays its experts out. */
-#include "core/weights/model_config.h"
+#include "core/weights/experts.h"
 #include "core/weights/safetensors.h"
 
 #include <stdio.h>
 
 /* Tried in this order; the first that matches makes the layers. */
-static const struct kt_mapper *const mappers[] = {NULL};
+static const struct kt_mapper *const mappers[] = {&kt_mapper_families, NULL};
 
 enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
@@ -23,7 +23,9 @@ enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_er
         return status;
     (void)snprintf(checkpoint->architecture, sizeof checkpoint->architecture, "%s",
                    config.model_type);
-    (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s", config.refusal);
+    if (*config.refusal)
+        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", config.label,
+                       config.refusal);
     checkpoint->n_layers = config.layers.value;
     if (!mapper)
         return KT_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_config.c - reads config.json. Models of text and images keep what concerns the text in an object
- * of its own, which is asked first. A key that is null is not there.
+ * model_config.c - reads config.json. Models of text and images keep what concerns the text in an
+ * object of its own, which is asked first. A key that is null is not there.
  */
 #include "core/weights/model_config.h"
 
@@ -81,8 +81,8 @@ static enum kt_status read_counts(const json_t *root, struct kt_model_config *co
         for (int k = 0; k < MOST_KEYS && count->keys[k] && !said->key && status == KT_OK; k++) {
             const json_t *value = find(root, count->keys[k]);
             if (value)
-                status = take_count(config->label, value, count->keys[k], count->largest, said,
-                                    error);
+                status =
+                    take_count(config->label, value, count->keys[k], count->largest, said, error);
         }
     }
     return status;
@@ -103,8 +103,8 @@ static enum kt_status take_text(const char *label, const json_t *value, const ch
     return KT_OK;
 }
 
-static enum kt_status take_real(const char *label, const json_t *value, const char *key, float *real,
-                                struct kt_error *error)
+static enum kt_status take_real(const char *label, const json_t *value, const char *key,
+                                float *real, struct kt_error *error)
 {
     *real = 0;
     if (!value)
@@ -144,8 +144,7 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
         config->alpha = 0;
     } else {
         (void)snprintf(config->refusal, sizeof config->refusal,
-                       "the experts use the activation \"%s\" (key %s of config.json), which is not "
-                       "supported",
+                       "the experts use the activation \"%s\" (key \"%s\"), which is not supported",
                        name, key);
     }
     return KT_OK;
@@ -207,8 +206,8 @@ static enum kt_status read_config(const char *path, struct kt_model_config *conf
     if (status != KT_OK)
         return status;
     if (!json_is_object(root))
-        status = kt_fail(error, KT_E_FORMAT, "%s: the configuration must be an object",
-                         config->label);
+        status =
+            kt_fail(error, KT_E_FORMAT, "%s: the configuration must be an object", config->label);
     if (status == KT_OK)
         status = take_text(config->label, find_in(root, "model_type"), "model_type",
                            config->model_type, sizeof config->model_type, error);

@@ -339,18 +339,21 @@ static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
     return KT_OK;
 }
 
-/* Models whose experts compute what no enum kt_activation stands for: why, or "". */
-static const char *refuse(const struct kt_gguf *gguf)
+/* Models whose experts compute what no enum kt_activation stands for. */
+static void refuse(const struct kt_gguf *gguf)
 {
-    const char *architecture = gguf->checkpoint->architecture;
+    struct kt_checkpoint *checkpoint = gguf->checkpoint;
+    const char *architecture = checkpoint->architecture, *why = NULL;
     char key[KT_NAME_SIZE];
-    if (strcmp(architecture, "grok") == 0 || strcmp(architecture, "gemma4") == 0)
-        return "the experts of this architecture use GELU, which is not supported";
     (void)snprintf(key, sizeof key, "%s.swiglu_clamp_exp", architecture);
-    if (kt_gguf_find(gguf, key))
-        return "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
-               "supported";
-    return "";
+    if (strcmp(architecture, "grok") == 0 || strcmp(architecture, "gemma4") == 0)
+        why = "the experts of this architecture use GELU, which is not supported";
+    else if (kt_gguf_find(gguf, key))
+        why = "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
+              "supported";
+    if (why)
+        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", checkpoint->label,
+                       why);
 }
 
 enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *error)
@@ -365,7 +368,7 @@ enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *err
         return status;
     gguf->checkpoint->n_layers = said.layers;
     gguf->checkpoint->experts = kt_gguf_experts;
-    (void)snprintf(gguf->checkpoint->refusal, sizeof gguf->checkpoint->refusal, "%s", refuse(gguf));
+    refuse(gguf);
     status = group(gguf, &said, entries, n, error);
     free(entries);
     return status;

@@ -102,8 +102,8 @@ static enum kt_status read_place(const struct kt_file *file, const json_t *offse
     return KT_OK;
 }
 
-static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t part,
-                                  const char *name, const json_t *entry, struct kt_error *error)
+static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t part, const char *name,
+                                  const json_t *entry, struct kt_error *error)
 {
     const struct kt_file *file = &checkpoint->part[part].file;
     size_t length = strlen(name);
@@ -201,9 +201,8 @@ enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t pa
     uint8_t head[8];
     json_t *root;
     if (file->size < sizeof head)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: is no safetensors file: it has %" PRIu64 " bytes", file->label,
-                       file->size);
+        return kt_fail(error, KT_E_FORMAT, "%s: is no safetensors file: it has %" PRIu64 " bytes",
+                       file->label, file->size);
     enum kt_status status = kt_file_read(file, 0, head, sizeof head, error);
     if (status != KT_OK)
         return status;

@@ -89,13 +89,15 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
                     const char *text, uint64_t **layers, size_t *n)
 {
     struct kt_checkpoint_info info;
+    struct kt_moe_info moe;
+    struct kt_error error;
     uint64_t *made;
     int code;
 
     kt_checkpoint_info(checkpoint, &info);
-    if (info.n_moe_layers == 0)
-        return kt_cli_error(cli, "the checkpoint holds no layer with experts that are known; "
-                                 "'kt inspect --tensors' lists what it holds");
+    /* The library knows why: no experts, or ones in a format that it cannot read. */
+    if (info.n_moe_layers == 0 && kt_checkpoint_moe(checkpoint, 0, &moe, &error) != KT_OK)
+        return kt_cli_error(cli, "%s; 'kt inspect --tensors' lists what it holds", error.message);
     if (text && strcmp(text, "all") != 0) {
         made = kt_cli_alloc(cli, MAX_LAYERS, sizeof(*made));
         code = list_named(cli, checkpoint, text, made, n);
