@@ -145,6 +145,7 @@ void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkp
         .n_moe_layers = checkpoint->n_moe,
         .size = checkpoint->size,
         .expert_size = checkpoint->expert_size,
+        .n_files = checkpoint->n_parts,
     };
 }
 
@@ -165,9 +166,13 @@ enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint
 {
     enum kt_status status = check_index(checkpoint, index, checkpoint ? checkpoint->tensors.n : 0,
                                         "tensor", info, error);
-    if (status == KT_OK)
-        *info = checkpoint->tensors.tensor[index].info;
-    return status;
+    if (status != KT_OK)
+        return status;
+    const struct kt_tensor *tensor = &checkpoint->tensors.tensor[index];
+    const char *label = checkpoint->part[tensor->part].file.label, *slash = strrchr(label, '/');
+    *info = tensor->info;
+    info->file = slash ? slash + 1 : label;
+    return KT_OK;
 }
 
 enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name,

@@ -3,7 +3,7 @@
  * kt/kt.h - run the experts of Mixture-of-Experts models on CPUs.
  *
  *     kt_context_create()   configuration, CPU, NUMA nodes, threads, plugins
- *     kt_checkpoint_open()  a GGUF file (or your own tensors as views)
+ *     kt_checkpoint_open()  a GGUF file, a folder of safetensors files (or your own tensors as views)
  *     kt_layer_create()     one MoE layer's shape and activation
  *     kt_layer_load()       weights -> packed by a backend, on their NUMA node
  *     kt_layer_forward()    hidden states, expert ids, router weights -> sum of the experts
@@ -204,8 +204,19 @@ struct kt_checkpoint_params {
     }
 
 /**
- * Opens a GGUF file or a safetensors file and checks its whole header: magic, counts, names, types,
- * shapes, offsets, overlaps. Memory used is bounded by the file's size. `params` may be NULL.
+ * Opens a GGUF file or safetensors files and checks their whole headers: magic, counts, names, types,
+ * shapes, offsets, overlaps. Memory used is bounded by the files' size. `params` may be NULL.
+ *
+ * `path` is a file, or the folder of a safetensors checkpoint. Its config.json or index stands for the
+ * folder, and so does one of the files that model.safetensors.index.json lists. With an index the
+ * checkpoint is the files that it names, which must hold what it says; without one it is all
+ * *.safetensors files of the folder. Any other safetensors file is opened alone; if it holds experts,
+ * the config.json beside it is read.
+ *
+ * Experts of safetensors files are found by the names that families of models give them, and
+ * config.json must agree with them. Where their format cannot be read, or their activation cannot be
+ * computed, the checkpoint opens nevertheless: a warning says why, and so does
+ * kt_checkpoint_experts.
  */
 enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_params *params,
                                   struct kt_checkpoint **checkpoint, struct kt_error *error);
@@ -214,13 +225,14 @@ void kt_checkpoint_close(struct kt_checkpoint *checkpoint);
 
 struct kt_checkpoint_info {
     const char *format;       /**< "gguf" or "safetensors" */
-    const char *architecture; /**< "qwen3moe", "" if not said */
+    const char *architecture; /**< "qwen3moe", as the file or config.json (model_type) says; or "" */
     const char *name;         /**< the model's own name, "" if not said */
     uint64_t n_tensors;
     uint64_t n_layers;        /**< layers as the metadata says, 0: not said */
     uint64_t n_moe_layers;    /**< layers that hold experts */
     uint64_t size;            /**< bytes of all files */
     uint64_t expert_size;     /**< bytes of all experts' weights */
+    uint64_t n_files;
 };
 void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkpoint_info *info);
 
@@ -231,8 +243,9 @@ struct kt_tensor_info {
     uint64_t dims[8]; /**< row-major: dims[n_dims - 1] varies fastest (GGUF lists them the other way) */
     uint64_t offset;  /**< in its file */
     uint64_t size;
+    const char *file; /**< the file's name, without the folder */
 };
-/** Tensors in file order. Strings live as long as the checkpoint. */
+/** Tensors in the order of files and offsets. Strings live as long as the checkpoint. */
 enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint64_t index,
                                     struct kt_tensor_info *info, struct kt_error *error);
 /** Finds a tensor by its exact name. */
@@ -254,7 +267,7 @@ struct kt_moe_info {
     uint32_t activation;        /**< enum kt_activation */
     float limit;
     float alpha;
-    uint64_t size;              /**< bytes of the experts' weights */
+    uint64_t size;              /**< bytes of the experts' weights; with safetensors, scales included */
 };
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,

@@ -23,6 +23,7 @@ struct args {
     const char *layers;
     const char *input;
     const char *output;
+    const char *expected;
     bool check;
     double tolerance, recorded_tolerance; /* < 0: not given */
 };
@@ -31,7 +32,7 @@ struct args {
 struct run {
     struct kt_cli *cli;
     struct args args;
-    struct kt_checkpoint *model, *input;
+    struct kt_checkpoint *model, *input, *expected; /* expected: NULL, the input says it */
     struct kt_context *context;
     uint64_t *layers;
     size_t n_layers;
@@ -314,7 +315,7 @@ static int run_layer(struct run *run, uint64_t number)
 
     if (kt_checkpoint_moe(run->model, number, &moe, &error) != KT_OK)
         return kt_cli_fail(run->cli, &error);
-    int code = kt_trace_read(run->cli, run->input, number, &trace);
+    int code = kt_trace_read(run->cli, run->input, run->expected, number, &trace);
     if (code != KT_EXIT_OK)
         return code;
     uint64_t n = trace.n_tokens * trace.hidden_size;
@@ -343,7 +344,7 @@ static int check_input(struct run *run, struct kt_save_tensor *tensors)
         struct kt_error error;
         if (kt_checkpoint_moe(run->model, run->layers[i], &moe, &error) != KT_OK)
             return kt_cli_fail(run->cli, &error);
-        code = kt_trace_read(run->cli, run->input, run->layers[i], &trace);
+        code = kt_trace_read(run->cli, run->input, run->expected, run->layers[i], &trace);
         if (code != KT_EXIT_OK)
             return code;
         code = fit_trace(run, &moe, &trace);
@@ -389,17 +390,29 @@ static void add_facts(const struct run *run)
     kt_output_fact_uint(run->output, "n_nodes", "NUMA nodes", info.n_nodes);
 }
 
-/* The output must not replace what it is computed from, under whatever name. */
+/* The output must not replace what it is computed from, under whatever name, nor become a file of the
+ * model. */
 static int check_output(const struct run *run)
 {
-    const char *const paths[] = {run->args.model, run->args.input};
-    static const char *const names[] = {"model", "input"};
+    const char *const paths[] = {run->args.model, run->args.input, run->args.expected};
+    static const char *const names[] = {"model", "input", "expected output"};
+    const char *path = run->args.output, *slash = path ? strrchr(path, '/') : NULL;
     struct stat output, other;
 
-    if (!run->args.output || stat(run->args.output, &output) != 0)
+    if (!path)
+        return KT_EXIT_OK;
+    char *folder = kt_cli_alloc(run->cli, strlen(path) + 2, 1);
+    memcpy(folder, slash ? path : ".", slash ? (size_t)(slash - path) + 1 : 1);
+    bool in_model = stat(folder, &output) == 0 && stat(run->args.model, &other) == 0 &&
+                    other.st_dev == output.st_dev && other.st_ino == output.st_ino;
+    free(folder);
+    if (in_model)
+        return kt_cli_error(run->cli, "%s would lie in the folder of the model; choose another "
+                                      "--output", path);
+    if (stat(path, &output) != 0)
         return KT_EXIT_OK;
     for (size_t i = 0; i < COUNT(paths); i++) {
-        if (stat(paths[i], &other) == 0 && other.st_dev == output.st_dev &&
+        if (paths[i] && stat(paths[i], &other) == 0 && other.st_dev == output.st_dev &&
             other.st_ino == output.st_ino)
             return kt_cli_error(run->cli, "%s is the %s itself; choose another --output",
                                 run->args.output, names[i]);
@@ -442,6 +455,8 @@ static int forward(struct run *run)
 {
     int code = kt_cli_checkpoint(run->cli, run->args.input, &run->input);
 
+    if (code == KT_EXIT_OK && run->args.expected)
+        code = kt_cli_checkpoint(run->cli, run->args.expected, &run->expected);
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(run->cli, run->args.model, &run->model);
     if (code == KT_EXIT_OK)
@@ -455,6 +470,7 @@ static int forward(struct run *run)
     kt_context_destroy(run->context);
     kt_checkpoint_close(run->model);
     kt_checkpoint_close(run->input);
+    kt_checkpoint_close(run->expected);
     free(run->layers);
     return code;
 }
@@ -515,6 +531,12 @@ static const struct kt_cli_option options[] = {
      .argument = "X",
      .help = "most relative L2 error against the reference backend (default 0.02); implies "
              "--check"},
+    {.name = "expected",
+     .letter = 'e',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, expected),
+     .argument = "FILE",
+     .help = "recorded output is in this safetensors file; implies --check"},
     {.name = "recorded-tolerance",
      .type = KT_CLI_REAL,
      .offset = offsetof(struct args, recorded_tolerance),
@@ -527,7 +549,7 @@ static const struct kt_cli_command command = {
     .about = "Runs layers with experts on recorded input: for each layer N the file holds "
              "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
              "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "
-             "layers.N.output [tokens][hidden] (F32).\n"
+             "layers.N.output [tokens][hidden] (F32), unless --expected names another file for it.\n"
              "With --check, exit status 1 if an error is above its limit. Against the recorded "
              "output the default limit is 1e-4 where the reference backend runs F32 or BF16 "
              "weights, --tolerance where another backend runs them, and none for quantised "
@@ -541,5 +563,6 @@ int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
     if (!kt_cli_parse(cli, &command, argc, argv, &run.args))
         return cli->exit_code;
     run.args.check |= run.args.tolerance >= 0 || run.args.recorded_tolerance >= 0;
+    run.args.check |= run.args.expected != NULL;
     return forward(&run);
 }

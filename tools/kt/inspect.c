@@ -42,15 +42,17 @@ static const struct kt_column tensor_columns[] = {
     {"shape", "SHAPE", KT_COLUMN_TEXT, 0, 0},
     {"offset", "OFFSET", KT_COLUMN_UINT, 0, 0},
     {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
+    {"file", "FILE", KT_COLUMN_TEXT, 0, 0},
 };
 
 static void add_facts(struct kt_output *output, const char *path,
                       const struct kt_checkpoint_info *info)
 {
-    kt_output_fact_text(output, "path", "file", path);
+    kt_output_fact_text(output, "path", info->n_files > 1 ? "folder" : "file", path);
     kt_output_fact_text(output, "file_format", "format", info->format);
     kt_output_fact_text(output, "architecture", "architecture", info->architecture);
     kt_output_fact_text(output, "name", "name", info->name);
+    kt_output_fact_uint(output, "n_files", info->n_files > 1 ? "files" : NULL, info->n_files);
     kt_output_fact_uint(output, "n_tensors", "tensors", info->n_tensors);
     /* Safetensors files do not say how many layers the model has. */
     kt_output_fact_uint(output, "n_layers", info->n_layers ? "layers" : NULL, info->n_layers);
@@ -90,6 +92,7 @@ static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info
     kt_table_text(table, "shape", at ? shape : "scalar");
     kt_table_uint(table, "offset", info->offset);
     kt_table_uint(table, "bytes", info->size);
+    kt_table_text(table, "file", info->file);
 }
 
 /* Is the tensor part of the layer? Names such as blk.3.x and model.layers.3.x say so. */
@@ -213,8 +216,9 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
     static const struct kt_cli_command command = {
         .usage = "PATH",
         .about =
-            "Shows what a checkpoint (GGUF or safetensors) holds: its layers with experts, their "
-            "shapes and formats, and the bytes of each type. Only the header is read.",
+            "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
+            "layers with experts, their shapes and formats, and the bytes of each type. Only the "
+            "headers are read.",
         .options = rows,
         .arguments = "PATH",
         .min_arguments = 1,

@@ -90,7 +90,23 @@ static int read_routing(const struct kt_cli *cli, struct kt_checkpoint *file,
     return code;
 }
 
-static int read_all(const struct kt_cli *cli, struct kt_checkpoint *file, struct kt_trace *trace)
+static int read_expected(const struct kt_cli *cli, struct kt_checkpoint *file,
+                         struct kt_trace *trace)
+{
+    struct kt_tensor_info info;
+    uint64_t index;
+    char name[64];
+
+    name_tensor(name, sizeof(name), trace->layer, "output");
+    int code = find(cli, file, name, KT_DTYPE_F32, trace->n_tokens, trace->hidden_size, &index,
+                    &info);
+    if (code == KT_EXIT_OK)
+        code = copy(cli, file, index, &info, (void **)&trace->expected);
+    return code;
+}
+
+static int read_all(const struct kt_cli *cli, struct kt_checkpoint *file,
+                    struct kt_checkpoint *expected, struct kt_trace *trace)
 {
     struct kt_tensor_info info;
     uint64_t index;
@@ -109,19 +125,16 @@ static int read_all(const struct kt_cli *cli, struct kt_checkpoint *file, struct
     if (code != KT_EXIT_OK)
         return code;
     name_tensor(name, sizeof(name), trace->layer, "output");
-    if (kt_checkpoint_find(file, name, &index, NULL) != KT_OK)
+    if (!expected && kt_checkpoint_find(file, name, &index, NULL) != KT_OK)
         return KT_EXIT_OK;
-    code = find(cli, file, name, KT_DTYPE_F32, trace->n_tokens, trace->hidden_size, &index, &info);
-    if (code == KT_EXIT_OK)
-        code = copy(cli, file, index, &info, (void **)&trace->expected);
-    return code;
+    return read_expected(cli, expected ? expected : file, trace);
 }
 
-int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t layer,
-                  struct kt_trace *trace)
+int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file,
+                  struct kt_checkpoint *expected, uint64_t layer, struct kt_trace *trace)
 {
     struct kt_trace made = {.layer = layer};
-    int code = read_all(cli, file, &made);
+    int code = read_all(cli, file, expected, &made);
 
     if (code != KT_EXIT_OK)
         kt_trace_free(&made);

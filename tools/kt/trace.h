@@ -21,12 +21,12 @@ struct kt_trace {
 bool kt_trace_has(const struct kt_checkpoint *file, uint64_t layer);
 
 /*
- * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where it is there, .output. Every
- * dtype and shape is checked; messages name the tensor. Returns an exit code; `trace` is set on
- * success.
+ * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where it is there, .output. With
+ * `expected`, .output must be in that file instead. Every dtype and shape is checked; messages name
+ * the tensor. Returns an exit code; `trace` is set on success.
  */
-int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t layer,
-                  struct kt_trace *trace);
+int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file,
+                  struct kt_checkpoint *expected, uint64_t layer, struct kt_trace *trace);
 void kt_trace_free(struct kt_trace *trace);
 
 /*
