@@ -93,19 +93,37 @@ static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_lay
     return KT_OK;
 }
 
+/* The form that a layout names is the one that was asked for. */
+static enum kt_status check_form(const struct kt_layout *layout, const char *wanted,
+                                 struct kt_error *error)
+{
+    if (!memchr(layout->form, '\0', sizeof layout->form))
+        return kt_fail(error, KT_E_PLUGIN, "its layout names a form of %zu letters or more",
+                       sizeof layout->form);
+    if (wanted && strcmp(layout->form, wanted) != 0)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "the weights are stored as %s, it makes %s: change its options, or convert again",
+                       wanted, layout->form[0] ? layout->form : "no form that could be stored");
+    return KT_OK;
+}
+
 static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
-                              const struct kt_expert *example, uint64_t intermediate_size,
+                              const struct kt_request *request, uint64_t intermediate_size,
                               struct kt_layout *layout, struct kt_error *error)
 {
     struct kt_shape shape;
-    shape_of(layer, example, intermediate_size, &shape);
+    shape_of(layer, request->example, intermediate_size, &shape);
     memset(layout, 0, sizeof *layout);
     memcpy(&layout->shape, &shape, sizeof shape);
+    if (request->form)
+        (void)snprintf(layout->form, sizeof layout->form, "%s", request->form);
     error->message[0] = '\0';
     enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
     if (status != KT_OK)
         return kt_fail_plugin(error, status, "it refuses this layer without a reason");
     status = check_layout(backend->level->ops, layout, &shape, error);
+    if (status == KT_OK)
+        status = check_form(layout, request->form, error);
     if (status != KT_OK) {
         release(backend, layout);
         return status;
@@ -189,15 +207,16 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
                           layer->params.max_tokens);
 }
 
-/* Cuts intermediate_size over the nodes in proportion to their threads, at multiples of `unit`. */
-static void cut(const struct kt_pool *pool, uint64_t size, uint64_t unit, struct kt_choice *choice)
+/* Cuts intermediate_size over `n_nodes` nodes in proportion to their threads, at multiples of `unit`. */
+static void cut(const struct kt_pool *pool, uint32_t n_nodes, uint64_t size, uint64_t unit,
+                struct kt_choice *choice)
 {
     uint64_t units = (size + unit - 1) / unit, threads = 0, at = 0;
-    choice->n_shards = pool->n_nodes;
-    for (uint32_t n = 0; n < pool->n_nodes; n++) {
+    choice->n_shards = n_nodes;
+    for (uint32_t n = 0; n < n_nodes; n++) {
         threads += pool->subpool[n].n_threads;
         uint64_t end = (units * threads + pool->n_threads / 2) / pool->n_threads * unit;
-        if (n + 1 == pool->n_nodes || end > size)
+        if (n + 1 == n_nodes || end > size)
             end = size;
         choice->shard[n] = (struct kt_shard){.begin = at, .end = end};
         at = end;
@@ -206,7 +225,7 @@ static void cut(const struct kt_pool *pool, uint64_t size, uint64_t unit, struct
 
 /* Asks one backend. On success the choice holds its layouts. */
 static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend *backend,
-                          const struct kt_expert *example, struct kt_choice *choice,
+                          const struct kt_request *request, struct kt_choice *choice,
                           struct kt_error *error)
 {
     const struct kt_pool *pool = layer->context->pool;
@@ -214,22 +233,22 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     choice->backend = backend;
     choice->n_shards = 0;
     enum kt_status status =
-        lay_out(backend, layer, example, layer->params.intermediate_size, &whole, error);
+        lay_out(backend, layer, request, layer->params.intermediate_size, &whole, error);
     if (status != KT_OK)
         return status;
     choice->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
-    uint64_t unit = kt_view_col_unit(&example->down);
+    uint64_t unit = request->form ? 1 : kt_view_col_unit(&request->example->down);
     uint64_t common = gcd(unit, whole.k_unit);
     bool fits = kt_mul(unit / common, whole.k_unit, &unit) && unit < UINT64_C(1) << 32;
     release(backend, &whole);
     if (!fits)
         return kt_fail(error, KT_E_UNSUPPORTED, "its k_unit and the format's block have no common cut");
-    cut(pool, layer->params.intermediate_size, unit, choice);
+    cut(pool, request->whole ? 1 : pool->n_nodes, layer->params.intermediate_size, unit, choice);
     for (uint32_t n = 0; n < choice->n_shards; n++) {
         struct kt_shard *shard = &choice->shard[n];
         if (shard->begin == shard->end)
             continue;
-        status = lay_out(backend, layer, example, shard->end - shard->begin, &shard->layout, error);
+        status = lay_out(backend, layer, request, shard->end - shard->begin, &shard->layout, error);
         if (status == KT_OK)
             status = size_shard(layer, shard, pool->subpool[n].n_threads, error);
         else
@@ -274,11 +293,11 @@ static size_t order(const struct kt_registry *registry, const struct kt_backend 
     return n;
 }
 
-static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_backend **wished,
-                                struct kt_error *error)
+static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_request *request,
+                                const struct kt_backend **wished, struct kt_error *error)
 {
     const struct kt_context *context = layer->context;
-    const char *name = layer->params.backend;
+    const char *name = request->backend ? request->backend : layer->params.backend;
     if (!name)
         name = kt_config_text(context->config, "core", "backend");
     *wished = NULL;
@@ -297,6 +316,14 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_ba
                    near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Do stored weights go to another backend than the configuration wishes? */
+static bool passes_over(const struct kt_layer *layer, const struct kt_request *request)
+{
+    const char *wish = kt_config_text(layer->context->config, "core", "backend");
+    return request->form && !layer->params.backend && strcmp(wish, "auto") != 0 &&
+           strcmp(wish, request->backend) != 0;
+}
+
 static void fill_plan(const struct kt_choice *choice, struct kt_plan *plan, uint32_t n_experts)
 {
     plan->n_nodes = choice->n_shards;
@@ -310,19 +337,22 @@ static void fill_plan(const struct kt_choice *choice, struct kt_plan *plan, uint
         plan->node[n].buffer_size = shard->buffers.size;
         plan->weight_size += plan->node[n].weight_size;
         plan->buffer_size += plan->node[n].buffer_size;
+        if (shard->begin == shard->end)
+            continue;
         plan->keeps_source |= shard->layout.keeps_source;
+        memcpy(plan->form, shard->layout.form, sizeof plan->form);
     }
 }
 
-enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_expert *example,
+enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_request *request,
                               struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error)
 {
     const struct kt_backend *wished, *list[KT_MAX_CANDIDATES];
     choice->n_shards = 0;
-    enum kt_status status = find_wish(layer, &wished, error);
+    enum kt_status status = find_wish(layer, request, &wished, error);
     if (status != KT_OK)
         return status;
-    bool strict = kt_config_bool(layer->context->config, "core", "strict");
+    bool strict = request->backend || kt_config_bool(layer->context->config, "core", "strict");
     size_t n = order(layer->context->registry, wished, list);
     struct kt_error why = {KT_OK, ""};
     bool chosen = false;
@@ -330,23 +360,23 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_expe
         if (list[i]->state != KT_BACKEND_LOADED) {
             status = kt_fail(&why, KT_E_PLUGIN, "%s", list[i]->reason);
         } else if (chosen) {
-            note(plan, list[i], false, "");
+            note(plan, list[i], false, request->form ? "the weights are stored for another backend" : "");
             continue;
         } else {
-            status = ask(layer, list[i], example, choice, &why);
+            status = ask(layer, list[i], request, choice, &why);
         }
         note(plan, list[i], status == KT_OK, status == KT_OK ? "" : why.message);
         if (status == KT_OK) {
             chosen = true;
-            choice->fallback = wished && list[i] != wished;
+            choice->fallback = (wished && list[i] != wished) || passes_over(layer, request);
         } else if (list[i] == wished) {
             kt_log_write(layer->context->log, strict ? KT_LOG_DEBUG : KT_LOG_WARNING,
                          "%s: the wished backend %s cannot take it: %s", layer->name, wished->name,
                          why.message);
             if (strict)
-                return kt_fail(error, KT_E_UNSUPPORTED,
-                               "%s: backend %s cannot take it: %s (core.strict = yes forbids another)",
-                               layer->name, wished->name, why.message);
+                return kt_fail(error, KT_E_UNSUPPORTED, "%s: backend %s cannot take it: %s%s", layer->name,
+                               wished->name, why.message,
+                               request->backend ? "" : " (core.strict = yes forbids another)");
         }
     }
     if (!chosen)

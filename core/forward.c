@@ -12,6 +12,7 @@
 #include "core/layer.h"
 #include "core/reduce.h"
 #include "core/route.h"
+#include "core/stored.h"
 
 #define COUNTER_ACT 0
 #define COUNTER_GATE_UP 1
@@ -37,10 +38,10 @@ struct place {
     char *scratch; /* of this thread */
 };
 
-static void *object_of(const struct place *place, uint32_t expert, enum kt_stage stage)
+static const void *object_of(const struct place *place, uint32_t expert, enum kt_stage stage)
 {
-    char *weights = place->shard->weights.data;
-    return weights ? weights + expert * place->shard->expert_stride +
+    const char *packed = place->shard->packed;
+    return packed ? packed + expert * place->shard->expert_stride +
                          (stage == KT_STAGE_DOWN ? place->shard->down_offset : 0)
                    : NULL;
 }
@@ -317,6 +318,12 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
         status = kt_pool_lock(pool, error);
     if (status != KT_OK)
         return status;
+    if (layer->check)
+        status = kt_check_batch(layer, forward, error);
+    if (status != KT_OK) {
+        kt_pool_unlock(pool);
+        return status;
+    }
     struct run run = {.layer = layer, .forward = forward};
     kt_route_place(layer, layer->context->arena.route.data, &run.route);
     while (run.first_token < forward->n_tokens) {

@@ -3,6 +3,7 @@
 #include "core/layer.h"
 
 #include "core/error.h"
+#include "core/stored.h"
 #include "core/weights/weights.h"
 
 #include <math.h>
@@ -121,8 +122,10 @@ void kt_layer_unload(struct kt_layer *layer)
     }
     free(layer->shard);
     free(layer->source_copy);
+    kt_check_free(layer->check);
     kt_checkpoint_close(layer->checkpoint);
     layer->shard = NULL;
+    layer->check = NULL;
     layer->n_shards = 0;
     layer->source_copy = NULL;
     layer->checkpoint = NULL;
@@ -146,16 +149,14 @@ void kt_layer_destroy(struct kt_layer *layer)
     free(layer);
 }
 
-enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
-                             struct kt_plan *plan, struct kt_error *error)
+static enum kt_status plan(const struct kt_layer *layer, const struct kt_request *request,
+                           struct kt_plan *plan, struct kt_error *error)
 {
-    if (!layer || !example || !plan)
-        return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
     struct kt_plan *filled = calloc(1, sizeof *filled);
     struct kt_choice *choice = malloc(sizeof *choice);
     enum kt_status status = filled && choice ? KT_OK : kt_fail(error, KT_E_NOMEM, "no memory for a plan");
     if (status == KT_OK) {
-        status = kt_choice_make(layer, example, choice, filled, error);
+        status = kt_choice_make(layer, request, choice, filled, error);
         kt_choice_release(choice);
         if (status == KT_OK || status == KT_E_UNSUPPORTED)
             *plan = *filled;
@@ -163,6 +164,33 @@ enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *exa
     free(choice);
     free(filled);
     return status;
+}
+
+enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
+                             struct kt_plan *out, struct kt_error *error)
+{
+    if (!layer || !example || !out)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
+    return plan(layer, &(struct kt_request){.example = example}, out, error);
+}
+
+enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_plan *out, struct kt_error *error)
+{
+    if (!layer || !checkpoint || !out)
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_layer_plan_checkpoint: layer, checkpoint and plan must not be NULL");
+    struct kt_expert example;
+    const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
+    enum kt_status status = kt_checkpoint_experts(checkpoint, index, &example, 1, error);
+    if (status == KT_OK && stored)
+        status = kt_stored_wish(layer, stored, error);
+    if (status != KT_OK)
+        return status;
+    struct kt_request request = {.example = &example,
+                                 .backend = stored ? stored->backend : NULL,
+                                 .form = stored ? stored->form : NULL};
+    return plan(layer, &request, out, error);
 }
 
 void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
@@ -204,7 +232,7 @@ static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_s
                                  uint32_t expert, enum kt_projection projection, uint64_t row,
                                  float *out, struct kt_error *error)
 {
-    const char *object = shard->weights.data;
+    const char *object = shard->packed;
     if (object)
         object += expert * shard->expert_stride + (projection == KT_DOWN ? shard->down_offset : 0);
     if (error)

@@ -32,6 +32,7 @@ struct kt_shard {
     uint64_t y_row_size;
     uint64_t down_offset;    /* of the stage 1 object behind the stage 0 object of an expert */
     uint64_t expert_stride;
+    const char *packed;         /* experts' objects: in `weights`, or in a mapped store */
     struct kt_buffer weights;
     struct kt_expert *source;   /* cut views if layout.keeps_source, else NULL */
     float *bias[3];             /* by projection: [n_experts][rows], or NULL */
@@ -52,6 +53,7 @@ struct kt_layer {
     uint64_t packed_size;
     uint64_t nominal_size;
     struct kt_checkpoint *checkpoint; /* retained if products read it, else NULL */
+    struct kt_check *check;           /* of objects that are still to be checked, or NULL */
     void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
     atomic_uint_fast64_t *usage;
     atomic_uint outstanding; /* submitted, not yet done */
@@ -66,11 +68,45 @@ struct kt_choice {
     bool fallback;
 };
 
-/* Chooses the backend for weights like `example`; candidates go to plan if it is not NULL.
- * kt_choice_release gives the layouts back unless the layer takes them. */
-enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_expert *example,
+/* What a backend is chosen for. */
+struct kt_request {
+    const struct kt_expert *example; /* formats and sizes; its data is not read */
+    const char *backend;             /* the only one that may take it; NULL: as the layer wishes */
+    const char *form;                /* of the objects that a store holds; NULL: they are yet to be made */
+    bool whole;                      /* not cut over the nodes */
+};
+
+/* Chooses the backend; candidates go to plan if it is not NULL. kt_choice_release gives the layouts
+ * back unless the layer takes them. */
+enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_request *request,
                               struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error);
 void kt_choice_release(struct kt_choice *choice);
+
+/* How a layer's objects come to be. */
+struct kt_filling {
+    const char *mapped; /* where they lie already, on the only node; NULL: buffers are to be filled */
+    enum kt_status (*run)(struct kt_layer *layer, void *data, struct kt_error *error);
+    void *data;
+};
+
+/* Takes what was chosen and fills it. `experts` hold biases, and views that a backend may keep. The
+ * caller unloads the layer after a failure. */
+enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
+                             const struct kt_expert *experts, const struct kt_filling *filling,
+                             struct kt_error *error);
+
+/* Views of n_experts experts, as the layer needs them? */
+enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
+                                      uint32_t n_experts, struct kt_error *error);
+
+/* The layer's experts in a checkpoint; the caller frees the array. */
+enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                     uint64_t index, struct kt_expert **experts, struct kt_error *error);
+
+/* Packs the shard's part of an expert; the job says which panels of which stage, and where to. */
+enum kt_status kt_layer_pack(const struct kt_shard *shard, const struct kt_backend *backend,
+                             const struct kt_expert *expert, struct kt_pack *job,
+                             struct kt_error *error);
 
 /* Bytes of the route arrays of the layer. */
 uint64_t kt_route_size(const struct kt_layer *layer);

@@ -2,6 +2,8 @@
 /* load.c - weights from views into packed objects, in parallel, each shard on its node. */
 #include "core/error.h"
 #include "core/layer.h"
+#include "core/outcome.h"
+#include "core/stored.h"
 #include "core/weights/weights.h"
 
 #include <stdlib.h>
@@ -43,8 +45,8 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     return KT_OK;
 }
 
-static enum kt_status check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
-                                    uint32_t n_experts, struct kt_error *error)
+enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
+                                      uint32_t n_experts, struct kt_error *error)
 {
     if (n_experts != layer->params.n_experts)
         return kt_fail(error, KT_E_INVALID, "%s has %u experts, but %u are given", layer->name,
@@ -112,14 +114,17 @@ static enum kt_status copy_bias(struct kt_layer *layer, struct kt_shard *shard,
 
 /* What a shard keeps beside its packed weights. Only the first shard adds the down bias. */
 static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node,
-                                 bool first, const struct kt_expert *experts, struct kt_error *error)
+                                 bool first, const struct kt_expert *experts, const char *mapped,
+                                 struct kt_error *error)
 {
     struct kt_context *context = layer->context;
     uint32_t n_experts = layer->params.n_experts;
     uint64_t rows = shard->end - shard->begin;
-    enum kt_status status =
-        kt_buffer_create(context->topology, node, shard->expert_stride * n_experts,
-                         context->huge_pages, &shard->weights, error);
+    enum kt_status status = KT_OK;
+    if (!mapped)
+        status = kt_buffer_create(context->topology, node, shard->expert_stride * n_experts,
+                                  context->huge_pages, &shard->weights, error);
+    shard->packed = mapped ? mapped : shard->weights.data;
     if (status == KT_OK)
         status = copy_bias(layer, shard, experts, KT_GATE, shard->begin, rows, error);
     if (status == KT_OK)
@@ -140,42 +145,44 @@ static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard,
 struct packing {
     struct kt_layer *layer;
     const struct kt_expert *experts;
-    atomic_bool failed;
-    enum kt_status status; /* of the first failure, guarded by lock */
-    struct kt_error error;
-    pthread_mutex_t lock;
+    struct kt_outcome outcome;
 };
 
-static void pack_task(struct packing *packing, struct kt_worker *worker, uint32_t e, enum kt_stage stage,
-                      uint32_t part, uint32_t parts)
+enum kt_status kt_layer_pack(const struct kt_shard *shard, const struct kt_backend *backend,
+                             const struct kt_expert *expert, struct kt_pack *job,
+                             struct kt_error *error)
+{
+    struct kt_expert cut;
+    job->layout = &shard->layout;
+    job->source = &cut;
+    error->message[0] = '\0';
+    enum kt_status status = cut_expert(shard, expert, &cut, error);
+    if (status == KT_OK && job->panel_begin < job->panel_end)
+        status = backend->level->ops->pack(backend->instance, job, error);
+    if (status == KT_OK)
+        return KT_OK;
+    (void)kt_fail_plugin(error, status, "packing failed without a reason");
+    return kt_fail_prefix(error, status, "backend %s", backend->name);
+}
+
+static void pack_task(struct packing *packing, const struct kt_worker *worker, uint32_t e,
+                      enum kt_stage stage, uint32_t part, uint32_t parts)
 {
     struct kt_layer *layer = packing->layer;
     struct kt_shard *shard = &layer->shard[worker->node];
     uint64_t panels = kt_layout_panels(&shard->layout, stage);
-    struct kt_expert cut;
-    struct kt_error error = {KT_OK, ""};
-    char *object = (char *)shard->weights.data + e * shard->expert_stride +
-                   (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
-    struct kt_pack job = {.layout = &shard->layout,
-                          .stage = stage,
-                          .source = &cut,
+    struct kt_error error;
+    struct kt_pack job = {.stage = stage,
                           .panel_begin = panels * part / parts,
                           .panel_end = panels * (part + 1) / parts,
-                          .packed = object};
-    enum kt_status status = cut_expert(shard, source_of(layer, packing->experts, e), &cut, &error);
-    if (status == KT_OK && job.panel_begin < job.panel_end)
-        status = kt_layer_ops(layer)->pack(layer->backend->instance, &job, &error);
+                          .packed = (char *)shard->weights.data + e * shard->expert_stride +
+                                    (stage == KT_STAGE_DOWN ? shard->down_offset : 0)};
+    enum kt_status status = kt_layer_pack(shard, layer->backend, source_of(layer, packing->experts, e),
+                                          &job, &error);
     if (status == KT_OK)
         return;
-    (void)kt_fail_plugin(&error, status, "packing failed without a reason");
-    (void)pthread_mutex_lock(&packing->lock);
-    if (!atomic_exchange(&packing->failed, true)) {
-        packing->status = status;
-        packing->error = error;
-        (void)kt_fail_prefix(&packing->error, status, "%s, expert %u, backend %s", layer->name, e,
-                             layer->backend->name);
-    }
-    (void)pthread_mutex_unlock(&packing->lock);
+    (void)kt_fail_prefix(&error, status, "%s, expert %u", layer->name, e);
+    kt_outcome_fail(&packing->outcome, status, &error);
 }
 
 static void pack_all(struct kt_worker *worker, void *argument)
@@ -190,23 +197,17 @@ static void pack_all(struct kt_worker *worker, void *argument)
     uint32_t parts = (4 * worker->subpool->n_threads + 2 * n_experts - 1) / (2 * n_experts);
     uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;
     for (uint32_t task; (task = kt_worker_claim(worker, 0)) < n_tasks;)
-        if (!atomic_load_explicit(&packing->failed, memory_order_relaxed))
+        if (!kt_outcome_failed(&packing->outcome))
             pack_task(packing, worker, task / parts / 2, (enum kt_stage)(task / parts % 2),
                       task % parts, parts);
 }
 
-static enum kt_status pack(struct kt_layer *layer, const struct kt_expert *experts,
-                           struct kt_error *error)
+static enum kt_status pack(struct kt_layer *layer, void *experts, struct kt_error *error)
 {
     struct packing packing = {.layer = layer, .experts = experts};
-    (void)pthread_mutex_init(&packing.lock, NULL);
+    kt_outcome_start(&packing.outcome);
     kt_pool_run(layer->context->pool, pack_all, &packing);
-    (void)pthread_mutex_destroy(&packing.lock);
-    if (!atomic_load(&packing.failed))
-        return KT_OK;
-    if (error)
-        *error = packing.error;
-    return packing.status;
+    return kt_outcome_end(&packing.outcome, error);
 }
 
 static enum kt_status take_choice(struct kt_layer *layer, struct kt_choice *choice,
@@ -223,21 +224,22 @@ static enum kt_status take_choice(struct kt_layer *layer, struct kt_choice *choi
     return KT_OK;
 }
 
-static enum kt_status fill(struct kt_layer *layer, const struct kt_expert *experts,
-                           struct kt_error *error)
+enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
+                             const struct kt_expert *experts, const struct kt_filling *filling,
+                             struct kt_error *error)
 {
     struct kt_context *context = layer->context;
     uint64_t need[KT_MAX_NODES] = {0};
-    enum kt_status status = KT_OK;
     bool first = true, packs = false;
+    enum kt_status status = take_choice(layer, choice, error);
     for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
         struct kt_shard *shard = &layer->shard[n];
         if (shard->begin == shard->end)
             continue;
-        status = fill_shard(layer, shard, n, first, experts, error);
+        status = fill_shard(layer, shard, n, first, experts, filling->mapped, error);
         need[n] = shard->buffers.size;
         layer->packed_size += shard->expert_stride * layer->params.n_experts;
-        packs |= shard->expert_stride > 0;
+        packs |= shard->weights.size > 0;
         first = false;
     }
     if (status == KT_OK)
@@ -247,30 +249,49 @@ static enum kt_status fill(struct kt_layer *layer, const struct kt_expert *exper
     status = kt_arena_grow(&context->arena, context->topology, layer->n_shards, need,
                            kt_route_size(layer), context->huge_pages, error);
     if (status == KT_OK && packs)
-        status = pack(layer, experts, error);
+        status = filling->run(layer, filling->data, error);
     kt_pool_unlock(context->pool);
     return status;
 }
 
-static enum kt_status load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
+static enum kt_status load(struct kt_layer *layer, struct kt_expert *experts, uint32_t n_experts,
                            struct kt_error *error)
 {
-    enum kt_status status = check_experts(layer, experts, n_experts, error);
+    enum kt_status status = kt_layer_check_experts(layer, experts, n_experts, error);
     if (status != KT_OK)
         return status;
     struct kt_choice *choice = malloc(sizeof *choice);
     if (!choice)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
-    status = kt_choice_make(layer, experts, choice, NULL, error);
+    struct kt_filling filling = {.run = pack, .data = experts};
+    status = kt_choice_make(layer, &(struct kt_request){.example = experts}, choice, NULL, error);
     if (status == KT_OK) {
-        status = take_choice(layer, choice, error);
+        status = kt_layer_fill(layer, choice, experts, &filling, error);
         kt_choice_release(choice);
     }
     free(choice);
-    if (status == KT_OK)
-        status = fill(layer, experts, error);
+    return status;
+}
+
+enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                     uint64_t index, struct kt_expert **experts, struct kt_error *error)
+{
+    uint32_t n_experts = layer->params.n_experts;
+    struct kt_moe_info info;
+    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
+    if (status == KT_OK && info.n_experts != n_experts)
+        status = kt_fail(error, KT_E_INVALID, "%s has %u experts, layer %llu of the checkpoint %u",
+                         layer->name, n_experts, (unsigned long long)index, info.n_experts);
     if (status != KT_OK)
-        kt_layer_unload(layer);
+        return status;
+    struct kt_expert *views = calloc(n_experts, sizeof *views);
+    if (!views)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %u views", layer->name, n_experts);
+    status = kt_checkpoint_experts(checkpoint, index, views, n_experts, error);
+    if (status == KT_OK)
+        *experts = views;
+    else
+        free(views);
     return status;
 }
 
@@ -280,6 +301,15 @@ static bool keeps_source(const struct kt_layer *layer)
         if (layer->shard[n].source)
             return true;
     return false;
+}
+
+/* A layer has all of its weights or none. */
+static enum kt_status finish(struct kt_layer *layer, enum kt_status status)
+{
+    if (status != KT_OK)
+        kt_layer_unload(layer);
+    layer->loaded = status == KT_OK;
+    return status;
 }
 
 /* Takes away what the layer has, unless work that was submitted still needs it. */
@@ -302,34 +332,25 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
         return status;
     if (!experts)
         return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
-    status = load(layer, experts, n_experts, error);
-    if (status == KT_OK && keeps_source(layer)) {
+    status = load(layer, (struct kt_expert *)experts, n_experts, error);
+    if (status == KT_OK && keeps_source(layer))
         status = kt_layer_copy_source(layer, error);
-        if (status != KT_OK)
-            kt_layer_unload(layer);
-    }
-    layer->loaded = status == KT_OK;
-    return status;
+    return finish(layer, status);
 }
 
 static enum kt_status load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                       uint64_t index, struct kt_error *error)
 {
-    uint32_t n_experts = layer->params.n_experts;
-    struct kt_moe_info info;
-    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
-    if (status == KT_OK && info.n_experts != n_experts)
-        status = kt_fail(error, KT_E_INVALID, "%s has %u experts, layer %llu of the checkpoint %u",
-                         layer->name, n_experts, (unsigned long long)index, info.n_experts);
+    struct kt_expert *experts;
+    const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
+    enum kt_status status = kt_layer_take_experts(layer, checkpoint, index, &experts, error);
     if (status != KT_OK)
         return status;
-    struct kt_expert *experts = calloc(n_experts, sizeof *experts);
-    if (!experts)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %u views", layer->name, n_experts);
-    status = kt_checkpoint_experts(checkpoint, index, experts, n_experts, error);
-    if (status == KT_OK)
-        status = load(layer, experts, n_experts, error);
-    if (status == KT_OK && keeps_source(layer)) {
+    if (stored)
+        status = kt_layer_load_stored(layer, checkpoint, stored, experts, error);
+    else
+        status = load(layer, experts, layer->params.n_experts, error);
+    if (status == KT_OK && (stored || keeps_source(layer))) {
         kt_checkpoint_retain(checkpoint);
         layer->checkpoint = checkpoint;
     }
@@ -347,7 +368,5 @@ enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkp
         return status;
     if (!checkpoint)
         return kt_fail(error, KT_E_INVALID, "%s: checkpoint must not be NULL", layer->name);
-    status = load_checkpoint(layer, checkpoint, index, error);
-    layer->loaded = status == KT_OK;
-    return status;
+    return finish(layer, load_checkpoint(layer, checkpoint, index, error));
 }

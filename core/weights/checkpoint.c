@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/weights/safetensors.h"
+#include "core/weights/stored.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -258,9 +259,14 @@ enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_
     if (!checkpoint || !info)
         return kt_fail(error, KT_E_INVALID, "the %s is NULL", checkpoint ? "result" : "checkpoint");
     enum kt_status status = find_layer(checkpoint, layer, &moe, error);
-    if (status == KT_OK)
-        *info = moe->info;
-    return status;
+    if (status != KT_OK)
+        return status;
+    const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, layer);
+    *info = moe->info;
+    info->stored_backend = stored ? stored->backend : "";
+    info->stored_form = stored ? stored->form : "";
+    info->stored_source = stored ? stored->source : "";
+    return KT_OK;
 }
 
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,

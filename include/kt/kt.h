@@ -268,16 +268,30 @@ struct kt_moe_info {
     float limit;
     float alpha;
     uint64_t size;              /**< bytes of the experts' weights; with safetensors, scales included */
+    const char *stored_backend; /**< a store's layer: the backend that its weights are packed for, else "" */
+    const char *stored_form;    /**< the form of the packed objects, or "" */
+    const char *stored_source;  /**< fingerprint of the checkpoint that was packed, or "" */
 };
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
                                        uint64_t *layer, struct kt_error *error);
 enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
                                  struct kt_moe_info *info, struct kt_error *error);
-/** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. */
+/** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. In a
+ *  store views have sizes and the type that was packed, but no data: kt_layer_load_checkpoint loads it. */
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
                                      struct kt_expert *experts, uint32_t n_experts,
                                      struct kt_error *error);
+
+/** Text that tells checkpoints apart: XXH3 of every file's size and of samples all over it, 16 hex
+ *  digits. Copies have the same. */
+enum kt_status kt_checkpoint_fingerprint(const struct kt_checkpoint *checkpoint, char text[17],
+                                         struct kt_error *error);
+
+/** Reads all of a store's layer and compares it with its checksums; KT_E_FORMAT names the object that
+ *  is damaged. Layers in their source format have none: KT_E_UNSUPPORTED. */
+enum kt_status kt_checkpoint_verify(const struct kt_checkpoint *checkpoint, uint64_t layer,
+                                    struct kt_error *error);
 
 /* ---- views of your own tensors -------------------------------------------------------------- */
 
@@ -346,6 +360,7 @@ struct kt_plan {
     uint64_t weight_size;      /**< of all nodes */
     uint64_t buffer_size;
     uint64_t nominal_size;     /**< of one expert: what its format needs, padding not counted */
+    char form[32];             /**< of the packed objects, as a store names it; "": they cannot be stored */
     uint32_t keeps_source;     /**< not 0: products read the source itself */
     uint32_t fallback;         /**< not 0: not the wished backend; candidate[] says why */
 };
@@ -359,6 +374,10 @@ struct kt_plan {
 enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
                              struct kt_plan *plan, struct kt_error *error);
 
+/** The same for layer `index` of a checkpoint, a store's included. */
+enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_plan *plan, struct kt_error *error);
+
 /**
  * Packs n_experts experts, in parallel, each shard on its node. Experts must all have the same
  * formats. The memory may be freed afterwards. On failure the layer has no weights, except that
@@ -367,10 +386,39 @@ enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *exa
 enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
                              uint32_t n_experts, struct kt_error *error);
 
-/** The same from layer `index` of an open checkpoint; a backend that keeps its source reads it in
- *  place, and the layer then keeps the checkpoint open. */
+/**
+ * The same from layer `index` of an open checkpoint; a backend that keeps its source reads it in
+ * place, and the layer then keeps the checkpoint open.
+ * A store's layer is not packed again: on one NUMA node its mapped file is used in place, and an
+ * expert is compared with its checksum when a forward first asks for it, which then fails with
+ * KT_E_FORMAT if it is damaged. On several nodes, with an expert_map or KT_IO_READ it is compared and
+ * copied here.
+ */
 enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_error *error);
+
+struct kt_store_params {
+    size_t struct_size;
+    const char *folder; /**< where layer-00003.safetensors comes to lie; it must exist */
+    /** Called from the caller's thread with bytes of packed weights; NULL: not wanted. */
+    void (*progress)(void *data, uint64_t done, uint64_t total);
+    void *data;
+};
+#define KT_STORE_PARAMS_INIT \
+    {                        \
+        .struct_size = sizeof(struct kt_store_params) \
+    }
+
+/**
+ * Packs layer `index` of a checkpoint for the backend that the layer's params name, and writes it into
+ * a store: a folder that kt_checkpoint_open reads. What the layer has loaded is not touched; its
+ * sizes must be the checkpoint's, its expert_map is left out. The file has a temporary name until it is
+ * whole and durable (fsync of file and folder); one of the same name is replaced. Memory: two packed
+ * objects a thread. KT_E_UNSUPPORTED if the backend's weights cannot be stored, KT_E_BUSY if another
+ * process is writing this layer.
+ */
+enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *checkpoint, uint64_t index,
+                              const struct kt_store_params *params, struct kt_error *error);
 
 /** What is loaded. Strings live as long as the layer. */
 struct kt_layer_info {

@@ -118,6 +118,8 @@ struct kt_option_value {
     int64_t number;
 };
 
+#define KT_FORM_SIZE 32
+
 /** The two products of an expert: stage 0 gate and up with the activation, stage 1 down. */
 enum kt_stage { KT_STAGE_GATE_UP = 0, KT_STAGE_DOWN = 1 };
 
@@ -179,6 +181,14 @@ struct kt_layout {
 
     /** Bytes of scratch that a thread needs for a product, at most. */
     uint64_t scratch_size;
+
+    /** Names the form of the packed objects, so that they can be stored and found again: the plugin's
+     *  name, what of its options shapes the bytes, and a number that changes whenever a byte would
+     *  mean something else, such as "amx_int4-g32-1". The core hands it in filled where weights come
+     *  from a store: the plugin lays out for that form or refuses. Otherwise it comes in empty; left
+     *  empty, this plugin's weights cannot be stored. Objects of one form and shape are the same
+     *  bytes on every machine. */
+    char form[KT_FORM_SIZE];
 
     /** Not 0: products read the source views (struct kt_product.source), which the core then keeps
      *  alive; weight_size may be 0. */
@@ -257,6 +267,21 @@ struct kt_gather {
     void *out;
 };
 
+/**
+ * Cut panels [panel_begin, panel_end) of a shard's object out of the object of the whole expert. The
+ * shard holds intermediate_size rows from `begin` on, a multiple of k_unit. A scale that spans what is
+ * cut stays as it is.
+ */
+struct kt_cut {
+    const struct kt_layout *whole;
+    const struct kt_layout *shard;
+    enum kt_stage stage;
+    uint64_t begin;
+    uint64_t panel_begin, panel_end;
+    const void *packed; /**< whole->weight_size[stage] bytes */
+    void *out;          /**< start of the shard's object, shard->weight_size[stage] bytes */
+};
+
 /** The functions of one level. struct_size = sizeof(struct kt_ops). */
 struct kt_ops {
     uint32_t struct_size;
@@ -285,6 +310,8 @@ struct kt_ops {
     /** Optional, both or none: around the work of a thread, such as AMX tile configuration. */
     void (*thread_enter)(void *instance);
     void (*thread_leave)(void *instance);
+    /** Optional. Without it stored weights can be loaded on one NUMA node only. Many threads at once. */
+    void (*cut)(void *instance, const struct kt_cut *job);
 };
 
 /** A level: one set of functions and the CPU features that it needs. */

@@ -13,6 +13,7 @@
 #include "plugins/common/tiles8.h"
 
 #define BACKEND "amx_int8"
+#define FORM "amx_int8-1" /* kt_layout.form: another number where a packed byte means something else */
 #define OPS_NAME(level) amx_int8_ops_##level
 #define ROW_SUMS 0
 
@@ -27,6 +28,7 @@ enum kt_status amx_int8_weight_row(void *instance, const struct kt_layout *layou
                                    const void *packed, const struct kt_expert *source,
                                    enum kt_projection projection, uint64_t row, float *out,
                                    struct kt_error *error);
+void amx_int8_cut(void *instance, const struct kt_cut *job);
 
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops amx_int8_ops_scalar;

@@ -75,6 +75,7 @@ const struct kt_ops amx_int8_ops_amx = {
     .gate_up = multiply_gate_up,
     .down = multiply_down,
     .weight_row = amx_int8_weight_row,
+    .cut = amx_int8_cut,
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

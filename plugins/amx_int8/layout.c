@@ -15,6 +15,7 @@ enum kt_status amx_int8_layout(void *instance, struct kt_layout *layout, struct 
         return status;
     layout->nominal_size[0] = 2 * intermediate * (hidden + sizeof(float));
     layout->nominal_size[1] = hidden * (intermediate + sizeof(float));
+    memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;
 }
 
@@ -40,4 +41,24 @@ enum kt_status amx_int8_weight_row(void *instance, const struct kt_layout *layou
         out[c] = scale * (float)(quad[c % 4] - 128);
     }
     return KT_OK;
+}
+
+/* Stage 0 shares out whole panels, stage 1 a part of each panel's tiles; the scales are of whole rows. */
+void amx_int8_cut(void *instance, const struct kt_cut *job)
+{
+    (void)instance;
+    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
+    uint8_t *to = (uint8_t *)job->out + job->panel_begin * size;
+    const uint8_t *from = job->packed;
+
+    if (job->stage == KT_STAGE_GATE_UP) {
+        from += (job->begin / TILE_ROWS + job->panel_begin) * size;
+        memcpy(to, from, (job->panel_end - job->panel_begin) * size);
+        return;
+    }
+    for (uint64_t p = job->panel_begin; p < job->panel_end; p++, to += size) {
+        const uint8_t *panel = from + p * whole;
+        memcpy(to, panel + job->begin / TILE_COLUMNS * PAIR_SIZE, size - SCALES_SIZE);
+        memcpy(to + size - SCALES_SIZE, panel + whole - SCALES_SIZE, SCALES_SIZE);
+    }
 }

@@ -44,6 +44,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
         .gate_up = multiply_gate_up,             \
         .down = multiply_down,                   \
         .weight_row = amx_int8_weight_row,       \
+        .cut = amx_int8_cut,                     \
     }
 
 #endif

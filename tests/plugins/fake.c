@@ -6,10 +6,12 @@
  */
 #include <kt/plugin.h>
 #include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SIZE_LIMIT = 1 << 20 };
-enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK, OPTION_LIE };
+enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK, OPTION_LIE, OPTION_STORED };
 enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
 
 struct fake {
@@ -56,6 +58,8 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->act_row_size[1] = round_up(rows * sizeof(float), 64);
     layout->h_row_size = layout->act_row_size[1];
     layout->scratch_size = 64;
+    if (fake->values[OPTION_STORED].number)
+        (void)snprintf(layout->form, sizeof layout->form, "fake-p%d-1", (int)panel);
     return spoil(fake->values[OPTION_LIE].number, layout, error);
 }
 
@@ -91,6 +95,24 @@ static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_
         }
     }
     return KT_OK;
+}
+
+static void cut(void *instance, const struct kt_cut *job)
+{
+    (void)instance;
+    bool down = job->stage == KT_STAGE_DOWN;
+    uint64_t panel_rows = job->shard->panel_rows[job->stage];
+    uint64_t rows = down ? job->shard->shape.hidden_size : job->shard->shape.intermediate_size;
+    uint64_t cols = down ? job->shard->shape.intermediate_size : job->shard->shape.hidden_size;
+    for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP); p++) {
+        for (uint64_t row = job->panel_begin * panel_rows;
+             row < job->panel_end * panel_rows && row < rows; row++) {
+            const float *from = packed_row(job->whole, job->packed, (enum kt_projection)p,
+                                           down ? row : job->begin + row);
+            memcpy(packed_row(job->shard, job->out, (enum kt_projection)p, row),
+                   down ? from + job->begin : from, cols * sizeof *from);
+        }
+    }
 }
 
 static float read_number(const char *row, uint32_t dtype, uint64_t index)
@@ -259,6 +281,7 @@ static const struct kt_ops ops = {
     .gate_up = gate_up,
     .down = down,
     .weight_row = weight_row,
+    .cut = cut,
 };
 
 /* No CPU has bit 63. */
@@ -280,6 +303,7 @@ static const struct kt_option options[] = {
     [OPTION_CHECK] = {"check", KT_OPTION_BOOL, "no", NULL, 0, 0, "a switch"},
     [OPTION_LIE] = {"lie", KT_OPTION_ENUM, "none", "none|panels|size|y|shape|text|no_text|pack", 0, 0,
                     "what layout or pack does wrong"},
+    [OPTION_STORED] = {"stored", KT_OPTION_BOOL, "no", NULL, 0, 0, "its weights can be stored"},
 };
 
 KT_PLUGIN_DEFINE(fake) = {

@@ -97,10 +97,12 @@ extern const struct kt_cli_verb kt_cli_verbs[]; /* ends with a row whose name is
 int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_config(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 
 /* ---- options.c ------------------------------------------------------------------------------ */
@@ -178,6 +180,8 @@ void kt_signals_temporary(const char *path);
  */
 void kt_progress_start(const struct kt_cli *cli, const char *title);
 void kt_progress_update(uint64_t done, uint64_t total);
+/* The same for bytes: shows their rate and how long the rest will take. */
+void kt_progress_bytes(uint64_t done, uint64_t total);
 void kt_progress_stop(void);
 /* Removes the line before something else is written to standard error. */
 void kt_progress_clear(void);

@@ -78,16 +78,11 @@ static int make_plan(const struct kt_cli *cli, struct kt_context *context,
     kt_model_params(&plan->moe, name, &params);
     params.max_tokens = (uint32_t)max_tokens;
 
-    struct kt_expert *experts = kt_cli_alloc(cli, plan->moe.n_experts, sizeof(*experts));
-    enum kt_status status = kt_checkpoint_experts(checkpoint, number, experts, plan->moe.n_experts,
-                                                  &plan->error);
-    if (status == KT_OK)
-        status = kt_layer_create(context, &params, &layer, &plan->error);
+    enum kt_status status = kt_layer_create(context, &params, &layer, &plan->error);
     if (status == KT_OK) {
-        status = kt_layer_plan(layer, experts, &plan->plan, &plan->error);
+        status = kt_layer_plan_checkpoint(layer, checkpoint, number, &plan->plan, &plan->error);
         kt_layer_destroy(layer);
     }
-    free(experts);
     plan->failed = status != KT_OK;
     return KT_EXIT_OK;
 }

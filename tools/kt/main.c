@@ -10,10 +10,12 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"backends", "list the configured backends, their state and their options", kt_cmd_backends},
     {"bench", "measure backends against this machine's limits", kt_cmd_bench},
     {"config", "show the configuration, its files and its errors", kt_cmd_config},
+    {"convert", "pack a checkpoint's experts into a store, which loads at once", kt_cmd_convert},
     {"doctor", "check this machine and each backend", kt_cmd_doctor},
     {"explain", "say which backend would run each layer of a model, and why", kt_cmd_explain},
     {"forward", "run MoE layers of a model on recorded input and check the output", kt_cmd_forward},
     {"inspect", "show what a checkpoint holds", kt_cmd_inspect},
+    {"verify", "compare a store with its checksums", kt_cmd_verify},
     {"version", "show versions", kt_cmd_version},
     {NULL, NULL, NULL},
 };

@@ -21,7 +21,9 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
     const char *up = kt_dtype_name(moe->dtype[KT_UP]);
     const char *down = kt_dtype_name(moe->dtype[KT_DOWN]);
 
-    if (strcmp(gate, up) == 0 && strcmp(gate, down) == 0)
+    if (moe->stored_form && *moe->stored_form)
+        snprintf(text, size, "%s", moe->stored_form);
+    else if (strcmp(gate, up) == 0 && strcmp(gate, down) == 0)
         snprintf(text, size, "%s", gate);
     else
         snprintf(text, size, "%s %s %s", gate, up, down);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c - a line on the terminal while something takes long. */
-#include "tools/kt/cli.h"
+#include "tools/kt/table.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -15,6 +15,7 @@ static struct {
     pthread_t thread;
     bool running;
     bool shown;
+    bool bytes;
     char title[160];
     uint64_t done, total;
     struct timespec start;
@@ -27,14 +28,30 @@ static void add_ms(struct timespec *time, long ms)
     time->tv_nsec %= 1000000000;
 }
 
+static void draw_bytes(double seconds)
+{
+    char done[32], total[32], rate[32];
+    double speed = (double)progress.done / seconds;
+    fprintf(stderr, " %s of %s", kt_bytes_text(progress.done, done, sizeof(done)),
+            kt_bytes_text(progress.total, total, sizeof(total)));
+    if (progress.done == 0)
+        return;
+    fprintf(stderr, " at %s/s, %.0f s left", kt_bytes_text((uint64_t)speed, rate, sizeof(rate)),
+            (double)(progress.total - progress.done) / speed);
+}
+
 static void draw(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     fprintf(stderr, "\r\033[K%s", progress.title);
-    if (progress.total)
+    double seconds = (double)(now.tv_sec - progress.start.tv_sec) +
+                     (double)(now.tv_nsec - progress.start.tv_nsec) / 1e9;
+    if (progress.total && progress.bytes)
+        draw_bytes(seconds);
+    else if (progress.total)
         fprintf(stderr, " %" PRIu64 "/%" PRIu64, progress.done, progress.total);
-    fprintf(stderr, ", %ld s", (long)(now.tv_sec - progress.start.tv_sec));
+    fprintf(stderr, ", %.0f s", seconds);
     fflush(stderr);
     progress.shown = true;
 }
@@ -80,12 +97,23 @@ void kt_progress_start(const struct kt_cli *cli, const char *title)
     }
 }
 
-void kt_progress_update(uint64_t done, uint64_t total)
+static void update(uint64_t done, uint64_t total, bool bytes)
 {
     pthread_mutex_lock(&progress.lock);
     progress.done = done;
     progress.total = total;
+    progress.bytes = bytes;
     pthread_mutex_unlock(&progress.lock);
+}
+
+void kt_progress_update(uint64_t done, uint64_t total)
+{
+    update(done, total, false);
+}
+
+void kt_progress_bytes(uint64_t done, uint64_t total)
+{
+    update(done, total, true);
 }
 
 void kt_progress_clear(void)

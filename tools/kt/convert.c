@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* convert.c - kt convert: packs the experts of a checkpoint into a store, layer by layer. */
+#include "tools/kt/model.h"
+#include "tools/kt/table.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct args {
+    const char *input;
+    const char *output;
+    const char *method;
+    const char *layers;
+    bool resume;
+};
+
+/* The names that KT-Kernel's users know. Any other is a backend's own. */
+static const struct {
+    const char *method, *backend;
+} methods[] = {
+    {"AMXINT8", "amx_int8"},
+    {"AMXINT4", "amx_int4"},
+    {"MOE_INT8", "blis_int8"},
+};
+
+static const struct kt_column columns[] = {
+    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
+    {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
+    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
+    {"source_bytes", "SOURCE", KT_COLUMN_BYTES, 0, 0},
+    {"packed_bytes", "PACKED", KT_COLUMN_BYTES, 0, 0},
+    {"seconds", "SECONDS", KT_COLUMN_REAL, 2, 0},
+    {"source_gbps", "GB/s", KT_COLUMN_REAL, 2, 0},
+    {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
+};
+
+struct conversion {
+    struct kt_cli *cli;
+    const struct args *args;
+    const char *backend;
+    struct kt_context *context;
+    struct kt_checkpoint *input;
+    struct kt_checkpoint *store; /* what the folder held before, or NULL */
+    char source[17];
+    struct kt_table *table;
+    size_t n_rows;
+    uint64_t before, total; /* bytes of packed weights: of earlier layers, of all */
+    uint64_t largest;       /* packed bytes of an expert */
+};
+
+static double read_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static const char *find_backend(const char *method)
+{
+    for (size_t i = 0; i < COUNT(methods); i++)
+        if (strcasecmp(method, methods[i].method) == 0)
+            return methods[i].backend;
+    return method;
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+/* Does the folder hold a safetensors file? -1 and errno if it cannot be read. */
+static int holds_files(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    int found = 0;
+
+    if (!dir)
+        return -1;
+    while ((entry = readdir(dir)) && !found) {
+        const char *dot = strrchr(entry->d_name, '.');
+        found = entry->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
+    }
+    closedir(dir);
+    return found;
+}
+
+/* Makes the folder, or opens the store that it holds. */
+static int open_folder(struct conversion *conversion)
+{
+    struct kt_cli *cli = conversion->cli;
+    const char *folder = conversion->args->output;
+
+    if (mkdir(folder, 0777) == 0)
+        return KT_EXIT_OK;
+    int found = errno == EEXIST ? holds_files(folder) : -1;
+    if (found < 0)
+        return kt_cli_error(cli, "%s: cannot be made or read as a folder: %s", folder,
+                            strerror(errno));
+    if (!found)
+        return KT_EXIT_OK;
+    int code = kt_cli_checkpoint(cli, folder, &conversion->store);
+    if (code == KT_EXIT_OK && !conversion->args->resume)
+        code = kt_cli_error(cli, "%s: holds safetensors files already: --resume goes on with what an "
+                                 "earlier run has left, or choose another folder",
+                            folder);
+    return code;
+}
+
+/* Is the layer in the folder already? Another one of its number is an error. */
+static int find_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
+                       const struct kt_plan *plan, bool *stored)
+{
+    struct kt_moe_info old;
+
+    *stored = false;
+    if (!conversion->store ||
+        kt_checkpoint_moe(conversion->store, moe->layer, &old, NULL) != KT_OK)
+        return KT_EXIT_OK;
+    *stored = true;
+    if (!*old.stored_form)
+        return kt_cli_error(conversion->cli, "%s: holds layer %" PRIu64 " of a checkpoint, not a store",
+                            conversion->args->output, moe->layer);
+    if (strcmp(old.stored_source, conversion->source) != 0)
+        return kt_cli_error(conversion->cli,
+                            "%s: layer %" PRIu64 " was packed from another checkpoint (fingerprint %s, "
+                            "of %s it is %s): choose another folder",
+                            conversion->args->output, moe->layer, old.stored_source,
+                            conversion->args->input, conversion->source);
+    if (strcmp(old.stored_form, plan->form) != 0)
+        return kt_cli_error(conversion->cli,
+                            "%s: layer %" PRIu64 " is stored as %s, asked for is %s: choose another "
+                            "folder",
+                            conversion->args->output, moe->layer, old.stored_form, plan->form);
+    return KT_EXIT_OK;
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+static int make_layer(const struct conversion *conversion, const struct kt_moe_info *moe,
+                      struct kt_layer **layer, struct kt_plan *plan)
+{
+    struct kt_layer_params params;
+    struct kt_error error;
+    char name[32];
+
+    snprintf(name, sizeof(name), "layer %" PRIu64, moe->layer);
+    kt_model_params(moe, name, &params);
+    params.backend = conversion->backend;
+    if (kt_layer_create(conversion->context, &params, layer, &error) != KT_OK)
+        return kt_cli_fail(conversion->cli, &error);
+    if (kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error) == KT_OK &&
+        !plan->fallback)
+        return KT_EXIT_OK;
+    kt_layer_destroy(*layer);
+    for (uint32_t c = 0; c < plan->n_candidates; c++)
+        if (strcmp(plan->candidate[c].backend, conversion->backend) == 0)
+            return kt_cli_error(conversion->cli, "%s: backend %s cannot take it: %s", name,
+                                conversion->backend, plan->candidate[c].reason);
+    return kt_cli_fail(conversion->cli, &error);
+}
+
+static void show_progress(void *data, uint64_t done, uint64_t total)
+{
+    const struct conversion *conversion = data;
+    (void)total;
+    kt_progress_bytes(conversion->before + done, conversion->total);
+}
+
+static void add_row(struct conversion *conversion, const struct kt_moe_info *moe,
+                    uint64_t packed, double seconds, bool kept)
+{
+    struct kt_table *table = conversion->table;
+    char types[64];
+
+    conversion->n_rows++;
+    kt_table_row(table);
+    kt_table_uint(table, "layer", moe->layer);
+    kt_table_text(table, "types", kt_model_types(moe, types, sizeof(types)));
+    kt_table_uint(table, "n_experts", moe->n_experts);
+    kt_table_uint(table, "source_bytes", moe->size);
+    kt_table_uint(table, "packed_bytes", packed);
+    kt_table_text(table, "state", kept ? "kept" : "stored");
+    if (kept)
+        return;
+    kt_table_real(table, "seconds", seconds);
+    kt_table_real(table, "source_gbps", (double)moe->size / seconds / 1e9);
+}
+
+static int store_layer(struct conversion *conversion, struct kt_layer *layer,
+                       const struct kt_moe_info *moe)
+{
+    struct kt_store_params params = KT_STORE_PARAMS_INIT;
+    struct kt_error error;
+
+    params.folder = conversion->args->output;
+    params.progress = show_progress;
+    params.data = conversion;
+    if (kt_layer_store(layer, conversion->input, moe->layer, &params, &error) == KT_OK)
+        return KT_EXIT_OK;
+    return kt_cli_fail(conversion->cli, &error);
+}
+
+static int convert_layer(struct conversion *conversion, uint64_t number)
+{
+    struct kt_cli *cli = conversion->cli;
+    struct kt_plan *plan = kt_cli_alloc(cli, 1, sizeof(*plan));
+    struct kt_moe_info moe;
+    struct kt_error error;
+    struct kt_layer *layer;
+    bool stored = false;
+
+    if (kt_checkpoint_moe(conversion->input, number, &moe, &error) != KT_OK) {
+        free(plan);
+        return kt_cli_fail(cli, &error);
+    }
+    int code = make_layer(conversion, &moe, &layer, plan);
+    if (code == KT_EXIT_OK) {
+        if (plan->weight_size / moe.n_experts > conversion->largest)
+            conversion->largest = plan->weight_size / moe.n_experts;
+        code = find_stored(conversion, &moe, plan, &stored);
+        double start = read_clock();
+        if (code == KT_EXIT_OK && !stored)
+            code = store_layer(conversion, layer, &moe);
+        if (code == KT_EXIT_OK)
+            add_row(conversion, &moe, plan->weight_size, read_clock() - start, stored);
+        conversion->before += plan->weight_size;
+        kt_layer_destroy(layer);
+    }
+    free(plan);
+    return code;
+}
+
+/* What all layers will take, for the progress line: exact but for what several nodes pad. */
+static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t n)
+{
+    struct kt_plan *plan = kt_cli_alloc(conversion->cli, 1, sizeof(*plan));
+    int code = KT_EXIT_OK;
+
+    for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
+        struct kt_moe_info moe;
+        struct kt_layer *layer;
+        if (kt_checkpoint_moe(conversion->input, layers[i], &moe, NULL) != KT_OK)
+            continue;
+        code = make_layer(conversion, &moe, &layer, plan);
+        if (code == KT_EXIT_OK) {
+            conversion->total += plan->weight_size;
+            kt_layer_destroy(layer);
+        }
+    }
+    free(plan);
+    return code;
+}
+
+static void add_facts(const struct conversion *conversion, struct kt_output *output)
+{
+    struct kt_context_info info;
+
+    kt_context_info(conversion->context, &info);
+    kt_output_fact_text(output, "input", "input", conversion->args->input);
+    kt_output_fact_text(output, "output", "output", conversion->args->output);
+    kt_output_fact_text(output, "backend", "backend", conversion->backend);
+    kt_output_fact_text(output, "fingerprint", "fingerprint", conversion->source);
+    kt_output_fact_uint(output, "n_threads", "threads", info.n_threads);
+    kt_output_fact_bytes(output, "memory_bytes", "memory for packed experts",
+                         conversion->largest * info.n_threads);
+}
+
+static int convert_layers(struct conversion *conversion, const uint64_t *layers, size_t n)
+{
+    struct kt_output *output = kt_output_create(conversion->cli, "kt.convert", 1);
+    int code = KT_EXIT_OK;
+
+    conversion->table = kt_output_table(output, "rows", columns, COUNT(columns));
+    kt_progress_start(conversion->cli, conversion->args->output);
+    for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
+        code = convert_layer(conversion, layers[i]);
+    kt_progress_stop();
+    add_facts(conversion, output);
+    if (conversion->n_rows > 0)
+        return kt_output_finish(output, code);
+    kt_output_free(output);
+    return code;
+}
+
+static int convert(struct conversion *conversion)
+{
+    struct kt_error error;
+    uint64_t *layers;
+    size_t n;
+    int code =
+        kt_model_layers(conversion->cli, conversion->input, conversion->args->layers, &layers, &n);
+
+    if (code != KT_EXIT_OK)
+        return code;
+    if (kt_checkpoint_fingerprint(conversion->input, conversion->source, &error) != KT_OK)
+        code = kt_cli_fail(conversion->cli, &error);
+    if (code == KT_EXIT_OK)
+        code = sum_up(conversion, layers, n);
+    if (code == KT_EXIT_OK)
+        code = open_folder(conversion);
+    if (code == KT_EXIT_OK)
+        code = convert_layers(conversion, layers, n);
+    free(layers);
+    return code;
+}
+
+static const struct kt_cli_option options[] = {
+    {.name = "input",
+     .letter = 'i',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, input),
+     .argument = "PATH",
+     .required = true,
+     .help = "checkpoint: a folder of safetensors files or a GGUF file"},
+    {.name = "output",
+     .letter = 'o',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, output),
+     .argument = "DIR",
+     .required = true,
+     .help = "folder of the store; made if it is not there"},
+    {.name = "method",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, method),
+     .argument = "NAME",
+     .required = true,
+     .help = "AMXINT8, AMXINT4 or MOE_INT8, or the name of a backend"},
+    {.name = "layers",
+     .letter = 'l',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, layers),
+     .argument = "LIST",
+     .help = "layers: 3, 0-3, 0,2 or all (default)"},
+    {.name = "resume",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, resume),
+     .help = "keep the layers that an earlier run has stored"},
+    {.name = "threads",
+     .letter = 'j',
+     .type = KT_CLI_SETTING,
+     .values = "core.threads",
+     .maximum = 4096,
+     .argument = "N",
+     .help = "threads of all nodes; the same as --set core.threads=N"},
+    {.name = "numa-nodes",
+     .type = KT_CLI_SETTING,
+     .values = "core.numa_nodes",
+     .argument = "LIST",
+     .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
+    {.name = NULL}};
+
+static const struct kt_cli_command command = {
+    .usage = "--input PATH --output DIR --method NAME",
+    .about =
+        "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
+        "file for each layer. Such a store is a checkpoint for every other verb and for the library; "
+        "loading it maps it, on any number of NUMA nodes.\n\n"
+        "A file appears under its name when it is whole and durable: a run that was killed is gone on "
+        "with by --resume. Memory is needed for one packed expert on each thread.",
+    .options = options,
+    .opens_checkpoint = true};
+
+int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
+{
+    struct args args = {.resume = false};
+    struct conversion conversion = {.cli = cli, .args = &args};
+
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    conversion.backend = find_backend(args.method);
+    int code = kt_cli_checkpoint(cli, args.input, &conversion.input);
+    if (code != KT_EXIT_OK)
+        return code;
+    code = kt_cli_context(cli, &conversion.context);
+    if (code == KT_EXIT_OK) {
+        code = convert(&conversion);
+        kt_context_destroy(conversion.context);
+    }
+    kt_checkpoint_close(conversion.store);
+    kt_checkpoint_close(conversion.input);
+    return code;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verify.c - kt verify: reads a store and compares it with its checksums. */
+#include "tools/kt/model.h"
+#include "tools/kt/table.h"
+
+#include <stdlib.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct args {
+    const char *layers;
+};
+
+static const struct kt_column columns[] = {
+    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"form", "FORM", KT_COLUMN_TEXT, 0, 0},
+    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
+    {"packed_bytes", "PACKED", KT_COLUMN_BYTES, 0, 0},
+    {"source", "SOURCE", KT_COLUMN_TEXT, 0, 0},
+    {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
+    {"message", "MESSAGE", KT_COLUMN_TEXT, 0, 0},
+};
+
+/* True if the layer is whole. */
+static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number,
+                         struct kt_table *table)
+{
+    struct kt_moe_info moe;
+    struct kt_error error = {.message = ""};
+    enum kt_status status = kt_checkpoint_moe(checkpoint, number, &moe, &error);
+
+    kt_table_row(table);
+    kt_table_uint(table, "layer", number);
+    if (status == KT_OK) {
+        kt_table_text(table, "backend", moe.stored_backend);
+        kt_table_text(table, "form", moe.stored_form);
+        kt_table_uint(table, "n_experts", moe.n_experts);
+        kt_table_uint(table, "packed_bytes", moe.size);
+        kt_table_text(table, "source", moe.stored_source);
+        status = kt_checkpoint_verify(checkpoint, number, &error);
+    }
+    kt_table_text(table, "state", status == KT_OK ? "ok" : "damaged");
+    kt_table_text(table, "message", status == KT_OK ? "" : error.message);
+    return status == KT_OK;
+}
+
+static int verify(struct kt_cli *cli, const char *path, const char *list,
+                  const struct kt_checkpoint *checkpoint)
+{
+    struct kt_moe_info moe;
+    struct kt_error error;
+    uint64_t *layers, done = 0, total = 0;
+    size_t n, n_damaged = 0;
+    int code = kt_model_layers(cli, checkpoint, list, &layers, &n);
+
+    if (code != KT_EXIT_OK)
+        return code;
+    for (size_t i = 0; i < n; i++) {
+        if (kt_checkpoint_moe(checkpoint, layers[i], &moe, &error) == KT_OK)
+            total += moe.size;
+    }
+    if (!*moe.stored_form) {
+        free(layers);
+        return kt_cli_error(cli, "%s: is a checkpoint in its source format, which has no checksums; kt "
+                                 "convert makes a store",
+                            path);
+    }
+    struct kt_output *output = kt_output_create(cli, "kt.verify", 1);
+    struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
+    kt_progress_start(cli, path);
+    for (size_t i = 0; i < n; i++) {
+        kt_progress_bytes(done, total);
+        n_damaged += !verify_layer(checkpoint, layers[i], table);
+        if (kt_checkpoint_moe(checkpoint, layers[i], &moe, NULL) == KT_OK)
+            done += moe.size;
+    }
+    kt_progress_stop();
+    free(layers);
+    code = kt_output_finish(output, KT_EXIT_OK);
+    if (n_damaged > 0)
+        code = kt_cli_error(cli, "%zu of %zu layers are damaged; kt convert makes them again", n_damaged,
+                            n);
+    return code;
+}
+
+static const struct kt_cli_option options[] = {
+    {.name = "layers",
+     .letter = 'l',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, layers),
+     .argument = "LIST",
+     .help = "layers: 3, 0-3, 0,2 or all (default)"},
+    {.name = NULL}};
+
+static const struct kt_cli_command command = {
+    .usage = "DIR",
+    .about = "Reads the packed experts of a store that kt convert made and compares them with the "
+             "checksums in it. Exit status 1 if a layer is damaged.",
+    .options = options,
+    .arguments = "DIR",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .opens_checkpoint = true};
+
+int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv)
+{
+    struct args args = {.layers = NULL};
+    struct kt_checkpoint *checkpoint;
+
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
+    if (code != KT_EXIT_OK)
+        return code;
+    code = verify(cli, cli->arguments[0], args.layers, checkpoint);
+    kt_checkpoint_close(checkpoint);
+    return code;
+}
