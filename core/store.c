@@ -275,6 +275,31 @@ static enum kt_status write_objects(struct storing *storing, struct kt_error *er
 
 /* ---- the file ---- */
 
+/* Is the open file still the one of that name? Another process may have finished and renamed it. */
+static bool is_named(int fd, const char *path)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_ino == named.st_ino &&
+           opened.st_dev == named.st_dev;
+}
+
+/* One process at a time: the one that has the temporary file locked. */
+static enum kt_status lock_file(struct storing *storing, int fd, struct kt_error *error)
+{
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, storing->temporary)) {
+        storing->fd = fd;
+        return ftruncate(fd, 0) == 0 ? KT_OK : fail_io(storing, "emptied", error);
+    }
+    enum kt_status status =
+        kt_fail(error, KT_E_BUSY, "%s: another process is writing this layer", storing->path);
+    if (errno != EWOULDBLOCK && is_named(fd, storing->temporary)) {
+        status = fail_io(storing, "locked", error);
+        (void)unlink(storing->temporary);
+    }
+    (void)close(fd);
+    return status;
+}
+
 static enum kt_status open_file(struct storing *storing, struct kt_error *error)
 {
     const char *folder = storing->params->folder;
@@ -285,18 +310,7 @@ static enum kt_status open_file(struct storing *storing, struct kt_error *error)
     if (!storing->path || !storing->temporary)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a path", folder);
     int fd = open(storing->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0)
-        return fail_io(storing, "made", error);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        enum kt_status status =
-            errno == EWOULDBLOCK
-                ? kt_fail(error, KT_E_BUSY, "%s: another process is writing this layer", storing->path)
-                : fail_io(storing, "locked", error);
-        (void)close(fd);
-        return status;
-    }
-    storing->fd = fd;
-    return ftruncate(fd, 0) == 0 ? KT_OK : fail_io(storing, "emptied", error);
+    return fd < 0 ? fail_io(storing, "made", error) : lock_file(storing, fd, error);
 }
 
 /* A full disk shows before the work is done, not after. */

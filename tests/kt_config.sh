@@ -129,7 +129,7 @@ says 'context  *failed'
 rm "$dir/etc/plugins.d/others.ini"
 
 # ---- the plugin ----
-if with_llamafile; then
+if with_plugin llamafile; then
     kt backends --format csv llamafile
     exits 0
     says '^llamafile,loaded,'

@@ -30,7 +30,7 @@ check_model tiny-moe-q4_k_m.gguf 0 0.0169 1 0.0530 2 0.0591 3 0.0233
 check_model tiny-moe-iq4_xs-l0-l3.gguf 0 0.0374 3 0.0461
 
 # ---- the plugin stays near the reference ----
-if with_llamafile; then
+if with_plugin llamafile; then
     for file in "$data"/*.gguf; do
         kt forward --model "$file" --input "$trace" --check --format csv
         exits 0

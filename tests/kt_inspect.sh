@@ -101,7 +101,7 @@ exits 1
 warns '4 of 4 layers cannot be run'
 rm "$dir/shipped/gone.ini"
 
-if with_llamafile; then
+if with_plugin llamafile; then
     kt explain --model "$model" --format csv
     exits 0
     [ "$(field 0 backend)" = llamafile ] || fail "llamafile takes q4_k"

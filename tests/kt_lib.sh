@@ -100,16 +100,16 @@ compares()
         fail "'$1' must be a number $2 $3"
 }
 
-# Puts the plugin llamafile and its drop-in where kt finds them; false if it was not built.
-with_llamafile()
+# Puts plugin $1 and its drop-in where kt finds them; false if it was not built.
+with_plugin()
 {
-    built=$KT_TEST_BUILD/.libs/kt_llamafile.so
+    built=$KT_TEST_BUILD/.libs/kt_$1.so
     [ -f "$built" ] || return 1
     # A copy, because the build folder may be writable by a group, which kt refuses.
     mkdir -p "$dir/plugins"
-    cp "$built" "$dir/plugins/kt_llamafile.so"
-    chmod 755 "$dir/plugins/kt_llamafile.so"
-    cp "$KT_TEST_SOURCE/plugins/llamafile/llamafile.ini" "$dir/shipped/llamafile.ini"
+    cp "$built" "$dir/plugins/kt_$1.so"
+    chmod 755 "$dir/plugins/kt_$1.so"
+    cp "$KT_TEST_SOURCE/plugins/$1/$1.ini" "$dir/shipped/$1.ini"
     KT_KERNEL_CORE_PLUGIN_PATH=$dir/plugins
     export KT_KERNEL_CORE_PLUGIN_PATH
 }

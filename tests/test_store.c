@@ -5,6 +5,7 @@
 #include "tests/layer_fixture.h"
 #include "tests/sandbox.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,34 @@
 #include <unistd.h>
 
 enum { TOKENS = 9 };
+
+/* ---- calls that fail ---- */
+
+/* How many of the calls below succeed before one fails; < 0: all. */
+static int n_good = -1;
+
+static int fails(void)
+{
+    if (n_good < 0 || n_good-- > 0)
+        return 0;
+    errno = ENOSPC;
+    return 1;
+}
+
+#define WRAP(type, name, parameters, arguments)    \
+    type __real_##name parameters;                 \
+    type __wrap_##name parameters;                 \
+    type __wrap_##name parameters                  \
+    {                                              \
+        return fails() ? (type)-1 : __real_##name arguments; \
+    }
+WRAP(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t offset), (fd, from, size, offset))
+WRAP(int, fsync, (int fd), (fd))
+WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
+WRAP(int, rename, (const char *from, const char *to), (from, to))
+WRAP(int, flock, (int fd, int operation), (fd, operation))
+
+/* ---- stores ---- */
 
 static struct bytes source;
 static char *source_path;
@@ -293,6 +322,27 @@ START_TEST(what_cannot_be_stored_is_said)
 }
 END_TEST
 
+/* A write that fails leaves no file behind, whichever it is. */
+START_TEST(a_full_disk_leaves_nothing)
+{
+    struct kt_error error = {KT_OK, ""};
+    enum kt_status status = KT_E_IO;
+    int n = 0;
+    for (; status != KT_OK; n++) {
+        n_good = n;
+        status = try_store(context, "fake", &error);
+        n_good = -1;
+        ck_assert_msg(status == KT_OK || status == KT_E_IO, "call %d: %s", n, error.message);
+        if (status == KT_OK || access(sandbox_path("store/layer-00003.safetensors"), F_OK) == 0)
+            continue; /* whole, though the folder could not be synced */
+        ck_assert_int_eq(rmdir(sandbox_path("store")), 0);
+        sandbox_folder("store");
+    }
+    ck_assert_int_ge(n, 8);
+    ck_ok(load_and_run(KT_IO_MMAP, &ck_error));
+}
+END_TEST
+
 START_TEST(two_writers_do_not_meet)
 {
     struct kt_error error = {KT_OK, ""};
@@ -338,6 +388,7 @@ int main(void)
                         (int)(sizeof changes / sizeof changes[0]));
     tcase_add_test(tcase, a_store_that_is_cut_off_is_refused);
     tcase_add_test(tcase, what_cannot_be_stored_is_said);
+    tcase_add_test(tcase, a_full_disk_leaves_nothing);
     tcase_add_test(tcase, two_writers_do_not_meet);
     tcase_add_test(tcase, other_options_and_backends_are_refused);
     suite_add_tcase(suite, tcase);

@@ -91,6 +91,16 @@ static int holds_files(const char *folder)
     return found;
 }
 
+/* Is every layer with experts in the folder packed? One at least. */
+static bool is_store(const struct kt_checkpoint *checkpoint)
+{
+    struct kt_moe_info moe;
+    uint64_t layer;
+
+    return kt_checkpoint_moe_layer(checkpoint, 0, &layer, NULL) == KT_OK &&
+           kt_checkpoint_moe(checkpoint, layer, &moe, NULL) == KT_OK && *moe.stored_form;
+}
+
 /* Makes the folder, or opens the store that it holds. */
 static int open_folder(struct conversion *conversion)
 {
@@ -106,11 +116,16 @@ static int open_folder(struct conversion *conversion)
     if (!found)
         return KT_EXIT_OK;
     int code = kt_cli_checkpoint(cli, folder, &conversion->store);
-    if (code == KT_EXIT_OK && !conversion->args->resume)
-        code = kt_cli_error(cli, "%s: holds safetensors files already: --resume goes on with what an "
-                                 "earlier run has left, or choose another folder",
+    if (code != KT_EXIT_OK)
+        return code;
+    if (!is_store(conversion->store))
+        return kt_cli_error(cli, "%s: holds safetensors files that are no store: choose another folder",
                             folder);
-    return code;
+    if (!conversion->args->resume)
+        return kt_cli_error(cli, "%s: holds a store already: --resume goes on with what an earlier run "
+                                 "has left, or choose another folder",
+                            folder);
+    return KT_EXIT_OK;
 }
 
 /* Is the layer in the folder already? Another one of its number is an error. */
@@ -124,9 +139,6 @@ static int find_stored(const struct conversion *conversion, const struct kt_moe_
         kt_checkpoint_moe(conversion->store, moe->layer, &old, NULL) != KT_OK)
         return KT_EXIT_OK;
     *stored = true;
-    if (!*old.stored_form)
-        return kt_cli_error(conversion->cli, "%s: holds layer %" PRIu64 " of a checkpoint, not a store",
-                            conversion->args->output, moe->layer);
     if (strcmp(old.stored_source, conversion->source) != 0)
         return kt_cli_error(conversion->cli,
                             "%s: layer %" PRIu64 " was packed from another checkpoint (fingerprint %s, "

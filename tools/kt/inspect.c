@@ -27,6 +27,7 @@ static const struct kt_column layer_columns[] = {
     {"down", "DOWN", KT_COLUMN_TEXT, 0, 0},
     {"activation", "ACTIVATION", KT_COLUMN_TEXT, 0, 0},
     {"bias", "BIAS", KT_COLUMN_BOOL, 0, 0},
+    {"form", "PACKED AS", KT_COLUMN_TEXT, 0, 0},
     {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
 };
 
@@ -75,6 +76,8 @@ static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
     kt_table_text(table, "down", kt_dtype_name(moe->dtype[KT_DOWN]));
     kt_table_text(table, "activation", kt_model_activation(moe->activation));
     kt_table_bool(table, "bias", moe->has_bias != 0);
+    if (*moe->stored_form)
+        kt_table_text(table, "form", moe->stored_form);
     kt_table_uint(table, "bytes", moe->size);
 }
 
