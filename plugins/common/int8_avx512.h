@@ -46,6 +46,87 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 }
 #endif
 
+static const int8_t g4_spread[64] = { SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8), SPREAD_LOW(12) };
+
+/* A byte in both int16 of its row's lane. */
+INLINE vi g4_bytes(const uint8_t *p, int part)
+{
+    (void)part;
+    return _mm512_shuffle_epi8(vi_table(p), vi_load(g4_spread));
+}
+
+INLINE vi g4_zeros(const uint8_t *p, int part)
+{
+    return _mm512_srli_epi16(g4_bytes(p, part), 4);
+}
+
+INLINE vi g4_scales(const uint8_t *p, int part)
+{
+    vi low = _mm512_and_si512(g4_bytes(p, part), _mm512_set1_epi16(15));
+    return _mm512_add_epi16(low, _mm512_set1_epi16(1));
+}
+
+#if VEC_VNNI
+INLINE vi g4_start(vi zeros, const int16_t *sums)
+{
+    return _mm512_madd_epi16(zeros, _mm512_set1_epi32((int)load_u32(sums)));
+}
+
+INLINE vi g4_add(vi sum, vi code, x8 x)
+{
+    return _mm512_dpbusd_epi32(sum, code, x);
+}
+
+INLINE vi g4_finish(vi total, vi sum, vi scales)
+{
+    return _mm512_add_epi32(total, _mm512_mullo_epi32(sum, _mm512_srli_epi32(scales, 16)));
+}
+
+/* Codes as w + 128, what w8_ready takes: no product of a code and a scale leaves its byte, so one
+ * multiplication does for two. offsets: 128 - scale * zero in each byte. */
+INLINE vi g4_offsets(vi zeros, vi scales)
+{
+    vi offset = _mm512_sub_epi16(_mm512_set1_epi16(128), _mm512_mullo_epi16(zeros, scales));
+    return _mm512_mullo_epi16(offset, _mm512_set1_epi16(0x0101));
+}
+
+INLINE vi g4_expand(vi code, vi scales, vi offsets)
+{
+    return _mm512_add_epi8(_mm512_mullo_epi16(code, scales), offsets);
+}
+#else
+/* In two int16: 16 products of up to 15 * 127 fit, whatever wraps on the way. */
+INLINE vi g4_start(vi zeros, const int16_t *sums)
+{
+    return _mm512_mullo_epi16(zeros, _mm512_set1_epi32((int)load_u32(sums)));
+}
+
+INLINE vi g4_add(vi sum, vi code, x8 x)
+{
+    return _mm512_add_epi16(sum, _mm512_maddubs_epi16(code, x));
+}
+
+INLINE vi g4_finish(vi total, vi sum, vi scales)
+{
+    return _mm512_add_epi32(total, _mm512_madd_epi16(sum, scales));
+}
+#endif
+
+INLINE vi vi_shl32(vi v, int bits)
+{
+    return _mm512_slli_epi32(v, (unsigned)bits);
+}
+
+INLINE vi vi_from_bits(vf v)
+{
+    return _mm512_castps_si512(v);
+}
+
+INLINE vf vf_pick(vf a, vf b, vf x, vf y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
+
 INLINE void vi_store(void *p, vi v)
 {
     _mm512_storeu_si512(p, v);

@@ -43,6 +43,76 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
     return sum;
 }
 
+/* ---- weights of 4 bits in groups: scale * (code - zero), code and zero 0..15, scale 1..16. A group's
+ * byte is scale - 1 | zero << 4, for each of 16 rows. */
+
+/* The zeros and scales of `part` of the 16 bytes at p, in a form of the level's own. */
+INLINE vi g4_zeros(const uint8_t *p, int part)
+{
+    vi v;
+    (void)part;
+    for (int i = 0; i < 16; i++)
+        v.s32[i] = p[i] >> 4;
+    return v;
+}
+
+INLINE vi g4_scales(const uint8_t *p, int part)
+{
+    vi v;
+    (void)part;
+    for (int i = 0; i < 16; i++)
+        v.s32[i] = (p[i] & 15) + 1;
+    return v;
+}
+
+/* 32 columns of a group begin with -zero * sum(x), given the negated sums of rows8.h ... */
+INLINE vi g4_start(vi zeros, const int16_t *sums)
+{
+    for (int i = 0; i < 16; i++)
+        zeros.s32[i] *= sums[0] + sums[1];
+    return zeros;
+}
+
+/* ... go on with 4 products of codes and activations in each lane, 8 times ... */
+INLINE vi g4_add(vi sum, vi code, x8 x)
+{
+    for (int i = 0; i < 16; i++)
+        for (int b = 0; b < 4; b++)
+            sum.s32[i] += code.u8[4 * i + b] * x.x[b];
+    return sum;
+}
+
+/* ... and end in total + scale * sum. */
+INLINE vi g4_finish(vi total, vi sum, vi scales)
+{
+    for (int i = 0; i < 16; i++)
+        total.s32[i] += sum.s32[i] * scales.s32[i];
+    return total;
+}
+
+/* ---- for packing ---- */
+
+INLINE vi vi_shl32(vi v, int bits)
+{
+    for (int i = 0; i < 16; i++)
+        v.u32[i] <<= bits;
+    return v;
+}
+
+/* The bits of floats. */
+INLINE vi vi_from_bits(vf v)
+{
+    vi bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* x where a < b, else y. */
+INLINE vf vf_pick(vf a, vf b, vf x, vf y)
+{
+    VF_EACH(a.f[i] < b.f[i] ? x.f[i] : y.f[i]);
+}
+
 INLINE void vi_store(void *p, vi v)
 {
     memcpy(p, &v, sizeof v);

@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * multiply8.h - passes over panels of int8 tiles, on vectors. Include pass8.h first. A level says
- *
- *   ROWS_WIDE    rows that share one pass over a panel (8), 0: no such pass
- *   ROWS_TILE    rows that share one pass over one tile of each pair of a panel, 0: no such pass.
- *                With 16 registers, 4 rows of 16 columns cost fewer loads and less making ready of
- *                codes than 2 rows of 32, but read a panel in two passes: for L2, not for memory.
- *
- * A pass of few rows costs loads of weights, one of many registers for sums: 2 per row at 512 bits, 4 at
- * 256. All sums must stay in registers over the whole of K.
- */
+/* multiply8.h - passes over panels of int8 tiles, on vectors. Include pass8.h first. */
 #ifndef KT_PLUGINS_MULTIPLY8_H
 #define KT_PLUGINS_MULTIPLY8_H
 
@@ -65,32 +55,18 @@ INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigne
             vi_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
 }
 
-#define DEFINE_PASS8(name, rows, near)                                                        \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     int32_t out[MAX_ROWS][PANEL_ROWS])                                        \
-    {                                                                                          \
-        multiply8(panel, x, rows, 0, VECS, near, stream, out);                                 \
-    }
-#define DEFINE_TILE_PASS8(name, rows)                                                          \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     int32_t out[MAX_ROWS][PANEL_ROWS])                                        \
-    {                                                                                          \
-        multiply8(panel, x, rows, 0, VEC_PARTS, false, stream, out);                           \
-        multiply8(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                   \
-    }
-
-DEFINE_PASS8(pass8_1_near, 1, true)
-DEFINE_PASS8(pass8_2_near, 2, true)
-DEFINE_PASS8(pass8_1, 1, false)
-DEFINE_PASS8(pass8_2, 2, false)
+DEFINE_PASS(pass8_1_near, multiply8, 1, true)
+DEFINE_PASS(pass8_2_near, multiply8, 2, true)
+DEFINE_PASS(pass8_1, multiply8, 1, false)
+DEFINE_PASS(pass8_2, multiply8, 2, false)
 #if ROWS_WIDE
-DEFINE_PASS8(pass8_4_near, 4, true)
-DEFINE_PASS8(pass8_8_near, 8, true)
-DEFINE_PASS8(pass8_4, 4, false)
-DEFINE_PASS8(pass8_8, 8, false)
+DEFINE_PASS(pass8_4_near, multiply8, 4, true)
+DEFINE_PASS(pass8_8_near, multiply8, 8, true)
+DEFINE_PASS(pass8_4, multiply8, 4, false)
+DEFINE_PASS(pass8_8, multiply8, 8, false)
 #endif
 #if ROWS_TILE
-DEFINE_TILE_PASS8(pass8_tile, ROWS_TILE)
+DEFINE_TILE_PASS(pass8_tile, multiply8, ROWS_TILE)
 #endif
 
 static const struct pass passes8[] = {

@@ -13,6 +13,7 @@
 struct bench {
     const struct kt_host *host;
     const struct kt_layout *layout;
+    enum kt_stage stage;
     uint64_t k, width; /* width: k filled up to 64 */
     uint64_t stride;   /* a line more: rows of 4 KB would compete for one set of the cache */
     float *rows;       /* 16, stride apart */
@@ -80,7 +81,7 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
 {
     const struct kt_host *host = ((const struct instance8 *)instance)->host;
     enum kt_status status = check_source(job, error);
-    struct bench bench = { .host = host, .layout = job->layout };
+    struct bench bench = { .host = host, .layout = job->layout, .stage = job->stage };
 
     if (status)
         return status;

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pass8.h - a panel's product with a lot of rows, as passes of a few rows each whose sums stay in
- * registers over all of K. Include an int8_*.h, stream.h and epilogue8.h first.
+ * registers over all of K. Include an int8_*.h, stream.h and epilogue8.h first. A level says
+ *
+ *   ROWS_WIDE    rows that share one pass over a panel (8), 0: no such pass
+ *   ROWS_TILE    rows that share one pass over one tile of each pair of a panel, 0: no such pass.
+ *                With 16 registers, 4 rows of 16 columns cost fewer loads and less making ready of
+ *                codes than 2 rows of 32, but read a panel in two passes: for L2, not for memory.
+ *
+ * A pass of few rows costs loads of weights, one of many registers for sums: 2 per row at 512 bits, 4 at
+ * 256. All sums must stay in registers over the whole of K.
  */
 #ifndef KT_PLUGINS_PASS8_H
 #define KT_PLUGINS_PASS8_H
@@ -27,8 +35,24 @@ struct rows8 {
 typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
                         int32_t out[MAX_ROWS][PANEL_ROWS]);
 
+/* A pass made of a function with constants for rows, for the first and the number of its vectors of the
+ * 32 columns, and for near: all columns, or one tile of 16 after the other. */
+#define DEFINE_PASS(name, multiply, rows, near)                                                \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     int32_t out[MAX_ROWS][PANEL_ROWS])                                        \
+    {                                                                                          \
+        multiply(panel, x, rows, 0, VECS, near, stream, out);                                  \
+    }
+#define DEFINE_TILE_PASS(name, multiply, rows)                                                 \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     int32_t out[MAX_ROWS][PANEL_ROWS])                                        \
+    {                                                                                          \
+        multiply(panel, x, rows, 0, VEC_PARTS, false, stream, out);                            \
+        multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                    \
+    }
+
 struct pass {
-    uint32_t rows;   /* 0 ends a list */
+    uint32_t rows;   /* the last of a list has 1 */
     uint32_t halves; /* steps that it takes per pair of tiles */
     pass_fn run[2];  /* spread, near */
 };
@@ -47,18 +71,6 @@ static const struct pass *choose_pass(const struct way *way, uint32_t left)
     while (pass->rows > left || (way->near && pass->run[0] == pass->run[1]))
         pass++;
     return pass;
-}
-
-/* Steps that so many rows of a panel take, per pair of tiles. */
-static uint64_t count_steps(const struct way *way, uint32_t rows)
-{
-    uint64_t steps = 0;
-    while (rows) {
-        const struct pass *pass = choose_pass(way, rows);
-        steps += pass->halves;
-        rows -= pass->rows;
-    }
-    return steps;
 }
 
 static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_t row, uint32_t n,

@@ -9,6 +9,18 @@
 #ifndef KT_PLUGINS_PRODUCT8_H
 #define KT_PLUGINS_PRODUCT8_H
 
+/* Steps that so many rows of a panel take, per pair of tiles. */
+static uint64_t count_steps(const struct way *way, uint32_t rows)
+{
+    uint64_t steps = 0;
+    while (rows) {
+        const struct pass *pass = choose_pass(way, rows);
+        steps += pass->halves;
+        rows -= pass->rows;
+    }
+    return steps;
+}
+
 INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
 {
     uint64_t tiles = stage_tiles(job->layout, stage), bytes = panel_size(job->layout, stage);

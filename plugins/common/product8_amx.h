@@ -34,6 +34,7 @@ struct block {
 struct part {
     enum kt_stage stage;
     const struct kt_product *job;
+    const struct choice *choice;
     uint64_t panel, tiles, block_size; /* of 16 rows of activations */
     const uint8_t *panel_data;
     uint32_t end; /* rows of the lot stop here */
@@ -145,8 +146,9 @@ static void multiply_rows(const struct part *part, uint32_t row, uint32_t end, u
     }
 }
 
-static void multiply_panel(struct part *part, uint32_t begin, const struct choice *choice)
+static void multiply_panel(struct part *part, uint32_t begin)
 {
+    const struct choice *choice = part->choice;
     uint64_t tiles = part->tiles, piece = tiles;
     uint32_t rows = part->end - begin;
 
@@ -192,13 +194,14 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;
         stream_start(&stream, !choice->near, base, size, steps, next, next_size);
+        part.choice = choice;
         part.end = begin + rows;
         for (uint64_t p = 0; p < n_panels; p++) {
             if (choice->near && p + 1 == n_panels)
                 stream_begin(next, next_size);
             part.panel = job->panel_begin + p;
             part.panel_data = base + p * bytes;
-            multiply_panel(&part, begin, choice);
+            multiply_panel(&part, begin);
         }
     }
 }
@@ -229,6 +232,9 @@ static void gather_rows(void *instance, const struct kt_gather *job)
             memcpy(to + t * TILE_SIZE, from + t * TILE_COLUMNS, TILE_COLUMNS);
         *find_meta(job->out, size, tiles, row, true) =
             *(const struct row_meta *)(const void *)(from + tiles * TILE_COLUMNS);
+        if (ROW_SUMS)
+            memcpy(find_sums(job->out, size, tiles, row, true), read_sums(from, size, tiles, 0, false),
+                   tiles * TILE_SUMS * sizeof(int16_t));
     }
 }
 

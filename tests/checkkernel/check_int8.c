@@ -1,36 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check_int8.c - every level of amx_int8 against a scalar model of its number format.
+ * check_int8.c - every level of amx_int8, or of another backend of int8 activations, against a scalar
+ * model of its number format.
  *
  * Levels that this CPU has run as they are; those above it run from the same source, with SIMDe for
- * the vectors and tests/checkkernel/amx_model.h for the tiles. Every buffer ends at a page that must
- * not be touched.
+ * the vectors and tests/checkkernel/amx_model.h for the tiles.
  */
-#include "plugins/amx_int8/amx_int8.h"
+#include "tests/checkkernel/int8_case.h"
 #include "plugins/common/half.h"
-#include "tests/checkkernel/int8_guard.h"
-#include "tests/checkkernel/int8_levels.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* ---- the model: what amx_int8.h says of numbers, in the plainest words ---- */
-
-/* One row of weights or activations. */
-static float model_quantize(const float *x, uint64_t k, int *q)
-{
-    float max = 0.0f;
-    bool finite = true;
-
-    for (uint64_t i = 0; i < k; i++) {
-        finite = finite && isfinite(x[i]);
-        max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
-    }
-    for (uint64_t i = 0; i < k; i++)
-        q[i] = finite && max >= 0x1p-118f ? (int)rintf(x[i] * (127.0f / max)) : 0;
-    return !finite ? NAN : max >= 0x1p-118f ? max / 127.0f : 0.0f;
-}
 
 /* The product of a row of activations and one of weights, and whether 32 bits held it. */
 static float model_product(const int *x, float scale_x, const int *w, float scale_w, uint64_t k)
@@ -55,270 +35,11 @@ static double model_activation(const struct kt_shape *shape, double g, double u)
     return g / (1 + exp(-g)) * u;
 }
 
-/* ---- one case: a shape, its weights packed by every level, and rows ---- */
-
-struct matrix {
-    uint64_t rows, cols;
-    float *value;   /* what the source holds, exactly */
-    void *source;   /* in the view's form */
-    float *bias;
-    int *q;         /* the model's */
-    float *scale;
-    struct kt_view view;
-};
-
-struct expert {
-    struct kt_layout layout;
-    struct matrix matrix[3];
-    struct kt_expert source;
-};
-
-static uint32_t random_state = 1;
-
-static float random_number(void)
-{
-    random_state = random_state * UINT32_C(1664525) + UINT32_C(1013904223);
-    float x = (float)(random_state >> 8) * 0x1p-24f - 0.5f;
-    return x * (random_state >> 4 & 7 ? 1.0f : 8.0f);
-}
-
-static void *take(size_t size)
-{
-    void *memory = calloc(size ? size : 1, 1);
-    ck_assert_ptr_nonnull(memory);
-    return memory;
-}
-
-/* A float16 of x, at a distance of 2^-10 from the next: exact, and simple to make. */
-static uint16_t make_half(float x)
-{
-    int whole = (int)(x * 1024.0f), size = whole < 0 ? -whole : whole, exponent = 0;
-
-    size = size > 2047 ? 2047 : size;
-    while (size >> (exponent + 1))
-        exponent++;
-    if (size == 0)
-        return 0;
-    return (uint16_t)((whole < 0 ? 0x8000 : 0) | (exponent + 5) << 10 |
-                      (size << (10 - exponent) & 0x3ff));
-}
-
-/* x as a number of the format, which it gives as float32 too. */
-static float round_to(uint32_t dtype, float x, void *to)
-{
-    uint16_t half = dtype == KT_DTYPE_F16 ? make_half(x) : (uint16_t)(float_to_bits(x) >> 16);
-
-    if (dtype == KT_DTYPE_F32) {
-        memcpy(to, &x, 4);
-        return x;
-    }
-    memcpy(to, &half, 2);
-    return dtype == KT_DTYPE_F16 ? half_to_float(half) : bf16_to_float(half);
-}
-
-/* `gap` elements between a row's elements: not a plain row, so the core is asked for it. */
-static void make_matrix(struct matrix *matrix, uint64_t rows, uint64_t cols, uint32_t dtype,
-                        unsigned gap, bool bias)
-{
-    size_t element = dtype == KT_DTYPE_F32 ? 4 : 2, step = element * (1 + gap);
-
-    *matrix = (struct matrix){ .rows = rows, .cols = cols };
-    matrix->value = take(rows * cols * sizeof(float));
-    matrix->q = take(rows * cols * sizeof(int));
-    matrix->scale = take(rows * sizeof(float));
-    matrix->source = guard_take(rows * cols * step);
-    for (uint64_t i = 0; i < rows * cols; i++)
-        matrix->value[i] = round_to(dtype, random_number() / 4, (char *)matrix->source + i * step);
-    if (bias) {
-        matrix->bias = guard_take(rows * sizeof(float));
-        for (uint64_t i = 0; i < rows; i++)
-            matrix->bias[i] = random_number();
-    }
-    matrix->view = (struct kt_view)KT_VIEW_INIT;
-    matrix->view.dtype = dtype;
-    matrix->view.data = matrix->source;
-    matrix->view.size = rows * cols * step;
-    matrix->view.rows = rows;
-    matrix->view.cols = cols;
-    matrix->view.row_stride = (int64_t)(cols * step);
-    matrix->view.block_stride = (int64_t)step;
-}
-
-static void quantize_matrix(struct matrix *matrix)
-{
-    for (uint64_t r = 0; r < matrix->rows; r++)
-        matrix->scale[r] = model_quantize(matrix->value + r * matrix->cols, matrix->cols,
-                                          matrix->q + r * matrix->cols);
-}
-
-static void make_expert(struct expert *expert, const struct check_shape *shape)
-{
-    *expert = (struct expert){ .layout = { .shape = shape->shape } };
-    for (int p = 0; p < 3; p++) {
-        uint64_t hidden = shape->shape.hidden_size, other = shape->shape.intermediate_size;
-        make_matrix(&expert->matrix[p], p == KT_DOWN ? hidden : other, p == KT_DOWN ? other : hidden,
-                    shape->dtype[p], shape->gap, shape->bias);
-        quantize_matrix(&expert->matrix[p]);
-        expert->layout.shape.format[p].dtype = shape->dtype[p];
-    }
-    expert->source = (struct kt_expert){ .gate = expert->matrix[KT_GATE].view,
-                                         .up = expert->matrix[KT_UP].view,
-                                         .down = expert->matrix[KT_DOWN].view };
-}
-
-static void free_expert(struct expert *expert)
-{
-    for (int p = 0; p < 3; p++) {
-        free(expert->matrix[p].value);
-        free(expert->matrix[p].q);
-        free(expert->matrix[p].scale);
-        guard_free(expert->matrix[p].source);
-        guard_free(expert->matrix[p].bias);
-    }
-}
-
-/* ---- a level at work ---- */
-
-struct run {
-    const struct check_level *level;
-    struct instance8 instance;
-    struct kt_layout layout;
-    void *packed[2];
-    void *scratch;
-};
-
-static void start_run(struct run *run, const struct check_level *level, const struct expert *expert,
-                      uint64_t l2_size, uint32_t y_dtype)
-{
-    struct kt_error error = { KT_OK, "" };
-
-    *run = (struct run){ .level = level, .layout = expert->layout };
-    run->instance = (struct instance8){ &check_host, l2_size, y_dtype, 0 };
-    enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
-    ck_assert_msg(status == KT_OK, "%s: %s", level->name, error.message);
-    run->scratch = guard_take(run->layout.scratch_size);
-    for (int stage = 0; stage < 2; stage++) {
-        uint64_t rows = stage ? run->layout.shape.hidden_size : run->layout.shape.intermediate_size;
-        uint64_t panels = (rows + run->layout.panel_rows[stage] - 1) / run->layout.panel_rows[stage];
-        run->packed[stage] = guard_take(run->layout.weight_size[stage]);
-        for (uint64_t part = 0; part < 2; part++) { /* in two jobs, the second first */
-            struct kt_pack job = { .layout = &run->layout,
-                                   .stage = (enum kt_stage)stage,
-                                   .source = &expert->source,
-                                   .panel_begin = part ? 0 : panels / 2,
-                                   .panel_end = part ? panels / 2 : panels,
-                                   .packed = run->packed[stage] };
-            status = level->ops->pack(&run->instance, &job, &error);
-            ck_assert_msg(status == KT_OK, "%s: %s", level->name, error.message);
-        }
-    }
-    if (level->ops->thread_enter)
-        level->ops->thread_enter(&run->instance);
-}
-
-static void end_run(struct run *run)
-{
-    if (run->level->ops->thread_leave)
-        run->level->ops->thread_leave(&run->instance);
-    guard_free(run->packed[0]);
-    guard_free(run->packed[1]);
-    guard_free(run->scratch);
-}
-
-static uint64_t pad_rows(const struct run *run, uint32_t n)
-{
-    return round_up(n, run->layout.row_unit);
-}
-
-/* Cuts panels 0..n in up to three ranges and multiplies them, the last first. */
-static void run_ranges(struct run *run, struct kt_product *job, enum kt_stage stage, uint64_t n)
-{
-    uint64_t cut[4] = { 0, n / 3, n - n / 3, n };
-
-    for (int i = 2; i >= 0; i--) {
-        job->panel_begin = cut[i];
-        job->panel_end = cut[i + 1];
-        job->next = i == 2 ? NULL : run->packed[0];
-        job->next_size = run->layout.weight_size[0];
-        if (cut[i] == cut[i + 1])
-            continue;
-        if (stage == KT_STAGE_GATE_UP)
-            run->level->ops->gate_up(&run->instance, job);
-        else
-            run->level->ops->down(&run->instance, job);
-    }
-}
-
-/* h of rows index[0..n-1] of x, guarded. */
-static float *run_gate_up(struct run *run, const struct expert *expert, const void *x, uint32_t dtype,
-                          uint32_t n_tokens, const uint32_t *index, uint32_t n)
-{
-    const struct kt_layout *layout = &run->layout;
-    const struct kt_ops *ops = run->level->ops;
-    uint64_t size = layout->act_row_size[0], hidden = layout->shape.hidden_size;
-    uint8_t *act = guard_take(n_tokens * size), *gathered = guard_take(pad_rows(run, n) * size);
-    float *h = guard_take(pad_rows(run, n) * layout->h_row_size);
-    struct kt_act_pack pack = { .layout = layout,
-                                .source_dtype = dtype,
-                                .n_rows = n_tokens,
-                                .source = x,
-                                .source_stride = (int64_t)(hidden * (dtype == KT_DTYPE_F32 ? 4 : 2)),
-                                .packed = act };
-
-    for (uint32_t part = 0; part < 2; part++) {
-        pack.row_begin = part ? 0 : n_tokens / 2;
-        pack.row_end = part ? n_tokens / 2 : n_tokens;
-        ops->act_pack(&run->instance, &pack);
-    }
-    if (ops->gather) {
-        struct kt_gather gather = { layout, act, index, n, gathered };
-        ops->gather(&run->instance, &gather);
-    }
-    struct kt_product job = { .layout = layout,
-                              .packed = run->packed[0],
-                              .n_rows = n,
-                              .act = ops->gather ? gathered : act,
-                              .index = ops->gather ? NULL : index,
-                              .out = h,
-                              .out_stride = (int64_t)layout->h_row_size,
-                              .bias = { expert->matrix[KT_GATE].bias, expert->matrix[KT_UP].bias },
-                              .scratch = run->scratch };
-    run_ranges(run, &job, KT_STAGE_GATE_UP, round_up(layout->shape.intermediate_size, 16) / 16);
-    guard_free(act);
-    guard_free(gathered);
-    return h;
-}
-
-/* y of h, row r at out_index[r]; y has `stride` bytes a row. */
-static void run_down(struct run *run, const struct expert *expert, const float *h, uint32_t n,
-                     const uint32_t *out_index, void *y, uint64_t stride)
-{
-    const struct kt_layout *layout = &run->layout;
-    void *act = guard_take(pad_rows(run, n) * layout->act_row_size[1]);
-    struct kt_act_pack pack = { .layout = layout, .stage = KT_STAGE_DOWN, .n_rows = n,
-                                .row_end = n, .source = h, .packed = act };
-
-    run->level->ops->act_pack(&run->instance, &pack);
-    struct kt_product job = { .layout = layout,
-                              .packed = run->packed[1],
-                              .n_rows = n,
-                              .act = act,
-                              .out = y,
-                              .out_index = out_index,
-                              .out_stride = (int64_t)stride,
-                              .bias = { expert->matrix[KT_DOWN].bias, NULL },
-                              .scratch = run->scratch };
-    run_ranges(run, &job, KT_STAGE_DOWN, round_up(layout->shape.hidden_size, 32) / 32);
-    guard_free(act);
-}
-
 /* h of row r, as amx_int8.h lays it out. */
 static float read_h(const float *h, uint32_t n, uint32_t r, uint64_t i)
 {
     return h[(i / 16 * round_up(n, 16) + r) * 16 + i % 16];
 }
-
-/* ---- what is checked ---- */
 
 static void check_weights(struct run *run, const struct expert *expert)
 {
@@ -405,45 +126,6 @@ static void check_y(const struct run *run, const struct expert *expert, const fl
     free(q);
 }
 
-/* Rows in another order than the tokens, some of them twice; outputs in a third one. */
-static void make_indices(uint32_t n_tokens, uint32_t n, uint32_t *index, uint32_t *out_index)
-{
-    for (uint32_t r = 0; r < n; r++) {
-        index[r] = (r * 7 + 3) % n_tokens;
-        out_index[r] = n - 1 - r;
-    }
-}
-
-struct batch {
-    uint32_t n_tokens, n;
-    void *source;
-    float *x;
-    uint32_t *index, *out_index;
-};
-
-static void make_batch(struct batch *batch, uint64_t k, uint32_t dtype, uint32_t n)
-{
-    size_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
-
-    batch->n = n;
-    batch->n_tokens = n < 4 ? n : n - n / 4;
-    batch->source = guard_take(batch->n_tokens * k * element);
-    batch->x = take(batch->n_tokens * k * sizeof(float));
-    for (uint64_t i = 0; i < batch->n_tokens * k; i++)
-        batch->x[i] = round_to(dtype, random_number(), (char *)batch->source + i * element);
-    batch->index = take(n * sizeof(uint32_t));
-    batch->out_index = take(n * sizeof(uint32_t));
-    make_indices(batch->n_tokens, n, batch->index, batch->out_index);
-}
-
-static void free_batch(struct batch *batch)
-{
-    guard_free(batch->source);
-    free(batch->x);
-    free(batch->index);
-    free(batch->out_index);
-}
-
 static void check_rows(struct run *run, const struct expert *expert, uint32_t dtype, uint32_t n)
 {
     struct batch batch;
@@ -502,14 +184,14 @@ static const uint32_t many_rows[] = { 130, 300, 0 };
 /* Tiles of 64 columns and panels of 16 and 32 rows: whole, one less, one more, and one number. K of
  * more than 12 tiles with 128 rows goes in pieces; an L2 of 64 KB makes lots of 64 rows. */
 static const struct check_shape shapes[] = {
-    { SHAPE(64, 32, SILU), { F32, F32, F32 }, F32, 0, true, 1 << 20, some_rows },
-    { SHAPE(70, 21, SWIGLU), { BF16, F16, F32 }, BF16, 0, false, 1 << 20, each_row },
-    { SHAPE(1, 1, SILU), { F32, BF16, F16 }, F16, 0, true, 1 << 20, few_rows },
-    { SHAPE(33, 63, SWIGLUOAI), { F16, F32, BF16 }, F16, 0, true, 1 << 20, some_rows },
-    { SHAPE(127, 65, SWIGLUOAI), { BF16, BF16, BF16 }, BF16, 0, false, 1 << 20, some_rows },
-    { SHAPE(95, 129, SILU), { BF16, BF16, BF16 }, F32, 1, true, 1 << 20, few_rows },
-    { SHAPE(1027, 17, SILU), { BF16, BF16, BF16 }, BF16, 0, true, 1 << 20, many_rows },
-    { SHAPE(96, 900, SILU), { BF16, BF16, BF16 }, BF16, 0, false, 1 << 16, many_rows },
+    { SHAPE(64, 32, SILU), { F32, F32, F32 }, F32, 0, true, 1 << 20, 32, some_rows },
+    { SHAPE(70, 21, SWIGLU), { BF16, F16, F32 }, BF16, 0, false, 1 << 20, 32, each_row },
+    { SHAPE(1, 1, SILU), { F32, BF16, F16 }, F16, 0, true, 1 << 20, 64, few_rows },
+    { SHAPE(33, 63, SWIGLUOAI), { F16, F32, BF16 }, F16, 0, true, 1 << 20, 64, some_rows },
+    { SHAPE(127, 65, SWIGLUOAI), { BF16, BF16, BF16 }, BF16, 0, false, 1 << 20, 128, some_rows },
+    { SHAPE(95, 129, SILU), { BF16, BF16, BF16 }, F32, 1, true, 1 << 20, 32, few_rows },
+    { SHAPE(1027, 17, SILU), { BF16, BF16, BF16 }, BF16, 0, true, 1 << 20, 128, many_rows },
+    { SHAPE(96, 900, SILU), { BF16, BF16, BF16 }, BF16, 0, false, 1 << 16, 64, many_rows },
 };
 
 START_TEST(levels_agree_with_the_model)
@@ -522,7 +204,7 @@ END_TEST
 START_TEST(extreme_sums_are_exact)
 {
     static const struct check_shape shape = { SHAPE(768, 32, SILU), { F32, F32, F32 }, F32, 0, false,
-                                              1 << 20, NULL };
+                                              1 << 20, 32, NULL };
     struct expert expert;
     make_expert(&expert, &shape);
     for (int p = 0; p < 3; p++) {
@@ -532,7 +214,6 @@ START_TEST(extreme_sums_are_exact)
             matrix->value[i] = row % 3 == 2 && i % 2 ? -1.0f : row % 3 ? -1.0f : 1.0f;
             ((float *)matrix->source)[i] = matrix->value[i];
         }
-        quantize_matrix(matrix);
     }
     struct batch batch;
     make_batch(&batch, 768, F32, 20);
@@ -563,7 +244,7 @@ END_TEST
 START_TEST(nan_stays_in_its_row)
 {
     static const struct check_shape shape = { SHAPE(100, 40, SILU), { F32, F32, F32 }, F32, 0, true,
-                                              1 << 20, NULL };
+                                              1 << 20, 32, NULL };
     struct expert expert;
     struct batch batch;
     make_expert(&expert, &shape);
@@ -572,7 +253,6 @@ START_TEST(nan_stays_in_its_row)
     batch.x[5 * 100] = ((float *)batch.source)[5 * 100] = -INFINITY;
     struct matrix *down = &expert.matrix[KT_DOWN];
     down->value[7 * 40 + 1] = ((float *)down->source)[7 * 40 + 1] = INFINITY;
-    quantize_matrix(down);
     for (size_t l = 0; l < check_n_levels; l++) {
         struct run run;
         unsigned nans = 0;
@@ -605,7 +285,7 @@ END_TEST
 START_TEST(ranges_and_bf16_outputs)
 {
     static const struct check_shape shape = { SHAPE(110, 40, SILU), { F32, F32, F32 }, F32, 0, true,
-                                              1 << 20, NULL };
+                                              1 << 20, 32, NULL };
     struct expert expert;
     make_expert(&expert, &shape);
     for (size_t l = 0; l < check_n_levels; l++) {
@@ -653,11 +333,59 @@ START_TEST(ranges_and_bf16_outputs)
 }
 END_TEST
 
+/* A shard of the whole expert's object holds the same weights as its part of the whole. */
+START_TEST(cuts_keep_weights)
+{
+    static const struct check_shape shape = { SHAPE(70, 450, SILU), { F32, F32, F32 }, F32, 0, false,
+                                              1 << 20, 64, NULL };
+    static const uint64_t cut[][2] = { { 0, 128 }, { 128, 64 }, { 192, 258 }, { 384, 66 } };
+    struct expert expert;
+    struct run run;
+    make_expert(&expert, &shape);
+    start_run(&run, &check_levels[0], &expert, 1 << 20, F32);
+    const struct kt_ops *ops = run.level->ops;
+    float *whole = take(450 * sizeof(float)), *part = take(450 * sizeof(float));
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        struct kt_layout shard = expert.layout;
+        uint64_t begin = cut[i][0], n = cut[i][1];
+        shard.shape.intermediate_size = n;
+        memcpy(shard.form, run.layout.form, sizeof shard.form);
+        ck_assert_int_eq(ops->layout(&run.instance, &shard, NULL), KT_OK);
+        ck_assert_str_eq(shard.form, run.layout.form);
+        ck_assert_uint_eq(begin % run.layout.k_unit, 0);
+        for (int p = 0; p < 3; p++) {
+            enum kt_stage stage = p == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+            uint64_t rows = p == KT_DOWN ? 70 : n, cols = p == KT_DOWN ? n : 70;
+            uint64_t panels = (rows + shard.panel_rows[stage] - 1) / shard.panel_rows[stage];
+            void *packed = guard_take(shard.weight_size[stage]);
+            for (int half = 1; half >= 0; half--) {
+                struct kt_cut job = { &run.layout, &shard, stage, begin, half ? panels / 2 : 0,
+                                      half ? panels : panels / 2, run.packed[stage], packed };
+                ops->cut(&run.instance, &job);
+            }
+            for (uint64_t r = 0; r < rows; r++) {
+                ops->weight_row(&run.instance, &run.layout, run.packed[stage], &expert.source,
+                                (enum kt_projection)p, p == KT_DOWN ? r : begin + r, whole, NULL);
+                ops->weight_row(&run.instance, &shard, packed, &expert.source, (enum kt_projection)p, r,
+                                part, NULL);
+                ck_assert_int_eq(memcmp(whole + (p == KT_DOWN ? begin : 0), part, cols * sizeof(float)),
+                                 0);
+            }
+            guard_free(packed);
+        }
+    }
+    free(whole);
+    free(part);
+    end_run(&run);
+    free_expert(&expert);
+}
+END_TEST
+
 /* What cannot be: refused with a reason, and nothing stays allocated. */
 START_TEST(refusals)
 {
     static const struct check_shape shape = { SHAPE(64, 32, SILU), { F32, F32, F32 }, F32, 1, false,
-                                              1 << 20, NULL };
+                                              1 << 20, 32, NULL };
     static const uint64_t sizes[][2] = { { 0, 32 }, { 64, 0 }, { MAX_K + 1, 32 }, { 64, UINT64_MAX } };
     struct expert expert;
     struct kt_error error = { KT_OK, "" };
@@ -699,14 +427,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("check_int8");
+    Suite *suite = suite_create(BACKEND);
     TCase *tcase = tcase_create("levels");
     tcase_set_timeout(tcase, 0);
     tcase_add_loop_test(tcase, levels_agree_with_the_model, 0, sizeof shapes / sizeof *shapes);
     tcase_add_test(tcase, extreme_sums_are_exact);
     tcase_add_test(tcase, nan_stays_in_its_row);
     tcase_add_test(tcase, ranges_and_bf16_outputs);
+    tcase_add_test(tcase, cuts_keep_weights);
     tcase_add_test(tcase, refusals);
+    model_tests(tcase);
     suite_add_tcase(suite, tcase);
     check_list_levels();
     SRunner *runner = srunner_create(suite);

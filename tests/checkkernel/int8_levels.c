@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/checkkernel/int8_levels.h"
 #include "core/cpu.h"
-#include "plugins/amx_int8/amx_int8.h"
+#include CHECK_BACKEND
 #include "plugins/common/half.h"
 
 #include <check.h>
@@ -22,21 +22,21 @@ extern const struct kt_ops emulated_ops_amx;
 #define AVX512 (AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 
 const struct check_level check_levels[] = {
-    { "scalar", &amx_int8_ops_scalar, 0, false },
+    { "scalar", &OPS_NAME(scalar), 0, false },
 #ifdef LEVEL_AVX2
-    { "avx2", &amx_int8_ops_avx2, AVX2, false },
+    { "avx2", &OPS_NAME(avx2), AVX2, false },
 #endif
 #ifdef LEVEL_AVX_VNNI
-    { "avx_vnni", &amx_int8_ops_avx_vnni, AVX2 | KT_CPU_AVX_VNNI, false },
+    { "avx_vnni", &OPS_NAME(avx_vnni), AVX2 | KT_CPU_AVX_VNNI, false },
 #endif
 #ifdef LEVEL_AVX512
-    { "avx512", &amx_int8_ops_avx512, AVX512, false },
+    { "avx512", &OPS_NAME(avx512), AVX512, false },
 #endif
 #ifdef LEVEL_AVX512_VNNI
-    { "avx512_vnni", &amx_int8_ops_avx512_vnni, AVX512 | KT_CPU_AVX512_VNNI, false },
+    { "avx512_vnni", &OPS_NAME(avx512_vnni), AVX512 | KT_CPU_AVX512_VNNI, false },
 #endif
 #ifdef LEVEL_AMX
-    { "amx", &amx_int8_ops_amx,
+    { "amx", &OPS_NAME(amx),
       AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false },
 #endif
 #ifdef CHECK_EMULATED

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* int8_levels.h - the levels of amx_int8 that a test can run here, and a host for them. */
+/* int8_levels.h - the levels of a backend that a test can run here, and a host for them. */
 #ifndef KT_TESTS_INT8_LEVELS_H
 #define KT_TESTS_INT8_LEVELS_H
 
@@ -20,6 +20,7 @@ struct check_shape {
     unsigned gap;      /* between elements of the weights */
     bool bias;
     uint64_t l2_size;
+    uint32_t group_size; /* of weights, where the backend has groups */
     const uint32_t *rows; /* ends with 0 */
 };
 

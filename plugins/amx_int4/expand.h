@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* expand.h - codes of 4 bits to the int8 tiles of tiles8.h, with VNNI's or AMX's instructions at hand. */
+#ifndef KT_PLUGINS_AMX_INT4_EXPAND_H
+#define KT_PLUGINS_AMX_INT4_EXPAND_H
+
+/* Tiles t..stop-1 of both columns of a panel to `to`. */
+static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    for (; t < stop; t++, to += PAIR_SIZE) {
+        const uint8_t *pair = panel->codes + t * 2 * CODES_SIZE;
+        if (near)
+            stream_near(pair);
+        for (unsigned half = 0; half < 2; half++) {
+            const uint8_t *group = panel->scales + ((2 * t + half) >> panel->group_shift) * PANEL_ROWS;
+            UNROLL
+            for (unsigned v = 0; v < VECS; v++) {
+                const uint8_t *bytes = group + v / VEC_PARTS * TILE_ROWS;
+                vi scales = g4_scales(bytes, (int)(v % VEC_PARTS));
+                vi offsets = g4_offsets(g4_zeros(bytes, (int)(v % VEC_PARTS)), scales);
+                const uint8_t *from = find_codes(pair + half * (CODES_SIZE / 2), v);
+                uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + half * (TILE_SIZE / 2) +
+                                v % VEC_PARTS * (4 * VEC_ROWS);
+                UNROLL
+                for (unsigned i = 0; i < 4; i++, from += 64, line += 128) {
+                    vi codes = vi_load(from);
+                    vi low = vi_and(codes, vi_set_u8(15)), high = vi_and(vi_shr(codes, 4), vi_set_u8(15));
+                    vi_store(line, g4_expand(low, scales, offsets));
+                    vi_store(line + 64, g4_expand(high, scales, offsets));
+                }
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product.
+ *
+ * Up to 8 rows are multiplied by VNNI straight from the codes, which keeps up with memory. With more,
+ * 8 tiles of both columns become int8 in 16 KB of scratch, which stay in L1 while all rows pass: making
+ * a tile costs about what its product with 64 rows does.
+ */
+#define VEC_VNNI 1
+#define TILED 1
+#include "plugins/common/int8_avx512.h"
+
+#include "plugins/amx_int4/pack.h"
+#include "plugins/common/amx.h"
+#include "plugins/common/epilogue8.h"
+#include "plugins/common/stream.h"
+
+#define ROWS_WIDE 8
+#define ROWS_TILE 0
+
+#include "plugins/common/pass8.h"
+
+#include "plugins/amx_int4/multiply4.h"
+
+#include "plugins/amx_int4/expand.h"
+
+#include "plugins/common/product8_amx.h"
+
+/* The expanded tiles stand behind the blocks in scratch. */
+#define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
+
+static const struct choice *list_choices(void)
+{
+    static const struct choice choices[] = {
+        { 8, true, true, 0 },
+        { 16, false, true, 8 },
+        { UINT32_MAX, false, false, 8 },
+    };
+    return choices;
+}
+
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
+{
+    struct panel8 panel = find_panel(part->job, part->stage, part->panel);
+    uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
+
+    expand_pairs(&panel, t, stop, part->choice->near, to);
+    return to;
+}
+
+static void multiply_few(const struct part *part, uint32_t begin)
+{
+    struct panel8 panel = find_panel(part->job, part->stage, part->panel);
+    struct way way = { passes4, true, false };
+
+    run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+}
+
+static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    enum kt_status status = amx_int4_layout(instance, layout, error);
+
+    if (!status)
+        layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
+    return status;
+}
+
+const struct kt_ops amx_int4_ops_amx = {
+    .struct_size = sizeof(struct kt_ops),
+    .layout = lay_out_amx,
+    .pack = pack_weights,
+    .act_pack = pack_rows,
+    .gather = gather_rows,
+    .gate_up = multiply_gate_up,
+    .down = multiply_down,
+    .weight_row = amx_int4_weight_row,
+    .cut = amx_int4_cut,
+    .thread_enter = enter_thread,
+    .thread_leave = leave_thread,
+};

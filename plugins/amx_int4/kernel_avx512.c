@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512.c - AVX-512 without VNNI. */
+#define VEC_VNNI 0
+#include "plugins/common/int8_avx512.h"
+
+#define ROWS_WIDE 8
+#define ROWS_TILE 0
+#define NEAR_ROWS 8
+#define EXPAND_ROWS 0
+
+#include "plugins/amx_int4/product.h"
+
+LEVEL_OPS(avx512);

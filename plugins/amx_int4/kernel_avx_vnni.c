@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx_vnni.c - AVX2 with AVX-VNNI: vpdpbusd on 256 bits. */
+#define VEC_VNNI 1
+#include "plugins/common/int8_avx2.h"
+
+#define ROWS_WIDE 0
+#define ROWS_TILE 4
+#define NEAR_ROWS 3
+#define EXPAND_ROWS 16
+
+#include "plugins/amx_int4/product.h"
+
+LEVEL_OPS(avx_vnni);

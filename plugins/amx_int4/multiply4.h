@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * multiply4.h - passes over panels of codes of 4 bits, on vectors. Include amx_int4.h and pass8.h first.
+ *
+ * 32 columns of a group begin in sums of their own, small enough for int16 where there is no
+ * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
+ * per vector of codes and row; without it, it saves the widening to int32 of each product.
+ */
+#ifndef KT_PLUGINS_AMX_INT4_MULTIPLY4_H
+#define KT_PLUGINS_AMX_INT4_MULTIPLY4_H
+
+/* Where vector v of a line of a pair of tiles of codes is. */
+INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
+{
+    return pair + v / VEC_PARTS * CODES_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
+}
+
+/* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero
+ * per row at group. */
+INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
+                           uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
+                           vi total[MAX_ROWS][VECS])
+{
+    vi sum[MAX_ROWS][VECS];
+
+    UNROLL
+    for (unsigned v = 0; v < n; v++) {
+        unsigned place = first + v;
+        vi zeros = g4_zeros(group + place / VEC_PARTS * TILE_ROWS, (int)(place % VEC_PARTS));
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            sum[r][v] = g4_start(zeros, x->sums[r] + sums);
+    }
+    UNROLL
+    for (unsigned step = 0; step < 8; step++) {
+        x8 a[MAX_ROWS];
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            a[r] = x8_splat(x->x[r] + from + 4 * step);
+        UNROLL
+        for (unsigned v = 0; v < n; v++) {
+            vi codes = vi_load(find_codes(lines, first + v) + step / 2 * 64);
+            codes = vi_and(step % 2 ? vi_shr(codes, 4) : codes, vi_set_u8(15));
+            UNROLL
+            for (unsigned r = 0; r < rows; r++)
+                sum[r][v] = g4_add(sum[r][v], codes, a[r]);
+        }
+    }
+    UNROLL
+    for (unsigned v = 0; v < n; v++) {
+        unsigned place = first + v;
+        vi scales = g4_scales(group + place / VEC_PARTS * TILE_ROWS, (int)(place % VEC_PARTS));
+        UNROLL
+        for (unsigned r = 0; r < rows; r++)
+            total[r][v] = g4_finish(total[r][v], sum[r][v], scales);
+    }
+}
+
+/* The sums of `rows` rows and vectors first..first+n-1 of a panel, constants in each instance. */
+INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
+                      unsigned first, unsigned n, bool near, struct stream *stream,
+                      int32_t out[MAX_ROWS][PANEL_ROWS])
+{
+    const uint8_t *pair = panel->codes;
+    vi total[MAX_ROWS][VECS];
+
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            total[r][v] = vi_splat32(0);
+    for (uint64_t t = 0; t < panel->tiles; t++, pair += 2 * CODES_SIZE) {
+        if (near) {
+            stream_near(pair);
+            STREAM_LINE((uintptr_t)panel->scales + (2 * t >> panel->group_shift) * PANEL_ROWS +
+                        STREAM_NEAR);
+        } else {
+            stream_step(stream);
+        }
+        for (unsigned half = 0; half < 2; half++) {
+            uint64_t part = 2 * t + half;
+            multiply_group(pair + half * (CODES_SIZE / 2),
+                           panel->scales + (part >> panel->group_shift) * PANEL_ROWS, x,
+                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, total);
+        }
+    }
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            vi_store(&out[r][(first + v) * VEC_ROWS], total[r][v]);
+}
+
+DEFINE_PASS(pass4_1_near, multiply4, 1, true)
+DEFINE_PASS(pass4_2_near, multiply4, 2, true)
+DEFINE_PASS(pass4_1, multiply4, 1, false)
+DEFINE_PASS(pass4_2, multiply4, 2, false)
+#if ROWS_WIDE
+DEFINE_PASS(pass4_4_near, multiply4, 4, true)
+DEFINE_PASS(pass4_8_near, multiply4, 8, true)
+DEFINE_PASS(pass4_4, multiply4, 4, false)
+DEFINE_PASS(pass4_8, multiply4, 8, false)
+#endif
+#if ROWS_TILE
+DEFINE_TILE_PASS(pass4_tile, multiply4, ROWS_TILE)
+#endif
+
+static const struct pass passes4[] = {
+#if ROWS_WIDE
+    { 8, 1, { pass4_8, pass4_8_near } },
+    { 4, 1, { pass4_4, pass4_4_near } },
+#endif
+#if ROWS_TILE
+    { ROWS_TILE, 2, { pass4_tile, pass4_tile } },
+#endif
+    { 2, 1, { pass4_2, pass4_2_near } },
+    { 1, 1, { pass4_1, pass4_1_near } },
+};
+
+/* Panel `number`'s codes. */
+static struct panel8 find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+{
+    const uint8_t *panel = (const uint8_t *)job->packed + number * panel_size(job->layout, stage);
+
+    return (struct panel8){
+        .codes = panel,
+        .scales = panel + groups_offset(job->layout, stage),
+        .tiles = stage_tiles(job->layout, stage),
+        .group_shift = group_shift(job->layout),
+    };
+}
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - the plugin amx_int4: weights of 4 bits with group scales, on AMX or less. */
+#include "plugins/amx_int4/amx_int4.h"
+
+#include "plugins/common/levels8.h"
+
+#include <kt/version.h>
+
+enum { OPTION_GROUP_SIZE, OPTION_Y };
+static const struct kt_option options[] = {
+    [OPTION_GROUP_SIZE] = {
+        .key = "group_size",
+        .type = KT_OPTION_ENUM,
+        .default_text = "32",
+        .choices = "32|64|128",
+        .help = "weights of a row that share a scale; larger ones save 1/8 and 3/16 bit a weight",
+    },
+    [OPTION_Y] = {
+        .key = "y",
+        .type = KT_OPTION_ENUM,
+        .default_text = "f32",
+        .choices = "f32|bf16",
+        .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",
+    },
+};
+
+static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
+                                    const struct kt_option_value *values, void **instance,
+                                    struct kt_error *error)
+{
+    struct instance8 *self = NULL;
+    enum kt_status status = open_instance8(host, caps, &self, error);
+
+    if (status)
+        return status;
+    self->group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
+    self->y_dtype = values[OPTION_Y].number ? KT_DTYPE_BF16 : KT_DTYPE_F32;
+    *instance = self;
+    return KT_OK;
+}
+
+KT_PLUGIN_DEFINE(amx_int4) = {
+    KT_PLUGIN_HEADER(amx_int4),
+    .version = KT_VERSION,
+    .description = "4-bit weights with group scales, quantised from any source; int8 activations",
+    .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
+    .sources = "part of kt-kernel, Apache-2.0",
+    .levels = levels,
+    .n_levels = sizeof levels / sizeof *levels,
+    .options = options,
+    .n_options = sizeof options / sizeof *options,
+    .open = open_instance,
+    .close = close_instance,
+};
