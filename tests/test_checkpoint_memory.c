@@ -4,12 +4,15 @@
  * every call to the disk. The linker hands the library's calls to the __wrap_ functions below.
  */
 #include "core/weights/checkpoint.h"
+#include "tests/folder_build.h"
 #include "tests/gguf_build.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
 #include <malloc.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -32,6 +35,11 @@ int __real_fstat(int fd, struct stat *status);
 int __wrap_fstat(int fd, struct stat *status);
 void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+struct dirent *__real_readdir(DIR *listing);
+struct dirent *__wrap_readdir(DIR *listing);
 
 static struct {
     int armed;
@@ -141,6 +149,16 @@ void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_
                                     : __real_mmap(at, size, protection, flags, fd, offset);
 }
 
+DIR *__wrap_opendir(const char *path)
+{
+    return refuse_disk() ? NULL : __real_opendir(path);
+}
+
+struct dirent *__wrap_readdir(DIR *listing)
+{
+    return refuse_disk() ? NULL : __real_readdir(listing);
+}
+
 static void arm(unsigned failing)
 {
     memset(&counter, 0, sizeof counter);
@@ -168,11 +186,9 @@ static enum kt_status use(const char *path, enum kt_io io)
     enum kt_status status = kt_checkpoint_open(path, &params, &checkpoint, &error);
     if (status != KT_OK)
         return status;
-    if (checkpoint->n_moe) {
-        status = kt_checkpoint_experts(checkpoint, 0, experts, 2, &error);
-        if (status == KT_OK)
-            status = kt_checkpoint_experts(checkpoint, 3, experts, 2, &error);
-    }
+    for (uint64_t i = 0; status == KT_OK && i < checkpoint->n_moe; i++)
+        status =
+            kt_checkpoint_experts(checkpoint, checkpoint->moe[i].info.layer, experts, 2, &error);
     for (uint64_t i = 0; status == KT_OK && i < checkpoint->tensors.n; i++) {
         const void *data;
         status = kt_checkpoint_data(checkpoint, i, &data, &error);
@@ -230,30 +246,75 @@ START_TEST(every_allocation_of_safetensors_fails)
 }
 END_TEST
 
-START_TEST(every_call_to_the_disk_fails)
+/* Two layers of two experts in two files, with biases, an index and a configuration. */
+static void make_folder(int index)
 {
-    struct model model = MODEL_INIT;
-    build_model(&file, &model);
-    char *path = write_file(file.data, file.size);
-    unsigned n = 1;
-    for (;; n++) {
+    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+    static struct shard shard;
+    char map[4096] = "";
+    folder_make();
+    for (int layer = 0; layer < 4; layer += 3) {
+        shard_begin(&shard);
+        shard_metadata(&shard, "{\"format\":\"pt\"}");
+        for (int t = 0; t < 12; t++) {
+            char name[64];
+            snprintf(name, sizeof name, "layers.%d.mlp.experts.%d.%s.%s", layer, t / 6,
+                     names[t / 2 % 3], t % 2 ? "bias" : "weight");
+            shard_add(&shard, name, "BF16", t % 2 ? 1 : 2, (uint64_t[]){4, 4});
+            snprintf(map + strlen(map), sizeof map - strlen(map), "%s\"%s\":\"%d.safetensors\"",
+                     *map ? "," : "", name, layer);
+        }
+        shard_write(&shard, layer ? "3.safetensors" : "0.safetensors");
+    }
+    folder_text("config.json", "{\"model_type\":\"a\",\"num_experts\":2,"
+                               "\"quantization_config\":{\"weight_block_size\":[4,4]}}");
+    if (index)
+        folder_text("model.safetensors.index.json", "{\"weight_map\":{%s}}", map);
+}
+
+START_TEST(every_allocation_of_folders_fails)
+{
+    make_folder(_i / 2);
+    fail_each(folder_path(""), _i % 2 ? KT_IO_READ : KT_IO_MMAP, 200, 1);
+    fail_each(folder_path("0.safetensors"), _i % 2 ? KT_IO_READ : KT_IO_MMAP, 100, 1);
+    folder_remove();
+}
+END_TEST
+
+/* Fails one call after the other; gives the number of calls. */
+static unsigned fail_each_call(const char *path, enum kt_io io)
+{
+    for (unsigned n = 1;; n++) {
         memset(&error, 0, sizeof error);
         memset(&disk, 0, sizeof disk);
         disk.failing = n;
         arm(0);
         disk.armed = 1;
-        enum kt_status status = use(path, (enum kt_io)_i);
+        enum kt_status status = use(path, io);
         disk.armed = 0;
         disarm("a failed call");
         if (disk.calls < n)
-            break;
+            return n;
         ck_assert_msg(status == KT_E_IO && error.status == status &&
                           strstr(error.message, strerror(EIO)) && strstr(error.message, "kt-test-"),
                       "call %d: %s: %s", (int)n, kt_status_name(status), error.message);
     }
-    ck_assert_uint_gt(n, 5);
+}
+
+START_TEST(every_call_to_the_disk_fails)
+{
+    struct model model = MODEL_INIT;
+    build_model(&file, &model);
+    char *path = write_file(file.data, file.size);
+    ck_assert_uint_gt(fail_each_call(path, (enum kt_io)_i), 5);
     ck_assert_int_eq(unlink(path), 0);
     free(path);
+    make_folder(0);
+    ck_assert_uint_gt(fail_each_call(folder_path(""), (enum kt_io)_i), 30);
+    folder_remove();
+    make_folder(1);
+    ck_assert_uint_gt(fail_each_call(folder_path(""), (enum kt_io)_i), 30);
+    folder_remove();
 }
 END_TEST
 
@@ -334,6 +395,36 @@ START_TEST(large_files_cost_nothing)
 }
 END_TEST
 
+/* JSON of as many objects, or as many keys and files, as its size allows. */
+START_TEST(large_configurations_cost_little)
+{
+    static char text[1 << 16];
+    static const char *const units[] = {"[],", "{},", "1,", "\"\",", "{\"a\":1234567}, "};
+    for (size_t u = 0; u < sizeof units / sizeof units[0]; u++) {
+        size_t length = strlen(units[u]), used = 6;
+        make_folder(1);
+        memcpy(text, "{\"a\":[", 7);
+        for (used = 6; used + length + 4 < sizeof text; used += length)
+            memcpy(text + used, units[u], length);
+        memcpy(text + used, "0]}", 4);
+        folder_write("config.json", text, used + 3);
+        size_t peak = measure(folder_path(""), KT_IO_MMAP, u < 2 ? KT_E_FORMAT : KT_OK, units[u]);
+        ck_assert_msg(peak <= 65536 + 48 * sizeof text, "%s: %d bytes", units[u], (int)peak);
+        folder_remove();
+    }
+    make_folder(0);
+    size_t used = (size_t)snprintf(text, sizeof text, "{\"weight_map\":{");
+    for (int i = 0; used < sizeof text - 64; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%d\":\"%d.safetensors\"",
+                                 i ? "," : "", i, i + 10);
+    used += (size_t)snprintf(text + used, sizeof text - used, "}}");
+    folder_write("model.safetensors.index.json", text, used);
+    size_t peak = measure(folder_path(""), KT_IO_MMAP, KT_E_IO, "an index of many files");
+    ck_assert_msg(peak <= 65536 + 48 * sizeof text, "%d bytes", (int)peak);
+    folder_remove();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checkpoint memory");
@@ -342,6 +433,8 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_of_gguf_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_safetensors_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_loop_test(tests, every_allocation_of_folders_fails, 0, 4);
+    tcase_add_test(tests, large_configurations_cost_little);
     tcase_add_loop_test(tests, every_call_to_the_disk_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, reads_are_interrupted_and_short);
     tcase_add_test(tests, malformed_files_cost_nothing);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Safetensors headers: malformed files by name, right ones, files cut off. */
+#include "core/weights/checkpoint.h"
 #include "tests/gguf_build.h"
 
 #include <check.h>
@@ -181,6 +182,30 @@ START_TEST(bombs)
 }
 END_TEST
 
+/* Every way to write a letter, and names longer than any buffer that a parser begins with. */
+START_TEST(strings)
+{
+    static const char header[] =
+        "{\"__metadata__\":{\"a\":\"\\u0041\\u00e4\\u20AC\\ud83d\\ude00\\u007f \\b\\f\\n\\r\\t\\\"\\\\\\/ "
+        "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\",\"\\u0061b\\/\":\"\"},"
+        "\"a name that is longer than thirty-two letters \\u00e4\":" T("F32", "[2]", "[0,8]") "}";
+    struct kt_checkpoint *checkpoint;
+    uint64_t index;
+    make(header, 8);
+    ck_assert_msg(open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error) == KT_OK, "%s",
+                  error.message);
+    ck_assert_str_eq(kt_checkpoint_metadata(checkpoint, 0, "a"),
+                     "A\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\x7f \b\f\n\r\t\"\\/ "
+                     "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+    ck_assert_str_eq(kt_checkpoint_metadata(checkpoint, 0, "ab/"), "");
+    ck_assert_int_eq(kt_checkpoint_find(checkpoint,
+                                        "a name that is longer than thirty-two letters \xc3\xa4",
+                                        &index, &error),
+                     KT_OK);
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
 START_TEST(right_file)
 {
     struct kt_checkpoint *checkpoint;
@@ -291,6 +316,7 @@ int main(void)
     tcase_add_loop_test(tests, malformed_files, 0, (int)(sizeof cases / sizeof cases[0]));
     tcase_add_test(tests, lengths);
     tcase_add_test(tests, bombs);
+    tcase_add_test(tests, strings);
     tcase_add_loop_test(tests, right_file, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, cut_at_every_byte, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, every_byte_changed);

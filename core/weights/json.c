@@ -2,6 +2,9 @@
 /*
  * json.c - the JSON library recurses and allocates, so it sees a text only after a scan without
  * recursion has bounded the depth and the number of containers.
+ *
+ * Where its buffer for a name or a string cannot grow, that library drops letters and goes on. So
+ * the scan also adds up the bytes of all strings, and what was parsed must have the same sum.
  */
 #include "core/weights/json.h"
 
@@ -17,8 +20,51 @@ enum { BYTES_PER_CONTAINER = 16 };
 /* What the scan knows of the text so far. */
 struct scan {
     uint64_t depth, containers;
+    uint64_t sum;        /* of the bytes of strings, without their escapes */
+    uint32_t code, high; /* the \uXXXX being read, and the first one of a pair */
+    unsigned digits;     /* that are still to come of it */
     bool quoted, escaped;
 };
+
+/* A code point counts as its bytes in UTF-8. */
+static void add_code(struct scan *scan, uint32_t code)
+{
+    if (code >= 0xd800 && code < 0xdc00) {
+        scan->high = code;
+        return;
+    }
+    if (code >= 0xdc00 && code < 0xe000)
+        code = 0x10000 + ((scan->high & 0x3ff) << 10) + (code & 0x3ff);
+    if (code < 0x80)
+        scan->sum += code;
+    else if (code < 0x800)
+        scan->sum += (0xc0 | code >> 6) + (0x80 | (code & 0x3f));
+    else if (code < 0x10000)
+        scan->sum += (0xe0 | code >> 12) + (0x80 | (code >> 6 & 0x3f)) + (0x80 | (code & 0x3f));
+    else
+        scan->sum += (0xf0 | code >> 18) + (0x80 | (code >> 12 & 0x3f)) +
+                     (0x80 | (code >> 6 & 0x3f)) + (0x80 | (code & 0x3f));
+}
+
+/* A letter of a string; what JSON does not allow there is found by the parser. */
+static void add_letter(struct scan *scan, unsigned char c)
+{
+    static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
+    if (scan->digits > 0) {
+        uint32_t digit = c <= '9' ? c : (c | 0x20u) - 'a' + 10u;
+        scan->code = scan->code << 4 | (digit & 15);
+        if (--scan->digits == 0)
+            add_code(scan, scan->code);
+    } else if (scan->escaped && c == 'u') {
+        scan->digits = 4;
+        scan->code = 0;
+    } else if (scan->escaped) {
+        const char *found = memchr(letters, c, sizeof letters - 1);
+        scan->sum += found ? (unsigned char)meant[found - letters] : c;
+    } else if (c != '\\' && c != '"') {
+        scan->sum += c;
+    }
+}
 
 /* Takes one byte; false where the text goes beyond a bound or holds a byte that JSON forbids. */
 static bool step(struct scan *scan, unsigned char c, uint64_t depth, uint64_t containers)
@@ -26,6 +72,7 @@ static bool step(struct scan *scan, unsigned char c, uint64_t depth, uint64_t co
     if (c < 0x20 && (scan->quoted || (c != '\t' && c != '\n' && c != '\r')))
         return false;
     if (scan->quoted) {
+        add_letter(scan, c);
         scan->quoted = scan->escaped || c != '"';
         scan->escaped = !scan->escaped && c == '\\';
     } else if (c == '"') {
@@ -39,38 +86,87 @@ static bool step(struct scan *scan, unsigned char c, uint64_t depth, uint64_t co
     return scan->depth <= depth && scan->containers <= containers;
 }
 
-static enum kt_status scan_text(const struct kt_file *file, uint64_t offset, uint64_t size,
-                                const struct kt_json_bounds *bounds, struct kt_error *error)
+/* Takes `count` bytes, which stand in the file from `offset` on, of a text of `size` bytes. */
+static enum kt_status scan_bytes(struct scan *scan, const struct kt_file *file, uint64_t offset,
+                                 const char *bytes, uint64_t count, uint64_t size,
+                                 const struct kt_json_bounds *bounds, struct kt_error *error)
 {
-    unsigned char chunk[4096];
-    struct scan scan = {.depth = 0};
     uint64_t allowed = size / BYTES_PER_CONTAINER + bounds->spare;
-    for (uint64_t at = 0; at < size; at += sizeof chunk) {
-        uint64_t count = size - at < sizeof chunk ? size - at : sizeof chunk;
-        enum kt_status status = kt_file_read(file, offset + at, chunk, count, error);
-        if (status != KT_OK)
-            return status;
-        for (uint64_t i = 0; i < count; i++)
-            if (!step(&scan, chunk[i], bounds->depth, allowed))
-                return kt_fail(error, KT_E_FORMAT,
-                               "%s: byte %" PRIu64 ": %s holds byte %02x here, nests %" PRIu64
-                               " deep and has %" PRIu64 " objects and arrays so far; text, %" PRIu32
-                               " and %" PRIu64 " are allowed",
-                               file->label, offset + at + i, bounds->what, chunk[i], scan.depth,
-                               scan.containers, bounds->depth, allowed);
-    }
+    for (uint64_t i = 0; i < count; i++)
+        if (!step(scan, (unsigned char)bytes[i], bounds->depth, allowed))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": %s holds byte %02x here, nests %" PRIu64
+                           " deep and has %" PRIu64 " objects and arrays so far; text, %" PRIu32
+                           " and %" PRIu64 " are allowed",
+                           file->label, offset + i, bounds->what, (unsigned char)bytes[i],
+                           scan->depth, scan->containers, bounds->depth, allowed);
     return KT_OK;
 }
 
-static enum kt_status parse(const struct kt_file *file, uint64_t offset, const char *text,
-                            size_t size, const char *what, json_t **root, struct kt_error *error)
+/* Piece by piece, so that a text that is not wanted costs no memory. */
+static enum kt_status scan_file(const struct kt_file *file, uint64_t offset, uint64_t size,
+                                const struct kt_json_bounds *bounds, struct kt_error *error)
 {
+    char chunk[4096];
+    struct scan scan = {.depth = 0};
+    enum kt_status status = KT_OK;
+    for (uint64_t at = 0; at < size && status == KT_OK; at += sizeof chunk) {
+        uint64_t count = size - at < sizeof chunk ? size - at : sizeof chunk;
+        status = kt_file_read(file, offset + at, chunk, count, error);
+        if (status == KT_OK)
+            status = scan_bytes(&scan, file, offset + at, chunk, count, size, bounds, error);
+    }
+    return status;
+}
+
+static uint64_t add_bytes(const char *text, size_t size)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < size; i++)
+        sum += (unsigned char)text[i];
+    return sum;
+}
+
+/* The bytes of all strings; the scan has bounded the depth. */
+static uint64_t add_strings(const json_t *value)
+{
+    uint64_t sum = 0;
+    const char *key;
+    size_t index;
+    json_t *inner;
+    if (json_is_string(value))
+        return add_bytes(json_string_value(value), json_string_length(value));
+    json_object_foreach((json_t *)(uintptr_t)value, key, inner)
+    {
+        sum += add_bytes(key, strlen(key)) + add_strings(inner);
+    }
+    json_array_foreach(value, index, inner)
+    {
+        sum += add_strings(inner);
+    }
+    return sum;
+}
+
+static enum kt_status parse(const struct kt_file *file, uint64_t offset, const char *text,
+                            size_t size, const struct kt_json_bounds *bounds, json_t **root,
+                            struct kt_error *error)
+{
+    const char *what = bounds->what;
+    struct scan scan = {.depth = 0};
+    /* Again: the file may have changed since. */
+    enum kt_status status = scan_bytes(&scan, file, offset, text, size, size, bounds, error);
+    if (status != KT_OK)
+        return status;
     json_error_t problem;
-    *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
-    if (*root)
+    json_t *parsed = json_loadb(text, size, JSON_REJECT_DUPLICATES, &problem);
+    bool dropped = parsed && add_strings(parsed) != scan.sum;
+    if (parsed && !dropped) {
+        *root = parsed;
         return KT_OK;
+    }
+    json_decref(parsed);
     /* A failed allocation leaves no text; whatever is wrong with the JSON itself does. */
-    if (!problem.text[0])
+    if (dropped || !problem.text[0])
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to parse %s", file->label, what);
     bool clean = kt_name_valid(problem.text, strlen(problem.text));
     return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is no JSON: %s", file->label,
@@ -86,7 +182,7 @@ enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_
         return kt_fail(error, KT_E_FORMAT,
                        "%s: %s takes %" PRIu64 " bytes; at most %" PRIu64 " are read", file->label,
                        bounds->what, size, bounds->largest);
-    enum kt_status status = scan_text(file, offset, size, bounds, error);
+    enum kt_status status = scan_file(file, offset, size, bounds, error);
     if (status != KT_OK)
         return status;
     char *text = malloc((size_t)size + 1);
@@ -95,7 +191,7 @@ enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_
                        file->label, size, bounds->what);
     status = kt_file_read(file, offset, text, size, error);
     if (status == KT_OK)
-        status = parse(file, offset, text, (size_t)size, bounds->what, root, error);
+        status = parse(file, offset, text, (size_t)size, bounds, root, error);
     free(text);
     return status;
 }
