@@ -201,6 +201,7 @@ int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
 
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
+    cli->shows_plugins = true;
     int code = kt_cli_context(cli, &context);
     if (code != KT_EXIT_OK)
         return code;

@@ -94,7 +94,7 @@ void kt_cli_log(void *data, enum kt_log_level level, const char *message)
     const struct kt_cli *cli = data;
     unsigned kind = (unsigned)level;
 
-    if (level == KT_LOG_INFO && !cli->verbose)
+    if ((level == KT_LOG_INFO && !cli->verbose) || (level == KT_LOG_WARNING && cli->shows_plugins))
         return;
     say_log(cli, kinds[kind < 4 ? kind : 3], "%s", message);
 }

@@ -48,6 +48,7 @@ struct kt_cli {
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
+    bool shows_plugins;      /* the output says what became of plugins: no warnings of it beside */
     enum kt_io io;           /* --io */
     char **arguments;        /* after kt_cli_parse: what is not an option */
     int n_arguments;

@@ -323,6 +323,7 @@ static void examine(struct doctor *doctor)
         return;
     }
     check_huge_pages(doctor);
+    doctor->cli->shows_plugins = true;
     if (kt_context_create(doctor->config, &doctor->context, &error) != KT_OK) {
         report(doctor, "context", FAILED, "could not be made", error.message);
         return;
