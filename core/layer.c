@@ -84,6 +84,25 @@ static enum kt_status copy_params(struct kt_layer *layer, struct kt_error *error
     return KT_OK;
 }
 
+enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
+                                          struct kt_layer_params *params, struct kt_error *error)
+{
+    struct kt_moe_info moe;
+    if (!params)
+        return kt_fail(error, KT_E_INVALID, "kt_checkpoint_layer_params: params must not be NULL");
+    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &moe, error);
+    if (status != KT_OK)
+        return status;
+    params->n_experts = moe.n_experts;
+    params->top_k = moe.top_k ? moe.top_k : 1;
+    params->hidden_size = moe.hidden_size;
+    params->intermediate_size = moe.intermediate_size;
+    params->activation = moe.activation;
+    params->limit = moe.limit;
+    params->alpha = moe.alpha;
+    return KT_OK;
+}
+
 enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer_params *given,
                                struct kt_layer **out, struct kt_error *error)
 {

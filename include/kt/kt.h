@@ -330,6 +330,11 @@ struct kt_layer_params {
         .struct_size = sizeof(struct kt_layer_params) \
     }
 
+/** Fills shape and activation as layer `index` of the checkpoint has them, top_k 1 where it does not say;
+ *  every other field stays as it is. */
+enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
+                                          struct kt_layer_params *params, struct kt_error *error);
+
 /** Makes a layer without weights. Keeps the context alive. */
 enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer_params *params,
                                struct kt_layer **layer, struct kt_error *error);

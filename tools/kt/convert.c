@@ -158,13 +158,16 @@ static int find_stored(const struct conversion *conversion, const struct kt_moe_
 static int make_layer(const struct conversion *conversion, const struct kt_moe_info *moe,
                       struct kt_layer **layer, struct kt_plan *plan)
 {
-    struct kt_layer_params params;
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_error error;
     char name[32];
 
     snprintf(name, sizeof(name), "layer %" PRIu64, moe->layer);
-    kt_model_params(moe, name, &params);
+    params.name = name;
     params.backend = conversion->backend;
+    params.max_tokens = 1; /* storing multiplies nothing */
+    if (kt_checkpoint_layer_params(conversion->input, moe->layer, &params, &error) != KT_OK)
+        return kt_cli_fail(conversion->cli, &error);
     if (kt_layer_create(conversion->context, &params, layer, &error) != KT_OK)
         return kt_cli_fail(conversion->cli, &error);
     if (kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error) == KT_OK &&

@@ -68,14 +68,15 @@ static int make_plan(const struct kt_cli *cli, struct kt_context *context,
                      struct kt_checkpoint *checkpoint, uint64_t number, uint64_t max_tokens,
                      struct plan *plan)
 {
-    struct kt_layer_params params;
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_layer *layer;
     char name[32];
 
-    if (kt_checkpoint_moe(checkpoint, number, &plan->moe, &plan->error) != KT_OK)
+    if (kt_checkpoint_moe(checkpoint, number, &plan->moe, &plan->error) != KT_OK ||
+        kt_checkpoint_layer_params(checkpoint, number, &params, &plan->error) != KT_OK)
         return kt_cli_fail(cli, &plan->error);
     snprintf(name, sizeof(name), "layer %" PRIu64, number);
-    kt_model_params(&plan->moe, name, &params);
+    params.name = name;
     params.max_tokens = (uint32_t)max_tokens;
 
     enum kt_status status = kt_layer_create(context, &params, &layer, &plan->error);

@@ -154,13 +154,15 @@ static int load(const struct run *run, const struct kt_moe_info *moe, struct kt_
 static int run_backend(const struct run *run, const struct kt_moe_info *moe,
                        const struct kt_trace *trace, const char *backend, struct outcome *outcome)
 {
-    struct kt_layer_params params;
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_layer *layer;
     struct kt_error error;
     char name[32];
 
     snprintf(name, sizeof(name), "layer %" PRIu64, moe->layer);
-    kt_model_params(moe, name, &params);
+    if (kt_checkpoint_layer_params(run->model, moe->layer, &params, &error) != KT_OK)
+        return kt_cli_fail(run->cli, &error);
+    params.name = name;
     params.top_k = trace->top_k;
     params.max_tokens = trace->n_tokens < MAX_BATCH ? trace->n_tokens : MAX_BATCH;
     params.backend = backend;

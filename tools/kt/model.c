@@ -30,21 +30,6 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
     return text;
 }
 
-void kt_model_params(const struct kt_moe_info *moe, const char *name,
-                     struct kt_layer_params *params)
-{
-    *params = (struct kt_layer_params)KT_LAYER_PARAMS_INIT;
-    params->n_experts = moe->n_experts;
-    params->top_k = moe->top_k ? moe->top_k : 1;
-    params->hidden_size = moe->hidden_size;
-    params->intermediate_size = moe->intermediate_size;
-    params->max_tokens = 1;
-    params->activation = moe->activation;
-    params->limit = moe->limit;
-    params->alpha = moe->alpha;
-    params->name = name;
-}
-
 static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
                     uint64_t *layers, size_t n)
 {

@@ -11,10 +11,6 @@ const char *kt_model_activation(uint32_t activation);
 /* "q4_k", or "q4_k q4_k q6_k" where gate, up and down differ; a store's form. Returns text. */
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
 
-/* The layer's shape for kt_layer_create; name must live as long as params. */
-void kt_model_params(const struct kt_moe_info *moe, const char *name,
-                     struct kt_layer_params *params);
-
 /*
  * The numbers of the layers that `text` asks for, "3", "0-3", "0,2" or NULL or "all": allocated,
  * each once, ascending for "all". A layer without experts is an error. Returns an exit code.
