@@ -179,7 +179,8 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
         status =
             kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     (void)closedir(listing);
-    qsort(names->name, names->n, sizeof *names->name, compare_names);
+    if (names->n > 0)
+        qsort(names->name, names->n, sizeof *names->name, compare_names);
     return status;
 }
 
