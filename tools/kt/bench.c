@@ -449,6 +449,9 @@ static int measure(struct bench *bench, const struct bench_set *set,
     add_limit(bench, set, type, "read", &limits->read, 1, "GB/s");
     if (limits->n_loops != 0)
         add_limit(bench, set, type, "multiply", &limits->peak, 1e3, "TOPS");
+    add_limit(bench, set, type, "load", &(struct bench_limit){.rate = set->load_rate,
+                                                              .way = "source packed when loaded"},
+              1, "GB/s");
     for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++) {
         double kernel_error, total_error;
         code = bench_errors(bench->cli, set, source, (uint32_t)bench->tokens[i], &kernel_error,
@@ -539,7 +542,8 @@ static int bench_all(struct bench *bench)
     struct kt_output *output = kt_output_create(bench->cli, "kt.bench", 1);
     bench->rows = kt_output_table(output, "rows", columns, COUNT(columns));
     bench->limits = kt_output_table(output, "limits", limit_columns, COUNT(limit_columns));
-    kt_table_title(bench->limits, "What the machine could do, measured beside the layer:");
+    kt_table_title(bench->limits,
+                   "What the machine could do, measured beside the layer; load: what packing did:");
     int code = KT_EXIT_OK;
     for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
         const char *backend = bench->backends[i];

@@ -149,6 +149,7 @@ struct bench_set {
     uint64_t hidden_size;
     uint64_t packed_size;  /* of one copy */
     uint64_t nominal_size; /* of one expert */
+    double load_rate;      /* bytes of source per nanosecond, of the copy that was loaded fastest */
     const char *backend, *level, *instruction;
 };
 

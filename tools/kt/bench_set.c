@@ -106,6 +106,13 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
     return KT_EXIT_OK;
 }
 
+static uint64_t source_size(const struct bench_source *source, uint32_t n_experts)
+{
+    const struct kt_expert *expert = source->experts;
+    return n_experts * (kt_view_bytes(&expert->gate) + kt_view_bytes(&expert->up) +
+                        kt_view_bytes(&expert->down));
+}
+
 static int load_copies(struct kt_cli *cli, struct kt_context *context,
                        const struct bench_want *want, struct bench_set *set)
 {
@@ -117,10 +124,13 @@ static int load_copies(struct kt_cli *cli, struct kt_context *context,
             kt_progress_stop();
             return code;
         }
+        double start = bench_now();
         if (kt_layer_load(set->layers[i], want->source->experts, set->n_experts, &error) != KT_OK) {
             kt_progress_stop();
             return kt_cli_fail(cli, &error);
         }
+        double rate = (double)source_size(want->source, set->n_experts) / (bench_now() - start);
+        set->load_rate = rate > set->load_rate ? rate : set->load_rate;
         kt_progress_update(i + 1, set->n_copies);
     }
     kt_progress_stop();
