@@ -55,6 +55,10 @@ says '^model.layers.0.mlp.experts.7.down_proj.weight,f8_e4m3,256x256,.*,model-00
 kt inspect "$channel"
 exits 0
 says_not '^files:'
+# A file that no index lists is opened alone, and reads the config.json beside it.
+kt inspect "$channel/model.safetensors" --format csv
+exits 0
+[ "$(field 0 top_k)" = 2 ] || fail "config.json says that layer 0 uses 2"
 kt explain --model "$block" --format csv
 exits 0
 [ "$(field 0 backend)" = reference ] || fail "nothing but the reference is configured"
