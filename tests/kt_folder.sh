@@ -105,6 +105,13 @@ code=$?
 exits 1
 warns 'would lie in the folder of the model'
 [ ! -e "$model/output.safetensors" ] || fail "nothing may be written"
+ln "$model/model.safetensors" "$dir/hard"
+for path in "$model" "$model/config.json" "$model/model.safetensors"; do
+    kt forward --model "$path" --input "$trace" --output "$dir/hard"
+    exits 1
+    warns 'hard is the model itself'
+done
+cmp "$channel/model.safetensors" "$dir/hard" || fail "nothing may be written"
 cp "$data/fp8-channel-l0-output.safetensors" "$dir/expected"
 chmod u+w "$dir/expected"
 kt forward --model "$model" --input "$trace" --expected "$dir/expected" --output "$dir/expected"

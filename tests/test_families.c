@@ -202,6 +202,37 @@ START_TEST(fused_tensors_of_gpt_oss)
 }
 END_TEST
 
+/* Without a model_type nobody knows whether gate and up alternate; the sizes have bounds. */
+START_TEST(fused_tensors_that_are_refused)
+{
+    static const struct {
+        uint64_t experts, layer;
+        const char *fragment;
+    } cases[] = {{65537, 0, "layers up to 65535 and 65536 experts can be handled"},
+                 {2, 65536, "layers up to 65535 and 65536 experts can be handled"}};
+    add_fused(false, 24, 40, true);
+    kt_checkpoint_close(open_model(KT_IO_MMAP));
+    ck_assert_msg(strstr(logged, "whether gate and up rows alternate") != NULL, "%s", logged);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kt_checkpoint_info info;
+        char name[2][64];
+        (void)snprintf(name[0], sizeof name[0], "layers.%d.mlp.experts.gate_up_proj",
+                       (int)cases[i].layer);
+        (void)snprintf(name[1], sizeof name[1], "layers.%d.mlp.experts.down_proj",
+                       (int)cases[i].layer);
+        shard_begin(&shard);
+        shard_add(&shard, name[0], "BF16", 3, (uint64_t[]){cases[i].experts, 2, 1});
+        shard_add(&shard, name[1], "BF16", 3, (uint64_t[]){cases[i].experts, 1, 1});
+        shard_write(&shard, "model.safetensors");
+        struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
+        kt_checkpoint_info(checkpoint, &info);
+        ck_assert_uint_eq(info.n_moe_layers, 0);
+        ck_assert_msg(strstr(logged, cases[i].fragment) != NULL, "%s", logged);
+        kt_checkpoint_close(checkpoint);
+    }
+}
+END_TEST
+
 START_TEST(fused_tensors_that_are_wrong)
 {
     static const struct {
@@ -404,6 +435,7 @@ int main(void)
     tcase_add_test(tests, names_that_are_nearly_right);
     tcase_add_loop_test(tests, fused_tensors, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, fused_tensors_of_gpt_oss, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_test(tests, fused_tensors_that_are_refused);
     tcase_add_test(tests, fused_tensors_that_are_wrong);
     tcase_add_loop_test(tests, biases_of_experts, 0, 3);
     tcase_add_loop_test(tests, contradictions_between_tensors, 0,

@@ -234,5 +234,11 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint,
                        info->hidden_size, KT_LARGEST_SIZE);
     for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
         status = lay_projection(checkpoint, config, map, info, p, error);
+    /* gpt-oss is the one model with fused biases: another order of rows and another activation. */
+    if (status == KT_OK && map->stride == 0 && info->has_bias && !*config->model_type)
+        status = kt_fail(error, KT_E_UNSUPPORTED,
+                         "%s: tensor \"%s\" has biases, and no config.json says by its model_type "
+                         "whether gate and up rows alternate, as in gpt-oss",
+                         label_of(checkpoint, gate), gate->info.name);
     return status;
 }

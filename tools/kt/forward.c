@@ -412,6 +412,8 @@ static int check_output(const struct run *run)
                                       "--output", path);
     if (stat(path, &output) != 0)
         return KT_EXIT_OK;
+    if (kt_model_has_file(run->cli, run->model, run->args.model, path))
+        return kt_cli_error(run->cli, "%s is the model itself; choose another --output", path);
     for (size_t i = 0; i < COUNT(paths); i++) {
         if (paths[i] && stat(paths[i], &other) == 0 && other.st_dev == output.st_dev &&
             other.st_ino == output.st_ino)

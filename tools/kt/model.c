@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MAX_LAYERS 4096
 
@@ -98,6 +99,35 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
     else
         free(made);
     return code;
+}
+
+bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
+                       const char *model, const char *path)
+{
+    struct kt_checkpoint_info info;
+    struct kt_tensor_info tensor;
+    struct stat file, other;
+    const char *slash = strrchr(model, '/'), *last = "";
+    bool found = false;
+
+    if (stat(path, &file) != 0 || stat(model, &other) != 0)
+        return false;
+    int length = S_ISDIR(other.st_mode) ? (int)strlen(model) : slash ? (int)(slash - model) : 0;
+    const char *folder = length > 0 ? model : slash ? "/" : ".";
+    size_t size = strlen(model) + 512;
+    char *name = kt_cli_alloc(cli, size, 1);
+    kt_checkpoint_info(checkpoint, &info);
+    for (uint64_t i = 0; i < info.n_tensors && !found; i++) {
+        if (kt_checkpoint_tensor(checkpoint, i, &tensor, NULL) != KT_OK ||
+            strcmp(tensor.file, last) == 0)
+            continue;
+        last = tensor.file;
+        snprintf(name, size, "%.*s/%s", length > 0 ? length : 1, folder, tensor.file);
+        found = stat(name, &other) == 0 && other.st_dev == file.st_dev &&
+                other.st_ino == file.st_ino;
+    }
+    free(name);
+    return found;
 }
 
 /* The number in the first line of the file that fits the format; 0 if there is none. */
