@@ -30,15 +30,23 @@ struct target {
 static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error);
 
+/* Are its rows numbers side by side that q8_read knows? */
+static inline bool is_plain(const struct kt_view *view)
+{
+    uint32_t dtype = view->dtype;
+    bool plain = dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16;
+    return plain && view->block_stride == (dtype == KT_DTYPE_F32 ? 4 : 2) && !view->scales.data &&
+           !view->zeros.data;
+}
+
 /* Row `row` of any view as float32, filled up with 0. Rows of plain numbers need no call of the core. */
 static enum kt_status read_row(const struct bench *bench, const struct kt_view *view, uint64_t row,
                                float *out, struct kt_error *error)
 {
     uint32_t dtype = view->dtype;
-    bool plain = dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16;
     int64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
 
-    if (!plain || view->block_stride != element || view->scales.data || view->zeros.data) {
+    if (!is_plain(view)) {
         memset(out + bench->k, 0, (bench->width - bench->k) * sizeof *out);
         return bench->host->dequantize(bench->host, view, row, 0, bench->k, out, error);
     }
@@ -49,7 +57,7 @@ static enum kt_status read_row(const struct bench *bench, const struct kt_view *
 }
 
 /* What its numbers are divided by. */
-static struct q8_scale scale_row(const struct bench *bench, const float *row)
+static inline struct q8_scale scale_row(const struct bench *bench, const float *row)
 {
     vi max = vi_splat32(0);
 

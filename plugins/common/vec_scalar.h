@@ -358,6 +358,24 @@ INLINE uint32_t vec_absmax32(const float *x)
     return max;
 }
 
+/* The same of n bfloat16. */
+INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
+{
+    uint32_t max = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits = load_u16(from + 2 * i) & 0x7fff;
+        max = bits > max ? bits : max;
+    }
+    return max << 16;
+}
+
+/* 64 int8 q to q + 128. */
+INLINE void vec_flip64(int8_t *q)
+{
+    for (int i = 0; i < 64; i++)
+        q[i] = (int8_t)((uint8_t)q[i] ^ 128);
+}
+
 /* q = x * scale to the nearest whole number, ties to even; |x * scale| < 127.5. */
 INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
 {

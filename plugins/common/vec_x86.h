@@ -46,6 +46,36 @@ INLINE uint32_t vec_absmax32(const float *x)
     return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
+/* The same of n bfloat16, a multiple of 64. Without their sign they are ordered as whole numbers. */
+INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
+{
+    const __m256i mask = _mm256_set1_epi16(0x7fff);
+    __m256i max[4] = { _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                       _mm256_setzero_si256() };
+    for (uint64_t c = 0; c < n; c += 64) {
+        UNROLL
+        for (unsigned i = 0; i < 4; i++) {
+            __m256i x = _mm256_loadu_si256((const void *)(from + 2 * c + 32 * i));
+            max[i] = _mm256_max_epu16(max[i], _mm256_and_si256(x, mask));
+        }
+    }
+    max[0] = _mm256_max_epu16(_mm256_max_epu16(max[0], max[1]), _mm256_max_epu16(max[2], max[3]));
+    __m128i m = _mm_max_epu16(_mm256_castsi256_si128(max[0]), _mm256_extracti128_si256(max[0], 1));
+    m = _mm_minpos_epu16(_mm_xor_si128(m, _mm_set1_epi16(-1)));
+    return (~(uint32_t)_mm_cvtsi128_si32(m) & 0xffff) << 16;
+}
+
+/* 64 int8 q to q + 128. */
+INLINE void vec_flip64(int8_t *q)
+{
+    UNROLL
+    for (int i = 0; i < 64; i += 32) {
+        __m256i codes = _mm256_loadu_si256((const void *)(q + i));
+        codes = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));
+        _mm256_storeu_si256((__m256i *)(void *)(q + i), codes);
+    }
+}
+
 /* Adding 1.5 * 2^23 rounds to a whole number in the low bits whatever the rounding instruction of
  * another level does with ties. */
 INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
