@@ -6,6 +6,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 3
+#define NEAR_CODES 1536
 #define EXPAND_ROWS 16
 
 #include "plugins/amx_int4/product.h"

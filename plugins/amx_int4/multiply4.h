@@ -5,6 +5,9 @@
  * 32 columns of a group begin in sums of their own, small enough for int16 where there is no
  * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
  * per vector of codes and row; without it, it saves the widening to int32 of each product.
+ *
+ *   NEAR_CODES   bytes that the near passes prefetch ahead, two lines with each two that they read: a
+ *                kilobyte's lines in one burst leave the caches nothing to do in between
  */
 #ifndef KT_PLUGINS_AMX_INT4_MULTIPLY4_H
 #define KT_PLUGINS_AMX_INT4_MULTIPLY4_H
@@ -19,7 +22,7 @@ INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
  * per row at group. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
-                           vi total[MAX_ROWS][VECS])
+                           bool near, vi total[MAX_ROWS][VECS])
 {
     vi sum[MAX_ROWS][VECS];
 
@@ -34,6 +37,10 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
     UNROLL
     for (unsigned step = 0; step < 8; step++) {
         x8 a[MAX_ROWS];
+        if (near && step % 2 == 0) {
+            STREAM_LINE((uintptr_t)lines + NEAR_CODES + step / 2 * 64);
+            STREAM_LINE((uintptr_t)lines + NEAR_CODES + CODES_SIZE + step / 2 * 64);
+        }
         UNROLL
         for (unsigned r = 0; r < rows; r++)
             a[r] = x8_splat(x->x[r] + from + 4 * step);
@@ -70,18 +77,17 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
         for (unsigned v = 0; v < n; v++)
             total[r][v] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += 2 * CODES_SIZE) {
-        if (near) {
-            stream_near(pair);
+        if (near)
             STREAM_LINE((uintptr_t)panel->scales + (2 * t >> panel->group_shift) * PANEL_ROWS +
                         STREAM_NEAR);
-        } else {
+        else
             stream_step(stream);
-        }
         for (unsigned half = 0; half < 2; half++) {
             uint64_t part = 2 * t + half;
             multiply_group(pair + half * (CODES_SIZE / 2),
                            panel->scales + (part >> panel->group_shift) * PANEL_ROWS, x,
-                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, total);
+                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near,
+                           total);
         }
     }
     UNROLL

@@ -94,15 +94,17 @@ INLINE vi g4_expand(vi code, vi scales, vi offsets)
     return _mm256_add_epi8(_mm256_mullo_epi16(code, scales), offsets);
 }
 #else
-/* In two int16: 16 products of up to 15 * 127 fit, whatever wraps on the way. */
+/* In two int16: 16 products of up to 15 * 127 fit, whatever wraps on the way. Compilers that see a long
+ * sum of int16 like to add it up as a tree, with every product in a register or on the stack: hence
+ * vi_keep. */
 INLINE vi g4_start(vi zeros, const int16_t *sums)
 {
-    return _mm256_mullo_epi16(zeros, _mm256_set1_epi32((int)load_u32(sums)));
+    return vi_keep(_mm256_mullo_epi16(zeros, _mm256_set1_epi32((int)load_u32(sums))));
 }
 
 INLINE vi g4_add(vi sum, vi code, x8 x)
 {
-    return _mm256_add_epi16(sum, _mm256_maddubs_epi16(code, x));
+    return vi_keep(_mm256_add_epi16(sum, _mm256_maddubs_epi16(code, x)));
 }
 
 INLINE vi g4_finish(vi total, vi sum, vi scales)

@@ -95,15 +95,24 @@ INLINE vi g4_expand(vi code, vi scales, vi offsets)
     return _mm512_add_epi8(_mm512_mullo_epi16(code, scales), offsets);
 }
 #else
+/* See int8_avx2.h. */
+INLINE vi g4_keep(vi v)
+{
+#ifndef VEC_OUT_OF_LINE
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
 /* In two int16: 16 products of up to 15 * 127 fit, whatever wraps on the way. */
 INLINE vi g4_start(vi zeros, const int16_t *sums)
 {
-    return _mm512_mullo_epi16(zeros, _mm512_set1_epi32((int)load_u32(sums)));
+    return g4_keep(_mm512_mullo_epi16(zeros, _mm512_set1_epi32((int)load_u32(sums))));
 }
 
 INLINE vi g4_add(vi sum, vi code, x8 x)
 {
-    return _mm512_add_epi16(sum, _mm512_maddubs_epi16(code, x));
+    return g4_keep(_mm512_add_epi16(sum, _mm512_maddubs_epi16(code, x)));
 }
 
 INLINE vi g4_finish(vi total, vi sum, vi scales)
