@@ -78,6 +78,18 @@ struct kt_cli_option {
     const char *help;          /* one line or more, no newline */
 };
 
+/* Options that stand for a setting, the same for every verb that has them. */
+#define KT_CLI_BACKEND \
+    { .name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend", \
+      .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME" }
+#define KT_CLI_THREADS \
+    { .name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads", \
+      .maximum = 4096, .argument = "N", \
+      .help = "threads of all nodes; the same as --set core.threads=N" }
+#define KT_CLI_NUMA_NODES \
+    { .name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes", .argument = "LIST", \
+      .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST" }
+
 struct kt_cli_command {
     const char *usage;          /* after "kt NAME ": "PATH [--layer N]" */
     const char *about;          /* one or more paragraphs for --help */

@@ -357,18 +357,8 @@ static const struct kt_cli_option options[] = {
      .type = KT_CLI_FLAG,
      .offset = offsetof(struct args, resume),
      .help = "keep the layers that an earlier run has stored"},
-    {.name = "threads",
-     .letter = 'j',
-     .type = KT_CLI_SETTING,
-     .values = "core.threads",
-     .maximum = 4096,
-     .argument = "N",
-     .help = "threads of all nodes; the same as --set core.threads=N"},
-    {.name = "numa-nodes",
-     .type = KT_CLI_SETTING,
-     .values = "core.numa_nodes",
-     .argument = "LIST",
-     .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"},
+    KT_CLI_THREADS,
+    KT_CLI_NUMA_NODES,
     {.name = NULL}};
 
 static const struct kt_cli_command command = {

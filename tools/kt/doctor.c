@@ -340,13 +340,7 @@ static void examine(struct doctor *doctor)
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 {
     static const struct kt_cli_option rows[] = {
-        {.name = "threads",
-         .letter = 'j',
-         .type = KT_CLI_SETTING,
-         .values = "core.threads",
-         .maximum = 4096,
-         .argument = "N",
-         .help = "threads of all nodes; the same as --set core.threads=N"},
+        KT_CLI_THREADS,
         {.name = NULL}};
     static const struct kt_cli_command command = {
         .about =
