@@ -142,6 +142,8 @@ void kt_layer_unload(struct kt_layer *layer)
     free(layer->shard);
     free(layer->source_copy);
     kt_check_free(layer->check);
+    if (layer->checkpoint)
+        kt_checkpoint_unuse(layer->checkpoint, layer->checkpoint_layer);
     kt_checkpoint_close(layer->checkpoint);
     layer->shard = NULL;
     layer->check = NULL;
@@ -201,15 +203,18 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
                        "kt_layer_plan_checkpoint: layer, checkpoint and plan must not be NULL");
     struct kt_expert example;
     const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
-    enum kt_status status = kt_checkpoint_experts(checkpoint, index, &example, 1, error);
-    if (status == KT_OK && stored)
-        status = kt_stored_wish(layer, stored, error);
+    enum kt_status status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
     if (status != KT_OK)
         return status;
+    if (stored)
+        status = kt_stored_wish(layer, stored, error);
     struct kt_request request = {.example = &example,
                                  .backend = stored ? stored->backend : NULL,
                                  .form = stored ? stored->form : NULL};
-    return plan(layer, &request, out, error);
+    if (status == KT_OK)
+        status = plan(layer, &request, out, error);
+    kt_checkpoint_unuse(checkpoint, index);
+    return status;
 }
 
 void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)

@@ -53,6 +53,7 @@ struct kt_layer {
     uint64_t packed_size;
     uint64_t nominal_size;
     struct kt_checkpoint *checkpoint; /* retained if products read it, else NULL */
+    uint64_t checkpoint_layer;        /* of it, in use */
     struct kt_check *check;           /* of objects that are still to be checked, or NULL */
     void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
     atomic_uint_fast64_t *usage;

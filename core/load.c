@@ -37,6 +37,11 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     struct kt_format format, wanted;
     kt_view_format(view, &format);
     kt_view_format(view_of(first, projection), &wanted);
+    if (format.dtype == KT_DTYPE_I8 && format.scale_dtype == KT_DTYPE_NONE)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s, expert %u, %s: int8 weights stand for no real numbers without scales; set "
+                       "view.scales",
+                       layer->name, e, what);
     if (memcmp(&format, &wanted, sizeof format) != 0)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: %s of expert %u is %s, of expert 0 %s; experts of one layer must have the "
@@ -287,7 +292,7 @@ enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_che
     struct kt_expert *views = calloc(n_experts, sizeof *views);
     if (!views)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for %u views", layer->name, n_experts);
-    status = kt_checkpoint_experts(checkpoint, index, views, n_experts, error);
+    status = kt_checkpoint_use(checkpoint, index, views, n_experts, error);
     if (status == KT_OK)
         *experts = views;
     else
@@ -353,6 +358,9 @@ static enum kt_status load_checkpoint(struct kt_layer *layer, struct kt_checkpoi
     if (status == KT_OK && (stored || keeps_source(layer))) {
         kt_checkpoint_retain(checkpoint);
         layer->checkpoint = checkpoint;
+        layer->checkpoint_layer = index;
+    } else {
+        kt_checkpoint_unuse(checkpoint, index);
     }
     free(experts);
     return status;

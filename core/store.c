@@ -437,6 +437,8 @@ enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *chec
     storing.experts = experts;
     if (status == KT_OK)
         status = choose(&storing, error);
+    if (experts)
+        kt_checkpoint_unuse(checkpoint, index);
     free(experts);
     free(storing.room);
     free(storing.checksum);

@@ -79,6 +79,8 @@ static enum kt_status read_file(struct kt_checkpoint *checkpoint, const char *pa
 static void destroy(struct kt_checkpoint *checkpoint)
 {
     for (uint64_t i = 0; i < checkpoint->n_moe; i++) {
+        if (checkpoint->release)
+            checkpoint->release(&checkpoint->moe[i]);
         for (int p = KT_GATE; p <= KT_DOWN; p++)
             free(checkpoint->moe[i].converted[p]);
         free(checkpoint->moe[i].map);
@@ -91,6 +93,7 @@ static void destroy(struct kt_checkpoint *checkpoint)
     }
     free(checkpoint->part);
     free(checkpoint->folder);
+    (void)pthread_mutex_destroy(&checkpoint->lock);
     free(checkpoint);
 }
 
@@ -104,6 +107,7 @@ enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_p
     if (!opened)
         return kt_fail(error, KT_E_NOMEM, "no memory to open a checkpoint");
     atomic_init(&opened->references, 1);
+    (void)pthread_mutex_init(&opened->lock, NULL);
     opened->io = params ? params->io : KT_IO_MMAP;
     if (params)
         opened->log = (struct kt_log){params->log, params->log_data, KT_LOG_INFO};
@@ -146,7 +150,7 @@ void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkp
         .n_moe_layers = checkpoint->n_moe,
         .size = checkpoint->size,
         .expert_size = checkpoint->expert_size,
-        .n_files = checkpoint->n_parts,
+        .n_files = checkpoint->n_parts + checkpoint->n_loose,
     };
 }
 
@@ -269,25 +273,93 @@ enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_
     return KT_OK;
 }
 
-enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
-                                     struct kt_expert *experts, uint32_t n_experts,
-                                     struct kt_error *error)
+/* What was made of the layer goes when nobody has its views any more. */
+static void release_unused(struct kt_checkpoint *checkpoint, struct kt_moe *moe)
 {
-    struct kt_moe *moe;
+    if (checkpoint->release && moe->uses == 0 && !moe->shown)
+        checkpoint->release(moe);
+}
+
+static enum kt_status find_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
+                                   const struct kt_expert *experts, uint32_t n_experts,
+                                   struct kt_moe **moe, struct kt_error *error)
+{
     if (!checkpoint || !experts || n_experts == 0)
         return kt_fail(error, KT_E_INVALID, "%s",
                        !checkpoint ? "the checkpoint is NULL"
                        : !experts  ? "the array of experts to fill is NULL"
                                    : "0 experts were asked for");
-    enum kt_status status = find_layer(checkpoint, layer, &moe, error);
+    enum kt_status status = find_layer(checkpoint, layer, moe, error);
     if (status != KT_OK)
         return status;
-    if (n_experts > moe->info.n_experts)
+    if (n_experts > (*moe)->info.n_experts)
         return kt_fail(error, KT_E_RANGE,
                        "%s: %" PRIu32 " experts of layer %" PRIu64
                        " were asked for; it has %" PRIu32,
-                       checkpoint->label, n_experts, layer, moe->info.n_experts);
+                       checkpoint->label, n_experts, layer, (*moe)->info.n_experts);
     if (*checkpoint->refusal)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s", checkpoint->refusal);
-    return checkpoint->experts(checkpoint, moe, experts, n_experts, error);
+    return KT_OK;
+}
+
+/* For the caller for good, or for a use that ends. */
+static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer,
+                               struct kt_expert *experts, uint32_t n_experts, bool for_good,
+                               struct kt_error *error)
+{
+    struct kt_moe *moe;
+    enum kt_status status = find_experts(checkpoint, layer, experts, n_experts, &moe, error);
+    if (status != KT_OK)
+        return status;
+    (void)pthread_mutex_lock(&checkpoint->lock);
+    status = checkpoint->experts(checkpoint, moe, experts, n_experts, error);
+    if (status == KT_OK) {
+        moe->shown |= for_good;
+        moe->uses += !for_good;
+    } else {
+        release_unused(checkpoint, moe);
+    }
+    (void)pthread_mutex_unlock(&checkpoint->lock);
+    return status;
+}
+
+enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
+                                     struct kt_expert *experts, uint32_t n_experts,
+                                     struct kt_error *error)
+{
+    return hand_out(checkpoint, layer, experts, n_experts, true, error);
+}
+
+enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t layer,
+                                 struct kt_expert *experts, uint32_t n_experts,
+                                 struct kt_error *error)
+{
+    return hand_out(checkpoint, layer, experts, n_experts, false, error);
+}
+
+void kt_checkpoint_unuse(struct kt_checkpoint *checkpoint, uint64_t layer)
+{
+    struct kt_moe *moe;
+    if (find_layer(checkpoint, layer, &moe, NULL) != KT_OK)
+        return;
+    (void)pthread_mutex_lock(&checkpoint->lock);
+    moe->uses--;
+    release_unused(checkpoint, moe);
+    (void)pthread_mutex_unlock(&checkpoint->lock);
+}
+
+enum kt_status kt_checkpoint_release_layer(struct kt_checkpoint *checkpoint, uint64_t layer,
+                                           struct kt_error *error)
+{
+    struct kt_moe *moe;
+    if (!checkpoint)
+        return kt_fail(error, KT_E_INVALID, "the checkpoint is NULL");
+    enum kt_status status = find_layer(checkpoint, layer, &moe, error);
+    if (status != KT_OK)
+        return status;
+    (void)pthread_mutex_lock(&checkpoint->lock);
+    moe->shown = false;
+    release_unused(checkpoint, moe);
+    (void)pthread_mutex_unlock(&checkpoint->lock);
+    return KT_OK;
 }

@@ -13,6 +13,7 @@
 #include "core/weights/file.h"
 #include "core/weights/weights.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -42,6 +43,8 @@ struct kt_moe {
     struct kt_tensor *scale[3];  /* one number an expert; NULL: none */
     float *converted[3];         /* biases that are not float32 in the file */
     void *map;                   /* what a mapper keeps of the layer; freed with free() */
+    uint32_t uses;               /* kt_checkpoint_use without kt_checkpoint_unuse */
+    bool shown;                  /* kt_checkpoint_experts without kt_checkpoint_release_layer */
 };
 
 struct kt_checkpoint;
@@ -58,6 +61,10 @@ struct kt_checkpoint_format {
     /* Can a file of this size that begins so be of this format? */
     bool (*matches)(const uint8_t head[16], uint64_t size);
     enum kt_status (*read)(struct kt_checkpoint *checkpoint, struct kt_error *error);
+    /* Opens file `number`, below twice n_moe, of those that tell such a checkpoint from others, where
+     * there are files besides those of kt_checkpoint.part. NULL: there are none. */
+    enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number,
+                             struct kt_file *file, struct kt_error *error);
     const char *no_experts; /* why a file of this format may hold none, for messages */
 };
 
@@ -72,6 +79,8 @@ struct kt_mapper {
     enum kt_status (*map)(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                           struct kt_error *error);
     kt_experts_fn experts;
+    /* Frees what experts() has made of a layer; its views are no longer valid. NULL: nothing. */
+    void (*release)(struct kt_moe *moe);
 };
 
 /* A file of the checkpoint. */
@@ -91,7 +100,8 @@ struct kt_checkpoint {
     bool whole;                /* the folder was opened, not a file in it */
     struct kt_part *part;
     uint32_t n_parts;
-    uint64_t size; /* of all files */
+    uint64_t n_loose; /* files besides, which are opened only while they are read */
+    uint64_t size;    /* of all files */
     char architecture[64];
     char name[KT_NAME_SIZE + 1];
     uint64_t n_layers;
@@ -100,6 +110,8 @@ struct kt_checkpoint {
     struct kt_moe *moe; /* ascending by layer */
     uint64_t n_moe;
     kt_experts_fn experts;
+    void (*release)(struct kt_moe *moe);
+    pthread_mutex_t lock; /* of decoded layers: a layer may be destroyed in any thread */
     /* Why experts cannot be computed as this model does, with the file that says so; "": they can.
      */
     char refusal[sizeof((struct kt_error *)NULL)->message];

@@ -13,11 +13,17 @@ enum { CHUNK = 64, LARGEST_BLOCK = 256 };
 typedef void (*plain_fn)(const uint8_t *source, uint64_t n, float *out);
 typedef void (*blocks_fn)(const uint8_t *block, int64_t stride, uint64_t n, float *out);
 
+static void decode_i8(const uint8_t *source, uint64_t n, float *out)
+{
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = (float)(int8_t)source[i];
+}
+
 static const plain_fn plain_decoders[] = {
     [KT_DTYPE_F32] = kt_decode_f32,      [KT_DTYPE_F16] = kt_decode_f16,
     [KT_DTYPE_BF16] = kt_decode_bf16,    [KT_DTYPE_F64] = kt_decode_f64,
     [KT_DTYPE_F8_E4M3] = kt_decode_e4m3, [KT_DTYPE_F8_E5M2] = kt_decode_e5m2,
-    [KT_DTYPE_F8_E8M0] = kt_decode_e8m0,
+    [KT_DTYPE_F8_E8M0] = kt_decode_e8m0, [KT_DTYPE_I8] = decode_i8,
 };
 
 static const blocks_fn block_decoders[] = {
@@ -130,7 +136,12 @@ static enum kt_status check_run(const struct kt_view *view, uint64_t row, uint64
     if (!plain_decoder(view->dtype) && !block_decoder(view->dtype))
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: weights of type %s cannot be decoded", name,
                        info->name);
-    if (view->scales.data && !plain_decoder(view->scales.dtype))
+    if (view->dtype == KT_DTYPE_I8 && !view->scales.data)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: weights of type i8 stand for no real numbers without scales; set view.scales",
+                       name);
+    if (view->scales.data &&
+        (!plain_decoder(view->scales.dtype) || view->scales.dtype == KT_DTYPE_I8))
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: scales of type %s cannot be decoded", name,
                        kt_dtype_name(view->scales.dtype));
     if (view->zeros.data)

@@ -28,6 +28,24 @@ static enum kt_status add_file(XXH3_state_t *state, const struct kt_file *file, 
     return KT_OK;
 }
 
+/* Files that are not open: how many, how large together, and some of them. */
+static enum kt_status add_samples(XXH3_state_t *state, const struct kt_checkpoint *checkpoint,
+                                  void *room, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    const uint64_t counts[] = {checkpoint->n_loose, checkpoint->size, checkpoint->n_moe};
+    (void)XXH3_64bits_update(state, counts, sizeof counts);
+    for (uint64_t i = 0; i < 2 * checkpoint->n_moe && status == KT_OK; i++) {
+        struct kt_file file;
+        status = checkpoint->format->sample(checkpoint, i, &file, error);
+        if (status != KT_OK)
+            return status;
+        status = add_file(state, &file, room, error);
+        kt_file_close(&file);
+    }
+    return status;
+}
+
 enum kt_status kt_checkpoint_fingerprint(const struct kt_checkpoint *checkpoint, char text[17],
                                          struct kt_error *error)
 {
@@ -42,6 +60,8 @@ enum kt_status kt_checkpoint_fingerprint(const struct kt_checkpoint *checkpoint,
         (void)XXH3_64bits_reset(state);
     for (uint32_t p = 0; p < checkpoint->n_parts && status == KT_OK; p++)
         status = add_file(state, &checkpoint->part[p].file, room, error);
+    if (status == KT_OK && checkpoint->format->sample)
+        status = add_samples(state, checkpoint, room, error);
     if (status == KT_OK)
         (void)snprintf(text, 17, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
     free(room);

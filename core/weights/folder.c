@@ -4,12 +4,13 @@
  *
  * model.safetensors.index.json says which file holds which tensor; it is believed only where it is
  * right. Without it all files NAME.safetensors of the folder belong to the checkpoint, in the order
- * of their names. Folders in it are not looked into.
+ * of their names. Folders in it are not looked into, unless they hold what KT-Kernel's converter wrote.
  */
 #include "core/weights/safetensors.h"
 
 #include "core/error.h"
 #include "core/weights/json.h"
+#include "core/weights/ktkernel.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -81,6 +82,23 @@ static enum kt_status check_index(const struct index *index, struct kt_error *er
     return KT_OK;
 }
 
+/* KT-Kernel's converter writes an index that its own loader never reads: of no size, over tensors blk.N
+ * or none at all. The files of such a folder are all that it has. */
+static bool is_placeholder(const struct index *index)
+{
+    const json_t *size = json_object_get(json_object_get(index->root, "metadata"), "total_size");
+    const char *name;
+    json_t *file;
+    if (!json_is_integer(size) || json_integer_value(size) != 0)
+        return false;
+    json_object_foreach(index->weights, name, file)
+    {
+        if (strncmp(name, "blk.", 4) == 0)
+            return true;
+    }
+    return json_object_size(index->weights) == 0;
+}
+
 static enum kt_status read_index(const char *path, struct index *index, struct kt_error *error)
 {
     static const struct kt_json_bounds bounds = {
@@ -89,7 +107,11 @@ static enum kt_status read_index(const char *path, struct index *index, struct k
     if (status != KT_OK)
         return status;
     index->weights = json_object_get(index->root, "weight_map");
-    return check_index(index, error);
+    if (!is_placeholder(index))
+        return check_index(index, error);
+    json_decref(index->root);
+    index->root = index->weights = NULL;
+    return KT_OK;
 }
 
 /* The index of the folder, if it has one. */
@@ -156,9 +178,14 @@ static enum kt_status list_index(const struct index *index, struct names *names,
     return KT_OK;
 }
 
+/* What a folder may hold instead of safetensors files. */
+struct others {
+    bool gguf, layers;
+};
+
 /* All safetensors files of the folder; the strings belong to the list. */
 static enum kt_status list_folder(const char *folder, const char *label, struct names *names,
-                                  bool *gguf, struct kt_error *error)
+                                  struct others *others, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     struct dirent *entry;
@@ -166,7 +193,8 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
     if (!listing)
         return kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     while (status == KT_OK && (errno = 0, entry = readdir(listing)) != NULL) {
-        *gguf |= ends_with(entry->d_name, ".gguf");
+        others->gguf |= ends_with(entry->d_name, ".gguf");
+        others->layers |= strncmp(entry->d_name, "_layer_", 7) == 0;
         if (entry->d_name[0] == '.' || !ends_with(entry->d_name, SUFFIX))
             continue;
         char *name = strdup(entry->d_name);
@@ -246,14 +274,18 @@ static enum kt_status open_listed(struct kt_checkpoint *checkpoint, const struct
 static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     struct names names = {.n = 0};
-    bool gguf = false;
+    struct others others = {.gguf = false};
     enum kt_status status =
-        list_folder(checkpoint->folder, checkpoint->label, &names, &gguf, error);
+        list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
+    if (status == KT_OK && names.n == 0 && others.layers) {
+        checkpoint->format = &kt_format_ktkernel_files;
+        return KT_OK;
+    }
     if (status == KT_OK && names.n == 0)
         status = kt_fail(error, KT_E_NOT_FOUND, "%s: the folder holds no %s file; %s",
                          checkpoint->label, SUFFIX,
-                         gguf ? "name one of its .gguf files"
-                              : "name the folder of a checkpoint, or a .gguf file");
+                         others.gguf ? "name one of its .gguf files"
+                                     : "name the folder of a checkpoint, or a .gguf file");
     if (status == KT_OK)
         status = read_files(checkpoint, &names, error);
     for (size_t i = 0; i < names.n; i++)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map.c - finds the way in which a safetensors checkpoint lays its experts out. */
 #include "core/weights/experts.h"
+#include "core/weights/ktkernel.h"
 #include "core/weights/safetensors.h"
 #include "core/weights/stored.h"
 
 #include <stdio.h>
 
 /* Tried in this order; the first that matches makes the layers. */
-static const struct kt_mapper *const mappers[] = {&kt_mapper_store, &kt_mapper_families, NULL};
+static const struct kt_mapper *const mappers[] = {&kt_mapper_store, &kt_mapper_ktkernel,
+                                                  &kt_mapper_ktkernel_files, &kt_mapper_families,
+                                                  NULL};
 
 enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
@@ -31,5 +34,6 @@ enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_er
     if (!mapper)
         return KT_OK;
     checkpoint->experts = mapper->experts;
+    checkpoint->release = mapper->release;
     return mapper->map(checkpoint, &config, error);
 }

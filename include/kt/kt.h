@@ -211,7 +211,8 @@ struct kt_checkpoint_params {
  * folder, and so does one of the files that model.safetensors.index.json lists. With an index the
  * checkpoint is the files that it names, which must hold what it says; without one it is all
  * *.safetensors files of the folder. Any other safetensors file is opened alone; if it holds experts,
- * the config.json beside it is read.
+ * the config.json beside it is read. The folder may also be one that KT-Kernel's converter wrote, with
+ * safetensors files or with folders _layer_N; config.json in it is of use, not needed.
  *
  * Experts of safetensors files are found by the names that families of models give them, and
  * config.json must agree with them. Where their format cannot be read, or their activation cannot be
@@ -224,7 +225,7 @@ enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_p
 void kt_checkpoint_close(struct kt_checkpoint *checkpoint);
 
 struct kt_checkpoint_info {
-    const char *format;       /**< "gguf" or "safetensors" */
+    const char *format;       /**< "gguf", "safetensors", or "kt": KT-Kernel's folders _layer_N */
     const char *architecture; /**< "qwen3moe", as the file or config.json (model_type) says; or "" */
     const char *name;         /**< the model's own name, "" if not said */
     uint64_t n_tensors;
@@ -278,10 +279,20 @@ enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, u
 enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
                                  struct kt_moe_info *info, struct kt_error *error);
 /** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. In a
- *  store views have sizes and the type that was packed, but no data: kt_layer_load_checkpoint loads it. */
+ *  store views have sizes and the type that was packed, but no data: kt_layer_load_checkpoint loads it.
+ *  What KT-Kernel packed is decoded here, by the calling thread, to int8 rows with float32 scales: that
+ *  takes 3 x intermediate_size x hidden_size bytes an expert, and the scales, until the checkpoint is
+ *  closed or kt_checkpoint_release_layer. KT_E_FORMAT if rows cannot be what quantising gives. */
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
                                      struct kt_expert *experts, uint32_t n_experts,
                                      struct kt_error *error);
+
+/** Gives back what had to be decoded for kt_checkpoint_experts of this layer, whose views are then no
+ *  longer valid; does nothing where they show the files themselves. kt_layer_load_checkpoint,
+ *  kt_layer_store and kt_layer_plan_checkpoint need no such call: what they decode they give back, a
+ *  layer that keeps its source when it is destroyed or loaded anew. */
+enum kt_status kt_checkpoint_release_layer(struct kt_checkpoint *checkpoint, uint64_t layer,
+                                           struct kt_error *error);
 
 /** Text that tells checkpoints apart: XXH3 of every file's size and of samples all over it, 16 hex
  *  digits. Copies have the same. */
