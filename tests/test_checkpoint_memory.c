@@ -3,13 +3,16 @@
  * Memory of checkpoints: what a file claims costs nothing, and every allocation may fail. So may
  * every call to the disk. The linker hands the library's calls to the __wrap_ functions below.
  */
+#define _GNU_SOURCE /* nftw */
 #include "core/weights/checkpoint.h"
 #include "tests/folder_build.h"
 #include "tests/gguf_build.h"
+#include "tests/ktkernel_build.h"
 
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <jansson.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -318,6 +321,35 @@ START_TEST(every_call_to_the_disk_fails)
 }
 END_TEST
 
+/* What KT-Kernel's converter leaves, in files of their own or in safetensors files. */
+static void make_packed(int files)
+{
+    struct ktk_model model = {
+        .method = KTK_INT8, .n_experts = 2, .n_parts = 2, .intermediate = 128, .hidden = 64};
+    folder_make();
+    ktk_fill(&model, 1);
+    ktk_write(&model, folder_path(""), 2, files);
+    ktk_free(&model);
+}
+
+static int delete_entry(const char *name, const struct stat *entry, int kind, struct FTW *state)
+{
+    (void)entry;
+    (void)kind;
+    return state->level == 0 ? 0 : remove(name);
+}
+
+START_TEST(every_call_and_allocation_of_packed_weights_fails)
+{
+    enum kt_io io = _i % 2 ? KT_IO_READ : KT_IO_MMAP;
+    make_packed(_i / 2);
+    fail_each(folder_path(""), io, 15, _i < 2);
+    ck_assert_uint_gt(fail_each_call(folder_path(""), io), 5);
+    ck_assert_int_eq(nftw(folder_path(""), delete_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+    folder_remove();
+}
+END_TEST
+
 START_TEST(reads_are_interrupted_and_short)
 {
     struct model model = MODEL_INIT;
@@ -436,6 +468,7 @@ int main(void)
     tcase_add_loop_test(tests, every_allocation_of_folders_fails, 0, 4);
     tcase_add_test(tests, large_configurations_cost_little);
     tcase_add_loop_test(tests, every_call_to_the_disk_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_loop_test(tests, every_call_and_allocation_of_packed_weights_fails, 0, 4);
     tcase_add_test(tests, reads_are_interrupted_and_short);
     tcase_add_test(tests, malformed_files_cost_nothing);
     tcase_add_test(tests, large_files_cost_nothing);

@@ -23,23 +23,34 @@ struct region {
     uint64_t stride;
 };
 
+/* A row of half a tile, in order. */
+static inline void collect(const uint8_t *half, uint64_t row, uint8_t line[4 * WORDS])
+{
+    for (uint64_t w = 0; w < WORDS; w++)
+        memcpy(line + 4 * w, half + 4 * (WORDS * w + row), 4);
+}
+
 static void expand8(const uint8_t *half, const struct region *region, int8_t *to)
 {
-    for (int w = 0; w < WORDS; w++)
-        for (uint64_t r = 0; r < HALF; r++, half += 4)
-            memcpy(to + r * region->stride + 4 * w, half, 4);
+    uint8_t line[4 * WORDS];
+    for (uint64_t r = 0; r < HALF; r++, to += region->stride) {
+        collect(half, r, line);
+        memcpy(to, line, sizeof line);
+    }
 }
 
 /* Codes are 16 times the four bits: multiplied by the scale that is the weight. */
 static void expand4(const uint8_t *half, const struct region *region, int8_t *to)
 {
-    for (int w = 0; w < WORDS; w++)
-        for (uint64_t r = 0; r < HALF; r++, half += 4)
-            for (int i = 0; i < 4; i++) {
-                int8_t *place = to + r * region->stride + 4 * w + i;
-                place[0] = (int8_t)(uint8_t)(half[i] << 4);
-                place[64] = (int8_t)(half[i] & 0xf0);
-            }
+    uint8_t line[4 * WORDS], codes[8 * WORDS];
+    for (uint64_t r = 0; r < HALF; r++, to += region->stride) {
+        collect(half, r, line);
+        for (unsigned i = 0; i < sizeof line; i++) {
+            codes[i] = (uint8_t)(line[i] << 4);
+            codes[sizeof line + i] = line[i] & 0xf0;
+        }
+        memcpy(to, codes, sizeof codes);
+    }
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -76,9 +87,16 @@ static void copy_rows(const uint8_t *packed, const struct region *region)
 
 static int largest_code(const int8_t *row, uint64_t n)
 {
-    int largest = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        int code = row[i] < 0 ? -row[i] : row[i];
+    enum { LOT = 64 };
+    uint8_t most[LOT] = {0}, largest = 0;
+    for (; n >= LOT; n -= LOT, row += LOT)
+        for (unsigned i = 0; i < LOT; i++) {
+            uint8_t code = (uint8_t)(row[i] < 0 ? -row[i] : row[i]);
+            most[i] = code > most[i] ? code : most[i];
+        }
+    for (unsigned i = 0; i < LOT; i++) {
+        uint8_t code = (uint8_t)(i >= n ? 0 : row[i] < 0 ? -row[i] : row[i]);
+        code = code > most[i] ? code : most[i];
         largest = code > largest ? code : largest;
     }
     return largest;
@@ -270,7 +288,7 @@ enum kt_status kt_packed_experts(struct kt_checkpoint *checkpoint, struct kt_moe
             largest = decoding.packed->size[i / 2][i % 2];
     decoding.room = malloc((size_t)largest);
     if (!decoding.room)
-        return kt_fail(error, KT_E_NOMEM, "%s: no %" PRIu64 " bytes to read packed weights into",
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " bytes of packed weights",
                        checkpoint->label, largest);
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++)
         if (!decoding.packed->decoded[e])
