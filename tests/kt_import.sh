@@ -45,6 +45,7 @@ imported INT8 4 files 0.02
 imported INT4 2 files 0.12
 imported INT4 1 tensors 0.12
 imported MOE_INT8 2 files 0.02
+imported MOE_INT8 1 tensors 0.02
 
 # On more nodes than the converter cut for, and on fewer.
 HWLOC_SYNTHETIC='numa:2 core:1 pu:1'

@@ -43,6 +43,7 @@ static const struct right {
     {KTK_INT8, 1, 2, 7296, 64, true, KT_IO_READ},   {KTK_INT4, 2, 1, 256, 128, false, KT_IO_MMAP},
     {KTK_INT4, 2, 2, 256, 384, false, KT_IO_READ},  {KTK_INT4, 1, 1, 128, 3712, true, KT_IO_MMAP},
     {KTK_INT4, 1, 2, 7424, 128, false, KT_IO_MMAP}, {KTK_MOE_INT8, 2, 2, 40, 24, true, KT_IO_MMAP},
+    {KTK_MOE_INT8, 2, 2, 128, 192, false, KT_IO_READ}, {KTK_MOE_INT8, 2, 1, 24, 40, false, KT_IO_MMAP},
 };
 
 static void expect_weights(const struct ktk_model *model, const struct kt_expert *experts)
@@ -153,6 +154,10 @@ static const struct wrong {
      {"blk.3.ffn_down_exps.1.numa.0.scale", "row 1 is nan", "finite", "kt convert"}},
     {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 1, 0, 0, 0}, true, true,
      {"INT8_gate_1_4096Byte_quant_.kt", "row 1 is 63", "127", "another order"}},
+    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 0, 0, 0, 0}, false, true,
+     {"blk.3.ffn_gate_exps.0.numa.0.weight", "row 1 is 63", "INT8 makes it 127", "another order"}},
+    {{KTK_MOE_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 1, 0, 2, 0}, false, true,
+     {"blk.3.ffn_down_exps.1.numa.0.weight", "row 1 is 63", "MOE_INT8 makes it 127", "kt convert"}},
     {{KTK_INT4, 2, 1, 128, 128, {NULL}, KTK_BAD_CODE, 0, 0, 1, 0}, false, true,
      {"blk.3.ffn_up_exps.0.numa.0.weight", "row 1 is 3", "makes it 7", "another order"}},
 };

@@ -245,8 +245,12 @@ static enum kt_status check_sizes(const struct kt_checkpoint *checkpoint, const 
 {
     char label[LABEL];
     uint64_t weights = rows * hidden; /* both are at most 2^20 */
-    if (packed->packing == KT_PACKING_UNKNOWN)
-        packed->packing = pieces[0].size == weights / 2 ? KT_PACKING_INT4 : KT_PACKING_INT8;
+    if (packed->packing == KT_PACKING_UNKNOWN && pieces[0].size == weights / 2) {
+        packed->packing = KT_PACKING_INT4;
+    } else if (packed->packing == KT_PACKING_UNKNOWN) {
+        packed->guessed = rows % 64 == 0 && hidden % 64 == 0;
+        packed->packing = packed->guessed ? KT_PACKING_INT8 : KT_PACKING_MOE_INT8;
+    }
     uint64_t bytes = packed->packing == KT_PACKING_INT4 ? weights / 2 : weights;
     uint64_t wanted[3][2] = {{bytes, 4 * rows}, {bytes, 4 * rows}, {bytes, 4 * hidden}};
     for (int i = 0; i < 6; i++)

@@ -46,6 +46,7 @@ struct kt_pieces {
 /* moe->map of such a layer. */
 struct kt_packed {
     enum kt_packing packing;
+    bool guessed; /* INT8 or MOE_INT8, which have the same sizes: the first rows decoded tell */
     uint32_t layer, n_experts, n_parts;
     uint64_t size[3][2];       /* of a piece */
     struct kt_tensor **tensor; /* by number of the piece; NULL: files */

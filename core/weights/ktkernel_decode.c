@@ -107,7 +107,7 @@ static int largest_code(const int8_t *row, uint64_t n)
 struct decoding {
     struct kt_checkpoint *checkpoint;
     const struct kt_moe *moe;
-    const struct kt_packed *packed;
+    struct kt_packed *packed;
     uint8_t *room; /* for the largest piece, where it is not mapped */
     struct kt_error *error;
 };
@@ -188,6 +188,47 @@ static enum kt_status fail_row(const struct decoding *decoding, const struct kt_
                    kt_packing_names[piece->packing], piece->packing == KT_PACKING_INT4 ? 7 : 127);
 }
 
+/* The first row whose largest code is not what quantising makes it, or region->rows; how many rows could
+ * be looked at. */
+static uint64_t find_odd_row(const struct region *region, const float *scales, int full, int *largest,
+                             uint64_t *looked)
+{
+    *looked = 0;
+    for (uint64_t r = 0; r < region->rows; r++) {
+        if (scales[r] < smallest_scale)
+            continue;
+        ++*looked;
+        *largest = largest_code(region->to + r * region->stride, region->cols);
+        if (*largest != full)
+            return r;
+    }
+    return region->rows;
+}
+
+static enum kt_status expand_part(const struct decoding *decoding, const struct kt_piece *weight,
+                                  const uint8_t *bytes, const struct region *region, const float *scales)
+{
+    struct kt_packed *packed = decoding->packed;
+    int full = packed->packing == KT_PACKING_INT4 ? 7 * 16 : 127, largest = 0, other;
+    uint64_t looked;
+    if (packed->packing == KT_PACKING_MOE_INT8)
+        copy_rows(bytes, region);
+    else
+        expand(bytes, packed->packing, region);
+    uint64_t odd = find_odd_row(region, scales, full, &largest, &looked);
+    if (odd < region->rows && packed->guessed) {
+        copy_rows(bytes, region);
+        if (find_odd_row(region, scales, full, &other, &looked) == region->rows) {
+            packed->packing = KT_PACKING_MOE_INT8;
+            odd = region->rows;
+        }
+    }
+    if (odd < region->rows)
+        return fail_row(decoding, weight, odd, 0, largest);
+    packed->guessed &= looked == 0;
+    return KT_OK;
+}
+
 /* One NUMA part of a projection. */
 static enum kt_status decode_part(const struct decoding *decoding, uint32_t expert, uint32_t part,
                                   int projection, void *memory)
@@ -210,22 +251,11 @@ static enum kt_status decode_part(const struct decoding *decoding, uint32_t expe
     if (status != KT_OK)
         return status;
     memcpy(scales, bytes, scale.size);
-    status = read_piece(decoding, &weight, &bytes);
-    if (status != KT_OK)
-        return status;
-    if (packed->packing == KT_PACKING_MOE_INT8)
-        copy_rows(bytes, &region);
-    else
-        expand(bytes, packed->packing, &region);
-    int full = packed->packing == KT_PACKING_INT4 ? 7 * 16 : 127;
-    for (uint64_t r = 0; r < region.rows; r++) {
+    for (uint64_t r = 0; r < region.rows; r++)
         if (!(scales[r] >= 0 && scales[r] < __builtin_inff()))
             return fail_row(decoding, &scale, r, scales[r], 0);
-        int largest = largest_code(region.to + r * region.stride, region.cols);
-        if (largest != full && scales[r] >= smallest_scale)
-            return fail_row(decoding, &weight, r, 0, largest);
-    }
-    return KT_OK;
+    status = read_piece(decoding, &weight, &bytes);
+    return status == KT_OK ? expand_part(decoding, &weight, bytes, &region, scales) : status;
 }
 
 static enum kt_status decode_expert(const struct decoding *decoding, uint32_t expert)
