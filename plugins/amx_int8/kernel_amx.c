@@ -16,6 +16,8 @@
 
 #include "plugins/common/product8_amx.h"
 
+#include "plugins/common/plain_amx.h"
+
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
@@ -24,31 +26,6 @@ static const struct choice *list_choices(void)
         { UINT32_MAX, false, false, 8 },
     };
     return choices;
-}
-
-static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
-{
-    (void)stop;
-    return part->panel_data + t * PAIR_SIZE;
-}
-
-static NOINLINE void multiply_near(const struct part *part, const uint8_t *a, struct block *block)
-{
-    const uint8_t *b = part->panel_data;
-
-    AMX_ZERO(0);
-    AMX_ZERO(1);
-    for (uint64_t t = 0; t < part->tiles; t++, a += TILE_SIZE, b += PAIR_SIZE) {
-        stream_near(b);
-        AMX_LOAD(4, a);
-        AMX_LOAD(6, b);
-        AMX_DOT_SU(0, 4, 6);
-        stream_near(b + TILE_SIZE);
-        AMX_LOAD(7, b + TILE_SIZE);
-        AMX_DOT_SU(1, 4, 7);
-    }
-    AMX_STORE(0, &block->sum[0]);
-    AMX_STORE(1, &block->sum[1]);
 }
 
 static void multiply_few(const struct part *part, uint32_t begin)

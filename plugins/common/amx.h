@@ -46,6 +46,9 @@ struct amx_config {
 /* sum += a (int8, rows x k) * b (uint8 codes, k x columns) */
 #define AMX_DOT_SU(sum, a, b) \
     __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
+/* The same of bfloat16, two side by side in 4 bytes, added up in float32 */
+#define AMX_DOT_BF16(sum, a, b) \
+    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
 
 #endif
 

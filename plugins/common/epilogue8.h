@@ -6,18 +6,9 @@
 #ifndef KT_PLUGINS_EPILOGUE8_H
 #define KT_PLUGINS_EPILOGUE8_H
 
+#include "plugins/common/epilogue.h"
 #include "plugins/common/glu.h"
 #include "plugins/common/rows8.h"
-
-/* From so many rows on, y goes past the caches: it is read again only after all experts. */
-#define STREAM_ROWS 32
-
-/* Sums of a panel: row r, column c of tile t at sum + r * row_step + t * tile_step + c. */
-struct sums {
-    const int32_t *sum;
-    uint64_t row_step, tile_step;
-    bool coded; /* of codes q + 128: 128 * sum(x) is still to be taken off */
-};
 
 /* The scales and biases of a panel's 32 rows. */
 struct panel_scales {
@@ -25,17 +16,6 @@ struct panel_scales {
     _Alignas(64) float bias[PANEL_ROWS];
     bool has_bias;
 };
-
-/* A panel's 16 biases; rows after the last get 0. */
-INLINE bool load_bias(const float *bias, uint64_t begin, uint64_t rows, float *out)
-{
-    memset(out, 0, TILE_ROWS * sizeof *out);
-    if (bias && begin < rows) {
-        uint64_t n = rows - begin;
-        memcpy(out, bias + begin, (n < TILE_ROWS ? n : TILE_ROWS) * sizeof *out);
-    }
-    return bias != NULL;
-}
 
 static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                         struct panel_scales *scales)
@@ -86,35 +66,6 @@ INLINE void finish_gate_up(const struct kt_product *job, uint64_t panel, uint32_
             vf u = scale_sums(sums, scales, meta, r, c + TILE_ROWS);
             vf_store(h + c, vf_glu(&layout->shape, g, u));
         }
-    }
-}
-
-/* A row's 32 outputs, or those of them that exist, to y. */
-INLINE void store_y(const struct kt_product *job, uint64_t panel, uint32_t row, const float *y,
-                    bool stream)
-{
-    bool bf16 = job->layout->y_dtype == KT_DTYPE_BF16;
-    uint64_t left = job->layout->shape.hidden_size - panel * PANEL_ROWS, element = bf16 ? 2 : 4;
-    uint32_t index = job->out_index ? job->out_index[row] : row;
-    uint8_t *to = (uint8_t *)job->out + (int64_t)index * job->out_stride +
-                  panel * PANEL_ROWS * element;
-    _Alignas(64) uint8_t half[2 * PANEL_ROWS];
-
-    if (bf16)
-        UNROLL
-        for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
-            vf_store_bf16(half + 2 * c, vf_load(y + c));
-    const uint8_t *from = bf16 ? half : (const uint8_t *)y;
-    if (left < PANEL_ROWS) {
-        memcpy(to, from, left * element);
-    } else if (stream && (uintptr_t)to % 64 == 0) {
-        vec_stream64(to, from);
-        if (!bf16)
-            vec_stream64(to + 64, from + 64);
-    } else if (bf16) {
-        memcpy(to, from, 2 * PANEL_ROWS);
-    } else {
-        memcpy(to, from, 4 * PANEL_ROWS);
     }
 }
 

@@ -1,25 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * levels8.h - the table of levels of a backend whose Makefile fragment defines a LEVEL_ for each that
- * is built, and its instances. Include the backend's header first: its OPS_NAME(level) is the name of a
- * level's struct kt_ops.
+ * is built. Include the backend's header first.
  */
 #ifndef KT_PLUGINS_LEVELS8_H
 #define KT_PLUGINS_LEVELS8_H
 
-#define NEEDS_AVX2 (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
-#define NEEDS_AVX512 \
-    (NEEDS_AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
-
-/* A level's struct kt_level. */
-#define DEFINE_LEVEL(level, needs, bound)          \
-    static const struct kt_level level_##level = { \
-        .struct_size = sizeof(struct kt_level),    \
-        .name = #level,                            \
-        .cpu = (needs),                            \
-        .instruction = (bound),                    \
-        .ops = &OPS_NAME(level),                   \
-    }
+#include "plugins/common/instance8.h"
 
 #ifdef LEVEL_AMX
 DEFINE_LEVEL(amx, NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, "tdpbssd");
@@ -56,25 +43,5 @@ static const struct kt_level *const levels[] = {
 #endif
     &level_scalar,
 };
-
-/* An instance, but for what options say. */
-static inline enum kt_status open_instance8(const struct kt_host *host, const struct kt_caps *caps,
-                                            struct instance8 **instance, struct kt_error *error)
-{
-    struct instance8 *self = host->allocate(host, sizeof *self);
-
-    if (!self)
-        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct instance8){ .host = host, .y_dtype = KT_DTYPE_F32 };
-    self->l2_size = caps->l2_size ? caps->l2_size : UINT64_C(1) << 20;
-    *instance = self;
-    return KT_OK;
-}
-
-static void close_instance(void *instance)
-{
-    struct instance8 *self = instance;
-    self->host->release(self->host, self, sizeof *self);
-}
 
 #endif

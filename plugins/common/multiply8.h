@@ -55,30 +55,7 @@ INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigne
             vi_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
 }
 
-DEFINE_PASS(pass8_1_near, multiply8, 1, true)
-DEFINE_PASS(pass8_2_near, multiply8, 2, true)
-DEFINE_PASS(pass8_1, multiply8, 1, false)
-DEFINE_PASS(pass8_2, multiply8, 2, false)
-#if ROWS_WIDE
-DEFINE_PASS(pass8_4_near, multiply8, 4, true)
-DEFINE_PASS(pass8_8_near, multiply8, 8, true)
-DEFINE_PASS(pass8_4, multiply8, 4, false)
-DEFINE_PASS(pass8_8, multiply8, 8, false)
-#endif
-#if ROWS_TILE
-DEFINE_TILE_PASS(pass8_tile, multiply8, ROWS_TILE)
-#endif
-
-static const struct pass passes8[] = {
-#if ROWS_WIDE
-    { 8, 1, { pass8_8, pass8_8_near } },
-    { 4, 1, { pass8_4, pass8_4_near } },
-#endif
-#if ROWS_TILE
-    { ROWS_TILE, 2, { pass8_tile, pass8_tile } },
-#endif
-    { 2, 1, { pass8_2, pass8_2_near } },
-    { 1, 1, { pass8_1, pass8_1_near } },
-};
+#define MULTIPLY multiply8
+#include "plugins/common/passes8.h"
 
 #endif

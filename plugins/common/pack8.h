@@ -94,7 +94,7 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
     if (status)
         return status;
     bench.k = stage_k(job->layout, job->stage);
-    bench.width = round_up(bench.k, TILE_COLUMNS);
+    bench.width = round_up(bench.k, Q8_STEP);
     bench.stride = bench.width + TILE_ROWS;
     uint64_t size = TILE_ROWS * bench.stride * sizeof(float);
     bench.rows = host->allocate(host, size);

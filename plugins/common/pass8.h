@@ -25,27 +25,29 @@ struct panel8 {
     unsigned group_shift;  /* a group is 32 << group_shift columns */
 };
 
-/* Its rows of activations: columns 64 * t.. of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
+/* Its rows of activations: the columns of tile t of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
 struct rows8 {
     const int8_t *x[MAX_ROWS];
     const int16_t *sums[MAX_ROWS];
 };
+#ifndef X_STEP
 #define X_STEP (TILED ? TILE_SIZE : TILE_COLUMNS)
+#endif
 
 typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
-                        int32_t out[MAX_ROWS][PANEL_ROWS]);
+                        ACC out[MAX_ROWS][PANEL_ROWS]);
 
 /* A pass made of a function with constants for rows, for the first and the number of its vectors of the
  * 32 columns, and for near: all columns, or one tile of 16 after the other. */
 #define DEFINE_PASS(name, multiply, rows, near)                                                \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     int32_t out[MAX_ROWS][PANEL_ROWS])                                        \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                        \
     {                                                                                          \
         multiply(panel, x, rows, 0, VECS, near, stream, out);                                  \
     }
 #define DEFINE_TILE_PASS(name, multiply, rows)                                                 \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     int32_t out[MAX_ROWS][PANEL_ROWS])                                        \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                        \
     {                                                                                          \
         multiply(panel, x, rows, 0, VEC_PARTS, false, stream, out);                            \
         multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                    \
@@ -81,7 +83,11 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
     for (uint32_t r = 0; r < n; r++) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
         rows->x[r] = (const int8_t *)find_columns((void *)(uintptr_t)job->act, size, from, 0, TILED);
-        rows->sums[r] = ROW_SUMS ? read_sums(job->act, size, tiles, from, TILED) : NULL;
+#if ROW_SUMS
+        rows->sums[r] = read_sums(job->act, size, tiles, from, TILED);
+#else
+        (void)tiles;
+#endif
     }
 }
 
@@ -90,7 +96,7 @@ INLINE void run_passes(enum kt_stage stage, const struct kt_product *job, uint64
                        const struct panel8 *panel, const struct way *way, uint32_t begin,
                        uint32_t end, struct stream *stream)
 {
-    _Alignas(64) int32_t out[MAX_ROWS][PANEL_ROWS];
+    _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
     struct sums sums = { &out[0][0], PANEL_ROWS, TILE_ROWS, way->coded };
     struct panel_scales scales;
     bool scaled = false;

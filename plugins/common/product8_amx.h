@@ -3,7 +3,7 @@
  * product8_amx.h - products on AMX tiles, written once. TILED is 1; include int8_avx512.h, the
  * backend's header, epilogue8.h, stream.h and amx.h first. What a backend says is declared below.
  *
- * A step multiplies 64 columns: 2 tiles of activations meet the 2 of the panel's pair (4 loads, 4
+ * A step multiplies a tile's columns: 2 tiles of activations meet the 2 of the panel's pair (4 loads, 4
  * products of 16 cycles), which is the peak while one of both operands is in L1 and the other comes
  * from L2 not faster than a line in 1.5 cycles: hence packed tiles for both, and with many rows pieces
  * of K so short that a piece of the panel stays in L1 while all rows pass, their sums waiting in
@@ -11,6 +11,10 @@
  */
 #ifndef KT_PLUGINS_PRODUCT8_AMX_H
 #define KT_PLUGINS_PRODUCT8_AMX_H
+
+#ifndef AMX_DOT
+#define AMX_DOT AMX_DOT_SU
+#endif
 
 /* Each loop by itself, so that what is around it takes no registers from it. */
 #define NOINLINE __attribute__((noinline))
@@ -47,7 +51,7 @@ struct part {
 static const struct choice *list_choices(void);
 /* All of a panel's product with the rows from `begin` on. */
 static void multiply_few(const struct part *part, uint32_t begin);
-/* Tiles t..stop-1 of both columns of the panel, as int8: in place or made for the occasion. */
+/* Tiles t..stop-1 of both columns of the panel, as they are multiplied: in place or made for the occasion. */
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop);
 
 static const uint8_t *find_block(const struct part *part, uint32_t row)
@@ -71,9 +75,9 @@ static NOINLINE void multiply_one(const struct part *part, const uint8_t *a, con
         stream_step(part->stream);
         AMX_LOAD(4, a);
         AMX_LOAD(6, b);
-        AMX_DOT_SU(0, 4, 6);
+        AMX_DOT(0, 4, 6);
         AMX_LOAD(7, b + TILE_SIZE);
-        AMX_DOT_SU(1, 4, 7);
+        AMX_DOT(1, 4, 7);
     }
     AMX_STORE(0, &block->sum[0]);
     AMX_STORE(1, &block->sum[1]);
@@ -101,12 +105,12 @@ static NOINLINE void multiply_two(const struct part *part, const uint8_t *a, con
         stream_step(part->stream);
         AMX_LOAD(6, b);
         AMX_LOAD(4, a);
-        AMX_DOT_SU(0, 4, 6);
+        AMX_DOT(0, 4, 6);
         AMX_LOAD(7, b + TILE_SIZE);
-        AMX_DOT_SU(1, 4, 7);
+        AMX_DOT(1, 4, 7);
         AMX_LOAD(5, second);
-        AMX_DOT_SU(2, 5, 6);
-        AMX_DOT_SU(3, 5, 7);
+        AMX_DOT(2, 5, 6);
+        AMX_DOT(3, 5, 7);
     }
     AMX_STORE(0, &block->sum[0]);
     AMX_STORE(1, &block->sum[1]);
@@ -119,8 +123,8 @@ static void finish_block(const struct part *part, uint32_t row, const struct blo
 {
     for (uint32_t i = 0; i < 2 && row < part->end; i++, row += TILE_ROWS) {
         uint32_t left = part->end - row;
-        struct sums sums = { (const int32_t *)(const void *)&block->sum[2 * i], TILE_ROWS,
-                             TILE_SIZE / sizeof(int32_t), true };
+        struct sums sums = { (const ACC *)(const void *)&block->sum[2 * i], TILE_ROWS,
+                             TILE_SIZE / sizeof(ACC), true };
         finish(part->stage, part->job, part->panel, row, left < TILE_ROWS ? left : TILE_ROWS, &sums,
                &part->scales);
     }
@@ -229,12 +233,8 @@ static void gather_rows(void *instance, const struct kt_gather *job)
         const uint8_t *from = (const uint8_t *)job->act + job->index[row] * size;
         uint8_t *to = find_columns(job->out, size, row, 0, true);
         for (uint64_t t = 0; t < tiles; t++)
-            memcpy(to + t * TILE_SIZE, from + t * TILE_COLUMNS, TILE_COLUMNS);
-        *find_meta(job->out, size, tiles, row, true) =
-            *(const struct row_meta *)(const void *)(from + tiles * TILE_COLUMNS);
-        if (ROW_SUMS)
-            memcpy(find_sums(job->out, size, tiles, row, true), read_sums(from, size, tiles, 0, false),
-                   tiles * TILE_SUMS * sizeof(int16_t));
+            memcpy(to + t * TILE_SIZE, from + t * TILE_LINE, TILE_LINE);
+        copy_meta(job->out, size, tiles, row, from);
     }
 }
 

@@ -51,6 +51,15 @@ INLINE const int16_t *read_sums(const void *act, uint64_t row_size, uint64_t til
     return find_sums((void *)(uintptr_t)act, row_size, tiles, row, tiled);
 }
 
+/* What stands behind the columns of a packed row, to row `row` of tiled ones. */
+INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, const void *from)
+{
+    *find_meta(act, row_size, tiles, row, true) = *read_meta(from, row_size, tiles, 0, false);
+    if (ROW_SUMS)
+        memcpy(find_sums(act, row_size, tiles, row, true), read_sums(from, row_size, tiles, 0, false),
+               tiles * TILE_SUMS * sizeof(int16_t));
+}
+
 /* The sums of the 64 numbers at q. */
 INLINE void sum_columns(const int8_t *q, int16_t *to)
 {

@@ -22,7 +22,10 @@
 #include <stdbool.h>
 
 #define TILE_ROWS 16
+#ifndef TILE_COLUMNS /* other than int8 */
 #define TILE_COLUMNS 64
+#endif
+#define TILE_LINE 64 /* bytes of a row of activations in a tile */
 #define TILE_SIZE 1024
 #define PAIR_SIZE (2 * TILE_SIZE)
 #define PANEL_ROWS (2 * TILE_ROWS)      /* of both tiles */
