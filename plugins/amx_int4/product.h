@@ -57,7 +57,7 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     enum kt_status status = amx_int4_layout(instance, layout, error);
     uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
 
-    if (!status && EXPAND_ROWS)
+    if (!status && EXPAND_ROWS > 0)
         layout->scratch_size = (gate > down ? gate : down) * PAIR_SIZE;
     return status;
 }

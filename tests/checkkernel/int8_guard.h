@@ -16,15 +16,29 @@ struct guard {
     size_t size;
 };
 
+/* Mappings that were given back: making them anew would take longer than what is checked in them. */
+#define GUARD_KEPT 32
+static struct guard guard_kept[GUARD_KEPT];
+
+static inline char *guard_map(size_t whole)
+{
+    for (int i = 0; i < GUARD_KEPT; i++)
+        if (guard_kept[i].size == whole) {
+            guard_kept[i].size = 0;
+            return guard_kept[i].start;
+        }
+    char *start = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(start, MAP_FAILED);
+    ck_assert_int_eq(mprotect(start + GUARD_PAGE, whole - 2 * GUARD_PAGE, PROT_READ | PROT_WRITE), 0);
+    return start;
+}
+
 /* `size` bytes, the last of them the last of a page, full of a pattern that is no number to be found. */
 static inline void *guard_take(size_t size)
 {
     size_t body = (size + sizeof(struct guard) + GUARD_PAGE - 1) / GUARD_PAGE * GUARD_PAGE;
     size_t whole = body + 2 * GUARD_PAGE;
-    char *start = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    ck_assert_ptr_ne(start, MAP_FAILED);
-    ck_assert_int_eq(mprotect(start + GUARD_PAGE, body, PROT_READ | PROT_WRITE), 0);
+    char *start = guard_map(whole);
     struct guard guard = { start, whole };
     char *memory = start + GUARD_PAGE + body - size;
     memset(start + GUARD_PAGE, 0xa5, body);
@@ -39,6 +53,11 @@ static inline void guard_free(void *memory)
     if (!memory)
         return;
     memcpy(&guard, (char *)memory - sizeof guard, sizeof guard);
+    for (int i = 0; i < GUARD_KEPT; i++)
+        if (guard_kept[i].size == 0) {
+            guard_kept[i] = guard;
+            return;
+        }
     ck_assert_int_eq(munmap(guard.start, guard.size), 0);
 }
 

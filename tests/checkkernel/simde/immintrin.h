@@ -130,6 +130,25 @@ static inline simde__m512i madd_epi16(simde__m512i a, simde__m512i b)
                    _mm256_madd_epi16(half_si(a, 1), half_si(b, 1)));
 }
 
+/* SIMDe adds and multiplies narrow numbers as C does, where too large a sum is no number. */
+static inline simde__m512i add_epi8(simde__m512i a, simde__m512i b)
+{
+    return join_si(_mm256_add_epi8(half_si(a, 0), half_si(b, 0)),
+                   _mm256_add_epi8(half_si(a, 1), half_si(b, 1)));
+}
+
+static inline simde__m512i add_epi16(simde__m512i a, simde__m512i b)
+{
+    return join_si(_mm256_add_epi16(half_si(a, 0), half_si(b, 0)),
+                   _mm256_add_epi16(half_si(a, 1), half_si(b, 1)));
+}
+
+static inline simde__m512i mullo_epi16(simde__m512i a, simde__m512i b)
+{
+    return join_si(_mm256_mullo_epi16(half_si(a, 0), half_si(b, 0)),
+                   _mm256_mullo_epi16(half_si(a, 1), half_si(b, 1)));
+}
+
 static inline simde__m512i srai_epi32(simde__m512i v, int bits)
 {
     return join_si(_mm256_srai_epi32(half_si(v, 0), bits), _mm256_srai_epi32(half_si(v, 1), bits));
@@ -176,6 +195,12 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #undef _mm512_dpwssd_epi32
 #define _mm512_dpbusd_epi32 dpbusd
 #define _mm512_dpwssd_epi32 dpwssd
+#undef _mm512_add_epi8
+#undef _mm512_add_epi16
+#undef _mm512_mullo_epi16
+#define _mm512_add_epi8 add_epi8
+#define _mm512_add_epi16 add_epi16
+#define _mm512_mullo_epi16 mullo_epi16
 #undef _mm512_madd_epi16
 #undef _mm512_srai_epi32
 #define _mm512_madd_epi16 madd_epi16
