@@ -7,6 +7,8 @@
 #ifndef KT_TESTS_AMX_MODEL_H
 #define KT_TESTS_AMX_MODEL_H
 
+#include <stdlib.h>
+
 struct amx_model {
     int configured;
     unsigned faults;
@@ -82,11 +84,49 @@ static inline void model_dot_su(int sum, int a, int b)
             }
 }
 
+static inline float model_bf16(const uint8_t *from)
+{
+    uint8_t whole[4] = { 0, 0, from[0], from[1] };
+    float value;
+    memcpy(&value, whole, sizeof value);
+    return value > -0x1p-126f && value < 0x1p-126f ? 0.0f : value;
+}
+
+/* Even and odd places add up by themselves, then both to what was there; subnormal factors are 0. */
+static inline void model_dot_bf16(int sum, int a, int b)
+{
+    if (!model_has(sum) || !model_has(a) || !model_has(b))
+        return;
+    amx_model.products++;
+    amx_model.faults += sum == a || sum == b || a == b;
+    for (int m = 0; m < amx_model.rows[sum]; m++)
+        for (int n = 0; n < amx_model.bytes_per_row[sum] / 4; n++) {
+            float part[2] = { 0.0f, 0.0f }, total;
+            for (int k = 0; k < amx_model.bytes_per_row[a] / 4; k++)
+                for (int i = 0; i < 2; i++)
+                    part[i] = __builtin_fmaf(model_bf16(&amx_model.tile[a][m][4 * k + 2 * i]),
+                                             model_bf16(&amx_model.tile[b][k][4 * n + 2 * i]), part[i]);
+            memcpy(&total, &amx_model.tile[sum][m][4 * n], 4);
+            total += part[0] + part[1];
+            memcpy(&amx_model.tile[sum][m][4 * n], &total, 4);
+        }
+}
+
+static inline void model_release(void)
+{
+#ifdef AMX_MODEL_ABORTS /* for tests that cannot look at the count */
+    if (amx_model.faults)
+        abort();
+#endif
+    amx_model.configured = 0;
+}
+
 #define AMX_CONFIGURE(config) model_configure(config)
-#define AMX_RELEASE() ((void)(amx_model.configured = 0))
+#define AMX_RELEASE() model_release()
 #define AMX_ZERO(tile) model_zero(tile)
 #define AMX_LOAD(tile, address) model_load((tile), (const uint8_t *)(address))
 #define AMX_STORE(tile, address) model_store((tile), (uint8_t *)(address))
 #define AMX_DOT_SU(sum, a, b) model_dot_su((sum), (a), (b))
+#define AMX_DOT_BF16(sum, a, b) model_dot_bf16((sum), (a), (b))
 
 #endif

@@ -5,9 +5,10 @@
  * What is checked of one case (a level, three formats, a shape, a number of rows):
  *   layout      sizes that the core relies on; packed bytes at most 1.05 times the format's
  *   pack        panel ranges give the same bytes as the whole; nothing beyond the object is touched
- *   weight_row  the source's own numbers to the bit, where the plugin promises that
+ *   weight_row  the source's numbers to the bit, or those rounded, as the plugin promises
  *   act_pack    rows do not depend on each other; for plugins whose rows this program can read, each
- *               group's numbers are within half a scale of the input and its sums are right
+ *               number is the input's, or rounded as it should be: within half a scale of a group, whose
+ *               sums are right
  *   gate_up     within the bound of float32 rounding of a float64 product of the same numbers
  *   down        likewise, from the h that gate_up really wrote
  *   ranges      any split of the panels gives the same bits, and so does any number of rows
@@ -54,25 +55,33 @@ bool guard_intact(const struct guarded *guarded);
 void guard_free(struct guarded *guarded);
 
 /* ---- model.c ---- */
-/* How a plugin's packed rows can be read; NULL functions: they cannot. */
+/* What a plugin promises. */
 struct model {
     const char *plugin;
-    bool exact_weights;   /* weight_row gives the source's numbers */
-    bool equal_levels;    /* all levels agree to the bit */
-    bool rows_independent; /* n_rows does not change a row's bits */
+    uint32_t n_formats;            /* of dtypes[] in main.c, it takes the first so many */
+    float (*weight)(float source); /* what weight_row gives for a weight of the source */
+    double terms;                  /* of a float32 sum, for each column of float weights */
+    /* Levels "a b" whose instruction adds in an order of its own and takes subnormals for 0; all
+     * others agree to the bit. */
+    const char *own_order;
+    const char *mixed; /* levels where n_rows changes a row's bits, for it decides the instruction */
     /* The numbers that a projection really multiplies, from a packed row, and a check of them
-     * against x; false: they are not what they should be. */
+     * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
+     * stands alone in its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection,
                      const uint8_t *packed, const float *x, double *out);
 };
 
 const struct model *model_find(const char *plugin);
+/* Is the level one of a list's? */
+bool model_lists(const char *list, const struct kt_level *level);
 
 /* sum(w x) and the bound of its error in float32. */
 struct value {
     double value, bound;
 };
-struct value model_dot(const struct kt_format *format, const float *w, const double *x, uint64_t k);
+struct value model_dot(const struct model *model, const struct kt_level *level,
+                       const struct kt_format *format, const float *w, const double *x, uint64_t k);
 /* The activation of gate and up, with the bound carried through. */
 struct value model_activation(const struct kt_shape *shape, struct value gate, struct value up);
 

@@ -9,6 +9,8 @@
  * the weights that result: |w| + 2 |minimum|. The minimum is step * code - w for any weight of its group.
  * A group with code 0 holds the minimum itself; else two codes differ (by a step of at most twice the
  * largest |w|) and the lowest is 1 or 2 steps of Q2_K's 3, so it is at most 5 times the largest |w|.
+ * Activations that are rounded to bfloat16 are read as such: their rounding is checked by itself, to the
+ * bit, and is no part of the bound.
  */
 #include "plugins/llamafile/llamafile.h"
 #include "tests/checkkernel/check.h"
@@ -19,10 +21,23 @@
 
 #define HALF_ULP 0x1p-24
 
-struct value model_dot(const struct kt_format *format, const float *w, const double *x, uint64_t k)
+bool model_lists(const char *list, const struct kt_level *level)
+{
+    size_t length = strlen(level->name);
+
+    for (const char *at = list; at; at = strchr(at, ' ')) {
+        at += *at == ' ';
+        if (strcspn(at, " ") == length && memcmp(at, level->name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+struct value model_dot(const struct model *model, const struct kt_level *level,
+                       const struct kt_format *format, const float *w, const double *x, uint64_t k)
 {
     uint32_t elements, bytes;
-    double sum = 0, terms = 0, x_sum = 0, largest = 0;
+    double sum = 0, terms = 0, x_sum = 0, w_sum = 0, largest = 0;
 
     kt_dtype_block(format->dtype, &elements, &bytes);
     for (uint64_t i = 0; i < k; i++) {
@@ -30,13 +45,17 @@ struct value model_dot(const struct kt_format *format, const float *w, const dou
         sum += term;
         terms += fabs(term);
         x_sum += fabs(x[i]);
+        w_sum += fabs((double)w[i]);
         if (fabs((double)w[i]) > largest)
             largest = fabs((double)w[i]);
     }
-    double n = elements == 1 ? (double)k / 2 + 3 : (double)k / 16 + 12;
+    double n = elements == 1 ? (double)k * model->terms + 3 : (double)k / 16 + 12;
     if (elements > 1)
         terms += 2 * 5 * largest * x_sum;
-    return (struct value){ sum, n * HALF_ULP * terms + 0x1p-126 };
+    double least = 0x1p-126;
+    if (model_lists(model->own_order, level)) /* a factor, a product or a sum that is taken for 0 */
+        least *= x_sum + w_sum + 3 * (double)k + 1;
+    return (struct value){ sum, n * HALF_ULP * terms + least };
 }
 
 static double sigmoid(double x)
@@ -134,9 +153,53 @@ static bool read_reference(const struct kt_layout *layout, enum kt_projection pr
     return memcmp(packed, x, k * sizeof *x) == 0;
 }
 
+static float keep(float value)
+{
+    return value;
+}
+
+/* ---- bf16 ---- */
+
+static float round_bf16(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof bits);
+    if (isnan(value))
+        bits |= 0x400000;
+    else if ((bits & 0xffff) > 0x8000 || (bits & 0x1ffff) == 0x18000)
+        bits += 0x8000;
+    bits &= 0xffff0000;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* As bfloat16 where the row is so long, else as float32; tiles of 16 rows have 32 columns. */
+static bool read_bf16(const struct kt_layout *layout, enum kt_projection projection,
+                      const uint8_t *packed, const float *x, double *out)
+{
+    uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
+    bool down = projection == KT_DOWN, halves = layout->act_row_size[down] == (padded * 2 | 64);
+    bool right = true;
+
+    for (uint64_t i = 0; i < padded; i++) {
+        uint64_t at = down && layout->row_unit > 1 ? i / 32 * 1024 + i % 32 * 2 : i * (halves ? 2 : 4);
+        float wanted = i < k ? round_bf16(x[i]) : 0.0f;
+        uint8_t half[4] = { 0 };
+        if (halves)
+            memcpy(half + 2, packed + at, 2);
+        float value = load_float(halves ? half : packed + at);
+        right = right && memcmp(&value, &wanted, sizeof value) == 0;
+        if (i < k)
+            out[i] = (double)value;
+    }
+    return right;
+}
+
 static const struct model models[] = {
-    { "llamafile", true, true, true, read_llamafile },
-    { "reference", true, true, true, read_reference },
+    { "llamafile", UINT32_MAX, keep, 0.5, NULL, NULL, read_llamafile },
+    { "reference", UINT32_MAX, keep, 0.5, NULL, NULL, read_reference },
+    { "bf16", 3, round_bf16, 1, "amx avx512_bf16", "amx", read_bf16 },
 };
 
 const struct model *model_find(const char *plugin)

@@ -14,10 +14,17 @@ static void *need(void *memory)
     return memory;
 }
 
-static uint64_t h_rows(const struct check *check)
+/* n rows filled up to the plugin's unit. */
+static uint64_t fill_rows(const struct check *check, uint64_t n)
 {
     uint64_t unit = check->layout.row_unit ? check->layout.row_unit : 1;
-    return (check->n_rows + unit - 1) / unit * unit;
+    return (n + unit - 1) / unit * unit;
+}
+
+/* May rows of h be packed among each other? Then the place of one says nothing. */
+static bool interleaved(const struct check *check, enum kt_stage stage)
+{
+    return stage == KT_STAGE_DOWN && check->layout.row_unit > 1;
 }
 
 /* Row r of the input as float32. */
@@ -58,6 +65,24 @@ static void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, 
     free(source);
 }
 
+/* Rows row..row+n-1 of h as a product of their own has them. */
+static void pack_h(const struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
+{
+    const struct kt_layout *layout = &check->layout;
+    struct kt_act_pack job = { layout, KT_STAGE_DOWN, 0, n, 0, n,
+                               check->h.data + row * layout->h_row_size, 0, packed };
+    check->level->ops->act_pack(check->instance, &job);
+}
+
+/* Packed row r of a stage, in `alone` if it is not to be had otherwise. */
+static const uint8_t *find_act(const struct check *check, enum kt_stage stage, uint32_t r, uint8_t *alone)
+{
+    if (!interleaved(check, stage))
+        return check->act[stage].data + r * check->layout.act_row_size[stage];
+    pack_h(check, r, 1, alone);
+    return alone;
+}
+
 /* What row r of a stage is made from. */
 static void read_source_row(const struct check *check, enum kt_stage stage, uint32_t r, float *x)
 {
@@ -72,7 +97,8 @@ void check_act(struct check *check, enum kt_stage stage)
 {
     const struct kt_layout *layout = &check->layout;
     uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
-    uint64_t row_size = layout->act_row_size[stage], size = n * row_size;
+    uint64_t row_size = layout->act_row_size[stage];
+    uint64_t size = (stage == KT_STAGE_DOWN ? fill_rows(check, n) : n) * row_size;
     uint64_t k = projection_cols(&layout->shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE);
 
     if (!guard_create(size, 64, random_below(&check->random, 2), &check->act[stage]))
@@ -81,7 +107,7 @@ void check_act(struct check *check, enum kt_stage stage)
     memset(other, 0, size);
     memset(check->act[stage].data, 0, size);
     pack_rows(check, stage, KT_DTYPE_BF16, 0, n, check->act[stage].data);
-    uint32_t middle = random_below(&check->random, n + 1);
+    uint32_t middle = interleaved(check, stage) ? n : random_below(&check->random, n + 1);
     pack_rows(check, stage, KT_DTYPE_F32, middle, n, other);
     pack_rows(check, stage, KT_DTYPE_F32, 0, middle, other);
     if (memcmp(other, check->act[stage].data, size) != 0)
@@ -93,17 +119,40 @@ void check_act(struct check *check, enum kt_stage stage)
 
     float *x = need(malloc(k * sizeof *x));
     double *used = need(malloc(k * sizeof *used));
+    uint8_t *alone = need(calloc(fill_rows(check, 1), row_size));
     int first = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
     int last = stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
     for (uint32_t r = 0; r < n && check->model->read_row; r++) {
         read_source_row(check, stage, r, x);
         for (int p = first; p <= last; p++)
-            if (!check->model->read_row(layout, (enum kt_projection)p,
-                                        check->act[stage].data + r * row_size, x, used))
+            if (!check->model->read_row(layout, (enum kt_projection)p, find_act(check, stage, r, alone),
+                                        x, used))
                 check_fail(check, "packed activations of stage %d are not the input's", stage);
     }
+    free(alone);
     free(used);
     free(x);
+}
+
+/* The rows of a product where the plugin wants them in its own order; false: it takes them as they are.
+ * What is filled up is whatever lay there. */
+static bool order_rows(const struct check *check, enum kt_stage stage, uint32_t row, uint32_t n,
+                       struct guarded *rows)
+{
+    const struct kt_layout *layout = &check->layout;
+    bool gather = stage == KT_STAGE_GATE_UP && check->level->ops->gather;
+
+    if (!gather && !interleaved(check, stage))
+        return false;
+    if (!guard_create(fill_rows(check, n) * layout->act_row_size[stage], 64, true, rows))
+        abort();
+    memset(rows->data, 0xff, rows->size);
+    struct kt_gather job = { layout, check->act[0].data, check->index + row, n, rows->data };
+    if (gather)
+        check->level->ops->gather(check->instance, &job);
+    else
+        pack_h(check, row, n, rows->data);
+    return true;
 }
 
 void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
@@ -111,7 +160,8 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
 {
     const struct kt_layout *layout = &check->layout;
     bool down = stage == KT_STAGE_DOWN;
-    struct guarded scratch = { 0 };
+    struct guarded scratch = { 0 }, rows = { 0 };
+    bool ordered = order_rows(check, stage, row, n, &rows);
 
     if (!guard_create(layout->scratch_size, 64, true, &scratch))
         abort();
@@ -122,8 +172,9 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         .panel_begin = begin,
         .panel_end = end,
         .n_rows = n,
-        .act = check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
-        .index = down ? NULL : check->index + row,
+        .act = ordered ? rows.data
+                       : check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
+        .index = down || ordered ? NULL : check->index + row,
         .out = out,
         .out_index = down ? check->out_index + row : NULL,
         .out_stride = (int64_t)(down ? check->y_stride : layout->h_row_size),
@@ -138,6 +189,9 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         check->level->ops->gate_up(check->instance, &job);
     if (!guard_intact(&scratch))
         check_fail(check, "stage %d wrote beyond its scratch", stage);
+    if (ordered && !guard_intact(&rows))
+        check_fail(check, "the rows of stage %d were written beyond their end", stage);
+    guard_free(&rows);
     guard_free(&scratch);
 }
 
@@ -157,7 +211,7 @@ static void run_all_ways(struct check *check, enum kt_stage stage, struct guarde
     run_product(check, stage, 0, middle, 0, check->n_rows, other);
     if (memcmp(other, out->data, size) != 0)
         check_fail(check, "stage %d in two panel ranges differs from all panels at once", stage);
-    if (check->model->rows_independent) {
+    if (!model_lists(check->model->mixed, check->level)) {
         memset(other, 0x5a, size);
         uint32_t half = random_below(&check->random, check->n_rows + 1);
         uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
@@ -186,7 +240,7 @@ static struct value dot(const struct check *check, enum kt_projection projection
 {
     const struct kt_shape *shape = &check->layout.shape;
     uint64_t k = projection_cols(shape, projection);
-    struct value value = model_dot(&shape->format[projection],
+    struct value value = model_dot(check->model, check->level, &shape->format[projection],
                                    check->weights[projection] + row * k, x, k);
     if (check->source.bias[projection])
         value.value += (double)check->source.bias[projection][row];
@@ -202,7 +256,7 @@ void check_gate_up(struct check *check)
     float *x = need(malloc(k * sizeof *x));
     double *gate_x = need(malloc(k * sizeof *gate_x)), *up_x = need(malloc(k * sizeof *up_x));
 
-    if (!guard_create(h_rows(check) * layout->h_row_size, 64, random_below(&check->random, 2),
+    if (!guard_create(fill_rows(check, check->n_rows) * layout->h_row_size, 64, random_below(&check->random, 2),
                       &check->h))
         abort();
     run_all_ways(check, KT_STAGE_GATE_UP, &check->h);
@@ -240,6 +294,7 @@ void check_down(struct check *check)
     uint64_t k = shape->intermediate_size;
     float *x = need(malloc(k * sizeof *x));
     double *used = need(malloc(k * sizeof *used));
+    uint8_t *alone = need(calloc(fill_rows(check, 1), layout->act_row_size[1]));
 
     check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
     uint64_t size = (check->n_rows - 1) * check->y_stride + shape->hidden_size * sizeof(float);
@@ -248,7 +303,7 @@ void check_down(struct check *check)
     run_all_ways(check, KT_STAGE_DOWN, &check->y);
     check_gaps(check);
     for (uint32_t r = 0; r < check->n_rows; r++) {
-        const uint8_t *act = check->act[1].data + r * layout->act_row_size[1];
+        const uint8_t *act = find_act(check, KT_STAGE_DOWN, r, alone);
         const uint8_t *y = check->y.data + check->out_index[r] * check->y_stride;
         read_source_row(check, KT_STAGE_DOWN, r, x);
         if (!check->model->read_row || !check->model->read_row(layout, KT_DOWN, act, x, used))
@@ -259,6 +314,7 @@ void check_down(struct check *check)
             compare(check, "y", r, i, (double)got, dot(check, KT_DOWN, i, used));
         }
     }
+    free(alone);
     free(used);
     free(x);
 }

@@ -175,6 +175,30 @@ static inline simde__m512i dpwssd(simde__m512i sum, simde__m512i a, simde__m512i
     return simde_mm512_add_epi32(sum, madd_epi16(a, b));
 }
 
+static inline float flush(float value)
+{
+    return value > -0x1p-126f && value < 0x1p-126f ? 0.0f : value;
+}
+
+/* Lane by lane the odd product, then the even one, each added with one rounding; subnormals are 0. */
+static inline simde__m512 dpbf16(simde__m512 sum, simde__m512i a, simde__m512i b)
+{
+    float s[16];
+    uint32_t x[16], y[16];
+    simde_mm512_storeu_ps(s, sum);
+    simde_mm512_storeu_si512(x, a);
+    simde_mm512_storeu_si512(y, b);
+    for (int i = 0; i < 16; i++)
+        for (int part = 1; part >= 0; part--) {
+            uint32_t u = part ? x[i] & 0xffff0000 : x[i] << 16, w = part ? y[i] & 0xffff0000 : y[i] << 16;
+            float f, g;
+            memcpy(&f, &u, sizeof f);
+            memcpy(&g, &w, sizeof g);
+            s[i] = flush(__builtin_fmaf(flush(f), flush(g), flush(s[i])));
+        }
+    return simde_mm512_loadu_ps(s);
+}
+
 /* The same for AVX-VNNI. */
 static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 {
@@ -205,6 +229,8 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #undef _mm512_srai_epi32
 #define _mm512_madd_epi16 madd_epi16
 #define _mm512_srai_epi32 srai_epi32
+#undef _mm512_dpbf16_ps
+#define _mm512_dpbf16_ps(sum, a, b) dpbf16((sum), (simde__m512i)(a), (simde__m512i)(b))
 #undef _mm512_fmadd_ps
 #undef _mm512_fnmadd_ps
 #undef _mm512_min_ps

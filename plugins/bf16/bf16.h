@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bf16.h - how this plugin holds numbers; plugins/common/tiles8.h says what panels are.
+ *
+ * Weights      bfloat16: those of the source, or float16 and float32 rounded to nearest, ties to even.
+ *              A tile is 16 rows x 32 columns in 1 KB: line i holds columns 2i and 2i+1 of all rows.
+ *              A panel is [32 columns][2 tiles]; K and rows are filled up with 0.
+ * Activations  rounded to bfloat16 in the same way, once per row; K is filled up to 64 with 0. Levels that
+ *              multiply pairs (avx512_bf16, amx) keep them as such, the others as float32, which spares
+ *              them widening each number for each panel. Level amx puts 16 rows together as tiles of 16
+ *              rows x 32 columns; stage 1 packs h so, stage 0 gathers its rows so.
+ * h            float32, row after row.
+ */
+#ifndef KT_PLUGINS_BF16_H
+#define KT_PLUGINS_BF16_H
+
+#define TILE_COLUMNS 32
+#include "plugins/common/tiles8.h"
+
+#define BACKEND "bf16"
+#define FORM "bf16-1" /* kt_layout.form: another number where a packed byte means something else */
+#define OPS_NAME(level) bf16_ops_##level
+#define ROW_SUMS 0
+#define ACC float
+
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return stage_tiles(layout, stage) * PAIR_SIZE;
+}
+
+/* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
+enum kt_status bf16_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status bf16_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
+                               const struct kt_expert *source, enum kt_projection projection,
+                               uint64_t row, float *out, struct kt_error *error);
+void bf16_cut(void *instance, const struct kt_cut *job);
+
+/* One per level, in kernel_LEVEL.c. */
+extern const struct kt_ops bf16_ops_scalar;
+extern const struct kt_ops bf16_ops_avx2;
+extern const struct kt_ops bf16_ops_avx512;
+extern const struct kt_ops bf16_ops_avx512_bf16;
+extern const struct kt_ops bf16_ops_amx;
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* epilogue.h - from sums to h and y. Include an int8_*.h and bf16.h first. */
+#ifndef KT_PLUGINS_BF16_EPILOGUE_H
+#define KT_PLUGINS_BF16_EPILOGUE_H
+
+#include "plugins/common/epilogue.h"
+#include "plugins/common/glu.h"
+
+/* The biases of a panel's 32 rows; the name is that of what other number formats have here. */
+struct panel_scales {
+    _Alignas(64) float bias[PANEL_ROWS];
+    bool has_bias;
+};
+
+static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                        struct panel_scales *scales)
+{
+    const struct kt_shape *shape = &job->layout->shape;
+
+    if (stage == KT_STAGE_GATE_UP) {
+        uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
+        bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
+        scales->has_bias = load_bias(job->bias[1], begin, rows, scales->bias + TILE_ROWS) || gate;
+    } else {
+        uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
+        (void)load_bias(job->bias[0], begin, rows, scales->bias);
+        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows,
+                                     scales->bias + TILE_ROWS);
+    }
+}
+
+/* Columns c.. of 32 in row r, with bias. */
+INLINE vf read_sums(const struct sums *sums, const struct panel_scales *scales, uint64_t r, unsigned c)
+{
+    vf sum = vf_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
+    return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
+}
+
+/* n rows from `row` on, of one panel: through the activation into h, or to y. */
+INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t panel, uint32_t row,
+                   uint32_t n, const struct sums *sums, const struct panel_scales *scales)
+{
+    const struct kt_layout *layout = job->layout;
+    _Alignas(64) float y[PANEL_ROWS];
+
+    for (uint32_t r = 0; r < n; r++) {
+        if (stage == KT_STAGE_GATE_UP) {
+            float *h = (float *)(void *)((uint8_t *)job->out + (row + r) * layout->h_row_size) +
+                       panel * TILE_ROWS;
+            UNROLL
+            for (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS)
+                vf_store(h + c, vf_glu(&layout->shape, read_sums(sums, scales, r, c),
+                                       read_sums(sums, scales, r, c + TILE_ROWS)));
+        } else {
+            UNROLL
+            for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+                vf_store(y + c, read_sums(sums, scales, r, c));
+            store_y(job, panel, row + r, y, job->n_rows >= STREAM_ROWS);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512_bf16.c - AVX-512 with vdpbf16ps. */
+#define VEC_VNNI 1
+#include "plugins/common/int8_avx512.h"
+
+#define PAIRS 1
+#define ROWS_WIDE 8
+#define ROWS_TILE 0
+#define NEAR_ROWS 8
+
+#include "plugins/bf16/product.h"
+
+LEVEL_OPS(avx512_bf16);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.c - sizes of packed objects and rows, and packed weights back to float32. */
+#include "plugins/bf16/bf16.h"
+
+#include "plugins/common/half.h"
+#include "plugins/common/layout8.h"
+
+#include <string.h>
+
+/* Sizes are products of this, 16 bytes and small constants: none can overflow 64 bits. */
+#define MAX_SIZE (UINT64_C(1) << 27)
+
+static enum kt_status check_layout(const struct kt_shape *shape, struct kt_error *error)
+{
+    static const char *const projections[3] = { "gate", "up", "down" };
+
+    if (shape->hidden_size == 0 || shape->intermediate_size == 0 || shape->hidden_size > MAX_SIZE ||
+        shape->intermediate_size > MAX_SIZE)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, BACKEND ": sizes %llu and %llu are outside 1..%llu",
+                              (unsigned long long)shape->hidden_size,
+                              (unsigned long long)shape->intermediate_size,
+                              (unsigned long long)MAX_SIZE);
+    for (int p = 0; p < 3; p++) {
+        const struct kt_format *format = &shape->format[p];
+        bool scaled = format->scale_dtype != KT_DTYPE_NONE || format->zero_dtype != KT_DTYPE_NONE;
+        bool known = format->dtype == KT_DTYPE_BF16 || format->dtype == KT_DTYPE_F16 ||
+                     format->dtype == KT_DTYPE_F32;
+        if (!known || scaled)
+            return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                                  BACKEND ": the %s projection has format %u%s, which this plugin does "
+                                  "not take: it takes bf16, f16 and f32",
+                                  projections[p], format->dtype,
+                                  scaled ? " with scales beside the matrix" : "");
+    }
+    return KT_OK;
+}
+
+/* Bytes of a packed row of activations: an odd number of lines, as in tiles8.h. */
+static uint64_t size_row(uint64_t k, uint64_t element)
+{
+    return round_up(k, 64) * element | 64;
+}
+
+static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
+                                   uint64_t element, struct kt_error *error)
+{
+    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
+    enum kt_status status = check_layout(&layout->shape, error);
+
+    if (status)
+        return status;
+    uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
+    uint64_t down_panels = round_up(hidden, PANEL_ROWS) / PANEL_ROWS;
+    layout->panel_rows[0] = TILE_ROWS;
+    layout->panel_rows[1] = PANEL_ROWS;
+    layout->k_unit = TILE_COLUMNS;
+    layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);
+    layout->weight_size[1] = down_panels * panel_size(layout, KT_STAGE_DOWN);
+    layout->nominal_size[0] = 2 * intermediate * hidden * 2;
+    layout->nominal_size[1] = hidden * intermediate * 2;
+    layout->act_row_size[0] = size_row(hidden, element);
+    layout->act_row_size[1] = size_row(intermediate, element);
+    layout->h_row_size = round_up(gate_panels * TILE_ROWS * sizeof(float), 64) | 64;
+    layout->row_unit = 1;
+    layout->y_dtype = self->y_dtype;
+    layout->words[KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
+    layout->words[KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+    memcpy(layout->form, FORM, sizeof FORM);
+    return KT_OK;
+}
+
+enum kt_status bf16_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_rows(instance, layout, sizeof(float), error);
+}
+
+enum kt_status bf16_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_rows(instance, layout, sizeof(uint16_t), error);
+}
+
+enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
+                               const struct kt_expert *source, enum kt_projection projection,
+                               uint64_t row, float *out, struct kt_error *error)
+{
+    (void)instance;
+    (void)source;
+    enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    uint64_t k = stage_k(layout, stage), place = 0;
+    const uint8_t *from = NULL;
+    enum kt_status status = find_row(layout, packed, projection, row, &from, &place, error);
+
+    if (status)
+        return status;
+    from += place / TILE_ROWS * TILE_SIZE + place % TILE_ROWS * 4;
+    for (uint64_t c = 0; c < k; c++) {
+        const uint8_t *pair = from + c / TILE_COLUMNS * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;
+        out[c] = bf16_to_float(load_u16(pair + 2 * (c % 2)));
+    }
+    return KT_OK;
+}
+
+/* Stage 0 shares out whole panels, stage 1 a part of each panel's tiles. */
+void bf16_cut(void *instance, const struct kt_cut *job)
+{
+    (void)instance;
+    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
+    uint8_t *to = (uint8_t *)job->out + job->panel_begin * size;
+    const uint8_t *from = job->packed;
+
+    if (job->stage == KT_STAGE_GATE_UP) {
+        from += (job->begin / TILE_ROWS + job->panel_begin) * size;
+        memcpy(to, from, (job->panel_end - job->panel_begin) * size);
+        return;
+    }
+    from += job->panel_begin * whole + job->begin / TILE_COLUMNS * PAIR_SIZE;
+    for (uint64_t p = job->panel_begin; p < job->panel_end; p++, to += size, from += whole)
+        memcpy(to, from, size);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pack.h - 16 rows of a source view to a tile of each pair. Include an int8_*.h first. */
+#ifndef KT_PLUGINS_BF16_PACK_H
+#define KT_PLUGINS_BF16_PACK_H
+
+#include "plugins/bf16/bf16.h"
+#include "plugins/common/pack8.h"
+
+/* 16 rows of bfloat16. */
+struct half_rows {
+    const uint8_t *first;
+    int64_t stride;
+    uint64_t n;     /* rows that are there */
+    uint64_t width; /* columns that are there */
+};
+
+/* n float32, a multiple of 16, to bfloat16 in their own place. */
+static void round_row(float *row, uint64_t n)
+{
+    for (uint64_t c = 0; c < n; c += VEC_ROWS)
+        vf_store_bf16((uint8_t *)row + 2 * c, vf_load(row + c));
+}
+
+/* The view's own rows, or those that are made of it. */
+static enum kt_status find_halves(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+                                  struct half_rows *rows, struct kt_error *error)
+{
+    rows->n = begin < view->rows ? view->rows - begin : 0;
+    rows->n = rows->n < TILE_ROWS ? rows->n : TILE_ROWS;
+    if (view->dtype == KT_DTYPE_BF16 && is_plain(view)) {
+        rows->first = (const uint8_t *)view->data + (int64_t)begin * view->row_stride;
+        rows->stride = view->row_stride;
+        rows->width = bench->k;
+        return KT_OK;
+    }
+    rows->first = (const uint8_t *)bench->rows;
+    rows->stride = (int64_t)(bench->stride * sizeof(float));
+    rows->width = bench->width;
+    for (uint64_t i = 0; i < rows->n; i++) {
+        float *row = bench->rows + i * bench->stride;
+        enum kt_status status = read_row(bench, view, begin + i, row, error);
+        if (status)
+            return status;
+        round_row(row, bench->width);
+    }
+    return KT_OK;
+}
+
+/* 32 columns of rows of which some, or columns of which, are not there. */
+static void pack_ragged(const struct half_rows *rows, uint64_t column, uint8_t *tile)
+{
+    _Alignas(64) uint8_t part[TILE_ROWS * TILE_LINE];
+    uint64_t left = rows->width - column;
+
+    memset(part, 0, sizeof part);
+    for (uint64_t i = 0; i < rows->n; i++)
+        memcpy(part + i * TILE_LINE, rows->first + (int64_t)i * rows->stride + 2 * column,
+               2 * (left < TILE_COLUMNS ? left : TILE_COLUMNS));
+    vec_make_tile(part, TILE_LINE, tile);
+}
+
+static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+                                 const struct target *target, struct kt_error *error)
+{
+    uint8_t *to = target->panel + target->tile * TILE_SIZE;
+    struct half_rows rows;
+    enum kt_status status = find_halves(bench, view, begin, &rows, error);
+
+    if (status)
+        return status;
+    for (uint64_t c = 0; c < bench->k; c += TILE_COLUMNS, to += PAIR_SIZE) {
+        if (rows.n == TILE_ROWS && rows.width - c >= TILE_COLUMNS && rows.stride > 0)
+            vec_make_tile(rows.first + 2 * c, (uint64_t)rows.stride, to);
+        else
+            pack_ragged(&rows, c, to);
+    }
+    return KT_OK;
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets PAIRS (rows.h) and the
+ * level's figures (pass8.h), includes this and names its struct kt_ops.
+ *
+ *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
+ */
+#ifndef KT_PLUGINS_BF16_PRODUCT_H
+#define KT_PLUGINS_BF16_PRODUCT_H
+
+#define TILED 0
+
+#include "plugins/bf16/pack.h"
+#include "plugins/bf16/rows.h"
+#include "plugins/common/stream.h"
+
+#include "plugins/bf16/epilogue.h"
+
+#include "plugins/common/pass8.h"
+
+#include "plugins/bf16/multiply.h"
+
+#define MULTIPLY multiply16
+#include "plugins/common/passes8.h"
+
+static struct way choose_way(uint32_t rows)
+{
+    return (struct way){ passes8, rows <= NEAR_ROWS, false };
+}
+
+static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                                const struct way *way)
+{
+    (void)way;
+    return (struct panel8){
+        .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
+        .tiles = stage_tiles(job->layout, stage),
+    };
+}
+
+#include "plugins/common/product8.h"
+
+#define LEVEL_OPS(level)                                                 \
+    const struct kt_ops bf16_ops_##level = {                             \
+        .struct_size = sizeof(struct kt_ops),                            \
+        .layout = PAIRS ? bf16_layout_pairs : bf16_layout_floats,        \
+        .pack = pack_weights,                                            \
+        .act_pack = pack_rows,                                           \
+        .gate_up = multiply_gate_up,                                     \
+        .down = multiply_down,                                           \
+        .weight_row = bf16_weight_row,                                   \
+        .cut = bf16_cut,                                                 \
+    }
+
+#endif
