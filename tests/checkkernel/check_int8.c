@@ -19,7 +19,7 @@ static float model_product(const int *x, float scale_x, const int *w, float scal
 
     for (uint64_t i = 0; i < k; i++)
         sum += x[i] * w[i];
-    ck_assert_msg(sum == (int32_t)sum, "a sum of %lld", (long long)sum);
+    CHECK_THAT(sum == (int32_t)sum, "a sum of %lld", (long long)sum);
     return (scale_x * scale_w) * (float)sum;
 }
 
@@ -53,7 +53,7 @@ static void check_weights(struct run *run, const struct expert *expert)
             ck_assert_int_eq(status, KT_OK);
             for (uint64_t c = 0; c < matrix->cols; c++) {
                 float want = matrix->scale[r] * (float)matrix->q[r * matrix->cols + c];
-                ck_assert_msg(row[c] == want || (isnan(row[c]) && isnan(want)),
+                CHECK_THAT(row[c] == want || (isnan(row[c]) && isnan(want)),
                               "%s: projection %d, row %llu, column %llu is %a, not %a",
                               run->level->name, p, (unsigned long long)r, (unsigned long long)c,
                               (double)row[c], (double)want);
@@ -85,7 +85,7 @@ static void check_h(const struct run *run, const struct expert *expert, const fl
             u += up->bias ? up->bias[i] : 0.0f;
             double want = model_activation(shape, (double)g, (double)u);
             double have = (double)read_h(h, n, r, i);
-            ck_assert_msg((isnan(want) && isnan(have)) ||
+            CHECK_THAT((isnan(want) && isnan(have)) ||
                               fabs(have - want) <= 1e-6 * (fabs(want) + 1e-30),
                           "%s: %llu x %llu, %u rows: h of row %u, column %llu is %.9g, not %.9g",
                           run->level->name, (unsigned long long)k,
@@ -115,7 +115,7 @@ static void check_y(const struct run *run, const struct expert *expert, const fl
             if (down->bias)
                 want += down->bias[i];
             memcpy(&have, (const char *)y + out_index[r] * stride + 4 * i, 4);
-            ck_assert_msg(have == want || (isnan(have) && isnan(want)),
+            CHECK_THAT(have == want || (isnan(have) && isnan(want)),
                           "%s: %llu x %llu, %u rows: y of row %u, column %llu is %a, not %a",
                           run->level->name, (unsigned long long)shape->hidden_size,
                           (unsigned long long)k, n, r, (unsigned long long)i, (double)have,

@@ -166,7 +166,7 @@ static void compare_packed(const struct run *run, struct expert *expert)
             expert->packed[stage] = take(size);
             memcpy(expert->packed[stage], run->packed[stage], size);
         }
-        ck_assert_msg(memcmp(expert->packed[stage], run->packed[stage], size) == 0,
+        CHECK_THAT(memcmp(expert->packed[stage], run->packed[stage], size) == 0,
                       "%s packs stage %d in another way than %s", run->level->name, stage,
                       check_levels[0].name);
     }
@@ -180,7 +180,7 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
     *run = (struct run){ .level = level, .layout = expert->layout };
     run->instance = (struct instance8){ &check_host, l2_size, y_dtype, expert->group_size };
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
-    ck_assert_msg(status == KT_OK, "%s: %s", level->name, error.message);
+    CHECK_THAT(status == KT_OK, "%s: %s", level->name, error.message);
     run->scratch = guard_take(run->layout.scratch_size);
     for (int stage = 0; stage < 2; stage++) {
         uint64_t rows = stage ? run->layout.shape.hidden_size : run->layout.shape.intermediate_size;
@@ -195,7 +195,7 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
                                    .panel_end = part ? panels / 2 : panels,
                                    .packed = run->packed[stage] };
             status = level->ops->pack(&run->instance, &job, &error);
-            ck_assert_msg(status == KT_OK, "%s: %s", level->name, error.message);
+            CHECK_THAT(status == KT_OK, "%s: %s", level->name, error.message);
         }
     }
     compare_packed(run, expert);

@@ -105,9 +105,10 @@ void model_weights(struct expert *expert, const struct kt_layout *layout, void *
             for (uint64_t c = 0; c < matrix->cols; c++) {
                 struct parts parts = read_parts(packed[p == KT_DOWN], layout, (enum kt_projection)p, r, c,
                                                 expert->group_size);
-                ck_assert(parts.unit == unit || (isnan(unit) && isnan(parts.unit)));
-                ck_assert_int_le(parts.scale * parts.zero, 128);
-                ck_assert_int_le(parts.scale * (15 - parts.zero), 127);
+                CHECK_THAT(parts.unit == unit || (isnan(unit) && isnan(parts.unit)), "unit %a, not %a",
+                           (double)parts.unit, (double)unit);
+                CHECK_THAT(parts.scale * parts.zero <= 128 && parts.scale * (15 - parts.zero) <= 127,
+                           "scale %d, zero %d: a code leaves int8", parts.scale, parts.zero);
                 matrix->q[r * matrix->cols + c] = parts.scale * (parts.code - parts.zero);
             }
             matrix->scale[r] = unit;
@@ -115,7 +116,7 @@ void model_weights(struct expert *expert, const struct kt_layout *layout, void *
                 add_errors(matrix, r, expert->group_size, &have, &least);
         }
         /* what a search of three scales with a zero each leaves to one of all */
-        ck_assert_msg(have <= 1.05 * least, "a squared error of %g, the least is %g", have, least);
+        CHECK_THAT(have <= 1.05 * least, "a squared error of %g, the least is %g", have, least);
     }
 }
 
