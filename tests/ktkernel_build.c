@@ -187,7 +187,7 @@ static FILE *open_file(const char *format, ...)
 
 static void write_all(FILE *file, const void *bytes, size_t size)
 {
-    if (fwrite(bytes, 1, size, file) != size)
+    if (size > 0 && fwrite(bytes, 1, size, file) != size)
         stop("writing");
 }
 
