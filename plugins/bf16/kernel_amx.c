@@ -6,6 +6,7 @@
 #define VEC_VNNI 1
 #define PAIRS 1
 #define TILED 1
+#define AHEAD 1024
 #define AMX_DOT AMX_DOT_BF16
 #include "plugins/common/int8_avx512.h"
 
@@ -34,14 +35,10 @@ static const struct choice *list_choices(void)
     return choices;
 }
 
-DEFINE_PASS(pass16_1, multiply16, 1, false)
-DEFINE_PASS(pass16_1_near, multiply16, 1, true)
-
 static void multiply_few(const struct part *part, uint32_t begin)
 {
-    static const struct pass passes[] = { { 1, 1, { pass16_1, pass16_1_near } } };
     struct panel8 panel = { .codes = part->panel_data, .tiles = part->tiles };
-    struct way way = { passes, true, false };
+    struct way way = { few_passes, true, false };
 
     if (part->end - begin > 1) {
         multiply_near(part, find_block(part, begin), part->scratch);

@@ -6,7 +6,8 @@
 #define PAIRS 0
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
-#define NEAR_ROWS 3
+#define NEAR_ROWS 2
+#define AHEAD 1280
 
 #include "plugins/bf16/product.h"
 

@@ -7,6 +7,7 @@
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 #define NEAR_ROWS 8
+#define AHEAD 1024
 
 #include "plugins/bf16/product.h"
 

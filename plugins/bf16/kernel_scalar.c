@@ -6,6 +6,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 0
 #define NEAR_ROWS 0
+#define AHEAD 0
 
 #include "plugins/bf16/product.h"
 

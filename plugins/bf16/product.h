@@ -4,6 +4,7 @@
  * level's figures (pass8.h), includes this and names its struct kt_ops.
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
+ *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream
  */
 #ifndef KT_PLUGINS_BF16_PRODUCT_H
 #define KT_PLUGINS_BF16_PRODUCT_H
@@ -25,6 +26,8 @@
 
 static struct way choose_way(uint32_t rows)
 {
+    if (rows <= FEW_ROWS)
+        return (struct way){ few_passes, true, false };
     return (struct way){ passes8, rows <= NEAR_ROWS, false };
 }
 

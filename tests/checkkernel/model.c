@@ -199,7 +199,8 @@ static bool read_bf16(const struct kt_layout *layout, enum kt_projection project
 static const struct model models[] = {
     { "llamafile", UINT32_MAX, keep, 0.5, NULL, NULL, read_llamafile },
     { "reference", UINT32_MAX, keep, 0.5, NULL, NULL, read_reference },
-    { "bf16", 3, round_bf16, 1, "amx avx512_bf16", "amx", read_bf16 },
+    { "bf16", 3, round_bf16, 1, "amx avx512_bf16",
+      "amx avx512_bf16 avx512 avx2 scalar", read_bf16 },
 };
 
 const struct model *model_find(const char *plugin)
