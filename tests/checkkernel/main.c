@@ -186,6 +186,7 @@ static void run_checks(struct check *check)
     check_pack(check);
     if (check->wrong)
         return;
+    check_cut(check);
     check_weights(check);
     make_inputs(check);
     check_act(check, KT_STAGE_GATE_UP);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* weights.c - layout, pack and weight_row of a case. */
+/* weights.c - layout, pack, cut and weight_row of a case. */
 #include "core/weights/weights.h"
 #include "tests/checkkernel/check.h"
 
@@ -61,6 +61,84 @@ void check_pack(struct check *check)
             check_fail(check, "pack of stage %d wrote beyond its object", s);
         free(other);
     }
+}
+
+/* The views of the rows of intermediate_size from `begin` on. */
+static struct kt_expert slice(const struct check *check, uint64_t begin)
+{
+    struct kt_expert expert = check->source.expert;
+    struct kt_view *views[2] = { &expert.gate, &expert.up };
+    uint32_t elements, bytes;
+
+    for (int p = 0; p < 2; p++) {
+        uint64_t offset = begin * (uint64_t)views[p]->row_stride;
+        views[p]->data = (const uint8_t *)views[p]->data + offset;
+        views[p]->size -= offset;
+        views[p]->rows -= begin;
+    }
+    kt_dtype_block(expert.down.dtype, &elements, &bytes);
+    uint64_t offset = begin / elements * (uint64_t)expert.down.block_stride;
+    expert.down.data = (const uint8_t *)expert.down.data + offset;
+    expert.down.size -= offset;
+    expert.down.cols -= begin;
+    return expert;
+}
+
+static void check_cut_stage(struct check *check, const struct kt_layout *shard, enum kt_stage stage,
+                            uint64_t begin, const struct kt_expert *expert)
+{
+    const struct kt_ops *ops = check->level->ops;
+    uint64_t size = shard->weight_size[stage];
+    uint64_t rows = stage == KT_STAGE_DOWN ? shard->shape.hidden_size : shard->shape.intermediate_size;
+    uint64_t panels = (rows + shard->panel_rows[stage] - 1) / shard->panel_rows[stage];
+    uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
+    struct kt_error error = { KT_OK, "" };
+    struct guarded wanted, got;
+
+    if (!guard_create(size, 64, true, &wanted) || !guard_create(size, 64, true, &got))
+        abort();
+    struct kt_pack pack = { shard, stage, expert, 0, panels, wanted.data };
+    struct kt_cut cut = { &check->layout, shard, stage, begin, 0, middle, check->packed[stage].data,
+                          got.data };
+    memset(got.data, 0x5a, size);
+    if (ops->pack(check->instance, &pack, &error))
+        check_fail(check, "pack of a shard: %s", error.message);
+    ops->cut(check->instance, &cut);
+    cut.panel_begin = middle;
+    cut.panel_end = panels;
+    ops->cut(check->instance, &cut);
+    if (memcmp(got.data, wanted.data, size) != 0)
+        check_fail(check, "stage %d cut from row %llu on differs from packed so", stage,
+                   (unsigned long long)begin);
+    if (!guard_intact(&got))
+        check_fail(check, "cut of stage %d wrote beyond its object", stage);
+    guard_free(&wanted);
+    guard_free(&got);
+}
+
+/* A shard cut out of the packed expert is what packing it from the source makes: such plugins here keep
+ * no scale that spans the cut. */
+void check_cut(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t units = (layout->shape.intermediate_size - 1) / layout->k_unit;
+    struct kt_layout shard = { .shape = layout->shape };
+    struct kt_error error = { KT_OK, "" };
+
+    if (!check->level->ops->cut || units == 0)
+        return;
+    uint64_t begin = layout->k_unit * (1 + random_below(&check->random, (uint32_t)units));
+    shard.shape.intermediate_size -= begin;
+    memcpy(shard.form, layout->form, sizeof shard.form);
+    if (check->level->ops->layout(check->instance, &shard, &error)) {
+        check_fail(check, "layout of a shard: %s", error.message);
+        return;
+    }
+    struct kt_expert expert = slice(check, begin);
+    check_cut_stage(check, &shard, KT_STAGE_GATE_UP, begin, &expert);
+    check_cut_stage(check, &shard, KT_STAGE_DOWN, begin, &expert);
+    if (check->level->ops->release_layout)
+        check->level->ops->release_layout(check->instance, &shard);
 }
 
 void check_weights(struct check *check)
