@@ -46,33 +46,40 @@ static enum kt_status find_halves(const struct bench *bench, const struct kt_vie
     return KT_OK;
 }
 
-/* 32 columns of rows of which some, or columns of which, are not there. */
-static void pack_ragged(const struct half_rows *rows, uint64_t column, uint8_t *tile)
-{
-    _Alignas(64) uint8_t part[TILE_ROWS * TILE_LINE];
-    uint64_t left = rows->width - column;
+/* Rows side by side, a piece of each: read in turns of a line, rows of 4 KB would wait for memory and
+ * compete for one set of the cache. A line more for each, for the same reason. */
+#define PIECE_COLUMNS 512
+#define PIECE_STRIDE (2 * PIECE_COLUMNS + 64)
 
-    memset(part, 0, sizeof part);
-    for (uint64_t i = 0; i < rows->n; i++)
-        memcpy(part + i * TILE_LINE, rows->first + (int64_t)i * rows->stride + 2 * column,
-               2 * (left < TILE_COLUMNS ? left : TILE_COLUMNS));
-    vec_make_tile(part, TILE_LINE, tile);
+/* Columns column..column+n-1; what is not there is 0. n is a multiple of a tile's. */
+static void read_piece(const struct half_rows *rows, uint64_t column, uint64_t n, uint8_t *piece)
+{
+    uint64_t left = rows->width - column, there = left < n ? left : n;
+
+    for (uint64_t i = 0; i < TILE_ROWS; i++, piece += PIECE_STRIDE) {
+        uint64_t size = i < rows->n ? 2 * there : 0;
+        if (size)
+            memcpy(piece, rows->first + (int64_t)i * rows->stride + 2 * column, size);
+        memset(piece + size, 0, 2 * n - size);
+    }
 }
 
 static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
+    _Alignas(64) uint8_t piece[TILE_ROWS * PIECE_STRIDE];
     uint8_t *to = target->panel + target->tile * TILE_SIZE;
+    uint64_t k = round_up(bench->k, TILE_COLUMNS);
     struct half_rows rows;
     enum kt_status status = find_halves(bench, view, begin, &rows, error);
 
     if (status)
         return status;
-    for (uint64_t c = 0; c < bench->k; c += TILE_COLUMNS, to += PAIR_SIZE) {
-        if (rows.n == TILE_ROWS && rows.width - c >= TILE_COLUMNS && rows.stride > 0)
-            vec_make_tile(rows.first + 2 * c, (uint64_t)rows.stride, to);
-        else
-            pack_ragged(&rows, c, to);
+    for (uint64_t c = 0; c < k; c += PIECE_COLUMNS) {
+        uint64_t n = k - c < PIECE_COLUMNS ? k - c : PIECE_COLUMNS;
+        read_piece(&rows, c, n, piece);
+        for (uint64_t t = 0; t < n; t += TILE_COLUMNS, to += PAIR_SIZE)
+            vec_make_tile(piece + 2 * t, PIECE_STRIDE, to);
     }
     return KT_OK;
 }
