@@ -29,6 +29,7 @@ static const struct {
 } methods[] = {
     {"AMXINT8", "amx_int8"},
     {"AMXINT4", "amx_int4"},
+    {"BF16", "bf16"},
     {"MOE_INT8", "blis_int8"},
 };
 
