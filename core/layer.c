@@ -88,8 +88,9 @@ enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint
                                           struct kt_layer_params *params, struct kt_error *error)
 {
     struct kt_moe_info moe;
-    if (!params)
-        return kt_fail(error, KT_E_INVALID, "kt_checkpoint_layer_params: params must not be NULL");
+    if (!params || params->struct_size < offsetof(struct kt_layer_params, name) + sizeof(char *))
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_checkpoint_layer_params: params must be started with KT_LAYER_PARAMS_INIT");
     enum kt_status status = kt_checkpoint_moe(checkpoint, index, &moe, error);
     if (status != KT_OK)
         return status;
@@ -203,11 +204,13 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
                        "kt_layer_plan_checkpoint: layer, checkpoint and plan must not be NULL");
     struct kt_expert example;
     const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
-    enum kt_status status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
+    enum kt_status status = kt_layer_check_moe(layer, checkpoint, index, error);
+    if (status == KT_OK)
+        status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
     if (status != KT_OK)
         return status;
     if (stored)
-        status = kt_stored_wish(layer, stored, error);
+        status = kt_stored_fit(layer, stored, &example, error);
     struct kt_request request = {.example = &example,
                                  .backend = stored ? stored->backend : NULL,
                                  .form = stored ? stored->form : NULL};

@@ -100,6 +100,10 @@ enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
 enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
                                       uint32_t n_experts, struct kt_error *error);
 
+/* Are the layer's sizes those of layer `index` of the checkpoint? */
+enum kt_status kt_layer_check_moe(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
+                                  uint64_t index, struct kt_error *error);
+
 /* The layer's experts in a checkpoint; the caller frees the array. */
 enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                      uint64_t index, struct kt_expert **experts, struct kt_error *error);

@@ -26,6 +26,11 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     uint64_t rows = down ? params->hidden_size : params->intermediate_size;
     uint64_t cols = down ? params->intermediate_size : params->hidden_size;
     const char *what = projection_names[projection];
+    if (!view->data)
+        return kt_fail(error, KT_E_INVALID,
+                       "%s, expert %u, %s has no data; experts of a store are loaded by "
+                       "kt_layer_load_checkpoint",
+                       layer->name, e, what);
     enum kt_status status = kt_view_check(view, error);
     if (status != KT_OK)
         return kt_fail_prefix(error, status, "%s, expert %u, %s", layer->name, e, what);
@@ -278,15 +283,29 @@ static enum kt_status load(struct kt_layer *layer, struct kt_expert *experts, ui
     return status;
 }
 
+enum kt_status kt_layer_check_moe(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
+                                  uint64_t index, struct kt_error *error)
+{
+    const struct kt_layer_params *params = &layer->params;
+    struct kt_moe_info info;
+    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
+    if (status == KT_OK &&
+        (info.n_experts != params->n_experts || info.hidden_size != params->hidden_size ||
+         info.intermediate_size != params->intermediate_size))
+        return kt_fail(error, KT_E_INVALID,
+                       "%s has %u experts of %llu x %llu, layer %llu of the checkpoint %u of %llu x %llu",
+                       layer->name, params->n_experts, (unsigned long long)params->hidden_size,
+                       (unsigned long long)params->intermediate_size, (unsigned long long)index,
+                       info.n_experts, (unsigned long long)info.hidden_size,
+                       (unsigned long long)info.intermediate_size);
+    return status;
+}
+
 enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                      uint64_t index, struct kt_expert **experts, struct kt_error *error)
 {
     uint32_t n_experts = layer->params.n_experts;
-    struct kt_moe_info info;
-    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
-    if (status == KT_OK && info.n_experts != n_experts)
-        status = kt_fail(error, KT_E_INVALID, "%s has %u experts, layer %llu of the checkpoint %u",
-                         layer->name, n_experts, (unsigned long long)index, info.n_experts);
+    enum kt_status status = kt_layer_check_moe(layer, checkpoint, index, error);
     if (status != KT_OK)
         return status;
     struct kt_expert *views = calloc(n_experts, sizeof *views);

@@ -34,6 +34,7 @@ struct storing {
     struct kt_moe_info info;
     struct kt_checkpoint_info model;
     char source[17];
+    char layers[4096];
     int fd;
     char *temporary, *path;
     uint64_t data;         /* where the tensors begin in the file */
@@ -74,6 +75,17 @@ static int add_text(json_t *metadata, const char *key, const char *format, ...)
     return json_object_set_new(metadata, key, text);
 }
 
+/* The header's own checksum, which comes last. */
+static int add_header_sum(json_t *metadata)
+{
+    static const char *const keys[] = KT_STORE_KEYS;
+    const char *texts[KT_STORE_N_KEYS];
+    for (int i = 0; i < KT_STORE_N_KEYS; i++)
+        if (!(texts[i] = json_string_value(json_object_get(metadata, keys[i]))))
+            return -1;
+    return add_text(metadata, KT_STORE_KEY_HEADER, "%016" PRIx64, kt_store_header_sum(texts));
+}
+
 static int add_metadata(json_t *root, const struct storing *storing)
 {
     const struct kt_moe_info *info = &storing->info;
@@ -90,7 +102,7 @@ static int add_metadata(json_t *root, const struct storing *storing)
              add_text(metadata, KT_STORE_KEY_SHARDS, "1") ||
              add_text(metadata, KT_STORE_KEY_LAYER, "%" PRIu64, info->layer) ||
              add_text(metadata, KT_STORE_KEY_SHAPE, "%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64,
-                      info->n_experts, info->top_k, info->hidden_size, info->intermediate_size) ||
+                      info->n_experts, params->top_k, info->hidden_size, info->intermediate_size) ||
              add_text(metadata, KT_STORE_KEY_ACTIVATION, "%" PRIu32 " %.9g %.9g", params->activation,
                       (double)params->limit, (double)params->alpha) ||
              add_text(metadata, KT_STORE_KEY_SOURCE_TYPES, "%" PRIu32 " %" PRIu32 " %" PRIu32,
@@ -98,7 +110,9 @@ static int add_metadata(json_t *root, const struct storing *storing)
              add_text(metadata, KT_STORE_KEY_SOURCE, "%s", storing->source) ||
              add_text(metadata, KT_STORE_KEY_MODEL, "%s %" PRIu64, storing->model.architecture,
                       storing->model.n_layers) ||
-             json_object_set_new(metadata, KT_STORE_KEY_CHECKSUMS, json_string(checksums));
+             add_text(metadata, KT_STORE_KEY_LAYERS, "%s", storing->layers) ||
+             json_object_set_new(metadata, KT_STORE_KEY_CHECKSUMS, json_string(checksums)) ||
+             add_header_sum(metadata);
     free(checksums);
     return failed;
 }
@@ -280,7 +294,7 @@ static bool is_named(int fd, const char *path)
 {
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_ino == named.st_ino &&
-           opened.st_dev == named.st_dev;
+           opened.st_dev == named.st_dev && S_ISREG(opened.st_mode);
 }
 
 /* One process at a time: the one that has the temporary file locked. */
@@ -309,7 +323,7 @@ static enum kt_status open_file(struct storing *storing, struct kt_error *error)
         storing->temporary = NULL;
     if (!storing->path || !storing->temporary)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a path", folder);
-    int fd = open(storing->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    int fd = open(storing->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     return fd < 0 ? fail_io(storing, "made", error) : lock_file(storing, fd, error);
 }
 
@@ -402,13 +416,16 @@ static enum kt_status check(const struct kt_layer *layer, const struct kt_checkp
                             uint64_t index, const struct kt_store_params *params,
                             struct kt_error *error)
 {
-    if (!layer || !checkpoint || !params || !params->folder)
+    if (!layer || !checkpoint || !params)
         return kt_fail(error, KT_E_INVALID,
-                       "kt_layer_store: layer, checkpoint, params and its folder must not be NULL");
+                       "kt_layer_store: layer, checkpoint and params must not be NULL");
     if (params->struct_size < sizeof *params)
         return kt_fail(error, KT_E_INVALID,
                        "kt_layer_store: struct_size %zu is too small; start with KT_STORE_PARAMS_INIT",
                        params->struct_size);
+    if (!params->folder || !*params->folder)
+        return kt_fail(error, KT_E_INVALID, "%s: the folder of the store is %s", layer->name,
+                       params->folder ? "empty" : "NULL");
     if (!layer->params.backend || strcmp(layer->params.backend, "auto") == 0)
         return kt_fail(error, KT_E_INVALID, "%s: storing needs the name of a backend", layer->name);
     if (kt_checkpoint_stored(checkpoint, index))
@@ -427,6 +444,7 @@ enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *chec
     struct storing storing = {.layer = layer, .params = params, .fd = -1};
     struct kt_expert *experts = NULL;
     kt_checkpoint_info(checkpoint, &storing.model);
+    kt_checkpoint_list_layers(checkpoint, storing.layers, sizeof storing.layers);
     status = kt_checkpoint_moe(checkpoint, index, &storing.info, error);
     if (status == KT_OK)
         status = kt_checkpoint_fingerprint(checkpoint, storing.source, error);

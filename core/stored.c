@@ -210,11 +210,15 @@ static enum kt_status check_sizes(const struct kt_layer *layer, const struct kt_
     return KT_OK;
 }
 
-enum kt_status kt_stored_wish(const struct kt_layer *layer, const struct kt_stored *stored,
-                              struct kt_error *error)
+/* A layer's own wish, and with core.strict the configuration's, must be the stored backend. */
+static enum kt_status check_wish(const struct kt_layer *layer, const struct kt_stored *stored,
+                                 struct kt_error *error)
 {
+    const struct kt_config *config = layer->context->config;
     const char *wish = layer->params.backend;
-    if (!wish || strcmp(wish, "auto") == 0 || strcmp(wish, stored->backend) == 0)
+    if (!wish)
+        wish = kt_config_bool(config, "core", "strict") ? kt_config_text(config, "core", "backend") : "auto";
+    if (strcmp(wish, "auto") == 0 || strcmp(wish, stored->backend) == 0)
         return KT_OK;
     return kt_fail(error, KT_E_UNSUPPORTED,
                    "%s: the weights are stored for backend %s and backend %s is asked for: ask for %s, or "
@@ -242,7 +246,7 @@ static enum kt_status check_cut(const struct kt_layer *layer, const struct kt_ch
 }
 
 static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copying,
-                                  const struct kt_expert *experts, struct kt_request *request,
+                                  const struct kt_expert *experts, const struct kt_request *request,
                                   struct kt_choice *choice, struct kt_error *error)
 {
     const struct kt_stored *stored = copying->stored;
@@ -250,7 +254,6 @@ static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copyin
     struct kt_filling filling = {.run = copy_all, .data = copying};
     if (can_map(layer, file))
         filling.mapped = (const char *)file->map + kt_stored_offset(stored, 0, KT_STAGE_GATE_UP);
-    request->whole = false;
     enum kt_status status = kt_choice_make(layer, request, choice, NULL, error);
     if (status != KT_OK)
         return status;
@@ -263,25 +266,50 @@ static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copyin
     return status;
 }
 
+/* How the stored backend lays out whole experts; the caller releases the choice. */
+static enum kt_status choose_whole(const struct kt_layer *layer, const struct kt_stored *stored,
+                                   const struct kt_expert *example, struct kt_choice *choice,
+                                   struct kt_error *error)
+{
+    struct kt_request request = {
+        .example = example, .backend = stored->backend, .form = stored->form, .whole = true};
+    enum kt_status status = check_wish(layer, stored, error);
+    if (status == KT_OK)
+        status = kt_choice_make(layer, &request, choice, NULL, error);
+    if (status != KT_OK)
+        return status;
+    status = check_sizes(layer, stored, &choice->shard[0].layout, error);
+    if (status != KT_OK)
+        kt_choice_release(choice);
+    return status;
+}
+
+enum kt_status kt_stored_fit(const struct kt_layer *layer, const struct kt_stored *stored,
+                             const struct kt_expert *example, struct kt_error *error)
+{
+    struct kt_choice *choice = calloc(1, sizeof *choice);
+    if (!choice)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a plan", layer->name);
+    enum kt_status status = choose_whole(layer, stored, example, choice, error);
+    if (status == KT_OK)
+        kt_choice_release(choice);
+    free(choice);
+    return status;
+}
+
 enum kt_status kt_layer_load_stored(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                     const struct kt_stored *stored, const struct kt_expert *experts,
                                     struct kt_error *error)
 {
-    enum kt_status status = kt_stored_wish(layer, stored, error);
-    if (status != KT_OK)
-        return status;
-    struct kt_request request = {
-        .example = experts, .backend = stored->backend, .form = stored->form, .whole = true};
+    struct kt_request request = {.example = experts, .backend = stored->backend, .form = stored->form};
     struct copying copying = {.checkpoint = checkpoint, .stored = stored};
-    struct kt_choice *whole = calloc(2, sizeof *whole), *choice = whole + 1;
+    struct kt_choice *whole = calloc(2, sizeof *whole);
     if (!whole)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
-    status = kt_choice_make(layer, &request, whole, NULL, error);
+    enum kt_status status = choose_whole(layer, stored, experts, whole, error);
     if (status == KT_OK) {
         copying.whole = whole->shard[0].layout;
-        status = check_sizes(layer, stored, &copying.whole, error);
-        if (status == KT_OK)
-            status = load_chosen(layer, &copying, experts, &request, choice, error);
+        status = load_chosen(layer, &copying, experts, &request, whole + 1, error);
         kt_choice_release(whole);
     }
     free(whole);

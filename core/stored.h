@@ -15,9 +15,10 @@ enum kt_status kt_check_batch(struct kt_layer *layer, const struct kt_forward *f
                               struct kt_error *error);
 void kt_check_free(struct kt_check *check);
 
-/* KT_E_UNSUPPORTED if the layer wants another backend than the stored one. */
-enum kt_status kt_stored_wish(const struct kt_layer *layer, const struct kt_stored *stored,
-                              struct kt_error *error);
+/* Can the layer be loaded from the store: by the backend that it wishes, with objects of the sizes that
+ * this backend makes? */
+enum kt_status kt_stored_fit(const struct kt_layer *layer, const struct kt_stored *stored,
+                             const struct kt_expert *example, struct kt_error *error);
 
 /* Loads the layer from a store; `experts` hold biases and the formats that were packed. The layer has no
  * weights; the caller unloads it after a failure. */

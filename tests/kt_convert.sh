@@ -57,7 +57,10 @@ exits 1
 warns 'packed already'
 kt forward --model "$store" --input "$trace" --backend reference
 exits 0
-warns 'amx_int8 runs instead of reference'
+warns 'amx_int8 runs instead of the wished backend'
+kt forward --model "$store" --input "$trace" --backend reference --set core.strict=yes
+exits 1
+warns 'stored for backend amx_int8'
 
 # Killed at any time: no file with its own name is less than whole.
 if [ -z "${EMULATOR:-}" ]; then
@@ -89,6 +92,20 @@ exits 1
 warns 'is not what was stored'
 kt forward --model "$store" --input "$trace" --layer 0
 exits 0
+kt convert --input "$model" --output "$store" --method AMXINT8 --resume
+exits 0
+warns 'it is made again'
+kt verify "$store"
+exits 0
+forward_same
+rm "$store/layer-00000.safetensors"
+kt verify "$store"
+exits 0
+warns '1 of the model.s 2 layers with experts are not in it, the first is 0'
+mv "$store/layer-00003.safetensors" "$store/layer-00000.safetensors"
+kt convert --input "$model" --output "$store" --method AMXINT8 --resume
+exits 1
+warns 'call it layer-00003'
 
 # Bad usage and places that cannot be written.
 kt convert --input "$model" --output "$dir/x"
@@ -102,13 +119,24 @@ warns 'cannot be stored'
 kt convert --input "$model" --output "$model" --method AMXINT8
 exits 1
 warns 'folder'
+kt convert --input "$model" --output "$dir/x" --method auto
+exits 2
+[ ! -e "$dir/x" ] || fail "a folder was made"
+mkdir "$dir/busy"
+(
+    flock -n 9 || exit 1
+    kt_run convert --input "$model" --output "$dir/busy" --method AMXINT8 >"$out" 2>"$err"
+) 9<"$dir/busy"
+code=$?
+exits 1
+warns 'another kt convert'
 kt convert --input "$model" --output "$dir/no/such/folder" --method AMXINT8
 exits 1
 mkdir "$dir/other"
 cp "$trace" "$dir/other/"
 kt convert --input "$model" --output "$dir/other" --method AMXINT8 --resume
 exits 1
-warns 'no store'
+warns 'no part of a store'
 kt verify "$model"
 exits 1
 warns 'no checksums'

@@ -251,7 +251,8 @@ START_TEST(damage_anywhere_is_found)
 }
 END_TEST
 
-/* A change of the header that keeps its length: what stands there, what comes in its place. */
+/* A change of the header that keeps its length: what stands there, what comes in its place. What is
+ * read before the checksum of the header is said itself. */
 static const struct {
     const char *from, *to;
     enum kt_status status;
@@ -261,19 +262,21 @@ static const struct {
     {"\"kt.version\":\"1\"", "\"kt.version\":\"x\"", KT_E_FORMAT, "kt.version is \"x\""},
     {"\"kt.version\"", "\"kt.versioN\"", KT_E_FORMAT, "lacks kt.version"},
     {"\"kt.shards\":\"1\"", "\"kt.shards\":\"2\"", KT_E_UNSUPPORTED, "2 shards"},
-    {"\"kt.form\":\"fake-p4-1\"", "\"kt.form\":\"fake-p8-1\"", KT_E_UNSUPPORTED, "stored as fake-p8-1"},
-    {"\"kt.backend\":\"fake\"", "\"kt.backend\":\"gone\"", KT_E_UNSUPPORTED, "backend gone"},
-    {"\"kt.backend\":\"fake\"", "\"kt.backend\":    \"\"", KT_E_FORMAT, "kt.backend is \"\""},
-    {"\"kt.shape\":\"2 1 32 32\"", "\"kt.shape\":\"3 1 32 32\"", KT_E_FORMAT, "layers.3.experts.2.gate_up"},
-    {"\"kt.shape\":\"2 1 32 32\"", "\"kt.shape\":\"1 1 32 32\"", KT_E_FORMAT, "does not belong here"},
-    {"\"kt.shape\":\"2 1 32 32\"", "\"kt.shape\":\"9 1 32 32\"", KT_E_FORMAT, "9 experts need"},
-    {"\"kt.shape\":\"2 1 32 32\"", "\"kt.shape\":\"2 3 32 32\"", KT_E_FORMAT, "beyond any model"},
-    {"\"kt.shape\":\"2 1 32 32\"", "\"kt.shape\":\"2 1 32   \"", KT_E_FORMAT, "kt.shape"},
-    {"\"kt.shape\":\"2 1 32 32\"", "\"kt.shape\":\"2 1 00 32\"", KT_E_FORMAT, "beyond any model"},
-    {"\"kt.layer\":\"3\"", "\"kt.layer\":\"4\"", KT_E_FORMAT, "layers.4.experts.0.gate_up"},
+    {"\"kt.form\":\"fake-p4-1\"", "\"kt.form\":\"fake-p8-1\"", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.backend\":\"fake\"", "\"kt.backend\":\"gone\"", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.shape\":\"2 2 32 32\"", "\"kt.shape\":\"3 2 32 32\"", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.shape\":\"2 2 32 32\"", "\"kt.shape\":\"2 3 32 32\"", KT_E_FORMAT, "beyond any model"},
+    {"\"kt.shape\":\"2 2 32 32\"", "\"kt.shape\":\"2 2 32   \"", KT_E_FORMAT, "kt.shape"},
+    {"\"kt.shape\":\"2 2 32 32\"", "\"kt.shape\":\"2 2 00 32\"", KT_E_FORMAT, "beyond any model"},
+    {"\"kt.layer\":\"3\"", "\"kt.layer\":\"4\"", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.activation\":\"0 ", "\"kt.activation\":\"1 ", KT_E_FORMAT, "not what was stored"},
     {"\"kt.activation\":\"0 ", "\"kt.activation\":\"9 ", KT_E_FORMAT, "kt.activation"},
+    {"\"kt.activation\":\"0 0", "\"kt.activation\":\"0 x", KT_E_FORMAT, "kt.activation"},
     {"\"kt.source_types\":\"36 ", "\"kt.source_types\":\"99 ", KT_E_FORMAT, "type 99"},
-    {"\"kt.xxh3\":\"", "\"kt.xxh3\":\"z", KT_E_FORMAT, "no hex number"},
+    {"\"kt.source\":\"", "\"kt.source\":\"z", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.layers\":\"0", "\"kt.layers\":\"1", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.xxh3\":\"", "\"kt.xxh3\":\"z", KT_E_FORMAT, "not what was stored"},
+    {"\"kt.xxh3_header\":\"", "\"kt.xxh3_header\":\"z", KT_E_FORMAT, "not what was stored"},
     {"\"kt.format\"", "\"kt.formaT\"", KT_E_NOT_FOUND, "no layer with experts"},
     {"layers.3.experts.1.down", "layers.3.experts.1.dowm", KT_E_FORMAT, "layers.3.experts.1.down"},
     {"layers.3.up_bias", "layers.3.Up_bias", KT_E_FORMAT, "does not belong here"},
@@ -306,6 +309,40 @@ START_TEST(a_store_that_is_cut_off_is_refused)
         sandbox_write_bytes("store/layer-00003.safetensors", bytes, left);
         ck_assert_int_eq(load_and_run(KT_IO_MMAP, &error), KT_E_FORMAT);
     }
+}
+END_TEST
+
+/* A file under another layer's name would be replaced by that layer. */
+START_TEST(a_file_is_called_after_its_layer)
+{
+    struct kt_error error = {KT_OK, ""};
+    store();
+    char *from = strdup(sandbox_path("store/layer-00003.safetensors"));
+    ck_assert_int_eq(rename(from, sandbox_path("store/layer-00002.safetensors")), 0);
+    free(from);
+    ck_assert_int_eq(load_and_run(KT_IO_MMAP, &error), KT_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "call it layer-00003.safetensors"));
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused_by_the_plan_too)
+{
+    struct kt_error error = {KT_OK, ""};
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_layer *layer;
+    struct kt_plan plan;
+    store();
+    struct kt_checkpoint *checkpoint = open_path(sandbox_path("store"), KT_IO_MMAP);
+    ck_ok(kt_checkpoint_layer_params(checkpoint, 3, &params, &ck_error));
+    params.max_tokens = 1;
+    params.intermediate_size = 16;
+    ck_ok(kt_layer_create(context, &params, &layer, &ck_error));
+    ck_assert_int_eq(kt_layer_plan_checkpoint(layer, checkpoint, 3, &plan, &error), KT_E_INVALID);
+    ck_assert_int_eq(kt_layer_load_checkpoint(layer, checkpoint, 3, &error), KT_E_INVALID);
+    params.struct_size = 8;
+    ck_assert_int_eq(kt_checkpoint_layer_params(checkpoint, 3, &params, &error), KT_E_INVALID);
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(checkpoint);
 }
 END_TEST
 
@@ -387,6 +424,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_header_that_lies_is_refused, 0,
                         (int)(sizeof changes / sizeof changes[0]));
     tcase_add_test(tcase, a_store_that_is_cut_off_is_refused);
+    tcase_add_test(tcase, a_file_is_called_after_its_layer);
+    tcase_add_test(tcase, what_does_not_fit_is_refused_by_the_plan_too);
     tcase_add_test(tcase, what_cannot_be_stored_is_said);
     tcase_add_test(tcase, a_full_disk_leaves_nothing);
     tcase_add_test(tcase, two_writers_do_not_meet);

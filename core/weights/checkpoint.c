@@ -216,8 +216,7 @@ enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, u
     return status;
 }
 
-/* "0-3, 5": the layers that hold experts, cut where there is no room. */
-static void list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size)
+void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size)
 {
     size_t used = 0;
     for (uint64_t i = 0; i < checkpoint->n_moe;) {
@@ -225,10 +224,10 @@ static void list_layers(const struct kt_checkpoint *checkpoint, char *text, size
         while (++i < checkpoint->n_moe && checkpoint->moe[i].info.layer == layer + (i - first))
             continue;
         if (used + 48 > size) {
-            (void)snprintf(text + used, size - used, ", ...");
+            (void)snprintf(text + used, size - used, ",...");
             return;
         }
-        const char *comma = first ? ", " : "";
+        const char *comma = first ? "," : "";
         if (i - first == 1)
             used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, comma, layer);
         else
@@ -251,7 +250,7 @@ static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_
             return KT_OK;
         }
     char layers[256];
-    list_layers(checkpoint, layers, sizeof layers);
+    kt_checkpoint_list_layers(checkpoint, layers, sizeof layers);
     return kt_fail(error, KT_E_NOT_FOUND, "%s: layer %" PRIu64 " holds no experts; these do: %s",
                    checkpoint->label, layer, layers);
 }
@@ -270,6 +269,7 @@ enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_
     info->stored_backend = stored ? stored->backend : "";
     info->stored_form = stored ? stored->form : "";
     info->stored_source = stored ? stored->source : "";
+    info->stored_layers = stored ? stored->layers : "";
     return KT_OK;
 }
 

@@ -125,6 +125,9 @@ enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *p
 const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part,
                                    const char *key);
 
+/* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
+void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
+
 /* Is it UTF-8 without control characters, so that it can be a line of a message? */
 bool kt_name_valid(const char *text, size_t size);
 

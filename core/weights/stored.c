@@ -7,12 +7,21 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 enum { DIGITS = 16 };
+
+uint64_t kt_store_header_sum(const char *const texts[KT_STORE_N_KEYS])
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < KT_STORE_N_KEYS; i++)
+        sum = XXH3_64bits_withSeed(texts[i], strlen(texts[i]), sum);
+    return sum;
+}
 
 /* Whole numbers, one space between two, and nothing else. */
 static bool read_numbers(const char *text, unsigned n, uint64_t *numbers)
@@ -53,7 +62,7 @@ static const char *find_text(const struct reading *reading, const char *key)
     const char *text = kt_checkpoint_metadata(reading->checkpoint, reading->part, key);
     if (!text)
         (void)kt_fail(reading->error, KT_E_FORMAT,
-                      "%s: its metadata lacks %s: the file is damaged; convert again",
+                      "%s: its metadata lacks %s: the file is damaged: remove it and convert again",
                       label_of(reading), key);
     return text;
 }
@@ -131,35 +140,72 @@ static enum kt_status read_shape(const struct reading *reading, struct kt_moe_in
     return KT_OK;
 }
 
+/* A finite number and what follows it. */
+static bool read_real(const char *text, char end, float *number, const char **rest)
+{
+    char *after;
+    *number = strtof(text, &after);
+    *rest = after + 1;
+    return after > text && *text != ' ' && *after == end && isfinite(*number);
+}
+
 static enum kt_status read_activation(const struct reading *reading, struct kt_moe_info *info)
 {
-    const char *text = find_text(reading, KT_STORE_KEY_ACTIVATION);
-    char *end = NULL;
+    const char *text = find_text(reading, KT_STORE_KEY_ACTIVATION), *at = text;
     if (!text)
         return KT_E_FORMAT;
-    unsigned long activation = strtoul(text, &end, 10);
-    info->limit = strtof(end, &end);
-    info->alpha = strtof(end, &end);
-    if (activation > KT_ACTIVATION_SWIGLUOAI || *end)
+    bool right = text[0] >= '0' && text[0] <= '0' + KT_ACTIVATION_SWIGLUOAI && text[1] == ' ' &&
+                 read_real(text + 2, ' ', &info->limit, &at) && read_real(at, '\0', &info->alpha, &at);
+    if (!right)
         return kt_fail(reading->error, KT_E_FORMAT,
                        "%s: %s is \"%.80s\", not an activation, a limit and an alpha", label_of(reading),
                        KT_STORE_KEY_ACTIVATION, text);
-    info->activation = (uint32_t)activation;
+    info->activation = (uint32_t)(text[0] - '0');
+    return KT_OK;
+}
+
+/* 16 hex digits. */
+static bool read_sum(const char *digits, uint64_t *sum)
+{
+    *sum = 0;
+    for (int i = 0; i < DIGITS; i++) {
+        char c = digits[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+        *sum = *sum << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return true;
+}
+
+/* Is the header what was written, and the file called after its layer? */
+static enum kt_status check_header(const struct reading *reading)
+{
+    static const char *const keys[] = KT_STORE_KEYS;
+    const char *texts[KT_STORE_N_KEYS], *sum = find_text(reading, KT_STORE_KEY_HEADER);
+    uint64_t said;
+    char name[48];
+    for (int i = 0; i < KT_STORE_N_KEYS; i++)
+        if (!(texts[i] = find_text(reading, keys[i])))
+            return KT_E_FORMAT;
+    if (!sum)
+        return KT_E_FORMAT;
+    if (strlen(sum) != DIGITS || !read_sum(sum, &said) || said != kt_store_header_sum(texts))
+        return kt_fail(reading->error, KT_E_FORMAT,
+                       "%s: its metadata is not what was stored: remove the file and convert again",
+                       label_of(reading));
+    const char *label = label_of(reading);
+    (void)snprintf(name, sizeof name, "layer-%05" PRIu64 ".safetensors", reading->moe->info.layer);
+    size_t length = strlen(label), end = strlen(name);
+    if (length < end || strcmp(label + length - end, name) != 0)
+        return kt_fail(reading->error, KT_E_FORMAT, "%s: holds layer %" PRIu64 " of a store: call it %s",
+                       label, reading->moe->info.layer, name);
     return KT_OK;
 }
 
 /* The checksum of the next tensor. */
 static bool take_checksum(struct reading *reading, uint64_t *checksum)
 {
-    const char *digits = reading->checksums + DIGITS * reading->checked++;
-    *checksum = 0;
-    for (int i = 0; i < DIGITS; i++) {
-        char c = digits[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-        *checksum = *checksum << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return true;
+    return read_sum(reading->checksums + DIGITS * reading->checked++, checksum);
 }
 
 /* The next tensor of the file, which must have this name. */
@@ -304,6 +350,8 @@ static enum kt_status read_part(struct reading *reading)
         status = read_activation(reading, info);
     if (status == KT_OK)
         status = read_model(reading);
+    if (status == KT_OK)
+        status = check_header(reading);
     if (status != KT_OK)
         return status;
     struct kt_stored *stored =
@@ -316,7 +364,8 @@ static enum kt_status read_part(struct reading *reading)
     if (status == KT_OK)
         status = read_name(reading, KT_STORE_KEY_FORM, stored->form, sizeof stored->form);
     stored->source = find_text(reading, KT_STORE_KEY_SOURCE);
-    if (status == KT_OK && !stored->source)
+    stored->layers = find_text(reading, KT_STORE_KEY_LAYERS);
+    if (status == KT_OK && (!stored->source || !stored->layers))
         status = KT_E_FORMAT;
     return status == KT_OK ? read_tensors(reading) : status;
 }
@@ -325,6 +374,22 @@ static int compare_layers(const void *a, const void *b)
 {
     uint64_t left = ((const struct kt_moe *)a)->info.layer, right = ((const struct kt_moe *)b)->info.layer;
     return (left > right) - (left < right);
+}
+
+/* Layers of two checkpoints are no model. Their forms may differ. */
+static enum kt_status check_sources(const struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    const struct kt_stored *first = checkpoint->moe[0].map;
+    for (uint64_t i = 1; i < checkpoint->n_moe; i++) {
+        const struct kt_stored *stored = checkpoint->moe[i].map;
+        if (strcmp(stored->source, first->source) != 0)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: was packed from another checkpoint (fingerprint %.16s) than %s (%.16s): move "
+                           "one of them away",
+                           checkpoint->part[stored->part].file.label, stored->source,
+                           checkpoint->part[first->part].file.label, first->source);
+    }
+    return KT_OK;
 }
 
 static enum kt_status map_store(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
@@ -349,7 +414,7 @@ static enum kt_status map_store(struct kt_checkpoint *checkpoint, const struct k
         if (checkpoint->moe[i].info.layer == checkpoint->moe[i - 1].info.layer)
             return kt_fail(error, KT_E_FORMAT, "%s: two files hold layer %" PRIu64, checkpoint->label,
                            checkpoint->moe[i].info.layer);
-    return KT_OK;
+    return check_sources(checkpoint, error);
 }
 
 static bool matches_store(const struct kt_checkpoint *checkpoint)
@@ -416,7 +481,7 @@ enum kt_status kt_stored_check(const struct kt_checkpoint *checkpoint, const str
                                stored->checksum[2 * expert + (uint32_t)stage])
         status = kt_fail(error, KT_E_FORMAT,
                          "%s: offset %" PRIu64 ": %s of expert %" PRIu32
-                         " is not what was stored: the file is damaged; convert again",
+                         " is not what was stored: the file is damaged: remove it and convert again",
                          file->label, kt_stored_offset(stored, expert, stage),
                          stage == KT_STAGE_DOWN ? "down" : "gate and up", expert);
     return status;

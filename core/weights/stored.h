@@ -2,7 +2,8 @@
 /*
  * stored.h - a layer's packed weights in a store.
  *
- * A store is a folder with one safetensors file for each layer, layer-00003.safetensors:
+ * A store is a folder with one safetensors file for each layer, layer-00003.safetensors, all packed from
+ * one checkpoint:
  *     layers.L.experts.E.gate_up   U8, what a backend packed of expert E's gate and up
  *     layers.L.experts.E.down      U8, of down
  *     layers.L.gate_bias and so on F32 [n_experts][rows], where there are biases
@@ -32,13 +33,28 @@
 #define KT_STORE_KEY_SOURCE_TYPES "kt.source_types" /* dtypes of gate, up and down before packing */
 #define KT_STORE_KEY_SOURCE "kt.source"           /* kt_checkpoint_fingerprint of the source */
 #define KT_STORE_KEY_MODEL "kt.model"             /* architecture and number of layers of the model */
+#define KT_STORE_KEY_LAYERS "kt.layers"           /* all layers with experts of the model: "0-3,5" */
 #define KT_STORE_KEY_CHECKSUMS "kt.xxh3"          /* XXH3-64 of each tensor, 16 hex digits, in order */
+#define KT_STORE_KEY_HEADER "kt.xxh3_header"      /* XXH3-64 of the texts of the keys above, in order */
+
+#define KT_STORE_KEYS                                                                                 \
+    {                                                                                                 \
+        KT_STORE_KEY_FORMAT, KT_STORE_KEY_VERSION, KT_STORE_KEY_BACKEND, KT_STORE_KEY_FORM,           \
+            KT_STORE_KEY_SHARDS, KT_STORE_KEY_LAYER, KT_STORE_KEY_SHAPE, KT_STORE_KEY_ACTIVATION,     \
+            KT_STORE_KEY_SOURCE_TYPES, KT_STORE_KEY_SOURCE, KT_STORE_KEY_MODEL, KT_STORE_KEY_LAYERS,  \
+            KT_STORE_KEY_CHECKSUMS                                                                    \
+    }
+enum { KT_STORE_N_KEYS = 13 };
+
+/* The checksum of the header out of the keys' texts. */
+uint64_t kt_store_header_sum(const char *const texts[KT_STORE_N_KEYS]);
 
 /* What a store says about one of its layers; moe->map of the mapper of stores. */
 struct kt_stored {
     char backend[32];
     char form[KT_FORM_SIZE];
     const char *source;        /* fingerprint of what was packed */
+    const char *layers;        /* with experts that it has */
     uint64_t object_size[2];   /* by enum kt_stage, filled up to 64 */
     uint32_t part;             /* the file */
     uint64_t offset;           /* of expert 0's gate_up in it; the objects follow one another */

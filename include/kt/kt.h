@@ -272,6 +272,7 @@ struct kt_moe_info {
     const char *stored_backend; /**< a store's layer: the backend that its weights are packed for, else "" */
     const char *stored_form;    /**< the form of the packed objects, or "" */
     const char *stored_source;  /**< fingerprint of the checkpoint that was packed, or "" */
+    const char *stored_layers;  /**< all its layers with experts, "0-3,5", or "" */
 };
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
@@ -428,7 +429,8 @@ struct kt_store_params {
 /**
  * Packs layer `index` of a checkpoint for the backend that the layer's params name, and writes it into
  * a store: a folder that kt_checkpoint_open reads. What the layer has loaded is not touched; its
- * sizes must be the checkpoint's, its expert_map is left out. The file has a temporary name until it is
+ * sizes must be the checkpoint's, its activation and top_k are what the file says, its expert_map is
+ * left out. The file has a temporary name until it is
  * whole and durable (fsync of file and folder); one of the same name is replaced. Memory: two packed
  * objects a thread. KT_E_UNSUPPORTED if the backend's weights cannot be stored, KT_E_BUSY if another
  * process is writing this layer.

@@ -5,11 +5,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -75,31 +77,43 @@ static const char *find_backend(const char *method)
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
-/* Does the folder hold a safetensors file? -1 and errno if it cannot be read. */
-static int holds_files(const char *folder)
+/* Is it the name of a store's file, whole or being written? */
+static bool is_part(const char *name)
+{
+    return strncmp(name, "layer-", 6) == 0 || strncmp(name, ".layer-", 7) == 0;
+}
+
+/* A folder holds a store or nothing. Gives how many layers it may hold. */
+static int look_inside(const struct kt_cli *cli, const char *folder, size_t *n_files)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;
-    int found = 0;
+    int code = KT_EXIT_OK;
 
     if (!dir)
-        return -1;
-    while ((entry = readdir(dir)) && !found) {
-        const char *dot = strrchr(entry->d_name, '.');
-        found = entry->d_name[0] != '.' && dot && strcmp(dot, ".safetensors") == 0;
+        return kt_cli_error(cli, "%s: cannot be read as a folder: %s", folder, strerror(errno));
+    while ((entry = readdir(dir)) && code == KT_EXIT_OK) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (!is_part(entry->d_name))
+            code = kt_cli_error(cli, "%s: holds '%s', which is no part of a store: choose another folder",
+                                folder, entry->d_name);
+        *n_files += entry->d_name[0] != '.';
     }
     closedir(dir);
-    return found;
+    return code;
 }
 
-/* Is every layer with experts in the folder packed? One at least. */
-static bool is_store(const struct kt_checkpoint *checkpoint)
+/* One run at a time: the one that holds the folder locked, until the command ends. */
+static int lock_folder(const struct kt_cli *cli, const char *folder)
 {
-    struct kt_moe_info moe;
-    uint64_t layer;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-    return kt_checkpoint_moe_layer(checkpoint, 0, &layer, NULL) == KT_OK &&
-           kt_checkpoint_moe(checkpoint, layer, &moe, NULL) == KT_OK && *moe.stored_form;
+    if (fd < 0)
+        return kt_cli_error(cli, "%s: cannot be opened as a folder: %s", folder, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return KT_EXIT_OK; /* a file system without locks: files are still whole */
+    return kt_cli_error(cli, "%s: another kt convert is writing into it", folder);
 }
 
 /* Makes the folder, or opens the store that it holds. */
@@ -107,50 +121,71 @@ static int open_folder(struct conversion *conversion)
 {
     struct kt_cli *cli = conversion->cli;
     const char *folder = conversion->args->output;
+    size_t n_files = 0;
 
-    if (mkdir(folder, 0777) == 0)
-        return KT_EXIT_OK;
-    int found = errno == EEXIST ? holds_files(folder) : -1;
-    if (found < 0)
-        return kt_cli_error(cli, "%s: cannot be made or read as a folder: %s", folder,
-                            strerror(errno));
-    if (!found)
-        return KT_EXIT_OK;
-    int code = kt_cli_checkpoint(cli, folder, &conversion->store);
-    if (code != KT_EXIT_OK)
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return kt_cli_error(cli, "%s: cannot be made: %s", folder, strerror(errno));
+    int code = lock_folder(cli, folder);
+    if (code == KT_EXIT_OK)
+        code = look_inside(cli, folder, &n_files);
+    if (code != KT_EXIT_OK || n_files == 0)
         return code;
-    if (!is_store(conversion->store))
-        return kt_cli_error(cli, "%s: holds safetensors files that are no store: choose another folder",
-                            folder);
     if (!conversion->args->resume)
         return kt_cli_error(cli, "%s: holds a store already: --resume goes on with what an earlier run "
                                  "has left, or choose another folder",
                             folder);
+    code = kt_cli_checkpoint(cli, folder, &conversion->store);
+    if (code != KT_EXIT_OK)
+        kt_cli_note(cli, "remove the file that is named; --resume then makes it again");
+    return code;
+}
+
+/* Was the layer stored as it would be now? */
+static int compare_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
+                          const struct kt_moe_info *old, const struct kt_plan *plan)
+{
+    const char *folder = conversion->args->output;
+
+    if (strcmp(old->stored_source, conversion->source) != 0)
+        return kt_cli_error(conversion->cli,
+                            "%s: layer %" PRIu64 " was packed from another checkpoint (fingerprint %s, "
+                            "of %s it is %s): choose another folder",
+                            folder, moe->layer, old->stored_source, conversion->args->input,
+                            conversion->source);
+    if (strcmp(old->stored_form, plan->form) != 0)
+        return kt_cli_error(conversion->cli,
+                            "%s: layer %" PRIu64 " is stored as %s, asked for is %s: choose another "
+                            "folder",
+                            folder, moe->layer, old->stored_form, plan->form);
+    if (old->n_experts != moe->n_experts || old->top_k != (moe->top_k ? moe->top_k : 1) ||
+        old->activation != moe->activation || old->limit != moe->limit || old->alpha != moe->alpha)
+        return kt_cli_error(conversion->cli,
+                            "%s: layer %" PRIu64 " has %" PRIu32 " experts, top_k %" PRIu32
+                            " and activation %s, the checkpoint now %" PRIu32 ", %" PRIu32
+                            " and %s: choose another folder",
+                            folder, moe->layer, old->n_experts, old->top_k,
+                            kt_model_activation(old->activation), moe->n_experts, moe->top_k,
+                            kt_model_activation(moe->activation));
     return KT_EXIT_OK;
 }
 
-/* Is the layer in the folder already? Another one of its number is an error. */
+/* Is the layer in the folder already, and whole? Another one of its number is an error. */
 static int find_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
                        const struct kt_plan *plan, bool *stored)
 {
     struct kt_moe_info old;
+    struct kt_error error;
 
     *stored = false;
     if (!conversion->store ||
         kt_checkpoint_moe(conversion->store, moe->layer, &old, NULL) != KT_OK)
         return KT_EXIT_OK;
-    *stored = true;
-    if (strcmp(old.stored_source, conversion->source) != 0)
-        return kt_cli_error(conversion->cli,
-                            "%s: layer %" PRIu64 " was packed from another checkpoint (fingerprint %s, "
-                            "of %s it is %s): choose another folder",
-                            conversion->args->output, moe->layer, old.stored_source,
-                            conversion->args->input, conversion->source);
-    if (strcmp(old.stored_form, plan->form) != 0)
-        return kt_cli_error(conversion->cli,
-                            "%s: layer %" PRIu64 " is stored as %s, asked for is %s: choose another "
-                            "folder",
-                            conversion->args->output, moe->layer, old.stored_form, plan->form);
+    int code = compare_stored(conversion, moe, &old, plan);
+    if (code != KT_EXIT_OK)
+        return code;
+    *stored = kt_checkpoint_verify(conversion->store, moe->layer, &error) == KT_OK;
+    if (!*stored)
+        kt_cli_warn(conversion->cli, "%s; it is made again", error.message);
     return KT_EXIT_OK;
 }
 
@@ -171,10 +206,15 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
         return kt_cli_fail(conversion->cli, &error);
     if (kt_layer_create(conversion->context, &params, layer, &error) != KT_OK)
         return kt_cli_fail(conversion->cli, &error);
-    if (kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error) == KT_OK &&
-        !plan->fallback)
+    *plan = (struct kt_plan){.n_nodes = 0};
+    enum kt_status status =
+        kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error);
+    if (status == KT_OK && !plan->fallback && *plan->form)
         return KT_EXIT_OK;
     kt_layer_destroy(*layer);
+    if (status == KT_OK && !plan->fallback)
+        return kt_cli_error(conversion->cli, "%s: what backend %s makes of weights cannot be stored", name,
+                            conversion->backend);
     for (uint32_t c = 0; c < plan->n_candidates; c++)
         if (strcmp(plan->candidate[c].backend, conversion->backend) == 0)
             return kt_cli_error(conversion->cli, "%s: backend %s cannot take it: %s", name,
@@ -264,6 +304,11 @@ static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t 
         struct kt_layer *layer;
         if (kt_checkpoint_moe(conversion->input, layers[i], &moe, NULL) != KT_OK)
             continue;
+        if (*moe.stored_form) {
+            code = kt_cli_error(conversion->cli, "%s: is packed already; convert the original checkpoint",
+                                conversion->args->input);
+            break;
+        }
         code = make_layer(conversion, &moe, &layer, plan);
         if (code == KT_EXIT_OK) {
             conversion->total += plan->weight_size;
@@ -311,7 +356,8 @@ static int convert(struct conversion *conversion)
     uint64_t *layers;
     size_t n;
     int code =
-        kt_model_layers(conversion->cli, conversion->input, conversion->args->layers, &layers, &n);
+        kt_model_layers(conversion->cli, conversion->input, "layers", conversion->args->layers, &layers,
+                        &n);
 
     if (code != KT_EXIT_OK)
         return code;
@@ -381,6 +427,8 @@ int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     conversion.backend = find_backend(args.method);
+    if (strcmp(conversion.backend, "auto") == 0)
+        return kt_cli_usage(cli, "--method needs the name of a method or backend, not auto");
     int code = kt_cli_checkpoint(cli, args.input, &conversion.input);
     if (code != KT_EXIT_OK)
         return code;

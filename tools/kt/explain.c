@@ -264,7 +264,7 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
 {
     uint64_t *layers;
     size_t n;
-    int code = kt_model_layers(cli, checkpoint, args->layers, &layers, &n);
+    int code = kt_model_layers(cli, checkpoint, "layer", args->layers, &layers, &n);
 
     if (code != KT_EXIT_OK)
         return code;

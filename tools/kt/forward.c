@@ -109,9 +109,17 @@ static int forward_timed(const struct run *run, struct kt_layer *layer,
 }
 
 /* A wish that was not granted is said, with the reason of the wished backend. */
-static void say_fallback(const struct run *run, uint64_t layer, const struct kt_plan *plan)
+static void say_fallback(const struct run *run, const struct kt_moe_info *moe,
+                         const struct kt_plan *plan)
 {
     const char *chosen = "", *refused = "", *reason = "no reason given";
+
+    if (*moe->stored_form) {
+        kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of the wished backend: its weights are "
+                              "stored as %s",
+                    moe->layer, moe->stored_backend, moe->stored_form);
+        return;
+    }
 
     for (uint32_t c = plan->n_candidates; c-- > 0;) {
         if (plan->candidate[c].chosen) {
@@ -121,7 +129,7 @@ static void say_fallback(const struct run *run, uint64_t layer, const struct kt_
             reason = plan->candidate[c].reason;
         }
     }
-    kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of %s: %s", layer, chosen, refused,
+    kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of %s: %s", moe->layer, chosen, refused,
                 reason);
 }
 
@@ -138,7 +146,7 @@ static int load(const struct run *run, const struct kt_moe_info *moe, struct kt_
     if (status == KT_OK) {
         outcome->fallback = plan->fallback != 0;
         if (outcome->fallback)
-            say_fallback(run, moe->layer, plan);
+            say_fallback(run, moe, plan);
         status = kt_layer_load_checkpoint(layer, run->model, moe->layer, &error);
     }
     free(plan);
@@ -360,7 +368,7 @@ static int check_input(struct run *run, struct kt_save_tensor *tensors)
 static int choose_layers(struct run *run)
 {
     int code =
-        kt_model_layers(run->cli, run->model, run->args.layers, &run->layers, &run->n_layers);
+        kt_model_layers(run->cli, run->model, "layer", run->args.layers, &run->layers, &run->n_layers);
 
     if (code != KT_EXIT_OK || (run->args.layers && strcmp(run->args.layers, "all") != 0))
         return code;

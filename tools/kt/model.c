@@ -57,12 +57,12 @@ static size_t drop_repeats(uint64_t *layers, size_t n)
 }
 
 static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                      const char *text, uint64_t *layers, size_t *n)
+                      const char *option, const char *text, uint64_t *layers, size_t *n)
 {
     struct kt_moe_info moe;
     struct kt_error error;
 
-    *n = kt_cli_list(cli, "layer", text, layers, MAX_LAYERS);
+    *n = kt_cli_list(cli, option, text, layers, MAX_LAYERS);
     if (*n == 0)
         return KT_EXIT_USAGE;
     *n = drop_repeats(layers, *n);
@@ -74,7 +74,7 @@ static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *chec
 }
 
 int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                    const char *text, uint64_t **layers, size_t *n)
+                    const char *option, const char *text, uint64_t **layers, size_t *n)
 {
     struct kt_checkpoint_info info;
     struct kt_moe_info moe;
@@ -88,7 +88,7 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
         return kt_cli_error(cli, "%s; 'kt inspect --tensors' lists what it holds", error.message);
     if (text && strcmp(text, "all") != 0) {
         made = kt_cli_alloc(cli, MAX_LAYERS, sizeof(*made));
-        code = list_named(cli, checkpoint, text, made, n);
+        code = list_named(cli, checkpoint, option, text, made, n);
     } else {
         *n = (size_t)info.n_moe_layers;
         made = kt_cli_alloc(cli, *n, sizeof(*made));

@@ -3,9 +3,12 @@
 #include "tools/kt/model.h"
 #include "tools/kt/table.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_LAYERS 65536
 
 struct args {
     const char *layers;
@@ -45,6 +48,28 @@ static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number
     return status == KT_OK;
 }
 
+/* A store may hold a part of a model, or what a stopped run has left. */
+static void note_missing(const struct kt_cli *cli, const char *path,
+                         const struct kt_checkpoint *checkpoint, const char *all)
+{
+    uint64_t *layers = kt_cli_alloc(cli, MAX_LAYERS, sizeof(*layers));
+    size_t n = strstr(all, "...") ? 0 : kt_cli_list(cli, "layers", all, layers, MAX_LAYERS);
+    size_t n_missing = 0;
+    uint64_t first = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        struct kt_moe_info moe;
+        if (kt_checkpoint_moe(checkpoint, layers[i], &moe, NULL) == KT_OK)
+            continue;
+        first = n_missing++ ? first : layers[i];
+    }
+    free(layers);
+    if (n_missing > 0)
+        kt_cli_warn(cli, "%s: %zu of the model's %zu layers with experts are not in it, the first is %" PRIu64
+                         "; kt convert --resume makes them",
+                    path, n_missing, n, first);
+}
+
 static int verify(struct kt_cli *cli, const char *path, const char *list,
                   const struct kt_checkpoint *checkpoint)
 {
@@ -52,7 +77,7 @@ static int verify(struct kt_cli *cli, const char *path, const char *list,
     struct kt_error error;
     uint64_t *layers, done = 0, total = 0;
     size_t n, n_damaged = 0;
-    int code = kt_model_layers(cli, checkpoint, list, &layers, &n);
+    int code = kt_model_layers(cli, checkpoint, "layers", list, &layers, &n);
 
     if (code != KT_EXIT_OK)
         return code;
@@ -77,9 +102,10 @@ static int verify(struct kt_cli *cli, const char *path, const char *list,
     }
     kt_progress_stop();
     free(layers);
+    note_missing(cli, path, checkpoint, moe.stored_layers);
     code = kt_output_finish(output, KT_EXIT_OK);
     if (n_damaged > 0)
-        code = kt_cli_error(cli, "%zu of %zu layers are damaged; kt convert makes them again", n_damaged,
+        code = kt_cli_error(cli, "%zu of %zu layers are damaged; kt convert --resume makes them again", n_damaged,
                             n);
     return code;
 }
