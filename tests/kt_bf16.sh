@@ -37,5 +37,8 @@ if with_plugin llamafile; then
     kt forward --model "$data/tiny-moe-q8_0-l0-l3.gguf" --input "$trace"
     exits 0
     says ' llamafile '
+    kt bench --backend bf16 --source-type f16 --shape 64,64,2,1 --tokens 1 --min-time 0.01 --runs 1
+    exits 2
+    warns 'wider = round'
 fi
 finish

@@ -10,7 +10,8 @@
 /* Sizes are products of this, 16 bytes and small constants: none can overflow 64 bits. */
 #define MAX_SIZE (UINT64_C(1) << 27)
 
-static enum kt_status check_layout(const struct kt_shape *shape, struct kt_error *error)
+static enum kt_status check_layout(const struct instance8 *self, const struct kt_shape *shape,
+                                   struct kt_error *error)
 {
     static const char *const projections[3] = { "gate", "up", "down" };
 
@@ -31,6 +32,11 @@ static enum kt_status check_layout(const struct kt_shape *shape, struct kt_error
                                   "not take: it takes bf16, f16 and f32",
                                   projections[p], format->dtype,
                                   scaled ? " with scales beside the matrix" : "");
+        if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
+            return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                                  BACKEND ": the %s projection is %s, which would be rounded: set wider = "
+                                  "round in [plugin.bf16] for that",
+                                  projections[p], format->dtype == KT_DTYPE_F16 ? "f16" : "f32");
     }
     return KT_OK;
 }
@@ -45,7 +51,7 @@ static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layou
                                    uint64_t element, struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
-    enum kt_status status = check_layout(&layout->shape, error);
+    enum kt_status status = check_layout(self, &layout->shape, error);
 
     if (status)
         return status;

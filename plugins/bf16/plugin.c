@@ -37,7 +37,7 @@ static const struct kt_level *const levels[] = {
     &level_scalar,
 };
 
-enum { OPTION_Y };
+enum { OPTION_Y, OPTION_WIDER };
 static const struct kt_option options[] = {
     [OPTION_Y] = {
         .key = "y",
@@ -45,6 +45,13 @@ static const struct kt_option options[] = {
         .default_text = "f32",
         .choices = "f32|bf16",
         .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",
+    },
+    [OPTION_WIDER] = {
+        .key = "wider",
+        .type = KT_OPTION_ENUM,
+        .default_text = "refuse",
+        .choices = "round|refuse",
+        .help = "weights in f16 or f32: round them to bf16, or leave them to another backend",
     },
 };
 
@@ -58,6 +65,7 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
     if (status)
         return status;
     self->y_dtype = values[OPTION_Y].number ? KT_DTYPE_BF16 : KT_DTYPE_F32;
+    self->refuses_wider = values[OPTION_WIDER].number != 0;
     *instance = self;
     return KT_OK;
 }
@@ -65,7 +73,7 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 KT_PLUGIN_DEFINE(bf16) = {
     KT_PLUGIN_HEADER(bf16),
     .version = KT_VERSION,
-    .description = "bfloat16 weights and activations, sums in float32; f16 and f32 are rounded to bf16",
+    .description = "bfloat16 weights and activations, sums in float32; f16 and f32 by option",
     .formats = "bf16 f16 f32",
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,

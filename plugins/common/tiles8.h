@@ -48,6 +48,7 @@ struct instance8 {
     uint64_t l2_size;
     uint32_t y_dtype;
     uint32_t group_size; /* of weights with one scale, in backends that have such groups */
+    bool refuses_wider;  /* bf16: weights of more precision than its own */
 };
 
 /* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
