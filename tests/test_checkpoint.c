@@ -291,7 +291,7 @@ START_TEST(large_models)
     ck_assert_ptr_nonnull(strstr(error.message, "these do: 0-3,5-8"));
     ck_assert_int_eq(open_large(1, 8, 200), KT_OK);
     ck_assert_ptr_nonnull(strstr(error.message, "20-23,25-28"));
-    ck_assert_msg(strstr(error.message, ", ...") != NULL, "%s", error.message);
+    ck_assert_msg(strstr(error.message, ",...") != NULL, "%s", error.message);
 }
 END_TEST
 
