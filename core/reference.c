@@ -71,12 +71,17 @@ static const float *act_row(const struct kt_product *job, enum kt_stage stage, u
                                                    job->layout->act_row_size[stage]);
 }
 
+/* Four sums, so that an addition need not wait for the one before it. */
 static double dot(const float *weights, const float *x, uint64_t n, const float *bias, uint64_t row)
 {
-    double sum = bias ? (double)bias[row] : 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum += (double)weights[i] * (double)x[i];
-    return sum;
+    double sum[4] = {bias ? (double)bias[row] : 0, 0, 0, 0};
+    uint64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (unsigned j = 0; j < 4; j++)
+            sum[j] += (double)weights[i + j] * (double)x[i + j];
+    for (; i < n; i++)
+        sum[0] += (double)weights[i] * (double)x[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
 /* See enum kt_activation. fmin and fmax drop a NaN, so it is handed on by hand. */
