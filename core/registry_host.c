@@ -56,5 +56,6 @@ void kt_backend_serve(struct kt_backend *backend)
         .allocate = allocate,
         .release = release,
         .dequantize = dequantize,
+        .dtype_name = kt_dtype_name,
     };
 }

@@ -218,7 +218,7 @@ static const struct {
     {"{\"weight_map\":{" FIRST_ENTRIES "}}", KT_E_FORMAT,
      "layer 0, expert 0: tensor \"layers.0.experts.0.w2.weight\" is missing"},
     {"{\"a\":[[[[[[[[0]]]]]]]]}", KT_E_FORMAT,
-     INDEX ": byte 12: the index holds byte 5b here, nests 9"},
+     INDEX ": byte 12: the index nests deeper than 8"},
 };
 
 START_TEST(indexes_that_are_wrong)

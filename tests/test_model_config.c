@@ -63,9 +63,9 @@ START_TEST(contradictions_with_the_configuration)
         {"{\"a\":1,\"a\":1}", KT_E_FORMAT, "duplicate"},
         {"{\"a\":NaN}", KT_E_FORMAT, "the configuration is no JSON"},
         {"\xef\xbb\xbf{}", KT_E_FORMAT, "the configuration is no JSON"},
-        {"{\"a\":\"\x01\"}", KT_E_FORMAT, "the configuration holds byte 01"},
+        {"{\"a\":\"\x01\"}", KT_E_FORMAT, "the configuration holds control character 01"},
         {"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]", KT_E_FORMAT,
-         "nests 33 deep"},
+         "nests deeper than 32"},
         {"", KT_E_FORMAT, "is empty"},
     };
     write_model();

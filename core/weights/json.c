@@ -66,11 +66,14 @@ static void add_letter(struct scan *scan, unsigned char c)
     }
 }
 
-/* Takes one byte; false where the text goes beyond a bound or holds a byte that JSON forbids. */
-static bool step(struct scan *scan, unsigned char c, uint64_t depth, uint64_t containers)
+/* A control character that JSON forbids where it stands. */
+static bool is_forbidden(const struct scan *scan, unsigned char c)
 {
-    if (c < 0x20 && (scan->quoted || (c != '\t' && c != '\n' && c != '\r')))
-        return false;
+    return c < 0x20 && (scan->quoted || (c != '\t' && c != '\n' && c != '\r'));
+}
+
+static void step(struct scan *scan, unsigned char c)
+{
     if (scan->quoted) {
         add_letter(scan, c);
         scan->quoted = scan->escaped || c != '"';
@@ -83,7 +86,6 @@ static bool step(struct scan *scan, unsigned char c, uint64_t depth, uint64_t co
     } else if ((c == '}' || c == ']') && scan->depth > 0) {
         scan->depth--;
     }
-    return scan->depth <= depth && scan->containers <= containers;
 }
 
 /* Takes `count` bytes, which stand in the file from `offset` on, of a text of `size` bytes. */
@@ -92,14 +94,23 @@ static enum kt_status scan_bytes(struct scan *scan, const struct kt_file *file, 
                                  const struct kt_json_bounds *bounds, struct kt_error *error)
 {
     uint64_t allowed = size / BYTES_PER_CONTAINER + bounds->spare;
-    for (uint64_t i = 0; i < count; i++)
-        if (!step(scan, (unsigned char)bytes[i], bounds->depth, allowed))
+    for (uint64_t i = 0; i < count; i++) {
+        unsigned char c = (unsigned char)bytes[i];
+        if (is_forbidden(scan, c))
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": %s holds byte %02x here, nests %" PRIu64
-                           " deep and has %" PRIu64 " objects and arrays so far; text, %" PRIu32
-                           " and %" PRIu64 " are allowed",
-                           file->label, offset + i, bounds->what, (unsigned char)bytes[i],
-                           scan->depth, scan->containers, bounds->depth, allowed);
+                           "%s: byte %" PRIu64 ": %s holds control character %02x", file->label,
+                           offset + i, bounds->what, c);
+        step(scan, c);
+        if (scan->depth > bounds->depth)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": %s nests deeper than %" PRIu32, file->label,
+                           offset + i, bounds->what, bounds->depth);
+        if (scan->containers > allowed)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": %s has more than %" PRIu64
+                           " objects and arrays, the most that its size allows",
+                           file->label, offset + i, bounds->what, allowed);
+    }
     return KT_OK;
 }
 

@@ -92,6 +92,9 @@ struct kt_host {
      */
     enum kt_status (*dequantize)(const struct kt_host *host, const struct kt_view *view, uint64_t row,
                                  uint64_t col, uint64_t n, float *out, struct kt_error *error);
+
+    /** "q4_k" for KT_DTYPE_Q4_K, for messages; "?" for an unknown number. Static. */
+    const char *(*dtype_name)(uint32_t dtype);
 };
 
 /** Types of options. */

@@ -78,28 +78,23 @@ enum kt_status amx_int4_weight_row(void *instance, const struct kt_layout *layou
     return KT_OK;
 }
 
-/* Stage 0 shares out whole panels, stage 1 a part of each panel's codes and groups; units are of whole
- * rows. */
+/* A part of the codes and groups; units are of whole rows. */
+static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
+{
+    enum kt_stage stage = job->stage;
+    uint64_t end = panel_size(job->shard, stage) - SCALES_SIZE;
+    uint64_t codes = groups_offset(job->shard, stage);
+    uint64_t groups = count_groups(job->shard, stage) * PANEL_ROWS;
+    uint64_t skipped = job->begin / MIN_GROUP >> group_shift(job->whole);
+
+    memcpy(to, from + job->begin / TILE_COLUMNS * 2 * CODES_SIZE, codes);
+    memset(to + codes, 0, end - codes);
+    memcpy(to + codes, from + groups_offset(job->whole, stage) + skipped * PANEL_ROWS, groups);
+    memcpy(to + end, from + panel_size(job->whole, stage) - SCALES_SIZE, SCALES_SIZE);
+}
+
 void amx_int4_cut(void *instance, const struct kt_cut *job)
 {
     (void)instance;
-    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
-    uint8_t *to = (uint8_t *)job->out + job->panel_begin * size;
-    const uint8_t *from = job->packed;
-
-    if (job->stage == KT_STAGE_GATE_UP) {
-        from += (job->begin / TILE_ROWS + job->panel_begin) * size;
-        memcpy(to, from, (job->panel_end - job->panel_begin) * size);
-        return;
-    }
-    uint64_t codes = groups_offset(job->shard, job->stage), skipped = job->begin / MIN_GROUP;
-    uint64_t groups = count_groups(job->shard, job->stage) * PANEL_ROWS;
-    for (uint64_t p = job->panel_begin; p < job->panel_end; p++, to += size) {
-        const uint8_t *panel = from + p * whole;
-        memcpy(to, panel + job->begin / TILE_COLUMNS * 2 * CODES_SIZE, codes);
-        memset(to + codes, 0, size - SCALES_SIZE - codes);
-        memcpy(to + codes, panel + groups_offset(job->whole, job->stage) +
-                               (skipped >> group_shift(job->whole)) * PANEL_ROWS, groups);
-        memcpy(to + size - SCALES_SIZE, panel + whole - SCALES_SIZE, SCALES_SIZE);
-    }
+    cut_panels(job, cut_panel);
 }

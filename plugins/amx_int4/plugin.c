@@ -15,13 +15,7 @@ static const struct kt_option options[] = {
         .choices = "32|64|128",
         .help = "weights of a row that share a scale; larger ones save 1/8 and 3/16 bit a weight",
     },
-    [OPTION_Y] = {
-        .key = "y",
-        .type = KT_OPTION_ENUM,
-        .default_text = "f32",
-        .choices = "f32|bf16",
-        .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",
-    },
+    [OPTION_Y] = OPTION_ROW_Y,
 };
 
 static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
@@ -29,12 +23,11 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     struct kt_error *error)
 {
     struct instance8 *self = NULL;
-    enum kt_status status = open_instance8(host, caps, &self, error);
+    enum kt_status status = open_instance8(host, caps, &values[OPTION_Y], &self, error);
 
     if (status)
         return status;
     self->group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
-    self->y_dtype = values[OPTION_Y].number ? KT_DTYPE_BF16 : KT_DTYPE_F32;
     *instance = self;
     return KT_OK;
 }

@@ -43,22 +43,17 @@ enum kt_status amx_int8_weight_row(void *instance, const struct kt_layout *layou
     return KT_OK;
 }
 
-/* Stage 0 shares out whole panels, stage 1 a part of each panel's tiles; the scales are of whole rows. */
+/* A part of the tiles; the scales are of whole rows. */
+static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
+{
+    uint64_t tiles = panel_size(job->shard, job->stage) - SCALES_SIZE;
+
+    memcpy(to, from + job->begin / TILE_COLUMNS * PAIR_SIZE, tiles);
+    memcpy(to + tiles, from + panel_size(job->whole, job->stage) - SCALES_SIZE, SCALES_SIZE);
+}
+
 void amx_int8_cut(void *instance, const struct kt_cut *job)
 {
     (void)instance;
-    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
-    uint8_t *to = (uint8_t *)job->out + job->panel_begin * size;
-    const uint8_t *from = job->packed;
-
-    if (job->stage == KT_STAGE_GATE_UP) {
-        from += (job->begin / TILE_ROWS + job->panel_begin) * size;
-        memcpy(to, from, (job->panel_end - job->panel_begin) * size);
-        return;
-    }
-    for (uint64_t p = job->panel_begin; p < job->panel_end; p++, to += size) {
-        const uint8_t *panel = from + p * whole;
-        memcpy(to, panel + job->begin / TILE_COLUMNS * PAIR_SIZE, size - SCALES_SIZE);
-        memcpy(to + size - SCALES_SIZE, panel + whole - SCALES_SIZE, SCALES_SIZE);
-    }
+    cut_panels(job, cut_panel);
 }

@@ -28,15 +28,15 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
                      format->dtype == KT_DTYPE_F32;
         if (!known || scaled)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  BACKEND ": the %s projection has format %u%s, which this plugin does "
-                                  "not take: it takes bf16, f16 and f32",
-                                  projections[p], format->dtype,
+                                  BACKEND ": the %s projection is %s%s, which this plugin does not take: "
+                                  "it takes bf16, f16 and f32",
+                                  projections[p], self->host->dtype_name(format->dtype),
                                   scaled ? " with scales beside the matrix" : "");
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s, which would be rounded: set wider = "
                                   "round in [plugin.bf16] for that",
-                                  projections[p], format->dtype == KT_DTYPE_F16 ? "f16" : "f32");
+                                  projections[p], self->host->dtype_name(format->dtype));
     }
     return KT_OK;
 }
@@ -106,20 +106,13 @@ enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, c
     return KT_OK;
 }
 
-/* Stage 0 shares out whole panels, stage 1 a part of each panel's tiles. */
+static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
+{
+    memcpy(to, from + job->begin / TILE_COLUMNS * PAIR_SIZE, panel_size(job->shard, job->stage));
+}
+
 void bf16_cut(void *instance, const struct kt_cut *job)
 {
     (void)instance;
-    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
-    uint8_t *to = (uint8_t *)job->out + job->panel_begin * size;
-    const uint8_t *from = job->packed;
-
-    if (job->stage == KT_STAGE_GATE_UP) {
-        from += (job->begin / TILE_ROWS + job->panel_begin) * size;
-        memcpy(to, from, (job->panel_end - job->panel_begin) * size);
-        return;
-    }
-    from += job->panel_begin * whole + job->begin / TILE_COLUMNS * PAIR_SIZE;
-    for (uint64_t p = job->panel_begin; p < job->panel_end; p++, to += size, from += whole)
-        memcpy(to, from, size);
+    cut_panels(job, cut_panel);
 }

@@ -39,13 +39,7 @@ static const struct kt_level *const levels[] = {
 
 enum { OPTION_Y, OPTION_WIDER };
 static const struct kt_option options[] = {
-    [OPTION_Y] = {
-        .key = "y",
-        .type = KT_OPTION_ENUM,
-        .default_text = "f32",
-        .choices = "f32|bf16",
-        .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",
-    },
+    [OPTION_Y] = OPTION_ROW_Y,
     [OPTION_WIDER] = {
         .key = "wider",
         .type = KT_OPTION_ENUM,
@@ -60,11 +54,10 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     struct kt_error *error)
 {
     struct instance8 *self = NULL;
-    enum kt_status status = open_instance8(host, caps, &self, error);
+    enum kt_status status = open_instance8(host, caps, &values[OPTION_Y], &self, error);
 
     if (status)
         return status;
-    self->y_dtype = values[OPTION_Y].number ? KT_DTYPE_BF16 : KT_DTYPE_F32;
     self->refuses_wider = values[OPTION_WIDER].number != 0;
     *instance = self;
     return KT_OK;

@@ -20,15 +20,23 @@
         .ops = &OPS_NAME(level),                   \
     }
 
-/* An instance, but for what options say. */
+/* The option that all of these have, and what it says. */
+#define OPTION_ROW_Y                                                                                     \
+    {                                                                                                    \
+        .key = "y", .type = KT_OPTION_ENUM, .default_text = "f32", .choices = "f32|bf16",                \
+        .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",    \
+    }
+
+/* An instance, but for what a backend's own options say; `y` is the value of OPTION_ROW_Y. */
 static inline enum kt_status open_instance8(const struct kt_host *host, const struct kt_caps *caps,
+                                            const struct kt_option_value *y,
                                             struct instance8 **instance, struct kt_error *error)
 {
     struct instance8 *self = host->allocate(host, sizeof *self);
 
     if (!self)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct instance8){ .host = host, .y_dtype = KT_DTYPE_F32 };
+    *self = (struct instance8){ .host = host, .y_dtype = y->number ? KT_DTYPE_BF16 : KT_DTYPE_F32 };
     self->l2_size = caps->l2_size ? caps->l2_size : UINT64_C(1) << 20;
     *instance = self;
     return KT_OK;

@@ -8,6 +8,8 @@
 
 #include "plugins/common/tiles8.h"
 
+#include <string.h>
+
 /* Anything that stands for real numbers: the core dequantises it. */
 static inline bool is_source(uint32_t dtype)
 {
@@ -16,7 +18,8 @@ static inline bool is_source(uint32_t dtype)
            dtype == KT_DTYPE_F8_E5M2 || dtype >= KT_DTYPE_Q4_0;
 }
 
-static inline enum kt_status check_shape(const struct kt_shape *shape, struct kt_error *error)
+static inline enum kt_status check_shape(const struct instance8 *self, const struct kt_shape *shape,
+                                         struct kt_error *error)
 {
     static const char *const projections[3] = { "gate", "up", "down" };
 
@@ -31,9 +34,9 @@ static inline enum kt_status check_shape(const struct kt_shape *shape, struct kt
     for (int p = 0; p < 3; p++)
         if (!is_source(shape->format[p].dtype))
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  BACKEND ": the %s projection has format %u, which is no format of "
-                                  "weights that it could quantise",
-                                  projections[p], shape->format[p].dtype);
+                                  BACKEND ": the %s projection is %s, which is no format of weights "
+                                  "that it could quantise",
+                                  projections[p], self->host->dtype_name(shape->format[p].dtype));
     return KT_OK;
 }
 
@@ -60,7 +63,7 @@ static inline enum kt_status lay_out(const struct instance8 *self, struct kt_lay
                                      struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
-    enum kt_status status = check_shape(&layout->shape, error);
+    enum kt_status status = check_shape(self, &layout->shape, error);
 
     if (status)
         return status;
@@ -107,6 +110,23 @@ static inline enum kt_status check_source(const struct kt_pack *job, struct kt_e
         return check_view(&job->source->down, shape, KT_DOWN, error);
     enum kt_status status = check_view(&job->source->gate, shape, KT_GATE, error);
     return status ? status : check_view(&job->source->up, shape, KT_UP, error);
+}
+
+/* Cuts a shard's panels out: in stage 0 they are whole panels of the expert, in stage 1 parts of them,
+ * which `cut_panel` knows to make. */
+static inline void cut_panels(const struct kt_cut *job,
+                              void (*cut_panel)(const struct kt_cut *job, const uint8_t *from, uint8_t *to))
+{
+    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
+    const uint8_t *from = job->packed;
+    uint8_t *to = job->out;
+
+    if (job->stage == KT_STAGE_GATE_UP)
+        memcpy(to + job->panel_begin * size, from + (job->begin / TILE_ROWS + job->panel_begin) * size,
+               (job->panel_end - job->panel_begin) * size);
+    else
+        for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
+            cut_panel(job, from + p * whole, to + p * size);
 }
 
 /* Where row `row` of a projection is: its panel, and its place of 32 there. */

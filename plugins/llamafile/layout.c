@@ -41,7 +41,8 @@ uint64_t llamafile_panel_size(const struct llamafile_format *format, uint64_t k)
 static const char *const projections[3] = { "gate", "up", "down" };
 
 /* The format of a projection with K columns, or NULL and an error. */
-static const struct llamafile_format *check_format(const struct kt_shape *shape,
+static const struct llamafile_format *check_format(const struct kt_host *host,
+                                                   const struct kt_shape *shape,
                                                    enum kt_projection projection, uint64_t k,
                                                    struct kt_error *error)
 {
@@ -50,10 +51,10 @@ static const struct llamafile_format *check_format(const struct kt_shape *shape,
 
     if (!format || given->scale_dtype != KT_DTYPE_NONE || given->zero_dtype != KT_DTYPE_NONE) {
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                             "llamafile: the %s projection has format %u%s, which this plugin does "
+                             "llamafile: the %s projection is %s%s, which this plugin does "
                              "not take: it takes f32, f16, bf16 and GGUF's blocks of 4 bits and more, "
                              "q2_k and q3_k",
-                             projections[projection], given->dtype,
+                             projections[projection], host->dtype_name(given->dtype),
                              format ? " with scales beside the matrix" : "");
         return NULL;
     }
@@ -87,7 +88,7 @@ static uint64_t size_act_row(uint64_t k, bool quants, bool floats, enum kt_stage
 
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    (void)instance;
+    const struct kt_host *host = instance;
     const struct kt_shape *shape = &layout->shape;
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
 
@@ -96,9 +97,10 @@ enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct
                               "llamafile: sizes %llu and %llu are outside 1..%llu",
                               (unsigned long long)hidden, (unsigned long long)intermediate,
                               (unsigned long long)MAX_SIZE);
-    const struct llamafile_format *gate = check_format(shape, KT_GATE, hidden, error);
-    const struct llamafile_format *up = gate ? check_format(shape, KT_UP, hidden, error) : NULL;
-    const struct llamafile_format *down = up ? check_format(shape, KT_DOWN, intermediate, error)
+    const struct llamafile_format *gate = check_format(host, shape, KT_GATE, hidden, error);
+    const struct llamafile_format *up = gate ? check_format(host, shape, KT_UP, hidden, error)
+                                             : NULL;
+    const struct llamafile_format *down = up ? check_format(host, shape, KT_DOWN, intermediate, error)
                                              : NULL;
     if (!down)
         return KT_E_UNSUPPORTED;

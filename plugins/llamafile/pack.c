@@ -189,8 +189,9 @@ static void pack_panel(const struct llamafile_format *format, const struct kt_vi
 }
 
 /* A view must be what the layout was made for. */
-static enum kt_status check_view(const struct kt_view *view, const struct kt_shape *shape,
-                                 enum kt_projection projection, struct kt_error *error)
+static enum kt_status check_view(const struct kt_host *host, const struct kt_view *view,
+                                 const struct kt_shape *shape, enum kt_projection projection,
+                                 struct kt_error *error)
 {
     bool down = projection == KT_DOWN;
     uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
@@ -199,25 +200,25 @@ static enum kt_status check_view(const struct kt_view *view, const struct kt_sha
     if (view->dtype == shape->format[projection].dtype && view->rows == rows && view->cols == cols)
         return KT_OK;
     return kt_plugin_fail(error, KT_E_INVALID,
-                          "llamafile: %s is %llu x %llu of format %u, the layer is for %llu x %llu of "
-                          "format %u",
+                          "llamafile: %s is %llu x %llu of %s, the layer is for %llu x %llu of %s",
                           view->name ? view->name : "a weight view", (unsigned long long)view->rows,
-                          (unsigned long long)view->cols, view->dtype, (unsigned long long)rows,
-                          (unsigned long long)cols, shape->format[projection].dtype);
+                          (unsigned long long)view->cols, host->dtype_name(view->dtype),
+                          (unsigned long long)rows, (unsigned long long)cols,
+                          host->dtype_name(shape->format[projection].dtype));
 }
 
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
 {
-    (void)instance;
+    const struct kt_host *host = instance;
     const struct kt_expert *source = job->source;
     const struct kt_shape *shape = &job->layout->shape;
     const uint64_t *words = job->layout->words;
     bool down = job->stage == KT_STAGE_DOWN;
     const struct kt_view *first = down ? &source->down : &source->gate;
-    enum kt_status status = check_view(first, shape, down ? KT_DOWN : KT_GATE, error);
+    enum kt_status status = check_view(host, first, shape, down ? KT_DOWN : KT_GATE, error);
 
     if (!status && !down)
-        status = check_view(&source->up, shape, KT_UP, error);
+        status = check_view(host, &source->up, shape, KT_UP, error);
     if (status)
         return status;
 

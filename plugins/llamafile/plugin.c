@@ -58,6 +58,18 @@ static const struct kt_level *const levels[] = {
     &level_scalar,
 };
 
+/* There is nothing to keep but the host, which is the instance. */
+static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
+                                    const struct kt_option_value *values, void **instance,
+                                    struct kt_error *error)
+{
+    (void)caps;
+    (void)values;
+    (void)error;
+    *instance = (void *)(uintptr_t)host;
+    return KT_OK;
+}
+
 KT_PLUGIN_DEFINE(llamafile) = {
     KT_PLUGIN_HEADER(llamafile),
     .version = KT_VERSION,
@@ -66,4 +78,5 @@ KT_PLUGIN_DEFINE(llamafile) = {
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,
     .n_levels = sizeof levels / sizeof *levels,
+    .open = open_instance,
 };

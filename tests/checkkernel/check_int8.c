@@ -67,7 +67,8 @@ static void check_weights(struct run *run, const struct expert *expert)
     }
 }
 
-/* The model's h, in double after the integers. */
+/* The model's h, in double after the integers. The level's exp is within 2 units in the last place, and
+ * its argument's rounding, 2^-24 |alpha g|, is one of the result. */
 static void check_h(const struct run *run, const struct expert *expert, const float *x,
                     const uint32_t *index, uint32_t n, const float *h)
 {
@@ -85,8 +86,9 @@ static void check_h(const struct run *run, const struct expert *expert, const fl
             u += up->bias ? up->bias[i] : 0.0f;
             double want = model_activation(shape, (double)g, (double)u);
             double have = (double)read_h(h, n, r, i);
+            double steps = 16 + 2 * fmin(fabs((double)(shape->alpha * g)), 128);
             CHECK_THAT((isnan(want) && isnan(have)) ||
-                              fabs(have - want) <= 1e-6 * (fabs(want) + 1e-30),
+                              fabs(have - want) <= steps * 0x1p-24 * fabs(want) + 0x1p-120,
                           "%s: %llu x %llu, %u rows: h of row %u, column %llu is %.9g, not %.9g",
                           run->level->name, (unsigned long long)k,
                           (unsigned long long)shape->intermediate_size, n, r, (unsigned long long)i,

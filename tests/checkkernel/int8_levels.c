@@ -5,6 +5,7 @@
 #include "plugins/common/half.h"
 
 #include <check.h>
+#include <kt/kt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -138,4 +139,5 @@ const struct kt_host check_host = {
     .allocate = allocate,
     .release = release,
     .dequantize = dequantize,
+    .dtype_name = kt_dtype_name,
 };

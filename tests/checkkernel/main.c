@@ -75,6 +75,7 @@ static const struct kt_host services = {
     .allocate = allocate,
     .release = release,
     .dequantize = dequantize,
+    .dtype_name = kt_dtype_name,
 };
 
 /* ---- a case ---- */

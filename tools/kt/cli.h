@@ -78,7 +78,11 @@ struct kt_cli_option {
     const char *help;          /* one line or more, no newline */
 };
 
-/* Options that stand for a setting, the same for every verb that has them. */
+/* Options that are the same for every verb that has them. The model goes to `model` of its struct args,
+ * the others stand for a setting. */
+#define KT_CLI_MODEL \
+    { .name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model), \
+      .argument = "PATH", .required = true, .help = "checkpoint of the model" }
 #define KT_CLI_BACKEND \
     { .name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend", \
       .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME" }

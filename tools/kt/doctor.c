@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define LITTLE_MEMORY (UINT64_C(1) << 30)
@@ -155,6 +156,7 @@ static void check_amx(struct doctor *doctor, const struct kt_context_info *info)
 static void check_threads(struct doctor *doctor, const struct kt_context_info *info)
 {
     char text[64];
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     snprintf(text, sizeof(text), "%" PRIu32 ", %" PRIu32 " could not be bound to a core",
              info->n_threads, info->bind_failures);
@@ -163,6 +165,9 @@ static void check_threads(struct doctor *doctor, const struct kt_context_info *i
     if (info->bind_failures > 0)
         report(doctor, "threads", WARNING, text,
                "threads may wander between cores; allow sched_setaffinity in the container");
+    else if (cores > 0 && info->n_threads > (unsigned long)cores)
+        report(doctor, "threads", WARNING, text,
+               "there are fewer cores to run on; set core.threads to their number, or 0");
     else
         report(doctor, "threads", OK, text, "");
     for (uint32_t i = 0; i < info->n_nodes; i++) {

@@ -279,13 +279,7 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
 }
 
 static const struct kt_cli_option options[] = {
-    {.name = "model",
-     .letter = 'm',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, model),
-     .argument = "PATH",
-     .required = true,
-     .help = "checkpoint of the model"},
+    KT_CLI_MODEL,
     {.name = "layer",
      .letter = 'l',
      .type = KT_CLI_TEXT,

@@ -489,13 +489,7 @@ static int forward(struct run *run)
 }
 
 static const struct kt_cli_option options[] = {
-    {.name = "model",
-     .letter = 'm',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, model),
-     .argument = "PATH",
-     .required = true,
-     .help = "checkpoint of the model"},
+    KT_CLI_MODEL,
     {.name = "layer",
      .letter = 'l',
      .type = KT_CLI_TEXT,
