@@ -74,6 +74,9 @@ enum kt_dtype {
     KT_DTYPE_F8_E4M3 = 14, /**< with scales: per block, per row or per group */
     KT_DTYPE_F8_E5M2 = 15,
     KT_DTYPE_F8_E8M0 = 16, /**< a power of two: the scales of MXFP4 and MXFP8 */
+    /* two weights a byte, the first one low; blocks of 8 in 4 bytes; scales per group beside them */
+    KT_DTYPE_INT4 = 17,    /**< code - zero, codes 0..15; without zeros (u8) the zero is 8 */
+    KT_DTYPE_F4_E2M1 = 18, /**< sign, 0 0.5 1 1.5 2 3 4 6 */
     /* block formats of GGUF: scales inside the block */
     KT_DTYPE_Q4_0 = 32,
     KT_DTYPE_Q4_1 = 33,
