@@ -42,11 +42,11 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     struct kt_format format, wanted;
     kt_view_format(view, &format);
     kt_view_format(view_of(first, projection), &wanted);
-    if (format.dtype == KT_DTYPE_I8 && format.scale_dtype == KT_DTYPE_NONE)
+    if (kt_dtype_needs_scales(format.dtype) && format.scale_dtype == KT_DTYPE_NONE)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s, expert %u, %s: int8 weights stand for no real numbers without scales; set "
+                       "%s, expert %u, %s: %s weights stand for no real numbers without scales; set "
                        "view.scales",
-                       layer->name, e, what);
+                       layer->name, e, what, kt_dtype_name(format.dtype));
     if (memcmp(&format, &wanted, sizeof format) != 0)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: %s of expert %u is %s, of expert 0 %s; experts of one layer must have the "

@@ -348,7 +348,7 @@ START_TEST(dtypes)
         ck_assert_uint_gt(bytes, 0);
         ck_assert_uint_eq(kt_dtype_parse(name), dtype);
     }
-    ck_assert_uint_eq(known, 43);
+    ck_assert_uint_eq(known, 45);
     ck_assert_int_eq(kt_dtype_parse("Q4_k"), KT_DTYPE_Q4_K);
     ck_assert_int_eq(kt_dtype_parse("q4"), KT_DTYPE_NONE);
     ck_assert_int_eq(kt_dtype_parse(""), KT_DTYPE_NONE);

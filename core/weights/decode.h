@@ -105,6 +105,11 @@ void kt_decode_q5_k(const uint8_t *restrict block, int64_t stride, uint64_t n, f
 void kt_decode_q6_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
                       float *restrict out);
+void kt_decode_int4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_e2m1(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+
+/* The zero of int4 weights that have none of their own. */
+enum { KT_INT4_ZERO = 8 };
 
 /* The 16 values of IQ4_NL and IQ4_XS (kvalues_iq4nl of ggml). */
 extern const int8_t kt_iq4_values[16];

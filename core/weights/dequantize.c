@@ -33,7 +33,8 @@ static const blocks_fn block_decoders[] = {
     [KT_DTYPE_Q3_K] = kt_decode_q3_k,     [KT_DTYPE_Q4_K] = kt_decode_q4_k,
     [KT_DTYPE_Q5_K] = kt_decode_q5_k,     [KT_DTYPE_Q6_K] = kt_decode_q6_k,
     [KT_DTYPE_IQ4_NL] = kt_decode_iq4_nl, [KT_DTYPE_IQ4_XS] = kt_decode_iq4_xs,
-    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,
+    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,   [KT_DTYPE_INT4] = kt_decode_int4,
+    [KT_DTYPE_F4_E2M1] = kt_decode_e2m1,
 };
 
 static plain_fn plain_decoder(uint32_t dtype)
@@ -114,6 +115,38 @@ static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, 
     }
 }
 
+/* int4 was decoded as if the zero were KT_INT4_ZERO; all of it is exact. */
+static void shift_zeros(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n,
+                        float *out)
+{
+    const struct kt_scales *zeros = &view->zeros;
+    const uint8_t *line =
+        (const uint8_t *)zeros->data + (int64_t)(row / zeros->group_rows) * zeros->row_stride;
+    for (uint64_t done = 0; done < n;) {
+        uint64_t group = (col + done) / zeros->group_cols;
+        uint64_t left = zeros->group_cols - (col + done) % zeros->group_cols;
+        uint64_t count = n - done < left ? n - done : left;
+        float shift = (float)(KT_INT4_ZERO - line[(int64_t)group * zeros->col_stride]);
+        for (uint64_t i = 0; i < count; i++)
+            out[done + i] += shift;
+        done += count;
+    }
+}
+
+static enum kt_status check_zeros(const struct kt_view *view, const char *name,
+                                  struct kt_error *error)
+{
+    if (!view->zeros.data)
+        return KT_OK;
+    if (view->dtype != KT_DTYPE_INT4)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s weights with zero points cannot be decoded",
+                       name, kt_dtype_name(view->dtype));
+    if (view->zeros.dtype != KT_DTYPE_U8)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: zeros of type %s cannot be decoded; u8 is needed",
+                       name, kt_dtype_name(view->zeros.dtype));
+    return KT_OK;
+}
+
 static enum kt_status check_run(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n,
                                 const float *out, struct kt_error *error)
 {
@@ -136,18 +169,15 @@ static enum kt_status check_run(const struct kt_view *view, uint64_t row, uint64
     if (!plain_decoder(view->dtype) && !block_decoder(view->dtype))
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: weights of type %s cannot be decoded", name,
                        info->name);
-    if (view->dtype == KT_DTYPE_I8 && !view->scales.data)
+    if (kt_dtype_needs_scales(view->dtype) && !view->scales.data)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: weights of type i8 stand for no real numbers without scales; set view.scales",
-                       name);
+                       "%s: weights of type %s stand for no real numbers without scales; set view.scales",
+                       name, info->name);
     if (view->scales.data &&
         (!plain_decoder(view->scales.dtype) || view->scales.dtype == KT_DTYPE_I8))
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: scales of type %s cannot be decoded", name,
                        kt_dtype_name(view->scales.dtype));
-    if (view->zeros.data)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s weights with zero points cannot be decoded",
-                       name, info->name);
-    return KT_OK;
+    return check_zeros(view, name, error);
 }
 
 enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint64_t col,
@@ -165,6 +195,8 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
     else
         decode_blocks(block_decoder(view->dtype), source, view->block_stride, info->elements, n,
                       out);
+    if (view->zeros.data)
+        shift_zeros(view, row, col, n, out);
     if (view->scales.data)
         multiply(view, plain_decoder(view->scales.dtype), row, col, n, out);
     return KT_OK;
@@ -176,6 +208,11 @@ enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out,
     if (!view)
         return kt_fail(error, KT_E_INVALID, "the view is NULL");
     return kt_view_dequantize(view, row, 0, view->cols, out, error);
+}
+
+bool kt_dtype_needs_scales(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_INT4;
 }
 
 bool kt_dtype_decodes(uint32_t dtype)

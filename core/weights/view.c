@@ -97,6 +97,19 @@ static enum kt_status check_scales(const struct kt_view *view, const struct kt_s
     return check_grid(view, what, &grid, scales->data, scales->size, error);
 }
 
+/* A backend is told one group for both (struct kt_format). */
+static enum kt_status check_groups(const struct kt_view *view, struct kt_error *error)
+{
+    const struct kt_scales *scales = &view->scales, *zeros = &view->zeros;
+    if (scales->group_rows == zeros->group_rows && scales->group_cols == zeros->group_cols)
+        return KT_OK;
+    return kt_fail(error, KT_E_INVALID,
+                   "%s: its scales stand for %" PRIu64 " x %" PRIu64 " weights each, its zeros for %" PRIu64
+                   " x %" PRIu64 "; both must be alike",
+                   name_of(view), scales->group_rows, scales->group_cols, zeros->group_rows,
+                   zeros->group_cols);
+}
+
 static void lay_weights(const struct kt_view *view, const struct kt_dtype_info *info,
                         struct grid *grid)
 {
@@ -131,6 +144,8 @@ enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
         status = check_scales(view, &view->scales, "scales", error);
     if (status == KT_OK)
         status = check_scales(view, &view->zeros, "zeros", error);
+    if (status == KT_OK && view->scales.data && view->zeros.data)
+        status = check_groups(view, error);
     return status;
 }
 

@@ -107,7 +107,11 @@ enum kt_dtype {
     KT_DTYPE_Q2_0 = 58
 };
 
-/** Scales (or zeros) that lie beside a matrix: one value per group_rows x group_cols weights. */
+/**
+ * Scales (or zeros) that lie beside a matrix: one value per group_rows x group_cols weights. A weight
+ * is its number times its scale, an int4 weight (code - zero) times its scale: zeros are of dtype U8,
+ * in groups like the scales' own; without them the zero is 8. I8 and INT4 weights need scales.
+ */
 struct kt_scales {
     const void *data; /**< NULL: there are none */
     uint64_t size;    /**< bytes readable at data */

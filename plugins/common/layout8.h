@@ -15,7 +15,8 @@ static inline bool is_source(uint32_t dtype)
 {
     return dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_F16 || dtype == KT_DTYPE_BF16 ||
            dtype == KT_DTYPE_F64 || dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_F8_E4M3 ||
-           dtype == KT_DTYPE_F8_E5M2 || dtype >= KT_DTYPE_Q4_0;
+           dtype == KT_DTYPE_F8_E5M2 || dtype == KT_DTYPE_INT4 || dtype == KT_DTYPE_F4_E2M1 ||
+           dtype >= KT_DTYPE_Q4_0;
 }
 
 static inline enum kt_status check_shape(const struct instance8 *self, const struct kt_shape *shape,
