@@ -77,7 +77,9 @@ struct bench_source_type {
     const char *name;
     uint32_t dtype;
     uint32_t scale_dtype; /* KT_DTYPE_NONE: none beside the matrix */
-    uint32_t group_rows, group_cols;
+    uint32_t zero_dtype;
+    uint32_t group_rows, group_cols; /* group_cols 0: all columns */
+    bool turned;                     /* blocks lie column by column, and so do scales */
 };
 
 /* NULL: no such source type. */
@@ -108,6 +110,19 @@ uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden
 bool bench_blocks_fill(uint32_t dtype, struct bench_random *random, float sigma, uint64_t n_blocks,
                        const float *samples, unsigned char *out);
 bool bench_blocks_known(uint32_t dtype);
+
+/* ---- bench_scales.c: numbers that stand for nothing without the scales beside them ---------------
+ */
+
+/* Formats of 8 and 4 bits: f8_e4m3, f4_e2m1, int4. */
+bool bench_has_codes(uint32_t dtype);
+uint32_t bench_code(uint32_t dtype, float value);
+/* The deviation of the numbers, where that of the weights is to be sigma. */
+float bench_code_step(const struct bench_source_type *type, float sigma);
+/* Fills n scales for numbers of that deviation. */
+void bench_scales_fill(const struct bench_source_type *type, struct bench_random *random,
+                       float sigma, uint64_t n, unsigned char *out);
+void bench_zeros_fill(struct bench_random *random, uint64_t n, unsigned char *out);
 
 /* ---- bench_route.c: which experts a token takes ------------------------------------------------
  */

@@ -9,22 +9,37 @@
 #include <strings.h>
 
 static const struct bench_source_type types[] = {
-    {"f32", KT_DTYPE_F32, 0, 0, 0},       {"f16", KT_DTYPE_F16, 0, 0, 0},
-    {"bf16", KT_DTYPE_BF16, 0, 0, 0},     {"fp8_block", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, 128, 128},
-    {"q4_0", KT_DTYPE_Q4_0, 0, 0, 0},     {"q4_1", KT_DTYPE_Q4_1, 0, 0, 0},
-    {"q5_0", KT_DTYPE_Q5_0, 0, 0, 0},     {"q5_1", KT_DTYPE_Q5_1, 0, 0, 0},
-    {"q8_0", KT_DTYPE_Q8_0, 0, 0, 0},     {"q2_k", KT_DTYPE_Q2_K, 0, 0, 0},
-    {"q3_k", KT_DTYPE_Q3_K, 0, 0, 0},     {"q4_k", KT_DTYPE_Q4_K, 0, 0, 0},
-    {"q5_k", KT_DTYPE_Q5_K, 0, 0, 0},     {"q6_k", KT_DTYPE_Q6_K, 0, 0, 0},
-    {"iq4_nl", KT_DTYPE_IQ4_NL, 0, 0, 0}, {"iq4_xs", KT_DTYPE_IQ4_XS, 0, 0, 0},
-    {"mxfp4", KT_DTYPE_MXFP4, 0, 0, 0},
+    {.name = "f32", .dtype = KT_DTYPE_F32},
+    {.name = "f16", .dtype = KT_DTYPE_F16},
+    {.name = "bf16", .dtype = KT_DTYPE_BF16},
+    {"fp8_block", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 128, 128, false},
+    {"fp8_channel", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 1, 0, false},
+    {"mxfp8", KT_DTYPE_F8_E4M3, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
+    {"fp4_g32", KT_DTYPE_F4_E2M1, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
+    {"int4_g32", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 32, false},
+    {"int4_g128", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 128, false},
+    {"int4_channel", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 0, false},
+    {"gptq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_NONE, 1, 128, true},
+    {"awq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_U8, 1, 128, false},
+    {.name = "q4_0", .dtype = KT_DTYPE_Q4_0},
+    {.name = "q4_1", .dtype = KT_DTYPE_Q4_1},
+    {.name = "q5_0", .dtype = KT_DTYPE_Q5_0},
+    {.name = "q5_1", .dtype = KT_DTYPE_Q5_1},
+    {.name = "q8_0", .dtype = KT_DTYPE_Q8_0},
+    {.name = "q2_k", .dtype = KT_DTYPE_Q2_K},
+    {.name = "q3_k", .dtype = KT_DTYPE_Q3_K},
+    {.name = "q4_k", .dtype = KT_DTYPE_Q4_K},
+    {.name = "q5_k", .dtype = KT_DTYPE_Q5_K},
+    {.name = "q6_k", .dtype = KT_DTYPE_Q6_K},
+    {.name = "iq4_nl", .dtype = KT_DTYPE_IQ4_NL},
+    {.name = "iq4_xs", .dtype = KT_DTYPE_IQ4_XS},
+    {.name = "mxfp4", .dtype = KT_DTYPE_MXFP4},
 };
 #define N_TYPES (sizeof types / sizeof *types)
 
 #define N_SAMPLES 65536
 #define MAX_DISTINCT 8
 #define MAX_SOURCE_SIZE (UINT64_C(512) << 20)
-#define E4M3_MAX 448.0f
 
 const struct bench_source_type *bench_source_find(const char *name)
 {
@@ -36,7 +51,7 @@ const struct bench_source_type *bench_source_find(const char *name)
 
 const char *bench_source_names(void)
 {
-    static char names[256];
+    static char names[512];
     size_t used = 0;
     for (size_t i = 0; i < N_TYPES && used < sizeof names; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : " ",
@@ -49,23 +64,25 @@ const char *bench_source_names(void)
 
 static uint64_t group_count(uint64_t n, uint32_t group)
 {
-    return (n + group - 1) / group;
+    return group == 0 ? 1 : (n + group - 1) / group;
 }
 
-/* Bytes of a matrix and of its scales; 0: overflow, or columns that are no whole blocks. */
+/* Bytes of a matrix and of its scales and zeros; 0: overflow, or columns that are no whole blocks. */
 static uint64_t matrix_size(const struct bench_source_type *type, uint64_t rows, uint64_t cols,
                             uint64_t *scale_size)
 {
-    uint32_t elements, bytes;
+    uint32_t elements, bytes, scale_bytes;
     uint64_t size;
     kt_dtype_block(type->dtype, &elements, &bytes);
+    kt_dtype_block(type->scale_dtype, NULL, &scale_bytes);
     *scale_size = 0;
     if (elements == 0 || cols % elements != 0 ||
         __builtin_mul_overflow(rows, cols / elements, &size) ||
         __builtin_mul_overflow(size, (uint64_t)bytes, &size) || size > UINT64_MAX / 64)
         return 0;
     if (type->scale_dtype != KT_DTYPE_NONE)
-        *scale_size = group_count(rows, type->group_rows) * group_count(cols, type->group_cols) * 4;
+        *scale_size = group_count(rows, type->group_rows) * group_count(cols, type->group_cols) *
+                      (scale_bytes + (type->zero_dtype != KT_DTYPE_NONE));
     return size;
 }
 
@@ -87,36 +104,14 @@ uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden
 /* ---- numbers ----------------------------------------------------------------------------------
  */
 
-static float e4m3_value(unsigned code)
-{
-    int exponent = (int)(code >> 3 & 15);
-    float mantissa = (float)(code & 7) / 8.0f;
-    return exponent == 0 ? ldexpf(mantissa, -6) : ldexpf(1.0f + mantissa, exponent - 7);
-}
-
-/* The nearest code of 0 .. 448; what is negative gets the sign bit. */
-static uint8_t e4m3_code(float value)
-{
-    unsigned low = 0, high = 0x7e;
-    float size = fminf(fabsf(value), E4M3_MAX);
-    while (high - low > 1) {
-        unsigned middle = (low + high) / 2;
-        if (e4m3_value(middle) <= size)
-            low = middle;
-        else
-            high = middle;
-    }
-    unsigned code = size - e4m3_value(low) <= e4m3_value(high) - size ? low : high;
-    return (uint8_t)(code | (value < 0 ? 0x80u : 0));
-}
-
-/* Weights of a plain format are drawn from a table of Gaussian numbers that is already in the
- * format: quick enough for layers of gigabytes. */
-static bool fill_plain(uint32_t dtype, struct bench_random *random, float sigma,
-                       const float *samples, uint64_t n, unsigned char *out)
+/* Weights of a plain format, or of one with scales beside it, are drawn from a table of Gaussian
+ * numbers that is already in the format: quick enough for layers of gigabytes. */
+static bool fill_plain(const struct bench_source_type *type, struct bench_random *random,
+                       float sigma, const float *samples, uint64_t n, unsigned char *out)
 {
     static uint32_t codes[N_SAMPLES];
-    uint32_t elements, bytes;
+    uint32_t elements, bytes, dtype = type->dtype;
+    float step = bench_code_step(type, sigma);
     kt_dtype_block(dtype, &elements, &bytes);
     for (size_t i = 0; i < N_SAMPLES; i++) {
         float value = samples[i] * sigma;
@@ -126,11 +121,18 @@ static bool fill_plain(uint32_t dtype, struct bench_random *random, float sigma,
             codes[i] = bench_f16(value);
         else if (dtype == KT_DTYPE_BF16)
             codes[i] = bench_bf16(value);
-        else if (dtype == KT_DTYPE_F8_E4M3)
-            codes[i] = e4m3_code(samples[i] * (E4M3_MAX / 5.0f)); /* its scale brings sigma */
+        else if (bench_has_codes(dtype))
+            codes[i] = bench_code(dtype, samples[i] * step); /* its scale brings sigma */
         else
             return false;
     }
+    for (uint64_t i = 0; elements > 1 && i < n / 2; i += 2) {
+        uint64_t bits = bench_random_next(random);
+        for (uint64_t j = i; j < n / 2 && j < i + 2; j++, bits >>= 32)
+            out[j] = (unsigned char)(codes[bits & 0xffff] | codes[bits >> 16 & 0xffff] << 4);
+    }
+    if (elements > 1)
+        return true;
     for (uint64_t i = 0; i < n; i += 4) {
         uint64_t bits = bench_random_next(random);
         for (uint64_t j = i; j < n && j < i + 4; j++, bits >>= 16)
@@ -150,6 +152,41 @@ static void *keep(struct bench_source *source, uint64_t size)
     return memory;
 }
 
+/* Fills `scales`, and where there are zeros what follows them, and lays the view over both. */
+static void add_scales(const struct bench_source_type *type, struct bench_random *random,
+                       float sigma, unsigned char *scales, struct kt_view *view)
+{
+    uint64_t lines = group_count(view->rows, type->group_rows);
+    uint64_t columns = group_count(view->cols, type->group_cols), n = lines * columns;
+    uint32_t bytes;
+    kt_dtype_block(type->scale_dtype, NULL, &bytes);
+    bench_scales_fill(type, random, sigma, n, scales);
+    view->scales = (struct kt_scales){
+        .data = scales,
+        .size = n * bytes,
+        .dtype = type->scale_dtype,
+        .group_rows = type->group_rows,
+        .group_cols = type->group_cols != 0 ? type->group_cols : view->cols,
+        .row_stride = (int64_t)((type->turned ? 1 : columns) * bytes),
+        .col_stride = (int64_t)((type->turned ? lines : 1) * bytes),
+    };
+    if (type->turned) { /* blocks of 8 columns, the rows of each side by side */
+        uint32_t block;
+        kt_dtype_block(type->dtype, NULL, &block);
+        view->row_stride = block;
+        view->block_stride = (int64_t)(view->rows * block);
+    }
+    if (type->zero_dtype == KT_DTYPE_NONE)
+        return;
+    view->zeros = view->scales;
+    view->zeros.data = scales + view->scales.size;
+    view->zeros.size = n;
+    view->zeros.dtype = type->zero_dtype;
+    view->zeros.row_stride /= (int64_t)bytes;
+    view->zeros.col_stride /= (int64_t)bytes;
+    bench_zeros_fill(random, n, scales + view->scales.size);
+}
+
 static enum kt_status make_matrix(struct bench_source *source, struct bench_random *random,
                                   const float *samples, uint64_t rows, uint64_t cols,
                                   struct kt_view *view, struct kt_error *error)
@@ -158,7 +195,7 @@ static enum kt_status make_matrix(struct bench_source *source, struct bench_rand
     uint64_t scale_size, size = matrix_size(type, rows, cols, &scale_size);
     float sigma = 1.0f / sqrtf((float)cols);
     unsigned char *data = keep(source, size);
-    float *scales = scale_size != 0 ? keep(source, scale_size) : NULL;
+    unsigned char *scales = scale_size != 0 ? keep(source, scale_size) : NULL;
     if (data == NULL || (scale_size != 0 && scales == NULL)) {
         error->status = KT_E_NOMEM;
         snprintf(error->message, sizeof error->message, "no %llu bytes for the source weights",
@@ -167,26 +204,14 @@ static enum kt_status make_matrix(struct bench_source *source, struct bench_rand
     }
     uint32_t elements, bytes;
     kt_dtype_block(type->dtype, &elements, &bytes);
-    if (elements > 1)
+    if (elements > 1 && !bench_has_codes(type->dtype))
         bench_blocks_fill(type->dtype, random, sigma, rows * (cols / elements), samples, data);
     else
-        fill_plain(type->dtype, random, sigma, samples, rows * cols, data);
+        fill_plain(type, random, sigma, samples, rows * cols, data);
     enum kt_status status = kt_view_dense(view, type->dtype, data, size, rows, cols, error);
     if (status != KT_OK || scale_size == 0)
         return status;
-    for (uint64_t i = 0; i < scale_size / 4; i++) {
-        float spread = 0.75f + 0.5f * (float)(bench_random_next(random) >> 40) * 0x1p-24f;
-        scales[i] = sigma / (E4M3_MAX / 5.0f) * spread;
-    }
-    view->scales = (struct kt_scales){
-        .data = scales,
-        .size = scale_size,
-        .dtype = type->scale_dtype,
-        .group_rows = type->group_rows,
-        .group_cols = type->group_cols,
-        .row_stride = (int64_t)(group_count(cols, type->group_cols) * 4),
-        .col_stride = 4,
-    };
+    add_scales(type, random, sigma, scales, view);
     return KT_OK;
 }
 
