@@ -105,6 +105,28 @@ void kt_decode_q5_k(const uint8_t *restrict block, int64_t stride, uint64_t n, f
 void kt_decode_q6_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
                       float *restrict out);
+void kt_decode_iq1_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_iq1_m(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_iq2_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                       float *restrict out);
+void kt_decode_iq2_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                      float *restrict out);
+void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_iq3_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                       float *restrict out);
+void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_tq1_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_tq2_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_nvfp4(const uint8_t *restrict block, int64_t stride, uint64_t n,
+                     float *restrict out);
+void kt_decode_q1_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_q2_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_int4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_e2m1(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_blocks.c - GGUF's blocks of 32: a scale, sometimes an offset, and 4, 5 or 8 bits a weight.
+/* decode_blocks.c - GGUF's blocks of 32 or 64: scales, sometimes an offset, and 4, 5 or 8 bits a weight.
  */
 #include "core/weights/decode.h"
 
@@ -9,7 +9,7 @@ const int8_t kt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                   1,    13,   25,  38,  53,  69,  89,  113};
 
 /* Twice the values of FP4 E2M1: the scale is halved instead. Code 8 is +0, as in ggml. */
-static const int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 static uint32_t load32(const uint8_t *bytes)
 {
@@ -94,8 +94,32 @@ void kt_decode_mxfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, 
         uint32_t e = block[0];
         float d = kt_bits_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);
         for (int j = 0; j < HALF; j++) {
-            out[j] = (float)mxfp4_values[block[1 + j] & 15] * d;
-            out[j + HALF] = (float)mxfp4_values[block[1 + j] >> 4] * d;
+            out[j] = (float)fp4_values[block[1 + j] & 15] * d;
+            out[j + HALF] = (float)fp4_values[block[1 + j] >> 4] * d;
+        }
+    }
+}
+
+/* Half an unsigned E4M3. The NaN 0x7f is 0 and the sign does not matter, as in ggml, to which 0xff is
+ * thus no NaN, but what would follow 448. */
+static float half_scale(uint8_t code)
+{
+    if ((code & 0x7f) == 0x7f)
+        return code == 0x7f ? 0 : 240;
+    return 0.5f * kt_e4m3_float(code & 0x7f);
+}
+
+/* Four scales, then for each 16 weights 8 bytes: weight j in a low nibble, j + 8 in the high one. */
+void kt_decode_nvfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
+{
+    for (; n; n--, block += stride) {
+        const uint8_t *quants = block + 4;
+        for (int group = 0; group < 4; group++, quants += 8, out += 16) {
+            float d = half_scale(block[group]);
+            for (int j = 0; j < 8; j++) {
+                out[j] = (float)fp4_values[quants[j] & 15] * d;
+                out[j + 8] = (float)fp4_values[quants[j] >> 4] * d;
+            }
         }
     }
 }

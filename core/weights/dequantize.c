@@ -27,14 +27,20 @@ static const plain_fn plain_decoders[] = {
 };
 
 static const blocks_fn block_decoders[] = {
-    [KT_DTYPE_Q4_0] = kt_decode_q4_0,     [KT_DTYPE_Q4_1] = kt_decode_q4_1,
-    [KT_DTYPE_Q5_0] = kt_decode_q5_0,     [KT_DTYPE_Q5_1] = kt_decode_q5_1,
-    [KT_DTYPE_Q8_0] = kt_decode_q8_0,     [KT_DTYPE_Q2_K] = kt_decode_q2_k,
-    [KT_DTYPE_Q3_K] = kt_decode_q3_k,     [KT_DTYPE_Q4_K] = kt_decode_q4_k,
-    [KT_DTYPE_Q5_K] = kt_decode_q5_k,     [KT_DTYPE_Q6_K] = kt_decode_q6_k,
-    [KT_DTYPE_IQ4_NL] = kt_decode_iq4_nl, [KT_DTYPE_IQ4_XS] = kt_decode_iq4_xs,
-    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,   [KT_DTYPE_INT4] = kt_decode_int4,
-    [KT_DTYPE_F4_E2M1] = kt_decode_e2m1,
+    [KT_DTYPE_Q4_0] = kt_decode_q4_0,         [KT_DTYPE_Q4_1] = kt_decode_q4_1,
+    [KT_DTYPE_Q5_0] = kt_decode_q5_0,         [KT_DTYPE_Q5_1] = kt_decode_q5_1,
+    [KT_DTYPE_Q8_0] = kt_decode_q8_0,         [KT_DTYPE_Q2_K] = kt_decode_q2_k,
+    [KT_DTYPE_Q3_K] = kt_decode_q3_k,         [KT_DTYPE_Q4_K] = kt_decode_q4_k,
+    [KT_DTYPE_Q5_K] = kt_decode_q5_k,         [KT_DTYPE_Q6_K] = kt_decode_q6_k,
+    [KT_DTYPE_IQ4_NL] = kt_decode_iq4_nl,     [KT_DTYPE_IQ4_XS] = kt_decode_iq4_xs,
+    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,       [KT_DTYPE_INT4] = kt_decode_int4,
+    [KT_DTYPE_F4_E2M1] = kt_decode_e2m1,      [KT_DTYPE_IQ1_S] = kt_decode_iq1_s,
+    [KT_DTYPE_IQ1_M] = kt_decode_iq1_m,       [KT_DTYPE_IQ2_XXS] = kt_decode_iq2_xxs,
+    [KT_DTYPE_IQ2_XS] = kt_decode_iq2_xs,     [KT_DTYPE_IQ2_S] = kt_decode_iq2_s,
+    [KT_DTYPE_IQ3_XXS] = kt_decode_iq3_xxs,   [KT_DTYPE_IQ3_S] = kt_decode_iq3_s,
+    [KT_DTYPE_TQ1_0] = kt_decode_tq1_0,       [KT_DTYPE_TQ2_0] = kt_decode_tq2_0,
+    [KT_DTYPE_NVFP4] = kt_decode_nvfp4,       [KT_DTYPE_Q1_0] = kt_decode_q1_0,
+    [KT_DTYPE_Q2_0] = kt_decode_q2_0,
 };
 
 static plain_fn plain_decoder(uint32_t dtype)
