@@ -5,6 +5,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,14 +101,16 @@ static unsigned size_of(const char *dtype)
     return 0;
 }
 
-/* The bits of element i: always a finite number, and another one for another name. */
+/* The bits of element i: always a finite number, and another one for another name; scales are not
+ * negative. */
 static uint32_t code_of(const char *name, const char *dtype, uint64_t i)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
+    bool positive = strstr(name, "scale") != NULL;
     for (; *name; name++)
         hash = (hash ^ (uint8_t)*name) * UINT64_C(1099511628211);
     hash = (hash + i) * UINT64_C(0x9e3779b97f4a7c15);
-    uint32_t bits = (uint32_t)(hash >> 32), sign = bits >> 31;
+    uint32_t bits = (uint32_t)(hash >> 32), sign = positive ? 0 : bits >> 31;
     if (strcmp(dtype, "F32") == 0)
         return sign << 31 | (0x3c000000u + (bits & 0x3ffffffu));
     if (strcmp(dtype, "BF16") == 0)

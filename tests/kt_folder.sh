@@ -79,14 +79,14 @@ kt forward --model "$model" --input "$trace"
 exits 1
 warns 'the experts use the activation "gelu"'
 cp "$channel/config.json" "$model/config.json"
-LC_ALL=C sed 's/proj.weight_scale"/proj.weight_shape"/g' "$channel/model.safetensors" \
+LC_ALL=C sed 's/proj.weight_scale"/proj.weight_zeros"/g' "$channel/model.safetensors" \
     >"$model/model.safetensors"
 kt explain --model "$model"
 exits 1
-warns 'a format that cannot be read here, int4 of compressed-tensors'
+warns 'a format that cannot be read here, a kind that is not known'
 kt inspect "$model" --tensors --format csv
 exits 0
-says 'weight_shape,f32,256x1,'
+says 'weight_zeros,f32,256x1,'
 rm "$model/model.safetensors"
 kt inspect "$model"
 exits 1

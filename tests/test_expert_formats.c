@@ -105,13 +105,10 @@ START_TEST(formats_that_cannot_be_read)
         const char *part, *dtype, *fragment;
         bool fused;
     } cases[] = {
-        {"weight_packed", "I32", "int4 of compressed-tensors", false},
-        {"qweight", "I32", "int4 of GPTQ or AWQ", false},
-        {"g_idx", "I32", "int4 of GPTQ or AWQ", false},
-        {"weight_zero_point", "I8", "zero points", false},
+        {"weight_zero_point", "I8", "int4 of compressed-tensors with zero points", false},
+        {"input_global_scale", "F32", "NVFP4", false},
         {"weight_scale_2", "F32", "NVFP4", false},
         {"lora_A", "BF16", "a kind that is not known", false},
-        {"gate_up_proj_blocks", "U8", "MXFP4 of gpt-oss", true},
         {"down_proj_scale_inv", "F32", "FP8 in fused tensors", true},
         {"weight", "I8", "is i8 (8-bit integers); a later backend may read it", false},
         {"weight", "F8_E5M2", "is f8_e5m2 (no format of weights", false},

@@ -35,11 +35,6 @@ static bool match_families(const struct kt_checkpoint *checkpoint)
     return false;
 }
 
-static const char *label_of(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor)
-{
-    return checkpoint->part[tensor->part].file.label;
-}
-
 static int compare_numbers(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
@@ -167,6 +162,23 @@ static enum kt_status put(const struct layer *layer, const struct entry *entry,
     return KT_OK;
 }
 
+/* The names of a layer's weights say alike how they are packed. */
+static enum kt_status set_coding(const struct layer *layer, const struct entry *entry,
+                                 struct kt_matrix *matrix, struct kt_error *error)
+{
+    if (entry->name.role != KT_ROLE_WEIGHT || matrix->coding == entry->name.coding)
+        return KT_OK;
+    if (matrix->coding != KT_CODING_NONE)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is packed as %s, but "
+                       "others of the same projection as %s",
+                       label_of(layer->checkpoint, entry->tensor), layer->number,
+                       entry->name.expert, entry->tensor->info.name,
+                       kt_coding_name(entry->name.coding), kt_coding_name(matrix->coding));
+    matrix->coding = entry->name.coding;
+    return KT_OK;
+}
+
 /* Puts every tensor in its place. */
 static enum kt_status place(const struct layer *layer, struct kt_expert_map *map,
                             struct kt_error *error)
@@ -176,11 +188,31 @@ static enum kt_status place(const struct layer *layer, struct kt_expert_map *map
         const struct kt_expert_name *name = &layer->entry[i].name;
         int first = name->kind == KT_GATE_UP ? KT_GATE : name->kind;
         int last = name->kind == KT_GATE_UP ? KT_UP : name->kind;
-        for (int p = first; p <= last && name->role < KT_N_ROLES && status == KT_OK; p++)
+        for (int p = first; p <= last && name->role < KT_N_ROLES && status == KT_OK; p++) {
             status = put(layer, &layer->entry[i],
                          &map->tensor[name->expert * map->stride + (uint64_t)p][name->role], error);
+            if (status == KT_OK)
+                status = set_coding(layer, &layer->entry[i], &map->matrix[p], error);
+        }
     }
     return status;
+}
+
+/* Another weight of the layer shows how the missing one would be called. */
+static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, int projection,
+                                   struct kt_error *error)
+{
+    char name[KT_NAME_SIZE + 64];
+    int kind = layer->entry[0].name.fused && projection != KT_DOWN ? KT_GATE_UP : projection;
+    uint64_t like = 0;
+    while (like + 1 < layer->n && layer->entry[like].name.role != KT_ROLE_WEIGHT)
+        like++;
+    return kt_fail(
+        error, KT_E_FORMAT,
+        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
+        layer->checkpoint->label, layer->number, expert,
+        kt_expert_name_weight(&layer->entry[like].name, expert, kind, name, sizeof name),
+        layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
 }
 
 /* Is what expert `expert` has of a projection what expert 0 has of it? */
@@ -188,15 +220,8 @@ static enum kt_status check_alike(const struct layer *layer, uint64_t expert, in
                                   struct kt_tensor *const *first, struct kt_tensor *const *tensors,
                                   struct kt_error *error)
 {
-    char name[KT_NAME_SIZE + 64];
-    int kind = layer->entry[0].name.fused && projection != KT_DOWN ? KT_GATE_UP : projection;
     if (!tensors[KT_ROLE_WEIGHT])
-        return kt_fail(
-            error, KT_E_FORMAT,
-            "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
-            layer->checkpoint->label, layer->number, expert,
-            kt_expert_name_weight(&layer->entry[0].name, expert, kind, name, sizeof name),
-            layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
+        return fail_missing(layer, expert, projection, error);
     for (int role = 0; role < KT_N_ROLES; role++) {
         const struct kt_tensor *a = first[role], *b = tensors[role], *there = b ? b : a;
         if (!a && !b)
@@ -291,13 +316,15 @@ static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct 
         return status;
     bool fused = layer->entry[0].name.fused;
     size_t slots = fused ? 3 : 3 * (size_t)layer->n_experts;
-    struct kt_expert_map *map = calloc(1, sizeof *map + slots * sizeof map->tensor[0]);
+    size_t pointers = (size_t)layer->n_experts * sizeof *((struct kt_expert_map *)NULL)->decoded;
+    struct kt_expert_map *map = calloc(1, sizeof *map + slots * sizeof map->tensor[0] + pointers);
     if (!map)
         return kt_fail(error, KT_E_NOMEM,
                        "%s: no memory for the list of %" PRIu64 " experts of layer %" PRIu64,
                        layer->checkpoint->label, layer->n_experts, layer->number);
     moe->map = map;
     map->stride = fused ? 0 : 3;
+    map->decoded = (void **)(void *)(map->tensor + slots);
     info->layer = layer->number;
     info->n_experts = (uint32_t)layer->n_experts;
     info->top_k = (uint32_t)layer->config->top_k.value;
@@ -371,5 +398,7 @@ static enum kt_status map_families(struct kt_checkpoint *checkpoint,
     return status;
 }
 
-const struct kt_mapper kt_mapper_families = {
-    .matches = match_families, .map = map_families, .experts = kt_map_experts};
+const struct kt_mapper kt_mapper_families = {.matches = match_families,
+                                             .map = map_families,
+                                             .experts = kt_map_experts,
+                                             .release = kt_map_release};

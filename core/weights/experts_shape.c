@@ -3,9 +3,11 @@
  * experts_shape.c - how the matrices of a layer lie in their tensors. I is the intermediate size, H
  * the hidden size, E the number of experts:
  *
- *     an expert's own tensors    gate and up [I][H], down [H][I]
+ *     an expert's own tensors    gate and up [I][H], down [H][I]; of 4 bits: coding.c
  *     fused                      gate_up_proj [E][2 I][H] and down_proj [E][H][I], or all turned
  * round: gate_up_proj [E][H][2 I] and down_proj [E][I][H]
+ *     fused, MXFP4               gate_up_proj_blocks [E][2 I][H/32][16], down_proj_blocks
+ * [E][H][I/32][16], and _scales without the last dimension
  *
  * Gate and up are two halves; in gpt-oss they alternate. The turned one is read as it lies: its
  * views have rows one number apart. Where H is 2 I, gate_up_proj alone does not say how it lies;
@@ -20,14 +22,11 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { MX_GROUP = 32, MX_BYTES = 16 };
+
 static const struct kt_tensor *weight_of(const struct kt_expert_map *map, int projection)
 {
     return map->tensor[projection][KT_ROLE_WEIGHT];
-}
-
-static const char *label_of(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor)
-{
-    return checkpoint->part[tensor->part].file.label;
 }
 
 static bool has_shape(const struct kt_tensor_info *info, uint32_t n_dims, const uint64_t *dims)
@@ -55,9 +54,10 @@ static void lay(struct kt_matrix *matrix, const struct kt_tensor_info *info, uin
 /* Bytes from the first to the last weight of an expert. */
 static void measure(struct kt_matrix *matrix)
 {
+    const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
     matrix->size = (matrix->rows - 1) * (uint64_t)matrix->row_stride +
-                   (matrix->cols - 1) * (uint64_t)matrix->block_stride +
-                   kt_dtype_find(matrix->dtype)->bytes;
+                   (matrix->cols / dtype->elements - 1) * (uint64_t)matrix->block_stride +
+                   dtype->bytes;
 }
 
 static enum kt_status refuse_shape(const struct kt_checkpoint *checkpoint,
@@ -89,19 +89,28 @@ static enum kt_status lay_own(const struct kt_checkpoint *checkpoint, struct kt_
 {
     const struct kt_tensor *gate = weight_of(map, KT_GATE), *up = weight_of(map, KT_UP),
                            *down = weight_of(map, KT_DOWN);
-    const uint64_t *dims = gate->info.dims;
+    const struct kt_tensor *const weights[] = {gate, up, down};
+    uint64_t shape[3][2];
     if (gate->info.n_dims != 2 || gate->info.size == 0)
         return refuse_shape(checkpoint, gate, "a matrix of intermediate size by hidden size",
                             error);
-    if (!has_shape(&up->info, 2, dims))
-        return refuse_pair(checkpoint, up, gate, error);
-    if (!has_shape(&down->info, 2, (const uint64_t[]){dims[1], dims[0]}))
-        return refuse_pair(checkpoint, down, gate, error);
-    info->intermediate_size = dims[0];
-    info->hidden_size = dims[1];
-    lay(&map->matrix[KT_GATE], &gate->info, dims[0], dims[1], dims[1], false);
-    lay(&map->matrix[KT_UP], &up->info, dims[0], dims[1], dims[1], false);
-    lay(&map->matrix[KT_DOWN], &down->info, dims[1], dims[0], dims[0], false);
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor_info *weight = &weights[p]->info;
+        struct kt_matrix *matrix = &map->matrix[p];
+        kt_coding_shape(matrix->coding, weight, shape[p]);
+        uint64_t rows = shape[0][p == KT_DOWN], cols = shape[0][p != KT_DOWN];
+        if (weight->n_dims != 2 || shape[p][0] != rows || shape[p][1] != cols)
+            return refuse_pair(checkpoint, weights[p], gate, error);
+        if (matrix->coding == KT_CODING_PLAIN) {
+            lay(matrix, weight, rows, cols, cols, false);
+            continue;
+        }
+        kt_coding_lay(matrix, weight);
+        if (cols % kt_dtype_find(matrix->dtype)->elements != 0)
+            return refuse_shape(checkpoint, weights[p], "of a multiple of 8 columns", error);
+    }
+    info->intermediate_size = shape[KT_GATE][0];
+    info->hidden_size = shape[KT_GATE][1];
     return KT_OK;
 }
 
@@ -124,6 +133,58 @@ static void cut_fused(struct kt_expert_map *map, const struct kt_tensor_info *in
             matrix->bias_step = 2;
         }
     }
+}
+
+/* Scales of an expert's part of the fused tensor; its row r is row first + r * step of that. */
+static void lay_block_scales(struct kt_matrix *matrix, uint64_t first, uint64_t step,
+                             uint64_t all_rows)
+{
+    uint64_t groups = matrix->cols / MX_GROUP;
+    matrix->begin = first * (uint64_t)matrix->row_stride;
+    matrix->step = all_rows * (uint64_t)matrix->row_stride;
+    matrix->row_stride *= (int64_t)step;
+    matrix->scales = (struct kt_scales){.dtype = KT_DTYPE_F8_E8M0,
+                                        .size = (matrix->rows - 1) * step * groups + groups,
+                                        .group_rows = 1,
+                                        .group_cols = MX_GROUP,
+                                        .row_stride = (int64_t)(step * groups),
+                                        .col_stride = 1};
+    matrix->scale_begin = first * groups;
+    matrix->scale_step = all_rows * groups;
+    matrix->scale_bytes = matrix->rows * groups;
+    matrix->bias_begin = first;
+    matrix->bias_step = step;
+    matrix->bias_next = all_rows;
+}
+
+static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint,
+                                 const struct kt_model_config *config, struct kt_expert_map *map,
+                                 struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *both = weight_of(map, KT_GATE), *down = weight_of(map, KT_DOWN);
+    const uint64_t *dims = both->info.dims;
+    bool alternate = strncmp(config->model_type, "gpt_oss", 7) == 0;
+    if (both->info.n_dims != 4 || both->info.size == 0 || dims[1] % 2 != 0 || dims[3] != MX_BYTES)
+        return refuse_shape(checkpoint, both,
+                            "[experts][2 x intermediate size][hidden size / 32][16]", error);
+    uint64_t rows = dims[1] / 2, cols = dims[2] * MX_GROUP;
+    uint64_t other[] = {dims[0], cols, rows / MX_GROUP, MX_BYTES};
+    if (rows % MX_GROUP != 0 || !has_shape(&down->info, 4, other))
+        return refuse_pair(checkpoint, down, both, error);
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor *weight = weight_of(map, p);
+        const struct kt_tensor *scale = map->tensor[p][KT_ROLE_SCALE];
+        struct kt_matrix *matrix = &map->matrix[p];
+        if (!has_shape(&scale->info, 3, weight->info.dims))
+            return refuse_pair(checkpoint, scale, weight, error);
+        kt_coding_lay(matrix, &weight->info);
+        matrix->rows = p == KT_DOWN ? cols : rows;
+        lay_block_scales(matrix, p != KT_UP ? 0 : alternate ? 1 : rows,
+                         p != KT_DOWN && alternate ? 2 : 1, weight->info.dims[1]);
+    }
+    info->intermediate_size = rows;
+    info->hidden_size = cols;
+    return KT_OK;
 }
 
 static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint,
@@ -184,33 +245,42 @@ static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
     const struct kt_tensor *scale = map->tensor[projection][KT_ROLE_SCALE];
     struct kt_matrix *matrix = &map->matrix[projection];
     enum kt_status status = KT_OK;
-    if (scale)
+    if (matrix->coding != KT_CODING_PLAIN && matrix->coding != KT_CODING_BLOCKS) {
+        status = kt_coding_scales(checkpoint, config, map, projection, error);
+    } else if (scale && matrix->coding == KT_CODING_PLAIN) {
         status = kt_lay_scales(label_of(checkpoint, scale), config, &weight->info, &scale->info,
                                &matrix->scales, error);
+        matrix->scale_bytes = scale->info.size;
+    }
     if (status == KT_OK)
         status = check_bias(checkpoint, map, info, projection, error);
     if (status != KT_OK)
         return status;
     measure(matrix);
-    info->dtype[projection] = weight->info.dtype;
+    info->dtype[projection] = matrix->dtype;
     info->has_bias |= map->tensor[projection][KT_ROLE_BIAS] ? 1u << projection : 0;
     /* The halves of a fused tensor are counted as what they are. */
-    uint64_t elements = matrix->rows * matrix->cols * info->n_experts;
-    info->size += elements * kt_dtype_find(weight->info.dtype)->bytes +
-                  (scale ? scale->info.size * info->n_experts : 0);
+    const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
+    const struct kt_tensor *zero = map->tensor[projection][KT_ROLE_ZERO];
+    uint64_t blocks = matrix->rows * (matrix->cols / dtype->elements);
+    info->size += info->n_experts *
+                  (blocks * dtype->bytes + matrix->scale_bytes + (zero ? zero->info.size : 0));
     return KT_OK;
 }
 
 /* Before the shapes, which mean something else in formats that cannot be read. */
 static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
-                                    const struct kt_expert_map *map, struct kt_error *error)
+                                    const struct kt_model_config *config, struct kt_expert_map *map,
+                                    struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
         const struct kt_tensor *weight = weight_of(map, p);
         const struct kt_tensor *scale = map->tensor[p][KT_ROLE_SCALE];
-        status = kt_check_weight_format(label_of(checkpoint, weight), &weight->info,
-                                        scale ? &scale->info : NULL, error);
+        status = kt_coding_resolve(checkpoint, config, map, p, error);
+        if (status == KT_OK && map->matrix[p].coding == KT_CODING_PLAIN)
+            status = kt_check_weight_format(label_of(checkpoint, weight), &weight->info,
+                                            scale ? &scale->info : NULL, error);
     }
     return status;
 }
@@ -220,9 +290,13 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint,
                               struct kt_moe_info *info, struct kt_error *error)
 {
     const struct kt_tensor *gate = weight_of(map, KT_GATE);
-    enum kt_status status = check_formats(checkpoint, map, error);
+    enum kt_status status = check_formats(checkpoint, config, map, error);
+    bool blocks = map->matrix[KT_GATE].coding == KT_CODING_BLOCKS;
+    if (status == KT_OK && blocks != (map->matrix[KT_DOWN].coding == KT_CODING_BLOCKS))
+        status = refuse_pair(checkpoint, weight_of(map, KT_DOWN), gate, error);
     if (status == KT_OK)
         status = map->stride ? lay_own(checkpoint, map, info, error)
+                 : blocks    ? lay_blocks(checkpoint, config, map, info, error)
                              : lay_fused(checkpoint, config, map, info, error);
     if (status != KT_OK)
         return status;

@@ -33,42 +33,42 @@ static const struct family {
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
 };
 
-static const char int4[] = "int4 of compressed-tensors", gptq[] = "int4 of GPTQ or AWQ",
-                  mxfp4[] = "MXFP4 of gpt-oss", nvfp4[] = "NVFP4", zeros[] = "zero points",
+static const char nvfp4[] = "NVFP4", zeros[] = "int4 of compressed-tensors with zero points",
                   fused_fp8[] = "FP8 in fused tensors", unknown[] = "a kind that is not known";
 
 /* What follows the projection. */
 static const struct part {
     const char *name;
     enum kt_role role;
-    const char *format; /* refused: until a backend reads it */
+    enum kt_coding coding; /* of a weight */
+    const char *format;    /* refused: until somebody needs it */
 } parts[] = {
-    {".weight", KT_ROLE_WEIGHT, NULL},
-    {"", KT_ROLE_WEIGHT, NULL}, /* fused */
-    {".weight_scale_inv", KT_ROLE_SCALE, NULL},
-    {".weight_scale", KT_ROLE_SCALE, NULL},
-    {".scale", KT_ROLE_SCALE, NULL},
-    {".bias", KT_ROLE_BIAS, NULL},
-    {"_bias", KT_ROLE_BIAS, NULL}, /* fused */
+    {".weight", KT_ROLE_WEIGHT, KT_CODING_PLAIN, NULL},
+    {"", KT_ROLE_WEIGHT, KT_CODING_PLAIN, NULL}, /* fused */
+    {".weight_scale_inv", KT_ROLE_SCALE, 0, NULL},
+    {".weight_scale", KT_ROLE_SCALE, 0, NULL},
+    {".scale", KT_ROLE_SCALE, 0, NULL},
+    {".bias", KT_ROLE_BIAS, 0, NULL},
+    {"_bias", KT_ROLE_BIAS, 0, NULL}, /* fused */
     /* Scales of activations that were measured beforehand: ours are computed from each row. */
-    {".input_scale", KT_ROLE_NONE, NULL},
-    {".input_scale_inv", KT_ROLE_NONE, NULL},
-    {".activation_scale", KT_ROLE_NONE, NULL},
-    {".weight_packed", KT_ROLE_REFUSED, int4},
-    {".weight_shape", KT_ROLE_REFUSED, int4},
-    {".weight_g_idx", KT_ROLE_REFUSED, int4},
-    {".weight_zero_point", KT_ROLE_REFUSED, zeros},
-    {".qweight", KT_ROLE_REFUSED, gptq},
-    {".qzeros", KT_ROLE_REFUSED, gptq},
-    {".scales", KT_ROLE_REFUSED, gptq},
-    {".g_idx", KT_ROLE_REFUSED, gptq},
-    {".weight_scale_2", KT_ROLE_REFUSED, nvfp4},
-    {".weight_global_scale", KT_ROLE_REFUSED, nvfp4},
-    {".input_global_scale", KT_ROLE_REFUSED, nvfp4},
-    {"_blocks", KT_ROLE_REFUSED, mxfp4},
-    {"_scales", KT_ROLE_REFUSED, mxfp4},
-    {"_scale", KT_ROLE_REFUSED, fused_fp8},
-    {"_scale_inv", KT_ROLE_REFUSED, fused_fp8},
+    {".input_scale", KT_ROLE_NONE, 0, NULL},
+    {".input_scale_inv", KT_ROLE_NONE, 0, NULL},
+    {".activation_scale", KT_ROLE_NONE, 0, NULL},
+    {".weight_packed", KT_ROLE_WEIGHT, KT_CODING_PACKED, NULL},
+    {".weight_shape", KT_ROLE_SHAPE, 0, NULL},
+    {".weight_g_idx", KT_ROLE_ORDER, 0, NULL},
+    {".weight_zero_point", KT_ROLE_REFUSED, 0, zeros},
+    {".qweight", KT_ROLE_WEIGHT, KT_CODING_GPTQ, NULL},
+    {".scales", KT_ROLE_SCALE, 0, NULL},
+    {".qzeros", KT_ROLE_ZERO, 0, NULL},
+    {".g_idx", KT_ROLE_ORDER, 0, NULL},
+    {".weight_scale_2", KT_ROLE_REFUSED, 0, nvfp4},
+    {".weight_global_scale", KT_ROLE_REFUSED, 0, nvfp4},
+    {".input_global_scale", KT_ROLE_REFUSED, 0, nvfp4},
+    {"_blocks", KT_ROLE_WEIGHT, KT_CODING_BLOCKS, NULL}, /* fused */
+    {"_scales", KT_ROLE_SCALE, 0, NULL},                 /* fused */
+    {"_scale", KT_ROLE_REFUSED, 0, fused_fp8},
+    {"_scale_inv", KT_ROLE_REFUSED, 0, fused_fp8},
 };
 
 /* Steps over `text`, if it stands there. */
@@ -96,10 +96,14 @@ static bool parse_part(const char *at, struct kt_expert_name *parsed)
     if (*at && *at != '.' && *at != '_')
         return false;
     parsed->role = KT_ROLE_REFUSED;
+    parsed->coding = KT_CODING_NONE;
     parsed->format = unknown;
+    parsed->part = "";
     for (size_t i = 0; i < COUNT(parts); i++)
         if (strcmp(at, parts[i].name) == 0) {
             parsed->role = parts[i].role;
+            parsed->coding = parts[i].coding;
+            parsed->part = parts[i].name;
             parsed->format = parts[i].format;
         }
     return true;
@@ -140,10 +144,11 @@ char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, 
                             char *text, size_t size)
 {
     const struct family *family = &families[like->family];
+    const char *part = like->role == KT_ROLE_WEIGHT ? like->part : family->fused ? "" : ".weight";
     char number[24] = "";
     if (!family->fused)
         (void)snprintf(number, sizeof number, "%" PRIu64 ".", expert);
     (void)snprintf(text, size, "%s%" PRIu64 ".%s%s%s%s", prefixes[like->prefix], like->layer,
-                   family->experts, number, family->kind[kind], family->fused ? "" : ".weight");
+                   family->experts, number, family->kind[kind], part);
     return text;
 }

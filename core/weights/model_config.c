@@ -56,8 +56,8 @@ static const struct count {
      {"moe_intermediate_size", "intermediate_size"}},
 };
 
-static enum kt_status take_count(const char *label, const json_t *value, const char *key,
-                                 uint64_t largest, struct kt_said *said, struct kt_error *error)
+enum kt_status kt_model_config_count(const char *label, const json_t *value, const char *key,
+                               uint64_t largest, struct kt_said *said, struct kt_error *error)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
         return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a whole number of at least 0",
@@ -82,14 +82,14 @@ static enum kt_status read_counts(const json_t *root, struct kt_model_config *co
             const json_t *value = find(root, count->keys[k]);
             if (value)
                 status =
-                    take_count(config->label, value, count->keys[k], count->largest, said, error);
+                    kt_model_config_count(config->label, value, count->keys[k], count->largest, said, error);
         }
     }
     return status;
 }
 
-static enum kt_status take_text(const char *label, const json_t *value, const char *key, char *text,
-                                size_t size, struct kt_error *error)
+enum kt_status kt_model_config_text(const char *label, const json_t *value, const char *key, char *text,
+                              size_t size, struct kt_error *error)
 {
     if (!value)
         return KT_OK;
@@ -126,7 +126,7 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
     const char *key = NULL;
     for (size_t i = 0; !value && i < sizeof keys / sizeof keys[0]; i++)
         value = find(root, key = keys[i]);
-    enum kt_status status = take_text(config->label, value, key, name, sizeof name, error);
+    enum kt_status status = kt_model_config_text(config->label, value, key, name, sizeof name, error);
     if (status == KT_OK)
         status = take_real(config->label, find(root, "swiglu_limit"), "swiglu_limit",
                            &config->limit, error);
@@ -150,50 +150,16 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
     return KT_OK;
 }
 
-/* The block of a scale as compressed-tensors says it, in one of its groups. */
-static const json_t *find_structure(const json_t *quantization)
-{
-    const char *name;
-    json_t *group;
-    json_object_foreach(json_object_get(quantization, "config_groups"), name, group)
-    {
-        const json_t *block = find_in(find_in(group, "weights"), "block_structure");
-        if (block)
-            return block;
-    }
-    return NULL;
-}
-
 static enum kt_status read_quantization(const json_t *root, struct kt_model_config *config,
                                         struct kt_error *error)
 {
-    const char *key = "weight_block_size";
     const json_t *quantization = find(root, "quantization_config");
     if (!quantization)
         return KT_OK;
     if (!json_is_object(quantization))
         return kt_fail(error, KT_E_FORMAT, "%s: key \"quantization_config\" must be an object",
                        config->label);
-    enum kt_status status =
-        take_text(config->label, find_in(quantization, "quant_method"), "quant_method",
-                  config->quant_method, sizeof config->quant_method, error);
-    if (status != KT_OK)
-        return status;
-    const json_t *block = find_in(quantization, key);
-    if (!block)
-        block = find_structure(quantization), key = "block_structure";
-    if (!block)
-        return KT_OK;
-    status = take_count(config->label, json_array_get(block, 0), key, KT_LARGEST_SIZE,
-                        &config->block_rows, error);
-    if (status == KT_OK)
-        status = take_count(config->label, json_array_get(block, 1), key, KT_LARGEST_SIZE,
-                            &config->block_cols, error);
-    if (status == KT_OK && (json_array_size(block) != 2 || config->block_rows.value == 0 ||
-                            config->block_cols.value == 0))
-        status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1",
-                         config->label, key);
-    return status;
+    return kt_quantization_read(quantization, config, error);
 }
 
 static enum kt_status read_config(const char *path, struct kt_model_config *config,
@@ -209,7 +175,7 @@ static enum kt_status read_config(const char *path, struct kt_model_config *conf
         status =
             kt_fail(error, KT_E_FORMAT, "%s: the configuration must be an object", config->label);
     if (status == KT_OK)
-        status = take_text(config->label, find_in(root, "model_type"), "model_type",
+        status = kt_model_config_text(config->label, find_in(root, "model_type"), "model_type",
                            config->model_type, sizeof config->model_type, error);
     if (status == KT_OK)
         status = read_counts(root, config, error);

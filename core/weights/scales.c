@@ -46,7 +46,7 @@ enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_
                        label, weight->name);
     case KT_DTYPE_I8:
     case KT_DTYPE_U8:
-        format = scale && is_power(scale->dtype) ? "MXFP4, two weights a byte" : "8-bit integers";
+        format = "8-bit integers";
         break;
     default:
         format = "no format of weights that is known here";
