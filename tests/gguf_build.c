@@ -187,28 +187,52 @@ static void put_model_keys(struct bytes *bytes, const struct model *model, uint6
     put_count(bytes, model, "expert_feed_forward_length", model->intermediate, n);
 }
 
-size_t build_model(struct bytes *bytes, const struct model *model)
+static void put_split_keys(struct bytes *bytes, const struct part *part, uint64_t *n)
+{
+    if (part->count == UINT64_MAX)
+        return;
+    put_key(bytes, "split.count", part->key_type ? part->key_type : 2, part->count);
+    put_key(bytes, "split.no", part->key_type ? part->key_type : 2, part->no);
+    put_key(bytes, "split.tensors.count", 5, part->tensors);
+    *n += 3;
+    if (part->architecture) {
+        put_key_string(bytes, "general.architecture", part->architecture);
+        ++*n;
+    }
+}
+
+size_t build_part(struct bytes *bytes, const struct model *model, const struct part *part)
 {
     static struct bytes keys;
     struct plan plan = {.n = 0};
-    uint64_t n_keys, offset = 0, alignment = model->alignment ? model->alignment : 32;
+    uint64_t n_keys = 0, offset = 0, alignment = model->alignment ? model->alignment : 32;
     keys.size = 0;
     plan_tensors(&plan, model);
-    put_model_keys(&keys, model, &n_keys);
+    unsigned end = part->end < plan.n ? part->end : plan.n;
+    unsigned begin = part->begin < end ? part->begin : end;
+    if (part->has_model_keys)
+        put_model_keys(&keys, model, &n_keys);
+    put_split_keys(&keys, part, &n_keys);
     bytes->size = 0;
-    put_header(bytes, model->version, plan.n, n_keys);
+    put_header(bytes, model->version, end - begin, n_keys);
     put_raw(bytes, keys.data, keys.size);
-    for (unsigned i = 0; i < plan.n; i++) {
+    for (unsigned i = begin; i < end; i++) {
         put_tensor(bytes, plan.name[i], plan.n_dims[i], plan.dims[i], plan.type[i], offset);
         offset += (plan.size[i] + alignment - 1) / alignment * alignment;
     }
     size_t header = bytes->size;
-    for (unsigned i = 0; i < plan.n; i++) {
+    for (unsigned i = begin; i < end; i++) {
         put_padding(bytes, alignment);
         for (uint64_t j = 0; j < plan.size[i]; j++)
             put_u8(bytes, (uint8_t)(j * 7 % 61 + i));
     }
     return header;
+}
+
+size_t build_model(struct bytes *bytes, const struct model *model)
+{
+    const struct part whole = {.count = UINT64_MAX, .end = UINT32_MAX, .has_model_keys = 1};
+    return build_part(bytes, model, &whole);
 }
 
 char *write_file(const void *data, size_t size)

@@ -61,6 +61,17 @@ struct model {
  * header's size. */
 size_t build_model(struct bytes *bytes, const struct model *model);
 
+/* A file of a split model: tensors begin to end - 1 of the model, and what its keys say. */
+struct part {
+    unsigned begin, end;
+    uint64_t no, count, tensors; /* count UINT64_MAX: no key split.* */
+    uint32_t key_type;           /* of split.no and split.count; 0: u16 */
+    int has_model_keys;
+    const char *architecture; /* NULL: no such key but the model's */
+};
+
+size_t build_part(struct bytes *bytes, const struct model *model, const struct part *part);
+
 /* A malformed file, or a right one of its kind: make() builds it with the three numbers. */
 struct malformed {
     const char *name;

@@ -304,6 +304,30 @@ static unsigned fail_each_call(const char *path, enum kt_io io)
     }
 }
 
+static void make_split(void)
+{
+    struct model model = MODEL_INIT;
+    folder_make();
+    for (unsigned i = 0; i < 3; i++) {
+        struct part part = {.begin = 2 * i, .end = 2 * i + 2, .no = i, .count = 3, .tensors = 6};
+        char name[64];
+        part.has_model_keys = i == 0;
+        build_part(&file, &model, &part);
+        snprintf(name, sizeof name, "m-%05u-of-00003.gguf", i + 1);
+        folder_write(name, file.data, file.size);
+    }
+}
+
+START_TEST(every_call_and_allocation_of_split_gguf_fails)
+{
+    make_split();
+    fail_each(folder_path("m-00002-of-00003.gguf"), (enum kt_io)_i, 40, 0);
+    fail_each(folder_path(""), (enum kt_io)_i, 44, 0);
+    ck_assert_uint_gt(fail_each_call(folder_path(""), (enum kt_io)_i), 20);
+    folder_remove();
+}
+END_TEST
+
 START_TEST(every_call_to_the_disk_fails)
 {
     struct model model = MODEL_INIT;
@@ -464,6 +488,8 @@ int main(void)
     json_set_alloc_funcs(__wrap_malloc, __wrap_free);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_of_gguf_fails, KT_IO_MMAP, KT_IO_READ + 1);
+    tcase_add_loop_test(tests, every_call_and_allocation_of_split_gguf_fails, KT_IO_MMAP,
+                        KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_safetensors_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_folders_fails, 0, 4);
     tcase_add_test(tests, large_configurations_cost_little);

@@ -242,10 +242,8 @@ END_TEST
 START_TEST(folders_that_are_wrong)
 {
     static const char *const large = "an index of more than 100 MB";
-    expect("", KT_E_NOT_FOUND, "the folder holds no .safetensors file; name the folder of a");
-    folder_write("a.gguf", "x", 1);
-    expect("", KT_E_NOT_FOUND, "the folder holds no .safetensors file; name one of its .gguf");
-    expect("config.json", KT_E_NOT_FOUND, "the folder holds no .safetensors file");
+    expect("", KT_E_NOT_FOUND, "the folder holds no .safetensors and no .gguf file; name the folder");
+    expect("config.json", KT_E_NOT_FOUND, "the folder holds no .safetensors and no .gguf file");
     expect(INDEX, KT_E_IO, INDEX ": cannot be opened");
     write_files();
     shard_begin(&shard);

@@ -53,8 +53,8 @@ enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *p
     return KT_OK;
 }
 
-static enum kt_status read_file(struct kt_checkpoint *checkpoint, const char *path,
-                                struct kt_error *error)
+enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path,
+                                  struct kt_error *error)
 {
     uint8_t head[16] = {0};
     enum kt_status status = kt_checkpoint_add(checkpoint, path, error);
@@ -68,12 +68,24 @@ static enum kt_status read_file(struct kt_checkpoint *checkpoint, const char *pa
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
         if (formats[i]->matches(head, file->size)) {
             checkpoint->format = formats[i];
-            return formats[i]->read(checkpoint, error);
+            return formats[i]->read(checkpoint, path, error);
         }
     return kt_fail(error, KT_E_FORMAT,
                    "%s: is neither a GGUF nor a safetensors file: its %" PRIu64
                    " bytes begin with %02x %02x %02x %02x",
                    file->label, file->size, head[0], head[1], head[2], head[3]);
+}
+
+void kt_checkpoint_drop_files(struct kt_checkpoint *checkpoint)
+{
+    for (uint32_t i = 0; i < checkpoint->n_parts; i++) {
+        kt_file_close(&checkpoint->part[i].file);
+        json_decref(checkpoint->part[i].metadata);
+    }
+    free(checkpoint->part);
+    checkpoint->part = NULL;
+    checkpoint->n_parts = 0;
+    checkpoint->size = 0;
 }
 
 static void destroy(struct kt_checkpoint *checkpoint)
@@ -87,11 +99,7 @@ static void destroy(struct kt_checkpoint *checkpoint)
     }
     free(checkpoint->moe);
     kt_tensors_free(&checkpoint->tensors);
-    for (uint32_t i = 0; i < checkpoint->n_parts; i++) {
-        kt_file_close(&checkpoint->part[i].file);
-        json_decref(checkpoint->part[i].metadata);
-    }
-    free(checkpoint->part);
+    kt_checkpoint_drop_files(checkpoint);
     free(checkpoint->folder);
     (void)pthread_mutex_destroy(&checkpoint->lock);
     free(checkpoint);
@@ -114,7 +122,7 @@ enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_p
     kt_file_label(path, opened->label);
     status = kt_folder_open(opened, path, &opened->whole, error);
     if (status == KT_OK && !opened->whole)
-        status = read_file(opened, path, error);
+        status = kt_checkpoint_read(opened, path, error);
     if (status != KT_OK) {
         destroy(opened);
         return status;

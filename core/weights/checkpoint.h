@@ -60,7 +60,9 @@ struct kt_checkpoint_format {
     const char *name;
     /* Can a file of this size that begins so be of this format? */
     bool (*matches)(const uint8_t head[16], uint64_t size);
-    enum kt_status (*read)(struct kt_checkpoint *checkpoint, struct kt_error *error);
+    /* `path` is file 0's, beside which others may lie. */
+    enum kt_status (*read)(struct kt_checkpoint *checkpoint, const char *path,
+                           struct kt_error *error);
     /* Opens file `number`, below twice n_moe, of those that tell such a checkpoint from others, where
      * there are files besides those of kt_checkpoint.part. NULL: there are none. */
     enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number,
@@ -117,9 +119,16 @@ struct kt_checkpoint {
     char refusal[sizeof((struct kt_error *)NULL)->message];
 };
 
-/* Opens one more file of the checkpoint. */
+/* Opens one more file of the checkpoint; the others may move. */
 enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path,
                                  struct kt_error *error);
+
+/* Closes all files again. */
+void kt_checkpoint_drop_files(struct kt_checkpoint *checkpoint);
+
+/* Opens the file and reads it, whatever its format. */
+enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path,
+                                  struct kt_error *error);
 
 /* What the __metadata__ of safetensors file `part` says about `key`, or NULL. */
 const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part,

@@ -4,11 +4,13 @@
  *
  * model.safetensors.index.json says which file holds which tensor; it is believed only where it is
  * right. Without it all files NAME.safetensors of the folder belong to the checkpoint, in the order
- * of their names. Folders in it are not looked into, unless they hold what KT-Kernel's converter wrote.
+ * of their names; a folder that has none may hold a model in GGUF. Folders in it are not looked into,
+ * unless they hold what KT-Kernel's converter wrote.
  */
 #include "core/weights/safetensors.h"
 
 #include "core/error.h"
+#include "core/weights/gguf.h"
 #include "core/weights/json.h"
 #include "core/weights/ktkernel.h"
 
@@ -271,6 +273,20 @@ static enum kt_status open_listed(struct kt_checkpoint *checkpoint, const struct
     return status;
 }
 
+static enum kt_status open_gguf(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    char *path;
+    enum kt_status status = kt_gguf_find_file(checkpoint->folder, &path, error);
+    if (status != KT_OK)
+        return status;
+    status = kt_checkpoint_read(checkpoint, path, error);
+    free(path);
+    if (status == KT_OK && checkpoint->format != &kt_format_gguf)
+        return kt_fail(error, KT_E_FORMAT, "%s: is no GGUF file, whatever its name says",
+                       checkpoint->part[0].file.label);
+    return status;
+}
+
 static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     struct names names = {.n = 0};
@@ -281,11 +297,13 @@ static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error
         checkpoint->format = &kt_format_ktkernel_files;
         return KT_OK;
     }
+    if (status == KT_OK && names.n == 0 && others.gguf)
+        return open_gguf(checkpoint, error);
     if (status == KT_OK && names.n == 0)
-        status = kt_fail(error, KT_E_NOT_FOUND, "%s: the folder holds no %s file; %s",
-                         checkpoint->label, SUFFIX,
-                         others.gguf ? "name one of its .gguf files"
-                                     : "name the folder of a checkpoint, or a .gguf file");
+        status = kt_fail(error, KT_E_NOT_FOUND,
+                         "%s: the folder holds no %s and no .gguf file; name the folder of a "
+                         "checkpoint, or a file of one",
+                         checkpoint->label, SUFFIX);
     if (status == KT_OK)
         status = read_files(checkpoint, &names, error);
     for (size_t i = 0; i < names.n; i++)
@@ -304,7 +322,9 @@ static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct index
         status = find_index(checkpoint->folder, index, error);
     if (status == KT_OK)
         status = index->root ? open_listed(checkpoint, index, error) : open_all(checkpoint, error);
-    return status == KT_OK ? kt_safetensors_map(checkpoint, error) : status;
+    if (status != KT_OK || checkpoint->format == &kt_format_gguf)
+        return status;
+    return kt_safetensors_map(checkpoint, error);
 }
 
 /* The first `length` bytes of the path are the folder; none: it is the current one. */

@@ -21,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAGIC "GGUF"
+
 /* What the shortest key (length, one letter, type, u8) and tensor (one dimension) take. */
 enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, DEFAULT_ALIGNMENT = 32 };
 
@@ -29,6 +31,11 @@ static const char *const type_names[] = {"u8",   "i8",     "u16",   "i16", "u32"
 static const uint8_t type_sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 enum { N_TYPES = sizeof type_sizes };
+
+static const char *label_of(const struct kt_gguf *gguf)
+{
+    return gguf->reader.file->label;
+}
 
 const char *kt_gguf_type_name(const struct kt_gguf_key *key, char text[32])
 {
@@ -59,6 +66,38 @@ const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *n
             high = middle;
     }
     return NULL;
+}
+
+enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint64_t *count,
+                             struct kt_error *error)
+{
+    const struct kt_gguf_key *found = kt_gguf_find(gguf, name);
+    char text[32];
+    *count = 0;
+    if (!found)
+        return KT_OK;
+    switch (found->type) {
+    case KT_GGUF_I8:
+    case KT_GGUF_I16:
+    case KT_GGUF_I32:
+    case KT_GGUF_I64:
+        if (found->number > INT64_MAX)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": key \"%s\" is %" PRId64 ", below 0",
+                           label_of(gguf), found->at, name, (int64_t)found->number);
+        break;
+    case KT_GGUF_U8:
+    case KT_GGUF_U16:
+    case KT_GGUF_U32:
+    case KT_GGUF_U64:
+        break;
+    default:
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a whole number is needed",
+                       label_of(gguf), found->at, name, kt_gguf_type_name(found, text));
+    }
+    *count = found->number;
+    return KT_OK;
 }
 
 /* Reads a string of 1 .. KT_NAME_SIZE bytes into text, terminated. */
@@ -129,11 +168,10 @@ static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key,
 static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key *key,
                                   struct kt_error *error)
 {
-    struct kt_checkpoint *checkpoint = gguf->checkpoint;
     bool architecture = strcmp(key->name, "general.architecture") == 0;
     bool name = strcmp(key->name, "general.name") == 0;
-    char *text = architecture ? checkpoint->architecture : checkpoint->name;
-    size_t size = architecture ? sizeof checkpoint->architecture : sizeof checkpoint->name;
+    char *text = architecture ? gguf->architecture : gguf->name;
+    size_t size = architecture ? sizeof gguf->architecture : sizeof gguf->name;
     uint64_t length;
     enum kt_status status = kt_reader_u64(&gguf->reader, &length, gguf->what, error);
     if (status != KT_OK)
@@ -149,7 +187,7 @@ static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64
                        ": key \"general.architecture\" is no name of 1 to %zu letters",
-                       checkpoint->label, key->at, size - 1);
+                       label_of(gguf), key->at, size - 1);
     if (status == KT_OK && name && !kt_name_valid(text, (size_t)length))
         text[0] = 0;
     return status;
@@ -172,7 +210,7 @@ static enum kt_status read_number(struct kt_gguf *gguf, struct kt_gguf_key *key,
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is a bool of value %" PRIu64
                        "; 0 and 1 are allowed",
-                       gguf->checkpoint->label, key->at, key->name, key->number);
+                       label_of(gguf), key->at, key->name, key->number);
     return KT_OK;
 }
 
@@ -182,7 +220,7 @@ static enum kt_status read_value(struct kt_gguf *gguf, struct kt_gguf_key *key,
     if (key->type >= N_TYPES)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is of type %" PRIu32 "; 0 to 12 are known",
-                       gguf->checkpoint->label, key->at, key->name, key->type);
+                       label_of(gguf), key->at, key->name, key->type);
     if (key->type == KT_GGUF_ARRAY)
         return skip_array(gguf, key, error);
     if (key->type == KT_GGUF_STRING)
@@ -197,7 +235,7 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
         struct kt_gguf_key *grown = realloc(gguf->key, (size_t)capacity * sizeof *grown);
         if (!grown)
             return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " metadata keys",
-                           gguf->checkpoint->label, capacity);
+                           label_of(gguf), capacity);
         gguf->key = grown;
         gguf->capacity = capacity;
     }
@@ -212,7 +250,7 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
     key.name = strdup(name);
     if (!key.name)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a metadata key",
-                       gguf->checkpoint->label);
+                       label_of(gguf));
     status = read_value(gguf, &key, error);
     gguf->key[gguf->n_keys++] = key;
     return status;
@@ -230,14 +268,14 @@ static enum kt_status read_keys(struct kt_gguf *gguf, uint64_t count, struct kt_
         if (strcmp(gguf->key[i - 1].name, gguf->key[i].name) == 0)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: key \"%s\" stands twice, at byte %" PRIu64 " and at byte %" PRIu64,
-                           gguf->checkpoint->label, gguf->key[i].name, gguf->key[i - 1].at,
+                           label_of(gguf), gguf->key[i].name, gguf->key[i - 1].at,
                            gguf->key[i].at);
     return KT_OK;
 }
 
 static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->label;
+    const char *label = label_of(gguf);
     char text[32];
     static const char *const strings[] = {"general.architecture", "general.name"};
     for (int i = 0; i < 2; i++) {
@@ -269,7 +307,7 @@ static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *er
 static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *info,
                                  uint64_t *elements, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->label;
+    const char *label = label_of(gguf);
     uint64_t at = gguf->reader.at;
     enum kt_status status = kt_reader_u32(&gguf->reader, &info->n_dims, gguf->what, error);
     if (status != KT_OK)
@@ -299,7 +337,7 @@ static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *in
 static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *info,
                                 uint64_t elements, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->label;
+    const char *label = label_of(gguf);
     uint64_t at = gguf->reader.at;
     uint32_t type;
     enum kt_status status = kt_reader_u32(&gguf->reader, &type, gguf->what, error);
@@ -328,7 +366,7 @@ static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *inf
 
 static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->label;
+    const char *label = label_of(gguf);
     char name[KT_NAME_SIZE + 1];
     struct kt_tensor_info info = {.name = name};
     uint64_t elements = 0;
@@ -352,35 +390,39 @@ static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
     info.name = strdup(name);
     if (!info.name)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", label);
-    return kt_tensors_add(&gguf->checkpoint->tensors, 0, &info, error);
+    return kt_tensors_add(&gguf->checkpoint->tensors, gguf->part, &info, error);
 }
 
-/* Offsets count from the end of the header, which is known only now. */
-static enum kt_status place_tensors(struct kt_gguf *gguf, struct kt_error *error)
+/* Offsets count from the end of the header, which is known only now. `first` is the index of the
+ * file's first tensor. */
+static enum kt_status place_tensors(struct kt_gguf *gguf, uint64_t first, struct kt_error *error)
 {
-    struct kt_checkpoint *checkpoint = gguf->checkpoint;
-    uint64_t size = checkpoint->part[0].file.size, mask = gguf->alignment - 1, begin, end;
+    struct kt_tensors *tensors = &gguf->checkpoint->tensors;
+    uint64_t size = gguf->reader.file->size, mask = gguf->alignment - 1, begin, end;
     if (!kt_add(gguf->reader.at, mask, &begin))
         begin = UINT64_MAX;
     begin &= ~mask;
-    for (uint64_t i = 0; i < checkpoint->tensors.n; i++) {
-        struct kt_tensor_info *info = &checkpoint->tensors.tensor[i].info;
+    for (uint64_t i = first; i < tensors->n; i++) {
+        struct kt_tensor_info *info = &tensors->tensor[i].info;
         if (!kt_add(begin, info->offset, &info->offset) ||
             !kt_add(info->offset, info->size, &end) || end > size)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\", %" PRIu64 " bytes from byte %" PRIu64
                            " on, reaches beyond the end of the file at %" PRIu64
                            ": it is cut off or damaged",
-                           checkpoint->label, info->name, info->size, info->offset, size);
+                           label_of(gguf), info->name, info->size, info->offset, size);
     }
-    return kt_tensors_index(checkpoint, error);
+    return KT_OK;
 }
 
 static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error)
 {
-    const char *label = gguf->checkpoint->label;
-    uint32_t magic, version = 0;
-    enum kt_status status = kt_reader_u32(&gguf->reader, &magic, "the magic", error);
+    const char *label = label_of(gguf);
+    uint8_t magic[4];
+    uint32_t version = 0;
+    enum kt_status status = kt_reader_get(&gguf->reader, magic, sizeof magic, "the magic", error);
+    if (status == KT_OK && memcmp(magic, MAGIC, sizeof magic) != 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: is no GGUF file", label);
     if (status == KT_OK)
         status = kt_reader_u32(&gguf->reader, &version, "the version", error);
     if (status != KT_OK || version == 2 || version == 3)
@@ -397,16 +439,16 @@ static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error
 static enum kt_status check_count(struct kt_gguf *gguf, uint64_t count, uint64_t least,
                                   const char *what, struct kt_error *error)
 {
-    uint64_t rest = gguf->checkpoint->part[0].file.size - gguf->reader.at;
+    uint64_t rest = gguf->reader.file->size - gguf->reader.at;
     if (count <= rest / least)
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
                    "%s: the header claims %" PRIu64 " %s; the %" PRIu64
                    " bytes after it hold at most %" PRIu64,
-                   gguf->checkpoint->label, count, what, rest, rest / least);
+                   label_of(gguf), count, what, rest, rest / least);
 }
 
-static enum kt_status read_header(struct kt_gguf *gguf, struct kt_error *error)
+static enum kt_status read_metadata(struct kt_gguf *gguf, struct kt_error *error)
 {
     uint64_t n_keys = 0;
     enum kt_status status = check_version(gguf, error);
@@ -420,34 +462,68 @@ static enum kt_status read_header(struct kt_gguf *gguf, struct kt_error *error)
         status = check_count(gguf, n_keys, LEAST_KEY, "metadata keys", error);
     if (status == KT_OK)
         status = read_keys(gguf, n_keys, error);
-    if (status == KT_OK)
-        status = check_known_keys(gguf, error);
-    for (uint64_t i = 0; status == KT_OK && i < gguf->n_tensors; i++)
-        status = read_tensor(gguf, error);
-    if (status == KT_OK)
-        status = place_tensors(gguf, error);
-    return status == KT_OK ? kt_gguf_find_moe(gguf, error) : status;
+    return status == KT_OK ? check_known_keys(gguf, error) : status;
 }
 
-static enum kt_status read_gguf(struct kt_checkpoint *checkpoint, struct kt_error *error)
+enum kt_status kt_gguf_begin(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_gguf **gguf,
+                             struct kt_error *error)
 {
-    struct kt_gguf *gguf = calloc(1, sizeof *gguf);
+    const struct kt_file *file = &checkpoint->part[part].file;
+    struct kt_gguf *begun = calloc(1, sizeof *begun);
+    if (!begun)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to read its header", file->label);
+    begun->checkpoint = checkpoint;
+    begun->part = part;
+    begun->reader.file = file;
+    enum kt_status status = read_metadata(begun, error);
+    if (status != KT_OK) {
+        kt_gguf_end(begun);
+        return status;
+    }
+    *gguf = begun;
+    return KT_OK;
+}
+
+void kt_gguf_end(struct kt_gguf *gguf)
+{
     if (!gguf)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory to read its header",
-                       checkpoint->label);
-    gguf->checkpoint = checkpoint;
-    gguf->reader.file = &checkpoint->part[0].file;
-    enum kt_status status = read_header(gguf, error);
+        return;
     for (uint64_t i = 0; i < gguf->n_keys; i++)
         free(gguf->key[i].name);
     free(gguf->key);
     free(gguf);
+}
+
+enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error)
+{
+    uint64_t first = gguf->checkpoint->tensors.n;
+    enum kt_status status = KT_OK;
+    for (uint64_t i = 0; status == KT_OK && i < gguf->n_tensors; i++)
+        status = read_tensor(gguf, error);
+    return status == KT_OK ? place_tensors(gguf, first, error) : status;
+}
+
+static enum kt_status read_gguf(struct kt_checkpoint *checkpoint, const char *path,
+                                struct kt_error *error)
+{
+    struct kt_gguf *gguf = NULL;
+    enum kt_status status = kt_gguf_begin(checkpoint, 0, &gguf, error);
+    if (status == KT_OK)
+        status = kt_gguf_read_parts(&gguf, path, error);
+    if (status == KT_OK)
+        status = kt_tensors_index(checkpoint, error);
+    if (status == KT_OK) {
+        memcpy(checkpoint->architecture, gguf->architecture, sizeof checkpoint->architecture);
+        memcpy(checkpoint->name, gguf->name, sizeof checkpoint->name);
+        status = kt_gguf_find_moe(gguf, error);
+    }
+    kt_gguf_end(gguf);
     return status;
 }
 
 static bool match_gguf(const uint8_t head[16], uint64_t size)
 {
-    return size >= 4 && memcmp(head, "GGUF", 4) == 0;
+    return size >= 4 && memcmp(head, MAGIC, 4) == 0;
 }
 
 const struct kt_checkpoint_format kt_format_gguf = {

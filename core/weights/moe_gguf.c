@@ -41,6 +41,17 @@ struct said {
     char key[5][KT_NAME_SIZE];
 };
 
+/* The file that holds the tensor, the file that holds the metadata: for messages. */
+static const char *file_of(const struct kt_gguf *gguf, const struct kt_tensor *tensor)
+{
+    return gguf->checkpoint->part[tensor->part].file.label;
+}
+
+static const char *file_of_keys(const struct kt_gguf *gguf)
+{
+    return gguf->checkpoint->part[0].file.label;
+}
+
 static bool parse_name(const char *name, struct entry *entry)
 {
     static const char *const parts[] = {"weight", "bias", "scale"};
@@ -72,41 +83,6 @@ static int compare_entries(const void *left, const void *right)
     return a->layer < b->layer ? -1 : a->layer > b->layer;
 }
 
-/* Reads ARCHITECTURE.suffix, a whole number of any type, if it is there. */
-static enum kt_status read_count(const struct kt_gguf *gguf, const char *suffix,
-                                 char key[KT_NAME_SIZE], uint64_t *count, struct kt_error *error)
-{
-    const struct kt_checkpoint *checkpoint = gguf->checkpoint;
-    (void)snprintf(key, KT_NAME_SIZE, "%s.%s", checkpoint->architecture, suffix);
-    const struct kt_gguf_key *found = kt_gguf_find(gguf, key);
-    char text[32];
-    *count = 0;
-    if (!found)
-        return KT_OK;
-    switch (found->type) {
-    case KT_GGUF_I8:
-    case KT_GGUF_I16:
-    case KT_GGUF_I32:
-    case KT_GGUF_I64:
-        if (found->number > INT64_MAX)
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": key \"%s\" is %" PRId64 ", below 0",
-                           checkpoint->label, found->at, key, (int64_t)found->number);
-        break;
-    case KT_GGUF_U8:
-    case KT_GGUF_U16:
-    case KT_GGUF_U32:
-    case KT_GGUF_U64:
-        break;
-    default:
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a whole number is needed",
-                       checkpoint->label, found->at, key, kt_gguf_type_name(found, text));
-    }
-    *count = found->number;
-    return KT_OK;
-}
-
 static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said,
                                 struct kt_error *error)
 {
@@ -117,13 +93,14 @@ static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said,
     uint64_t *counts[] = {&said->layers, &said->experts, &said->top_k, &said->hidden,
                           &said->intermediate};
     for (int i = 0; i < 5; i++) {
-        enum kt_status status = read_count(gguf, suffixes[i], said->key[i], counts[i], error);
+        (void)snprintf(said->key[i], KT_NAME_SIZE, "%s.%s", gguf->architecture, suffixes[i]);
+        enum kt_status status = kt_gguf_count(gguf, said->key[i], counts[i], error);
         if (status != KT_OK)
             return status;
         if (*counts[i] > largest[i])
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled",
-                           gguf->checkpoint->label, said->key[i], *counts[i], largest[i]);
+                           file_of_keys(gguf), said->key[i], *counts[i], largest[i]);
     }
     return KT_OK;
 }
@@ -137,7 +114,7 @@ static enum kt_status compare(const struct kt_gguf *gguf, const char *key, uint6
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
                    "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu64 " %s",
-                   gguf->checkpoint->label, key, said, tensor->info.name, found, what);
+                   file_of(gguf, tensor), key, said, tensor->info.name, found, what);
 }
 
 static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_tensor *tensor,
@@ -160,7 +137,7 @@ static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_te
     return kt_fail(
         error, KT_E_FORMAT,
         "%s: tensor \"%s\" is %s, slowest dimension first; %s is needed to fit tensor \"%s\"",
-        gguf->checkpoint->label, info->name, found, needed, like->info.name);
+        file_of(gguf, tensor), info->name, found, needed, like->info.name);
 }
 
 static enum kt_status check_weights(const struct kt_gguf *gguf, const struct found *found,
@@ -184,7 +161,7 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\" has %" PRIu32 " dimensions, %" PRIu64
                        " rows; experts, rows and columns are needed%s",
-                       label, gate->info.name, gate->info.n_dims, gate->info.dims[1],
+                       file_of(gguf, gate), gate->info.name, gate->info.n_dims, gate->info.dims[1],
                        fused ? ", and as many gate as up rows" : "");
     uint64_t experts = gate->info.dims[0], hidden = gate->info.dims[2];
     uint64_t intermediate = fused ? gate->info.dims[1] / 2 : gate->info.dims[1];
@@ -192,7 +169,7 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: tensor \"%s\" is [%" PRIu64 "][%" PRIu64 "][%" PRIu64
                        "]; at most %d experts and sizes of %d can be handled",
-                       label, gate->info.name, experts, intermediate, hidden, KT_LARGEST_EXPERTS,
+                       file_of(gguf, gate), gate->info.name, experts, intermediate, hidden, KT_LARGEST_EXPERTS,
                        KT_LARGEST_SIZE);
     uint64_t down_dims[] = {experts, hidden, intermediate};
     enum kt_status status = check_shape(gguf, up, 3, gate->info.dims, gate, error);
@@ -234,7 +211,7 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
             if (dtype != KT_DTYPE_F32 && dtype != KT_DTYPE_F16 && dtype != KT_DTYPE_BF16)
                 return kt_fail(error, KT_E_UNSUPPORTED,
                                "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-                               gguf->checkpoint->label, extra->info.name,
+                               file_of(gguf, extra), extra->info.name,
                                kt_dtype_name(dtype));
         }
     }
@@ -256,10 +233,10 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     if (found->layer >= said->layers && kt_gguf_find(gguf, said->key[0]))
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
-                       checkpoint->label, said->key[0], said->layers, gate->info.name);
+                       file_of(gguf, gate), said->key[0], said->layers, gate->info.name);
     if (found->layer > KT_LARGEST_LAYER)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": layers up to %d can be handled",
-                       checkpoint->label, gate->info.name, KT_LARGEST_LAYER);
+                       file_of(gguf, gate), gate->info.name, KT_LARGEST_LAYER);
     struct kt_moe_info *info = &moe->info;
     status = compare(gguf, said->key[1], said->experts, gate, info->n_experts, "experts", error);
     if (status == KT_OK)
@@ -273,7 +250,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     if (said->top_k > info->n_experts)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu32 " experts",
-                       checkpoint->label, said->key[2], said->top_k, gate->info.name,
+                       file_of(gguf, gate), said->key[2], said->top_k, gate->info.name,
                        info->n_experts);
     info->top_k = (uint32_t)said->top_k;
     info->activation = KT_ACTIVATION_SILU;

@@ -237,8 +237,10 @@ const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint3
     return json_string_value(json_object_get(checkpoint->part[part].metadata, key));
 }
 
-static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, struct kt_error *error)
+static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, const char *path,
+                                       struct kt_error *error)
 {
+    (void)path;
     enum kt_status status = kt_safetensors_read(checkpoint, 0, error);
     if (status == KT_OK)
         status = kt_safetensors_index(checkpoint, error);

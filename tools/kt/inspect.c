@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define N_DTYPES 64
@@ -46,10 +47,18 @@ static const struct kt_column tensor_columns[] = {
     {"file", "FILE", KT_COLUMN_TEXT, 0, 0},
 };
 
+static bool is_folder(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 static void add_facts(struct kt_output *output, const char *path,
                       const struct kt_checkpoint_info *info)
 {
-    kt_output_fact_text(output, "path", info->n_files > 1 ? "folder" : "file", path);
+    /* A GGUF model may be called after one of its files. */
+    bool folder = info->n_files > 1 && strcmp(info->format, "gguf") != 0;
+    kt_output_fact_text(output, "path", folder || is_folder(path) ? "folder" : "file", path);
     kt_output_fact_text(output, "file_format", "format", info->format);
     kt_output_fact_text(output, "architecture", "architecture", info->architecture);
     kt_output_fact_text(output, "name", "name", info->name);
