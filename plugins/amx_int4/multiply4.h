@@ -117,7 +117,7 @@ static const struct pass passes4[] = {
     { 4, 1, { pass4_4, pass4_4_near } },
 #endif
 #if ROWS_TILE
-    { ROWS_TILE, 2, { pass4_tile, pass4_tile } },
+    { ROWS_TILE, 2, { pass4_tile, NULL } },
 #endif
     { 2, 1, { pass4_2, pass4_2_near } },
     { 1, 1, { pass4_1, pass4_1_near } },

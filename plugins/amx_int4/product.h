@@ -25,8 +25,10 @@
 #include "plugins/common/multiply8.h"
 #endif
 
-static struct way choose_way(uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
 {
+    (void)job;
+    (void)stage;
 #if EXPAND_ROWS
     if (rows >= EXPAND_ROWS)
         return (struct way){ passes8, false, W8_SUMS_CODES };

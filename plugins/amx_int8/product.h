@@ -18,8 +18,10 @@
 
 #include "plugins/common/multiply8.h"
 
-static struct way choose_way(uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
 {
+    (void)job;
+    (void)stage;
     return (struct way){ passes8, rows <= NEAR_ROWS, W8_SUMS_CODES };
 }
 

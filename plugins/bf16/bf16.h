@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bf16.h - how this plugin holds numbers; plugins/common/tiles8.h says what panels are.
+ * bf16.h - how this plugin holds numbers; plugins/common/layout16.h says what panels and rows are.
  *
  * Weights      bfloat16: those of the source, or float16 and float32 rounded to nearest, ties to even.
- *              A tile is 16 rows x 32 columns in 1 KB: line i holds columns 2i and 2i+1 of all rows.
  *              A panel is [32 columns][2 tiles]; K and rows are filled up with 0.
- * Activations  rounded to bfloat16 in the same way, once per row; K is filled up to 64 with 0. Levels that
- *              multiply pairs (avx512_bf16, amx) keep them as such, the others as float32, which spares
- *              them widening each number for each panel. Level amx puts 16 rows together as tiles of 16
- *              rows x 32 columns; stage 1 packs h so, stage 0 gathers its rows so.
- * h            float32, row after row.
  */
 #ifndef KT_PLUGINS_BF16_H
 #define KT_PLUGINS_BF16_H

@@ -11,15 +11,17 @@
 #include "plugins/common/int8_avx512.h"
 
 #include "plugins/bf16/pack.h"
-#include "plugins/bf16/rows.h"
+#include "plugins/common/rows16.h"
 #include "plugins/common/amx.h"
 #include "plugins/common/stream.h"
 
-#include "plugins/bf16/epilogue.h"
+#include "plugins/common/epilogue16.h"
 
 #include "plugins/common/pass8.h"
 
-#include "plugins/bf16/multiply.h"
+#include "plugins/common/multiply16.h"
+
+#include "plugins/bf16/few.h"
 
 #include "plugins/common/product8_amx.h"
 

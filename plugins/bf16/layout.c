@@ -3,24 +3,17 @@
 #include "plugins/bf16/bf16.h"
 
 #include "plugins/common/half.h"
-#include "plugins/common/layout8.h"
+#include "plugins/common/layout16.h"
 
 #include <string.h>
-
-/* Sizes are products of this, 16 bytes and small constants: none can overflow 64 bits. */
-#define MAX_SIZE (UINT64_C(1) << 27)
 
 static enum kt_status check_layout(const struct instance8 *self, const struct kt_shape *shape,
                                    struct kt_error *error)
 {
-    static const char *const projections[3] = { "gate", "up", "down" };
+    enum kt_status status = check_sizes(shape, error);
 
-    if (shape->hidden_size == 0 || shape->intermediate_size == 0 || shape->hidden_size > MAX_SIZE ||
-        shape->intermediate_size > MAX_SIZE)
-        return kt_plugin_fail(error, KT_E_UNSUPPORTED, BACKEND ": sizes %llu and %llu are outside 1..%llu",
-                              (unsigned long long)shape->hidden_size,
-                              (unsigned long long)shape->intermediate_size,
-                              (unsigned long long)MAX_SIZE);
+    if (status)
+        return status;
     for (int p = 0; p < 3; p++) {
         const struct kt_format *format = &shape->format[p];
         bool scaled = format->scale_dtype != KT_DTYPE_NONE || format->zero_dtype != KT_DTYPE_NONE;
@@ -30,47 +23,29 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s%s, which this plugin does not take: "
                                   "it takes bf16, f16 and f32",
-                                  projections[p], self->host->dtype_name(format->dtype),
+                                  projection_names[p], self->host->dtype_name(format->dtype),
                                   scaled ? " with scales beside the matrix" : "");
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s, which would be rounded: set wider = "
                                   "round in [plugin.bf16] for that",
-                                  projections[p], self->host->dtype_name(format->dtype));
+                                  projection_names[p], self->host->dtype_name(format->dtype));
     }
     return KT_OK;
-}
-
-/* Bytes of a packed row of activations: an odd number of lines, as in tiles8.h. */
-static uint64_t size_row(uint64_t k, uint64_t element)
-{
-    return round_up(k, 64) * element | 64;
 }
 
 static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
                                    uint64_t element, struct kt_error *error)
 {
-    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
+    uint64_t weights = layout->shape.hidden_size * layout->shape.intermediate_size;
     enum kt_status status = check_layout(self, &layout->shape, error);
 
     if (status)
         return status;
-    uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
-    uint64_t down_panels = round_up(hidden, PANEL_ROWS) / PANEL_ROWS;
-    layout->panel_rows[0] = TILE_ROWS;
-    layout->panel_rows[1] = PANEL_ROWS;
+    lay_out16(self, layout, element);
     layout->k_unit = TILE_COLUMNS;
-    layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);
-    layout->weight_size[1] = down_panels * panel_size(layout, KT_STAGE_DOWN);
-    layout->nominal_size[0] = 2 * intermediate * hidden * 2;
-    layout->nominal_size[1] = hidden * intermediate * 2;
-    layout->act_row_size[0] = size_row(hidden, element);
-    layout->act_row_size[1] = size_row(intermediate, element);
-    layout->h_row_size = round_up(gate_panels * TILE_ROWS * sizeof(float), 64) | 64;
-    layout->row_unit = 1;
-    layout->y_dtype = self->y_dtype;
-    layout->words[KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
-    layout->words[KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+    layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
+    layout->nominal_size[1] = weights * sizeof(uint16_t);
     memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets PAIRS (rows.h) and the
+ * product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets PAIRS (rows16.h) and the
  * level's figures (pass8.h), includes this and names its struct kt_ops.
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
@@ -12,20 +12,24 @@
 #define TILED 0
 
 #include "plugins/bf16/pack.h"
-#include "plugins/bf16/rows.h"
+#include "plugins/common/rows16.h"
 #include "plugins/common/stream.h"
 
-#include "plugins/bf16/epilogue.h"
+#include "plugins/common/epilogue16.h"
 
 #include "plugins/common/pass8.h"
 
-#include "plugins/bf16/multiply.h"
+#include "plugins/common/multiply16.h"
+
+#include "plugins/bf16/few.h"
 
 #define MULTIPLY multiply16
 #include "plugins/common/passes8.h"
 
-static struct way choose_way(uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
 {
+    (void)job;
+    (void)stage;
     if (rows <= FEW_ROWS)
         return (struct way){ few_passes, true, false };
     return (struct way){ passes8, rows <= NEAR_ROWS, false };

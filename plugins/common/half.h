@@ -62,6 +62,12 @@ static inline float half_to_float(uint16_t half)
     return bits_to_float(sign | float_to_bits((float)fraction * 0x1p-24f));
 }
 
+/* 2^(e - 127), subnormal for e = 0, NaN for 255. */
+static inline float e8m0_to_float(uint8_t e)
+{
+    return bits_to_float(e == 255 ? 0x7fc00000 : e ? (uint32_t)e << 23 : 0x00400000);
+}
+
 /* Half of 2^(e - 127), the scale of MXFP4 whose table holds doubled values; subnormal for e < 2. */
 static inline float e8m0_half_to_float(uint8_t e)
 {

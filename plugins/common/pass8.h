@@ -17,18 +17,27 @@
 #define MAX_ROWS 8
 #define VECS (2 * VEC_PARTS) /* of a panel: 32 columns */
 
+#ifndef PANEL_OWN
+#define PANEL_OWN /* fields of the backend's own */
+#endif
+
 /* Where a pass finds its weights. */
 struct panel8 {
     const uint8_t *codes;
     const uint8_t *scales; /* of groups: the backend's own, or NULL */
     uint64_t tiles;        /* along K */
     unsigned group_shift;  /* a group is 32 << group_shift columns */
+    PANEL_OWN
 };
+
+#ifndef SUM
+#define SUM int16_t
+#endif
 
 /* Its rows of activations: the columns of tile t of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
 struct rows8 {
     const int8_t *x[MAX_ROWS];
-    const int16_t *sums[MAX_ROWS];
+    const SUM *sums[MAX_ROWS];
 };
 #ifndef X_STEP
 #define X_STEP (TILED ? TILE_SIZE : TILE_COLUMNS)
@@ -56,7 +65,7 @@ typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, st
 struct pass {
     uint32_t rows;   /* the last of a list has 1 */
     uint32_t halves; /* steps that it takes per pair of tiles */
-    pass_fn run[2];  /* spread, near */
+    pass_fn run[2];  /* spread; near, NULL: none */
 };
 
 /* How a lot of rows is multiplied. Most rows first in `passes`: a product takes the first that is not
@@ -70,7 +79,7 @@ struct way {
 static const struct pass *choose_pass(const struct way *way, uint32_t left)
 {
     const struct pass *pass = way->passes;
-    while (pass->rows > left || (way->near && pass->run[0] == pass->run[1]))
+    while (pass->rows > left || (way->near && !pass->run[1]))
         pass++;
     return pass;
 }

@@ -23,7 +23,7 @@ static const struct pass passes8[] = {
     { 4, 1, { pass8_4, pass8_4_near } },
 #endif
 #if ROWS_TILE
-    { ROWS_TILE, 2, { pass8_tile, pass8_tile } },
+    { ROWS_TILE, 2, { pass8_tile, NULL } },
 #endif
     { 2, 1, { pass8_2, pass8_2_near } },
     { 1, 1, { pass8_1, pass8_1_near } },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* epilogue.h - from sums to h and y. Include an int8_*.h and bf16.h first. */
-#ifndef KT_PLUGINS_BF16_EPILOGUE_H
-#define KT_PLUGINS_BF16_EPILOGUE_H
+/* epilogue16.h - from float32 sums to h and y. Include an int8_*.h and the backend's header first. */
+#ifndef KT_PLUGINS_EPILOGUE16_H
+#define KT_PLUGINS_EPILOGUE16_H
 
 #include "plugins/common/epilogue.h"
 #include "plugins/common/glu.h"
@@ -30,7 +30,7 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
 }
 
 /* Columns c.. of 32 in row r, with bias. */
-INLINE vf read_sums(const struct sums *sums, const struct panel_scales *scales, uint64_t r, unsigned c)
+INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, uint64_t r, unsigned c)
 {
     vf sum = vf_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
     return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
@@ -49,12 +49,12 @@ INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t p
                        panel * TILE_ROWS;
             UNROLL
             for (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS)
-                vf_store(h + c, vf_glu(&layout->shape, read_sums(sums, scales, r, c),
-                                       read_sums(sums, scales, r, c + TILE_ROWS)));
+                vf_store(h + c, vf_glu(&layout->shape, load_sums(sums, scales, r, c),
+                                       load_sums(sums, scales, r, c + TILE_ROWS)));
         } else {
             UNROLL
             for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
-                vf_store(y + c, read_sums(sums, scales, r, c));
+                vf_store(y + c, load_sums(sums, scales, r, c));
             store_y(job, panel, row + r, y, job->n_rows >= STREAM_ROWS);
         }
     }

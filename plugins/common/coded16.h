@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coded16.h - panels of weights of less than 16 bits with scales of groups, for backends that multiply
+ * bfloat16: how they lie, and what a product needs of them. Include the backend's header first.
+ *
+ * A panel is
+ *     scales   group after group, of the 32 rows in the order of the 2 tiles, in the form that the
+ *              source has; where all rows of a tile have the same scale, one float32 for each tile
+ *     zeros    if there are any: group after group, a byte for each of the 32 rows
+ *     codes    [32 columns][2 tiles][CODES_SIZE bytes]
+ * each part filled up to 64 bytes. A group is a multiple of 32 columns, or all of them. Of a row's 32
+ * columns in CODES_SIZE bytes the backend says what is where; each 64 bytes are CODE_LINES lines of the
+ * tile as layout16.h describes it, 4 bytes to a row. K and rows are filled up with codes of 0 and scales
+ * of 0.
+ */
+#ifndef KT_PLUGINS_CODED16_H
+#define KT_PLUGINS_CODED16_H
+
+#include "plugins/common/half.h"
+#include "plugins/common/tiles8.h"
+
+/* How the scale of a row is stored. */
+enum scale_form { SCALE_ONE, SCALE_F32, SCALE_F16, SCALE_BF16, SCALE_E8M0 };
+
+/* How a stage's panels are made up. */
+struct coded {
+    enum scale_form form;
+    bool has_zeros;
+    uint64_t tiles;                  /* of 32 columns */
+    uint64_t groups, group_tiles;    /* tiles of 32 columns in a group; the last may have fewer */
+    uint64_t scales_step;            /* bytes from group to group */
+    uint64_t scales_size, zeros_size; /* bytes of a panel's parts */
+};
+
+static inline uint64_t scale_bytes(enum scale_form form)
+{
+    switch (form) {
+    case SCALE_E8M0:
+        return 1;
+    case SCALE_F16:
+    case SCALE_BF16:
+        return 2;
+    default:
+        return 4;
+    }
+}
+
+/* Which form a format's scales take: one for all rows of a tile if the groups of rows allow it. */
+static inline enum scale_form find_form(const struct kt_format *format, uint64_t rows)
+{
+    if (format->group_rows >= rows || format->group_rows % TILE_ROWS == 0)
+        return SCALE_ONE;
+    switch (format->scale_dtype) {
+    case KT_DTYPE_F8_E8M0:
+        return SCALE_E8M0;
+    case KT_DTYPE_F16:
+        return SCALE_F16;
+    case KT_DTYPE_BF16:
+        return SCALE_BF16;
+    default:
+        return SCALE_F32;
+    }
+}
+
+static inline struct coded find_coded(const struct kt_layout *layout, enum kt_stage stage)
+{
+    bool down = stage == KT_STAGE_DOWN;
+    const struct kt_shape *shape = &layout->shape;
+    const struct kt_format *format = &shape->format[down ? KT_DOWN : KT_GATE];
+    uint64_t k = stage_k(layout, stage), group = format->group_cols < k ? format->group_cols : k;
+    struct coded coded = {
+        .form = find_form(format, down ? shape->hidden_size : shape->intermediate_size),
+        .has_zeros = format->zero_dtype != KT_DTYPE_NONE,
+        .tiles = stage_tiles(layout, stage),
+        .groups = (k + group - 1) / group,
+        .group_tiles = round_up(group, TILE_COLUMNS) / TILE_COLUMNS,
+    };
+    uint64_t values = coded.form == SCALE_ONE ? 2 : PANEL_ROWS;
+
+    coded.scales_step = values * scale_bytes(coded.form);
+    coded.scales_size = round_up(coded.groups * coded.scales_step, 64);
+    coded.zeros_size = coded.has_zeros ? round_up(coded.groups * PANEL_ROWS, 64) : 0;
+    return coded;
+}
+
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
+{
+    struct coded coded = find_coded(layout, stage);
+    return coded.scales_size + coded.zeros_size + coded.tiles * 2 * CODES_SIZE;
+}
+
+/* Where a panel's parts are. */
+struct coded_panel {
+    struct coded coded;
+    const uint8_t *scales, *zeros, *codes;
+};
+#define PANEL_OWN struct coded_panel coded;
+
+/* Scale of row `place` of 32 in the group whose scales stand at `scales`, in plain C. */
+static inline float read_scale(enum scale_form form, const uint8_t *scales, uint64_t place)
+{
+    switch (form) {
+    case SCALE_ONE:
+        return load_f32(scales + place / TILE_ROWS * 4);
+    case SCALE_F16:
+        return half_to_float(load_u16(scales + 2 * place));
+    case SCALE_BF16:
+        return bf16_to_float(load_u16(scales + 2 * place));
+    case SCALE_E8M0:
+        return e8m0_to_float(scales[place]);
+    default:
+        return load_f32(scales + 4 * place);
+    }
+}
+
+#endif

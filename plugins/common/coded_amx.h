@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coded_amx.h - products with panels of codes on AMX tiles: a few rows straight from the codes, as on
+ * vectors; more of them with tiles that expand16.h makes, 8 of both columns at a time, which is 16 KB and
+ * stays in L1 while all rows pass. Include product8_amx.h first. FEW_TILE_ROWS: up to so many rows the
+ * codes are multiplied on vectors.
+ */
+#ifndef KT_PLUGINS_CODED_AMX_H
+#define KT_PLUGINS_CODED_AMX_H
+
+/* The expanded tiles stand behind the blocks in scratch. */
+#define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
+
+static const struct choice *list_choices(void)
+{
+    static const struct choice choices[] = {
+        { FEW_TILE_ROWS, true, true, 0 },
+        { 16, false, true, 8 },
+        { UINT32_MAX, false, false, 8 },
+    };
+    return choices;
+}
+
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
+{
+    struct coded_panel panel = find_panel(part->job, part->stage, part->panel);
+    uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
+
+    expand_panel(part->job, part->stage, &panel, t, stop, part->choice->near, to);
+    return to;
+}
+
+static void multiply_few(const struct part *part, uint32_t begin)
+{
+    struct panel8 panel = { .coded = find_panel(part->job, part->stage, part->panel) };
+    struct way way = { list_few(part->job, part->stage), true, false };
+
+    panel.tiles = part->tiles;
+    run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+}
+
+#define CODED_AMX_LEVEL(backend)                                                                    \
+    static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
+                                        struct kt_error *error)                                     \
+    {                                                                                               \
+        enum kt_status status = backend##_layout_pairs(instance, layout, error);                    \
+        if (!status) {                                                                              \
+            layout->row_unit = TILE_ROWS;                                                           \
+            layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;                               \
+        }                                                                                           \
+        return status;                                                                              \
+    }                                                                                               \
+    const struct kt_ops backend##_ops_amx = {                                                       \
+        .struct_size = sizeof(struct kt_ops),                                                       \
+        .layout = lay_out_level,                                                                    \
+        .pack = pack_weights,                                                                       \
+        .act_pack = pack_rows,                                                                      \
+        .gather = gather_rows,                                                                      \
+        .gate_up = multiply_gate_up,                                                                \
+        .down = multiply_down,                                                                      \
+        .weight_row = backend##_weight_row,                                                         \
+        .cut = backend##_cut,                                                                       \
+        .thread_enter = enter_thread,                                                               \
+        .thread_leave = leave_thread,                                                               \
+    }
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coded_product.h - products with panels of codes on vectors. A kernel_LEVEL.c includes its int8_*.h and
+ * codes_*.h, sets the level's figures, includes its backend's product.h and this, and names its struct
+ * kt_ops.
+ *
+ *   FEW_ROWS     rows that share one pass over a panel of codes, at most
+ *   EXPAND_ROWS  from so many rows on a panel becomes bfloat16 in scratch first (expand16.h)
+ *   AHEAD        bytes from what is multiplied to what is prefetched while codes are read from memory
+ *   ROWS_WIDE, ROWS_TILE  of passes over bfloat16, see pass8.h
+ */
+#ifndef KT_PLUGINS_CODED_PRODUCT_H
+#define KT_PLUGINS_CODED_PRODUCT_H
+
+#define MULTIPLY multiply16
+#include "plugins/common/passes8.h"
+
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
+{
+    if (rows >= EXPAND_ROWS)
+        return (struct way){ passes8, false, false };
+    return (struct way){ list_few(job, stage), true, false };
+}
+
+static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                                const struct way *way)
+{
+    struct panel8 panel = { .coded = find_panel(job, stage, number) };
+
+    panel.tiles = panel.coded.coded.tiles;
+    if (!way->near) {
+        expand_panel(job, stage, &panel.coded, 0, panel.tiles, false, job->scratch);
+        panel.codes = job->scratch;
+    }
+    return panel;
+}
+
+#include "plugins/common/product8.h"
+
+/* Scratch for a panel as bfloat16. */
+static uint64_t size_scratch(const struct kt_layout *layout)
+{
+    uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
+    return (gate > down ? gate : down) * PAIR_SIZE;
+}
+
+#define CODED_LEVEL(backend, level)                                                                 \
+    static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
+                                        struct kt_error *error)                                     \
+    {                                                                                               \
+        enum kt_status status = PAIRS ? backend##_layout_pairs(instance, layout, error)             \
+                                      : backend##_layout_floats(instance, layout, error);           \
+        if (!status)                                                                                \
+            layout->scratch_size = size_scratch(layout);                                            \
+        return status;                                                                              \
+    }                                                                                               \
+    const struct kt_ops backend##_ops_##level = {                                                   \
+        .struct_size = sizeof(struct kt_ops),                                                       \
+        .layout = lay_out_level,                                                                    \
+        .pack = pack_weights,                                                                       \
+        .act_pack = pack_rows,                                                                      \
+        .gate_up = multiply_gate_up,                                                                \
+        .down = multiply_down,                                                                      \
+        .weight_row = backend##_weight_row,                                                         \
+        .cut = backend##_cut,                                                                       \
+    }
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * few16.h - a panel of codes with a few rows: codes become numbers in registers. Include multiply16.h
+ * and coded16.h first. The backend says
+ *
+ *   struct decoder, make_decoder(kind)        what decoding keeps in registers
+ *   decode(codes, decoder, kind, w)           a vector of codes to CODE_LINES vectors of pairs
+ *   OFFSETS(kind)                             is anything to be taken off each number that decode makes?
+ *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
+ *
+ * The products of a group are added up without its scale, which multiplies their sum: no rounding but
+ * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
+ * operations more. Both tiles take turns at each vector, so that a row's pair is loaded once for both.
+ */
+#ifndef KT_PLUGINS_FEW16_H
+#define KT_PLUGINS_FEW16_H
+
+#define CODE_VECTORS (CODES_SIZE / 64) /* of a tile's 32 columns */
+#define CODE_LINES (LINES / CODE_VECTORS)
+
+static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+{
+    struct coded_panel panel = { .coded = find_coded(job->layout, stage) };
+    uint64_t size = panel_size(job->layout, stage);
+
+    panel.scales = (const uint8_t *)job->packed + number * size;
+    panel.zeros = panel.scales + panel.coded.scales_size;
+    panel.codes = panel.zeros + panel.coded.zeros_size;
+    return panel;
+}
+
+/* Where vector v's codes are; `codes` is those of a pair of tiles. */
+INLINE const uint8_t *find_codes(const uint8_t *codes, unsigned v)
+{
+    return codes + v / VEC_PARTS * CODES_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
+}
+
+/* The scales of vector v in the group whose scales stand at `scales`. */
+INLINE vf load_scale(enum scale_form form, const uint8_t *scales, unsigned v)
+{
+    unsigned place = v * VEC_ROWS;
+
+    switch (form) {
+    case SCALE_ONE:
+        return vf_splat(scales + place / TILE_ROWS * 4);
+    case SCALE_F16:
+        return vf_from_half(scales + 2 * place);
+    case SCALE_BF16:
+        return vf_from_bf16(scales + 2 * place);
+    case SCALE_E8M0:
+        return vf_from_e8m0(scales + place / TILE_ROWS * TILE_ROWS, (int)(v % VEC_PARTS));
+    default:
+        return vf_load(scales + 4 * place);
+    }
+}
+
+/* What is to be taken off the numbers of vector v. */
+INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned v, int kind)
+{
+    if (!coded->has_zeros)
+        return vf_set(CODE_ZERO(kind) + NO_ZERO(kind));
+    vi zero = vi_widen_u8(zeros + v / VEC_PARTS * TILE_ROWS, (int)(v % VEC_PARTS));
+    return vf_add(vf_from_int(zero), vf_set(CODE_ZERO(kind)));
+}
+
+/* 32 columns of a pair of tiles. */
+INLINE void add_codes(const uint8_t *codes, const struct rows8 *x, uint64_t at, unsigned rows, int kind,
+                      const struct decoder *decoder, vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
+{
+    for (unsigned q = 0; q < CODE_VECTORS; q++) {
+        vi w[CODE_LINES][VECS];
+        PREFETCH(codes + 64 * q + AHEAD);
+        PREFETCH(codes + 64 * q + AHEAD + CODES_SIZE);
+        UNROLL
+        for (unsigned v = 0; v < VECS; v++) {
+            vi line[CODE_LINES];
+            decode(vi_load(find_codes(codes + 64 * q, v)), decoder, kind, line);
+            UNROLL
+            for (unsigned i = 0; i < CODE_LINES; i++)
+                w[i][v] = line[i];
+        }
+        UNROLL
+        for (unsigned i = 0; i < CODE_LINES; i++) {
+            uint64_t line = at + (q * CODE_LINES + i) * LINE_STEP;
+            if (PAIRS && i % 2)
+                add_line(w[i], x, line, rows, VECS, odd, even);
+            else
+                add_line(w[i], x, line, rows, VECS, even, odd);
+        }
+    }
+}
+
+INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows, int kind,
+                           float out[MAX_ROWS][PANEL_ROWS])
+{
+    const struct coded *coded = &panel->coded;
+    const uint8_t *codes = panel->codes, *scales = panel->scales, *zeros = panel->zeros;
+    const struct decoder decoder = make_decoder(kind);
+    vf sum[MAX_ROWS][VECS], even[MAX_ROWS][VECS], odd[MAX_ROWS][VECS];
+
+    clear(rows, VECS, sum);
+    for (uint64_t t = 0; t < coded->tiles; scales += coded->scales_step, zeros += PANEL_ROWS) {
+        uint64_t end = coded->tiles - t < coded->group_tiles ? coded->tiles : t + coded->group_tiles;
+        float sums[MAX_ROWS] = { 0 };
+        clear(rows, VECS, even);
+        clear(rows, VECS, odd);
+        for (; t < end; t++, codes += 2 * CODES_SIZE) {
+            add_codes(codes, x, t * X_STEP, rows, kind, &decoder, even, rows > 2 ? even : odd);
+            UNROLL
+            for (unsigned r = 0; OFFSETS(kind) && r < rows; r++)
+                sums[r] += x->sums[r][t];
+        }
+        UNROLL
+        for (unsigned v = 0; v < VECS; v++) {
+            vf scale = load_scale(coded->form, scales, v);
+            vf offset = load_offset(coded, zeros, v, kind);
+            UNROLL
+            for (unsigned r = 0; r < rows; r++) {
+                vf add = rows > 2 ? even[r][v] : vf_add(even[r][v], odd[r][v]);
+                if (OFFSETS(kind))
+                    add = vf_fnma(vf_set(sums[r]), offset, add);
+                sum[r][v] = vf_fma(add, scale, sum[r][v]);
+            }
+        }
+    }
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < VECS; v++)
+            vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
+}
+
+#define DEFINE_FEW(name, rows, kind)                                                           \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                          \
+    {                                                                                          \
+        (void)stream;                                                                          \
+        multiply_codes(&panel->coded, x, rows, kind, out);                                      \
+    }
+
+#endif

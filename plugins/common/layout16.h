@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layout16.h - layouts of backends whose activations are bfloat16: what tiles8.h says of panels, with
+ * tiles of 16 rows x 32 columns in 1 KB whose line i holds columns 2i and 2i+1 of all rows. Include the
+ * backend's header first, which sets TILE_COLUMNS to 32.
+ *
+ * Activations  rounded to bfloat16, to nearest, ties to even, once per row; K is filled up to 64 with 0.
+ *              Levels that multiply pairs (avx512_bf16, amx) keep them as such, the others as float32,
+ *              which spares them widening each number for each panel. Level amx puts 16 rows together
+ *              as tiles of 16 rows x 32 columns; stage 1 packs h so, stage 0 gathers its rows so.
+ * h            float32, row after row.
+ */
+#ifndef KT_PLUGINS_LAYOUT16_H
+#define KT_PLUGINS_LAYOUT16_H
+
+#include "plugins/common/layout8.h"
+
+/* Sizes are products of this, 16 bytes and small constants: none can overflow 64 bits. */
+#define MAX_SIZE (UINT64_C(1) << 27)
+
+static const char *const projection_names[3] = { "gate", "up", "down" };
+
+static inline enum kt_status check_sizes(const struct kt_shape *shape, struct kt_error *error)
+{
+    if (shape->hidden_size > 0 && shape->intermediate_size > 0 && shape->hidden_size <= MAX_SIZE &&
+        shape->intermediate_size <= MAX_SIZE)
+        return KT_OK;
+    return kt_plugin_fail(error, KT_E_UNSUPPORTED, BACKEND ": sizes %llu and %llu are outside 1..%llu",
+                          (unsigned long long)shape->hidden_size,
+                          (unsigned long long)shape->intermediate_size, (unsigned long long)MAX_SIZE);
+}
+
+/* Bytes of a packed row of activations: an odd number of lines, as in tiles8.h. */
+static inline uint64_t size_row(uint64_t k, uint64_t element)
+{
+    uint64_t columns = round_up(k, 64), sums = ROW_SUMS ? columns / TILE_COLUMNS * sizeof(float) : 0;
+    return round_up(columns * element + sums, 64) | 64;
+}
+
+/* All of a layout but k_unit, nominal_size and form; element: bytes of a packed activation. */
+static inline void lay_out16(const struct instance8 *self, struct kt_layout *layout, uint64_t element)
+{
+    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
+    uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
+    uint64_t down_panels = round_up(hidden, PANEL_ROWS) / PANEL_ROWS;
+
+    layout->panel_rows[0] = TILE_ROWS;
+    layout->panel_rows[1] = PANEL_ROWS;
+    layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);
+    layout->weight_size[1] = down_panels * panel_size(layout, KT_STAGE_DOWN);
+    layout->act_row_size[0] = size_row(hidden, element);
+    layout->act_row_size[1] = size_row(intermediate, element);
+    layout->h_row_size = round_up(gate_panels * TILE_ROWS * sizeof(float), 64) | 64;
+    layout->row_unit = 1;
+    layout->y_dtype = self->y_dtype;
+    layout->words[KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
+    layout->words[KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+}
+
+#endif

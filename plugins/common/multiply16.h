@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* multiply16.h - passes over panels of bfloat16 tiles, on vectors. Include pass8.h first. */
+#ifndef KT_PLUGINS_MULTIPLY16_H
+#define KT_PLUGINS_MULTIPLY16_H
+
+/* Where vector v of a line of a pair of tiles is. */
+INLINE const uint8_t *find_vector(const uint8_t *pair, unsigned v)
+{
+    return pair + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
+}
+
+#if PAIRS
+/* Two columns of `rows` rows and n vectors: their products are added in one instruction. */
+INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned rows, unsigned n,
+                     vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
+{
+    (void)odd;
+    UNROLL
+    for (unsigned r = 0; r < rows; r++) {
+        vi pair = vi_splat32((int32_t)load_u32(x->x[r] + at));
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            even[r][v] = _mm512_dpbf16_ps(even[r][v], (__m512bh)w[v], (__m512bh)pair);
+    }
+}
+#else
+/* Two columns of `rows` rows and n vectors, the even one first; both sums may be the same. */
+INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned rows, unsigned n,
+                     vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
+{
+    vf column[VECS];
+
+    UNROLL
+    for (unsigned v = 0; v < n; v++)
+        column[v] = vf_from_bf16_even(w[v]);
+    UNROLL
+    for (unsigned r = 0; r < rows; r++) {
+        vf one = vf_splat(x->x[r] + at);
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            even[r][v] = vf_fma(column[v], one, even[r][v]);
+    }
+    UNROLL
+    for (unsigned v = 0; v < n; v++)
+        column[v] = vf_from_bf16_odd(w[v]);
+    UNROLL
+    for (unsigned r = 0; r < rows; r++) {
+        vf one = vf_splat(x->x[r] + at + 4);
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            odd[r][v] = vf_fma(column[v], one, odd[r][v]);
+    }
+}
+#endif
+
+/* A line of tiles as they are stored, vectors first..first+n-1. */
+INLINE void add_columns(const uint8_t *line, const struct rows8 *x, uint64_t at, unsigned rows,
+                        unsigned first, unsigned n, vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
+{
+    vi w[VECS];
+
+    UNROLL
+    for (unsigned v = 0; v < n; v++)
+        w[v] = vi_load(find_vector(line, first + v));
+    add_line(w, x, at, rows, n, even, odd);
+}
+
+#define LINES (TILE_COLUMNS / 2)
+#define LINE_STEP (PAIRS ? 4u : 8u) /* of activations */
+
+INLINE void clear(unsigned rows, unsigned n, vf sum[MAX_ROWS][VECS])
+{
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            sum[r][v] = vf_set(0.0f);
+}
+
+/* The sums of `rows` rows and vectors first..first+n-1 of a panel, all constants in each instance, so
+ * sum is registers. */
+INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
+                       unsigned n, bool near, struct stream *stream,
+                       float out[MAX_ROWS][PANEL_ROWS])
+{
+    const uint8_t *pair = panel->codes;
+    vf sum[MAX_ROWS][VECS];
+
+    clear(rows, n, sum);
+    for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
+        if (!near)
+            stream_step(stream);
+        for (unsigned q = 0; q < LINES; q++) {
+            if (near) {
+                PREFETCH(pair + 64 * q + AHEAD);
+                PREFETCH(pair + 64 * q + AHEAD + TILE_SIZE);
+            }
+            add_columns(pair + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, first, n, sum, sum);
+        }
+    }
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            vf_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
+}
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product, and for few rows. */
+#define VEC_VNNI 1
+#define PAIRS 1
+#define TILED 1
+#define AHEAD 1024
+#include "plugins/common/int8_avx512.h"
+
+#include "plugins/common/codes_avx512.h"
+
+#define FEW_ROWS 4
+#define FEW_TILE_ROWS 4
+
+#include "plugins/rawint4/rawint4.h"
+
+#include "plugins/rawint4/product.h"
+
+#define AMX_DOT AMX_DOT_BF16
+#include "plugins/common/amx.h"
+
+#include "plugins/common/product8_amx.h"
+
+#include "plugins/common/coded_amx.h"
+
+CODED_AMX_LEVEL(rawint4);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.c - sizes of packed objects and rows, and packed weights back to float32. */
+#include "plugins/rawint4/rawint4.h"
+
+#include "plugins/common/half.h"
+
+#include <string.h>
+
+#define TAKES "int4, with zeros in u8 or without, and f4_e2m1; scales in f32, f16, bf16 or f8_e8m0"
+
+static bool takes_format(const struct kt_format *format)
+{
+    bool scaled = format->scale_dtype == KT_DTYPE_F32 || format->scale_dtype == KT_DTYPE_F16 ||
+                  format->scale_dtype == KT_DTYPE_BF16 || format->scale_dtype == KT_DTYPE_F8_E8M0;
+    bool zeros = format->zero_dtype == KT_DTYPE_NONE ||
+                 (format->dtype == KT_DTYPE_INT4 && format->zero_dtype == KT_DTYPE_U8);
+
+    return (format->dtype == KT_DTYPE_INT4 || format->dtype == KT_DTYPE_F4_E2M1) && scaled && zeros;
+}
+
+static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, uint32_t dtype)
+{
+    static const uint16_t table[16] = E2M1_TABLE;
+    uint32_t lane = load_u32(codes + column / 8 * 64 + 4 * row);
+    unsigned code = lane >> (column % 2 * 16 + column % 8 / 2 * 4) & 15;
+
+    return dtype == KT_DTYPE_INT4 ? (float)code : bf16_to_float(table[code]);
+}
+
+#include "plugins/common/coded_layout.h"
+
+enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_codes(instance, layout, sizeof(float), error);
+}
+
+enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_codes(instance, layout, sizeof(uint16_t), error);
+}
+
+enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
+                                  const struct kt_expert *source, enum kt_projection projection,
+                                  uint64_t row, float *out, struct kt_error *error)
+{
+    (void)instance;
+    (void)source;
+    return read_weights(layout, packed, projection, row, out, error);
+}
+
+void rawint4_cut(void *instance, const struct kt_cut *job)
+{
+    (void)instance;
+    cut_panels(job, cut_panel);
+}

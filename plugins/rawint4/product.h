@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* product.h - what 4 bits are made to on vectors. See plugins/common/coded_product.h for what a level sets. */
+#ifndef KT_PLUGINS_RAWINT4_PRODUCT_H
+#define KT_PLUGINS_RAWINT4_PRODUCT_H
+
+#include "plugins/common/rows16.h"
+#include "plugins/common/stream.h"
+#include "plugins/rawint4/pack.h"
+
+#include "plugins/common/epilogue16.h"
+
+#include "plugins/common/pass8.h"
+
+#include "plugins/common/multiply16.h"
+
+struct decoder {
+    lookup16 e2m1;
+};
+
+INLINE struct decoder make_decoder(int kind)
+{
+    static const uint16_t table[16] = E2M1_TABLE;
+    (void)kind;
+    return (struct decoder){ make_lookup16(table) };
+}
+
+/* int4 as 128 + code, which is exact: 0x4300 is 128, and the lowest bit of its fraction is 1. */
+INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
+{
+    const vi low = vi_splat32(0x000f000f), one28 = vi_splat32(0x43004300);
+
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        vi shifted = i ? vi_shr32(codes, 4 * i) : codes;
+        w[i] = kind == KIND_INT4 ? vi_or(vi_and(shifted, low), one28)
+                                 : vi_lookup16(decoder->e2m1, shifted);
+    }
+}
+
+#define OFFSETS(kind) ((kind) == KIND_INT4)
+#define CODE_ZERO(kind) 128.0f
+
+#include "plugins/common/few16.h"
+
+#include "plugins/common/expand16.h"
+
+DEFINE_FEW(int4_1, 1, KIND_INT4)
+DEFINE_FEW(int4_2, 2, KIND_INT4)
+DEFINE_FEW(e2m1_1, 1, KIND_E2M1)
+DEFINE_FEW(e2m1_2, 2, KIND_E2M1)
+#if FEW_ROWS >= 4
+DEFINE_FEW(int4_4, 4, KIND_INT4)
+DEFINE_FEW(e2m1_4, 4, KIND_E2M1)
+#endif
+
+static const struct pass int4_passes[] = {
+#if FEW_ROWS >= 4
+    { 4, 1, { int4_4, int4_4 } },
+#endif
+    { 2, 1, { int4_2, int4_2 } },
+    { 1, 1, { int4_1, int4_1 } },
+};
+static const struct pass e2m1_passes[] = {
+#if FEW_ROWS >= 4
+    { 4, 1, { e2m1_4, e2m1_4 } },
+#endif
+    { 2, 1, { e2m1_2, e2m1_2 } },
+    { 1, 1, { e2m1_1, e2m1_1 } },
+};
+
+static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
+{
+    return find_kind(job->layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype);
+}
+
+static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
+{
+    return find_stage_kind(job, stage) == KIND_INT4 ? int4_passes : e2m1_passes;
+}
+
+static void expand_panel(const struct kt_product *job, enum kt_stage stage,
+                         const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    if (find_stage_kind(job, stage) == KIND_INT4)
+        expand_tiles(panel, t, stop, KIND_INT4, near, to);
+    else
+        expand_tiles(panel, t, stop, KIND_E2M1, near, to);
+}
+
+#endif
