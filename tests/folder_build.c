@@ -141,24 +141,41 @@ float value_of(const char *name, const char *dtype, uint64_t i)
     return code >> (8 * size_of(dtype) - 1) ? -value : value;
 }
 
-void shard_add(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
-               const uint64_t *dims)
+/* Writes the tensor's header; gives the number of its elements, for which there is room. */
+static uint64_t declare(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
+                        const uint64_t *dims)
 {
-    uint64_t n = 1, begin = shard->size;
-    unsigned bytes = size_of(dtype);
+    uint64_t n = 1;
     append(shard, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", shard->header_size ? "," : "", name,
            dtype);
     for (unsigned d = 0; d < n_dims; d++) {
         append(shard, "%s%d", d ? "," : "", (int)dims[d]);
         n *= dims[d];
     }
-    ck_assert_uint_le(n * bytes, sizeof shard->data - shard->size);
+    ck_assert_uint_le(n * size_of(dtype), sizeof shard->data - shard->size);
+    append(shard, "],\"data_offsets\":[%d,%d]}", (int)shard->size,
+           (int)(shard->size + n * size_of(dtype)));
+    return n;
+}
+
+void shard_add(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
+               const uint64_t *dims)
+{
+    uint64_t n = declare(shard, name, dtype, n_dims, dims);
+    unsigned bytes = size_of(dtype);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t code = code_of(name, dtype, i);
         for (unsigned b = 0; b < bytes; b++)
             shard->data[shard->size++] = (uint8_t)(code >> 8 * b);
     }
-    append(shard, "],\"data_offsets\":[%d,%d]}", (int)begin, (int)shard->size);
+}
+
+void shard_put(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
+               const uint64_t *dims, const void *data)
+{
+    uint64_t size = declare(shard, name, dtype, n_dims, dims) * size_of(dtype);
+    memcpy(shard->data + shard->size, data, size);
+    shard->size += size;
 }
 
 const uint8_t *shard_bytes(const struct shard *shard, size_t *size)

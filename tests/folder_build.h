@@ -28,6 +28,9 @@ void shard_metadata(struct shard *shard, const char *object);
 /* A tensor whose element number i is value_of(name, dtype, i). Slowest dimension first. */
 void shard_add(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
                const uint64_t *dims);
+/* A tensor of these bytes. */
+void shard_put(struct shard *shard, const char *name, const char *dtype, unsigned n_dims,
+               const uint64_t *dims, const void *data);
 /* The whole file's bytes, until the next call. */
 const uint8_t *shard_bytes(const struct shard *shard, size_t *size);
 void shard_write(const struct shard *shard, const char *name);
