@@ -98,7 +98,7 @@ struct plan {
     unsigned n;
 };
 
-enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8 };
+enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8, BF16 = 30, MXFP4 = 39 };
 
 static void add(struct plan *plan, const struct model *model, uint64_t layer, const char *kind,
                 const char *part, uint32_t type, uint32_t n_dims, uint64_t a, uint64_t b,
@@ -118,6 +118,7 @@ static void add(struct plan *plan, const struct model *model, uint64_t layer, co
     plan->type[n] = type;
     plan->size[n] = type == Q8_0   ? count / 32 * 34
                     : type == Q4_0 ? count / 32 * 18
+                    : type == MXFP4 ? count / 32 * 17
                     : type == F32  ? count * 4
                                    : count * 2;
     plan->n++;
@@ -136,19 +137,21 @@ static void plan_tensors(struct plan *plan, const struct model *model)
     }
     for (int l = 0; l < 2; l++) {
         uint64_t layer = model->layer[l];
+        static const uint32_t usual[] = {Q8_0, Q4_0, F16};
+        const uint32_t *types = model->has_types ? model->types[l] : usual;
         const char *first = model->fused ? "gate_up" : "gate";
         uint64_t rows = model->fused ? 2 * i : i;
-        add(plan, model, layer, first, "weight", Q8_0, 3, h, rows, e);
+        add(plan, model, layer, first, "weight", types[0], 3, h, rows, e);
         if (model->has_bias)
             add(plan, model, layer, first, "bias", model->bias_type, 2, rows, e, 1);
         if (model->has_scale)
             add(plan, model, layer, first, "scale", F32, 1, e, 1, 1);
         if (!model->fused) {
-            add(plan, model, layer, "up", "weight", Q4_0, 3, h, i, e);
+            add(plan, model, layer, "up", "weight", types[1], 3, h, i, e);
             if (model->has_bias)
                 add(plan, model, layer, "up", "bias", model->bias_type, 2, i, e, 1);
         }
-        add(plan, model, layer, "down", "weight", F16, 3, i, h, e);
+        add(plan, model, layer, "down", "weight", types[2], 3, i, h, e);
         if (model->has_bias)
             add(plan, model, layer, "down", "bias", model->bias_type, 2, h, e, 1);
     }
@@ -187,6 +190,36 @@ static void put_model_keys(struct bytes *bytes, const struct model *model, uint6
     put_count(bytes, model, "expert_feed_forward_length", model->intermediate, n);
 }
 
+/* The float16 of a float32 that it has exactly, and that is no subnormal of it. */
+static uint32_t half_of(uint32_t bits)
+{
+    uint32_t magnitude = bits & 0x7fffffff;
+    return (bits >> 16 & 0x8000) | (magnitude ? (magnitude >> 13) - (112 << 10) : 0);
+}
+
+/* Sixty-fourths from -30/64 to 30/64, or blocks of any codes with a scale to match. */
+static void put_numbers(struct bytes *bytes, uint32_t type, uint64_t size, unsigned seed)
+{
+    uint64_t block = type == F32 ? 4 : type == Q8_0 ? 34 : type == Q4_0 ? 18 : type == MXFP4 ? 17 : 2;
+    for (uint64_t j = 0; j < size / block; j++) {
+        float value = (float)((int)((j * 37 + seed * 11) % 61) - 30) / 64;
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        if (type == F32)
+            put_u32(bytes, bits);
+        else if (type == BF16)
+            put_number(bytes, bits >> 16, 2);
+        else if (type == F16)
+            put_number(bytes, half_of(bits), 2);
+        else if (type == MXFP4)
+            put_u8(bytes, (uint8_t)(123 + j % 3));
+        else
+            put_number(bytes, type == Q8_0 ? 0x1c00 : 0x2800, 2); /* 2^-8, 2^-5 */
+        for (uint64_t k = block > 4 ? block % 2 ? 1 : 2 : block; k < block; k++)
+            put_u8(bytes, (uint8_t)((j * 31 + k * 73 + seed * 5) % 251));
+    }
+}
+
 static void put_split_keys(struct bytes *bytes, const struct part *part, uint64_t *n)
 {
     if (part->count == UINT64_MAX)
@@ -223,8 +256,11 @@ size_t build_part(struct bytes *bytes, const struct model *model, const struct p
     size_t header = bytes->size;
     for (unsigned i = begin; i < end; i++) {
         put_padding(bytes, alignment);
-        for (uint64_t j = 0; j < plan.size[i]; j++)
-            put_u8(bytes, (uint8_t)(j * 7 % 61 + i));
+        if (model->has_types)
+            put_numbers(bytes, plan.type[i], plan.size[i], i);
+        else
+            for (uint64_t j = 0; j < plan.size[i]; j++)
+                put_u8(bytes, (uint8_t)(j * 7 % 61 + i));
     }
     return header;
 }

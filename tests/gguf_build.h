@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct bytes {
-    uint8_t data[1 << 16];
+    uint8_t data[1 << 17];
     size_t size;
 };
 
@@ -46,6 +46,8 @@ struct model {
     const char *reshaped;  /* this tensor's slowest dimension is one more */
     const char *extra_key; /* an f32 of that name */
     const char *stray;     /* a tensor of that name with 8 numbers, F32 */
+    int has_types;         /* types below hold; the data is small numbers of either sign */
+    uint32_t types[2][3];  /* ggml type of gate (or both), up, down in each of the two layers */
 };
 
 #define MODEL_INIT                                                                                 \
@@ -57,7 +59,8 @@ struct model {
         }                                                                                          \
     }
 
-/* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16. The data is no zeros. Returns the
+/* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16; types may be F32, F16, BF16, Q4_0, Q8_0 and
+ * MXFP4. The data is no zeros. Returns the
  * header's size. */
 size_t build_model(struct bytes *bytes, const struct model *model);
 

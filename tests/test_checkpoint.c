@@ -165,17 +165,21 @@ START_TEST(activations)
     struct model model = MODEL_INIT;
     struct kt_moe_info moe;
     struct kt_expert experts[2];
-    model.architecture = "gpt-oss";
-    struct kt_checkpoint *checkpoint = open_model(&model, KT_IO_MMAP);
-    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-    ck_assert_uint_eq(moe.activation, KT_ACTIVATION_SWIGLUOAI);
-    ck_assert_float_eq(moe.alpha, 1.702f);
-    ck_assert_float_eq(moe.limit, 7.0f);
-    kt_checkpoint_close(checkpoint);
+    struct kt_checkpoint *checkpoint;
+    static const char *const swigluoai[] = {"gpt-oss", "minimax-m3"};
+    for (int i = 0; i < 2; i++) {
+        model.architecture = swigluoai[i];
+        checkpoint = open_model(&model, KT_IO_MMAP);
+        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
+        ck_assert_uint_eq(moe.activation, KT_ACTIVATION_SWIGLUOAI);
+        ck_assert_float_eq(moe.alpha, 1.702f);
+        ck_assert_float_eq(moe.limit, 7.0f);
+        kt_checkpoint_close(checkpoint);
+    }
     /* What no activation stands for is listed, but its experts are not handed out. */
-    static const char *const keys[] = {NULL, NULL, "testmoe.swiglu_clamp_exp"};
-    static const char *const architectures[] = {"grok", "gemma4", "testmoe"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const keys[] = {NULL, NULL, NULL, "testmoe.swiglu_clamp_exp"};
+    static const char *const architectures[] = {"grok", "gemma4", "smallthinker", "testmoe"};
+    for (int i = 0; i < 4; i++) {
         model.architecture = architectures[i];
         model.extra_key = keys[i];
         checkpoint = open_model(&model, KT_IO_MMAP);
@@ -243,6 +247,11 @@ START_TEST(contradictions)
     expect(&model, KT_E_UNSUPPORTED, "at most 65536");
     model = good, model.fused = 1, model.stray = "blk.3.ffn_up_exps.weight";
     expect(&model, KT_E_FORMAT, "blk.3.ffn_gate_up_exps.weight stands beside one of gate or up");
+    model.stray = "blk.3.ffn_up_exps.scale";
+    expect(&model, KT_E_FORMAT,
+           "\"blk.3.ffn_up_exps.scale\" goes with blk.3.ffn_up_exps.weight, which is missing");
+    model.fused = 0, model.stray = "blk.0.ffn_gate_up_exps.bias";
+    expect(&model, KT_E_FORMAT, "goes with blk.0.ffn_gate_up_exps.weight, which is missing");
     model = good, model.left_out = model.stray = "blk.3.ffn_gate_exps.weight";
     expect(&model, KT_E_FORMAT, "\"blk.3.ffn_gate_exps.weight\" has 1 dimensions");
 }

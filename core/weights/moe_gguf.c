@@ -188,6 +188,22 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
     return KT_OK;
 }
 
+/* A bias or a scale of weights that are not there would be left out of the result. */
+static enum kt_status check_strays(const struct kt_gguf *gguf, const struct found *found,
+                                   struct kt_error *error)
+{
+    for (int kind = 0; kind < N_KINDS; kind++)
+        for (int part = 1; part < 3; part++) {
+            const struct kt_tensor *stray = found->tensor[kind][part];
+            if (stray && !found->tensor[kind][0])
+                return kt_fail(error, KT_E_FORMAT,
+                               "%s: tensor \"%s\" goes with blk.%" PRIu64
+                               ".ffn_%s_exps.weight, which is missing",
+                               file_of(gguf, stray), stray->info.name, found->layer, kinds[kind]);
+        }
+    return KT_OK;
+}
+
 /* Biases and scales: floats whose shape the weights give. */
 static enum kt_status check_extras(const struct kt_gguf *gguf, const struct found *found,
                                    struct kt_moe *moe, struct kt_error *error)
@@ -218,6 +234,17 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
     return KT_OK;
 }
 
+/* No key says which activation it is: the architecture has one. */
+static void set_activation(const char *architecture, struct kt_moe_info *info)
+{
+    info->activation = KT_ACTIVATION_SILU;
+    if (strcmp(architecture, "gpt-oss") == 0 || strcmp(architecture, "minimax-m3") == 0) {
+        info->activation = KT_ACTIVATION_SWIGLUOAI;
+        info->alpha = 1.702f;
+        info->limit = 7.0f;
+    }
+}
+
 static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said *said,
                                   const struct found *found, struct kt_moe *moe,
                                   struct kt_error *error)
@@ -225,6 +252,8 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     struct kt_checkpoint *checkpoint = gguf->checkpoint;
     moe->info.layer = found->layer;
     enum kt_status status = check_weights(gguf, found, moe, error);
+    if (status == KT_OK)
+        status = check_strays(gguf, found, error);
     if (status == KT_OK)
         status = check_extras(gguf, found, moe, error);
     if (status != KT_OK)
@@ -253,12 +282,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
                        file_of(gguf, gate), said->key[2], said->top_k, gate->info.name,
                        info->n_experts);
     info->top_k = (uint32_t)said->top_k;
-    info->activation = KT_ACTIVATION_SILU;
-    if (strcmp(checkpoint->architecture, "gpt-oss") == 0) {
-        info->activation = KT_ACTIVATION_SWIGLUOAI;
-        info->alpha = 1.702f;
-        info->limit = 7.0f;
-    }
+    set_activation(checkpoint->architecture, info);
     /* No overflow: tensors do not overlap, so their sizes add up to the file's at most. */
     checkpoint->expert_size += info->size;
     return KT_OK;
@@ -325,12 +349,14 @@ static void refuse(const struct kt_gguf *gguf)
     (void)snprintf(key, sizeof key, "%s.swiglu_clamp_exp", architecture);
     if (strcmp(architecture, "grok") == 0 || strcmp(architecture, "gemma4") == 0)
         why = "the experts of this architecture use GELU, which is not supported";
+    else if (strcmp(architecture, "smallthinker") == 0)
+        why = "the experts of this architecture use ReLU, which is not supported";
     else if (kt_gguf_find(gguf, key))
         why = "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
               "supported";
     if (why)
-        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", checkpoint->label,
-                       why);
+        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s",
+                       file_of_keys(gguf), why);
 }
 
 enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *error)
