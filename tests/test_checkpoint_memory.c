@@ -374,6 +374,43 @@ START_TEST(every_call_and_allocation_of_packed_weights_fails)
 }
 END_TEST
 
+/* AWQ's weights are decoded; those of GPTQ have small tensors that are looked at. */
+static void make_int4(bool awq)
+{
+    static const char *const names[] = {"gate_proj", "up_proj", "down_proj"};
+    static const uint32_t zeros = 0x77777777, order[8];
+    static struct shard shard;
+    folder_make();
+    shard_begin(&shard);
+    for (int e = 0; e < 2; e++)
+        for (int p = 0; p < 3; p++) {
+            char name[64];
+            int length = snprintf(name, sizeof name, "layers.1.mlp.experts.%d.%s.", e, names[p]);
+            char *part = name + length;
+            strcpy(part, "qweight");
+            shard_add(&shard, name, "I32", 2, awq ? (uint64_t[]){8, 1} : (uint64_t[]){1, 8});
+            strcpy(part, "scales");
+            shard_add(&shard, name, "F16", 2, (uint64_t[]){1, 8});
+            strcpy(part, "qzeros");
+            shard_put(&shard, name, "I32", 2, (uint64_t[]){1, 1}, &zeros);
+            strcpy(part, "g_idx");
+            if (!awq)
+                shard_put(&shard, name, "I32", 1, (uint64_t[]){8}, order);
+        }
+    shard_write(&shard, "model.safetensors");
+    folder_text("config.json", "{\"num_experts\":2,\"quantization_config\":{\"bits\":4}}");
+}
+
+START_TEST(every_call_and_allocation_of_int4_fails)
+{
+    enum kt_io io = _i % 2 ? KT_IO_READ : KT_IO_MMAP;
+    make_int4(_i / 2);
+    fail_each(folder_path(""), io, 50, 1);
+    ck_assert_uint_gt(fail_each_call(folder_path(""), io), 5);
+    folder_remove();
+}
+END_TEST
+
 START_TEST(reads_are_interrupted_and_short)
 {
     struct model model = MODEL_INIT;
@@ -495,6 +532,7 @@ int main(void)
     tcase_add_test(tests, large_configurations_cost_little);
     tcase_add_loop_test(tests, every_call_to_the_disk_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_call_and_allocation_of_packed_weights_fails, 0, 4);
+    tcase_add_loop_test(tests, every_call_and_allocation_of_int4_fails, 0, 4);
     tcase_add_test(tests, reads_are_interrupted_and_short);
     tcase_add_test(tests, malformed_files_cost_nothing);
     tcase_add_test(tests, large_files_cost_nothing);

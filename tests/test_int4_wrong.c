@@ -66,6 +66,10 @@ static const struct {
     {GPT_OSS, {"down_proj_blocks", NULL, 4, {3, 64, 2, 16}}, NULL, KT_E_FORMAT,
      "down_proj_blocks\" is [3][64][2][16], slowest dimension first; that does not fit"},
     {GPT_OSS, {"down_proj_bias", NULL, 2, {3, 63}}, NULL, KT_E_FORMAT, "down_proj_bias\" is [3][63]"},
+    {GPT_OSS, {"gate_up_proj_bias", NULL, 2, {5, 192}}, NULL, KT_E_FORMAT,
+     "gate_up_proj_bias\" is [5][192], slowest"},
+    {GPT_OSS, {"gate_up_proj_scales", NULL, 3, {5, 192, 2}}, NULL, KT_E_FORMAT,
+     "gate_up_proj_scales\" is [5][192][2], slowest"},
     /* shapes of scales and zeros */
     {PACKED_WORDS, {"gate_proj.weight_scale", NULL, 2, {95, 2}}, NULL, KT_E_FORMAT,
      "gate_proj.weight_scale\" is [95][2]; beside a weight of 96 x 64 (int4 of compressed-tensors) it "

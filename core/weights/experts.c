@@ -124,13 +124,22 @@ static enum kt_status check_naming(const struct layer *layer, struct kt_error *e
     return KT_OK;
 }
 
-/* Experts are numbered from 0 on without a gap; a fused tensor says how many it holds. */
+/* The first weight of the layer, or its last tensor where there is none. */
+static uint64_t find_weight(const struct layer *layer)
+{
+    uint64_t i = 0;
+    while (i + 1 < layer->n && layer->entry[i].name.role != KT_ROLE_WEIGHT)
+        i++;
+    return i;
+}
+
+/* Experts are numbered from 0 on without a gap; a fused weight says how many it holds. */
 static enum kt_status count_experts(struct layer *layer, struct kt_error *error)
 {
-    const struct entry *last = &layer->entry[layer->n - 1];
-    uint64_t next = 0;
-    if (last->name.fused) {
-        layer->n_experts = last->tensor->info.n_dims ? last->tensor->info.dims[0] : 0;
+    uint64_t next = 0, weight = find_weight(layer);
+    const struct kt_tensor_info *fused = &layer->entry[weight].tensor->info;
+    if (layer->entry[weight].name.fused) {
+        layer->n_experts = fused->n_dims ? fused->dims[0] : 0;
         return KT_OK;
     }
     for (uint64_t i = 0; i < layer->n; i++) {
@@ -204,14 +213,12 @@ static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, i
 {
     char name[KT_NAME_SIZE + 64];
     int kind = layer->entry[0].name.fused && projection != KT_DOWN ? KT_GATE_UP : projection;
-    uint64_t like = 0;
-    while (like + 1 < layer->n && layer->entry[like].name.role != KT_ROLE_WEIGHT)
-        like++;
+    const struct kt_expert_name *like = &layer->entry[find_weight(layer)].name;
     return kt_fail(
         error, KT_E_FORMAT,
         "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
         layer->checkpoint->label, layer->number, expert,
-        kt_expert_name_weight(&layer->entry[like].name, expert, kind, name, sizeof name),
+        kt_expert_name_weight(like, expert, kind, name, sizeof name),
         layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
 }
 

@@ -5,7 +5,11 @@ import json
 import struct
 import sys
 
-SIZES = {"BF16": 2, "F32": 4, "F8_E4M3": 1, "U8": 1}
+SIZES = {"BF16": 2, "F16": 2, "F32": 4, "F8_E4M3": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "I32": 4, "I64": 8}
+
+
+# What is looked at: zeros that are all 7, columns of group 0, a shape.
+ZEROS = {"qzeros": [0x77] * 4, "g_idx": [0] * 32, "weight_shape": [8, 0, 0, 0, 0, 0, 0, 0] * 2}
 
 
 def pack(config, index, tensors):
@@ -15,7 +19,7 @@ def pack(config, index, tensors):
         for dim in shape:
             size *= dim
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + size]}
-        data += bytes(i * 7 % 61 for i in range(size))
+        data += bytes(ZEROS.get(name.split(".")[-1]) or [i * 7 % 61 for i in range(size)])
     header["__metadata__"] = {"format": "pt"}
     texts = [json.dumps(config).encode(), b"", json.dumps(header).encode()]
     if index:
@@ -35,6 +39,11 @@ def own(prefix, names, dtype, scale=None):
     return tensors
 
 
+def int4(prefix, names, parts):
+    return [(f"{prefix}{expert}.{name}.{part}", dtype, shape)
+            for expert in (0, 1) for name in names for part, dtype, shape in parts]
+
+
 W, P = ["w1", "w3", "w2"], ["gate_proj", "up_proj", "down_proj"]
 CONFIG = {"model_type": "a", "num_experts": 2, "num_experts_per_tok": 1, "hidden_size": 4,
           "moe_intermediate_size": 4, "num_hidden_layers": 3, "hidden_act": "silu"}
@@ -52,6 +61,27 @@ SEEDS = {
     "fused": ({**CONFIG, "model_type": "gpt_oss"}, True,
               [(FUSED + "gate_up_proj", "BF16", [2, 8, 4]), (FUSED + "down_proj", "BF16", [2, 4, 4]),
                (FUSED + "gate_up_proj_bias", "BF16", [2, 8])]),
+    "packed": ({"quantization_config": {"quant_method": "compressed-tensors", "config_groups": {
+        "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "group_size": 8}}}}}, False,
+        int4("model.layers.0.mlp.experts.", P,
+             [("weight_packed", "I32", [8, 1]), ("weight_scale", "BF16", [8, 1]),
+              ("weight_shape", "I64", [2])])),
+    "gptq": ({"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 8,
+                                      "sym": True, "desc_act": False}}, False,
+             int4("model.layers.0.mlp.experts.", P,
+                  [("qweight", "I32", [1, 8]), ("scales", "F16", [1, 8]), ("qzeros", "I32", [1, 1]),
+                   ("g_idx", "I32", [8])])),
+    "awq": ({"quantization_config": {"quant_method": "awq", "bits": 4, "version": "gemm"}}, False,
+            int4("model.layers.0.mlp.experts.", P,
+                 [("qweight", "I32", [8, 1]), ("scales", "F16", [1, 8]), ("qzeros", "I32", [1, 1])])),
+    "mx4": ({}, False, int4("layers.0.ffn.experts.", W,
+                            [("weight", "I8", [32, 16]), ("scale", "F8_E8M0", [32, 1])])),
+    "blocks": ({"model_type": "gpt_oss"}, False,
+               [(FUSED + "gate_up_proj_blocks", "U8", [2, 64, 1, 16]),
+                (FUSED + "gate_up_proj_scales", "U8", [2, 64, 1]),
+                (FUSED + "gate_up_proj_bias", "BF16", [2, 64]),
+                (FUSED + "down_proj_blocks", "U8", [2, 32, 1, 16]),
+                (FUSED + "down_proj_scales", "U8", [2, 32, 1])]),
     "turned": (CONFIG, False,
                [(FUSED + "gate_up_proj", "BF16", [2, 4, 8]), (FUSED + "down_proj", "BF16", [2, 4, 4])]),
 }

@@ -33,6 +33,15 @@ static const struct {
     {"AMXINT4", "amx_int4"},
     {"BF16", "bf16"},
     {"MOE_INT8", "blis_int8"},
+    {"LLAMAFILE", "llamafile"},
+    /* Weights as they were published: these say what the model has, and the backend. */
+    {"RAWINT4", "rawint4"},
+    {"GPTQ_INT4", "rawint4"},
+    {"AWQ", "rawint4"},
+    {"MXFP4", "rawint4"},
+    {"FP8", "avx512_fp8"},
+    {"FP8_PERCHANNEL", "avx512_fp8"},
+    {"MXFP8", "avx512_fp8"},
 };
 
 static const struct kt_column columns[] = {
@@ -393,7 +402,8 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, method),
      .argument = "NAME",
      .required = true,
-     .help = "AMXINT8, AMXINT4 or MOE_INT8, or the name of a backend"},
+     .help = "AMXINT8, AMXINT4, BF16, MOE_INT8, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
+             "MXFP8 or LLAMAFILE, or the name of a backend"},
     {.name = "layers",
      .letter = 'l',
      .type = KT_CLI_TEXT,
