@@ -90,7 +90,7 @@ says 'weight_zeros,f32,256x1,'
 rm "$model/model.safetensors"
 kt inspect "$model"
 exits 1
-warns 'the folder holds no .safetensors file'
+warns 'the folder holds no .safetensors and no .gguf file'
 
 # The output never becomes a file of the model.
 cp "$channel"/* "$model/"

@@ -259,6 +259,29 @@ START_TEST(files_that_are_wrong)
 }
 END_TEST
 
+/* Every byte of the second file's header set to bad values: an error or not, never anything else. */
+START_TEST(every_byte_changed)
+{
+    static const uint8_t values[] = {0x00, 0x01, 0x80, 0xff};
+    struct model model = MODEL_INIT;
+    size_t refused = 0, header = build_part(&file, &model, &parts[1]);
+    for (size_t at = 0; at < header; at++)
+        for (size_t v = 0; v < sizeof values; v++) {
+            struct kt_checkpoint *checkpoint = NULL;
+            uint8_t saved = file.data[at];
+            file.data[at] = values[v];
+            folder_write(SECOND, file.data, file.size);
+            file.data[at] = saved;
+            enum kt_status status = folder_open(FIRST, (enum kt_io)(v % 2), &checkpoint, &error);
+            if ((status == KT_OK) != (checkpoint != NULL))
+                ck_abort_msg("byte %d", (int)at);
+            refused += status != KT_OK;
+            kt_checkpoint_close(checkpoint);
+        }
+    ck_assert_uint_gt(refused, header);
+}
+END_TEST
+
 START_TEST(folders_of_several_models)
 {
     struct part part = {.end = 6, .has_model_keys = 1, .count = UINT64_MAX};
@@ -295,6 +318,7 @@ int main(void)
     tcase_add_test(tests, counts_that_do_not_agree);
     tcase_add_test(tests, tensors_that_stand_twice);
     tcase_add_test(tests, files_that_are_wrong);
+    tcase_add_test(tests, every_byte_changed);
     tcase_add_test(tests, folders_of_several_models);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
