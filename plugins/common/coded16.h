@@ -7,11 +7,12 @@
  *     scales   group after group, of the 32 rows in the order of the 2 tiles, in the form that the
  *              source has; where all rows of a tile have the same scale, one float32 for each tile
  *     zeros    if there are any: group after group, a byte for each of the 32 rows
- *     codes    [32 columns][2 tiles][CODES_SIZE bytes]
- * each part filled up to 64 bytes. A group is a multiple of 32 columns, or all of them. Of a row's 32
- * columns in CODES_SIZE bytes the backend says what is where; each 64 bytes are CODE_LINES lines of the
- * tile as layout16.h describes it, 4 bytes to a row. K and rows are filled up with codes of 0 and scales
- * of 0.
+ *     codes    [columns][2 tiles][64 bytes], 4 bytes to a row: read as it lies. Of what is in the 4
+ *              bytes the backend says what is where; a line of 64 bytes stands for some lines of the tile
+ *              as layout16.h describes it
+ * each part filled up to 64 bytes. A group is a multiple of 32 columns, or all of them. K and rows are
+ * filled up with codes of 0 and scales of 0. CODES_SIZE: bytes of a tile's 32 columns. (With 32 columns
+ * of one tile before those of the other, reading took turns between lines and was a third slower.)
  */
 #ifndef KT_PLUGINS_CODED16_H
 #define KT_PLUGINS_CODED16_H
@@ -95,6 +96,7 @@ struct coded_panel {
     const uint8_t *scales, *zeros, *codes;
 };
 #define PANEL_OWN struct coded_panel coded;
+
 
 /* Scale of row `place` of 32 in the group whose scales stand at `scales`, in plain C. */
 static inline float read_scale(enum scale_form form, const uint8_t *scales, uint64_t place)

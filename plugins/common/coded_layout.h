@@ -126,7 +126,7 @@ static enum kt_status read_weights(const struct kt_layout *layout, const void *p
     const uint8_t *zeros = panel + coded.scales_size, *codes = zeros + coded.zeros_size;
     for (uint64_t c = 0; c < k; c++) {
         uint64_t t = c / TILE_COLUMNS, group = t / coded.group_tiles;
-        const uint8_t *tile = codes + (2 * t + place / TILE_ROWS) * CODES_SIZE;
+        const uint8_t *tile = codes + t * 2 * CODES_SIZE + place / TILE_ROWS * 64;
         float scale = read_scale(coded.form, panel + group * coded.scales_step, place);
         float zero = coded.has_zeros ? (float)zeros[group * PANEL_ROWS + place] : NO_ZERO(find_kind(dtype));
         out[c] = (read_number(tile, place % TILE_ROWS, c % TILE_COLUMNS, dtype) - zero) * scale;

@@ -14,7 +14,7 @@ struct source_rows {
     uint64_t begin, n; /* n of them are there */
 };
 
-/* Columns 32 * t.. of 16 rows as CODES_SIZE bytes; what is not there is code 0. */
+/* Columns 32 * t.. of 16 rows to lines of 64 bytes, 128 apart; what is not there is code 0. */
 static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to);
 
 static const uint8_t *find_value(const struct kt_scales *scales, uint64_t row, uint64_t group)
@@ -67,7 +67,7 @@ static enum kt_status pack_tile(const struct coded *coded, const struct source_r
     uint64_t scaled = coded->form == SCALE_ONE && rows->n ? 1 : rows->n;
     uint8_t *scales = panel + tile * coded->scales_step / 2;
     uint8_t *zeros = panel + coded->scales_size + tile * TILE_ROWS;
-    uint8_t *codes = panel + coded->scales_size + coded->zeros_size + tile * CODES_SIZE;
+    uint8_t *codes = panel + coded->scales_size + coded->zeros_size + tile * 64;
     enum kt_status status = KT_OK;
 
     for (uint64_t g = 0; g < coded->groups; g++, scales += coded->scales_step, zeros += PANEL_ROWS) {

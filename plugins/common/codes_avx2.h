@@ -9,6 +9,16 @@ INLINE vi vi_shr32(vi v, int bits)
     return _mm256_srli_epi32(v, bits);
 }
 
+INLINE vi vi_and_or(vi v, vi mask, vi bits)
+{
+    return vi_or(vi_and(v, mask), bits);
+}
+
+INLINE vi vi_load_once(const void *from)
+{
+    return vi_load(from);
+}
+
 INLINE vf vf_from_e8m0(const uint8_t *p, int part)
 {
     __m256i e = vi_widen_u8(p, part);

@@ -11,6 +11,21 @@ INLINE vi vi_shr32(vi v, int bits)
     return _mm512_srli_epi32(v, (unsigned)bits);
 }
 
+/* With the constants as its other operands, the instruction overwrites nothing that must be copied. */
+INLINE vi vi_and_or(vi v, vi mask, vi bits)
+{
+    return _mm512_ternarylogic_epi32(v, mask, bits, 0xea);
+}
+
+INLINE vi vi_load_once(const void *from)
+{
+    vi v = _mm512_loadu_si512(from);
+#ifndef VEC_OUT_OF_LINE
+    __asm__("" : "+v"(v));
+#endif
+    return v;
+}
+
 INLINE vf vf_from_e8m0(const uint8_t *p, int part)
 {
     __m512i e = vi_widen_u8(p, part);

@@ -12,6 +12,18 @@ INLINE vi vi_shr32(vi v, int bits)
     return v;
 }
 
+/* (v & mask) | bits */
+INLINE vi vi_and_or(vi v, vi mask, vi bits)
+{
+    return vi_or(vi_and(v, mask), bits);
+}
+
+/* What is loaded here is not loaded again for each use: shifts would, and loads are what is scarce. */
+INLINE vi vi_load_once(const void *from)
+{
+    return vi_load(from);
+}
+
 /* 2^(e - 127) of the 16 bytes at p; NaN for 255. */
 INLINE vf vf_from_e8m0(const uint8_t *p, int part)
 {

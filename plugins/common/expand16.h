@@ -17,7 +17,7 @@ INLINE void expand_pair(const uint8_t *codes, const vf *scale, const vf *offset,
             uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS) +
                             q * CODE_LINES * 64;
             vi w[CODE_LINES];
-            decode(vi_load(find_codes(codes + 64 * q, v)), decoder, kind, w);
+            decode(vi_load_once(find_codes(codes + 128 * q, v)), decoder, kind, w);
             UNROLL
             for (unsigned i = 0; i < CODE_LINES; i++) {
                 vf even = vf_from_bf16_even(w[i]), odd = vf_from_bf16_odd(w[i]);

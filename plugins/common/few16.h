@@ -29,10 +29,10 @@ static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage
     return panel;
 }
 
-/* Where vector v's codes are; `codes` is those of a pair of tiles. */
+/* Where vector v's codes are; `codes` is two lines, one of each tile. */
 INLINE const uint8_t *find_codes(const uint8_t *codes, unsigned v)
 {
-    return codes + v / VEC_PARTS * CODES_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
+    return codes + v / VEC_PARTS * 64 + v % VEC_PARTS * (4 * VEC_ROWS);
 }
 
 /* The scales of vector v in the group whose scales stand at `scales`. */
@@ -69,12 +69,12 @@ INLINE void add_codes(const uint8_t *codes, const struct rows8 *x, uint64_t at, 
 {
     for (unsigned q = 0; q < CODE_VECTORS; q++) {
         vi w[CODE_LINES][VECS];
-        PREFETCH(codes + 64 * q + AHEAD);
-        PREFETCH(codes + 64 * q + AHEAD + CODES_SIZE);
+        PREFETCH(codes + 128 * q + AHEAD);
+        PREFETCH(codes + 128 * q + AHEAD + 64);
         UNROLL
         for (unsigned v = 0; v < VECS; v++) {
             vi line[CODE_LINES];
-            decode(vi_load(find_codes(codes + 64 * q, v)), decoder, kind, line);
+            decode(vi_load_once(find_codes(codes + 128 * q, v)), decoder, kind, line);
             UNROLL
             for (unsigned i = 0; i < CODE_LINES; i++)
                 w[i][v] = line[i];

@@ -21,7 +21,7 @@ static bool takes_format(const struct kt_format *format)
 static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, uint32_t dtype)
 {
     static const uint16_t table[16] = E2M1_TABLE;
-    uint32_t lane = load_u32(codes + column / 8 * 64 + 4 * row);
+    uint32_t lane = load_u32(codes + column / 8 * 128 + 4 * row);
     unsigned code = lane >> (column % 2 * 16 + column % 8 / 2 * 4) & 15;
 
     return dtype == KT_DTYPE_INT4 ? (float)code : bf16_to_float(table[code]);

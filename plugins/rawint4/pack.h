@@ -20,14 +20,14 @@ static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to)
     uint64_t begin = t * TILE_COLUMNS / 8, blocks = (view->cols + 7) / 8;
     uint64_t n = blocks - begin < 4 ? blocks - begin : 4;
 
-    if (rows->n < TILE_ROWS || n < 4)
-        memset(to, 0, CODES_SIZE);
+    for (uint64_t b = 0; (rows->n < TILE_ROWS || n < 4) && b < 4; b++)
+        memset(to + 128 * b, 0, 64);
     for (uint64_t i = 0; i < rows->n; i++) {
         const uint8_t *from = (const uint8_t *)view->data + (int64_t)(rows->begin + i) * view->row_stride +
                               (int64_t)begin * view->block_stride;
         for (uint64_t b = 0; b < n; b++, from += view->block_stride) {
             uint32_t lane = part_columns(load_u32(from));
-            memcpy(to + 64 * b + 4 * i, &lane, sizeof lane);
+            memcpy(to + 128 * b + 4 * i, &lane, sizeof lane);
         }
     }
 }

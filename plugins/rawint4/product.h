@@ -32,7 +32,7 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     UNROLL
     for (int i = 0; i < 4; i++) {
         vi shifted = i ? vi_shr32(codes, 4 * i) : codes;
-        w[i] = kind == KIND_INT4 ? vi_or(vi_and(shifted, low), one28)
+        w[i] = kind == KIND_INT4 ? vi_and_or(shifted, low, one28)
                                  : vi_lookup16(decoder->e2m1, shifted);
     }
 }
