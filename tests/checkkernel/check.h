@@ -26,7 +26,7 @@
 /* ---- random.c ---- */
 struct source {
     struct kt_expert expert;
-    uint8_t *data[3];
+    uint8_t *data[3][3]; /* of each projection: weights, scales, zeros */
     float *bias[3];
 };
 
@@ -36,10 +36,20 @@ double random_gaussian(uint64_t *state);
 
 /* Fills n weights of a format, as bytes of the source, with valid blocks. */
 void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_blocks);
+/* n numbers of f32, f16 or bf16. */
+void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n);
 
 /* Views with gaps between rows and blocks now and then; biases per has_bias. */
 bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source);
 void source_free(struct source *source);
+
+/* ---- scaled.c: weights with scales beside them ---- */
+/* The scales and zeros of a matrix: each `kind` in turn has other ones. */
+void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows, uint64_t cols,
+                   struct kt_format *format);
+/* A view of random weights, scales and zeros, and its allocations. */
+bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
+                        struct kt_view *view, uint8_t *data[3]);
 
 /* ---- guard.c: memory between two pages that cannot be touched ---- */
 struct guarded {
@@ -56,14 +66,18 @@ bool guard_intact(const struct guarded *guarded);
 void guard_free(struct guarded *guarded);
 
 /* ---- model.c ---- */
+/* How weights with scales in groups are multiplied: model_scaled.c. */
+enum way { WAY_CODES, WAY_ROUNDED };
+
 /* What a plugin promises. */
 struct model {
     const char *plugin;
-    uint32_t n_formats;            /* of dtypes[] in main.c, it takes the first so many */
+    const uint32_t *dtypes;        /* that it takes, then NONE */
+    bool scaled;                   /* they have scales in groups beside them; gate and up are alike */
     float (*weight)(float source); /* what weight_row gives for a weight of the source */
     double terms;                  /* of a float32 sum, for each column of float weights */
     /* Levels "a b" whose instruction adds in an order of its own and takes subnormals for 0; all
-     * others agree to the bit. */
+     * others agree to the bit, unless they choose a way of their own for weights with scales. */
     const char *own_order;
     const char *mixed; /* levels where n_rows changes a row's bits, for it decides the instruction */
     /* The numbers that a projection really multiplies, from a packed row, and a check of them
@@ -77,12 +91,25 @@ const struct model *model_find(const char *plugin);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
 
+struct check;
+
 /* sum(w x) and the bound of its error in float32. */
 struct value {
     double value, bound;
 };
 struct value model_dot(const struct model *model, const struct kt_level *level,
                        const struct kt_format *format, const float *w, const double *x, uint64_t k);
+/* Likewise for weights with scales: row `row` of a projection of the case. */
+struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
+                              const double *x, enum way way);
+/* To bfloat16 and back, ties to even. */
+float round_bf16(float value);
+/* Rows of activations as bfloat16, or as float32 rounded so; with the sum of each 32 behind them. */
+bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
+                     const float *x, double *out);
+bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
+                          const uint8_t *packed, const float *x, double *out);
+
 /* The activation of gate and up, with the bound carried through. */
 struct value model_activation(const struct kt_shape *shape, struct value gate, struct value up);
 

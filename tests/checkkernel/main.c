@@ -32,13 +32,6 @@ struct run {
     unsigned done, failed;
 };
 
-static const uint32_t dtypes[] = {
-    KT_DTYPE_F32,  KT_DTYPE_F16,  KT_DTYPE_BF16, KT_DTYPE_Q4_0, KT_DTYPE_Q4_1,   KT_DTYPE_Q5_0,
-    KT_DTYPE_Q5_1, KT_DTYPE_Q8_0, KT_DTYPE_Q2_K, KT_DTYPE_Q3_K, KT_DTYPE_Q4_K,   KT_DTYPE_Q5_K,
-    KT_DTYPE_Q6_K, KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4,
-};
-#define N_DTYPES ((uint32_t)(sizeof dtypes / sizeof *dtypes))
-
 /* ---- services for the plugin ---- */
 
 static void drop_log(const struct kt_host *host, enum kt_log_level level, const char *format, ...)
@@ -95,9 +88,12 @@ void check_fail(struct check *check, const char *format, ...)
     va_end(arguments);
 }
 
-static uint32_t count_formats(const struct model *model)
+static uint32_t count_dtypes(const struct model *model)
 {
-    return model->n_formats < N_DTYPES ? model->n_formats : N_DTYPES;
+    uint32_t n = 0;
+    while (model->dtypes[n])
+        n++;
+    return n;
 }
 
 /* A dimension that the format's block divides; ragged where it allows that. */
@@ -112,24 +108,58 @@ static uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
     return (uint64_t)block * (1 + random_below(state, block == 256 ? 2 : 12));
 }
 
-/* Formats and sizes of a case: `dtype` everywhere, or for gate, up or down with others beside it. */
-static void make_shape(uint32_t dtype, unsigned kind, uint32_t n_formats, uint64_t *state,
-                       struct kt_shape *shape)
+/* Up to `most`, in whole blocks; one in three in whole tiles. */
+static uint64_t pick_scaled_size(uint64_t *state, uint32_t dtype, uint32_t most)
 {
-    uint32_t other = dtypes[random_below(state, n_formats)];
-    uint32_t plain = dtypes[random_below(state, 3)];
+    uint32_t block, bytes;
+    kt_dtype_block(dtype, &block, &bytes);
+    if (random_below(state, 3) == 0)
+        block = 32;
+    return (1 + random_below(state, most) + block - 1) / block * block;
+}
+
+/* One of the sizes is long, for groups and for pieces of K, the other short, for time. */
+static void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
+{
+    bool wide = random_below(state, 2);
+    uint64_t hidden = pick_scaled_size(state, dtype, wide ? 640 : 100);
+    uint64_t intermediate = pick_scaled_size(state, dtype, wide ? 100 : 640);
+
+    shape->hidden_size = hidden;
+    shape->intermediate_size = intermediate;
+    random_format(state, kind, dtype, intermediate, hidden, &shape->format[KT_GATE]);
+    shape->format[KT_UP] = shape->format[KT_GATE];
+    random_format(state, kind + 1 + random_below(state, 60), dtype, hidden, intermediate,
+                  &shape->format[KT_DOWN]);
+}
+
+/* Formats and sizes of a case: `dtype` everywhere, or for gate, up or down with others beside it. */
+static void make_plain_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
+                             struct kt_shape *shape)
+{
+    uint32_t other = model->dtypes[random_below(state, count_dtypes(model))];
+    uint32_t plain = model->dtypes[random_below(state, 3)];
     uint32_t format[4][3] = { { dtype, dtype, dtype },
                               { dtype, other, plain },
                               { other, dtype, plain },
                               { plain, plain, dtype } };
 
-    memset(shape, 0, sizeof *shape);
-    shape->n_experts = 4;
-    shape->top_k = 2;
     for (int p = 0; p < 3; p++)
         shape->format[p].dtype = format[kind % 4][p];
     shape->hidden_size = pick_size(state, shape->format[KT_GATE].dtype, shape->format[KT_UP].dtype);
     shape->intermediate_size = pick_size(state, shape->format[KT_DOWN].dtype, KT_DTYPE_F32);
+}
+
+static void make_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
+                       struct kt_shape *shape)
+{
+    memset(shape, 0, sizeof *shape);
+    shape->n_experts = 4;
+    shape->top_k = 2;
+    if (model->scaled)
+        make_scaled_shape(dtype, kind, state, shape);
+    else
+        make_plain_shape(dtype, kind, model, state, shape);
     shape->activation = random_below(state, 3);
     shape->limit = 1.0f + (float)random_below(state, 8);
     shape->alpha = 1.702f;
@@ -145,11 +175,17 @@ static void make_inputs(struct check *check)
     if (!check->input || !check->index || !check->out_index)
         abort();
     float same = 0;
+    bool sparse = false;
     for (uint64_t i = 0; i < n; i++) {
         /* stretches of one value: 0, or the largest that their groups know */
         if (i % 32 == 0)
             same = (float)random_below(&check->random, 8) - 4;
         float value = same >= -2 && same < 2 ? same : (float)random_gaussian(&check->random);
+        /* one row in four is nearly all 0: no wrong weight hides behind the sum of the others */
+        if (i % check->layout.shape.hidden_size == 0)
+            sparse = random_below(&check->random, 4) == 0;
+        if (sparse && random_below(&check->random, 16))
+            value = 0;
         uint32_t bits;
         memcpy(&bits, &value, 4);
         check->input[i] = (uint16_t)(bits >> 16);
@@ -205,7 +241,7 @@ struct answer {
 
 static void compare_levels(struct check *check, struct answer *first)
 {
-    if (model_lists(check->model->own_order, check->level))
+    if (model_lists(check->model->own_order, check->level) || check->model->scaled)
         return;
     uint64_t size = check->h.size + check->y.size;
     uint8_t *data = malloc(size);
@@ -223,6 +259,16 @@ static void compare_levels(struct check *check, struct answer *first)
     free(data);
 }
 
+static const char *name_format(const struct kt_format *format, char name[64])
+{
+    (void)snprintf(name, 64, "%s", kt_dtype_name(format->dtype));
+    if (format->scale_dtype)
+        (void)snprintf(name, 64, "%s %s[%llux%llu]%s", kt_dtype_name(format->dtype),
+                       kt_dtype_name(format->scale_dtype), (unsigned long long)format->group_rows,
+                       (unsigned long long)format->group_cols, format->zero_dtype ? "+zeros" : "");
+    return name;
+}
+
 /* One case on one level; false: the plugin does not take it. */
 static bool run_case(struct run *run, const struct kt_level *level, void *instance, uint32_t dtype,
                      unsigned kind, struct answer *first)
@@ -230,16 +276,17 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     uint64_t state = run->seed + 1000003u * dtype + 17u * kind;
     struct check check = { .level = level, .instance = instance, .host = &services };
     struct kt_error error = { KT_OK, "" };
-    char text[200];
+    char text[400], names[3][64];
 
     check.model = model_find(run->plugin->name);
-    make_shape(dtype, kind, count_formats(check.model), &state, &check.layout.shape);
+    make_shape(dtype, kind, check.model, &state, &check.layout.shape);
     const struct kt_shape *shape = &check.layout.shape;
-    check.n_rows = kind % 3 ? 1 + random_below(&state, 9) : 1 + random_below(&state, 33);
+    check.n_rows = kind % 3 ? 1 + random_below(&state, 9)
+                            : 1 + random_below(&state, check.model->scaled ? 70 : 33);
     check.n_acts = 1 + random_below(&state, check.n_rows + 3);
     (void)snprintf(text, sizeof text, "%s %s %s/%s/%s hidden %llu intermediate %llu rows %u --seed %llu",
-                   run->plugin->name, level->name, kt_dtype_name(shape->format[0].dtype),
-                   kt_dtype_name(shape->format[1].dtype), kt_dtype_name(shape->format[2].dtype),
+                   run->plugin->name, level->name, name_format(&shape->format[0], names[0]),
+                   name_format(&shape->format[1], names[1]), name_format(&shape->format[2], names[2]),
                    (unsigned long long)shape->hidden_size,
                    (unsigned long long)shape->intermediate_size, check.n_rows,
                    (unsigned long long)run->seed);
@@ -276,11 +323,12 @@ static bool can_run(const struct run *run, const struct kt_level *level)
 static unsigned run_cases(struct run *run, void *instance)
 {
     const struct kt_plugin *plugin = run->plugin;
+    const uint32_t *dtypes = model_find(plugin->name)->dtypes;
     unsigned levels = 0;
 
     for (uint32_t l = 0; l < plugin->n_levels; l++)
         levels += can_run(run, plugin->levels[l]);
-    for (uint32_t d = 0; d < count_formats(model_find(plugin->name)) && levels > 0; d++) {
+    for (uint32_t d = 0; dtypes[d] && levels > 0; d++) {
         if (run->dtype && run->dtype != dtypes[d])
             continue;
         for (unsigned kind = 0; kind < run->cases; kind++) {
@@ -383,7 +431,9 @@ int main(int argc, char **argv)
         return 1;
     }
     make_values(run.plugin, values);
-    if (kt_cpu_detect(getenv("KT_KERNEL_CPU_VARIANT"), &run.caps, &error) ||
+    bool detected = !kt_cpu_detect(getenv("KT_KERNEL_CPU_VARIANT"), &run.caps, &error);
+    run.caps.l2_size = 65536; /* so small that 65 rows are multiplied in two lots */
+    if (!detected ||
         (run.plugin->open && run.plugin->open(&services, &run.caps, values, &instance, &error))) {
         (void)fprintf(stderr, "checkkernel: %s\n", error.message);
         return 1;

@@ -158,9 +158,9 @@ static float keep(float value)
     return value;
 }
 
-/* ---- bf16 ---- */
+/* ---- backends with bfloat16 activations: see model_scaled.c ---- */
 
-static float round_bf16(float value)
+float round_bf16(float value)
 {
     uint32_t bits;
 
@@ -174,33 +174,21 @@ static float round_bf16(float value)
     return value;
 }
 
-/* As bfloat16 where the row is so long, else as float32; tiles of 16 rows have 32 columns. */
-static bool read_bf16(const struct kt_layout *layout, enum kt_projection projection,
-                      const uint8_t *packed, const float *x, double *out)
-{
-    uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
-    bool down = projection == KT_DOWN, halves = layout->act_row_size[down] == (padded * 2 | 64);
-    bool right = true;
-
-    for (uint64_t i = 0; i < padded; i++) {
-        uint64_t at = down && layout->row_unit > 1 ? i / 32 * 1024 + i % 32 * 2 : i * (halves ? 2 : 4);
-        float wanted = i < k ? round_bf16(x[i]) : 0.0f;
-        uint8_t half[4] = { 0 };
-        if (halves)
-            memcpy(half + 2, packed + at, 2);
-        float value = load_float(halves ? half : packed + at);
-        right = right && memcmp(&value, &wanted, sizeof value) == 0;
-        if (i < k)
-            out[i] = (double)value;
-    }
-    return right;
-}
+static const uint32_t all_dtypes[] = {
+    KT_DTYPE_F32,  KT_DTYPE_F16,  KT_DTYPE_BF16, KT_DTYPE_Q4_0,   KT_DTYPE_Q4_1,   KT_DTYPE_Q5_0,
+    KT_DTYPE_Q5_1, KT_DTYPE_Q8_0, KT_DTYPE_Q2_K, KT_DTYPE_Q3_K,   KT_DTYPE_Q4_K,   KT_DTYPE_Q5_K,
+    KT_DTYPE_Q6_K, KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4, KT_DTYPE_NONE,
+};
+static const uint32_t plain_dtypes[] = { KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE };
+static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE };
 
 static const struct model models[] = {
-    { "llamafile", UINT32_MAX, keep, 0.5, NULL, NULL, read_llamafile },
-    { "reference", UINT32_MAX, keep, 0.5, NULL, NULL, read_reference },
-    { "bf16", 3, round_bf16, 1, "amx avx512_bf16",
-      "amx avx512_bf16 avx512 avx2 scalar", read_bf16 },
+    { "llamafile", all_dtypes, false, keep, 0.5, NULL, NULL, read_llamafile },
+    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, read_reference },
+    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16",
+      "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16 },
+    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16",
+      "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16_sums },
 };
 
 const struct model *model_find(const char *plugin)

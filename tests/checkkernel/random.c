@@ -53,7 +53,7 @@ static uint16_t random_half(uint64_t *state)
     return (uint16_t)((bits & 0x83ff) | (1 + (bits >> 10 & 7)) << 10);
 }
 
-static void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n)
+void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         float value = (float)(random_gaussian(state) * 0.05);
@@ -67,10 +67,24 @@ static void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_
     }
 }
 
+/* Any byte but the two that are NaN. */
+static void random_e4m3(uint64_t *state, uint8_t *out, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        out[i] = (uint8_t)random_next(state);
+        if ((out[i] & 0x7f) == 0x7f)
+            out[i] ^= 1;
+    }
+}
+
 void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_blocks)
 {
     uint32_t elements, bytes;
     kt_dtype_block(dtype, &elements, &bytes);
+    if (dtype == KT_DTYPE_F8_E4M3) {
+        random_e4m3(state, blocks, n_blocks);
+        return;
+    }
     if (elements == 1) {
         random_floats(state, dtype, blocks, n_blocks);
         return;
@@ -150,7 +164,12 @@ bool source_create(const struct kt_shape *shape, uint64_t *state, struct source 
 
     memset(source, 0, sizeof *source);
     for (int p = 0; p < 3; p++) {
-        if (!create_view(shape, (enum kt_projection)p, state, views[p], &source->data[p]))
+        enum kt_projection projection = (enum kt_projection)p;
+        const struct kt_format *format = &shape->format[p];
+        if (format->scale_dtype
+                ? !create_scaled_view(state, format, projection_rows(shape, projection),
+                                      projection_cols(shape, projection), views[p], source->data[p])
+                : !create_view(shape, projection, state, views[p], &source->data[p][0]))
             return false;
         if (shape->has_bias & 1u << p) {
             source->bias[p] = create_bias(projection_rows(shape, (enum kt_projection)p), state);
@@ -167,7 +186,8 @@ bool source_create(const struct kt_shape *shape, uint64_t *state, struct source 
 void source_free(struct source *source)
 {
     for (int p = 0; p < 3; p++) {
-        free(source->data[p]);
+        for (int i = 0; i < 3; i++)
+            free(source->data[p][i]);
         free(source->bias[p]);
     }
     memset(source, 0, sizeof *source);

@@ -64,23 +64,16 @@ void check_pack(struct check *check)
 }
 
 /* The views of the rows of intermediate_size from `begin` on. */
-static struct kt_expert slice(const struct check *check, uint64_t begin)
+static struct kt_expert slice(struct check *check, uint64_t begin)
 {
     struct kt_expert expert = check->source.expert;
-    struct kt_view *views[2] = { &expert.gate, &expert.up };
-    uint32_t elements, bytes;
+    uint64_t hidden = check->layout.shape.hidden_size, rows = expert.down.cols - begin;
+    struct kt_error error = { KT_OK, "" };
 
-    for (int p = 0; p < 2; p++) {
-        uint64_t offset = begin * (uint64_t)views[p]->row_stride;
-        views[p]->data = (const uint8_t *)views[p]->data + offset;
-        views[p]->size -= offset;
-        views[p]->rows -= begin;
-    }
-    kt_dtype_block(expert.down.dtype, &elements, &bytes);
-    uint64_t offset = begin / elements * (uint64_t)expert.down.block_stride;
-    expert.down.data = (const uint8_t *)expert.down.data + offset;
-    expert.down.size -= offset;
-    expert.down.cols -= begin;
+    if (kt_view_slice(&expert.gate, begin, rows, 0, hidden, &expert.gate, &error) ||
+        kt_view_slice(&expert.up, begin, rows, 0, hidden, &expert.up, &error) ||
+        kt_view_slice(&expert.down, 0, hidden, begin, rows, &expert.down, &error))
+        check_fail(check, "views of a shard: %s", error.message);
     return expert;
 }
 

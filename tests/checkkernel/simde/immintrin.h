@@ -199,6 +199,33 @@ static inline simde__m512 dpbf16(simde__m512 sum, simde__m512i a, simde__m512i b
     return simde_mm512_loadu_ps(s);
 }
 
+static inline uint32_t bf16_bits(float value)
+{
+    uint32_t bits;
+    value = flush(value);
+    memcpy(&bits, &value, sizeof bits);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return bits >> 16 | 0x40;
+    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+
+/* To bfloat16, ties to even, the second operand in the low half; subnormals are 0. */
+static inline simde__m512i cvtne2ps_pbh(simde__m512 high, simde__m512 low)
+{
+    float x[32];
+    uint16_t bits[32];
+    simde_mm512_storeu_ps(x, low);
+    simde_mm512_storeu_ps(x + 16, high);
+    for (int i = 0; i < 32; i++)
+        bits[i] = (uint16_t)bf16_bits(x[i]);
+    return simde_mm512_loadu_si512(bits);
+}
+
+static inline simde__mmask16 testn_epi32_mask(simde__m512i a, simde__m512i b)
+{
+    return simde_mm512_cmpeq_epi32_mask(simde_mm512_and_si512(a, b), simde_mm512_setzero_si512());
+}
+
 /* The same for AVX-VNNI. */
 static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 {
@@ -231,6 +258,10 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #define _mm512_srai_epi32 srai_epi32
 #undef _mm512_dpbf16_ps
 #define _mm512_dpbf16_ps(sum, a, b) dpbf16((sum), (simde__m512i)(a), (simde__m512i)(b))
+#undef _mm512_cvtne2ps_pbh
+#undef _mm512_testn_epi32_mask
+#define _mm512_cvtne2ps_pbh cvtne2ps_pbh
+#define _mm512_testn_epi32_mask testn_epi32_mask
 #undef _mm512_fmadd_ps
 #undef _mm512_fnmadd_ps
 #undef _mm512_min_ps

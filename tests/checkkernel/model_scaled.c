@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * model_scaled.c - what backends with scales in groups and bfloat16 activations multiply, and how far
+ * float32 may be off. u is 2^-24, all of it to first order. Such a backend has two ways:
+ *
+ *   WAY_CODES, few rows. A number of few bits is exact in bfloat16: int4 enters as d = 128 + code, others
+ *   as they are. The sum of d x over a group of n columns has n exact products and at most n + 1
+ *   roundings on the way of each, in whatever order and in how many chains: (n + 1) u sum|d x|. For int4,
+ *   o = 128 + zero times the sum of x is taken off: that sum has at most n roundings on the way of each
+ *   x, so o (n + 1) u sum|x|, and one rounding of the result. This times the scale s is added to the sum
+ *   of the groups, one rounding per group, each at most u sum|w x|. weight_row rounded w = s (d - o)
+ *   once more, which the kernel did not. Together
+ *       u (sum over groups of |s| (n + 3) (sum|d x| + o sum|x|)  +  (groups + 2) sum|w x|)
+ *
+ *   WAY_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
+ *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
+ *
+ * One row goes the first way; of more rows the level's figures choose, so either will do, but one
+ * for all outputs of a row.
+ */
+#include "core/weights/weights.h"
+#include "tests/checkkernel/check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HALF_ULP 0x1p-24
+
+/* The value of a group, as float32. */
+static double read_group(const struct kt_scales *scales, uint64_t row, uint64_t group)
+{
+    struct kt_view one = KT_VIEW_INIT;
+    float value;
+
+    if (scales->dtype == KT_DTYPE_U8)
+        return *((const uint8_t *)scales->data + (int64_t)(row / scales->group_rows) * scales->row_stride +
+                 (int64_t)group * scales->col_stride);
+    one.data = (const uint8_t *)scales->data + (int64_t)(row / scales->group_rows) * scales->row_stride +
+               (int64_t)group * scales->col_stride;
+    one.dtype = scales->dtype;
+    one.size = 8;
+    one.rows = one.cols = 1;
+    one.row_stride = one.block_stride = 8;
+    if (kt_view_dequantize(&one, 0, 0, 1, &value, NULL))
+        abort();
+    return (double)value;
+}
+
+/* What of the sums is not relative to them: results below the least normal float32, and for levels that
+ * take subnormal factors, products or sums for 0, each of them. */
+static double find_least(const struct check *check, double x_sum, double w_sum, uint64_t k)
+{
+    bool flushes = model_lists(check->model->own_order, check->level);
+    return flushes ? 0x1p-126 * (x_sum + w_sum + 3 * (double)k + 1) : 0x1p-126;
+}
+
+static struct value dot_codes(const struct check *check, const struct kt_view *view, uint64_t row,
+                              const float *w, const double *x)
+{
+    uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
+    uint64_t groups = (k + n - 1) / n;
+    double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
+
+    for (uint64_t g = 0; g < groups; g++) {
+        double scale = read_group(&view->scales, row, g), offset = 0, codes = 0, x_sum = 0;
+        if (view->dtype == KT_DTYPE_INT4)
+            offset = 128 + (view->zeros.data ? read_group(&view->zeros, row, g) : 8);
+        for (uint64_t c = g * n; c < k && c < (g + 1) * n; c++) {
+            double term = (double)w[c] * x[c];
+            /* where the scale is 0 nothing is left, whatever d is */
+            double d = scale < 0 || scale > 0 ? (double)w[c] / scale + offset : 0;
+            sum += term;
+            terms += fabs(term);
+            codes += fabs(d * x[c]);
+            x_sum += fabs(x[c]);
+            factors += fabs(d * scale);
+        }
+        errors += fabs(scale) * ((double)n + 3) * (codes + offset * x_sum);
+        x_all += x_sum;
+    }
+    return (struct value){ sum, HALF_ULP * (errors + ((double)groups + 2) * terms) +
+                                    find_least(check, x_all, factors, k) };
+}
+
+static struct value dot_rounded(const struct check *check, uint64_t k, const float *w, const double *x)
+{
+    double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
+
+    for (uint64_t i = 0; i < k; i++) {
+        double weight = (double)round_bf16(w[i]), term = weight * x[i];
+        sum += term;
+        terms += fabs(term);
+        x_sum += fabs(x[i]);
+        w_sum += fabs(weight);
+    }
+    return (struct value){ sum, ((double)k + 3) * HALF_ULP * terms + find_least(check, x_sum, w_sum, k) };
+}
+
+struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
+                              const double *x, enum way way)
+{
+    const struct kt_expert *expert = &check->source.expert;
+    const struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
+    uint64_t k = projection_cols(&check->layout.shape, projection);
+    const float *w = check->weights[projection] + row * k;
+
+    return way == WAY_CODES ? dot_codes(check, views[projection], row, w, x) : dot_rounded(check, k, w, x);
+}
+
+/* ---- rows of activations ---- */
+
+static float load_float(const uint8_t *from)
+{
+    float value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+/* Bytes of a row of so many columns (a multiple of 64), with or without sums of 32 of them. */
+static uint64_t row_bytes(uint64_t columns, uint64_t element, bool sums)
+{
+    return ((columns * element + (sums ? columns / 8 : 0) + 63) / 64 * 64) | 64;
+}
+
+/* Each x rounded, and each sum of 32 to the bit: one after the other, as every level adds them. */
+static bool read_row(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
+                     const float *x, double *out, bool has_sums)
+{
+    uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
+    bool down = projection == KT_DOWN, tiled = down && layout->row_unit > 1, right = true;
+    bool halves = layout->act_row_size[down] == row_bytes(padded, 2, has_sums);
+    const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (halves ? 2 : 4));
+    float sum = 0;
+
+    for (uint64_t i = 0; i < padded; i++) {
+        uint64_t at = tiled ? i / 32 * 1024 + i % 32 * 2 : i * (halves ? 2 : 4);
+        float wanted = i < k ? round_bf16(x[i]) : 0.0f;
+        uint8_t half[4] = { 0 };
+        if (halves)
+            memcpy(half + 2, packed + at, 2);
+        float value = load_float(halves ? half : packed + at);
+        right = right && memcmp(&value, &wanted, sizeof value) == 0;
+        sum = i % 32 == 0 ? value : sum + value;
+        if (has_sums && i % 32 == 31) {
+            float stored = load_float(sums + i / 32 * sizeof stored);
+            right = right && (stored == sum || (isnan(stored) && isnan(sum)));
+        }
+        if (i < k)
+            out[i] = (double)value;
+    }
+    return right;
+}
+
+bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
+                     const float *x, double *out)
+{
+    return read_row(layout, projection, packed, x, out, false);
+}
+
+bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
+                          const uint8_t *packed, const float *x, double *out)
+{
+    return read_row(layout, projection, packed, x, out, true);
+}
