@@ -214,6 +214,10 @@ struct kt_checkpoint_params {
  * the config.json beside it is read. The folder may also be one that KT-Kernel's converter wrote, with
  * safetensors files or with folders _layer_N; config.json in it is of use, not needed.
  *
+ * A GGUF model in several files NAME-00001-of-00003.gguf is opened whole by any of them: names, the keys
+ * split.no, split.count and split.tensors.count, and the tensors must agree. A folder without safetensors
+ * files stands for the one model that its .gguf files are.
+ *
  * Experts of safetensors files are found by the names that families of models give them, and
  * config.json must agree with them. Where their format cannot be read, or their activation cannot be
  * computed, the checkpoint opens nevertheless: a warning says why, and so does
