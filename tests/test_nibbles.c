@@ -110,9 +110,10 @@ static void check(const struct kt_view *view)
     for (uint64_t r = 0; r < R; r++) {
         out[C] = 77;
         ck_assert_msg(kt_view_row(view, r, out, &error) == KT_OK, "%s", error.message);
-        for (uint64_t c = 0; c < C; c++)
-            ck_assert_msg(out[c] == expect(view, r, c), "row %d column %d: %g, not %g", (int)r,
-                          (int)c, (double)out[c], (double)expect(view, r, c));
+        for (uint64_t c = 0; c < C; c++) /* libcheck writes every assertion to a file */
+            if (out[c] != expect(view, r, c))
+                ck_abort_msg("row %d column %d: %g, not %g", (int)r, (int)c, (double)out[c],
+                             (double)expect(view, r, c));
         ck_assert(out[C] == 77);
         ck_assert_int_eq(kt_view_dequantize(view, r, 24, 51, some, &error), KT_OK);
         ck_assert_mem_eq(some, out + 24, 51 * sizeof *out);
