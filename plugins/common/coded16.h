@@ -20,6 +20,11 @@
 #include "plugins/common/half.h"
 #include "plugins/common/tiles8.h"
 
+/* Bytes of the backend's own at the end of a panel's scales. */
+#ifndef PANEL_MARKS
+#define PANEL_MARKS 0
+#endif
+
 /* How the scale of a row is stored. */
 enum scale_form { SCALE_ONE, SCALE_F32, SCALE_F16, SCALE_BF16, SCALE_E8M0 };
 
@@ -79,7 +84,7 @@ static inline struct coded find_coded(const struct kt_layout *layout, enum kt_st
     uint64_t values = coded.form == SCALE_ONE ? 2 : PANEL_ROWS;
 
     coded.scales_step = values * scale_bytes(coded.form);
-    coded.scales_size = round_up(coded.groups * coded.scales_step, 64);
+    coded.scales_size = round_up(coded.groups * coded.scales_step + PANEL_MARKS, 64);
     coded.zeros_size = coded.has_zeros ? round_up(coded.groups * PANEL_ROWS, 64) : 0;
     return coded;
 }

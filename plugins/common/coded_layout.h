@@ -134,20 +134,49 @@ static enum kt_status read_weights(const struct kt_layout *layout, const void *p
     return KT_OK;
 }
 
+/* Scales of groups `group`.. of a whole panel, to those of a shard's. A shard of less rows than a group
+ * has may hold one scale for all rows of a tile where the whole matrix does not. */
+static void cut_scales(const struct coded *whole, const struct coded *shard, uint64_t group,
+                       const uint8_t *from, uint8_t *to)
+{
+    from += group * whole->scales_step;
+    if (whole->form == shard->form) {
+        memcpy(to, from, shard->groups * shard->scales_step);
+        return;
+    }
+    for (uint64_t g = 0; g < shard->groups; g++, from += whole->scales_step)
+        for (uint64_t tile = 0; tile < 2; tile++, to += sizeof(float)) {
+            float scale = read_scale(whole->form, from, tile * TILE_ROWS);
+            memcpy(to, &scale, sizeof scale);
+        }
+}
+
 static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
 {
     struct coded whole = find_coded(job->whole, job->stage), shard = find_coded(job->shard, job->stage);
-    uint64_t t = job->begin / TILE_COLUMNS, group = t / whole.group_tiles;
+    uint64_t t = job->stage == KT_STAGE_DOWN ? job->begin / TILE_COLUMNS : 0, group = t / whole.group_tiles;
+    uint8_t *codes = to + shard.scales_size + shard.zeros_size;
 
     memset(to, 0, shard.scales_size + shard.zeros_size);
-    memcpy(to, from + group * whole.scales_step, shard.groups * shard.scales_step);
-    to += shard.scales_size;
+    cut_scales(&whole, &shard, group, from, to);
     from += whole.scales_size;
     if (shard.has_zeros)
-        memcpy(to, from + group * PANEL_ROWS, shard.groups * PANEL_ROWS);
-    to += shard.zeros_size;
+        memcpy(to + shard.scales_size, from + group * PANEL_ROWS, shard.groups * PANEL_ROWS);
     from += whole.zeros_size;
-    memcpy(to, from + t * 2 * CODES_SIZE, shard.tiles * 2 * CODES_SIZE);
+    memcpy(codes, from + t * 2 * CODES_SIZE, shard.tiles * 2 * CODES_SIZE);
+#if PANEL_MARKS
+    mark_panel(&shard, to);
+#endif
+}
+
+/* In stage 0 a shard's panels are panels of the expert, in stage 1 parts of them. */
+static void cut_codes(const struct kt_cut *job)
+{
+    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
+    uint64_t first = job->stage == KT_STAGE_DOWN ? 0 : job->begin / TILE_ROWS;
+
+    for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
+        cut_panel(job, (const uint8_t *)job->packed + (first + p) * whole, (uint8_t *)job->out + p * size);
 }
 
 #endif

@@ -141,6 +141,9 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
         rows = find_source(second, down ? row + TILE_ROWS : row);
         if (!status)
             status = pack_tile(&coded, &rows, 1, panel, error);
+#if PANEL_MARKS
+        mark_panel(&coded, panel);
+#endif
     }
     return status;
 }

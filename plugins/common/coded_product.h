@@ -18,7 +18,7 @@
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
 {
     if (rows >= EXPAND_ROWS)
-        return (struct way){ passes8, false, false };
+        return (struct way){ passes8, false, PANEL_FACTORS };
     return (struct way){ list_few(job, stage), true, false };
 }
 

@@ -6,17 +6,34 @@
 #include "plugins/common/epilogue.h"
 #include "plugins/common/glu.h"
 
+/* 1: sums that are `coded` may still have to be multiplied, each row of the panel by its factor. */
+#ifndef PANEL_FACTORS
+#define PANEL_FACTORS 0
+#endif
+
 /* The biases of a panel's 32 rows; the name is that of what other number formats have here. */
 struct panel_scales {
     _Alignas(64) float bias[PANEL_ROWS];
     bool has_bias;
+#if PANEL_FACTORS
+    bool has_factor;
+    _Alignas(64) float factor[PANEL_ROWS];
+#endif
 };
+
+#if PANEL_FACTORS
+/* The backend's: factors of a panel; false: there are none. */
+static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor);
+#endif
 
 static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                         struct panel_scales *scales)
 {
     const struct kt_shape *shape = &job->layout->shape;
 
+#if PANEL_FACTORS
+    scales->has_factor = load_factors(job, stage, panel, scales->factor);
+#endif
     if (stage == KT_STAGE_GATE_UP) {
         uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
         bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
@@ -29,10 +46,14 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
     }
 }
 
-/* Columns c.. of 32 in row r, with bias. */
+/* Columns c.. of 32 in row r, with factor and bias. */
 INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, uint64_t r, unsigned c)
 {
     vf sum = vf_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
+#if PANEL_FACTORS
+    if (sums->coded && scales->has_factor)
+        sum = vf_mul(sum, vf_load(scales->factor + c));
+#endif
     return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
 }
 

@@ -51,5 +51,5 @@ enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout
 void rawint4_cut(void *instance, const struct kt_cut *job)
 {
     (void)instance;
-    cut_panels(job, cut_panel);
+    cut_codes(job);
 }

@@ -68,6 +68,8 @@ struct value model_activation(const struct kt_shape *shape, struct value gate, s
 {
     double limit = (double)shape->limit, alpha = 1, g = gate.value, u = up.value;
 
+    if (isnan(g) || isnan(u))
+        return (struct value){ NAN, 0 };
     if (shape->activation != KT_ACTIVATION_SILU) {
         g = fmin(g, limit);
         u = fmax(fmin(u, limit), -limit);
@@ -180,6 +182,7 @@ static const uint32_t all_dtypes[] = {
     KT_DTYPE_Q6_K, KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4, KT_DTYPE_NONE,
 };
 static const uint32_t plain_dtypes[] = { KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE };
+static const uint32_t dtypes_of_8[] = { KT_DTYPE_F8_E4M3, KT_DTYPE_NONE };
 static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE };
 
 static const struct model models[] = {
@@ -189,6 +192,8 @@ static const struct model models[] = {
       "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16 },
     { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16",
       "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16_sums },
+    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16",
+      "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16 },
 };
 
 const struct model *model_find(const char *plugin)

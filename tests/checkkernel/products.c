@@ -232,7 +232,7 @@ static bool compare(struct check *check, const char *what, uint64_t row, uint64_
     for (uint64_t i = 0; i < n; i++) {
         float value;
         memcpy(&value, got + i * sizeof value, sizeof value);
-        if (fabs((double)value - wanted[i].value) <= wanted[i].bound)
+        if (isnan(wanted[i].value) ? isnan(value) : fabs((double)value - wanted[i].value) <= wanted[i].bound)
             continue;
         if (say)
             check_fail(check, "%s[%llu][%llu] is %.9g, float64 gives %.9g, float32 may be off by %.2g", what,

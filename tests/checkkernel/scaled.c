@@ -89,6 +89,17 @@ static bool create_values(uint64_t *state, const struct kt_view *view, const str
     return true;
 }
 
+/* One matrix in 8 has up to 3 codes that are NaN, so that most products have numbers only. */
+static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows, uint64_t cols)
+{
+    uint32_t n = random_below(state, 8) ? 0 : 1 + random_below(state, 3);
+
+    for (; n > 0; n--)
+        grid->first[(int64_t)random_below(state, (uint32_t)rows) * grid->row_stride +
+                    (int64_t)random_below(state, (uint32_t)cols) * grid->col_stride] =
+            random_below(state, 2) ? 0x7f : 0xff;
+}
+
 bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
                         struct kt_view *view, uint8_t *data[3])
 {
@@ -111,6 +122,8 @@ bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_
         for (uint64_t b = 0; b < cols / elements; b++)
             random_blocks(state, format->dtype,
                           grid.first + (int64_t)r * grid.row_stride + (int64_t)b * grid.col_stride, 1);
+    if (format->dtype == KT_DTYPE_F8_E4M3)
+        scatter_nan(state, &grid, rows, cols);
     return create_values(state, view, format, format->scale_dtype, &view->scales, &data[1]) &&
            (!format->zero_dtype ||
             create_values(state, view, format, format->zero_dtype, &view->zeros, &data[2]));

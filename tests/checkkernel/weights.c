@@ -3,6 +3,7 @@
 #include "core/weights/weights.h"
 #include "tests/checkkernel/check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,7 +158,8 @@ void check_weights(struct check *check)
                 check_fail(check, "weight row: %s", error.message);
             for (uint64_t c = 0; c < cols && !check->wrong; c++) {
                 float wanted = check->model->weight(source[c]);
-                if (memcmp(row + c, &wanted, sizeof wanted) != 0)
+                bool same = isnan(wanted) ? isnan(row[c]) : memcmp(row + c, &wanted, sizeof wanted) == 0;
+                if (!same)
                     check_fail(check, "row %llu, column %llu of projection %d is not what the source says",
                                (unsigned long long)r, (unsigned long long)c, p);
             }

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx2.c - AVX2, FMA and F16C. */
+#define VEC_VNNI 0
+#define PAIRS 0
+#define TILED 0
+#define AHEAD 2048
+#include "plugins/common/int8_avx2.h"
+
+#include "plugins/common/codes_avx2.h"
+
+#define FEW_ROWS 4
+#define EXPAND_ROWS 20
+#define ROWS_WIDE 0
+#define ROWS_TILE 4
+#define HALVES 1
+#define HALVES_VECS 1
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/avx512_fp8/decode_avx2.h"
+
+#include "plugins/avx512_fp8/product.h"
+
+#include "plugins/common/coded_product.h"
+
+CODED_LEVEL(avx512_fp8, avx2);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512.c - AVX-512 without VBMI and BF16. */
+#define VEC_VNNI 0
+#define PAIRS 0
+#define TILED 0
+#define AHEAD 4096
+#include "plugins/common/int8_avx512.h"
+
+#include "plugins/common/codes_avx512.h"
+
+#define FEW_ROWS 4
+#define EXPAND_ROWS 6
+#define ROWS_WIDE 8
+#define ROWS_TILE 0
+#define HALVES 1
+#define HALVES_VECS 2
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/avx512_fp8/decode_avx512.h"
+
+#include "plugins/avx512_fp8/product.h"
+
+#include "plugins/common/coded_product.h"
+
+CODED_LEVEL(avx512_fp8, avx512);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512_bf16.c - AVX-512 with vpermi2b (VBMI) and vdpbf16ps. */
+#define VEC_VNNI 1
+#define PAIRS 1
+#define TILED 0
+#define AHEAD 8192
+#include "plugins/common/int8_avx512.h"
+
+#include "plugins/common/codes_avx512.h"
+
+#define FEW_ROWS 8
+#define EXPAND_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
+#define ROWS_WIDE 8
+#define ROWS_TILE 0
+#define HALVES 0
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/avx512_fp8/decode_vbmi.h"
+
+#include "plugins/avx512_fp8/product.h"
+
+#include "plugins/common/coded_product.h"
+
+CODED_LEVEL(avx512_fp8, avx512_bf16);

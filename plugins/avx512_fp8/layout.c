@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout.c - sizes of packed objects and rows, and packed weights back to float32. */
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/half.h"
+
+#include <string.h>
+
+#define TAKES "f8_e4m3 without zeros, scales in f32, f16, bf16 or f8_e8m0"
+
+static bool takes_format(const struct kt_format *format)
+{
+    bool scaled = format->scale_dtype == KT_DTYPE_F32 || format->scale_dtype == KT_DTYPE_F16 ||
+                  format->scale_dtype == KT_DTYPE_BF16 || format->scale_dtype == KT_DTYPE_F8_E8M0;
+
+    return format->dtype == KT_DTYPE_F8_E4M3 && scaled && format->zero_dtype == KT_DTYPE_NONE;
+}
+
+static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, uint32_t dtype)
+{
+    uint8_t code = codes[column / 4 * 128 + find_code(row, column)];
+    float number = bf16_to_float(bf16_of_codes[code & 0x7f]);
+
+    (void)dtype;
+    return code & 0x80 ? -number : number;
+}
+
+#include "plugins/common/coded_layout.h"
+
+enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_codes(instance, layout, sizeof(float), error);
+}
+
+enum kt_status avx512_fp8_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_codes(instance, layout, sizeof(uint16_t), error);
+}
+
+enum kt_status avx512_fp8_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
+                                     const struct kt_expert *source, enum kt_projection projection,
+                                     uint64_t row, float *out, struct kt_error *error)
+{
+    (void)instance;
+    (void)source;
+    return read_weights(layout, packed, projection, row, out, error);
+}
+
+void avx512_fp8_cut(void *instance, const struct kt_cut *job)
+{
+    (void)instance;
+    cut_codes(job);
+}

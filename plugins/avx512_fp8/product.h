@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * product.h - what codes are made to on vectors. A kernel_LEVEL.c includes its decode_*.h first; see
+ * plugins/common/coded_product.h for what else it sets.
+ *
+ *   HALVES       1: a few rows go by halves.h. 0: by few16.h
+ *   HALVES_VECS  vectors at a time with 2 rows and more
+ */
+#ifndef KT_PLUGINS_AVX512_FP8_PRODUCT_H
+#define KT_PLUGINS_AVX512_FP8_PRODUCT_H
+
+#include "plugins/avx512_fp8/pack.h"
+#include "plugins/common/rows16.h"
+#include "plugins/common/stream.h"
+
+#define PANEL_FACTORS 1
+#include "plugins/common/epilogue16.h"
+
+#include "plugins/common/pass8.h"
+
+#include "plugins/common/multiply16.h"
+
+#define OFFSETS(kind) 0
+#define CODE_ZERO(kind) ((void)(kind), 0.0f)
+
+#include "plugins/common/few16.h"
+
+#include "plugins/common/expand16.h"
+
+#if HALVES
+#include "plugins/avx512_fp8/halves.h"
+
+#define DEFINE_HALVES(name, rows, together)                                                    \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                          \
+    {                                                                                          \
+        (void)stream;                                                                          \
+        if (panel->coded.scales[panel->coded.coded.scales_size - 1])                           \
+            multiply_halves(&panel->coded, x, rows, together, KIND_NAN, out);                  \
+        else                                                                                   \
+            multiply_halves(&panel->coded, x, rows, together, KIND_NUMBERS, out);              \
+    }
+
+DEFINE_HALVES(few_1, 1, VECS)
+DEFINE_HALVES(few_2, 2, HALVES_VECS)
+#if FEW_ROWS >= 4
+DEFINE_HALVES(few_4, 4, HALVES_VECS)
+#endif
+#if FEW_ROWS >= 8
+DEFINE_HALVES(few_8, 8, HALVES_VECS)
+#endif
+#else
+DEFINE_FEW(few_1, 1, KIND_NUMBERS)
+DEFINE_FEW(few_2, 2, KIND_NUMBERS)
+#if FEW_ROWS >= 4
+DEFINE_FEW(few_4, 4, KIND_NUMBERS)
+#endif
+#if FEW_ROWS >= 8
+DEFINE_FEW(few_8, 8, KIND_NUMBERS)
+#endif
+#endif
+
+static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
+{
+    static const struct pass few_passes[] = {
+#if FEW_ROWS >= 8
+        { 8, 1, { few_8, few_8 } },
+#endif
+#if FEW_ROWS >= 4
+        { 4, 1, { few_4, few_4 } },
+#endif
+        { 2, 1, { few_2, few_2 } },
+        { 1, 1, { few_1, few_1 } },
+    };
+
+    (void)job;
+    (void)stage;
+    return few_passes;
+}
+
+/* Where a row has one scale, expanded tiles go without it. */
+static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor)
+{
+    const struct coded_panel coded = find_panel(job, stage, panel);
+
+    for (unsigned v = 0; coded.coded.groups == 1 && v < VECS; v++)
+        vf_store(factor + v * VEC_ROWS, load_scale(coded.coded.form, coded.scales, v));
+    return coded.coded.groups == 1;
+}
+
+/* A tile of a pair as its decoder says, scale and all. */
+INLINE void decode_tile(const uint8_t *codes, unsigned tile, const struct decoder *decoder, uint8_t *to)
+{
+    for (unsigned q = 0; q < CODE_VECTORS; q++) {
+        UNROLL
+        for (unsigned v = tile * VEC_PARTS; v < (tile + 1) * VEC_PARTS; v++) {
+            uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS) +
+                            q * CODE_LINES * 64;
+            vi w[2];
+            decode(vi_load(find_codes(codes + 128 * q, v)), decoder, KIND_NUMBERS, w);
+            vi_store(line, w[0]);
+            vi_store(line + 64, w[1]);
+        }
+    }
+}
+
+static void bring_codes(const uint8_t *codes)
+{
+    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+        PREFETCH(codes + i + AHEAD);
+}
+
+/* Tiles t..stop-1 of both columns without their scale. */
+static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    const struct decoder decoder = make_decoder(KIND_NUMBERS);
+
+    for (; t < stop; t++, to += PAIR_SIZE) {
+        const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+        if (near)
+            bring_codes(codes);
+        decode_tile(codes, 0, &decoder, to);
+        decode_tile(codes, 1, &decoder, to);
+    }
+}
+
+#if SCALED_TABLES
+/* With one scale for 16 rows, the table that codes are looked up in has it. */
+static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    const struct coded *coded = &panel->coded;
+
+    for (uint64_t group = t / coded->group_tiles; t < stop; group++) {
+        const uint8_t *scales = panel->scales + group * coded->scales_step;
+        uint64_t end = (group + 1) * coded->group_tiles;
+        const struct decoder first = make_scaled(load_f32(scales)), second = make_scaled(load_f32(scales + 4));
+        for (; t < end && t < stop; t++, to += PAIR_SIZE) {
+            const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+            if (near)
+                bring_codes(codes);
+            decode_tile(codes, 0, &first, to);
+            decode_tile(codes, 1, &second, to);
+        }
+    }
+}
+#endif
+
+/* Where a row has one scale, it multiplies sums instead of weights: see epilogue16.h. */
+static void expand_panel(const struct kt_product *job, enum kt_stage stage,
+                         const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    (void)job;
+    (void)stage;
+    if (panel->coded.groups == 1)
+        decode_tiles(panel, t, stop, near, to);
+#if SCALED_TABLES
+    else if (panel->coded.form == SCALE_ONE)
+        scale_tiles(panel, t, stop, near, to);
+#endif
+    else
+        expand_tiles(panel, t, stop, KIND_NUMBERS, near, to);
+}
+
+#endif

@@ -1,0 +1,11 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every level of the plugin avx512_fp8 that this CPU can run.
+plugin=$KT_TEST_BUILD/.libs/kt_avx512_fp8.so
+if [ ! -e "$plugin" ]; then
+    echo "SKIP: the backend avx512_fp8 was not built"
+    exit 77
+fi
+# shellcheck disable=SC2086 # an emulator comes with its arguments
+exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
+    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --cases 48 --seed "${KT_TEST_SEED:-20261121}"
