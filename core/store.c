@@ -86,6 +86,23 @@ static int add_header_sum(json_t *metadata)
     return add_text(metadata, KT_STORE_KEY_HEADER, "%016" PRIx64, kt_store_header_sum(texts));
 }
 
+/* The formats of gate, up and down, but for their dtypes. */
+static int add_scales(json_t *metadata, const struct kt_expert *expert)
+{
+    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
+    char text[3 * 64] = "";
+    size_t length = 0;
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        struct kt_format format;
+        kt_view_format(views[p], &format);
+        length += (size_t)snprintf(text + length, sizeof text - length,
+                                   "%s%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64, p ? " " : "",
+                                   format.scale_dtype, format.zero_dtype, format.group_rows,
+                                   format.group_cols);
+    }
+    return add_text(metadata, KT_STORE_KEY_SOURCE_SCALES, "%s", text);
+}
+
 static int add_metadata(json_t *root, const struct storing *storing)
 {
     const struct kt_moe_info *info = &storing->info;
@@ -107,6 +124,7 @@ static int add_metadata(json_t *root, const struct storing *storing)
                       (double)params->limit, (double)params->alpha) ||
              add_text(metadata, KT_STORE_KEY_SOURCE_TYPES, "%" PRIu32 " %" PRIu32 " %" PRIu32,
                       info->dtype[0], info->dtype[1], info->dtype[2]) ||
+             add_scales(metadata, &storing->experts[0]) ||
              add_text(metadata, KT_STORE_KEY_SOURCE, "%s", storing->source) ||
              add_text(metadata, KT_STORE_KEY_MODEL, "%s %" PRIu64, storing->model.architecture,
                       storing->model.n_layers) ||

@@ -258,8 +258,8 @@ static const struct {
     enum kt_status status;
     const char *fragment;
 } changes[] = {
-    {"\"kt.version\":\"1\"", "\"kt.version\":\"2\"", KT_E_UNSUPPORTED, "of version 2"},
-    {"\"kt.version\":\"1\"", "\"kt.version\":\"x\"", KT_E_FORMAT, "kt.version is \"x\""},
+    {"\"kt.version\":\"2\"", "\"kt.version\":\"1\"", KT_E_UNSUPPORTED, "of version 1"},
+    {"\"kt.version\":\"2\"", "\"kt.version\":\"x\"", KT_E_FORMAT, "kt.version is \"x\""},
     {"\"kt.version\"", "\"kt.versioN\"", KT_E_FORMAT, "lacks kt.version"},
     {"\"kt.shards\":\"1\"", "\"kt.shards\":\"2\"", KT_E_UNSUPPORTED, "2 shards"},
     {"\"kt.form\":\"fake-p4-1\"", "\"kt.form\":\"fake-p8-1\"", KT_E_FORMAT, "not what was stored"},
@@ -273,6 +273,15 @@ static const struct {
     {"\"kt.activation\":\"0 ", "\"kt.activation\":\"9 ", KT_E_FORMAT, "kt.activation"},
     {"\"kt.activation\":\"0 0", "\"kt.activation\":\"0 x", KT_E_FORMAT, "kt.activation"},
     {"\"kt.source_types\":\"36 ", "\"kt.source_types\":\"99 ", KT_E_FORMAT, "type 99"},
+    {"\"kt.source_types\":\"36 ", "\"kt.source_types\":\"17 ", KT_E_FORMAT, "no int4 weights have"},
+    {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"1 0 0 0 ", KT_E_FORMAT,
+     "says 1 0 0 0 of projection 0, which no q8_0 weights have"},
+    {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"0 9 0 0 ", KT_E_FORMAT, "says 0 9 0 0"},
+    {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"0 0 1 0 ", KT_E_FORMAT, "says 0 0 1 0"},
+    {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"9 0 1 1 ", KT_E_FORMAT, "says 9 0 1 1"},
+    {"\"kt.source_scales\":\"0 0 0 0 ", "\"kt.source_scales\":\"3 9 8 8 ", KT_E_FORMAT,
+     "not what was stored"},
+    {"\"kt.source_scales\"", "\"kt.source_scalez\"", KT_E_FORMAT, "lacks kt.source_scales"},
     {"\"kt.source\":\"", "\"kt.source\":\"z", KT_E_FORMAT, "not what was stored"},
     {"\"kt.layers\":\"0", "\"kt.layers\":\"1", KT_E_FORMAT, "not what was stored"},
     {"\"kt.xxh3\":\"", "\"kt.xxh3\":\"z", KT_E_FORMAT, "not what was stored"},

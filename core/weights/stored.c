@@ -140,6 +140,42 @@ static enum kt_status read_shape(const struct reading *reading, struct kt_moe_in
     return KT_OK;
 }
 
+/* Formats that have scales say which, and in which groups; others say nothing. */
+static bool is_format(const struct kt_format *format)
+{
+    bool groups = format->group_rows > 0 && format->group_cols > 0;
+    if (format->scale_dtype == KT_DTYPE_NONE)
+        return !kt_dtype_needs_scales(format->dtype) && format->zero_dtype == KT_DTYPE_NONE &&
+               format->group_rows == 0 && format->group_cols == 0;
+    return groups && kt_dtype_decodes(format->scale_dtype) &&
+           (format->zero_dtype == KT_DTYPE_NONE || format->zero_dtype == KT_DTYPE_U8);
+}
+
+/* Of each projection: dtypes of scales and of zeros, rows and columns of a group. */
+static enum kt_status read_scales(const struct reading *reading, struct kt_format formats[3])
+{
+    uint64_t n[12];
+    enum kt_status status = read_key(reading, KT_STORE_KEY_SOURCE_SCALES, 12, n);
+    if (status != KT_OK)
+        return status;
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const uint64_t *part = n + 4 * p;
+        struct kt_format *format = &formats[p];
+        *format = (struct kt_format){.dtype = reading->moe->info.dtype[p],
+                                     .scale_dtype = (uint32_t)part[0],
+                                     .zero_dtype = (uint32_t)part[1],
+                                     .group_rows = part[2],
+                                     .group_cols = part[3]};
+        if (part[0] > UINT32_MAX || part[1] > UINT32_MAX || !is_format(format))
+            return kt_fail(reading->error, KT_E_FORMAT,
+                           "%s: %s says %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+                           " of projection %d, which no %s weights have",
+                           label_of(reading), KT_STORE_KEY_SOURCE_SCALES, part[0], part[1], part[2],
+                           part[3], p, kt_dtype_name(format->dtype));
+    }
+    return KT_OK;
+}
+
 /* A finite number and what follows it. */
 static bool read_real(const char *text, char end, float *number, const char **rest)
 {
@@ -343,9 +379,12 @@ static enum kt_status read_part(struct reading *reading)
         return kt_fail(reading->error, KT_E_FORMAT,
                        "%s: holds no packed experts, but other files of the folder do: move it away",
                        label_of(reading));
+    struct kt_format formats[3];
     enum kt_status status = check_version(reading);
     if (status == KT_OK)
         status = read_shape(reading, info);
+    if (status == KT_OK)
+        status = read_scales(reading, formats);
     if (status == KT_OK)
         status = read_activation(reading, info);
     if (status == KT_OK)
@@ -360,6 +399,7 @@ static enum kt_status read_part(struct reading *reading)
         return kt_fail(reading->error, KT_E_NOMEM, "%s: no memory for checksums", label_of(reading));
     reading->moe->map = reading->stored = stored;
     stored->part = reading->part;
+    memcpy(stored->format, formats, sizeof formats);
     status = read_name(reading, KT_STORE_KEY_BACKEND, stored->backend, sizeof stored->backend);
     if (status == KT_OK)
         status = read_name(reading, KT_STORE_KEY_FORM, stored->form, sizeof stored->form);
@@ -433,6 +473,7 @@ static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_m
                                    struct kt_error *error)
 {
     const struct kt_moe_info *info = &moe->info;
+    const struct kt_stored *stored = moe->map;
     const float *bias[3] = {NULL, NULL, NULL};
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         const void *data = NULL;
@@ -447,7 +488,12 @@ static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_m
         *expert = (struct kt_expert){.gate = KT_VIEW_INIT, .up = KT_VIEW_INIT, .down = KT_VIEW_INIT};
         struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
         for (int p = KT_GATE; p <= KT_DOWN; p++) {
-            views[p]->dtype = info->dtype[p];
+            const struct kt_format *format = &stored->format[p];
+            views[p]->dtype = format->dtype;
+            views[p]->scales.dtype = format->scale_dtype;
+            views[p]->zeros.dtype = format->zero_dtype;
+            views[p]->scales.group_rows = views[p]->zeros.group_rows = format->group_rows;
+            views[p]->scales.group_cols = views[p]->zeros.group_cols = format->group_cols;
             views[p]->rows = p == KT_DOWN ? info->hidden_size : info->intermediate_size;
             views[p]->cols = p == KT_DOWN ? info->intermediate_size : info->hidden_size;
         }

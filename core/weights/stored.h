@@ -18,7 +18,7 @@
 #include <kt/plugin.h>
 
 #define KT_STORE_FORMAT "kt-kernel packed experts"
-#define KT_STORE_VERSION 1
+#define KT_STORE_VERSION 2
 #define KT_STORE_ALIGNMENT 4096
 
 /* Keys of __metadata__. All values are text. */
@@ -31,6 +31,7 @@
 #define KT_STORE_KEY_SHAPE "kt.shape"             /* n_experts top_k hidden_size intermediate_size */
 #define KT_STORE_KEY_ACTIVATION "kt.activation"   /* number of enum kt_activation, limit, alpha */
 #define KT_STORE_KEY_SOURCE_TYPES "kt.source_types" /* dtypes of gate, up and down before packing */
+#define KT_STORE_KEY_SOURCE_SCALES "kt.source_scales" /* of each: dtypes of scales and zeros, group */
 #define KT_STORE_KEY_SOURCE "kt.source"           /* kt_checkpoint_fingerprint of the source */
 #define KT_STORE_KEY_MODEL "kt.model"             /* architecture and number of layers of the model */
 #define KT_STORE_KEY_LAYERS "kt.layers"           /* all layers with experts of the model: "0-3,5" */
@@ -41,10 +42,10 @@
     {                                                                                                 \
         KT_STORE_KEY_FORMAT, KT_STORE_KEY_VERSION, KT_STORE_KEY_BACKEND, KT_STORE_KEY_FORM,           \
             KT_STORE_KEY_SHARDS, KT_STORE_KEY_LAYER, KT_STORE_KEY_SHAPE, KT_STORE_KEY_ACTIVATION,     \
-            KT_STORE_KEY_SOURCE_TYPES, KT_STORE_KEY_SOURCE, KT_STORE_KEY_MODEL, KT_STORE_KEY_LAYERS,  \
-            KT_STORE_KEY_CHECKSUMS                                                                    \
+            KT_STORE_KEY_SOURCE_TYPES, KT_STORE_KEY_SOURCE_SCALES, KT_STORE_KEY_SOURCE,               \
+            KT_STORE_KEY_MODEL, KT_STORE_KEY_LAYERS, KT_STORE_KEY_CHECKSUMS                           \
     }
-enum { KT_STORE_N_KEYS = 13 };
+enum { KT_STORE_N_KEYS = 14 };
 
 /* The checksum of the header out of the keys' texts. */
 uint64_t kt_store_header_sum(const char *const texts[KT_STORE_N_KEYS]);
@@ -53,6 +54,7 @@ uint64_t kt_store_header_sum(const char *const texts[KT_STORE_N_KEYS]);
 struct kt_stored {
     char backend[32];
     char form[KT_FORM_SIZE];
+    struct kt_format format[3]; /* of gate, up and down before packing */
     const char *source;        /* fingerprint of what was packed */
     const char *layers;        /* with experts that it has */
     uint64_t object_size[2];   /* by enum kt_stage, filled up to 64 */

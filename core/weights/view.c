@@ -266,21 +266,23 @@ uint64_t kt_view_bytes(const struct kt_view *view)
            scale_bytes(view, &view->zeros);
 }
 
-/* Groups are given as they are: one that is larger than the matrix means one scale for all of it.
- */
+/* Groups are given as they are: one that is larger than the matrix means one scale for all of it. A view
+ * without data, of weights in a store, has scales if it names their type. */
 void kt_view_format(const struct kt_view *view, struct kt_format *format)
 {
     const struct kt_scales *scales = &view->scales, *zeros = &view->zeros;
+    bool scaled = scales->data || (!view->data && scales->dtype != KT_DTYPE_NONE);
+    bool shifted = zeros->data || (!view->data && zeros->dtype != KT_DTYPE_NONE);
     *format = (struct kt_format){
         .dtype = view->dtype,
-        .scale_dtype = scales->data ? scales->dtype : KT_DTYPE_NONE,
-        .zero_dtype = zeros->data ? zeros->dtype : KT_DTYPE_NONE,
-        .group_rows = scales->data  ? scales->group_rows
-                      : zeros->data ? zeros->group_rows
-                                    : 0,
-        .group_cols = scales->data  ? scales->group_cols
-                      : zeros->data ? zeros->group_cols
-                                    : 0,
+        .scale_dtype = scaled ? scales->dtype : KT_DTYPE_NONE,
+        .zero_dtype = shifted ? zeros->dtype : KT_DTYPE_NONE,
+        .group_rows = scaled    ? scales->group_rows
+                      : shifted ? zeros->group_rows
+                                : 0,
+        .group_cols = scaled    ? scales->group_cols
+                      : shifted ? zeros->group_cols
+                                : 0,
     };
 }
 
