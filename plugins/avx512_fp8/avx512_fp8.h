@@ -62,12 +62,14 @@ static const uint16_t bf16_of_codes[128] = {
 static inline void mark_panel(const struct coded *coded, uint8_t *panel)
 {
     const uint8_t *codes = panel + coded->scales_size + coded->zeros_size;
-    uint8_t found = 0;
+    uint8_t found[64] = { 0 }, any = 0;
 
-    for (const uint8_t *end = codes + coded->tiles * 2 * CODES_SIZE; codes < end && !found; codes += 64)
+    for (const uint8_t *end = codes + coded->tiles * 2 * CODES_SIZE; codes < end; codes += 64)
         for (int i = 0; i < 64; i++)
-            found |= (codes[i] & 0x7f) == 0x7f;
-    panel[coded->scales_size - 1] = found;
+            found[i] |= (codes[i] & 0x7f) == 0x7f;
+    for (int i = 0; i < 64; i++)
+        any |= found[i];
+    panel[coded->scales_size - 1] = any;
 }
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
