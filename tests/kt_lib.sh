@@ -114,6 +114,69 @@ with_plugin()
     export KT_KERNEL_CORE_PLUGIN_PATH
 }
 
+# The levels of backend $1 that this CPU has, in $levels; $2: a model that it takes.
+find_levels()
+{
+    levels=
+    for level in amx avx512_bf16 avx512 avx2 scalar; do
+        [ $level = scalar ] && [ -n "${EMULATOR:-}" ] && continue # minutes, and checkkernel runs it
+        kt explain --model "$2" --set "plugin.$1.level=$level" --format csv
+        [ "$(field 0 level)" = $level ] && levels="$levels $level"
+    done
+    [ -n "$levels" ] || fail "no level can run"
+}
+
+# A trained layer on every level, with any threads and from a store. $1 backend, $2 folder, $3 type, $4
+# method of kt convert. Its error is compared with the reference, and with what these very weights gave in
+# float64: 2^-9 for rounding activations, and weights of many rows; y in bfloat16 adds another 2^-9.
+runs_trained()
+{
+    model=$data/$2-l0
+    store=$dir/store
+    kt explain --model "$model" --format csv
+    exits 0
+    [ "$(field 0 backend)" = "$1" ] || fail "$1 must be chosen"
+    for level in $levels; do
+        for y in f32 bf16; do
+            kt forward --model "$model" --input "$trace" --tolerance 4e-3 --set "plugin.$1.level=$level" \
+                --set "plugin.$1.y=$y" --expected "$data/$2-l0-output.safetensors" \
+                --recorded-tolerance 4e-3 --format csv
+            exits 0
+            is_silent
+            [ "$(field 0 backend),$(field 0 level)" = "$1,$level" ] || fail "it runs on $level"
+            [ "$(field 0 types)" = "$3" ] || fail "its weights are $3"
+        done
+    done
+    kt forward --model "$model" --input "$trace" --output "$dir/a.safetensors"
+    exits 0
+    kt forward --model "$model" --input "$trace" --threads 1 --io read --output "$dir/b.safetensors"
+    exits 0
+    cmp "$dir/a.safetensors" "$dir/b.safetensors" >/dev/null || fail "one thread gives another output"
+
+    # A store has the same weights, on one NUMA node or cut for two.
+    for method in "$4" "$1"; do
+        rm -rf "$store"
+        kt convert --input "$model" --output "$store" --method "$method"
+        exits 0
+        is_silent
+        kt verify "$store"
+        exits 0
+        says "^ *0  $1 .*$1-[0-9]* .* ok$"
+        kt forward --model "$store" --input "$trace" --output "$dir/b.safetensors"
+        exits 0
+        cmp "$dir/a.safetensors" "$dir/b.safetensors" >/dev/null || fail "the store gives another output"
+    done
+    HWLOC_SYNTHETIC='numa:2 core:1 pu:1'
+    export HWLOC_SYNTHETIC
+    for model in "$store" "$model"; do
+        kt forward --model "$model" --input "$trace" --tolerance 4e-3 \
+            --expected "$data/$2-l0-output.safetensors" --recorded-tolerance 4e-3
+        exits 0
+        says '^NUMA nodes: *2'
+    done
+    unset HWLOC_SYNTHETIC
+}
+
 finish()
 {
     if [ "$n_failed" -gt 0 ]; then
