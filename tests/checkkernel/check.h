@@ -6,6 +6,7 @@
  *   layout      sizes that the core relies on; packed bytes at most 1.05 times the format's
  *   pack        panel ranges give the same bytes as the whole; nothing beyond the object is touched
  *   cut         a shard is what packing its part of the source makes
+ *   refused     a scale that is no finite number
  *   weight_row  the source's numbers to the bit, or those rounded, as the plugin promises
  *   act_pack    rows do not depend on each other; for plugins whose rows this program can read, each
  *               number is the input's, or rounded as it should be: within half a scale of a group, whose
@@ -135,11 +136,12 @@ struct check {
 /* Says what is wrong, once per kind and case. */
 void check_fail(struct check *check, const char *format, ...) KT_PRINTF(2, 3);
 
-/* weights.c: layout, pack, cut, weight_row. */
+/* weights.c: layout, pack, cut, weight_row, scales that pack must refuse. */
 void check_layout(struct check *check);
 void check_pack(struct check *check);
 void check_cut(struct check *check);
 void check_weights(struct check *check);
+void check_refused(struct check *check);
 
 /* products.c: each leaves its result in check->act, h and y. */
 void check_act(struct check *check, enum kt_stage stage);

@@ -167,3 +167,51 @@ void check_weights(struct check *check)
         free(source);
     }
 }
+
+/* Bytes of an infinite number or NaN of a type of scales, and how many. */
+static uint32_t find_bad(uint32_t dtype, bool infinite, uint8_t bad[4])
+{
+    uint32_t wide = infinite ? 0xff800000 : 0x7fc00000;
+    uint16_t half = infinite ? 0x7c00 : 0xfe00, short_wide = (uint16_t)(wide >> 16);
+    uint32_t elements, bytes;
+
+    memset(bad, 0xff, 4); /* the NaN of f8_e8m0 */
+    if (dtype == KT_DTYPE_F32)
+        memcpy(bad, &wide, sizeof wide);
+    else if (dtype != KT_DTYPE_F8_E8M0)
+        memcpy(bad, dtype == KT_DTYPE_F16 ? &half : &short_wide, sizeof half);
+    kt_dtype_block(dtype, &elements, &bytes);
+    return bytes;
+}
+
+/* One scale of a projection is infinite or NaN: pack says so. */
+void check_refused(struct check *check)
+{
+    struct kt_expert *expert = &check->source.expert;
+    struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
+    uint32_t p = random_below(&check->random, 3);
+    enum kt_stage stage = p == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    const struct kt_scales *scales = &views[p]->scales;
+    struct kt_error error = { KT_OK, "" };
+    uint8_t bad[4], kept[4];
+
+    if (!scales->data)
+        return;
+    uint32_t size = find_bad(scales->dtype, random_below(&check->random, 2), bad);
+    uint64_t rows = (views[p]->rows - 1) / scales->group_rows + 1;
+    uint64_t cols = (views[p]->cols - 1) / scales->group_cols + 1;
+    uint8_t *scale = (uint8_t *)(uintptr_t)scales->data +
+                     (int64_t)random_below(&check->random, (uint32_t)rows) * scales->row_stride +
+                     (int64_t)random_below(&check->random, (uint32_t)cols) * scales->col_stride;
+    uint8_t *packed = malloc(check->layout.weight_size[stage]);
+    if (!packed)
+        abort();
+    struct kt_pack job = { &check->layout, stage, expert, 0, count_panels(check, stage), packed };
+    memcpy(kept, scale, size);
+    memcpy(scale, bad, size);
+    if (check->level->ops->pack(check->instance, &job, &error) != KT_E_FORMAT ||
+        !strstr(error.message, "is no finite number"))
+        check_fail(check, "a scale of projection %u that is no finite number was packed", p);
+    memcpy(scale, kept, size);
+    free(packed);
+}
