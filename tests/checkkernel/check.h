@@ -4,6 +4,7 @@
  *
  * What is checked of one case (a level, three formats, a shape, a number of rows):
  *   layout      sizes that the core relies on; packed bytes at most 1.05 times the format's
+ *   refusals    layouts that weights with scales cannot have, each refused by name
  *   pack        panel ranges give the same bytes as the whole; nothing beyond the object is touched
  *   cut         a shard is what packing its part of the source makes
  *   refused     a scale that is no finite number
@@ -138,6 +139,7 @@ void check_fail(struct check *check, const char *format, ...) KT_PRINTF(2, 3);
 
 /* weights.c: layout, pack, cut, weight_row, scales that pack must refuse. */
 void check_layout(struct check *check);
+void check_refusals(struct check *check);
 void check_pack(struct check *check);
 void check_cut(struct check *check);
 void check_weights(struct check *check);

@@ -220,6 +220,7 @@ static void free_case(struct check *check)
 static void run_checks(struct check *check)
 {
     check_layout(check);
+    check_refusals(check);
     check_pack(check);
     if (check->wrong)
         return;

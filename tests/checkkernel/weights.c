@@ -27,6 +27,66 @@ void check_layout(struct check *check)
         check_fail(check, "layout has a size of 0");
 }
 
+/* One thing about gate and up, or down, that no such plugin can hold; false: there are no more. */
+static bool spoil(unsigned kind, struct kt_shape *shape)
+{
+    struct kt_format *up = &shape->format[KT_UP], *format = kind % 2 ? &shape->format[KT_DOWN] : up;
+
+    switch (kind / 2) {
+    case 0:
+        format->scale_dtype = KT_DTYPE_NONE;
+        break;
+    case 1:
+        format->scale_dtype = KT_DTYPE_I8;
+        break;
+    case 2:
+        format->zero_dtype = KT_DTYPE_BF16;
+        break;
+    case 3:
+        format->dtype = KT_DTYPE_Q4_0;
+        break;
+    case 4:
+        format->group_rows = 0;
+        break;
+    case 5:
+        format->group_cols = 0;
+        break;
+    case 6:
+        *(kind % 2 ? &shape->hidden_size : &shape->intermediate_size) = 0;
+        return true;
+    case 7:
+        *(kind % 2 ? &shape->hidden_size : &shape->intermediate_size) = UINT64_MAX / 2;
+        return true;
+    case 8: /* a group that ends inside a tile, and another one after it */
+        shape->hidden_size = shape->intermediate_size = 96;
+        format->group_cols = kind % 2 ? 48 : 16;
+        break;
+    case 9: /* only gate and up must be alike */
+        up->group_rows += kind % 2;
+        up->group_cols += kind % 2 ? 0 : 32;
+        return true;
+    default:
+        return false;
+    }
+    if (format == up)
+        shape->format[KT_GATE] = *up;
+    return true;
+}
+
+void check_refusals(struct check *check)
+{
+    for (unsigned kind = 0; check->model->scaled; kind++) {
+        struct kt_layout layout = { .shape = check->layout.shape };
+        struct kt_error error = { KT_OK, "" };
+        if (!spoil(kind, &layout.shape))
+            return;
+        if (check->level->ops->layout(check->instance, &layout, &error) != KT_E_UNSUPPORTED ||
+            strncmp(error.message, check->model->plugin, strlen(check->model->plugin)) != 0)
+            check_fail(check, "a layout that is wrong in way %u is not refused by name: %s", kind,
+                       error.message);
+    }
+}
+
 static void pack(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, void *packed)
 {
     struct kt_pack job = { &check->layout, stage, &check->source.expert, begin, end, packed };
