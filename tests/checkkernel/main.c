@@ -108,14 +108,13 @@ static uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
     return (uint64_t)block * (1 + random_below(state, block == 256 ? 2 : 12));
 }
 
-/* Up to `most`, in whole blocks; one in three in whole tiles. */
+/* Up to `most`, in whole blocks; one in three in whole tiles, one in six a block longer than that. */
 static uint64_t pick_scaled_size(uint64_t *state, uint32_t dtype, uint32_t most)
 {
     uint32_t block, bytes;
     kt_dtype_block(dtype, &block, &bytes);
-    if (random_below(state, 3) == 0)
-        block = 32;
-    return (1 + random_below(state, most) + block - 1) / block * block;
+    uint32_t way = random_below(state, 6), unit = way < 3 ? 32 : block;
+    return (1 + random_below(state, most) + unit - 1) / unit * unit + (way == 2 ? block : 0);
 }
 
 /* One of the sizes is long, for groups and for pieces of K, the other short, for time. */
@@ -283,8 +282,10 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     check.model = model_find(run->plugin->name);
     make_shape(dtype, kind, check.model, &state, &check.layout.shape);
     const struct kt_shape *shape = &check.layout.shape;
-    check.n_rows = kind % 3 ? 1 + random_below(&state, 9)
-                            : 1 + random_below(&state, check.model->scaled ? 70 : 33);
+    if (check.model->scaled) /* kind says which groups */
+        check.n_rows = 1 + random_below(&state, random_below(&state, 2) ? 70 : 9);
+    else
+        check.n_rows = 1 + random_below(&state, kind % 3 ? 9 : 33);
     check.n_acts = 1 + random_below(&state, check.n_rows + 3);
     (void)snprintf(text, sizeof text, "%s %s %s/%s/%s hidden %llu intermediate %llu rows %u --seed %llu",
                    run->plugin->name, level->name, name_format(&shape->format[0], names[0]),

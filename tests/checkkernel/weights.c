@@ -181,7 +181,8 @@ void check_cut(struct check *check)
 
     if (!check->level->ops->cut || units == 0)
         return;
-    uint64_t begin = layout->k_unit * (1 + random_below(&check->random, (uint32_t)units));
+    bool last = random_below(&check->random, 2);
+    uint64_t begin = layout->k_unit * (last ? units : 1 + random_below(&check->random, (uint32_t)units));
     shard.shape.intermediate_size -= begin;
     memcpy(shard.form, layout->form, sizeof shard.form);
     if (check->level->ops->layout(check->instance, &shard, &error)) {
