@@ -85,11 +85,28 @@ static void read_cpuid(struct kt_caps *caps)
     }
 }
 
+/*
+ * Measured with kernels that read weights of 4 bits: Intel's streamer (Sapphire Rapids) follows reads inside
+ * pages of 4 KB and wants no more than a hint, and gains nothing from 4 KB ahead; a Zen 4 with 1 KB ahead
+ * reads two thirds of what it reads with 8 KB.
+ */
+static uint64_t find_stream_ahead(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    bool amd = __get_cpuid(0, &eax, &ebx, &ecx, &edx) && ecx == signature_AMD_ecx;
+    return amd ? 8192 : 1024;
+}
+
 #else
 
 static void read_cpuid(struct kt_caps *caps)
 {
     (void)caps;
+}
+
+static uint64_t find_stream_ahead(void)
+{
+    return 0;
 }
 
 #endif
@@ -99,4 +116,5 @@ void kt_cpu_caches(struct kt_caps *caps)
     read_sysfs(caps);
     if (caps->l1d_size == 0)
         read_cpuid(caps);
+    caps->stream_ahead = find_stream_ahead();
 }

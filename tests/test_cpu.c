@@ -175,6 +175,7 @@ START_TEST(caches_have_believable_sizes)
     ck_assert(caps.l1d_size == 0 || (caps.l1d_size >= 4096 && caps.l1d_size <= 1 << 22));
     ck_assert(caps.l2_size == 0 || caps.l2_size >= 1 << 15);
     ck_assert(caps.l3_size == 0 || caps.l3_size >= 1 << 18);
+    ck_assert(caps.stream_ahead == 0 || (caps.stream_ahead >= 512 && caps.stream_ahead <= 65536));
 }
 END_TEST
 

@@ -69,6 +69,9 @@ struct kt_caps {
     uint64_t l1d_size; /**< bytes per core; 0: unknown */
     uint64_t l2_size;
     uint64_t l3_size;
+    uint64_t stream_ahead; /**< bytes ahead of what is read from memory at which prefetching its lines
+                                helps most: few where the hardware follows ascending reads by itself;
+                                0: unknown */
 };
 
 /** What the core does for a plugin. Lives as long as the plugin is open. */

@@ -12,7 +12,7 @@
  *           choosing the scale's sign) in 4.5 bits, and every 32 columns of a product would cost a
  *           conversion to float, which AMX tiles cannot do: 16 of 64 columns' products. Without the
  *           zeros, the same byte per group gives 0.087. Groups of 64: 0.088; of 128: 0.094.
- * Panels    Codes [64 columns][2 tiles][8 lines of 64 bytes]: byte 4r + b of line i is column 8i + b of
+ * Panels    Codes [8 columns][2 tiles][64 bytes], read as they lie: byte 4r + b of line i is column 8i + b of
  *           row r in its low half, column 8i + 4 + b in its high one. Then a byte [group][32 rows],
  *           scale - 1 | zero << 4, filled up to 64 bytes; then 32 float units. K is filled up with
  *           weight 0, rows with weight and unit 0.

@@ -17,7 +17,7 @@
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define NEAR_CODES 1024
+#define NEAR_CODES 0
 
 #include "plugins/common/pass8.h"
 

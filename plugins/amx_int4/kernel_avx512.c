@@ -6,7 +6,7 @@
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 #define NEAR_ROWS 8
-#define NEAR_CODES 1024
+#define NEAR_CODES 0
 #define EXPAND_ROWS 0
 
 #include "plugins/amx_int4/product.h"

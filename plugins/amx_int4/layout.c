@@ -10,7 +10,7 @@
 /* kt_layout.form: another last number where a packed byte means something else. */
 static void name_form(unsigned shift, char *form)
 {
-    (void)snprintf(form, KT_FORM_SIZE, "amx_int4-g%u-1", MIN_GROUP << shift);
+    (void)snprintf(form, KT_FORM_SIZE, "amx_int4-g%u-2", MIN_GROUP << shift);
 }
 
 /* The group size is the instance's, but stored weights come with their own. */
@@ -67,10 +67,10 @@ enum kt_status amx_int4_weight_row(void *instance, const struct kt_layout *layou
         return status;
     memcpy(&unit, panel + panel_size(layout, stage) - SCALES_SIZE + 4 * place, sizeof unit);
     const uint8_t *groups = panel + groups_offset(layout, stage) + place;
-    const uint8_t *codes = panel + place / TILE_ROWS * CODES_SIZE + place % TILE_ROWS * 4;
+    const uint8_t *codes = panel + place / TILE_ROWS * 64 + place % TILE_ROWS * 4;
     for (uint64_t c = 0; c < k; c++) {
         unsigned group = groups[(c / MIN_GROUP >> group_shift(layout)) * PANEL_ROWS];
-        unsigned code = codes[c / TILE_COLUMNS * 2 * CODES_SIZE + c % TILE_COLUMNS / 8 * 64 + c % 4];
+        unsigned code = codes[c / TILE_COLUMNS * 2 * CODES_SIZE + c % TILE_COLUMNS / 8 * 128 + c % 4];
         int scale = (int)(group & 15) + 1, zero = (int)(group >> 4);
         code = c % 8 < 4 ? code & 15 : code >> 4;
         out[c] = unit * (float)(scale * ((int)code - zero));

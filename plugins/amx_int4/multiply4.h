@@ -6,8 +6,8 @@
  * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
  * per vector of codes and row; without it, it saves the widening to int32 of each product.
  *
- *   NEAR_CODES   bytes that the near passes prefetch ahead, two lines with each two that they read: a
- *                kilobyte's lines in one burst leave the caches nothing to do in between
+ *   NEAR_CODES   bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the
+ *                machine's core says (struct kt_caps.stream_ahead)
  */
 #ifndef KT_PLUGINS_AMX_INT4_MULTIPLY4_H
 #define KT_PLUGINS_AMX_INT4_MULTIPLY4_H
@@ -15,17 +15,20 @@
 /* Where vector v of a line of a pair of tiles of codes is. */
 INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
 {
-    return pair + v / VEC_PARTS * CODES_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
+    return pair + v / VEC_PARTS * 64 + v % VEC_PARTS * (4 * VEC_ROWS);
 }
 
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero
  * per row at group. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
-                           bool near, vi total[MAX_ROWS][VECS])
+                           bool near, uint64_t ahead, vi total[MAX_ROWS][VECS])
 {
     vi sum[MAX_ROWS][VECS];
 
+    UNROLL
+    for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
+        STREAM_LINE((uintptr_t)lines + ahead + i);
     UNROLL
     for (unsigned v = 0; v < n; v++) {
         unsigned place = first + v;
@@ -37,16 +40,12 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
     UNROLL
     for (unsigned step = 0; step < 8; step++) {
         x8 a[MAX_ROWS];
-        if (near && step % 2 == 0) {
-            STREAM_LINE((uintptr_t)lines + NEAR_CODES + step / 2 * 64);
-            STREAM_LINE((uintptr_t)lines + NEAR_CODES + CODES_SIZE + step / 2 * 64);
-        }
         UNROLL
         for (unsigned r = 0; r < rows; r++)
             a[r] = x8_splat(x->x[r] + from + 4 * step);
         UNROLL
         for (unsigned v = 0; v < n; v++) {
-            vi codes = vi_load(find_codes(lines, first + v) + step / 2 * 64);
+            vi codes = vi_load(find_codes(lines, first + v) + step / 2 * 128);
             codes = vi_and(step % 2 ? vi_shr(codes, 4) : codes, vi_set_u8(15));
             UNROLL
             for (unsigned r = 0; r < rows; r++)
@@ -69,6 +68,7 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
                       int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
+    const uint64_t ahead = NEAR_CODES ? NEAR_CODES : panel->ahead;
     vi total[MAX_ROWS][VECS];
 
     UNROLL
@@ -84,10 +84,10 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
             stream_step(stream);
         for (unsigned half = 0; half < 2; half++) {
             uint64_t part = 2 * t + half;
-            multiply_group(pair + half * (CODES_SIZE / 2),
+            multiply_group(pair + half * CODES_SIZE,
                            panel->scales + (part >> panel->group_shift) * PANEL_ROWS, x,
                            t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near,
-                           total);
+                           ahead, total);
         }
     }
     UNROLL
@@ -133,6 +133,7 @@ static struct panel8 find_panel(const struct kt_product *job, enum kt_stage stag
         .scales = panel + groups_offset(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),
+        .ahead = job->layout->words[WORD_AHEAD],
     };
 }
 

@@ -134,7 +134,7 @@ static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, co
         struct coding coding = search_group(x + r, n, low, high);
         for (unsigned c = 0; c < n; c += 8) {
             uint64_t column = begin + c;
-            vi_store(codes + column / TILE_COLUMNS * 2 * CODES_SIZE + column % TILE_COLUMNS * 8 + 4 * r,
+            vi_store(codes + column / TILE_COLUMNS * 2 * CODES_SIZE + column % TILE_COLUMNS * 16 + 4 * r,
                      encode_line(&coding, x + c * TILE_ROWS + r));
         }
         vf_store(scale + r, coding.scale);
@@ -169,7 +169,7 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
     for (uint64_t c = 0; c < bench->width; c += size, groups += PANEL_ROWS) {
         uint64_t left = bench->width - c;
         pack_group(bench, c, (unsigned)(left < size ? left : size), inverse,
-                   target->panel + target->tile * CODES_SIZE, groups);
+                   target->panel + target->tile * 64, groups);
     }
     if (count_groups(bench->layout, bench->stage) % 2) /* up to 64 bytes */
         memset(groups, 0, TILE_ROWS);

@@ -99,6 +99,7 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
 struct coded_panel {
     struct coded coded;
     const uint8_t *scales, *zeros, *codes;
+    uint64_t ahead; /* bytes to prefetch ahead of codes */
 };
 #define PANEL_OWN struct coded_panel coded;
 

@@ -6,7 +6,8 @@
  *
  *   FEW_ROWS     rows that share one pass over a panel of codes, at most
  *   EXPAND_ROWS  from so many rows on a panel becomes bfloat16 in scratch first (expand16.h)
- *   AHEAD        bytes from what is multiplied to what is prefetched while codes are read from memory
+ *   AHEAD        bytes from what is multiplied to what is prefetched while codes are read from memory; 0:
+ *                what the core says of the machine (struct kt_caps.stream_ahead)
  *   ROWS_WIDE, ROWS_TILE  of passes over bfloat16, see pass8.h
  */
 #ifndef KT_PLUGINS_CODED_PRODUCT_H

@@ -50,7 +50,7 @@ INLINE void expand_tiles(const struct coded_panel *panel, uint64_t t, uint64_t s
         for (; t < end && t < stop; t++, to += PAIR_SIZE) {
             const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
             for (unsigned i = 0; near && i < 2 * CODES_SIZE; i += 64)
-                PREFETCH(codes + i + AHEAD);
+                PREFETCH(codes + i + panel->ahead);
             expand_pair(codes, scale, offset, kind, &decoder, to);
         }
     }

@@ -38,6 +38,7 @@ static inline enum kt_status open_instance8(const struct kt_host *host, const st
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
     *self = (struct instance8){ .host = host, .y_dtype = y->number ? KT_DTYPE_BF16 : KT_DTYPE_F32 };
     self->l2_size = caps->l2_size ? caps->l2_size : UINT64_C(1) << 20;
+    self->ahead = caps->stream_ahead ? caps->stream_ahead : 1024;
     *instance = self;
     return KT_OK;
 }

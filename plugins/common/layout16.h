@@ -55,6 +55,7 @@ static inline void lay_out16(const struct instance8 *self, struct kt_layout *lay
     layout->y_dtype = self->y_dtype;
     layout->words[KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
     layout->words[KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+    layout->words[WORD_AHEAD] = self->ahead;
 }
 
 #endif

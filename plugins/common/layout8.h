@@ -82,6 +82,7 @@ static inline enum kt_status lay_out(const struct instance8 *self, struct kt_lay
     layout->y_dtype = self->y_dtype;
     layout->words[KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
     layout->words[KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+    layout->words[WORD_AHEAD] = self->ahead;
     return KT_OK;
 }
 

@@ -46,12 +46,14 @@ struct row_meta {
 struct instance8 {
     const struct kt_host *host;
     uint64_t l2_size;
+    uint64_t ahead; /* struct kt_caps.stream_ahead */
     uint32_t y_dtype;
     uint32_t group_size; /* of weights with one scale, in backends that have such groups */
     bool refuses_wider;  /* bf16: weights of more precision than its own */
 };
 
 /* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
+#define WORD_AHEAD 7 /* kt_layout.words: instance8.ahead */
 
 static inline uint64_t round_up(uint64_t size, uint64_t unit)
 {

@@ -88,7 +88,8 @@ static uint64_t size_act_row(uint64_t k, bool quants, bool floats, enum kt_stage
 
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct kt_host *host = instance;
+    const struct llamafile *self = instance;
+    const struct kt_host *host = self->host;
     const struct kt_shape *shape = &layout->shape;
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
 
@@ -118,6 +119,7 @@ enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct
                                               hidden / up->block * up->block_bytes);
     layout->nominal_size[1] = hidden * (intermediate / down->block * down->block_bytes);
 
+    words[WORD_AHEAD] = self->ahead;
     words[WORD_PARTS] = 0;
     bool gate_float = format_is_float(gate), up_float = format_is_float(up);
     layout->act_row_size[0] = size_act_row(hidden, !gate_float || !up_float, gate_float || up_float,

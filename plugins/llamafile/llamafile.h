@@ -51,7 +51,13 @@ struct llamafile_format {
 };
 
 /* Where things are, decided once per layer: kt_layout.words. */
-enum { WORD_PANEL_GATE, WORD_PANEL_UP, WORD_PANEL_DOWN, WORD_FLOATS_0, WORD_FLOATS_1, WORD_PARTS };
+/* An instance. */
+struct llamafile {
+    const struct kt_host *host;
+    uint64_t ahead; /* struct kt_caps.stream_ahead */
+};
+
+enum { WORD_PANEL_GATE, WORD_PANEL_UP, WORD_PANEL_DOWN, WORD_FLOATS_0, WORD_FLOATS_1, WORD_PARTS, WORD_AHEAD };
 /* Bits of WORD_PARTS: which parts the activation rows of a stage have. */
 #define PART_QUANTS(stage) (1u << (2 * (stage)))
 #define PART_FLOATS(stage) (2u << (2 * (stage)))

@@ -209,7 +209,7 @@ static enum kt_status check_view(const struct kt_host *host, const struct kt_vie
 
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
 {
-    const struct kt_host *host = instance;
+    const struct kt_host *host = ((const struct llamafile *)instance)->host;
     const struct kt_expert *source = job->source;
     const struct kt_shape *shape = &job->layout->shape;
     const uint64_t *words = job->layout->words;

@@ -58,16 +58,24 @@ static const struct kt_level *const levels[] = {
     &level_scalar,
 };
 
-/* There is nothing to keep but the host, which is the instance. */
 static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
                                     const struct kt_option_value *values, void **instance,
                                     struct kt_error *error)
 {
-    (void)caps;
+    struct llamafile *self = host->allocate(host, sizeof *self);
+
     (void)values;
-    (void)error;
-    *instance = (void *)(uintptr_t)host;
+    if (!self)
+        return kt_plugin_fail(error, KT_E_NOMEM, "llamafile: no memory for an instance");
+    *self = (struct llamafile){ .host = host, .ahead = caps->stream_ahead ? caps->stream_ahead : 1024 };
+    *instance = self;
     return KT_OK;
+}
+
+static void close_instance(void *instance)
+{
+    struct llamafile *self = instance;
+    self->host->release(self->host, self, sizeof *self);
 }
 
 KT_PLUGIN_DEFINE(llamafile) = {
@@ -79,4 +87,5 @@ KT_PLUGIN_DEFINE(llamafile) = {
     .levels = levels,
     .n_levels = sizeof levels / sizeof *levels,
     .open = open_instance,
+    .close = close_instance,
 };

@@ -4,7 +4,7 @@
  * includes its vec_*.h and then this file, and names its struct kt_ops.
  *
  *   BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a panel, 1, 2, 4 or 8
- *   AHEAD_*                      prefetch distance in bytes; 0: none
+ *   AHEAD_*                      prefetch distance in bytes; 0: none; far: what the core says of the machine
  *
  * A row's result does not depend on the rows beside it, nor on how many there are. Integer parts are
  * exact, float parts have one order on all levels: their results agree to the bit.
@@ -17,7 +17,8 @@
 #include "plugins/llamafile/quantize.h"
 
 /* The products of one panel with up to BLOCK rows: out[r * PANEL_ROWS + i]. */
-typedef void (*panel_fn)(const uint8_t *panel, uint64_t k, const uint8_t *const *x, float *out);
+typedef void (*panel_fn)(const uint8_t *panel, uint64_t k, const uint8_t *const *x, uint64_t far,
+                         float *out);
 
 /* What the compiler knows of a format in each instance of the functions below. */
 struct traits {
@@ -392,7 +393,7 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
     }
 }
 
-INLINE void multiply_quants(struct traits t, int rows, unsigned ahead, const uint8_t *panel,
+INLINE void multiply_quants(struct traits t, int rows, uint64_t ahead, const uint8_t *panel,
                             uint64_t k, const uint8_t *const *x, float *out)
 {
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
@@ -447,7 +448,7 @@ INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
 
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
  * last is zero in the panel and in x. */
-INLINE void multiply_floats(uint32_t dtype, int rows, unsigned ahead, const uint8_t *panel,
+INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint8_t *panel,
                             uint64_t k, const uint8_t *const *x, float *out)
 {
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
@@ -485,14 +486,16 @@ INLINE void multiply_floats(uint32_t dtype, int rows, unsigned ahead, const uint
 
 #define QUANT_PANEL(name, rows, ahead, ...)                                            \
     static void name##_##rows(const uint8_t *panel, uint64_t k, const uint8_t *const *x, \
-                              float *out)                                              \
+                              uint64_t far, float *out)                                \
     {                                                                                  \
+        (void)far;                                                                     \
         multiply_quants((struct traits){ __VA_ARGS__ }, rows, ahead, panel, k, x, out); \
     }
 #define FLOAT_PANEL(name, rows, ahead, dtype)                                          \
     static void name##_##rows(const uint8_t *panel, uint64_t k, const uint8_t *const *x, \
-                              float *out)                                              \
+                              uint64_t far, float *out)                                \
     {                                                                                  \
+        (void)far;                                                                     \
         multiply_floats(dtype, rows, ahead, panel, k, x, out);                         \
     }
 #define QUANT_PANELS(name, ahead, ...)       \

@@ -48,7 +48,7 @@ static unsigned multiply_block(const struct factor *factor, const struct kt_prod
         uint32_t index = job->index ? job->index[row + r] : row + r;
         x[r] = (const uint8_t *)job->act + index * size + factor->offset;
     }
-    factor->kernel->multiply[choice](panel, factor->k, x, tile);
+    factor->kernel->multiply[choice](panel, factor->k, x, job->layout->words[WORD_AHEAD], tile);
     return 1u << choice;
 }
 

@@ -178,7 +178,7 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
     struct kt_error error = { KT_OK, "" };
 
     *run = (struct run){ .level = level, .layout = expert->layout };
-    run->instance = (struct instance8){ .host = &check_host, .l2_size = l2_size, .y_dtype = y_dtype,
+    run->instance = (struct instance8){ .host = &check_host, .l2_size = l2_size, .ahead = 1024, .y_dtype = y_dtype,
                                        .group_size = expert->group_size };
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
     CHECK_THAT(status == KT_OK, "%s: %s", level->name, error.message);

@@ -28,8 +28,7 @@ static struct parts read_parts(const uint8_t *packed, const struct kt_layout *la
 
     place += projection == KT_UP ? 16 : 0;
     packed += panel * size;
-    unsigned byte = packed[column / 64 * 1024 + place / 16 * 512 + column % 64 / 8 * 64 +
-                           place % 16 * 4 + column % 4];
+    unsigned byte = packed[column / 8 * 128 + place / 16 * 64 + place % 16 * 4 + column % 4];
     unsigned group = packed[tiles * 1024 + column / group_size * 32 + place];
     parts.code = (int)(column % 8 < 4 ? byte % 16 : byte / 16);
     parts.scale = (int)group % 16 + 1;
