@@ -243,7 +243,8 @@ static void check_memory(struct doctor *doctor)
 
 /* ---- backends ------------------------------------------------------------------------------- */
 
-static void check_format(struct doctor *doctor, const char *backend, const char *level,
+/* false: the backend does not take the format. */
+static bool check_format(struct doctor *doctor, const char *backend, const char *level,
                          uint32_t dtype)
 {
     struct kt_selftest test;
@@ -254,9 +255,7 @@ static void check_format(struct doctor *doctor, const char *backend, const char 
     snprintf(check, sizeof(check), "self-test %s", backend);
     switch (test.state) {
     case KT_SELFTEST_REFUSED:
-        snprintf(text, sizeof(text), "%s: not taken: %s", kt_dtype_name(dtype), test.message);
-        report(doctor, check, SKIPPED, text, "");
-        return;
+        return false;
     case KT_SELFTEST_FAILED:
         snprintf(text, sizeof(text), "%s: %s", kt_dtype_name(dtype), test.message);
         break;
@@ -265,7 +264,7 @@ static void check_format(struct doctor *doctor, const char *backend, const char 
                  kt_dtype_name(dtype), level, test.error, test.limit);
         if (test.state == KT_SELFTEST_PASSED) {
             report(doctor, check, OK, text, "");
-            return;
+            return true;
         }
     }
     char advice[160];
@@ -274,6 +273,24 @@ static void check_format(struct doctor *doctor, const char *backend, const char 
              "level there; report it with this output",
              backend);
     report(doctor, check, FAILED, text, advice);
+    return true;
+}
+
+/* One line for each format, and one for those that are not taken. */
+static void check_formats(struct doctor *doctor, const char *backend, const char *level)
+{
+    char check[64], text[128] = "not taken:";
+    bool all = true;
+
+    for (const uint32_t *dtype = kt_selftest_dtypes; *dtype != KT_DTYPE_NONE; dtype++)
+        if (!check_format(doctor, backend, level, *dtype)) {
+            size_t length = strlen(text);
+            snprintf(text + length, sizeof(text) - length, " %s", kt_dtype_name(*dtype));
+            all = false;
+        }
+    snprintf(check, sizeof(check), "self-test %s", backend);
+    if (!all)
+        report(doctor, check, SKIPPED, text, "");
 }
 
 static void check_backend(struct doctor *doctor, const struct kt_backend_info *info)
@@ -285,8 +302,7 @@ static void check_backend(struct doctor *doctor, const struct kt_backend_info *i
     case KT_BACKEND_LOADED:
         snprintf(value, sizeof(value), "loaded, level %s", info->level);
         report(doctor, check, OK, value, "");
-        for (const uint32_t *dtype = kt_selftest_dtypes; *dtype != KT_DTYPE_NONE; dtype++)
-            check_format(doctor, info->name, info->level, *dtype);
+        check_formats(doctor, info->name, info->level);
         return;
     case KT_BACKEND_DISABLED:
         report(doctor, check, SKIPPED, "disabled", info->reason);

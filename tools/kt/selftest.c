@@ -14,12 +14,24 @@ enum { EXPERTS = 4, TOP_K = 2, HIDDEN = 256, INTERMEDIATE = 512, TOKENS = 7 };
 #define WEIGHT_LIMIT 0.2     /* 4 bits lose up to 0.15; weights in wrong places differ by 1 and more */
 #define MATRIX ((uint64_t)HIDDEN * INTERMEDIATE)
 
-const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_NONE};
+const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32,  KT_DTYPE_BF16,    KT_DTYPE_Q8_0,   KT_DTYPE_F8_E4M3,
+                                       KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
+
+/* Scales that weights are published with. Those of a matrix follow it. */
+static const struct scaling {
+    uint32_t dtype, scale_dtype;
+    uint64_t rows, cols; /* of a group */
+} scalings[] = {
+    {KT_DTYPE_F8_E4M3, KT_DTYPE_F32, 128, 128},
+    {KT_DTYPE_INT4, KT_DTYPE_BF16, 1, 32},
+    {KT_DTYPE_F4_E2M1, KT_DTYPE_F8_E8M0, 1, 32},
+};
 
 /* A layer's weights, input and routing. */
 struct layer_data {
-    void *weights;     /* gate, up and down of each expert */
-    uint64_t matrix_size;
+    void *weights; /* gate, up and down of each expert, each with its scales behind it */
+    uint64_t matrix_size, scales_size;
+    const struct scaling *scaling; /* NULL: no scales beside them */
     struct kt_expert experts[EXPERTS];
     float input[TOKENS * HIDDEN];
     int64_t ids[TOKENS * TOP_K];
@@ -56,6 +68,36 @@ static void fill_q8_0(uint64_t *state, unsigned char *to)
     }
 }
 
+/* Any codes, but for the two bytes of E4M3 that are NaN. */
+static void fill_codes(uint64_t *state, uint32_t dtype, uint64_t size, unsigned char *to)
+{
+    for (uint64_t i = 0; i < size; i++) {
+        to[i] = (unsigned char)draw(state);
+        if (dtype == KT_DTYPE_F8_E4M3 && (to[i] & 0x7f) == 0x7f)
+            to[i] = 0;
+    }
+}
+
+/* Weights of about 1/16, as the others: codes reach 448, 8 and 6. */
+static void fill_scales(uint64_t *state, const struct scaling *scaling, uint64_t size, unsigned char *to)
+{
+    for (uint64_t i = 0; i < size;) {
+        float value = (1 + draw_real(state) / 2) / (scaling->scale_dtype == KT_DTYPE_F32 ? 4096 : 128);
+        uint32_t bits;
+        memcpy(&bits, &value, sizeof bits);
+        uint16_t high = (uint16_t)(bits >> 16);
+        if (scaling->scale_dtype == KT_DTYPE_F32) {
+            memcpy(to + i, &bits, sizeof bits);
+            i += sizeof bits;
+        } else if (scaling->scale_dtype == KT_DTYPE_BF16) {
+            memcpy(to + i, &high, sizeof high);
+            i += sizeof high;
+        } else {
+            to[i++] = draw(state) % 8 ? 120 : 121; /* 2^-7, 2^-6 */
+        }
+    }
+}
+
 static void fill_matrix(uint64_t *state, uint32_t dtype, unsigned char *to)
 {
     if (dtype == KT_DTYPE_Q8_0) {
@@ -74,41 +116,84 @@ static void fill_matrix(uint64_t *state, uint32_t dtype, unsigned char *to)
     }
 }
 
+static enum kt_status make_view(const struct layer_data *data, uint32_t dtype, uint64_t rows,
+                                uint64_t cols, const unsigned char **at, struct kt_view *view,
+                                struct kt_error *error)
+{
+    const struct scaling *scaling = data->scaling;
+    uint32_t bytes;
+    enum kt_status status =
+        kt_view_dense(view, dtype, *at, data->matrix_size, rows, cols, error);
+
+    *at += data->matrix_size;
+    if (status != KT_OK || !scaling)
+        return status;
+    kt_dtype_block(scaling->scale_dtype, NULL, &bytes);
+    view->scales = (struct kt_scales){.data = *at,
+                                      .size = data->scales_size,
+                                      .dtype = scaling->scale_dtype,
+                                      .group_rows = scaling->rows,
+                                      .group_cols = scaling->cols,
+                                      .row_stride = (int64_t)(cols / scaling->cols * bytes),
+                                      .col_stride = bytes};
+    *at += data->scales_size;
+    return KT_OK;
+}
+
 static enum kt_status make_views(struct layer_data *data, uint32_t dtype, struct kt_error *error)
 {
-    unsigned char *at = data->weights;
+    const unsigned char *at = data->weights;
+    enum kt_status status = KT_OK;
 
-    for (int e = 0; e < EXPERTS; e++) {
+    for (int e = 0; e < EXPERTS && status == KT_OK; e++) {
         struct kt_expert *expert = &data->experts[e];
-        enum kt_status status = kt_view_dense(&expert->gate, dtype, at, data->matrix_size,
-                                              INTERMEDIATE, HIDDEN, error);
-        at += data->matrix_size;
+        status = make_view(data, dtype, INTERMEDIATE, HIDDEN, &at, &expert->gate, error);
         if (status == KT_OK)
-            status = kt_view_dense(&expert->up, dtype, at, data->matrix_size, INTERMEDIATE, HIDDEN,
-                                   error);
-        at += data->matrix_size;
+            status = make_view(data, dtype, INTERMEDIATE, HIDDEN, &at, &expert->up, error);
         if (status == KT_OK)
-            status = kt_view_dense(&expert->down, dtype, at, data->matrix_size, HIDDEN,
-                                   INTERMEDIATE, error);
-        at += data->matrix_size;
-        if (status != KT_OK)
-            return status;
+            status = make_view(data, dtype, HIDDEN, INTERMEDIATE, &at, &expert->down, error);
     }
-    return KT_OK;
+    return status;
+}
+
+static void find_scaling(struct layer_data *data, uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
+        if (scalings[i].dtype == dtype) {
+            uint32_t bytes;
+            kt_dtype_block(scalings[i].scale_dtype, NULL, &bytes);
+            data->scaling = &scalings[i];
+            data->scales_size = MATRIX / (scalings[i].rows * scalings[i].cols) * bytes;
+        }
+}
+
+static void fill_weights(const struct kt_cli *cli, struct layer_data *data, uint32_t dtype,
+                         uint64_t *state)
+{
+    uint32_t elements, bytes;
+
+    kt_dtype_block(dtype, &elements, &bytes);
+    data->matrix_size = MATRIX / elements * bytes;
+    find_scaling(data, dtype);
+    unsigned char *at = data->weights =
+        kt_cli_alloc(cli, 3 * EXPERTS, data->matrix_size + data->scales_size);
+    for (int m = 0; m < 3 * EXPERTS; m++) {
+        if (data->scaling) {
+            fill_codes(state, dtype, data->matrix_size, at);
+            fill_scales(state, data->scaling, data->scales_size, at + data->matrix_size);
+        } else {
+            fill_matrix(state, dtype, at);
+        }
+        at += data->matrix_size + data->scales_size;
+    }
 }
 
 static enum kt_status fill(const struct kt_cli *cli, struct layer_data *data, uint32_t dtype,
                            struct kt_error *error)
 {
     uint64_t state = UINT64_C(0x9E3779B97F4A7C15);
-    uint32_t elements, bytes;
 
-    kt_dtype_block(dtype, &elements, &bytes);
-    data->matrix_size = MATRIX / elements * bytes;
-    data->weights = kt_cli_alloc(cli, 3 * EXPERTS, data->matrix_size);
-    for (int m = 0; m < 3 * EXPERTS; m++)
-        fill_matrix(&state, dtype,
-                    (unsigned char *)data->weights + (uint64_t)m * data->matrix_size);
+    fill_weights(cli, data, dtype, &state);
     for (int i = 0; i < TOKENS * HIDDEN; i++)
         data->input[i] = draw_real(&state);
     for (int t = 0; t < TOKENS; t++) {

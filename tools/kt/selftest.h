@@ -18,7 +18,8 @@ struct kt_selftest {
     char message[1024];  /* if REFUSED or FAILED */
 };
 
-/* Formats that the layer is made in: F32, BF16, Q8_0; ends with KT_DTYPE_NONE. */
+/* Formats that the layer is made in, those with scales as they are published: FP8 in blocks, int4 and
+ * MXFP4 in groups of 32. Ends with KT_DTYPE_NONE. */
 extern const uint32_t kt_selftest_dtypes[];
 
 /* Runs a layer of `dtype` through `backend` and compares it with float64 arithmetic on the weights that
