@@ -20,18 +20,17 @@
 /* Tiles of 32 columns after which sums may leave their registers for those of the other vectors. */
 #define CHUNK_TILES 4
 
-/* Vectors first..first+n-1 of tiles t..end-1. */
-INLINE void add_halves(const uint8_t *codes, const struct rows8 *x, uint64_t t, uint64_t end, unsigned rows,
-                       unsigned first, unsigned n, int kind, vf sum[MAX_ROWS][VECS][2])
+/* Vectors first..first+n-1 of tiles t..end-1; the first ones bring what lies `ahead`. */
+INLINE void add_halves(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t t, uint64_t end,
+                       unsigned rows, unsigned first, unsigned n, int kind, vf sum[MAX_ROWS][VECS][2])
 {
     const vi zero = vi_splat32(0);
 
-    for (const uint8_t *stop = codes + (end - t) * 2 * CODES_SIZE; codes < stop; t++)
+    for (const uint8_t *stop = codes + (end - t) * 2 * CODES_SIZE; codes < stop; t++) {
+        UNROLL
+        for (unsigned i = 0; first == 0 && i < 2 * CODES_SIZE; i += 64)
+            PREFETCH(codes + i + ahead);
         for (unsigned q = 0; q < CODE_VECTORS; q++, codes += 128) {
-            if (first == 0) {
-                PREFETCH(codes + AHEAD);
-                PREFETCH(codes + AHEAD + 64);
-            }
             UNROLL
             for (unsigned i = 0; i < 2; i++) {
                 uint64_t line = t * X_STEP + (q * CODE_LINES + i) * LINE_STEP;
@@ -53,6 +52,7 @@ INLINE void add_halves(const uint8_t *codes, const struct rows8 *x, uint64_t t, 
                 }
             }
         }
+    }
 }
 
 /* `together`: vectors at a time. */
@@ -76,7 +76,7 @@ INLINE void multiply_halves(const struct coded_panel *panel, const struct rows8 
             uint64_t stop = together < VECS && end - t > CHUNK_TILES ? t + CHUNK_TILES : end;
             UNROLL
             for (unsigned first = 0; first < VECS; first += together)
-                add_halves(codes, x, t, stop, rows, first, together, kind, sum);
+                add_halves(codes, panel->ahead, x, t, stop, rows, first, together, kind, sum);
             codes += (stop - t) * 2 * CODES_SIZE;
             t = stop;
         }

@@ -3,13 +3,13 @@
 #define VEC_VNNI 1
 #define PAIRS 1
 #define TILED 1
-#define AHEAD 2048
+#define AHEAD 0
 #include "plugins/common/int8_avx512.h"
 
 #include "plugins/common/codes_avx512.h"
 
 #define FEW_ROWS 2
-#define FEW_TILE_ROWS 3
+#define FEW_TILE_ROWS 2
 #define HALVES 0
 
 #include "plugins/avx512_fp8/avx512_fp8.h"

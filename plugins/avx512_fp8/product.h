@@ -107,7 +107,7 @@ INLINE void decode_tile(const uint8_t *codes, unsigned tile, const struct decode
 static void bring_codes(const uint8_t *codes)
 {
     for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
-        PREFETCH(codes + i + AHEAD);
+        PREFETCH(codes + i);
 }
 
 /* Tiles t..stop-1 of both columns without their scale. */
@@ -118,7 +118,7 @@ static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t s
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
         if (near)
-            bring_codes(codes);
+            bring_codes(codes + panel->ahead);
         decode_tile(codes, 0, &decoder, to);
         decode_tile(codes, 1, &decoder, to);
     }
@@ -137,7 +137,7 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
         for (; t < end && t < stop; t++, to += PAIR_SIZE) {
             const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
             if (near)
-                bring_codes(codes);
+                bring_codes(codes + panel->ahead);
             decode_tile(codes, 0, &first, to);
             decode_tile(codes, 1, &second, to);
         }
