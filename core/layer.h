@@ -131,6 +131,10 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
 enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
                                 struct kt_forward *forward, struct kt_error *error);
 
+/* The optional function `name` of a level, NULL where its struct is too short for it. */
+#define KT_OPTIONAL_OP(ops, name)                                                            \
+    ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof (ops)->name ? (ops)->name : NULL)
+
 static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
 {
     return layer->backend->level->ops;

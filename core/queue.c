@@ -19,7 +19,7 @@ struct slot {
     enum slot_state state;
     enum kt_status status;
     struct kt_layer *layer;
-    struct kt_forward forward;
+    struct kt_task task;
     struct kt_error error;
 };
 
@@ -44,7 +44,7 @@ static void run_next(struct kt_queue *queue)
     (void)pthread_mutex_unlock(&queue->lock);
     /* The slot is this thread's until it says SLOT_DONE; its ticket, state and status are looked at by
      * every waiter, so they change under the lock only. */
-    enum kt_status status = kt_forward_run(slot->layer, &slot->forward, &slot->error);
+    enum kt_status status = slot->task.run(slot->layer, &slot->task, &slot->error);
     (void)pthread_mutex_lock(&queue->lock);
     slot->status = status;
     slot->state = SLOT_DONE;
@@ -117,9 +117,8 @@ static enum kt_status fail_forked(struct kt_error *error)
                    "fork");
 }
 
-enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
-                               const struct kt_forward *forward, uint64_t *ticket,
-                               struct kt_error *error)
+enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, const struct kt_task *task,
+                               uint64_t *ticket, struct kt_error *error)
 {
     if (queue->pool->pid != getpid())
         return fail_forked(error);
@@ -137,7 +136,7 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
     slot->ticket = next;
     slot->state = SLOT_SUBMITTED;
     slot->layer = layer;
-    slot->forward = *forward;
+    slot->task = *task;
     slot->error = (struct kt_error){KT_OK, ""};
     queue->submitted = next;
     atomic_fetch_add(&layer->outstanding, 1);
@@ -194,16 +193,41 @@ void kt_queue_drain(struct kt_queue *queue)
     }
 }
 
+static enum kt_status run_forward(struct kt_layer *layer, const struct kt_task *task,
+                                  struct kt_error *error)
+{
+    return kt_forward_run(layer, &task->forward, error);
+}
+
+static enum kt_status run_unpack(struct kt_layer *layer, const struct kt_task *task,
+                                 struct kt_error *error)
+{
+    return kt_unpack_run(layer, &task->unpacking, error);
+}
+
+static enum kt_status submit(struct kt_layer *layer, const struct kt_task *task, uint64_t *ticket,
+                             struct kt_error *error)
+{
+    if (!ticket)
+        return kt_fail(error, KT_E_INVALID, "%s: ticket must not be NULL", layer->name);
+    return kt_queue_submit(layer->context->queue, layer, task, ticket, error);
+}
+
 enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *given,
                                uint64_t *ticket, struct kt_error *error)
 {
-    struct kt_forward forward;
-    enum kt_status status = kt_forward_check(layer, given, &forward, error);
-    if (status == KT_OK && !ticket)
-        status = kt_fail(error, KT_E_INVALID, "kt_layer_submit: ticket must not be NULL");
-    return status == KT_OK
-               ? kt_queue_submit(layer->context->queue, layer, &forward, ticket, error)
-               : status;
+    struct kt_task task = {.run = run_forward};
+    enum kt_status status = kt_forward_check(layer, given, &task.forward, error);
+    return status == KT_OK ? submit(layer, &task, ticket, error) : status;
+}
+
+enum kt_status kt_layer_submit_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
+                                      const struct kt_unpack_buffers *ranks, uint64_t *ticket,
+                                      struct kt_error *error)
+{
+    struct kt_task task = {.run = run_unpack, .unpacking = {expert, n_ranks, ranks}};
+    enum kt_status status = kt_unpack_check(layer, &task.unpacking, error);
+    return status == KT_OK ? submit(layer, &task, ticket, error) : status;
 }
 
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error)

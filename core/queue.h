@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * queue.h - forwards that were submitted: first in, first out, run by one thread that takes part in
- * the pool as thread 0. A slot is taken from submit until its ticket has been waited for, so nothing
+ * queue.h - work that was submitted: first in, first out, run by one thread that takes part in the pool
+ * as thread 0. A slot is taken from submit until its ticket has been waited for, so nothing
  * is allocated after creation.
  */
 #ifndef KT_CORE_QUEUE_H
@@ -9,20 +9,29 @@
 
 #include "core/event.h"
 #include "core/pool.h"
+#include "core/unpack.h"
 
 #include <kt/kt.h>
 
 struct kt_queue;
+
+/* What is to be done with a layer; arguments are checked and complete. */
+struct kt_task {
+    enum kt_status (*run)(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error);
+    union {
+        struct kt_forward forward;
+        struct kt_unpacking unpacking;
+    };
+};
 
 enum kt_status kt_queue_create(struct kt_pool *pool, uint32_t depth, struct kt_queue **queue,
                                struct kt_error *error);
 /* Finishes what was submitted first. */
 void kt_queue_destroy(struct kt_queue *queue);
 
-/* `forward` is checked and complete. */
-enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer,
-                               const struct kt_forward *forward, uint64_t *ticket,
-                               struct kt_error *error);
+/* Copies the task. */
+enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, const struct kt_task *task,
+                               uint64_t *ticket, struct kt_error *error);
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error);
 
 /* Returns when everything submitted so far is done. */

@@ -237,7 +237,7 @@ static enum kt_status check_cut(const struct kt_layer *layer, const struct kt_ch
     const struct kt_backend *backend = choice->backend;
     for (uint32_t n = 0; n < choice->n_shards; n++)
         if (choice->shard[n].begin > 0 && choice->shard[n].begin < choice->shard[n].end &&
-            !backend->level->ops->cut)
+            !KT_OPTIONAL_OP(backend->level->ops, cut))
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: backend %s cannot cut stored weights over %u NUMA nodes; use one "
                            "(core.numa_nodes)",

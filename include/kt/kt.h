@@ -492,6 +492,64 @@ enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *
 /** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
+/* ---- experts for GPUs ----------------------------------------------------------------------- */
+
+/** One of the two matrices that a GPU rank gets of an expert: rows of codes without gaps, and likewise
+ *  scales and zeros, a row for each group of rows. Sizes are in bytes, 0 where there is nothing. */
+struct kt_unpack_matrix {
+    uint32_t dtype;       /**< enum kt_dtype of the codes, as the source had them */
+    uint32_t scale_dtype; /**< KT_DTYPE_NONE: no scales */
+    uint32_t zero_dtype;  /**< KT_DTYPE_NONE: no zeros */
+    uint32_t reserved;
+    uint64_t rows, row_size;
+    uint64_t scale_rows, scale_row_size, zero_row_size; /**< zeros have scale_rows rows too */
+    uint64_t size, scale_size, zero_size;
+};
+
+/** What each of n_ranks GPU ranks gets of one expert. */
+struct kt_unpack_info {
+    uint32_t n_ranks;
+    uint32_t reserved;
+    uint64_t intermediate_size;  /**< of a rank: the layer's / n_ranks; rank r has rows (columns of down)
+                                      from r times this on */
+    struct kt_unpack_matrix w13; /**< [2 * intermediate_size][hidden_size]: gate's rows, then up's; so
+                                      are the scales: gate's groups, then up's */
+    struct kt_unpack_matrix w2;  /**< [hidden_size][intermediate_size] */
+};
+
+/** Where a rank's part of an expert goes; each of the size that kt_unpack_info says, any alignment. What
+ *  the format does not have is not looked at. */
+struct kt_unpack_buffers {
+    void *w13, *w13_scales, *w13_zeros;
+    void *w2, *w2_scales, *w2_zeros;
+};
+
+/**
+ * Says what kt_layer_unpack writes for n_ranks ranks. A scale that stands for all of intermediate_size
+ * goes to every rank. KT_E_UNSUPPORTED, with the reason: the backend cannot give weights back, or not
+ * these; intermediate_size does not divide by n_ranks, or a rank's slice would cut a group of the format.
+ * KT_E_STATE without weights. Any thread, also while the layer computes.
+ */
+enum kt_status kt_layer_unpack_info(const struct kt_layer *layer, uint32_t n_ranks,
+                                    struct kt_unpack_info *info, struct kt_error *error);
+
+/**
+ * Writes expert `expert` of the layer (after its expert_map) to the buffers of n_ranks ranks, bit for bit
+ * as the source had it, row after row whatever the strides there were; skip_mask is not looked at. The
+ * NUMA nodes that hold the expert may be fewer or more than the ranks. In parallel on the context's
+ * threads; the caller's takes part. Allocates nothing. Any thread. Fails like kt_layer_unpack_info,
+ * KT_E_RANGE for an expert that does not exist, KT_E_INVALID for a buffer that is missing, KT_E_FORMAT
+ * where a store's object is damaged; nothing is written then.
+ */
+enum kt_status kt_layer_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
+                               const struct kt_unpack_buffers *ranks, struct kt_error *error);
+
+/** Puts the same on the queue, as kt_layer_submit does: arguments are checked here, `ranks` and the
+ *  buffers must live until kt_wait. */
+enum kt_status kt_layer_submit_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
+                                      const struct kt_unpack_buffers *ranks, uint64_t *ticket,
+                                      struct kt_error *error);
+
 /** How often each expert was used since load or reset, masked ones not counted: n_experts numbers. */
 enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, uint32_t n_experts,
                               struct kt_error *error);

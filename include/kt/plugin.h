@@ -288,6 +288,32 @@ struct kt_cut {
     void *out;          /**< start of the shard's object, shard->weight_size[stage] bytes */
 };
 
+/**
+ * Give a part of a projection back as its source had it, not a bit lost: rows [row_begin, row_end) and
+ * columns [col_begin, col_end) of the shard. A range begins and ends on whole groups of the format, on
+ * whole blocks of its dtype, or at the end of the matrix; where a group is all rows or all columns of the
+ * matrix or more, it begins and ends anywhere. An empty range of rows asks only whether this layout's
+ * weights can be given back; nothing is written then.
+ */
+struct kt_unpack {
+    const struct kt_layout *layout;
+    enum kt_projection projection;
+    uint32_t reserved;
+    const void *packed; /**< the shard's object of the projection's stage */
+    uint64_t row_begin, row_end;
+    uint64_t col_begin, col_end;
+
+    /** Row r comes to lie at codes + (r - row_begin) * codes_stride, its blocks side by side. No alignment. */
+    void *codes;
+    int64_t codes_stride;
+    /** Of each group of rows and columns that the range touches, group after group of columns, groups of
+     *  rows scales_stride apart, in the format's scale_dtype. NULL: not wanted, or there are none. */
+    void *scales;
+    int64_t scales_stride;
+    void *zeros; /**< likewise, in zero_dtype */
+    int64_t zeros_stride;
+};
+
 /** The functions of one level. struct_size = sizeof(struct kt_ops). */
 struct kt_ops {
     uint32_t struct_size;
@@ -318,6 +344,9 @@ struct kt_ops {
     void (*thread_leave)(void *instance);
     /** Optional. Without it stored weights can be loaded on one NUMA node only. Many threads at once. */
     void (*cut)(void *instance, const struct kt_cut *job);
+    /** Optional. Gives weights back in their source format, or refuses with KT_E_UNSUPPORTED and a reason
+     *  where packing lost something. Many threads at once, jobs write to disjoint bytes. */
+    enum kt_status (*unpack)(void *instance, const struct kt_unpack *job, struct kt_error *error);
 };
 
 /** A level: one set of functions and the CPU features that it needs. */

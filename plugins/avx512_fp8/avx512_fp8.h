@@ -79,6 +79,7 @@ enum kt_status avx512_fp8_weight_row(void *instance, const struct kt_layout *lay
                                      const struct kt_expert *source, enum kt_projection projection,
                                      uint64_t row, float *out, struct kt_error *error);
 void avx512_fp8_cut(void *instance, const struct kt_cut *job);
+enum kt_status avx512_fp8_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error);
 
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops avx512_fp8_ops_scalar;

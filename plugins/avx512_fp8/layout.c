@@ -25,7 +25,24 @@ static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, ui
     return code & 0x80 ? -number : number;
 }
 
+static void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end, uint8_t *to)
+{
+    const uint8_t *place = codes + find_code(row, 0);
+    uint64_t c = begin;
+
+    for (; c < end && c % 4; c++)
+        *to++ = codes[c / 4 * 128 + find_code(row, c)];
+    for (; c + 4 <= end; c += 4, to += 4) {
+        memcpy(to, place + c / 4 * 128, 2);
+        memcpy(to + 2, place + c / 4 * 128 + 8, 2);
+    }
+    for (; c < end; c++)
+        *to++ = codes[c / 4 * 128 + find_code(row, c)];
+}
+
 #include "plugins/common/coded_layout.h"
+
+#include "plugins/common/coded_unpack.h"
 
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
@@ -50,4 +67,12 @@ void avx512_fp8_cut(void *instance, const struct kt_cut *job)
 {
     (void)instance;
     cut_codes(job);
+}
+
+enum kt_status avx512_fp8_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error)
+{
+    (void)instance;
+    (void)error;
+    unpack_weights(job);
+    return KT_OK;
 }

@@ -29,6 +29,7 @@ enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, c
                                const struct kt_expert *source, enum kt_projection projection,
                                uint64_t row, float *out, struct kt_error *error);
 void bf16_cut(void *instance, const struct kt_cut *job);
+enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error);
 
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops bf16_ops_scalar;

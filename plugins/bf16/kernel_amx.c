@@ -71,6 +71,7 @@ const struct kt_ops bf16_ops_amx = {
     .down = multiply_down,
     .weight_row = bf16_weight_row,
     .cut = bf16_cut,
+    .unpack = bf16_unpack,
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

@@ -91,3 +91,48 @@ void bf16_cut(void *instance, const struct kt_cut *job)
     (void)instance;
     cut_panels(job, cut_panel);
 }
+
+/* Columns begin..end-1 of a row, whose first number in the panel stands at `from`. */
+static void unpack_row(const uint8_t *from, uint64_t begin, uint64_t end, uint8_t *to)
+{
+    for (uint64_t c = begin; c < end;) {
+        const uint8_t *pair = from + c / TILE_COLUMNS * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;
+        uint64_t n = c % 2 || c + 1 == end ? 1 : 2;
+        memcpy(to, pair + 2 * (c % 2), n == 2 ? 4 : 2);
+        to += 2 * n;
+        c += n;
+    }
+}
+
+/* 512 columns of a row, then those of the next: what is read of a panel then stays in L1. */
+#define UNPACK_COLUMNS 512
+
+enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error)
+{
+    const struct instance8 *self = instance;
+    const struct kt_layout *layout = job->layout;
+    uint32_t dtype = layout->shape.format[job->projection].dtype;
+    enum kt_stage stage = job->projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    uint64_t size = panel_size(layout, stage), step = layout->panel_rows[stage];
+
+    if (dtype != KT_DTYPE_BF16)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                              BACKEND ": the %s projection was %s and has been rounded; only bf16 comes back "
+                              "as it was",
+                              projection_names[job->projection], self->host->dtype_name(dtype));
+    for (uint64_t row = job->row_begin, next; row < job->row_end; row = next) {
+        uint64_t left = job->row_end - row, rest = step - row % step;
+        next = row + (left < rest ? left : rest);
+        const uint8_t *panel = (const uint8_t *)job->packed + row / step * size;
+        for (uint64_t c = job->col_begin, end; c < job->col_end; c = end) {
+            end = job->col_end - c < UNPACK_COLUMNS ? job->col_end : c + UNPACK_COLUMNS;
+            for (uint64_t r = row; r < next; r++) {
+                uint64_t place = r % step + (job->projection == KT_UP ? TILE_ROWS : 0);
+                unpack_row(panel + place / TILE_ROWS * TILE_SIZE + place % TILE_ROWS * 4, c, end,
+                           (uint8_t *)job->codes + (int64_t)(r - job->row_begin) * job->codes_stride +
+                               2 * (c - job->col_begin));
+            }
+        }
+    }
+    return KT_OK;
+}

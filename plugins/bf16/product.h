@@ -57,6 +57,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
         .down = multiply_down,                                           \
         .weight_row = bf16_weight_row,                                   \
         .cut = bf16_cut,                                                 \
+        .unpack = bf16_unpack,                                           \
     }
 
 #endif

@@ -60,6 +60,7 @@ static void multiply_few(const struct part *part, uint32_t begin)
         .down = multiply_down,                                                                      \
         .weight_row = backend##_weight_row,                                                         \
         .cut = backend##_cut,                                                                       \
+        .unpack = backend##_unpack,                                                                 \
         .thread_enter = enter_thread,                                                               \
         .thread_leave = leave_thread,                                                               \
     }

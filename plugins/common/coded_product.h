@@ -64,6 +64,7 @@ static uint64_t size_scratch(const struct kt_layout *layout)
         .down = multiply_down,                                                                      \
         .weight_row = backend##_weight_row,                                                         \
         .cut = backend##_cut,                                                                       \
+        .unpack = backend##_unpack,                                                                 \
     }
 
 #endif

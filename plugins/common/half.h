@@ -62,6 +62,19 @@ static inline float half_to_float(uint16_t half)
     return bits_to_float(sign | float_to_bits((float)fraction * 0x1p-24f));
 }
 
+/* The float16 that a float32 was made of by half_to_float. */
+static inline uint16_t float_to_half(float value)
+{
+    uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffff;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+
+    if (magnitude >= 0x7f800000)
+        return (uint16_t)(sign | 0x7c00 | (magnitude >> 13 & 0x3ff));
+    if (magnitude >= 0x38800000)
+        return (uint16_t)(sign | (magnitude - 0x38000000) >> 13);
+    return (uint16_t)(sign | (uint16_t)(bits_to_float(magnitude) * 0x1p24f));
+}
+
 /* 2^(e - 127), subnormal for e = 0, NaN for 255. */
 static inline float e8m0_to_float(uint8_t e)
 {

@@ -27,7 +27,26 @@ static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, ui
     return dtype == KT_DTYPE_INT4 ? (float)code : bf16_to_float(table[code]);
 }
 
+/* What part_columns of pack.h made of a word, back. */
+static uint32_t join_columns(uint32_t word)
+{
+    uint32_t swap = (word ^ word >> 8) & 0x0000ff00;
+    word ^= swap ^ swap << 8;
+    swap = (word ^ word >> 4) & 0x00f000f0;
+    return word ^ swap ^ swap << 4;
+}
+
+static void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end, uint8_t *to)
+{
+    for (uint64_t c = begin; c < end; c += 8, to += 4) {
+        uint32_t word = join_columns(load_u32(codes + c / 8 * 128 + 4 * row));
+        memcpy(to, &word, sizeof word);
+    }
+}
+
 #include "plugins/common/coded_layout.h"
+
+#include "plugins/common/coded_unpack.h"
 
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
@@ -52,4 +71,12 @@ void rawint4_cut(void *instance, const struct kt_cut *job)
 {
     (void)instance;
     cut_codes(job);
+}
+
+enum kt_status rawint4_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error)
+{
+    (void)instance;
+    (void)error;
+    unpack_weights(job);
+    return KT_OK;
 }

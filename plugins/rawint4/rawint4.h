@@ -44,6 +44,7 @@ enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout
                                   const struct kt_expert *source, enum kt_projection projection,
                                   uint64_t row, float *out, struct kt_error *error);
 void rawint4_cut(void *instance, const struct kt_cut *job);
+enum kt_status rawint4_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error);
 
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops rawint4_ops_scalar;
