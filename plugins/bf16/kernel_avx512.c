@@ -6,7 +6,7 @@
 #define PAIRS 0
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define NEAR_ROWS 8
+#define NEAR_ROWS UINT32_MAX
 #define AHEAD 1024
 
 #include "plugins/bf16/product.h"

@@ -77,6 +77,39 @@ INLINE void clear(unsigned rows, unsigned n, vf sum[MAX_ROWS][VECS])
             sum[r][v] = vf_set(0.0f);
 }
 
+INLINE void store_sums(unsigned rows, unsigned first, unsigned n, vf sum[MAX_ROWS][VECS],
+                       float out[MAX_ROWS][PANEL_ROWS])
+{
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            vf_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
+}
+
+/* A panel from memory with `rows` rows: tile after tile, as it lies. Taking turns between the lines of
+ * both, which spares loads of activations, is two streams and half as fast. */
+INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
+                            float out[MAX_ROWS][PANEL_ROWS])
+{
+    const uint8_t *tile = panel->codes;
+    vf sum[2][MAX_ROWS][VECS];
+
+    clear(rows, VEC_PARTS, sum[0]);
+    clear(rows, VEC_PARTS, sum[1]);
+    for (uint64_t t = 0; t < panel->tiles; t++) {
+        UNROLL
+        for (unsigned half = 0; half < 2; half++, tile += TILE_SIZE)
+            for (unsigned q = 0; q < LINES; q++) {
+                PREFETCH(tile + 64 * q + AHEAD);
+                add_columns(tile + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, 0, VEC_PARTS, sum[half],
+                            sum[half]);
+            }
+    }
+    store_sums(rows, 0, VEC_PARTS, sum[0], out);
+    store_sums(rows, VEC_PARTS, VEC_PARTS, sum[1], out);
+}
+
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, all constants in each instance, so
  * sum is registers. */
 INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
@@ -86,23 +119,17 @@ INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsign
     const uint8_t *pair = panel->codes;
     vf sum[MAX_ROWS][VECS];
 
+    if (near) {
+        multiply16_near(panel, x, rows, out);
+        return;
+    }
     clear(rows, n, sum);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
-        if (!near)
-            stream_step(stream);
-        for (unsigned q = 0; q < LINES; q++) {
-            if (near) {
-                PREFETCH(pair + 64 * q + AHEAD);
-                PREFETCH(pair + 64 * q + AHEAD + TILE_SIZE);
-            }
+        stream_step(stream);
+        for (unsigned q = 0; q < LINES; q++)
             add_columns(pair + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, first, n, sum, sum);
-        }
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
-            vf_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
+    store_sums(rows, first, n, sum, out);
 }
 
 #endif
