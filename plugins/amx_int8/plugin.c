@@ -4,25 +4,9 @@
 
 #include "plugins/common/levels8.h"
 
+#include "plugins/common/row_option.h"
+
 #include <kt/version.h>
-
-enum { OPTION_Y };
-static const struct kt_option options[] = {
-    [OPTION_Y] = OPTION_ROW_Y,
-};
-
-static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
-                                    const struct kt_option_value *values, void **instance,
-                                    struct kt_error *error)
-{
-    struct instance8 *self = NULL;
-    enum kt_status status = open_instance8(host, caps, &values[OPTION_Y], &self, error);
-
-    if (status)
-        return status;
-    *instance = self;
-    return KT_OK;
-}
 
 KT_PLUGIN_DEFINE(amx_int8) = {
     KT_PLUGIN_HEADER(amx_int8),

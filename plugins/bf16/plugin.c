@@ -2,40 +2,9 @@
 /* plugin.c - the plugin bf16: weights and activations as bfloat16, sums in float32. */
 #include "plugins/bf16/bf16.h"
 
-#include "plugins/common/instance8.h"
+#include "plugins/common/levels16.h"
 
 #include <kt/version.h>
-
-#ifdef LEVEL_AMX
-DEFINE_LEVEL(amx, NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_BF16 | KT_CPU_AMX_TILE | KT_CPU_AMX_BF16,
-             "tdpbf16ps");
-#endif
-#ifdef LEVEL_AVX512_BF16
-DEFINE_LEVEL(avx512_bf16, NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_BF16, "vdpbf16ps");
-#endif
-#ifdef LEVEL_AVX512
-DEFINE_LEVEL(avx512, NEEDS_AVX512, "vfmadd");
-#endif
-#ifdef LEVEL_AVX2
-DEFINE_LEVEL(avx2, NEEDS_AVX2, "vfmadd");
-#endif
-DEFINE_LEVEL(scalar, 0, "scalar");
-
-static const struct kt_level *const levels[] = {
-#ifdef LEVEL_AMX
-    &level_amx,
-#endif
-#ifdef LEVEL_AVX512_BF16
-    &level_avx512_bf16,
-#endif
-#ifdef LEVEL_AVX512
-    &level_avx512,
-#endif
-#ifdef LEVEL_AVX2
-    &level_avx2,
-#endif
-    &level_scalar,
-};
 
 enum { OPTION_Y, OPTION_WIDER };
 static const struct kt_option options[] = {
