@@ -22,6 +22,7 @@
 struct run {
     struct kt_layer *layer;
     const struct kt_forward *forward;
+    const void *added; /* see struct kt_extra */
     struct kt_route route;
     uint32_t first_token;
     uint32_t n_tokens;
@@ -238,6 +239,7 @@ static void run_chunk(struct kt_worker *worker, void *argument)
     struct kt_reduce reduce = {.layer = run->layer,
                                .route = &run->route,
                                .forward = run->forward,
+                               .added = run->added,
                                .first_token = run->first_token,
                                .n_tokens = run->n_tokens};
     kt_reduce_part(&reduce, worker->index, worker->pool->n_threads);
@@ -296,8 +298,8 @@ enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_fo
 }
 
 /* Nothing is written for a batch that names an expert that does not exist. */
-static enum kt_status check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
-                                struct kt_error *error)
+enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
+                                    struct kt_error *error)
 {
     uint64_t n = (uint64_t)forward->n_tokens * forward->top_k;
     for (uint64_t i = 0; i < n; i++)
@@ -310,10 +312,11 @@ static enum kt_status check_ids(const struct kt_layer *layer, const struct kt_fo
 }
 
 enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *forward,
-                              struct kt_error *error)
+                              const struct kt_extra *extra, struct kt_error *error)
 {
     struct kt_pool *pool = layer->context->pool;
-    enum kt_status status = check_ids(layer, forward, error);
+    const uint8_t *mask = extra && extra->no_mask ? NULL : layer->params.skip_mask;
+    enum kt_status status = kt_forward_check_ids(layer, forward, error);
     if (status == KT_OK)
         status = kt_pool_lock(pool, error);
     if (status != KT_OK)
@@ -324,13 +327,13 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
         kt_pool_unlock(pool);
         return status;
     }
-    struct run run = {.layer = layer, .forward = forward};
+    struct run run = {.layer = layer, .forward = forward, .added = extra ? extra->added : NULL};
     kt_route_place(layer, layer->context->arena.route.data, &run.route);
     while (run.first_token < forward->n_tokens) {
         uint32_t left = forward->n_tokens - run.first_token;
         run.n_tokens = left < layer->params.max_tokens ? left : layer->params.max_tokens;
         kt_route_make(layer, forward->expert_ids + (uint64_t)run.first_token * forward->top_k,
-                      run.n_tokens, forward->top_k, &run.route);
+                      run.n_tokens, forward->top_k, mask, &run.route);
         kt_pool_run(pool, run_chunk, &run);
         run.first_token += run.n_tokens;
     }
@@ -345,5 +348,5 @@ enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward 
     enum kt_status status = kt_forward_check(layer, given, &forward, error);
     if (status != KT_OK || forward.n_tokens == 0)
         return status;
-    return kt_forward_run(layer, &forward, error);
+    return kt_forward_run(layer, &forward, NULL, error);
 }

@@ -122,9 +122,19 @@ enum kt_status kt_layer_copy_source(struct kt_layer *layer, struct kt_error *err
 /* Frees what load made. */
 void kt_layer_unload(struct kt_layer *layer);
 
-/* Runs a checked forward; the caller does not hold the pool's lock. */
+/* What a forward of the library's own may have besides. */
+struct kt_extra {
+    const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
+    bool no_mask;      /* masked experts have been taken out already */
+};
+
+/* Runs a checked forward; the caller does not hold the pool's lock. `extra` may be NULL. */
 enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *forward,
-                              struct kt_error *error);
+                              const struct kt_extra *extra, struct kt_error *error);
+
+/* Does every expert exist? */
+enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
+                                    struct kt_error *error);
 
 /* Fills the defaults (top_k, strides) of a forward and checks all that does not need the batch's
  * content. */

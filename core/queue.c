@@ -29,9 +29,10 @@ struct kt_queue {
     struct slot *slot;
     uint64_t submitted;  /* tickets given out; guarded by lock, as the slots are */
     uint64_t finished;   /* tickets done, in order */
+    uint64_t settled;    /* of these, whose tasks have nothing left to do */
     pthread_mutex_t lock;
     struct kt_event work; /* counts submits: the queue's thread waits on it */
-    struct kt_event done; /* counts finished tickets: the waiters wait on it */
+    struct kt_event done; /* counts finished and settled tickets: the waiters wait on it */
     atomic_bool stop;
     bool started;
     pthread_t thread;
@@ -45,13 +46,24 @@ static void run_next(struct kt_queue *queue)
     /* The slot is this thread's until it says SLOT_DONE; its ticket, state and status are looked at by
      * every waiter, so they change under the lock only. */
     enum kt_status status = slot->task.run(slot->layer, &slot->task, &slot->error);
+    /* Once done, the slot may be given to another. */
+    struct kt_layer *layer = slot->layer;
+    struct kt_deferral *deferral = slot->task.deferral;
+    void (*after)(struct kt_layer *, struct kt_deferral *) = slot->task.after;
     (void)pthread_mutex_lock(&queue->lock);
     slot->status = status;
     slot->state = SLOT_DONE;
     queue->finished++;
-    atomic_fetch_sub(&slot->layer->outstanding, 1);
     (void)pthread_mutex_unlock(&queue->lock);
-    kt_event_set(&queue->done, (unsigned)queue->finished);
+    if (after) {
+        kt_event_set(&queue->done, (unsigned)(queue->finished + queue->settled));
+        after(layer, deferral);
+    }
+    (void)pthread_mutex_lock(&queue->lock);
+    queue->settled++;
+    atomic_fetch_sub(&layer->outstanding, 1);
+    (void)pthread_mutex_unlock(&queue->lock);
+    kt_event_set(&queue->done, (unsigned)(queue->finished + queue->settled));
 }
 
 static void *serve(void *argument)
@@ -181,14 +193,14 @@ void kt_queue_drain(struct kt_queue *queue)
         return;
     (void)pthread_mutex_lock(&queue->lock);
     uint64_t until = queue->submitted;
-    uint64_t finished = queue->finished;
+    uint64_t settled = queue->settled;
     (void)pthread_mutex_unlock(&queue->lock);
-    while (finished < until) {
+    while (settled < until) {
         unsigned seen = kt_event_value(&queue->done);
         (void)pthread_mutex_lock(&queue->lock);
-        finished = queue->finished;
+        settled = queue->settled;
         (void)pthread_mutex_unlock(&queue->lock);
-        if (finished < until)
+        if (settled < until)
             (void)kt_event_wait(&queue->done, seen, queue->pool->busy);
     }
 }
@@ -196,7 +208,7 @@ void kt_queue_drain(struct kt_queue *queue)
 static enum kt_status run_forward(struct kt_layer *layer, const struct kt_task *task,
                                   struct kt_error *error)
 {
-    return kt_forward_run(layer, &task->forward, error);
+    return kt_forward_run(layer, &task->forward, NULL, error);
 }
 
 static enum kt_status run_unpack(struct kt_layer *layer, const struct kt_task *task,
@@ -205,8 +217,8 @@ static enum kt_status run_unpack(struct kt_layer *layer, const struct kt_task *t
     return kt_unpack_run(layer, &task->unpacking, error);
 }
 
-static enum kt_status submit(struct kt_layer *layer, const struct kt_task *task, uint64_t *ticket,
-                             struct kt_error *error)
+enum kt_status kt_task_submit(struct kt_layer *layer, const struct kt_task *task, uint64_t *ticket,
+                              struct kt_error *error)
 {
     if (!ticket)
         return kt_fail(error, KT_E_INVALID, "%s: ticket must not be NULL", layer->name);
@@ -218,7 +230,7 @@ enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *
 {
     struct kt_task task = {.run = run_forward};
     enum kt_status status = kt_forward_check(layer, given, &task.forward, error);
-    return status == KT_OK ? submit(layer, &task, ticket, error) : status;
+    return status == KT_OK ? kt_task_submit(layer, &task, ticket, error) : status;
 }
 
 enum kt_status kt_layer_submit_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
@@ -227,7 +239,7 @@ enum kt_status kt_layer_submit_unpack(struct kt_layer *layer, uint32_t expert, u
 {
     struct kt_task task = {.run = run_unpack, .unpacking = {expert, n_ranks, ranks}};
     enum kt_status status = kt_unpack_check(layer, &task.unpacking, error);
-    return status == KT_OK ? submit(layer, &task, ticket, error) : status;
+    return status == KT_OK ? kt_task_submit(layer, &task, ticket, error) : status;
 }
 
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error)

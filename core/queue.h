@@ -18,6 +18,10 @@ struct kt_queue;
 /* What is to be done with a layer; arguments are checked and complete. */
 struct kt_task {
     enum kt_status (*run)(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error);
+    /* Runs after the ticket is done and before the next task; NULL: nothing does. */
+    void (*after)(struct kt_layer *layer, struct kt_deferral *deferral);
+    struct kt_deferral *deferral; /* or NULL */
+    uint32_t position;            /* in it */
     union {
         struct kt_forward forward;
         struct kt_unpacking unpacking;
@@ -32,6 +36,9 @@ void kt_queue_destroy(struct kt_queue *queue);
 /* Copies the task. */
 enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, const struct kt_task *task,
                                uint64_t *ticket, struct kt_error *error);
+/* The same for any layer's task of the context, as the public functions do it. */
+enum kt_status kt_task_submit(struct kt_layer *layer, const struct kt_task *task, uint64_t *ticket,
+                              struct kt_error *error);
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error);
 
 /* Returns when everything submitted so far is done. */

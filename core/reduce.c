@@ -42,16 +42,25 @@ static void store(const float *sum, char *out, uint32_t dtype, uint64_t n)
             ((uint16_t *)(void *)out)[i] = kt_to_f16(sum[i]);
 }
 
+static void add_before(float *sum, const char *rows, uint32_t dtype, uint64_t n)
+{
+    float before[BLOCK];
+    load(before, rows, dtype, n);
+    for (uint64_t i = 0; i < n; i++)
+        sum[i] = before[i] + sum[i];
+}
+
 static void reduce_block(const struct kt_reduce *reduce, uint32_t token, uint64_t col, uint64_t n)
 {
     const struct kt_layer *layer = reduce->layer;
     const struct kt_forward *forward = reduce->forward;
     uint32_t top_k = forward->top_k;
+    uint64_t element = forward->output_dtype == KT_DTYPE_F32 ? 4 : 2;
     const float *weight =
         forward->router_weights + ((uint64_t)reduce->first_token + token) * top_k;
     char *out = (char *)forward->output +
                 (int64_t)(reduce->first_token + (uint64_t)token) * forward->output_stride +
-                (int64_t)(col * (forward->output_dtype == KT_DTYPE_F32 ? 4 : 2));
+                (int64_t)(col * element);
     _Alignas(64) float sum[BLOCK];
     memset(sum, 0, n * sizeof *sum);
     for (uint32_t s = 0; s < layer->n_shards; s++) {
@@ -70,12 +79,13 @@ static void reduce_block(const struct kt_reduce *reduce, uint32_t token, uint64_
                 add_f32(sum, (const float *)row + col, weight[k], n);
         }
     }
-    if (forward->accumulate) {
-        float before[BLOCK];
-        load(before, out, forward->output_dtype, n);
-        for (uint64_t i = 0; i < n; i++)
-            sum[i] = before[i] + sum[i];
-    }
+    if (reduce->added)
+        add_before(sum,
+                   (const char *)reduce->added +
+                       ((reduce->first_token + (uint64_t)token) * layer->params.hidden_size + col) * element,
+                   forward->output_dtype, n);
+    if (forward->accumulate)
+        add_before(sum, out, forward->output_dtype, n);
     store(sum, out, forward->output_dtype, n);
 }
 

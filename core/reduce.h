@@ -9,6 +9,7 @@ struct kt_reduce {
     const struct kt_layer *layer;
     const struct kt_route *route;
     const struct kt_forward *forward; /* complete: strides and top_k are set */
+    const void *added;                /* to add besides, or NULL: rows of output_dtype, dense */
     uint32_t first_token;             /* of the batch: where this chunk starts */
     uint32_t n_tokens;
 };

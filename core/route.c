@@ -47,9 +47,8 @@ void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route 
 }
 
 /* The expert of an id, or -1 if it is skipped. */
-static int64_t expert_of(const struct kt_layer *layer, int64_t id)
+static int64_t expert_of(const uint8_t *mask, int64_t id)
 {
-    const uint8_t *mask = layer->params.skip_mask;
     return id < 0 || (mask && mask[id]) ? -1 : id;
 }
 
@@ -58,12 +57,12 @@ static int64_t expert_of(const struct kt_layer *layer, int64_t id)
  * The mask belongs to the caller and may change at any moment, so it is read once: `used` decides.
  */
 static void sort_rows(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
-                      struct kt_route *route)
+                      const uint8_t *mask, struct kt_route *route)
 {
     uint32_t n_slots = n_tokens * top_k, n_experts = layer->params.n_experts;
     memset(route->count, 0, (n_experts + 1) * sizeof *route->count);
     for (uint32_t s = 0; s < n_slots; s++) {
-        int64_t expert = expert_of(layer, ids[s]);
+        int64_t expert = expert_of(mask, ids[s]);
         route->used[s] = expert >= 0;
         if (expert >= 0)
             route->count[expert + 1]++;
@@ -150,10 +149,10 @@ static void schedule(const struct kt_route *route, uint32_t n_threads, uint64_t 
 }
 
 void kt_route_make(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
-                   struct kt_route *route)
+                   const uint8_t *mask, struct kt_route *route)
 {
     const struct kt_pool *pool = layer->context->pool;
-    sort_rows(layer, ids, n_tokens, top_k, route);
+    sort_rows(layer, ids, n_tokens, top_k, mask, route);
     make_groups(layer, route);
     for (uint32_t n = 0; n < layer->n_shards; n++) {
         const struct kt_shard *shard = &layer->shard[n];

@@ -38,8 +38,9 @@ struct kt_route {
 /* Lays the arrays into the arena's memory. */
 void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route *route);
 
-/* Fills the route for n_tokens tokens, at most max_tokens; ids are checked. Counts usage. */
+/* Fills the route for n_tokens tokens, at most max_tokens; ids are checked, those in `mask` (or NULL) are
+ * skipped. Counts usage. */
 void kt_route_make(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
-                   struct kt_route *route);
+                   const uint8_t *mask, struct kt_route *route);
 
 #endif

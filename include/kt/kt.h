@@ -492,6 +492,60 @@ enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *
 /** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
+/* ---- deferred experts ----------------------------------------------------------------------- */
+
+/**
+ * Experts that may be late. Of each token, the experts with the highest router weights are computed at
+ * once; the others of layer L are computed, with L's input, while the engine does what lies between L
+ * and the next layer with experts, and are added to the output of that next layer. So the CPU works while
+ * the GPU does. The result is another one than without deferral, by as much as those experts weigh.
+ *
+ *   protected   the top_k - max_deferred experts of the highest weights of a token, the first of equal
+ *               ones; those that skip_mask names or that are negative count too
+ *   immediate   an expert that is protected for any token of the batch is immediate for each token that
+ *               asked for it: so fewer are deferred in larger batches. With per_token, what other tokens
+ *               protect does not count.
+ *   deferred    all others; none in the last layer
+ *
+ * One object per model and batch in flight; it holds what was deferred. Layers are counted by their place
+ * among those with experts, 0 .. n_layers - 1, whatever lies between them.
+ */
+struct kt_deferral;
+
+struct kt_deferral_params {
+    size_t struct_size;
+    uint32_t n_layers;     /**< layers with experts that a pass goes through */
+    uint32_t n_experts;    /**< of these layers, at most */
+    uint32_t top_k;        /**< at most */
+    uint32_t max_tokens;   /**< of a batch, at most */
+    uint64_t hidden_size;
+    uint32_t max_deferred; /**< experts of a token; 0: none, top_k and more: all */
+    uint32_t per_token;    /**< not 0: a token's own weights alone say what is protected */
+};
+#define KT_DEFERRAL_PARAMS_INIT \
+    {                           \
+        .struct_size = sizeof(struct kt_deferral_params) \
+    }
+
+/** Keeps the context alive. Takes memory for a batch's input and output once, 8 bytes a number. */
+enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_deferral_params *params,
+                                  struct kt_deferral **deferral, struct kt_error *error);
+/** Waits for all submitted work of the context first. `deferral` may be NULL. */
+void kt_deferral_destroy(struct kt_deferral *deferral);
+
+/**
+ * kt_layer_submit for the layer at `position`: the ticket is done when output holds the immediate experts
+ * of this layer and the deferred ones of position - 1. Input, ids and weights are then no longer needed:
+ * those of deferred experts are copied, and skip_mask has been read for both. Position 0 begins a pass;
+ * what an abandoned one left is dropped. Positions of a pass are submitted in order, all with the same
+ * n_tokens and output_dtype: where something is pending and they are not, the ticket fails with
+ * KT_E_STATE. Deferred experts that fail make the next position's ticket fail. After a failure nothing is
+ * pending. Allocates nothing. One thread at a time.
+ */
+enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t position, struct kt_layer *layer,
+                                  const struct kt_forward *forward, uint64_t *ticket,
+                                  struct kt_error *error);
+
 /* ---- experts for GPUs ----------------------------------------------------------------------- */
 
 /** One of the two matrices that a GPU rank gets of an expert: rows of codes without gaps, and likewise
