@@ -8,8 +8,8 @@
 
 #include "plugins/common/codes_avx512.h"
 
-#define FEW_ROWS 4
-#define EXPAND_ROWS 6
+#define FEW_ROWS 8
+#define EXPAND_ROWS 24
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 

@@ -52,8 +52,15 @@ DEFINE_FEW(e2m1_2, 2, KIND_E2M1)
 DEFINE_FEW(int4_4, 4, KIND_INT4)
 DEFINE_FEW(e2m1_4, 4, KIND_E2M1)
 #endif
+#if FEW_ROWS >= 8
+DEFINE_FEW(int4_8, 8, KIND_INT4)
+DEFINE_FEW(e2m1_8, 8, KIND_E2M1)
+#endif
 
 static const struct pass int4_passes[] = {
+#if FEW_ROWS >= 8
+    { 8, 1, { int4_8, int4_8 } },
+#endif
 #if FEW_ROWS >= 4
     { 4, 1, { int4_4, int4_4 } },
 #endif
@@ -61,6 +68,9 @@ static const struct pass int4_passes[] = {
     { 1, 1, { int4_1, int4_1 } },
 };
 static const struct pass e2m1_passes[] = {
+#if FEW_ROWS >= 8
+    { 8, 1, { e2m1_8, e2m1_8 } },
+#endif
 #if FEW_ROWS >= 4
     { 4, 1, { e2m1_4, e2m1_4 } },
 #endif
