@@ -12,6 +12,14 @@
 
 const int8_t llamafile_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113 };
+/* Three magnitudes and, from 4 on, their other sign; IQ1 in eighths, -1, 0 and 1 up or down by one. */
+const int8_t llamafile_iq1_values[16] = { -7, 1, 9, 0, -9, -1, 7, 0 };
+const int8_t llamafile_iq2_values[16] = { 8, 25, 43, 0, -8, -25, -43, 0 };
+/* Eight and their other sign; IQ3_XXS halved. */
+const int8_t llamafile_iq3_xxs_values[16] = { 2,  6,  10,  14,  18,  22,  26,  31,
+                                              -2, -6, -10, -14, -18, -22, -26, -31 };
+const int8_t llamafile_iq3_s_values[16] = { 1,  3,  5,  7,  9,  11,  13,  15,
+                                            -1, -3, -5, -7, -9, -11, -13, -15 };
 const int8_t llamafile_mxfp4_values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
 /* `restrict` lets compilers make vectors of these loops: loading a model is mostly this. */
@@ -153,7 +161,7 @@ void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *
         read_iq4_xs(block, codes);
         break;
     default:
-        break;
+        llamafile_codes_read_grid(format->dtype, block, codes);
     }
 }
 
@@ -199,9 +207,14 @@ static float dequantize_k(const struct llamafile_format *format, const struct ll
     case KT_DTYPE_Q4_K:
     case KT_DTYPE_Q5_K:
         return d * (float)codes->scale[i / 32] * (float)code - dmin * (float)codes->scale[8 + i / 32];
-    case KT_DTYPE_IQ4_XS:
-        return d * (float)(int8_t)codes->scale[i / 32] * (float)llamafile_iq4_values[code];
+    case KT_DTYPE_TQ1_0:
+    case KT_DTYPE_TQ2_0:
+        return d * (float)(code - format->offset);
     default:
+        if (format_table(format->dtype))
+            return d * format_unit(format->dtype) *
+                   (float)(int8_t)codes->scale[i / (SUPERBLOCK / format->scale_bytes)] *
+                   (float)format_table(format->dtype)[code];
         return d * (float)(int8_t)codes->scale[i / 16] * (float)(code - format->offset);
     }
 }

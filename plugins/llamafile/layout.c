@@ -15,6 +15,11 @@ static const struct llamafile_format formats[] = {
     { KT_DTYPE_Q4_K, 256, 144, 4, 4, 16, 1, 0 }, { KT_DTYPE_Q5_K, 256, 176, 5, 4, 16, 1, 0 },
     { KT_DTYPE_Q6_K, 256, 210, 6, 2, 16, 1, 32 }, { KT_DTYPE_IQ4_NL, 32, 18, 4, 0, 2, 2, 0 },
     { KT_DTYPE_IQ4_XS, 256, 136, 4, 2, 8, 1, 0 }, { KT_DTYPE_MXFP4, 32, 17, 4, 0, 1, 1, 12 },
+    { KT_DTYPE_IQ1_S, 256, 50, 3, 2, 8, 1, 0 },   { KT_DTYPE_IQ1_M, 256, 56, 3, 2, 16, 1, 0 },
+    { KT_DTYPE_IQ2_XXS, 256, 66, 3, 2, 8, 1, 0 }, { KT_DTYPE_IQ2_XS, 256, 74, 3, 2, 16, 1, 0 },
+    { KT_DTYPE_IQ2_S, 256, 82, 3, 2, 16, 1, 0 },  { KT_DTYPE_IQ3_XXS, 256, 98, 4, 2, 8, 1, 0 },
+    { KT_DTYPE_IQ3_S, 256, 110, 4, 2, 8, 1, 0 },  { KT_DTYPE_TQ1_0, 256, 54, 2, 2, 0, 1, 1 },
+    { KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1 },
 };
 
 const struct llamafile_format *llamafile_format_find(uint32_t dtype)
@@ -52,8 +57,7 @@ static const struct llamafile_format *check_format(const struct kt_host *host,
     if (!format || given->scale_dtype != KT_DTYPE_NONE || given->zero_dtype != KT_DTYPE_NONE) {
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s projection is %s%s, which this plugin does "
-                             "not take: it takes f32, f16, bf16 and GGUF's blocks of 4 bits and more, "
-                             "q2_k and q3_k",
+                             "not take: it takes f32, f16, bf16 and GGUF's blocks of quantised weights",
                              projections[projection], host->dtype_name(given->dtype),
                              format ? " with scales beside the matrix" : "");
         return NULL;

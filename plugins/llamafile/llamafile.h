@@ -12,6 +12,7 @@
  *             nibbles   chunk c: low nibbles columns 8c..8c+3, high 8c+4..8c+7     (4, 5, 6 bits)
  *             pairs     chunk b: bits 2t, 2t+1 of a byte: columns 16b+4t..16b+4t+3 (2, 3, 6 bits)
  *             singles   bit i of a byte: columns 4i..4i+3                          (3, 5 bits)
+ *           Codes of the i-quants are indices into a table of 16 values: codes_grids.c.
  *           Scales keep the format's own numbers, 6-bit ones in a byte each; float16 scales of a
  *           superblock stand in the head, so that every chunk is aligned to 64.
  *           Float panels: column after column, 16 numbers each; BF16 in pairs of columns.
@@ -45,7 +46,7 @@ struct llamafile_format {
     uint16_t block_bytes;
     uint8_t bits;         /* of a code; 16 and 32: floats */
     uint8_t head_bytes;   /* per row and superblock, in the panel's head */
-    uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (block 32) */
+    uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (block 32); 0: the head's */
     uint8_t scale_unit;   /* bytes of one scale: rows are interleaved in these */
     uint8_t offset;       /* code = weight + offset */
 };
@@ -102,9 +103,54 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
                                     enum kt_projection projection, uint64_t row, float *out,
                                     struct kt_error *error);
 
-/* Tables of the formats with 16 values, as bytes. */
+/* Tables of the formats whose codes are looked up. */
 extern const int8_t llamafile_iq4_values[16];
 extern const int8_t llamafile_mxfp4_values[16];
+extern const int8_t llamafile_iq1_values[16];
+extern const int8_t llamafile_iq2_values[16];
+extern const int8_t llamafile_iq3_xxs_values[16];
+extern const int8_t llamafile_iq3_s_values[16];
+
+/* The table of a format with integer scales in superblocks, or NULL. */
+static inline const int8_t *format_table(uint32_t dtype)
+{
+    switch (dtype) {
+    case KT_DTYPE_IQ4_XS:
+        return llamafile_iq4_values;
+    case KT_DTYPE_IQ1_S:
+    case KT_DTYPE_IQ1_M:
+        return llamafile_iq1_values;
+    case KT_DTYPE_IQ2_XXS:
+    case KT_DTYPE_IQ2_XS:
+    case KT_DTYPE_IQ2_S:
+        return llamafile_iq2_values;
+    case KT_DTYPE_IQ3_XXS:
+        return llamafile_iq3_xxs_values;
+    case KT_DTYPE_IQ3_S:
+        return llamafile_iq3_s_values;
+    default:
+        return NULL;
+    }
+}
+
+/* What d is multiplied with, so that scales and table values are whole numbers: a power of two, which
+ * rounds nothing. IQ1: values are eighths. IQ2, IQ3_XXS: scales are (2n + 1) / 8 and / 4 in ggml, and
+ * the values of IQ3_XXS are halved. */
+static inline float format_unit(uint32_t dtype)
+{
+    switch (dtype) {
+    case KT_DTYPE_IQ1_S:
+    case KT_DTYPE_IQ1_M:
+    case KT_DTYPE_IQ2_XXS:
+    case KT_DTYPE_IQ2_XS:
+    case KT_DTYPE_IQ2_S:
+        return 0.125f;
+    case KT_DTYPE_IQ3_XXS:
+        return 0.5f;
+    default:
+        return 1.0f;
+    }
+}
 
 /* One per level, in kernel_LEVEL.c. */
 extern const struct kt_ops llamafile_ops_scalar;

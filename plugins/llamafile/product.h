@@ -97,12 +97,13 @@ static const int8_t mxfp4_codes[16] = { 12, 13, 14, 15, 16, 18, 20, 24,
 
 INLINE bool is_signed(uint32_t dtype)
 {
-    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || dtype == KT_DTYPE_IQ4_XS;
+    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || format_table(dtype) != NULL;
 }
 
 INLINE bool has_half_groups(uint32_t dtype)
 {
-    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q6_K;
+    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q6_K ||
+           dtype == KT_DTYPE_IQ1_M || dtype == KT_DTYPE_IQ2_XS || dtype == KT_DTYPE_IQ2_S;
 }
 
 INLINE bool has_minima(uint32_t dtype)
@@ -113,14 +114,16 @@ INLINE bool has_minima(uint32_t dtype)
 INLINE void decode_weights(struct traits t, const uint8_t *group, const struct planes *planes, int c,
                            int part, vi w[2])
 {
+    const int8_t *table = t.dtype == KT_DTYPE_IQ4_NL ? llamafile_iq4_values : format_table(t.dtype);
+
     decode(t.bits, group, planes, c, part, w);
     UNROLL
     for (int i = 0; i < 2; i++) {
         if (t.dtype == KT_DTYPE_MXFP4)
             w[i] = vi_lookup(vi_table(mxfp4_codes), w[i]);
-        if (t.dtype == KT_DTYPE_IQ4_NL || t.dtype == KT_DTYPE_IQ4_XS)
-            w[i] = vi_lookup(vi_table(llamafile_iq4_values), w[i]);
-        if (is_signed(t.dtype))
+        if (table) /* what makes values ready is done to the table, once for all of a panel */
+            w[i] = vi_lookup(vi_signed_ready(vi_table(table)), w[i]);
+        else if (is_signed(t.dtype))
             w[i] = vi_signed_ready(w[i]);
     }
 }
@@ -135,11 +138,12 @@ INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int p
         for (int half = 0; half < 2; half++) {
             const uint8_t *from = scales + 16 * (2 * g + (unsigned)half);
             scale[half] = t.dtype == KT_DTYPE_Q2_K ? vi_scale_u4(from, part)
+                          : is_signed(t.dtype)     ? vi_wide_scale_s8(from, part)
                                                    : vi_scale_s8(from, part);
         }
-    } else if (t.dtype == KT_DTYPE_IQ4_XS) {
+    } else if (is_signed(t.dtype) && t.block == SUPERBLOCK) {
         scale[0] = vi_wide_scale_s8(scales + 16 * g, part);
-    } else if (t.block == SUPERBLOCK) {
+    } else if (t.block == SUPERBLOCK && t.scale_bytes) {
         scale[0] = vi_scale_u8(scales + 16 * g, part);
     }
 }
@@ -160,7 +164,11 @@ INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
 {
     struct dots dots;
 
-    if (is_signed(t.dtype)) {
+    if (is_signed(t.dtype) && has_half_groups(t.dtype)) {
+        dots.half[0] = vi_signed_start(x + ACT_PAIR16 + 8 * g);
+        dots.half[1] = vi_signed_start(x + ACT_PAIR16 + 8 * g + 4);
+        return dots;
+    } else if (is_signed(t.dtype)) {
         dots.half[0] = vi_signed_start(x + ACT_PAIR32 + 4 * g);
     } else if (!t.offset) {
         dots.half[0] = vi_dot_zero();
@@ -188,11 +196,13 @@ INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const in
 /* The group's int32 for each row, scaled where the format has integer scales. */
 INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
 {
-    if (t.dtype == KT_DTYPE_IQ4_XS)
-        return vi_mul32(dots.half[0], scale[0]);
-    if (is_signed(t.dtype))
+    if (is_signed(t.dtype) && t.block == GROUP)
         return dots.half[0];
-    if (t.block == GROUP) {
+    if (is_signed(t.dtype)) {
+        vi sum = vi_mul32(dots.half[0], scale[0]);
+        return has_two_sums(t) ? vi_add32(sum, vi_mul32(dots.half[1], scale[1])) : sum;
+    }
+    if (t.scale_bytes == 0 || t.block == GROUP) {
         vi sum = vi_dot_sum(dots.half[0]);
         return has_two_sums(t) ? vi_add32(sum, vi_dot_sum(dots.half[1])) : sum;
     }
@@ -320,6 +330,8 @@ INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, uint6
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++) {
         vf d = vf_from_half(head + part * 2 * VEC_ROWS);
+        if (format_unit(t.dtype) != 1.0f)
+            d = vf_mul(d, vf_set(format_unit(t.dtype)));
         vf dmin = vf_set(0.0f);
         if (has_minima(t.dtype))
             dmin = vf_from_half(head + 2 * PANEL_ROWS + part * 2 * VEC_ROWS);
@@ -521,6 +533,15 @@ QUANT_PANELS(q6_k, AHEAD_Q6, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32)
 QUANT_PANELS(iq4_nl, AHEAD_IQ4, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0)
 QUANT_PANELS(iq4_xs, AHEAD_IQ4, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0)
 QUANT_PANELS(mxfp4, AHEAD_IQ4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12)
+QUANT_PANELS(iq1_s, AHEAD_IQ4, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0)
+QUANT_PANELS(iq1_m, AHEAD_IQ4, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0)
+QUANT_PANELS(iq2_xxs, AHEAD_IQ4, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0)
+QUANT_PANELS(iq2_xs, AHEAD_IQ4, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0)
+QUANT_PANELS(iq2_s, AHEAD_IQ4, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0)
+QUANT_PANELS(iq3_xxs, AHEAD_IQ4, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0)
+QUANT_PANELS(iq3_s, AHEAD_IQ4, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0)
+QUANT_PANELS(tq1_0, AHEAD_Q2, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1)
+QUANT_PANELS(tq2_0, AHEAD_Q2, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1)
 FLOAT_PANELS(f32, AHEAD_FLOATS, KT_DTYPE_F32)
 FLOAT_PANELS(f16, AHEAD_FLOATS, KT_DTYPE_F16)
 FLOAT_PANELS(bf16, AHEAD_FLOATS, KT_DTYPE_BF16)
@@ -554,6 +575,15 @@ static const struct panel_row panel_table[] = {
     PANEL_ROW(KT_DTYPE_IQ4_NL, iq4_nl, BLOCK_QUANTS),
     PANEL_ROW(KT_DTYPE_IQ4_XS, iq4_xs, BLOCK_QUANTS),
     PANEL_ROW(KT_DTYPE_MXFP4, mxfp4, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ1_S, iq1_s, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ1_M, iq1_m, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ2_XXS, iq2_xxs, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ2_XS, iq2_xs, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ2_S, iq2_s, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ3_XXS, iq3_xxs, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_IQ3_S, iq3_s, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_TQ1_0, tq1_0, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_TQ2_0, tq2_0, BLOCK_QUANTS),
 };
 
 static const struct panel_row *find_panel(uint32_t dtype)

@@ -38,7 +38,10 @@ static const struct scales scale_places[] = {
     { KT_DTYPE_Q4_0, { 0, -1 } },   { KT_DTYPE_Q4_1, { 0, 2 } },    { KT_DTYPE_Q5_0, { 0, -1 } },
     { KT_DTYPE_Q5_1, { 0, 2 } },    { KT_DTYPE_Q8_0, { 0, -1 } },   { KT_DTYPE_Q2_K, { 80, 82 } },
     { KT_DTYPE_Q3_K, { 108, -1 } }, { KT_DTYPE_Q4_K, { 0, 2 } },    { KT_DTYPE_Q5_K, { 0, 2 } },
-    { KT_DTYPE_IQ4_NL, { 0, -1 } }, { KT_DTYPE_IQ4_XS, { 0, -1 } },
+    { KT_DTYPE_IQ4_NL, { 0, -1 } }, { KT_DTYPE_IQ4_XS, { 0, -1 } }, { KT_DTYPE_IQ1_S, { 0, -1 } },
+    { KT_DTYPE_IQ2_XXS, { 0, -1 } }, { KT_DTYPE_IQ2_XS, { 0, -1 } }, { KT_DTYPE_IQ2_S, { 0, -1 } },
+    { KT_DTYPE_IQ3_XXS, { 0, -1 } }, { KT_DTYPE_IQ3_S, { 0, -1 } }, { KT_DTYPE_TQ1_0, { 52, -1 } },
+    { KT_DTYPE_TQ2_0, { 64, -1 } },
 };
 
 /* A float16 of either sign between 2^-14 and 2^-6; one in 32 is zero, one subnormal. */
@@ -102,6 +105,11 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
         if (dtype == KT_DTYPE_Q6_K) {
             uint16_t half = random_half(state);
             memcpy(block + 208, &half, 2);
+        }
+        if (dtype == KT_DTYPE_IQ1_M) { /* four bits in each of four words */
+            uint16_t half = random_half(state);
+            for (int i = 0; i < 4; i++)
+                block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (half >> 4 * i & 15) << 4);
         }
         for (size_t i = 0; i < sizeof scale_places / sizeof *scale_places; i++)
             for (int j = 0; j < 2; j++)

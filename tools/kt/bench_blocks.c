@@ -124,6 +124,41 @@ static void mend_scales(unsigned char *block)
         scales[i] = (unsigned char)((scales[i] & 15) * 17);
 }
 
+/* Codes 0, 1 and 2 mean -1, 0 and 1; a 3, which means 2, becomes 1. */
+static void mend_pairs(unsigned char *codes, int n)
+{
+    for (int i = 0; i < n; i++)
+        codes[i] &= (unsigned char)~((codes[i] & codes[i] >> 1 & 0x55) << 1);
+}
+
+static void mend_tq2_0(unsigned char *block)
+{
+    mend_pairs(block, 64);
+}
+
+static void mend_q2_0(unsigned char *block)
+{
+    mend_pairs(block + 2, 16);
+}
+
+/* d is the upper four bits of four words. */
+static void put_iq1_m(unsigned char *block, float d)
+{
+    uint16_t bits = bench_f16(d);
+    for (int i = 0; i < 4; i++)
+        block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
+}
+
+/* Four scales in E4M3, each the nearest below or above 2 d, which is what a scale means doubled. */
+static void put_nvfp4(unsigned char *block, float d)
+{
+    int exponent;
+    float fraction = frexpf(2 * d, &exponent); /* 0.5 to 1; a normal number's exponent is -5 to 9 */
+    int code = exponent >= -5 ? (exponent + 6) * 8 + clamp((fraction - 0.5f) * 16, 0, 8)
+                              : clamp(2 * d * 512, 1, 8);
+    memset(block, code < 0x7e ? code : 0x7e, 4);
+}
+
 /* Formats of random codes: their deviation before d, where d and dmin stand, dmin / d. */
 struct random_format {
     uint32_t dtype;
@@ -140,6 +175,18 @@ static const struct random_format random_formats[] = {
     {KT_DTYPE_IQ4_NL, 0, -1, 67.4f, 0, NULL},
     {KT_DTYPE_IQ4_XS, 0, -1, 1247.0f, 0, NULL},
     {KT_DTYPE_MXFP4, -1, -1, 5.85f, 0, NULL},
+    {KT_DTYPE_IQ1_S, 0, -1, 7.2f, 0, NULL},
+    {KT_DTYPE_IQ1_M, -1, -1, 7.2f, 0, NULL},
+    {KT_DTYPE_IQ2_XXS, 0, -1, 53.4f, 0, NULL},
+    {KT_DTYPE_IQ2_XS, 0, -1, 55.9f, 0, NULL},
+    {KT_DTYPE_IQ2_S, 0, -1, 56.4f, 0, NULL},
+    {KT_DTYPE_IQ3_XXS, 0, -1, 142.4f, 0, NULL},
+    {KT_DTYPE_IQ3_S, 0, -1, 140.2f, 0, NULL},
+    {KT_DTYPE_TQ1_0, 52, -1, 0.817f, 0, NULL},
+    {KT_DTYPE_TQ2_0, 64, -1, 0.707f, 0, mend_tq2_0},
+    {KT_DTYPE_NVFP4, -1, -1, 5.85f, 0, NULL},
+    {KT_DTYPE_Q1_0, 0, -1, 1.0f, 0, NULL},
+    {KT_DTYPE_Q2_0, 0, -1, 0.707f, 0, mend_q2_0},
 };
 
 static const struct random_format *find_random(uint32_t dtype)
@@ -162,6 +209,10 @@ static void make_random(const struct random_format *format, uint32_t size, float
     float d = sigma / format->deviation * spread;
     if (format->dtype == KT_DTYPE_MXFP4)
         out[0] = (unsigned char)(128 + clamp(log2f(d), -100, 100));
+    if (format->dtype == KT_DTYPE_IQ1_M)
+        put_iq1_m(out, d);
+    if (format->dtype == KT_DTYPE_NVFP4)
+        put_nvfp4(out, d);
     if (format->d >= 0)
         put_f16(out + format->d, d);
     if (format->dmin >= 0)

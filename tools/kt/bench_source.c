@@ -34,6 +34,18 @@ static const struct bench_source_type types[] = {
     {.name = "iq4_nl", .dtype = KT_DTYPE_IQ4_NL},
     {.name = "iq4_xs", .dtype = KT_DTYPE_IQ4_XS},
     {.name = "mxfp4", .dtype = KT_DTYPE_MXFP4},
+    {.name = "iq1_s", .dtype = KT_DTYPE_IQ1_S},
+    {.name = "iq1_m", .dtype = KT_DTYPE_IQ1_M},
+    {.name = "iq2_xxs", .dtype = KT_DTYPE_IQ2_XXS},
+    {.name = "iq2_xs", .dtype = KT_DTYPE_IQ2_XS},
+    {.name = "iq2_s", .dtype = KT_DTYPE_IQ2_S},
+    {.name = "iq3_xxs", .dtype = KT_DTYPE_IQ3_XXS},
+    {.name = "iq3_s", .dtype = KT_DTYPE_IQ3_S},
+    {.name = "tq1_0", .dtype = KT_DTYPE_TQ1_0},
+    {.name = "tq2_0", .dtype = KT_DTYPE_TQ2_0},
+    {.name = "nvfp4", .dtype = KT_DTYPE_NVFP4},
+    {.name = "q1_0", .dtype = KT_DTYPE_Q1_0},
+    {.name = "q2_0", .dtype = KT_DTYPE_Q2_0},
 };
 #define N_TYPES (sizeof types / sizeof *types)
 
