@@ -76,7 +76,7 @@ void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
         const uint8_t *low = block + 2, *signs = block + 34, *high = block + 66;
         const uint8_t *scales = block + 74;
         for (int i = 0; i < BLOCK / 8; i++, out += 8) {
-            unsigned index = low[i] | (high[i / 4] >> i % 4 * 2 & 3u) << 8;
+            unsigned index = low[i] | ((unsigned)high[i / 4] >> i % 4 * 2 & 3) << 8;
             float scale = d * (0.5f + (float)(scales[i / 4] >> i / 2 % 2 * 4 & 15));
             put_iq2(kt_iq2s_grid[index], signs[i], scale, out);
         }
@@ -112,8 +112,8 @@ void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
         const uint8_t *low = block + 2, *high = block + 66, *signs = block + 74;
         const uint8_t *scales = block + 106;
         for (int i = 0; i < BLOCK / 4; i++, out += 4) {
-            unsigned index = low[i] | (high[i / 8] >> i % 8 & 1u) << 8;
-            unsigned point = kt_iq3s_grid[index], sign = signs[i / 2] >> i % 2 * 4;
+            unsigned index = low[i] | ((unsigned)high[i / 8] >> i % 8 & 1) << 8;
+            unsigned point = kt_iq3s_grid[index], sign = (unsigned)signs[i / 2] >> i % 2 * 4;
             float scale = d * (float)(1 + 2 * (scales[i / 16] >> i / 8 % 2 * 4 & 15));
             for (int j = 0; j < 4; j++) {
                 float weight = scale * (float)(1 + 2 * (point >> 4 * j & 7));
@@ -159,7 +159,8 @@ void kt_decode_iq1_m(const uint8_t *restrict block, int64_t stride, uint64_t n,
             bits |= (unsigned)(words[2 * i + 1] >> 4) << 4 * i;
         float d = kt_f16_float((uint16_t)bits);
         for (int i = 0; i < BLOCK / 8; i++, out += 8) {
-            unsigned nibble = high[i / 2] >> i % 2 * 4 & 15u, index = low[i] | (nibble & 7) << 8;
+            unsigned nibble = (unsigned)high[i / 2] >> i % 2 * 4 & 15;
+            unsigned index = low[i] | (nibble & 7) << 8;
             unsigned scale = (unsigned)kt_load16(words + i / 8 * 2) >> i / 2 % 4 * 3 & 7;
             put_iq1(kt_iq1s_grid[index], nibble >> 3, d * (float)(1 + 2 * scale), out);
         }
