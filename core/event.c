@@ -55,6 +55,25 @@ unsigned kt_event_wait(struct kt_event *event, unsigned old, struct kt_patience 
     return kt_event_value(event);
 }
 
+unsigned kt_event_wait_for(struct kt_event *event, unsigned old, struct kt_patience patience,
+                           uint64_t timeout_ns)
+{
+    uint64_t begin = now_us();
+    if (!spin(event, old, patience)) {
+        atomic_fetch_add(&event->sleepers, 1);
+        while (atomic_load(&event->value) == old) {
+            uint64_t passed = (now_us() - begin) * 1000;
+            if (passed >= timeout_ns)
+                break;
+            uint64_t left = timeout_ns - passed;
+            struct timespec rest = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+            (void)syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, old, &rest, NULL, 0);
+        }
+        atomic_fetch_sub(&event->sleepers, 1);
+    }
+    return kt_event_value(event);
+}
+
 void kt_event_set(struct kt_event *event, unsigned value)
 {
     atomic_store(&event->value, value);

@@ -26,6 +26,10 @@ struct kt_patience {
 /* Returns once the value differs from `old`; gives the new value. */
 unsigned kt_event_wait(struct kt_event *event, unsigned old, struct kt_patience patience);
 
+/* The same, but no longer than `timeout_ns`: then it gives `old`. */
+unsigned kt_event_wait_for(struct kt_event *event, unsigned old, struct kt_patience patience,
+                           uint64_t timeout_ns);
+
 /* Sets the value and wakes whoever sleeps on it. */
 void kt_event_set(struct kt_event *event, unsigned value);
 

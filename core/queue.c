@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A ticket is a running number: slot number % depth, so 0 is never one. */
@@ -158,32 +159,69 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, c
     return KT_OK;
 }
 
+/* Takes the ticket's result if it is done. KT_E_INVALID if there is no such ticket. */
+static enum kt_status take_result(struct kt_queue *queue, uint64_t ticket, bool *done, struct kt_error *error)
+{
+    struct slot *slot = &queue->slot[ticket % queue->depth];
+    (void)pthread_mutex_lock(&queue->lock);
+    bool known = slot->ticket == ticket && slot->state != SLOT_FREE;
+    enum kt_status status = slot->status;
+    *done = known && slot->state == SLOT_DONE;
+    if (*done) {
+        slot->state = SLOT_FREE;
+        if (error && status != KT_OK)
+            *error = slot->error;
+    }
+    (void)pthread_mutex_unlock(&queue->lock);
+    if (*done)
+        return status;
+    *done = !known;
+    return known ? KT_OK
+                 : kt_fail(error, KT_E_INVALID,
+                           "ticket %llu is not outstanding: it was never given out, or waited for before",
+                           (unsigned long long)ticket);
+}
+
+/* The pool computes meanwhile: waiting must not take a core from it for long. */
+static struct kt_patience waiting(const struct kt_queue *queue)
+{
+    return (struct kt_patience){20, queue->pool->busy.yield};
+}
+
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error)
 {
     if (queue->pool->pid != getpid())
         return fail_forked(error);
-    struct slot *slot = &queue->slot[ticket % queue->depth];
-    /* The pool computes meanwhile: waiting here must not take a core from it for long. */
-    struct kt_patience patience = {20, queue->pool->busy.yield};
     for (;;) {
+        bool done;
         unsigned seen = kt_event_value(&queue->done);
-        (void)pthread_mutex_lock(&queue->lock);
-        bool known = slot->ticket == ticket && slot->state != SLOT_FREE;
-        bool done = known && slot->state == SLOT_DONE;
-        enum kt_status status = slot->status;
-        if (done) {
-            slot->state = SLOT_FREE;
-            if (error && status != KT_OK)
-                *error = slot->error;
-        }
-        (void)pthread_mutex_unlock(&queue->lock);
+        enum kt_status status = take_result(queue, ticket, &done, error);
         if (done)
             return status;
-        if (!known)
-            return kt_fail(error, KT_E_INVALID,
-                           "ticket %llu is not outstanding: it was never given out, or waited for before",
-                           (unsigned long long)ticket);
-        (void)kt_event_wait(&queue->done, seen, patience);
+        (void)kt_event_wait(&queue->done, seen, waiting(queue));
+    }
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+enum kt_status kt_queue_wait_for(struct kt_queue *queue, uint64_t ticket, uint32_t timeout_ms, bool *done,
+                                 struct kt_error *error)
+{
+    *done = true;
+    if (queue->pool->pid != getpid())
+        return fail_forked(error);
+    for (uint64_t end = now_ns() + UINT64_C(1000000) * timeout_ms;;) {
+        unsigned seen = kt_event_value(&queue->done);
+        enum kt_status status = take_result(queue, ticket, done, error);
+        uint64_t now = now_ns();
+        if (*done || now >= end)
+            return status;
+        (void)kt_event_wait_for(&queue->done, seen, waiting(queue), end - now);
     }
 }
 

@@ -41,6 +41,11 @@ enum kt_status kt_task_submit(struct kt_layer *layer, const struct kt_task *task
                               struct kt_error *error);
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error);
 
+/* The same, but no longer than `timeout_ms`: then `done` is false, nothing is returned, and the ticket is
+ * still to be waited for. */
+enum kt_status kt_queue_wait_for(struct kt_queue *queue, uint64_t ticket, uint32_t timeout_ms, bool *done,
+                                 struct kt_error *error);
+
 /* Returns when everything submitted so far is done. */
 void kt_queue_drain(struct kt_queue *queue);
 

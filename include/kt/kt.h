@@ -546,6 +546,58 @@ enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t positio
                                   const struct kt_forward *forward, uint64_t *ticket,
                                   struct kt_error *error);
 
+/* ---- forwards from a GPU's stream ----------------------------------------------------------- */
+
+/**
+ * A forward whose submit and wait are functions of the type void (*)(void *), for a runtime that calls
+ * them when the work before them in a stream is done (cudaLaunchHostFunc, hipLaunchHostFunc):
+ *
+ *     cudaLaunchHostFunc(stream, kt_host_submit, call);
+ *     ...                                                 the GPU's own experts
+ *     cudaLaunchHostFunc(stream, kt_host_wait, call);
+ *
+ * The number of tokens, ids, weights and input are read when kt_host_submit runs, not before, so a
+ * captured graph that holds the two replays with new data. A call stands for one place in a stream: where
+ * a graph for each batch size is captured, each has calls of its own. It must live as long as the graphs.
+ */
+struct kt_host_call;
+
+struct kt_host_params {
+    size_t struct_size;
+    struct kt_layer *layer;        /**< must live longer than the call */
+    struct kt_deferral *deferral;  /**< or NULL: all experts at once; must live longer than the call */
+    uint32_t position;             /**< of the layer, for `deferral` */
+    uint32_t max_tokens;           /**< that the buffers are for */
+    const int32_t *n_tokens;       /**< read when submit runs, 0 .. max_tokens; NULL: forward.n_tokens */
+    uint32_t timeout_ms;           /**< longest stay in kt_host_wait; 0: a minute */
+    uint32_t reserved;
+    struct kt_forward forward;     /**< copied; what it points to must live as long as the call */
+};
+#define KT_HOST_PARAMS_INIT \
+    {                       \
+        .struct_size = sizeof(struct kt_host_params), .forward = KT_FORWARD_INIT \
+    }
+
+/** Makes a call; checks what does not depend on a batch. */
+enum kt_status kt_host_call_create(const struct kt_host_params *params, struct kt_host_call **call,
+                                   struct kt_error *error);
+/** Waits for what the call has submitted. No stream may run it any more. `call` may be NULL. */
+void kt_host_call_destroy(struct kt_host_call *call);
+
+/**
+ * Puts the forward on the context's queue; kt_host_wait returns when its output is there. Both take a
+ * struct kt_host_call, call no GPU runtime, allocate nothing and may run on any thread, of one call one
+ * after the other. They cannot fail where they stand: what goes wrong is kept for kt_host_call_status, the
+ * output is then not to be used, and a kt_host_wait without a forward returns at once. A wait that takes
+ * longer than timeout_ms gives up; the buffers are then in use until a later submit or wait of the call
+ * finds that forward done, and submits before that fail with KT_E_BUSY.
+ */
+void kt_host_submit(void *call);
+void kt_host_wait(void *call);
+
+/** What went wrong first since this was asked last, or KT_OK; the call works on in either case. Any thread. */
+enum kt_status kt_host_call_status(struct kt_host_call *call, struct kt_error *error);
+
 /* ---- experts for GPUs ----------------------------------------------------------------------- */
 
 /** One of the two matrices that a GPU rank gets of an expert: rows of codes without gaps, and likewise
