@@ -51,6 +51,11 @@ INLINE vi vi_or(vi a, vi b)
     return _mm256_or_si256(a, b);
 }
 
+INLINE vi vi_select(vi mask, vi a, vi b)
+{
+    return _mm256_or_si256(_mm256_and_si256(mask, a), _mm256_andnot_si256(mask, b));
+}
+
 INLINE vi vi_shr(vi v, int bits)
 {
     return bits ? _mm256_srli_epi16(v, bits) : v;
@@ -71,9 +76,25 @@ INLINE vi vi_table(const void *table)
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(table));
 }
 
-INLINE vi vi_lookup(vi table, vi index)
+/* pshufb wants the index alone in its byte, but for bits 4 to 6. */
+INLINE vi vi_lookup_low4(vi table, vi codes)
 {
-    return _mm256_shuffle_epi8(table, index);
+    return _mm256_shuffle_epi8(table, vi_and(codes, vi_set_u8(15)));
+}
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 4));
+}
+
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, codes);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 3));
 }
 
 INLINE vi vi_widen_u8(const uint8_t *p, int part)

@@ -2,6 +2,7 @@
 /*
  * vec_avx512.h - the vector vocabulary for AVX-512 F, BW, VL and DQ: a panel of 16 rows is one vector.
  * With VEC_VNNI defined as 1, vpdpbusd adds products to int32; else int16 pairs as in vec_avx2.h.
+ * With VEC_VBMI defined as 1, vpermb looks codes up.
  * vec_scalar.h says what each function does.
  */
 #ifndef KT_PLUGINS_VEC_AVX512_H
@@ -10,6 +11,9 @@
 #include "plugins/common/vec_x86.h"
 
 #define VEC_ROWS 16
+#ifndef VEC_VBMI
+#define VEC_VBMI 0
+#endif
 #define VEC_PARTS 1
 #define VEC_DOT_WIDE VEC_VNNI
 /* Into L2: the streamer behind it carries on from there. */
@@ -44,6 +48,11 @@ INLINE vi vi_and(vi a, vi b)
 INLINE vi vi_or(vi a, vi b)
 {
     return _mm512_or_si512(a, b);
+}
+
+INLINE vi vi_select(vi mask, vi a, vi b)
+{
+    return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
 }
 
 /* Immediate counts also where nothing is optimised. */
@@ -93,10 +102,57 @@ INLINE vi vi_table(const void *table)
     return _mm512_broadcast_i32x4(_mm_loadu_si128(table));
 }
 
-INLINE vi vi_lookup(vi table, vi index)
+#if VEC_VBMI
+
+/* vpermb looks at 6 bits: what stands beside a code needs no mask where the table has the same in it for
+ * all of it, and codes that stand higher no shift. */
+static const uint8_t octets[64] = { OCTET(0), OCTET(1), OCTET(2), OCTET(3),
+                                    OCTET(4), OCTET(5), OCTET(6), OCTET(7) };
+
+INLINE vi vi_lookup_low4(vi table, vi codes)
 {
-    return _mm512_shuffle_epi8(table, index);
+    return _mm512_permutexvar_epi8(codes, table);
 }
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(vi_shr(codes, 4), table);
+}
+
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(codes, table);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(codes, _mm512_permutexvar_epi8(vi_load(octets), table));
+}
+
+#else
+
+/* pshufb wants the index alone in its byte, but for bits 4 to 6. */
+INLINE vi vi_lookup_low4(vi table, vi codes)
+{
+    return _mm512_shuffle_epi8(table, vi_and(codes, vi_set_u8(15)));
+}
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 4));
+}
+
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, codes);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 3));
+}
+
+#endif
 
 INLINE vi vi_widen_u8(const uint8_t *p, int part)
 {

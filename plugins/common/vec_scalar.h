@@ -76,6 +76,14 @@ INLINE vi vi_or(vi a, vi b)
     return a;
 }
 
+/* a's bits where the mask has ones, b's where it has zeros. */
+INLINE vi vi_select(vi mask, vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.u32[i] = (a.u32[i] & mask.u32[i]) | (b.u32[i] & ~mask.u32[i]);
+    return a;
+}
+
 /* Shifts of lanes or of 16-bit halves, as a level likes: bits that cross a byte are masked off by the
  * caller. */
 INLINE vi vi_shr(vi v, int bits)
@@ -99,7 +107,7 @@ INLINE vi vi_add32(vi a, vi b)
     return a;
 }
 
-/* A table of 16 bytes, for vi_lookup. */
+/* A table of 16 bytes, for vi_lookup_*. */
 INLINE vi vi_table(const void *table)
 {
     vi v;
@@ -108,12 +116,28 @@ INLINE vi vi_table(const void *table)
     return v;
 }
 
-/* table[index] for each byte; indices are below 16. */
-INLINE vi vi_lookup(vi table, vi index)
+/* table[code] for the code in each byte's low or high 4 bits. */
+INLINE vi vi_lookup_low4(vi table, vi codes)
 {
     for (int i = 0; i < 64; i++)
-        index.u8[i] = table.u8[index.u8[i] & 15];
-    return index;
+        codes.u8[i] = table.u8[codes.u8[i] & 15];
+    return codes;
+}
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 4));
+}
+
+/* For codes in bits 0 to 2 and 3 to 5; the table's second half must be as its first. */
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, codes);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 3));
 }
 
 /* The bytes of `part` at p (one per row of the panel), each in its own 32-bit lane. */

@@ -31,6 +31,9 @@
 #define SPREAD_LOW(a) a, -1, a, -1, a + 1, -1, a + 1, -1, a + 2, -1, a + 2, -1, a + 3, -1, a + 3, -1
 #define SPREAD_HIGH(a) -1, a, -1, a, -1, a + 1, -1, a + 1, -1, a + 2, -1, a + 2, -1, a + 3, -1, a + 3
 
+/* Eight times the same byte. */
+#define OCTET(a) a, a, a, a, a, a, a, a
+
 /* ---- quantising 32 activations: no wider for AVX-512, it takes no time worth more ---- */
 
 INLINE uint32_t vec_absmax32(const float *x)

@@ -12,9 +12,12 @@
 
 const int8_t llamafile_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113 };
-/* Three magnitudes and, from 4 on, their other sign; IQ1 in eighths, -1, 0 and 1 up or down by one. */
-const int8_t llamafile_iq1_values[16] = { -7, 1, 9, 0, -9, -1, 7, 0 };
-const int8_t llamafile_iq2_values[16] = { 8, 25, 43, 0, -8, -25, -43, 0 };
+/* Three magnitudes and, from 4 on, their other sign; IQ1 in eighths, -1, 0 and 1 up or down by one. Twice, as
+ * a lookup of 3 bits may find a bit of another code above them. */
+const int8_t llamafile_iq1_values[16] = { -7, 1, 9, 0, -9, -1, 7, 0,
+                                          -7, 1, 9, 0, -9, -1, 7, 0 };
+const int8_t llamafile_iq2_values[16] = { 8, 25, 43, 0, -8, -25, -43, 0,
+                                          8, 25, 43, 0, -8, -25, -43, 0 };
 /* Eight and their other sign; IQ3_XXS halved. */
 const int8_t llamafile_iq3_xxs_values[16] = { 2,  6,  10,  14,  18,  22,  26,  31,
                                               -2, -6, -10, -14, -18, -22, -26, -31 };

@@ -12,6 +12,8 @@
  *             nibbles   chunk c: low nibbles columns 8c..8c+3, high 8c+4..8c+7     (4, 5, 6 bits)
  *             pairs     chunk b: bits 2t, 2t+1 of a byte: columns 16b+4t..16b+4t+3 (2, 3, 6 bits)
  *             singles   bit i of a byte: columns 4i..4i+3                          (3, 5 bits)
+ *             triples   chunk c of 3: bits 0-2 columns 8c..8c+3, bits 3-5 columns 8c+4..8c+7, bits 6-7
+ *                       a third of the 6 bits of columns 24..31, lowest first     (3 bits with a table)
  *           Codes of the i-quants are indices into a table of 16 values: codes_grids.c.
  *           Scales keep the format's own numbers, 6-bit ones in a byte each; float16 scales of a
  *           superblock stand in the head, so that every chunk is aligned to 64.
@@ -133,6 +135,12 @@ static inline const int8_t *format_table(uint32_t dtype)
     }
 }
 
+/* Are codes of 3 bits triples, not pairs and singles? */
+static inline bool format_has_triples(uint32_t dtype, unsigned bits)
+{
+    return bits == 3 && format_table(dtype) != NULL;
+}
+
 /* What d is multiplied with, so that scales and table values are whole numbers: a power of two, which
  * rounds nothing. IQ1: values are eighths. IQ2, IQ3_XXS: scales are (2n + 1) / 8 and / 4 in ggml, and
  * the values of IQ3_XXS are halved. */
@@ -157,5 +165,6 @@ extern const struct kt_ops llamafile_ops_scalar;
 extern const struct kt_ops llamafile_ops_avx2;
 extern const struct kt_ops llamafile_ops_avx512;
 extern const struct kt_ops llamafile_ops_avx512_vnni;
+extern const struct kt_ops llamafile_ops_avx512_vbmi;
 
 #endif

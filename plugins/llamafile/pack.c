@@ -36,6 +36,34 @@ static unsigned list_planes(unsigned bits, unsigned width[2])
     return width[1] ? 2 : 1;
 }
 
+/* A group's 32 codes of 3 bits as 8 words of 4: two in each chunk, and a third of the last two. */
+static void store_triples(const uint8_t *code, uint8_t *lane)
+{
+    uint32_t word[8], mask = UINT32_C(0x03030303);
+
+    memcpy(word, code, sizeof word);
+    uint32_t last = word[6] | word[7] << 3;
+    for (unsigned i = 0; i < 3; i++, lane += 64) {
+        uint32_t chunk = word[2 * i] | word[2 * i + 1] << 3 | (last >> 2 * i & mask) << 6;
+        memcpy(lane, &chunk, sizeof chunk);
+    }
+}
+
+static void load_triples(const uint8_t *lane, uint8_t *code)
+{
+    uint32_t word[8] = { 0 }, mask = UINT32_C(0x07070707), last = 0;
+
+    for (unsigned i = 0; i < 3; i++, lane += 64) {
+        uint32_t chunk = load_u32(lane);
+        word[2 * i] = chunk & mask;
+        word[2 * i + 1] = chunk >> 3 & mask;
+        last |= (chunk >> 6 & UINT32_C(0x03030303)) << 2 * i;
+    }
+    word[6] = last & mask;
+    word[7] = last >> 3 & mask;
+    memcpy(code, word, sizeof word);
+}
+
 /* A group's 32 codes as 8 words of 4, spread over the planes; `lane` is the row's first 4 bytes. */
 static void store_group(unsigned bits, const uint8_t *code, uint8_t *lane)
 {
@@ -77,16 +105,26 @@ static void store_codes(const struct llamafile_format *format, const struct plac
                         const struct llamafile_codes *codes, unsigned row, uint8_t *panel)
 {
     uint8_t *group = panel + place->codes + 4 * row;
-    for (unsigned g = 0; g < place->groups; g++)
-        store_group(format->bits, codes->code + GROUP * g, group + g * group_size(format));
+    bool triples = format_has_triples(format->dtype, format->bits);
+    for (unsigned g = 0; g < place->groups; g++, group += group_size(format)) {
+        if (triples)
+            store_triples(codes->code + GROUP * g, group);
+        else
+            store_group(format->bits, codes->code + GROUP * g, group);
+    }
 }
 
 static void load_codes(const struct llamafile_format *format, const struct place *place,
                        const uint8_t *panel, unsigned row, struct llamafile_codes *codes)
 {
     const uint8_t *group = panel + place->codes + 4 * row;
-    for (unsigned g = 0; g < place->groups; g++)
-        load_group(format->bits, group + g * group_size(format), codes->code + GROUP * g);
+    bool triples = format_has_triples(format->dtype, format->bits);
+    for (unsigned g = 0; g < place->groups; g++, group += group_size(format)) {
+        if (triples)
+            load_triples(group, codes->code + GROUP * g);
+        else
+            load_group(format->bits, group, codes->code + GROUP * g);
+    }
 }
 
 /* Scales of n bytes between a row's own list and the panel's interleaved one. */

@@ -8,6 +8,16 @@
 #define NEEDS_AVX512 \
     (NEEDS_AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 
+#ifdef LLAMAFILE_AVX512_VBMI
+static const struct kt_level level_avx512_vbmi = {
+    .struct_size = sizeof(struct kt_level),
+    .name = "avx512_vbmi",
+    .cpu = NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI,
+    .instruction = "vpdpbusd",
+    .ops = &llamafile_ops_avx512_vbmi,
+};
+#endif
+
 #ifdef LLAMAFILE_AVX512_VNNI
 static const struct kt_level level_avx512_vnni = {
     .struct_size = sizeof(struct kt_level),
@@ -46,6 +56,9 @@ static const struct kt_level level_scalar = {
 };
 
 static const struct kt_level *const levels[] = {
+#ifdef LLAMAFILE_AVX512_VBMI
+    &level_avx512_vbmi,
+#endif
 #ifdef LLAMAFILE_AVX512_VNNI
     &level_avx512_vnni,
 #endif

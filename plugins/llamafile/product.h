@@ -32,13 +32,21 @@ struct traits {
 /* The planes of high bits of a group, for the rows of `part`; of 2 and 3 bits also the low ones. */
 struct planes {
     vi two[2]; /* columns 0..15 and 16..31 */
-    vi one;
+    vi one;    /* of triples: columns 24..31, as in the low 6 bits of a chunk */
 };
 
-INLINE struct planes load_planes(unsigned bits, const uint8_t *group, int part)
+INLINE struct planes load_planes(struct traits t, const uint8_t *group, int part)
 {
+    unsigned bits = t.bits;
     struct planes planes = { 0 };
     const uint8_t *plane = group + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
+
+    if (format_has_triples(t.dtype, bits)) {
+        vi high = vi_select(vi_set_u8(0x0c), vi_shr(vi_load(plane + 64), 4),
+                            vi_shr(vi_load(plane + 128), 2));
+        planes.one = vi_select(vi_set_u8(0x03), vi_shr(vi_load(plane), 6), high);
+        return planes;
+    }
 
     if (bits == 2 || bits == 3 || bits == 6) {
         planes.two[0] = vi_load(plane);
@@ -111,20 +119,37 @@ INLINE bool has_minima(uint32_t dtype)
     return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K;
 }
 
+/* The table in which codes of 3 or 4 bits are looked up, or NULL. */
+INLINE const int8_t *find_values(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_MXFP4    ? mxfp4_codes
+           : dtype == KT_DTYPE_IQ4_NL ? llamafile_iq4_values
+                                      : format_table(dtype);
+}
+
 INLINE void decode_weights(struct traits t, const uint8_t *group, const struct planes *planes, int c,
                            int part, vi w[2])
 {
-    const int8_t *table = t.dtype == KT_DTYPE_IQ4_NL ? llamafile_iq4_values : format_table(t.dtype);
+    const int8_t *values = find_values(t.dtype);
 
-    decode(t.bits, group, planes, c, part, w);
-    UNROLL
-    for (int i = 0; i < 2; i++) {
-        if (t.dtype == KT_DTYPE_MXFP4)
-            w[i] = vi_lookup(vi_table(mxfp4_codes), w[i]);
-        if (table) /* what makes values ready is done to the table, once for all of a panel */
-            w[i] = vi_lookup(vi_signed_ready(vi_table(table)), w[i]);
-        else if (is_signed(t.dtype))
-            w[i] = vi_signed_ready(w[i]);
+    if (!values) {
+        decode(t.bits, group, planes, c, part, w);
+        if (is_signed(t.dtype)) {
+            w[0] = vi_signed_ready(w[0]);
+            w[1] = vi_signed_ready(w[1]);
+        }
+        return;
+    }
+    /* what makes values ready is done to the table, once for all of a panel */
+    vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
+    vi codes = t.bits == 3 && c == 3 ? planes->one
+                                     : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
+    if (t.bits == 3) {
+        w[0] = vi_lookup_low3(table, codes);
+        w[1] = vi_lookup_next3(table, codes);
+    } else {
+        w[0] = vi_lookup_low4(table, codes);
+        w[1] = vi_lookup_high4(table, codes);
     }
 }
 
@@ -223,7 +248,7 @@ INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], 
 
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++) {
-        planes[part] = load_planes(t.bits, group, part);
+        planes[part] = load_planes(t, group, part);
         dots[part] = begin_dots(t, x, g);
     }
     UNROLL
@@ -244,7 +269,7 @@ INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi s
                      const uint8_t *const *x, uint64_t at, unsigned g, int part,
                      vf out[][VEC_PARTS])
 {
-    struct planes planes = load_planes(t.bits, group, part);
+    struct planes planes = load_planes(t, group, part);
     vi w[8];
 
     UNROLL
