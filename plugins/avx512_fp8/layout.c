@@ -25,7 +25,7 @@ static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, ui
     return code & 0x80 ? -number : number;
 }
 
-static void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end, uint8_t *to)
+static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end, uint8_t *to)
 {
     const uint8_t *place = codes + find_code(row, 0);
     uint64_t c = begin;

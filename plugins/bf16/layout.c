@@ -95,13 +95,17 @@ void bf16_cut(void *instance, const struct kt_cut *job)
 /* Columns begin..end-1 of a row, whose first number in the panel stands at `from`. */
 static void unpack_row(const uint8_t *from, uint64_t begin, uint64_t end, uint8_t *to)
 {
-    for (uint64_t c = begin; c < end;) {
-        const uint8_t *pair = from + c / TILE_COLUMNS * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;
-        uint64_t n = c % 2 || c + 1 == end ? 1 : 2;
-        memcpy(to, pair + 2 * (c % 2), n == 2 ? 4 : 2);
-        to += 2 * n;
-        c += n;
+    uint64_t c = begin;
+
+    for (; c < end && (c % TILE_COLUMNS || end - c < TILE_COLUMNS); c++, to += 2)
+        memcpy(to, from + c / TILE_COLUMNS * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64 + 2 * (c % 2), 2);
+    for (; end - c >= TILE_COLUMNS; c += TILE_COLUMNS) {
+        const uint8_t *tile = from + c / TILE_COLUMNS * PAIR_SIZE;
+        for (unsigned i = 0; i < TILE_COLUMNS / 2; i++, to += 4)
+            memcpy(to, tile + 64 * i, 4);
     }
+    for (; c < end; c++, to += 2)
+        memcpy(to, from + c / TILE_COLUMNS * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64 + 2 * (c % 2), 2);
 }
 
 /* 512 columns of a row, then those of the next: what is read of a panel then stays in L1. */

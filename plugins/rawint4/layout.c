@@ -36,7 +36,7 @@ static uint32_t join_columns(uint32_t word)
     return word ^ swap ^ swap << 4;
 }
 
-static void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end, uint8_t *to)
+static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end, uint8_t *to)
 {
     for (uint64_t c = begin; c < end; c += 8, to += 4) {
         uint32_t word = join_columns(load_u32(codes + c / 8 * 128 + 4 * row));
