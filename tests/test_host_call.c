@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -397,6 +398,58 @@ START_TEST(a_wait_ends)
 }
 END_TEST
 
+/* What the fake runtime calls; the stream stands behind it. */
+struct handle {
+    void (*launch)(struct handle *handle, void (*function)(void *), void *argument);
+    struct stream *stream;
+};
+
+static void launch_here(struct handle *handle, void (*function)(void *), void *argument)
+{
+    stream_launch(handle->stream, function, argument);
+}
+
+START_TEST(a_runtime_that_is_loaded)
+{
+    static struct engine engine;
+    struct kt_error error = {0};
+    struct kt_stream_runtime *runtime;
+    char library[4096];
+    float expected[MAX_TOKENS * HIDDEN];
+    const char *build = getenv("KT_TEST_BUILD");
+    ck_assert_msg(build != NULL, "KT_TEST_BUILD must name the build folder");
+    (void)snprintf(library, sizeof library, "%s/tests/plugins/libfakestream.so", build);
+    expect(kt_stream_runtime_open("tests/libfakestream.so", &runtime, &error), KT_E_INVALID, "absolute path", &error);
+    expect(kt_stream_runtime_open("", &runtime, &error), KT_E_INVALID, "absolute path", &error);
+    expect(kt_stream_runtime_open("/nowhere/libcudart.so", &runtime, &error), KT_E_NOT_FOUND,
+           "/nowhere/libcudart.so cannot be loaded", &error);
+    expect(kt_stream_runtime_open("libc.so.6", &runtime, &error), KT_E_UNSUPPORTED, "neither cudaLaunchHostFunc",
+           &error);
+    open_engine(&engine, "core.queue_depth=8");
+    struct handle stream = {launch_here, &engine.stream};
+    ck_ok(kt_stream_runtime_open(library, &runtime, &ck_error));
+    struct kt_host_params params = host_params(&engine, 0);
+    ck_ok(kt_host_call_create(&params, &engine.call[0], &ck_error));
+    expect(kt_submit_on_stream(runtime, NULL, engine.call[0], &error), KT_E_SYSTEM,
+           "cudaLaunchHostFunc: invalid resource handle (400)", &error);
+    expect(kt_sync_on_stream(runtime, &stream, NULL, &error), KT_E_INVALID, "NULL", &error);
+
+    engine.n_tokens = 4;
+    prepare(engine.x, engine.ids, engine.weights, engine.y, 0, 4, 5);
+    ck_ok(kt_submit_on_stream(runtime, &stream, engine.call[0], &ck_error));
+    ck_ok(kt_sync_on_stream(runtime, &stream, engine.call[0], &ck_error));
+    stream_synchronize(&engine.stream);
+    kt_stream_runtime_close(runtime);
+    kt_stream_runtime_close(NULL);
+    ck_ok(kt_host_call_status(engine.call[0], &ck_error));
+    params.forward.n_tokens = 4;
+    params.forward.output = expected;
+    ck_ok(kt_layer_forward(engine.layer[0], &params.forward, &ck_error));
+    ck_assert_mem_eq(engine.y, expected, 4 * HIDDEN * sizeof(float));
+    close_engine(&engine);
+}
+END_TEST
+
 START_TEST(wrong_params)
 {
     static struct engine engine;
@@ -430,6 +483,7 @@ int main(void)
     tcase_add_loop_test(tests, a_captured_pass_replays_with_new_data, 0, 2);
     tcase_add_loop_test(tests, failures_are_kept, 0, 2);
     tcase_add_test(tests, a_wait_ends);
+    tcase_add_test(tests, a_runtime_that_is_loaded);
     tcase_add_test(tests, wrong_params);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
