@@ -619,6 +619,27 @@ enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void
 enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
                                  struct kt_host_call *call, struct kt_error *error);
 
+/** The runtime of a GPU, loaded while the process runs: kt-kernel is linked to none. */
+struct kt_stream_runtime;
+
+/**
+ * Loads the runtime whose function launches calls on streams: cudaLaunchHostFunc or hipLaunchHostFunc.
+ * `library` is an absolute path, or a name that the dynamic linker knows, such as "libcudart.so.12"; NULL:
+ * libcudart or libamdhip64, one that the process has loaded already before any other. KT_E_NOT_FOUND where
+ * there is none, with the linker's words, KT_E_UNSUPPORTED where it lacks the function.
+ */
+enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runtime **runtime,
+                                      struct kt_error *error);
+/** What has been launched need not be done. `runtime` may be NULL. */
+void kt_stream_runtime_close(struct kt_stream_runtime *runtime);
+
+/** Launches kt_host_submit or kt_host_wait of a call on a stream (a cudaStream_t or hipStream_t), which may
+ *  be capturing. KT_E_SYSTEM with the runtime's words if it refuses. Any thread. */
+enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void *stream,
+                                   struct kt_host_call *call, struct kt_error *error);
+enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
+                                 struct kt_host_call *call, struct kt_error *error);
+
 /* ---- experts for GPUs ----------------------------------------------------------------------- */
 
 /** One of the two matrices that a GPU rank gets of an expert: rows of codes without gaps, and likewise
