@@ -125,13 +125,44 @@ static void read_iq4_xs(const uint8_t *block, struct llamafile_codes *codes)
     memcpy(codes->head, block, 2);
 }
 
-void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block,
-                          unsigned group, struct llamafile_codes *codes)
+/* n groups with the float16 before their codes of 1 or 2 bits, the lowest first. */
+static void read_low_bits(const uint8_t *block, unsigned bits, unsigned n, uint8_t *scale, uint8_t *code)
 {
-    uint8_t *code = codes->code + GROUP * (format->block == GROUP ? group : 0);
+    for (unsigned g = 0; g < n; g++)
+        memcpy(scale + 2 * g, block, 2);
+    for (unsigned i = 0; i < GROUP * n; i++)
+        code[i] = (uint8_t)(block[2 + i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1));
+}
+
+/* Half an unsigned E4M3 as float16, which has a larger exponent. Of the two NaN 0x7f is 0; 0xff is what
+ * would follow 448, since ggml looks at 7 bits only. */
+static uint16_t convert_e4m3_half(uint8_t code)
+{
+    static const uint16_t small[8] = { 0x0000, 0x1400, 0x1800, 0x1a00, 0x1c00, 0x1d00, 0x1e00, 0x1f00 };
+    unsigned magnitude = code & 0x7f;
+
+    if (code == 0x7f)
+        return 0;
+    return (uint16_t)(magnitude < 8 ? small[magnitude] : (magnitude << 7) + (7u << 10));
+}
+
+/* Four scales, then 8 bytes for each 16 weights: two groups. */
+static void read_nvfp4(const uint8_t *block, uint8_t *scale, uint8_t *code)
+{
+    for (int i = 0; i < 4; i++) {
+        store_u16(scale + 2 * i, convert_e4m3_half(block[i]));
+        read_nibbles(block + 4 + 8 * i, code + 16 * i, 8);
+    }
+}
+
+void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block,
+                          unsigned index, struct llamafile_codes *codes)
+{
+    unsigned group = format->block == SUPERBLOCK ? 0 : index * (format->block / GROUP);
+    uint8_t *code = codes->code + GROUP * group, *scale = codes->scale + group * format->scale_bytes;
 
     if (format->block == GROUP)
-        memcpy(codes->scale + group * format->scale_bytes, block, format->scale_bytes);
+        memcpy(scale, block, format->scale_bytes);
     switch (format->dtype) {
     case KT_DTYPE_Q4_0:
     case KT_DTYPE_Q4_1:
@@ -163,12 +194,21 @@ void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *
     case KT_DTYPE_IQ4_XS:
         read_iq4_xs(block, codes);
         break;
+    case KT_DTYPE_NVFP4:
+        read_nvfp4(block, scale, code);
+        break;
+    case KT_DTYPE_Q1_0:
+        read_low_bits(block, 1, 4, scale, code);
+        break;
+    case KT_DTYPE_Q2_0:
+        read_low_bits(block, 2, 2, scale, code);
+        break;
     default:
         llamafile_codes_read_grid(format->dtype, block, codes);
     }
 }
 
-/* A 32-column format's group: the weight is code * d, or code * d + m. */
+/* A group with float scales: the weight is code * d, or code * d + m. */
 static void dequantize_group(const struct llamafile_format *format, const uint8_t *scale,
                              const uint8_t *code, float *out)
 {
@@ -184,6 +224,13 @@ static void dequantize_group(const struct llamafile_format *format, const uint8_
             break;
         case KT_DTYPE_MXFP4:
             out[i] = (float)llamafile_mxfp4_values[code[i]] * d;
+            break;
+        case KT_DTYPE_NVFP4:
+            out[i] = (float)llamafile_mxfp4_values[code[i]] *
+                     half_to_float(load_u16(scale + i / 16 * 2));
+            break;
+        case KT_DTYPE_Q1_0:
+            out[i] = code[i] ? d : -d;
             break;
         case KT_DTYPE_Q4_1:
         case KT_DTYPE_Q5_1:
@@ -225,7 +272,7 @@ static float dequantize_k(const struct llamafile_format *format, const struct ll
 void llamafile_codes_dequantize(const struct llamafile_format *format,
                                 const struct llamafile_codes *codes, unsigned groups, float *out)
 {
-    if (format->block == GROUP) {
+    if (format->block != SUPERBLOCK) {
         for (unsigned g = 0; g < groups; g++)
             dequantize_group(format, codes->scale + g * format->scale_bytes,
                              codes->code + GROUP * g, out + GROUP * g);

@@ -11,9 +11,9 @@ struct llamafile_codes {
     uint8_t head[4];
 };
 
-/* Takes a block of the source apart; block `group` of a 32-column format goes to that group. */
+/* Takes a block of the source apart; of formats with smaller blocks than 256 it is block `index`. */
 void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block,
-                          unsigned group, struct llamafile_codes *codes);
+                          unsigned index, struct llamafile_codes *codes);
 
 /* A superblock of an i-quant with a grid, or of ternary weights: codes_grids.c. */
 void llamafile_codes_read_grid(uint32_t dtype, const uint8_t *block, struct llamafile_codes *codes);

@@ -19,7 +19,8 @@ static const struct llamafile_format formats[] = {
     { KT_DTYPE_IQ2_XXS, 256, 66, 3, 2, 8, 1, 0 }, { KT_DTYPE_IQ2_XS, 256, 74, 3, 2, 16, 1, 0 },
     { KT_DTYPE_IQ2_S, 256, 82, 3, 2, 16, 1, 0 },  { KT_DTYPE_IQ3_XXS, 256, 98, 4, 2, 8, 1, 0 },
     { KT_DTYPE_IQ3_S, 256, 110, 4, 2, 8, 1, 0 },  { KT_DTYPE_TQ1_0, 256, 54, 2, 2, 0, 1, 1 },
-    { KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1 },
+    { KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1 },   { KT_DTYPE_NVFP4, 64, 36, 4, 0, 4, 2, 0 },
+    { KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1 },    { KT_DTYPE_Q2_0, 64, 18, 2, 0, 2, 2, 1 },
 };
 
 const struct llamafile_format *llamafile_format_find(uint32_t dtype)

@@ -15,6 +15,9 @@
  *             triples   chunk c of 3: bits 0-2 columns 8c..8c+3, bits 3-5 columns 8c+4..8c+7, bits 6-7
  *                       a third of the 6 bits of columns 24..31, lowest first     (3 bits with a table)
  *           Codes of the i-quants are indices into a table of 16 values: codes_grids.c.
+ *           Blocks of 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two
+ *           scales as float16, which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5
+ *           (2.25), Q1_0 1.5 (1.125).
  *           Scales keep the format's own numbers, 6-bit ones in a byte each; float16 scales of a
  *           superblock stand in the head, so that every chunk is aligned to 64.
  *           Float panels: column after column, 16 numbers each; BF16 in pairs of columns.
@@ -48,7 +51,7 @@ struct llamafile_format {
     uint16_t block_bytes;
     uint8_t bits;         /* of a code; 16 and 32: floats */
     uint8_t head_bytes;   /* per row and superblock, in the panel's head */
-    uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (block 32); 0: the head's */
+    uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (others); 0: the head's */
     uint8_t scale_unit;   /* bytes of one scale: rows are interleaved in these */
     uint8_t offset;       /* code = weight + offset */
 };

@@ -31,7 +31,7 @@ static unsigned count_shared(unsigned width)
 /* The planes of a code, low bits first: {4, 2} for 6 bits. */
 static unsigned list_planes(unsigned bits, unsigned width[2])
 {
-    width[0] = bits == 8 ? 8 : bits >= 4 ? 4 : 2;
+    width[0] = bits == 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
     width[1] = bits - width[0];
     return width[1] ? 2 : 1;
 }
@@ -142,7 +142,7 @@ static void load_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned u
 
 static unsigned count_scale_bytes(const struct llamafile_format *format, unsigned groups)
 {
-    return format->scale_bytes * (format->block == GROUP ? groups : 1);
+    return format->scale_bytes * (format->block == SUPERBLOCK ? 1 : groups);
 }
 
 static void pack_quants(const struct llamafile_format *format, const struct kt_view *view,
@@ -154,7 +154,7 @@ static void pack_quants(const struct llamafile_format *format, const struct kt_v
     memset(panel, 0, llamafile_panel_size(format, k));
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
         struct place place = find_superblock(format, k, s);
-        unsigned blocks = format->block == GROUP ? place.groups : 1;
+        unsigned blocks = format->block == SUPERBLOCK ? 1 : place.groups * GROUP / format->block;
         for (unsigned row = 0; row < rows; row++) {
             const uint8_t *from = (const uint8_t *)view->data +
                                   (int64_t)(row_begin + row) * view->row_stride +

@@ -53,7 +53,7 @@ INLINE struct planes load_planes(struct traits t, const uint8_t *group, int part
         planes.two[1] = vi_load(plane + 64);
         plane += 128;
     }
-    if (bits == 3 || bits == 5)
+    if (bits % 2 == 1)
         planes.one = vi_load(plane);
     return planes;
 }
@@ -72,6 +72,8 @@ INLINE vi add_planes(unsigned bits, const struct planes *planes, int i, vi low)
         low = vi_or(low, vi_and(shift_left(planes->two[i / 4], 4 - 2 * (i % 4)), vi_set_u8(0x30)));
     if (bits == 3)
         low = vi_or(low, vi_and(shift_left(planes->one, 2 - i), vi_set_u8(4)));
+    if (bits == 1) /* 0 and 2, less an offset of 1 */
+        low = vi_and(shift_left(planes->one, 1 - i), vi_set_u8(2));
     if (bits == 5)
         low = vi_or(low, vi_and(shift_left(planes->one, 4 - i), vi_set_u8(16)));
     return low;
@@ -105,13 +107,15 @@ static const int8_t mxfp4_codes[16] = { 12, 13, 14, 15, 16, 18, 20, 24,
 
 INLINE bool is_signed(uint32_t dtype)
 {
-    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || format_table(dtype) != NULL;
+    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || dtype == KT_DTYPE_NVFP4 ||
+           format_table(dtype) != NULL;
 }
 
 INLINE bool has_half_groups(uint32_t dtype)
 {
     return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q6_K ||
-           dtype == KT_DTYPE_IQ1_M || dtype == KT_DTYPE_IQ2_XS || dtype == KT_DTYPE_IQ2_S;
+           dtype == KT_DTYPE_IQ1_M || dtype == KT_DTYPE_IQ2_XS || dtype == KT_DTYPE_IQ2_S ||
+           dtype == KT_DTYPE_NVFP4;
 }
 
 INLINE bool has_minima(uint32_t dtype)
@@ -124,6 +128,7 @@ INLINE const int8_t *find_values(uint32_t dtype)
 {
     return dtype == KT_DTYPE_MXFP4    ? mxfp4_codes
            : dtype == KT_DTYPE_IQ4_NL ? llamafile_iq4_values
+           : dtype == KT_DTYPE_NVFP4  ? llamafile_mxfp4_values
                                       : format_table(dtype);
 }
 
@@ -158,6 +163,8 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
 /* Scales of the group; those of half groups are two. */
 INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int part, vi scale[2])
 {
+    if (t.dtype == KT_DTYPE_NVFP4)
+        return; /* finish_dots */
     if (has_half_groups(t.dtype)) {
         UNROLL
         for (int half = 0; half < 2; half++) {
@@ -237,10 +244,21 @@ INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
     return sum;
 }
 
+/* The same as floats; NVFP4's halves with their float scales. */
+INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], const uint8_t *scales,
+                      unsigned g, int part)
+{
+    if (t.dtype != KT_DTYPE_NVFP4)
+        return vf_from_int(end_dots(t, dots, scale));
+    scales += 4 * PANEL_ROWS * g + (unsigned)part * 2 * VEC_ROWS;
+    vf low = vf_mul(vf_from_int(dots.half[0]), vf_from_half(scales));
+    return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * PANEL_ROWS), low);
+}
+
 /* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as
  * soon as it is there; several rows share the codes of one part after the other. */
-INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], const uint8_t *x,
-                    unsigned g, vf out[VEC_PARTS])
+INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
+                    const uint8_t *scales, const uint8_t *x, unsigned g, vf out[VEC_PARTS])
 {
     struct planes planes[VEC_PARTS];
     struct dots dots[VEC_PARTS];
@@ -262,11 +280,11 @@ INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], 
     }
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++)
-        out[part] = vf_from_int(end_dots(t, dots[part], scale[part]));
+        out[part] = finish_dots(t, dots[part], scale[part], scales, g, part);
 }
 
 INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi scale[2],
-                     const uint8_t *const *x, uint64_t at, unsigned g, int part,
+                     const uint8_t *scales, const uint8_t *const *x, uint64_t at, unsigned g, int part,
                      vf out[][VEC_PARTS])
 {
     struct planes planes = load_planes(t, group, part);
@@ -281,17 +299,25 @@ INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi s
         UNROLL
         for (int c = 0; c < 4; c++)
             add_dots(t, &dots, w + 2 * c, (const int8_t *)x[r] + at + ACT_Q + GROUP * g, c);
-        out[r][part] = vf_from_int(end_dots(t, dots, scale));
+        out[r][part] = finish_dots(t, dots, scale, scales, g, part);
     }
 }
 
 /* ---- panels of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
+
+/* Has each group a number that is added to its weights? */
+INLINE bool has_offsets(struct traits t)
+{
+    return t.dtype == KT_DTYPE_Q4_1 || t.dtype == KT_DTYPE_Q5_1;
+}
 
 INLINE vf load_d(struct traits t, const uint8_t *scales, unsigned g, int part)
 {
     const uint8_t *from = scales + g * t.scale_bytes * PANEL_ROWS;
     if (t.dtype == KT_DTYPE_MXFP4)
         return vf_from_e8m0_half(from, part);
+    if (t.dtype == KT_DTYPE_NVFP4) /* in the dots already */
+        return vf_set(1.0f);
     return vf_from_half(from + part * 2 * VEC_ROWS);
 }
 
@@ -301,14 +327,14 @@ INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsig
 {
     vf d = load_d(t, scales, g, part), m = vf_set(0.0f);
 
-    if (t.scale_bytes == 4)
+    if (has_offsets(t))
         m = vf_from_half(scales + (4 * g + 2) * PANEL_ROWS + (unsigned)part * 2 * VEC_ROWS);
     UNROLL
     for (int r = 0; r < rows; r++) {
         const uint8_t *block = x[r] + at;
         vf factor = vf_mul(d, vf_splat(block + ACT_SCALE + 4 * g));
         total[r][part] = vf_fma(dots[r][part], factor, total[r][part]);
-        if (t.scale_bytes == 4)
+        if (has_offsets(t))
             total[r][part] = vf_fma(m, vf_splat(block + ACT_SUM32 + 4 * g), total[r][part]);
     }
 }
@@ -412,7 +438,7 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
         UNROLL
         for (int part = 0; part < VEC_PARTS; part++)
             load_scale(t, scales, g, part, scale[part]);
-        dot_one(t, group, scale, x[0] + at, g, dots[0]);
+        dot_one(t, group, scale, scales, x[0] + at, g, dots[0]);
         UNROLL
         for (int part = 0; part < VEC_PARTS; part++)
             add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
@@ -425,7 +451,7 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
         __asm__("" : "+r"(parts));
     for (int part = 0; part < parts; part++) {
         load_scale(t, scales, g, part, scale[0]);
-        dot_rows(t, rows, group, scale[0], x, at, g, part, dots);
+        dot_rows(t, rows, group, scale[0], scales, x, at, g, part, dots);
         add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
     }
 }
@@ -544,7 +570,8 @@ INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint
     FLOAT_PANEL(name, 2, ahead, dtype)   \
     FLOAT_PANEL(name, 4, ahead, dtype)
 
-/* dtype, bits, head_bytes, scale_bytes, block, offset: as in layout.c's table */
+/* dtype, bits, head_bytes, scale_bytes, block, offset: as in layout.c's table, blocks of 64 and 128 as groups
+ * of 32 */
 QUANT_PANELS(q4_0, AHEAD_Q4, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8)
 QUANT_PANELS(q4_1, AHEAD_Q4, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0)
 QUANT_PANELS(q5_0, AHEAD_Q5, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16)
@@ -567,6 +594,9 @@ QUANT_PANELS(iq3_xxs, AHEAD_IQ4, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0)
 QUANT_PANELS(iq3_s, AHEAD_IQ4, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0)
 QUANT_PANELS(tq1_0, AHEAD_Q2, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1)
 QUANT_PANELS(tq2_0, AHEAD_Q2, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1)
+QUANT_PANELS(nvfp4, AHEAD_IQ4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0)
+QUANT_PANELS(q1_0, AHEAD_Q2, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1)
+QUANT_PANELS(q2_0, AHEAD_Q2, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1)
 FLOAT_PANELS(f32, AHEAD_FLOATS, KT_DTYPE_F32)
 FLOAT_PANELS(f16, AHEAD_FLOATS, KT_DTYPE_F16)
 FLOAT_PANELS(bf16, AHEAD_FLOATS, KT_DTYPE_BF16)
@@ -609,6 +639,9 @@ static const struct panel_row panel_table[] = {
     PANEL_ROW(KT_DTYPE_IQ3_S, iq3_s, BLOCK_QUANTS),
     PANEL_ROW(KT_DTYPE_TQ1_0, tq1_0, BLOCK_QUANTS),
     PANEL_ROW(KT_DTYPE_TQ2_0, tq2_0, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_NVFP4, nvfp4, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q1_0, q1_0, BLOCK_QUANTS),
+    PANEL_ROW(KT_DTYPE_Q2_0, q2_0, BLOCK_QUANTS),
 };
 
 static const struct panel_row *find_panel(uint32_t dtype)

@@ -41,7 +41,7 @@ static const struct scales scale_places[] = {
     { KT_DTYPE_IQ4_NL, { 0, -1 } }, { KT_DTYPE_IQ4_XS, { 0, -1 } }, { KT_DTYPE_IQ1_S, { 0, -1 } },
     { KT_DTYPE_IQ2_XXS, { 0, -1 } }, { KT_DTYPE_IQ2_XS, { 0, -1 } }, { KT_DTYPE_IQ2_S, { 0, -1 } },
     { KT_DTYPE_IQ3_XXS, { 0, -1 } }, { KT_DTYPE_IQ3_S, { 0, -1 } }, { KT_DTYPE_TQ1_0, { 52, -1 } },
-    { KT_DTYPE_TQ2_0, { 64, -1 } },
+    { KT_DTYPE_TQ2_0, { 64, -1 } }, { KT_DTYPE_Q1_0, { 0, -1 } },   { KT_DTYPE_Q2_0, { 0, -1 } },
 };
 
 /* A float16 of either sign between 2^-14 and 2^-6; one in 32 is zero, one subnormal. */
