@@ -492,6 +492,55 @@ enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *
 /** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
+/* ---- which experts lie on a GPU ------------------------------------------------------------- */
+
+/** How kt_place chooses. */
+enum kt_placement {
+    KT_PLACE_UNIFORM = 0,   /**< equally many of each layer, its first ones; a rest goes to the first layers */
+    KT_PLACE_FREQUENCY = 1, /**< those used most, of all layers */
+    KT_PLACE_FRONT = 2,     /**< all of the first layers */
+    KT_PLACE_RANDOM = 3     /**< any; the same seed gives the same ones on every machine */
+};
+
+struct kt_place_params {
+    size_t struct_size;
+    enum kt_placement placement;
+    uint32_t n_layers;      /**< that have experts */
+    uint32_t n_experts;     /**< of each */
+    uint32_t reserved;
+    uint64_t n_on_gpu;      /**< of all layers together, at most n_layers * n_experts */
+    uint64_t seed;          /**< of KT_PLACE_RANDOM */
+    const uint64_t *counts; /**< [n_layers][n_experts]: how often each was used (kt_layer_usage); NULL:
+                                 only where they are not needed */
+};
+#define KT_PLACE_PARAMS_INIT \
+    {                        \
+        .struct_size = sizeof(struct kt_place_params), .seed = 42 \
+    }
+
+/**
+ * Chooses n_on_gpu experts: masks, [n_layers][n_experts], gets 1 for each of them and 0 for all others,
+ * and a layer's row of it may be its skip_mask. Of experts used equally often, the first layer's first one
+ * comes first. Any thread. KT_E_INVALID, KT_E_RANGE, KT_E_NOMEM; masks is then as it was.
+ */
+enum kt_status kt_place(const struct kt_place_params *params, uint8_t *masks, struct kt_error *error);
+
+/** An expert that goes from the GPU to the CPU, and one of the same layer that takes its place. */
+struct kt_place_move {
+    uint32_t layer;
+    uint32_t leaves, comes;
+};
+
+/**
+ * Improves masks by what was just used, such as the last prompt: swaps in at most max_moves layers' places
+ * the least used expert on the GPU with the most used one that is not there, the largest gain first, as
+ * long as there is one. Each layer keeps the number that it has on the GPU. Changes masks and says in
+ * moves[0 .. *n_moves - 1], of max_moves, what to copy, in order. Allocates nothing. Any thread.
+ */
+enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts,
+                               uint8_t *masks, uint32_t max_moves, struct kt_place_move *moves,
+                               uint32_t *n_moves, struct kt_error *error);
+
 /* ---- deferred experts ----------------------------------------------------------------------- */
 
 /**
@@ -597,27 +646,6 @@ void kt_host_wait(void *call);
 
 /** What went wrong first since this was asked last, or KT_OK; the call works on in either case. Any thread. */
 enum kt_status kt_host_call_status(struct kt_host_call *call, struct kt_error *error);
-
-/** The runtime of a GPU, loaded while the process runs: kt-kernel is linked to none. */
-struct kt_stream_runtime;
-
-/**
- * Loads the runtime whose function launches calls on streams: cudaLaunchHostFunc or hipLaunchHostFunc.
- * `library` is an absolute path, or a name that the dynamic linker knows, such as "libcudart.so.12"; NULL:
- * libcudart or libamdhip64, one that the process has loaded already before any other. KT_E_NOT_FOUND where
- * there is none, with the linker's words, KT_E_UNSUPPORTED where it lacks the function.
- */
-enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runtime **runtime,
-                                      struct kt_error *error);
-/** What has been launched need not be done. `runtime` may be NULL. */
-void kt_stream_runtime_close(struct kt_stream_runtime *runtime);
-
-/** Launches kt_host_submit or kt_host_wait of a call on a stream (a cudaStream_t or hipStream_t), which may
- *  be capturing. KT_E_SYSTEM with the runtime's words if it refuses. Any thread. */
-enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void *stream,
-                                   struct kt_host_call *call, struct kt_error *error);
-enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
-                                 struct kt_host_call *call, struct kt_error *error);
 
 /** The runtime of a GPU, loaded while the process runs: kt-kernel is linked to none. */
 struct kt_stream_runtime;
