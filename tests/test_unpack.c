@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Experts back in their source format, for GPU ranks: byte for byte slices of the source, wherever NUMA nodes
  * and ranks cut. The expected bytes are copied from the source element by element, as the definition says. */
+#include "tests/gguf_build.h"
 #include "tests/layer_fixture.h"
 #include "tests/sandbox.h"
 
@@ -290,7 +291,8 @@ static struct kt_context *make_context(const char *backend, const char *module, 
 
 static const int64_t map[EXPERTS] = {2, 0, 1};
 
-static struct kt_layer *make_layer(struct kt_context *context, const struct source *source)
+static struct kt_layer *make_layer(struct kt_context *context, const struct source *source,
+                                   const int64_t *expert_map)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_layer *layer;
@@ -300,7 +302,7 @@ static struct kt_layer *make_layer(struct kt_context *context, const struct sour
     params.intermediate_size = source->intermediate;
     params.max_tokens = 4;
     params.backend = source->backend;
-    params.expert_map = map;
+    params.expert_map = expert_map;
     ck_ok(kt_layer_create(context, &params, &layer, &ck_error));
     return layer;
 }
@@ -308,7 +310,7 @@ static struct kt_layer *make_layer(struct kt_context *context, const struct sour
 static struct kt_layer *load_layer(struct kt_context *context, const struct source *source,
                                    const struct kt_expert *experts)
 {
-    struct kt_layer *layer = make_layer(context, source);
+    struct kt_layer *layer = make_layer(context, source, map);
     ck_ok(kt_layer_load(layer, experts, EXPERTS, &ck_error));
     return layer;
 }
@@ -423,7 +425,7 @@ static void refuse_calls(const struct source *source)
     uint64_t ticket;
     make_experts(source, experts);
     struct kt_context *context = make_context(source->backend, copy_plugin(source->backend), "auto", 2);
-    struct kt_layer *layer = make_layer(context, source);
+    struct kt_layer *layer = make_layer(context, source, map);
     expect(kt_layer_unpack_info(layer, 1, &info, &error), KT_E_STATE, "load it first", &error);
     ck_ok(kt_layer_load(layer, experts, EXPERTS, &ck_error));
     expect(kt_layer_unpack_info(NULL, 1, &info, &error), KT_E_INVALID, "NULL", &error);
@@ -505,6 +507,85 @@ START_TEST(what_is_lost_is_not_given_back)
 }
 END_TEST
 
+/* ---- stores ---- */
+
+static const char stored_file[] = "store/layer-00003.safetensors";
+
+/* A layer that a store's mapped file holds: experts are compared with their checksums when asked for. */
+static int unpack_stored(struct kt_context *context, const struct source *source, const struct kt_expert *experts)
+{
+    struct kt_checkpoint *store;
+    struct kt_unpack_info info;
+    struct kt_error error = {0};
+    int n_failed = 0;
+    ck_ok(kt_checkpoint_open(sandbox_path("store"), NULL, &store, &ck_error));
+    struct kt_layer *layer = make_layer(context, source, NULL);
+    ck_ok(kt_layer_load_checkpoint(layer, store, 3, &ck_error));
+    ck_ok(kt_layer_unpack_info(layer, 2, &info, &ck_error));
+    for (uint32_t e = 0; e < EXPERTS; e++) {
+        struct rank ranks[2];
+        struct kt_unpack_buffers to[2] = {make_rank(&ranks[0], &info), make_rank(&ranks[1], &info)};
+        enum kt_status status = kt_layer_unpack(layer, e, 2, to, &error);
+        ck_assert_msg(status == KT_OK || status == KT_E_FORMAT, "%s", error.message);
+        n_failed += status != KT_OK;
+        for (uint32_t r = 0; r < 2 && status == KT_OK; r++)
+            check_rank(source, &experts[e], r, source->intermediate / 2, &ranks[r]);
+        free_ranks(ranks, 2);
+    }
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(store);
+    return n_failed;
+}
+
+static void write_store(struct kt_context *context, const struct source *source, struct kt_checkpoint *checkpoint)
+{
+    struct kt_store_params params = KT_STORE_PARAMS_INIT;
+    struct kt_layer *layer = make_layer(context, source, NULL);
+    sandbox_folder("store");
+    params.folder = sandbox_path("store");
+    ck_ok(kt_layer_store(layer, checkpoint, 3, &params, &ck_error));
+    kt_layer_destroy(layer);
+}
+
+static void damage_store(void)
+{
+    static uint8_t bytes[1 << 17];
+    FILE *file = fopen(sandbox_path(stored_file), "r");
+    ck_assert_ptr_nonnull(file);
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    ck_assert(feof(file));
+    ck_assert_int_eq(fclose(file), 0);
+    bytes[size - 100] ^= 1;
+    sandbox_write_bytes(stored_file, bytes, size);
+}
+
+START_TEST(weights_of_a_store)
+{
+    static const struct source source = {"bf16", KT_DTYPE_BF16, 1, 2, KT_DTYPE_NONE, 0, 0, 0, 0, 32, 32, 0};
+    struct model model = MODEL_INIT;
+    struct bytes bytes = {.size = 0};
+    struct kt_checkpoint *checkpoint;
+    struct kt_expert experts[EXPERTS];
+    if (!is_built("bf16"))
+        return;
+    model.experts = model.e = EXPERTS;
+    model.has_types = 1;
+    for (int i = 0; i < 6; i++)
+        model.types[i / 3][i % 3] = 30; /* BF16 */
+    (void)build_model(&bytes, &model);
+    sandbox_write_bytes("model.gguf", bytes.data, bytes.size);
+    struct kt_context *context = make_context("bf16", copy_plugin("bf16"), "auto", 1);
+    ck_ok(kt_checkpoint_open(sandbox_path("model.gguf"), NULL, &checkpoint, &ck_error));
+    ck_ok(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &ck_error));
+    write_store(context, &source, checkpoint);
+    ck_assert_int_eq(unpack_stored(context, &source, experts), 0);
+    damage_store();
+    ck_assert_int_eq(unpack_stored(context, &source, experts), 1);
+    kt_checkpoint_close(checkpoint);
+    kt_context_destroy(context);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("unpack");
@@ -515,6 +596,7 @@ int main(void)
     tcase_add_test(tests, wrong_calls_are_refused);
     tcase_add_loop_test(tests, slices_that_would_cut_are_refused, 0, 2);
     tcase_add_loop_test(tests, what_is_lost_is_not_given_back, 0, 2);
+    tcase_add_test(tests, weights_of_a_store);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
