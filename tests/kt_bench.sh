@@ -74,6 +74,10 @@ INI
         --tokens 1,40 --format json || fail "llamafile"
     "$build/tests/bench_rows" 4 2e-2 6 <"$work/out" || fail "rows of llamafile"
     # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --tokens 5 --format json --source-type \
+        iq1_s,iq1_m,iq2_xxs,iq2_xs,iq2_s,iq3_xxs,iq3_s,tq1_0,tq2_0,nvfp4,q1_0,q2_0 || fail "i-quants"
+    "$build/tests/bench_rows" 12 2e-2 6 <"$work/out" || fail "rows of i-quants"
+    # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --level scalar \
         --format json ||
         fail "llamafile at its scalar level"
