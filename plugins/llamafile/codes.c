@@ -131,7 +131,7 @@ static void read_low_bits(const uint8_t *block, unsigned bits, unsigned n, uint8
     for (unsigned g = 0; g < n; g++)
         memcpy(scale + 2 * g, block, 2);
     for (unsigned i = 0; i < GROUP * n; i++)
-        code[i] = (uint8_t)(block[2 + i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1));
+        code[i] = (uint8_t)((unsigned)block[2 + i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1));
 }
 
 /* Half an unsigned E4M3 as float16, which has a larger exponent. Of the two NaN 0x7f is 0; 0xff is what

@@ -50,7 +50,7 @@ static uint8_t odd(unsigned n)
 /* The 4-bit scale i of a list of nibbles. */
 static uint8_t odd_nibble(const uint8_t *from, unsigned i)
 {
-    return odd(from[i / 2] >> i % 2 * 4 & 15u);
+    return odd((unsigned)from[i / 2] >> i % 2 * 4 & 15);
 }
 
 static void read_iq2_xxs(const uint8_t *block, struct llamafile_codes *codes)
@@ -79,7 +79,7 @@ static void read_iq2_xs(const uint8_t *block, struct llamafile_codes *codes)
 static void read_iq2_s(const uint8_t *block, struct llamafile_codes *codes)
 {
     for (unsigned i = 0; i < 32; i++) {
-        unsigned index = block[2 + i] | (block[66 + i / 4] >> i % 4 * 2 & 3u) << 8;
+        unsigned index = block[2 + i] | ((unsigned)block[66 + i / 4] >> i % 4 * 2 & 3) << 8;
         put_eight(kt_iq2s_grid[index], block[34 + i], codes->code + 8 * i);
     }
     for (unsigned i = 0; i < 16; i++)
@@ -101,7 +101,7 @@ static void read_iq3_xxs(const uint8_t *block, struct llamafile_codes *codes)
 static void read_iq3_s(const uint8_t *block, struct llamafile_codes *codes)
 {
     for (unsigned i = 0; i < 64; i++) {
-        unsigned index = block[2 + i] | (block[66 + i / 8] >> i % 8 & 1u) << 8;
+        unsigned index = block[2 + i] | ((unsigned)block[66 + i / 8] >> i % 8 & 1) << 8;
         put_four(kt_iq3s_grid[index], (unsigned)block[74 + i / 2] >> i % 2 * 4, codes->code + 4 * i);
     }
     for (unsigned i = 0; i < 8; i++)
@@ -128,7 +128,7 @@ static void read_iq1_m(const uint8_t *block, struct llamafile_codes *codes)
         d |= (unsigned)(block[48 + 2 * i + 1] >> 4) << 4 * i;
     store_u16(codes->head, (uint16_t)d);
     for (unsigned i = 0; i < 32; i++) {
-        unsigned nibble = block[32 + i / 2] >> i % 2 * 4 & 15u;
+        unsigned nibble = (unsigned)block[32 + i / 2] >> i % 2 * 4 & 15;
         put_eight(kt_iq1s_grid[block[i] | (nibble & 7) << 8], nibble >> 3 ? 255 : 0,
                   codes->code + 8 * i);
     }
