@@ -56,13 +56,13 @@ struct llamafile_format {
     uint8_t offset;       /* code = weight + offset */
 };
 
-/* Where things are, decided once per layer: kt_layout.words. */
 /* An instance. */
 struct llamafile {
     const struct kt_host *host;
     uint64_t ahead; /* struct kt_caps.stream_ahead */
 };
 
+/* Where things are, decided once per layer: kt_layout.words. */
 enum { WORD_PANEL_GATE, WORD_PANEL_UP, WORD_PANEL_DOWN, WORD_FLOATS_0, WORD_FLOATS_1, WORD_PARTS, WORD_AHEAD };
 /* Bits of WORD_PARTS: which parts the activation rows of a stage have. */
 #define PART_QUANTS(stage) (1u << (2 * (stage)))
