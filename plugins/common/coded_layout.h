@@ -85,7 +85,9 @@ static uint64_t find_k_unit(const struct kt_shape *shape)
 /* Bytes that a projection takes in its source. */
 static uint64_t nominal_size(const struct kt_format *format, uint64_t rows, uint64_t cols)
 {
-    uint64_t scale = format->scale_dtype == KT_DTYPE_F8_E8M0 ? 1 : format->scale_dtype == KT_DTYPE_F32 ? 4 : 2;
+    uint64_t scale = format->scale_dtype == KT_DTYPE_F8_E8M0 ? 1
+                     : format->scale_dtype == KT_DTYPE_F32   ? 4
+                                                             : 2;
     uint64_t group_rows = format->group_rows < rows ? format->group_rows : rows;
     uint64_t group_cols = format->group_cols < cols ? format->group_cols : cols;
     uint64_t groups = ((rows - 1) / group_rows + 1) * ((cols - 1) / group_cols + 1);

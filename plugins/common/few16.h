@@ -65,8 +65,9 @@ INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned 
 }
 
 /* 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
-INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows, int kind,
-                      const struct decoder *decoder, vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
+INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at,
+                      unsigned rows, int kind, const struct decoder *decoder, vf even[MAX_ROWS][VECS],
+                      vf odd[MAX_ROWS][VECS])
 {
     /* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
     UNROLL
