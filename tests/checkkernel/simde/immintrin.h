@@ -226,6 +226,17 @@ static inline simde__mmask16 testn_epi32_mask(simde__m512i a, simde__m512i b)
     return simde_mm512_cmpeq_epi32_mask(simde_mm512_and_si512(a, b), simde_mm512_setzero_si512());
 }
 
+/* SIMDe's own shifts 1, an int, by 31. */
+static inline simde__mmask32 test_epi16_mask(simde__m512i a, simde__m512i b)
+{
+    uint16_t x[32];
+    simde__mmask32 mask = 0;
+    simde_mm512_storeu_si512(x, simde_mm512_and_si512(a, b));
+    for (int i = 0; i < 32; i++)
+        mask |= (simde__mmask32)(x[i] != 0) << i;
+    return mask;
+}
+
 static inline simde__mmask32 cmpeq_epi16_mask(simde__m512i a, simde__m512i b)
 {
     uint16_t x[32], y[32];
@@ -273,6 +284,8 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #undef _mm512_testn_epi32_mask
 #define _mm512_cvtne2ps_pbh cvtne2ps_pbh
 #define _mm512_testn_epi32_mask testn_epi32_mask
+#undef _mm512_test_epi16_mask
+#define _mm512_test_epi16_mask test_epi16_mask
 #undef _mm512_cmpeq_epi16_mask
 #define _mm512_cmpeq_epi16_mask cmpeq_epi16_mask
 #undef _mm512_fmadd_ps
