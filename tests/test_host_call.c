@@ -3,13 +3,13 @@
  * are launched, captured and replayed, and called in order by a thread of its own. */
 #include "tests/layer_fixture.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- streams ---- */
 
@@ -334,16 +334,18 @@ END_TEST
 /* Holds the context's threads until it is told to let go. */
 struct blocker {
     struct kt_context *context;
-    atomic_bool holds, let_go;
+    sem_t holds, let_go;
 };
 
 static void hold(void *data, uint32_t thread, uint32_t n_threads)
 {
     struct blocker *blocker = data;
     (void)n_threads;
-    atomic_store(&blocker->holds, true);
-    while (thread == 0 && !atomic_load(&blocker->let_go))
-        (void)usleep(1000);
+    if (thread > 0)
+        return;
+    ck_assert_int_eq(sem_post(&blocker->holds), 0);
+    while (sem_wait(&blocker->let_go) != 0)
+        ck_assert_int_eq(errno, EINTR);
 }
 
 static void *block(void *data)
@@ -361,14 +363,16 @@ START_TEST(a_wait_ends)
     pthread_t thread;
     open_engine(&engine, "core.queue_depth=8");
     struct blocker blocker = {.context = engine.context};
+    ck_assert_int_eq(sem_init(&blocker.holds, 0, 0), 0);
+    ck_assert_int_eq(sem_init(&blocker.let_go, 0, 0), 0);
     struct kt_host_params params = host_params(&engine, 0);
     params.timeout_ms = 30;
     params.n_tokens = NULL;
     params.forward.n_tokens = 2;
     ck_ok(kt_host_call_create(&params, &call, &ck_error));
     ck_assert_int_eq(pthread_create(&thread, NULL, block, &blocker), 0);
-    while (!atomic_load(&blocker.holds))
-        (void)usleep(1000);
+    while (sem_wait(&blocker.holds) != 0)
+        ck_assert_int_eq(errno, EINTR);
 
     prepare(engine.x, engine.ids, engine.weights, engine.y, 0, 2, 9);
     kt_host_submit(call);
@@ -376,7 +380,7 @@ START_TEST(a_wait_ends)
     expect(kt_host_call_status(call, &error), KT_E_BUSY, "not done after 30 ms", &error);
     kt_host_submit(call);
     expect(kt_host_call_status(call, &error), KT_E_BUSY, "submitted again before", &error);
-    atomic_store(&blocker.let_go, true);
+    ck_assert_int_eq(sem_post(&blocker.let_go), 0);
     (void)pthread_join(thread, NULL);
     do
         kt_host_wait(call); /* the machine may be slow */
