@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dots.h - from packed codes to the dot products of a group of 32 columns, whole numbers and exact on all
+ * levels. Include a vec_*.h first.
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_DOTS_H
+#define KT_PLUGINS_LLAMAFILE_DOTS_H
+
+#include "plugins/llamafile/llamafile.h"
+
+/* What the compiler knows of a format in each instance of the functions below. */
+struct traits {
+    uint32_t dtype;
+    unsigned bits, head_bytes, scale_bytes, block;
+    int offset;
+};
+
+/* ---- codes ---- */
+
+/* The planes of high bits of a group, for the rows of `part`; of 2 and 3 bits also the low ones. */
+struct planes {
+    vi two[2]; /* columns 0..15 and 16..31 */
+    vi one;    /* of triples: columns 24..31, as in the low 6 bits of a chunk */
+};
+
+INLINE struct planes load_planes(struct traits t, const uint8_t *group, int part)
+{
+    unsigned bits = t.bits;
+    struct planes planes = { 0 };
+    const uint8_t *plane = group + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
+
+    if (format_has_triples(t.dtype, bits)) {
+        vi high = vi_select(vi_set_u8(0x0c), vi_shr(vi_load(plane + 64), 4),
+                            vi_shr(vi_load(plane + 128), 2));
+        planes.one = vi_select(vi_set_u8(0x03), vi_shr(vi_load(plane), 6), high);
+        return planes;
+    }
+
+    if (bits == 2 || bits == 3 || bits == 6) {
+        planes.two[0] = vi_load(plane);
+        planes.two[1] = vi_load(plane + 64);
+        plane += 128;
+    }
+    if (bits % 2 == 1)
+        planes.one = vi_load(plane);
+    return planes;
+}
+
+INLINE vi shift_left(vi v, int bits)
+{
+    return bits >= 0 ? vi_shl(v, bits) : vi_shr(v, -bits);
+}
+
+/* Codes i of 8 with the bits that stand in other planes than the nibbles. */
+INLINE vi add_planes(unsigned bits, const struct planes *planes, int i, vi low)
+{
+    if (bits == 2 || bits == 3)
+        low = vi_and(vi_shr(planes->two[i / 4], 2 * (i % 4)), vi_set_u8(3));
+    if (bits == 6)
+        low = vi_or(low, vi_and(shift_left(planes->two[i / 4], 4 - 2 * (i % 4)), vi_set_u8(0x30)));
+    if (bits == 3)
+        low = vi_or(low, vi_and(shift_left(planes->one, 2 - i), vi_set_u8(4)));
+    if (bits == 1) /* 0 and 2, less an offset of 1 */
+        low = vi_and(shift_left(planes->one, 1 - i), vi_set_u8(2));
+    if (bits == 5)
+        low = vi_or(low, vi_and(shift_left(planes->one, 4 - i), vi_set_u8(16)));
+    return low;
+}
+
+/* Codes of columns 8c..8c+3 and 8c+4..8c+7. */
+INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *planes, int c, int part,
+                   vi w[2])
+{
+    const uint8_t *from = group + part * 4 * VEC_ROWS;
+
+    if (bits == 8) {
+        w[0] = vi_load(from + 128 * c);
+        w[1] = vi_load(from + 128 * c + 64);
+        return;
+    }
+    if (bits >= 4) {
+        vi v = vi_keep(vi_load(from + 64 * c));
+        w[0] = vi_and(v, vi_set_u8(15));
+        w[1] = vi_and(vi_shr(v, 4), vi_set_u8(15));
+    } else {
+        w[0] = w[1] = vi_set_u8(0);
+    }
+    w[0] = add_planes(bits, planes, 2 * c, w[0]);
+    w[1] = add_planes(bits, planes, 2 * c + 1, w[1]);
+}
+
+/* The table of MXFP4, plus 12. */
+static const int8_t mxfp4_codes[16] = { 12, 13, 14, 15, 16, 18, 20, 24,
+                                        12, 11, 10, 9,  8,  6,  4,  0 };
+
+INLINE bool is_signed(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || dtype == KT_DTYPE_NVFP4 ||
+           format_table(dtype) != NULL;
+}
+
+INLINE bool has_half_groups(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q6_K ||
+           dtype == KT_DTYPE_IQ1_M || dtype == KT_DTYPE_IQ2_XS || dtype == KT_DTYPE_IQ2_S ||
+           dtype == KT_DTYPE_NVFP4;
+}
+
+INLINE bool has_minima(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K;
+}
+
+/* The table in which codes of 3 or 4 bits are looked up, or NULL. */
+INLINE const int8_t *find_values(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_MXFP4    ? mxfp4_codes
+           : dtype == KT_DTYPE_IQ4_NL ? llamafile_iq4_values
+           : dtype == KT_DTYPE_NVFP4  ? llamafile_mxfp4_values
+                                      : format_table(dtype);
+}
+
+INLINE void decode_weights(struct traits t, const uint8_t *group, const struct planes *planes, int c,
+                           int part, vi w[2])
+{
+    const int8_t *values = find_values(t.dtype);
+
+    if (!values) {
+        decode(t.bits, group, planes, c, part, w);
+        if (is_signed(t.dtype)) {
+            w[0] = vi_signed_ready(w[0]);
+            w[1] = vi_signed_ready(w[1]);
+        }
+        return;
+    }
+    /* what makes values ready is done to the table, once for all of a panel */
+    vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
+    vi codes = t.bits == 3 && c == 3 ? planes->one
+                                     : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
+    if (t.bits == 3) {
+        w[0] = vi_lookup_low3(table, codes);
+        w[1] = vi_lookup_next3(table, codes);
+    } else {
+        w[0] = vi_lookup_low4(table, codes);
+        w[1] = vi_lookup_high4(table, codes);
+    }
+}
+
+/* ---- dot products of a group: int32 for each row, exact on all levels ---- */
+
+/* Scales of the group; those of half groups are two. */
+INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int part, vi scale[2])
+{
+    if (t.dtype == KT_DTYPE_NVFP4)
+        return; /* finish_dots */
+    if (has_half_groups(t.dtype)) {
+        UNROLL
+        for (int half = 0; half < 2; half++) {
+            const uint8_t *from = scales + 16 * (2 * g + (unsigned)half);
+            scale[half] = t.dtype == KT_DTYPE_Q2_K ? vi_scale_u4(from, part)
+                          : is_signed(t.dtype)     ? vi_wide_scale_s8(from, part)
+                                                   : vi_scale_s8(from, part);
+        }
+    } else if (is_signed(t.dtype) && t.block == SUPERBLOCK) {
+        scale[0] = vi_wide_scale_s8(scales + 16 * g, part);
+    } else if (t.block == SUPERBLOCK && t.scale_bytes) {
+        scale[0] = vi_scale_u8(scales + 16 * g, part);
+    }
+}
+
+/* Sums of a row of activations with the rows of `part`: of the group, or of its halves where these
+ * have scales of their own, or where int16 could not hold all of them: 31 * 127 * 2 a step lets four
+ * steps of unsigned 5-bit codes add up. */
+struct dots {
+    vdot half[2];
+};
+
+INLINE bool has_two_sums(struct traits t)
+{
+    return has_half_groups(t.dtype) || (t.bits == 5 && !t.offset && !VEC_DOT_WIDE);
+}
+
+INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
+{
+    struct dots dots;
+
+    if (is_signed(t.dtype) && has_half_groups(t.dtype)) {
+        dots.half[0] = vi_signed_start(x + ACT_PAIR16 + 8 * g);
+        dots.half[1] = vi_signed_start(x + ACT_PAIR16 + 8 * g + 4);
+        return dots;
+    } else if (is_signed(t.dtype)) {
+        dots.half[0] = vi_signed_start(x + ACT_PAIR32 + 4 * g);
+    } else if (!t.offset) {
+        dots.half[0] = vi_dot_zero();
+    } else if (has_half_groups(t.dtype)) {
+        dots.half[0] = vi_dot_start(x + ACT_PAIR16 + 8 * g, t.offset);
+        dots.half[1] = vi_dot_start(x + ACT_PAIR16 + 8 * g + 4, t.offset);
+        return dots;
+    } else {
+        dots.half[0] = vi_dot_start(x + ACT_PAIR32 + 4 * g, t.offset);
+    }
+    dots.half[1] = vi_dot_zero();
+    return dots;
+}
+
+/* Adds columns 8c..8c+7. */
+INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const int8_t *q, int c)
+{
+    vdot *sum = &dots->half[has_two_sums(t) ? c / 2 : 0];
+    UNROLL
+    for (int i = 0; i < 2; i++)
+        *sum = is_signed(t.dtype) ? vi_signed_add(*sum, w[i], q + 8 * c + 4 * i)
+                                  : vi_dot_add(*sum, w[i], q + 8 * c + 4 * i);
+}
+
+/* The group's int32 for each row, scaled where the format has integer scales. */
+INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
+{
+    if (is_signed(t.dtype) && t.block == GROUP)
+        return dots.half[0];
+    if (is_signed(t.dtype)) {
+        vi sum = vi_mul32(dots.half[0], scale[0]);
+        return has_two_sums(t) ? vi_add32(sum, vi_mul32(dots.half[1], scale[1])) : sum;
+    }
+    if (t.scale_bytes == 0 || t.block == GROUP) {
+        vi sum = vi_dot_sum(dots.half[0]);
+        return has_two_sums(t) ? vi_add32(sum, vi_dot_sum(dots.half[1])) : sum;
+    }
+    vi sum = vi_dot_scale(dots.half[0], scale[0]);
+    if (has_two_sums(t))
+        sum = vi_add32(sum, vi_dot_scale(dots.half[1], scale[has_half_groups(t.dtype)]));
+    return sum;
+}
+
+/* The same as floats; NVFP4's halves with their float scales. */
+INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], const uint8_t *scales,
+                      unsigned g, int part)
+{
+    if (t.dtype != KT_DTYPE_NVFP4)
+        return vf_from_int(end_dots(t, dots, scale));
+    scales += 4 * PANEL_ROWS * g + (unsigned)part * 2 * VEC_ROWS;
+    vf low = vf_mul(vf_from_int(dots.half[0]), vf_from_half(scales));
+    return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * PANEL_ROWS), low);
+}
+
+/* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as
+ * soon as it is there; several rows share the codes of one part after the other. */
+INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
+                    const uint8_t *scales, const uint8_t *x, unsigned g, vf out[VEC_PARTS])
+{
+    struct planes planes[VEC_PARTS];
+    struct dots dots[VEC_PARTS];
+    const int8_t *q = (const int8_t *)x + ACT_Q + GROUP * g;
+
+    UNROLL
+    for (int part = 0; part < VEC_PARTS; part++) {
+        planes[part] = load_planes(t, group, part);
+        dots[part] = begin_dots(t, x, g);
+    }
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        UNROLL
+        for (int part = 0; part < VEC_PARTS; part++) {
+            vi w[2];
+            decode_weights(t, group, &planes[part], c, part, w);
+            add_dots(t, &dots[part], w, q, c);
+        }
+    }
+    UNROLL
+    for (int part = 0; part < VEC_PARTS; part++)
+        out[part] = finish_dots(t, dots[part], scale[part], scales, g, part);
+}
+
+INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi scale[2],
+                     const uint8_t *scales, const uint8_t *const *x, uint64_t at, unsigned g, int part,
+                     vf out[][VEC_PARTS])
+{
+    struct planes planes = load_planes(t, group, part);
+    vi w[8];
+
+    UNROLL
+    for (int c = 0; c < 4; c++)
+        decode_weights(t, group, &planes, c, part, w + 2 * c);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        struct dots dots = begin_dots(t, x[r] + at, g);
+        UNROLL
+        for (int c = 0; c < 4; c++)
+            add_dots(t, &dots, w + 2 * c, (const int8_t *)x[r] + at + ACT_Q + GROUP * g, c);
+        out[r][part] = finish_dots(t, dots, scale, scales, g, part);
+    }
+}
+
+#endif
