@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/gpu.h - experts on the CPU beside others on a GPU: which lie where, what may be late, forwards from a
+ * GPU's stream, and weights for its memory. Part of <kt/kt.h>, which includes it and says what all functions
+ * have in common.
+ */
+#ifndef KT_GPU_H
+#define KT_GPU_H
+
+#include <kt/kt.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- which experts lie on a GPU ------------------------------------------------------------- */
+
+/** How kt_place chooses. */
+enum kt_placement {
+    KT_PLACE_UNIFORM = 0,   /**< equally many of each layer, its first ones; a rest goes to the first layers */
+    KT_PLACE_FREQUENCY = 1, /**< those used most, of all layers */
+    KT_PLACE_FRONT = 2,     /**< all of the first layers */
+    KT_PLACE_RANDOM = 3     /**< any; the same seed gives the same ones on every machine */
+};
+
+struct kt_place_params {
+    size_t struct_size;
+    enum kt_placement placement;
+    uint32_t n_layers;      /**< that have experts */
+    uint32_t n_experts;     /**< of each */
+    uint32_t reserved;
+    uint64_t n_on_gpu;      /**< of all layers together, at most n_layers * n_experts */
+    uint64_t seed;          /**< of KT_PLACE_RANDOM */
+    const uint64_t *counts; /**< [n_layers][n_experts]: how often each was used (kt_layer_usage); NULL:
+                                 only where they are not needed */
+};
+#define KT_PLACE_PARAMS_INIT \
+    {                        \
+        .struct_size = sizeof(struct kt_place_params), .seed = 42 \
+    }
+
+/**
+ * Chooses n_on_gpu experts: masks, [n_layers][n_experts], gets 1 for each of them and 0 for all others,
+ * and a layer's row of it may be its skip_mask. Of experts used equally often, the first layer's first one
+ * comes first. Any thread. KT_E_INVALID, KT_E_RANGE, KT_E_NOMEM; masks is then as it was.
+ */
+enum kt_status kt_place(const struct kt_place_params *params, uint8_t *masks, struct kt_error *error);
+
+/** An expert that goes from the GPU to the CPU, and one of the same layer that takes its place. */
+struct kt_place_move {
+    uint32_t layer;
+    uint32_t leaves, comes;
+};
+
+/**
+ * Improves masks by what was just used, such as the last prompt: swaps in at most max_moves layers' places
+ * the least used expert on the GPU with the most used one that is not there, the largest gain first, as
+ * long as there is one. Each layer keeps the number that it has on the GPU. Changes masks and says in
+ * moves[0 .. *n_moves - 1], of max_moves, what to copy, in order. Allocates nothing. Any thread.
+ */
+enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts,
+                               uint8_t *masks, uint32_t max_moves, struct kt_place_move *moves,
+                               uint32_t *n_moves, struct kt_error *error);
+
+/* ---- deferred experts ----------------------------------------------------------------------- */
+
+/**
+ * Experts that may be late. Of each token, the experts with the highest router weights are computed at
+ * once; the others of layer L are computed, with L's input, while the engine does what lies between L
+ * and the next layer with experts, and are added to the output of that next layer. So the CPU works while
+ * the GPU does. The result is another one than without deferral, by as much as those experts weigh.
+ *
+ *   protected   the top_k - max_deferred experts of the highest weights of a token, the first of equal
+ *               ones; those that skip_mask names or that are negative count too
+ *   immediate   an expert that is protected for any token of the batch is immediate for each token that
+ *               asked for it: so fewer are deferred in larger batches. With per_token, what other tokens
+ *               protect does not count.
+ *   deferred    all others; none in the last layer
+ *
+ * One object per model and batch in flight; it holds what was deferred. Layers are counted by their place
+ * among those with experts, 0 .. n_layers - 1, whatever lies between them.
+ */
+struct kt_deferral;
+
+struct kt_deferral_params {
+    size_t struct_size;
+    uint32_t n_layers;     /**< layers with experts that a pass goes through */
+    uint32_t n_experts;    /**< of these layers, at most */
+    uint32_t top_k;        /**< at most */
+    uint32_t max_tokens;   /**< of a batch, at most */
+    uint64_t hidden_size;
+    uint32_t max_deferred; /**< experts of a token; 0: none, top_k and more: all */
+    uint32_t per_token;    /**< not 0: a token's own weights alone say what is protected */
+};
+#define KT_DEFERRAL_PARAMS_INIT \
+    {                           \
+        .struct_size = sizeof(struct kt_deferral_params) \
+    }
+
+/** Keeps the context alive. Takes memory for a batch's input and output once, 8 bytes a number. */
+enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_deferral_params *params,
+                                  struct kt_deferral **deferral, struct kt_error *error);
+/** Waits for all submitted work of the context first. `deferral` may be NULL. */
+void kt_deferral_destroy(struct kt_deferral *deferral);
+
+/**
+ * kt_layer_submit for the layer at `position`: the ticket is done when output holds the immediate experts
+ * of this layer and the deferred ones of position - 1. Input, ids and weights are then no longer needed:
+ * those of deferred experts are copied, and skip_mask has been read for both. Position 0 begins a pass;
+ * what an abandoned one left is dropped. Positions of a pass are submitted in order, all with the same
+ * n_tokens and output_dtype: where something is pending and they are not, the ticket fails with
+ * KT_E_STATE. Deferred experts that fail make the next position's ticket fail. After a failure nothing is
+ * pending. Allocates nothing. One thread at a time.
+ */
+enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t position, struct kt_layer *layer,
+                                  const struct kt_forward *forward, uint64_t *ticket,
+                                  struct kt_error *error);
+
+/* ---- forwards from a GPU's stream ----------------------------------------------------------- */
+
+/**
+ * A forward whose submit and wait are functions of the type void (*)(void *), for a runtime that calls
+ * them when the work before them in a stream is done (cudaLaunchHostFunc, hipLaunchHostFunc):
+ *
+ *     cudaLaunchHostFunc(stream, kt_host_submit, call);
+ *     ...                                                 the GPU's own experts
+ *     cudaLaunchHostFunc(stream, kt_host_wait, call);
+ *
+ * The number of tokens, ids, weights and input are read when kt_host_submit runs, not before, so a
+ * captured graph that holds the two replays with new data. A call stands for one place in a stream: where
+ * a graph for each batch size is captured, each has calls of its own. It must live as long as the graphs.
+ */
+struct kt_host_call;
+
+struct kt_host_params {
+    size_t struct_size;
+    struct kt_layer *layer;        /**< must live longer than the call */
+    struct kt_deferral *deferral;  /**< or NULL: all experts at once; must live longer than the call */
+    uint32_t position;             /**< of the layer, for `deferral` */
+    uint32_t max_tokens;           /**< that the buffers are for */
+    const int32_t *n_tokens;       /**< read when submit runs, 0 .. max_tokens; NULL: forward.n_tokens */
+    uint32_t timeout_ms;           /**< longest stay in kt_host_wait; 0: a minute */
+    uint32_t reserved;
+    struct kt_forward forward;     /**< copied; what it points to must live as long as the call */
+};
+#define KT_HOST_PARAMS_INIT \
+    {                       \
+        .struct_size = sizeof(struct kt_host_params), .forward = KT_FORWARD_INIT \
+    }
+
+/** Makes a call; checks what does not depend on a batch. */
+enum kt_status kt_host_call_create(const struct kt_host_params *params, struct kt_host_call **call,
+                                   struct kt_error *error);
+/** Waits for what the call has submitted. No stream may run it any more. `call` may be NULL. */
+void kt_host_call_destroy(struct kt_host_call *call);
+
+/**
+ * Puts the forward on the context's queue; kt_host_wait returns when its output is there. Both take a
+ * struct kt_host_call, call no GPU runtime, allocate nothing and may run on any thread, of one call one
+ * after the other. They cannot fail where they stand: what goes wrong is kept for kt_host_call_status, the
+ * output is then not to be used, and a kt_host_wait without a forward returns at once. A wait that takes
+ * longer than timeout_ms gives up; the buffers are then in use until a later submit or wait of the call
+ * finds that forward done, and submits before that fail with KT_E_BUSY.
+ */
+void kt_host_submit(void *call);
+void kt_host_wait(void *call);
+
+/** What went wrong first since this was asked last, or KT_OK; the call works on in either case. Any thread. */
+enum kt_status kt_host_call_status(struct kt_host_call *call, struct kt_error *error);
+
+/** The runtime of a GPU, loaded while the process runs: kt-kernel is linked to none. */
+struct kt_stream_runtime;
+
+/**
+ * Loads the runtime whose function launches calls on streams: cudaLaunchHostFunc or hipLaunchHostFunc.
+ * `library` is an absolute path, or a name that the dynamic linker knows, such as "libcudart.so.12"; NULL:
+ * libcudart or libamdhip64, one that the process has loaded already before any other. KT_E_NOT_FOUND where
+ * there is none, with the linker's words, KT_E_UNSUPPORTED where it lacks the function.
+ */
+enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runtime **runtime,
+                                      struct kt_error *error);
+/** What has been launched need not be done. `runtime` may be NULL. */
+void kt_stream_runtime_close(struct kt_stream_runtime *runtime);
+
+/** Launches kt_host_submit or kt_host_wait of a call on a stream (a cudaStream_t or hipStream_t), which may
+ *  be capturing. KT_E_SYSTEM with the runtime's words if it refuses. Any thread. */
+enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void *stream,
+                                   struct kt_host_call *call, struct kt_error *error);
+enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
+                                 struct kt_host_call *call, struct kt_error *error);
+
+/* ---- experts for GPUs ----------------------------------------------------------------------- */
+
+/** One of the two matrices that a GPU rank gets of an expert: rows of codes without gaps, and likewise
+ *  scales and zeros, a row for each group of rows. Sizes are in bytes, 0 where there is nothing. */
+struct kt_unpack_matrix {
+    uint32_t dtype;       /**< enum kt_dtype of the codes, as the source had them */
+    uint32_t scale_dtype; /**< KT_DTYPE_NONE: no scales */
+    uint32_t zero_dtype;  /**< KT_DTYPE_NONE: no zeros */
+    uint32_t reserved;
+    uint64_t rows, row_size;
+    uint64_t scale_rows, scale_row_size, zero_row_size; /**< zeros have scale_rows rows too */
+    uint64_t size, scale_size, zero_size;
+};
+
+/** What each of n_ranks GPU ranks gets of one expert. */
+struct kt_unpack_info {
+    uint32_t n_ranks;
+    uint32_t reserved;
+    uint64_t intermediate_size;  /**< of a rank: the layer's / n_ranks; rank r has rows (columns of down)
+                                      from r times this on */
+    struct kt_unpack_matrix w13; /**< [2 * intermediate_size][hidden_size]: gate's rows, then up's; so
+                                      are the scales: gate's groups, then up's */
+    struct kt_unpack_matrix w2;  /**< [hidden_size][intermediate_size] */
+};
+
+/** Where a rank's part of an expert goes; each of the size that kt_unpack_info says, any alignment. What
+ *  the format does not have is not looked at. */
+struct kt_unpack_buffers {
+    void *w13, *w13_scales, *w13_zeros;
+    void *w2, *w2_scales, *w2_zeros;
+};
+
+/**
+ * Says what kt_layer_unpack writes for n_ranks ranks. A scale that stands for all of intermediate_size
+ * goes to every rank. KT_E_UNSUPPORTED, with the reason: the backend cannot give weights back, or not
+ * these; intermediate_size does not divide by n_ranks, or a rank's slice would cut a group of the format.
+ * KT_E_STATE without weights. Any thread, also while the layer computes.
+ */
+enum kt_status kt_layer_unpack_info(const struct kt_layer *layer, uint32_t n_ranks,
+                                    struct kt_unpack_info *info, struct kt_error *error);
+
+/**
+ * Writes expert `expert` of the layer (after its expert_map) to the buffers of n_ranks ranks, bit for bit
+ * as the source had it, row after row whatever the strides there were; skip_mask is not looked at. The
+ * NUMA nodes that hold the expert may be fewer or more than the ranks. In parallel on the context's
+ * threads; the caller's takes part. Allocates nothing. Any thread. Fails like kt_layer_unpack_info,
+ * KT_E_RANGE for an expert that does not exist, KT_E_INVALID for a buffer that is missing, KT_E_FORMAT
+ * where a store's object is damaged; nothing is written then.
+ */
+enum kt_status kt_layer_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
+                               const struct kt_unpack_buffers *ranks, struct kt_error *error);
+
+/** Puts the same on the queue, as kt_layer_submit does: arguments are checked here, `ranks` and the
+ *  buffers must live until kt_wait. */
+enum kt_status kt_layer_submit_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
+                                      const struct kt_unpack_buffers *ranks, uint64_t *ticket,
+                                      struct kt_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
