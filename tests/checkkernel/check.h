@@ -22,50 +22,7 @@
 #ifndef KT_CHECKKERNEL_CHECK_H
 #define KT_CHECKKERNEL_CHECK_H
 
-#include <kt/plugin.h>
-#include <stdbool.h>
-
-/* ---- random.c ---- */
-struct source {
-    struct kt_expert expert;
-    uint8_t *data[3][3]; /* of each projection: weights, scales, zeros */
-    float *bias[3];
-};
-
-uint64_t random_next(uint64_t *state);
-uint32_t random_below(uint64_t *state, uint32_t n);
-double random_gaussian(uint64_t *state);
-
-/* Fills n weights of a format, as bytes of the source, with valid blocks. */
-void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_blocks);
-/* n numbers of f32, f16 or bf16. */
-void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n);
-
-/* Views with gaps between rows and blocks now and then; biases per has_bias. */
-bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source);
-void source_free(struct source *source);
-
-/* ---- scaled.c: weights with scales beside them ---- */
-/* The scales and zeros of a matrix: each `kind` in turn has other ones. */
-void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows, uint64_t cols,
-                   struct kt_format *format);
-/* A view of random weights, scales and zeros, and its allocations. */
-bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
-                        struct kt_view *view, uint8_t *data[3]);
-
-/* ---- guard.c: memory between two pages that cannot be touched ---- */
-struct guarded {
-    uint8_t *data; /* aligned to `align` */
-    uint64_t size;
-    uint8_t *map;
-    uint64_t map_size;
-};
-
-/* At the end of its pages, or at their start; the rest of the pages is known bytes. */
-bool guard_create(uint64_t size, uint64_t align, bool at_end, struct guarded *guarded);
-/* Are the bytes around it what they were? */
-bool guard_intact(const struct guarded *guarded);
-void guard_free(struct guarded *guarded);
+#include "tools/check/check.h"
 
 /* ---- model.c ---- */
 /* How weights with scales in groups are multiplied: model_scaled.c. */
@@ -93,12 +50,7 @@ const struct model *model_find(const char *plugin);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
 
-struct check;
-
 /* sum(w x) and the bound of its error in float32. */
-struct value {
-    double value, bound;
-};
 struct value model_dot(const struct model *model, const struct kt_level *level,
                        const struct kt_format *format, const float *w, const double *x, uint64_t k);
 /* Likewise for weights with scales: row `row` of a projection of the case. */
@@ -112,35 +64,10 @@ bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projecti
 bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
                           const uint8_t *packed, const float *x, double *out);
 
-/* The activation of gate and up, with the bound carried through. */
-struct value model_activation(const struct kt_shape *shape, struct value gate, struct value up);
-
 /* ---- the checks of a case ---- */
-struct check {
-    const struct kt_level *level;
-    void *instance;
-    const struct kt_host *host;
-    const struct model *model;
-    struct kt_layout layout;
-    uint32_t n_rows; /* rows of a product: it takes them by index from n_acts packed rows */
-    uint32_t n_acts;
-    uint64_t random;
-    struct source source;
-    float *weights[3]; /* what weight_row says */
-    uint16_t *input;   /* n_acts rows of BF16 */
-    uint32_t *index, *out_index;
-    struct guarded packed[2], act[2], h, y;
-    uint64_t y_stride;
-    bool wrong;
-};
-
-/* Says what is wrong, once per kind and case. */
-void check_fail(struct check *check, const char *format, ...) KT_PRINTF(2, 3);
-
-/* weights.c: layout, pack, cut, weight_row, scales that pack must refuse. */
+/* weights.c: layout, cut, weight_row, scales that pack must refuse. */
 void check_layout(struct check *check);
 void check_refusals(struct check *check);
-void check_pack(struct check *check);
 void check_cut(struct check *check);
 void check_weights(struct check *check);
 void check_refused(struct check *check);
@@ -150,27 +77,5 @@ void check_act(struct check *check, enum kt_stage stage);
 void check_gate_up(struct check *check);
 void check_down(struct check *check);
 void check_nan(struct check *check);
-
-/* Runs a stage's product over panels [begin, end) for rows [row, row + n) of the case. */
-void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
-                 uint32_t n, uint8_t *out);
-
-static inline uint64_t count_panels(const struct check *check, enum kt_stage stage)
-{
-    const struct kt_layout *layout = &check->layout;
-    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size
-                                           : layout->shape.intermediate_size;
-    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
-}
-
-static inline uint64_t projection_rows(const struct kt_shape *shape, enum kt_projection projection)
-{
-    return projection == KT_DOWN ? shape->hidden_size : shape->intermediate_size;
-}
-
-static inline uint64_t projection_cols(const struct kt_shape *shape, enum kt_projection projection)
-{
-    return projection == KT_DOWN ? shape->intermediate_size : shape->hidden_size;
-}
 
 #endif

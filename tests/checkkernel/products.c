@@ -7,73 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void *need(void *memory)
-{
-    if (!memory)
-        abort();
-    return memory;
-}
-
-/* n rows filled up to the plugin's unit. */
-static uint64_t fill_rows(const struct check *check, uint64_t n)
-{
-    uint64_t unit = check->layout.row_unit ? check->layout.row_unit : 1;
-    return (n + unit - 1) / unit * unit;
-}
-
-/* May rows of h be packed among each other? Then the place of one says nothing. */
-static bool interleaved(const struct check *check, enum kt_stage stage)
-{
-    return stage == KT_STAGE_DOWN && check->layout.row_unit > 1;
-}
-
-/* Row r of the input as float32. */
-static void read_input(const struct check *check, uint32_t r, float *x)
-{
-    uint64_t k = check->layout.shape.hidden_size;
-    for (uint64_t i = 0; i < k; i++) {
-        uint32_t bits = (uint32_t)check->input[r * k + i] << 16;
-        memcpy(x + i, &bits, 4);
-    }
-}
-
-/* Packs rows of the input, as BF16 or as the same numbers in F32, or of h. */
-static void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin,
-                      uint32_t end, uint8_t *packed)
-{
-    const struct kt_layout *layout = &check->layout;
-    uint64_t k = layout->shape.hidden_size, n = check->n_acts;
-    struct kt_act_pack job = { layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed };
-    uint8_t *source = NULL;
-
-    if (stage == KT_STAGE_GATE_UP) {
-        uint64_t size = dtype == KT_DTYPE_F32 ? 4 : 2, stride = k * size + 6;
-        source = need(malloc(n * stride));
-        for (uint32_t r = 0; r < n; r++) {
-            float *x = need(malloc(k * sizeof *x));
-            read_input(check, r, x);
-            memcpy(source + r * stride, dtype == KT_DTYPE_F32 ? (void *)x : check->input + r * k,
-                   k * size);
-            free(x);
-        }
-        job.source = source;
-        job.source_stride = (int64_t)stride;
-        job.source_dtype = dtype;
-        job.n_rows = (uint32_t)n;
-    }
-    check->level->ops->act_pack(check->instance, &job);
-    free(source);
-}
-
-/* Rows row..row+n-1 of h as a product of their own has them. */
-static void pack_h(const struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
-{
-    const struct kt_layout *layout = &check->layout;
-    struct kt_act_pack job = { layout, KT_STAGE_DOWN, 0, n, 0, n,
-                               check->h.data + row * layout->h_row_size, 0, packed };
-    check->level->ops->act_pack(check->instance, &job);
-}
-
 /* Packed row r of a stage, in `alone` if it is not to be had otherwise. */
 static const uint8_t *find_act(const struct check *check, enum kt_stage stage, uint32_t r, uint8_t *alone)
 {
@@ -98,31 +31,17 @@ void check_act(struct check *check, enum kt_stage stage)
     const struct kt_layout *layout = &check->layout;
     uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
     uint64_t row_size = layout->act_row_size[stage];
-    uint64_t size = (stage == KT_STAGE_DOWN ? fill_rows(check, n) : n) * row_size;
     uint64_t k = projection_cols(&layout->shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE);
 
-    if (!guard_create(size, 64, random_below(&check->random, 2), &check->act[stage]))
-        abort();
-    uint8_t *other = need(malloc(size));
-    memset(other, 0, size);
-    memset(check->act[stage].data, 0, size);
-    pack_rows(check, stage, KT_DTYPE_BF16, 0, n, check->act[stage].data);
-    uint32_t middle = interleaved(check, stage) ? n : random_below(&check->random, n + 1);
-    pack_rows(check, stage, KT_DTYPE_F32, middle, n, other);
-    pack_rows(check, stage, KT_DTYPE_F32, 0, middle, other);
-    if (memcmp(other, check->act[stage].data, size) != 0)
-        check_fail(check, "activations of stage %d packed by rows differ from those packed at once",
-                   stage);
-    if (!guard_intact(&check->act[stage]))
-        check_fail(check, "act_pack of stage %d wrote beyond its rows", stage);
-    free(other);
-
-    float *x = need(malloc(k * sizeof *x));
-    double *used = need(malloc(k * sizeof *used));
-    uint8_t *alone = need(calloc(fill_rows(check, 1), row_size));
+    check_act_pack(check, stage);
+    if (!check->model->read_row)
+        return;
+    float *x = check_need(malloc(k * sizeof *x));
+    double *used = check_need(malloc(k * sizeof *used));
+    uint8_t *alone = check_need(calloc(fill_rows(check, 1), row_size));
     int first = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE;
     int last = stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP;
-    for (uint32_t r = 0; r < n && check->model->read_row; r++) {
+    for (uint32_t r = 0; r < n; r++) {
         read_source_row(check, stage, r, x);
         for (int p = first; p <= last; p++)
             if (!check->model->read_row(layout, (enum kt_projection)p, find_act(check, stage, r, alone),
@@ -134,94 +53,24 @@ void check_act(struct check *check, enum kt_stage stage)
     free(x);
 }
 
-/* The rows of a product where the plugin wants them in its own order; false: it takes them as they are.
- * What is filled up is whatever lay there. */
-static bool order_rows(const struct check *check, enum kt_stage stage, uint32_t row, uint32_t n,
-                       struct guarded *rows)
-{
-    const struct kt_layout *layout = &check->layout;
-    bool gather = stage == KT_STAGE_GATE_UP && check->level->ops->gather;
-
-    if (!gather && !interleaved(check, stage))
-        return false;
-    if (!guard_create(fill_rows(check, n) * layout->act_row_size[stage], 64, true, rows))
-        abort();
-    memset(rows->data, 0xff, rows->size);
-    struct kt_gather job = { layout, check->act[0].data, check->index + row, n, rows->data };
-    if (gather)
-        check->level->ops->gather(check->instance, &job);
-    else
-        pack_h(check, row, n, rows->data);
-    return true;
-}
-
-void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
-                 uint32_t n, uint8_t *out)
-{
-    const struct kt_layout *layout = &check->layout;
-    bool down = stage == KT_STAGE_DOWN;
-    struct guarded scratch = { 0 }, rows = { 0 };
-    bool ordered = order_rows(check, stage, row, n, &rows);
-
-    if (!guard_create(layout->scratch_size, 64, true, &scratch))
-        abort();
-    struct kt_product job = {
-        .layout = layout,
-        .packed = check->packed[stage].data,
-        .source = layout->keeps_source ? &check->source.expert : NULL,
-        .panel_begin = begin,
-        .panel_end = end,
-        .n_rows = n,
-        .act = ordered ? rows.data
-                       : check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
-        .index = down || ordered ? NULL : check->index + row,
-        .out = out,
-        .out_index = down ? check->out_index + row : NULL,
-        .out_stride = (int64_t)(down ? check->y_stride : layout->h_row_size),
-        .bias = { check->source.bias[down ? KT_DOWN : KT_GATE], down ? NULL : check->source.bias[KT_UP] },
-        .scratch = scratch.data,
-        .next = check->packed[0].data,
-        .next_size = layout->weight_size[0],
-    };
-    if (down)
-        check->level->ops->down(check->instance, &job);
-    else
-        check->level->ops->gate_up(check->instance, &job);
-    if (!guard_intact(&scratch))
-        check_fail(check, "stage %d wrote beyond its scratch", stage);
-    if (ordered && !guard_intact(&rows))
-        check_fail(check, "the rows of stage %d were written beyond their end", stage);
-    guard_free(&rows);
-    guard_free(&scratch);
-}
-
 /* The whole product, then the same in two panel ranges and row by row: the same bits. */
 static void run_all_ways(struct check *check, enum kt_stage stage, struct guarded *out)
 {
     uint64_t panels = count_panels(check, stage), size = out->size;
-    uint8_t *other = need(malloc(size));
+    uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
+    uint32_t half = random_below(&check->random, check->n_rows + 1);
 
-    memset(out->data, 0x5a, size);
+    check_ranges(check, stage, out);
+    if (model_lists(check->model->mixed, check->level))
+        return;
+    uint8_t *other = check_need(malloc(size));
     memset(other, 0x5a, size);
-    run_product(check, stage, 0, panels, 0, check->n_rows, out->data);
-    if (!guard_intact(out))
-        check_fail(check, "stage %d wrote beyond its output", stage);
-    uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
-    run_product(check, stage, middle, panels, 0, check->n_rows, other);
-    run_product(check, stage, 0, middle, 0, check->n_rows, other);
+    if (half > 0)
+        run_product(check, stage, 0, panels, 0, half, other);
+    for (uint32_t r = half; r < check->n_rows; r++)
+        run_product(check, stage, 0, panels, r, 1, other + r * step);
     if (memcmp(other, out->data, size) != 0)
-        check_fail(check, "stage %d in two panel ranges differs from all panels at once", stage);
-    if (!model_lists(check->model->mixed, check->level)) {
-        memset(other, 0x5a, size);
-        uint32_t half = random_below(&check->random, check->n_rows + 1);
-        uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
-        if (half > 0)
-            run_product(check, stage, 0, panels, 0, half, other);
-        for (uint32_t r = half; r < check->n_rows; r++)
-            run_product(check, stage, 0, panels, r, 1, other + r * step);
-        if (memcmp(other, out->data, size) != 0)
-            check_fail(check, "stage %d row by row differs from all rows at once", stage);
-    }
+        check_fail(check, "stage %d row by row differs from all rows at once", stage);
     free(other);
 }
 
@@ -253,8 +102,10 @@ static struct value dot(const struct check *check, enum kt_projection projection
                              ? model_dot_scaled(check, projection, row, x, way)
                              : model_dot(check->model, check->level, &shape->format[projection],
                                          check->weights[projection] + row * k, x, k);
-    if (check->source.bias[projection])
-        value.value += (double)check->source.bias[projection][row];
+    const float *const bias[3] = { check->source.expert.gate_bias, check->source.expert.up_bias,
+                                   check->source.expert.down_bias };
+    if (bias[projection])
+        value.value += (double)bias[projection][row];
     value.bound += fabs(value.value) * 0x1p-24;
     return value;
 }
@@ -267,11 +118,11 @@ static void check_row(struct check *check, uint64_t row, const uint8_t *got, con
     const struct kt_shape *shape = &check->layout.shape;
     uint64_t n = up_x ? shape->intermediate_size : shape->hidden_size;
     unsigned ways = check->model->scaled && check->n_rows > 1 ? 2 : 1;
-    struct value *wanted = need(malloc(n * sizeof *wanted));
+    struct value *wanted = check_need(malloc(n * sizeof *wanted));
 
     for (unsigned tried = 1; tried <= ways; tried++) {
         for (uint64_t i = 0; i < n; i++)
-            wanted[i] = up_x ? model_activation(shape, dot(check, KT_GATE, i, x, *way),
+            wanted[i] = up_x ? value_activation(shape, dot(check, KT_GATE, i, x, *way),
                                                 dot(check, KT_UP, i, up_x, *way))
                              : dot(check, KT_DOWN, i, x, *way);
         if (compare(check, up_x ? "h" : "y", row, n, got, wanted, tried == ways))
@@ -287,12 +138,11 @@ void check_gate_up(struct check *check)
     const struct kt_layout *layout = &check->layout;
     uint64_t k = layout->shape.hidden_size;
     enum way way = WAY_CODES;
-    float *x = need(malloc(k * sizeof *x));
-    double *gate_x = need(malloc(k * sizeof *gate_x)), *up_x = need(malloc(k * sizeof *up_x));
+    float *x = check_need(malloc(k * sizeof *x));
+    double *gate_x = check_need(malloc(k * sizeof *gate_x)), *up_x = check_need(malloc(k * sizeof *up_x));
 
-    if (!guard_create(fill_rows(check, check->n_rows) * layout->h_row_size, 64, random_below(&check->random, 2),
-                      &check->h))
-        abort();
+    check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64,
+                random_below(&check->random, 2), &check->h);
     run_all_ways(check, KT_STAGE_GATE_UP, &check->h);
     for (uint32_t r = 0; r < check->n_rows; r++) {
         const uint8_t *act = check->act[0].data + check->index[r] * layout->act_row_size[0];
@@ -324,14 +174,13 @@ void check_down(struct check *check)
     const struct kt_shape *shape = &layout->shape;
     uint64_t k = shape->intermediate_size;
     enum way way = WAY_CODES;
-    float *x = need(malloc(k * sizeof *x));
-    double *used = need(malloc(k * sizeof *used));
-    uint8_t *alone = need(calloc(fill_rows(check, 1), layout->act_row_size[1]));
+    float *x = check_need(malloc(k * sizeof *x));
+    double *used = check_need(malloc(k * sizeof *used));
+    uint8_t *alone = check_need(calloc(fill_rows(check, 1), layout->act_row_size[1]));
 
     check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
     uint64_t size = (check->n_rows - 1) * check->y_stride + shape->hidden_size * sizeof(float);
-    if (!guard_create(size, sizeof(float), random_below(&check->random, 2), &check->y))
-        abort();
+    check_guard("y", size, sizeof(float), random_below(&check->random, 2), &check->y);
     run_all_ways(check, KT_STAGE_DOWN, &check->y);
     check_gaps(check);
     for (uint32_t r = 0; r < check->n_rows; r++) {
@@ -356,7 +205,7 @@ void check_nan(struct check *check)
     uint16_t *value = check->input + bad * k + random_below(&check->random, (uint32_t)k);
     uint16_t kept = *value;
     uint64_t size = check->h.size;
-    uint8_t *h = need(malloc(size));
+    uint8_t *h = check_need(malloc(size));
 
     *value = random_below(&check->random, 2) ? 0x7f80 : 0xffc1;
     pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);

@@ -131,43 +131,6 @@ void check_refusals(struct check *check)
     }
 }
 
-static void pack(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, void *packed)
-{
-    struct kt_pack job = { &check->layout, stage, &check->source.expert, begin, end, packed };
-    struct kt_error error = { KT_OK, "" };
-    if (check->level->ops->pack(check->instance, &job, &error))
-        check_fail(check, "pack: %s", error.message);
-}
-
-/* The packed object, made in one go; ranges of panels in any order must make the same. */
-void check_pack(struct check *check)
-{
-    for (int s = 0; s < 2; s++) {
-        enum kt_stage stage = (enum kt_stage)s;
-        uint64_t panels = count_panels(check, stage), size = check->layout.weight_size[s];
-        if (check->layout.keeps_source && !check->level->ops->pack)
-            continue;
-        if (!guard_create(size, 64, random_below(&check->random, 2), &check->packed[s])) {
-            check_fail(check, "no memory for %llu bytes", (unsigned long long)size);
-            return;
-        }
-        memset(check->packed[s].data, 0x5a, size);
-        uint8_t *other = malloc(size + !size);
-        if (!other)
-            abort();
-        memset(other, 0x5a, size);
-        pack(check, stage, 0, panels, check->packed[s].data);
-        uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
-        pack(check, stage, middle, panels, other);
-        pack(check, stage, 0, middle, other);
-        if (memcmp(other, check->packed[s].data, size) != 0)
-            check_fail(check, "stage %d packed in two ranges differs from packed at once", s);
-        if (!guard_intact(&check->packed[s]))
-            check_fail(check, "pack of stage %d wrote beyond its object", s);
-        free(other);
-    }
-}
-
 /* The views of the rows of intermediate_size from `begin` on. */
 static struct kt_expert slice(struct check *check, uint64_t begin)
 {
@@ -193,8 +156,8 @@ static void check_cut_stage(struct check *check, const struct kt_layout *shard, 
     struct kt_error error = { KT_OK, "" };
     struct guarded wanted, got;
 
-    if (!guard_create(size, 64, true, &wanted) || !guard_create(size, 64, true, &got))
-        abort();
+    check_guard("a shard's weights", size, 64, true, &wanted);
+    check_guard("cut weights", size, 64, true, &got);
     struct kt_pack pack = { shard, stage, expert, 0, panels, wanted.data };
     struct kt_cut cut = { &check->layout, shard, stage, begin, 0, middle, check->packed[stage].data,
                           got.data };

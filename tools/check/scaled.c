@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scaled.c - random weights with scales, and zeros, in groups beside them, laid out as checkpoints do. */
-#include "tests/checkkernel/check.h"
+#include "tools/check/check.h"
 
 #include <kt/kt.h>
 #include <stdlib.h>
@@ -26,14 +26,15 @@ void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows
 
 /* Where a grid of units lies: an allocation, and the first unit in it. */
 struct grid {
-    uint8_t *data, *first;
+    uint8_t *first;
     uint64_t size; /* from the lowest byte on */
     int64_t row_stride, col_stride;
 };
 
 /* Row after row with gaps; column after column, as GPTQ has it; every other row, as gpt-oss has gate
  * and up; or from the last row up. */
-static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes, struct grid *grid)
+static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes, struct grid *grid,
+                  struct guarded *data)
 {
     uint32_t way = random_below(state, 4);
     uint64_t col = bytes * (random_below(state, 4) ? 1 : 2), row = cols * col + bytes * random_below(state, 5);
@@ -45,11 +46,12 @@ static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes,
         row = 2 * cols * col;
     }
     grid->size = (rows - 1) * row + (cols - 1) * col + bytes;
-    grid->data = calloc(1, grid->size);
-    grid->first = grid->data + (way == 3 ? (rows - 1) * row : 0);
+    if (!guard_create("the source's weights or scales", grid->size, bytes, random_below(state, 2), data))
+        return false;
+    grid->first = data->data + (way == 3 ? (rows - 1) * row : 0);
     grid->row_stride = way == 3 ? -(int64_t)row : (int64_t)row;
     grid->col_stride = (int64_t)col;
-    return grid->data != NULL;
+    return true;
 }
 
 /* Between 2^-19 and 2^-4, or one of the smallest there are; of either sign where it has one. */
@@ -64,7 +66,7 @@ static void random_scale(uint64_t *state, uint32_t dtype, uint8_t *to)
 }
 
 static bool create_values(uint64_t *state, const struct kt_view *view, const struct kt_format *format,
-                          uint32_t dtype, struct kt_scales *values, uint8_t **data)
+                          uint32_t dtype, struct kt_scales *values, struct guarded *data)
 {
     uint64_t rows = (view->rows - 1) / format->group_rows + 1;
     uint64_t cols = (view->cols - 1) / format->group_cols + 1;
@@ -72,9 +74,8 @@ static bool create_values(uint64_t *state, const struct kt_view *view, const str
     struct grid grid;
 
     kt_dtype_block(dtype, &elements, &bytes);
-    if (!place(state, rows, cols, bytes, &grid))
+    if (!place(state, rows, cols, bytes, &grid, data))
         return false;
-    *data = grid.data;
     *values = (struct kt_scales){ .data = grid.first, .size = grid.size, .dtype = dtype,
                                   .group_rows = format->group_rows, .group_cols = format->group_cols,
                                   .row_stride = grid.row_stride, .col_stride = grid.col_stride };
@@ -101,15 +102,14 @@ static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows,
 }
 
 bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
-                        struct kt_view *view, uint8_t *data[3])
+                        struct kt_view *view, struct guarded data[3])
 {
     uint32_t elements, bytes;
     struct grid grid;
 
     kt_dtype_block(format->dtype, &elements, &bytes);
-    if (!place(state, rows, cols / elements, bytes, &grid))
+    if (!place(state, rows, cols / elements, bytes, &grid, &data[0]))
         return false;
-    data[0] = grid.data;
     *view = (struct kt_view)KT_VIEW_INIT;
     view->dtype = format->dtype;
     view->data = grid.first;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* random.c - random weights as valid blocks of each format, in views with gaps. */
-#include "tests/checkkernel/check.h"
+#include "tools/check/check.h"
 
 #include <kt/kt.h>
 #include <math.h>
@@ -122,7 +122,7 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
 
 /* A view whose rows, and one time in four whose blocks, are apart. */
 static bool create_view(const struct kt_shape *shape, enum kt_projection projection, uint64_t *state,
-                        struct kt_view *view, uint8_t **data)
+                        struct kt_view *view, struct guarded *data)
 {
     uint32_t elements, bytes, dtype = shape->format[projection].dtype;
     kt_dtype_block(dtype, &elements, &bytes);
@@ -135,22 +135,24 @@ static bool create_view(const struct kt_shape *shape, enum kt_projection project
         row_stride = bytes * (blocks * (block_stride / bytes) + random_below(state, 9));
     }
 
-    *data = calloc(rows, row_stride);
+    /* The view ends with its last block: what follows cannot be read. */
+    uint64_t size = (rows - 1) * row_stride + (blocks - 1) * block_stride + bytes;
+    uint64_t align = elements == 1 ? bytes : bytes % 2 ? 1 : 2;
     uint8_t *row = malloc(blocks * bytes);
-    if (!*data || !row) {
+    if (!row || !guard_create("the source's weights", size, align, random_below(state, 2), data)) {
         free(row);
         return false;
     }
     for (uint64_t r = 0; r < rows; r++) {
         random_blocks(state, dtype, row, blocks);
         for (uint64_t b = 0; b < blocks; b++)
-            memcpy(*data + r * row_stride + b * block_stride, row + b * bytes, bytes);
+            memcpy(data->data + r * row_stride + b * block_stride, row + b * bytes, bytes);
     }
     free(row);
     *view = (struct kt_view)KT_VIEW_INIT;
     view->dtype = dtype;
-    view->data = *data;
-    view->size = rows * row_stride;
+    view->data = data->data;
+    view->size = size;
     view->rows = rows;
     view->cols = cols;
     view->row_stride = (int64_t)row_stride;
@@ -158,12 +160,14 @@ static bool create_view(const struct kt_shape *shape, enum kt_projection project
     return true;
 }
 
-static float *create_bias(uint64_t rows, uint64_t *state)
+static bool create_bias(uint64_t rows, uint64_t *state, struct guarded *guarded)
 {
-    float *bias = malloc(rows * sizeof *bias);
-    for (uint64_t i = 0; bias && i < rows; i++)
+    if (!guard_create("a bias", rows * sizeof(float), sizeof(float), random_below(state, 2), guarded))
+        return false;
+    float *bias = (float *)(void *)guarded->data;
+    for (uint64_t i = 0; i < rows; i++)
         bias[i] = (float)(random_gaussian(state) * 0.5);
-    return bias;
+    return true;
 }
 
 bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source)
@@ -179,15 +183,12 @@ bool source_create(const struct kt_shape *shape, uint64_t *state, struct source 
                                       projection_cols(shape, projection), views[p], source->data[p])
                 : !create_view(shape, projection, state, views[p], &source->data[p][0]))
             return false;
-        if (shape->has_bias & 1u << p) {
-            source->bias[p] = create_bias(projection_rows(shape, (enum kt_projection)p), state);
-            if (!source->bias[p])
-                return false;
-        }
+        if (shape->has_bias & 1u << p && !create_bias(projection_rows(shape, projection), state, &source->bias[p]))
+            return false;
     }
-    source->expert.gate_bias = source->bias[KT_GATE];
-    source->expert.up_bias = source->bias[KT_UP];
-    source->expert.down_bias = source->bias[KT_DOWN];
+    source->expert.gate_bias = (const float *)(const void *)source->bias[KT_GATE].data;
+    source->expert.up_bias = (const float *)(const void *)source->bias[KT_UP].data;
+    source->expert.down_bias = (const float *)(const void *)source->bias[KT_DOWN].data;
     return true;
 }
 
@@ -195,8 +196,8 @@ void source_free(struct source *source)
 {
     for (int p = 0; p < 3; p++) {
         for (int i = 0; i < 3; i++)
-            free(source->data[p][i]);
-        free(source->bias[p]);
+            guard_free(&source->data[p][i]);
+        guard_free(&source->bias[p]);
     }
     memset(source, 0, sizeof *source);
 }

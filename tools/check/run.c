@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.c - a level's functions on a case: what they leave must not depend on how the work is cut. */
+#include "tools/check/check.h"
+
+#include <kt/kt.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *check_need(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, struct guarded *guarded)
+{
+    if (!guard_create(name, size, align, at_end, guarded))
+        abort();
+}
+
+void make_inputs(struct check *check)
+{
+    uint64_t n = check->n_acts * check->layout.shape.hidden_size;
+    check->input = malloc(n * sizeof *check->input);
+    check->index = malloc(check->n_rows * sizeof *check->index);
+    check->out_index = malloc(check->n_rows * sizeof *check->out_index);
+    if (!check->input || !check->index || !check->out_index)
+        abort();
+    float same = 0;
+    bool sparse = false;
+    for (uint64_t i = 0; i < n; i++) {
+        /* stretches of one value: 0, or the largest that their groups know */
+        if (i % 32 == 0)
+            same = (float)random_below(&check->random, 8) - 4;
+        float value = same >= -2 && same < 2 ? same : (float)random_gaussian(&check->random);
+        /* one row in four is nearly all 0: no wrong weight hides behind the sum of the others */
+        if (i % check->layout.shape.hidden_size == 0)
+            sparse = random_below(&check->random, 4) == 0;
+        if (sparse && random_below(&check->random, 16))
+            value = 0;
+        uint32_t bits;
+        memcpy(&bits, &value, 4);
+        check->input[i] = (uint16_t)(bits >> 16);
+    }
+    for (uint32_t r = 0; r < check->n_rows; r++) {
+        check->index[r] = random_below(&check->random, check->n_acts);
+        check->out_index[r] = r;
+    }
+    for (uint32_t r = check->n_rows; r > 1; r--) {
+        uint32_t swap = random_below(&check->random, r), kept = check->out_index[r - 1];
+        check->out_index[r - 1] = check->out_index[swap];
+        check->out_index[swap] = kept;
+    }
+}
+
+void free_case(struct check *check)
+{
+    source_free(&check->source);
+    for (int p = 0; p < 3; p++)
+        free(check->weights[p]);
+    free(check->input);
+    free(check->index);
+    free(check->out_index);
+    for (int s = 0; s < 2; s++) {
+        guard_free(&check->packed[s]);
+        guard_free(&check->act[s]);
+    }
+    guard_free(&check->h);
+    guard_free(&check->y);
+}
+
+uint64_t fill_rows(const struct check *check, uint64_t n)
+{
+    uint64_t unit = check->layout.row_unit ? check->layout.row_unit : 1;
+    return (n + unit - 1) / unit * unit;
+}
+
+bool interleaved(const struct check *check, enum kt_stage stage)
+{
+    return stage == KT_STAGE_DOWN && check->layout.row_unit > 1;
+}
+
+void read_input(const struct check *check, uint32_t r, float *x)
+{
+    uint64_t k = check->layout.shape.hidden_size;
+    for (uint64_t i = 0; i < k; i++) {
+        uint32_t bits = (uint32_t)check->input[r * k + i] << 16;
+        memcpy(x + i, &bits, 4);
+    }
+}
+
+void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin, uint32_t end,
+               uint8_t *packed)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t k = layout->shape.hidden_size, n = check->n_acts;
+    struct kt_act_pack job = { layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed };
+    struct guarded source = { 0 };
+
+    if (stage == KT_STAGE_GATE_UP) {
+        uint64_t size = dtype == KT_DTYPE_F32 ? 4 : 2, stride = k * size + 4;
+        float *x = check_need(malloc(k * sizeof *x));
+        check_guard("the input's rows", (n - 1) * stride + k * size, size, end == n, &source);
+        for (uint32_t r = 0; r < n; r++) {
+            read_input(check, r, x);
+            memcpy(source.data + r * stride, dtype == KT_DTYPE_F32 ? (void *)x : check->input + r * k,
+                   k * size);
+        }
+        free(x);
+        guard_seal(&source);
+        job.source = source.data;
+        job.source_stride = (int64_t)stride;
+        job.source_dtype = dtype;
+        job.n_rows = (uint32_t)n;
+    }
+    check_enter(check, "act_pack");
+    check->level->ops->act_pack(check->instance, &job);
+    guard_free(&source);
+}
+
+void pack_h(const struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
+{
+    const struct kt_layout *layout = &check->layout;
+    struct kt_act_pack job = { layout, KT_STAGE_DOWN, 0, n, 0, n,
+                               check->h.data + row * layout->h_row_size, 0, packed };
+    check_enter(check, "act_pack");
+    check->level->ops->act_pack(check->instance, &job);
+}
+
+void check_act_pack(struct check *check, enum kt_stage stage)
+{
+    uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
+    uint64_t row_size = check->layout.act_row_size[stage];
+    uint64_t size = (stage == KT_STAGE_DOWN ? fill_rows(check, n) : n) * row_size;
+
+    check_guard("packed activations", size, 64, random_below(&check->random, 2), &check->act[stage]);
+    uint8_t *other = check_need(malloc(size));
+    memset(other, 0, size);
+    memset(check->act[stage].data, 0, size);
+    pack_rows(check, stage, KT_DTYPE_BF16, 0, n, check->act[stage].data);
+    uint32_t middle = interleaved(check, stage) ? n : random_below(&check->random, n + 1);
+    pack_rows(check, stage, KT_DTYPE_F32, middle, n, other);
+    pack_rows(check, stage, KT_DTYPE_F32, 0, middle, other);
+    if (memcmp(other, check->act[stage].data, size) != 0)
+        check_fail(check, "activations of stage %d packed by rows differ from those packed at once",
+                   stage);
+    if (!guard_intact(&check->act[stage]))
+        check_fail(check, "act_pack of stage %d wrote beyond its rows", stage);
+    free(other);
+}
+
+static void pack(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, void *packed)
+{
+    struct kt_pack job = { &check->layout, stage, &check->source.expert, begin, end, packed };
+    struct kt_error error = { KT_OK, "" };
+    check_enter(check, "pack");
+    if (check->level->ops->pack(check->instance, &job, &error))
+        check_fail(check, "pack: %s", error.message);
+}
+
+void check_pack(struct check *check)
+{
+    for (int s = 0; s < 2; s++) {
+        enum kt_stage stage = (enum kt_stage)s;
+        uint64_t panels = count_panels(check, stage), size = check->layout.weight_size[s];
+        if (check->layout.keeps_source && !check->level->ops->pack)
+            continue;
+        if (!guard_create("packed weights", size, 64, random_below(&check->random, 2), &check->packed[s])) {
+            check_fail(check, "no memory for %llu bytes", (unsigned long long)size);
+            return;
+        }
+        memset(check->packed[s].data, 0x5a, size);
+        uint8_t *other = malloc(size + !size);
+        if (!other)
+            abort();
+        memset(other, 0x5a, size);
+        pack(check, stage, 0, panels, check->packed[s].data);
+        uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
+        pack(check, stage, middle, panels, other);
+        pack(check, stage, 0, middle, other);
+        if (memcmp(other, check->packed[s].data, size) != 0)
+            check_fail(check, "stage %d packed in two ranges differs from packed at once", s);
+        if (!guard_intact(&check->packed[s]))
+            check_fail(check, "pack of stage %d wrote beyond its object", s);
+        free(other);
+    }
+}
+
+/* The rows of a product where the plugin wants them in its own order; false: it takes them as they are.
+ * What is filled up is whatever lay there. */
+static bool order_rows(const struct check *check, enum kt_stage stage, uint32_t row, uint32_t n,
+                       struct guarded *rows)
+{
+    const struct kt_layout *layout = &check->layout;
+    bool gather = stage == KT_STAGE_GATE_UP && check->level->ops->gather;
+
+    if (!gather && !interleaved(check, stage))
+        return false;
+    check_guard("gathered activations", fill_rows(check, n) * layout->act_row_size[stage], 64, true, rows);
+    memset(rows->data, 0xff, rows->size);
+    struct kt_gather job = { layout, check->act[0].data, check->index + row, n, rows->data };
+    if (gather) {
+        check_enter(check, "gather");
+        check->level->ops->gather(check->instance, &job);
+    } else {
+        pack_h(check, row, n, rows->data);
+    }
+    return true;
+}
+
+void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
+                 uint32_t n, uint8_t *out)
+{
+    const struct kt_layout *layout = &check->layout;
+    bool down = stage == KT_STAGE_DOWN;
+    struct guarded scratch = { 0 }, rows = { 0 };
+    bool ordered = order_rows(check, stage, row, n, &rows);
+
+    check_guard("scratch", layout->scratch_size, 64, true, &scratch);
+    struct kt_layout kept = *layout;
+    struct kt_product job = {
+        .layout = layout,
+        .packed = check->packed[stage].data,
+        .source = layout->keeps_source ? &check->source.expert : NULL,
+        .panel_begin = begin,
+        .panel_end = end,
+        .n_rows = n,
+        .act = ordered ? rows.data
+                       : check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
+        .index = down || ordered ? NULL : check->index + row,
+        .out = out,
+        .out_index = down ? check->out_index + row : NULL,
+        .out_stride = (int64_t)(down ? check->y_stride : layout->h_row_size),
+        .bias = { down ? check->source.expert.down_bias : check->source.expert.gate_bias,
+                  down ? NULL : check->source.expert.up_bias },
+        .scratch = scratch.data,
+        .next = check->packed[0].data,
+        .next_size = layout->weight_size[0],
+    };
+    /* What is only read can only be read. */
+    guard_seal(&check->packed[stage]);
+    guard_seal(ordered ? &rows : &check->act[stage]);
+    check_enter(check, down ? "down" : "gate_up");
+    if (down)
+        check->level->ops->down(check->instance, &job);
+    else
+        check->level->ops->gate_up(check->instance, &job);
+    guard_unseal(&check->packed[stage]);
+    guard_unseal(&check->act[stage]);
+    if (memcmp(&kept, layout, sizeof kept) != 0)
+        check_fail(check, "stage %d wrote to its layout", stage);
+    if (!guard_intact(&scratch))
+        check_fail(check, "stage %d wrote beyond its scratch", stage);
+    if (ordered && !guard_intact(&rows))
+        check_fail(check, "the rows of stage %d were written beyond their end", stage);
+    guard_free(&rows);
+    guard_free(&scratch);
+}
+
+void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out)
+{
+    uint64_t panels = count_panels(check, stage), size = out->size;
+    uint8_t *other = check_need(malloc(size));
+
+    memset(out->data, 0x5a, size);
+    memset(other, 0x5a, size);
+    run_product(check, stage, 0, panels, 0, check->n_rows, out->data);
+    if (!guard_intact(out))
+        check_fail(check, "stage %d wrote beyond its output", stage);
+    uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
+    run_product(check, stage, middle, panels, 0, check->n_rows, other);
+    run_product(check, stage, 0, middle, 0, check->n_rows, other);
+    if (memcmp(other, out->data, size) != 0)
+        check_fail(check, "stage %d in two panel ranges differs from all panels at once", stage);
+    free(other);
+}
