@@ -55,6 +55,7 @@ enum kt_status kt_context_create(const struct kt_config *config, struct kt_conte
     if (!context)
         return kt_fail(error, KT_E_NOMEM, "no memory for a context");
     atomic_init(&context->references, 1);
+    kt_stagings_init(&context->stagings);
     enum kt_status status = KT_OK;
     if (config)
         context->config = kt_config_retain(config);
@@ -79,6 +80,7 @@ void kt_context_destroy(struct kt_context *context)
     kt_queue_destroy(context->queue);
     kt_pool_destroy(context->pool);
     kt_arena_destroy(&context->arena);
+    kt_stagings_destroy(&context->stagings);
     kt_registry_destroy(context->registry);
     kt_topology_destroy(context->topology);
     kt_config_destroy(context->config);

@@ -8,6 +8,7 @@
 #include "core/pool.h"
 #include "core/queue.h"
 #include "core/registry.h"
+#include "core/staging.h"
 #include "core/topology.h"
 
 struct kt_context {
@@ -19,6 +20,7 @@ struct kt_context {
     struct kt_pool *pool;
     struct kt_queue *queue;
     struct kt_arena arena; /* guarded by the pool's lock */
+    struct kt_stagings stagings;
     bool huge_pages;
     char cpu_features[256];
 };

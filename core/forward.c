@@ -245,15 +245,10 @@ static void run_chunk(struct kt_worker *worker, void *argument)
     kt_reduce_part(&reduce, worker->index, worker->pool->n_threads);
 }
 
-static uint32_t element_size(uint32_t dtype)
-{
-    return dtype == KT_DTYPE_F32 ? 4 : dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16 ? 2 : 0;
-}
-
 static enum kt_status check_rows(const struct kt_layer *layer, const char *what, uint32_t dtype,
                                  int64_t *stride, uint32_t n_tokens, struct kt_error *error)
 {
-    uint32_t element = element_size(dtype);
+    uint32_t element = kt_element_size(dtype);
     if (!element)
         return kt_fail(error, KT_E_INVALID, "%s: %s_dtype is %s (%u); f32, bf16 and f16 are allowed",
                        layer->name, what, kt_dtype_name(dtype), dtype);

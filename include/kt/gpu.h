@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kt/gpu.h - experts on the CPU beside others on a GPU: which lie where, what may be late, forwards from a
- * GPU's stream, and weights for its memory. Part of <kt/kt.h>, which includes it and says what all functions
+ * GPU's stream, the buffers of such forwards, and weights for a GPU's memory. Part of <kt/kt.h>, which includes it and says what all functions
  * have in common.
  */
 #ifndef KT_GPU_H
@@ -188,6 +188,75 @@ enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void
                                    struct kt_host_call *call, struct kt_error *error);
 enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
                                  struct kt_host_call *call, struct kt_error *error);
+
+/* ---- staging buffers ------------------------------------------------------------------------ */
+
+/** Where memory comes from, such as cudaHostAlloc and cudaFreeHost for what a GPU copies to and from. Both
+ *  are called by the thread that needs it and must not call the library; `release` also by whoever ends the
+ *  context, so `data` must live as long. */
+struct kt_allocator {
+    void *(*allocate)(void *data, size_t size);                 /**< any alignment; NULL: there is none */
+    void (*release)(void *data, void *memory, size_t size);
+    void *data;
+};
+
+/** What buffers are for: those of layers alike in all but `allocator` are the same ones. */
+struct kt_staging_params {
+    size_t struct_size;
+    uint64_t hidden_size;
+    uint32_t top_k;
+    uint32_t input_dtype;  /**< as in struct kt_forward */
+    uint32_t output_dtype;
+    uint32_t instance;     /**< tells models apart that have the same sizes and run at the same time */
+    struct kt_allocator allocator; /**< for what a call makes; without functions: ordinary memory */
+};
+#define KT_STAGING_PARAMS_INIT \
+    {                          \
+        .struct_size = sizeof(struct kt_staging_params) \
+    }
+
+/** A layer uses the slot of its position among those with experts, modulo this: so the next layer's input
+ *  can be copied while this one's is read. */
+#define KT_STAGING_SLOTS 2
+
+/** The buffers of a layer's batch, dense, each from a multiple of 64 bytes on. The context owns them. */
+struct kt_staging {
+    uint32_t max_tokens;       /**< that they are for */
+    uint32_t reserved;
+    int32_t *n_tokens;         /**< 0 at first */
+    int64_t *expert_ids;       /**< [max_tokens][top_k] */
+    float *router_weights;     /**< [max_tokens][top_k] */
+    void *input, *output;      /**< [max_tokens][hidden_size] */
+    struct kt_forward forward; /**< with these pointers, top_k, dtypes, and the n_tokens that were asked for */
+};
+
+/**
+ * Makes buffers for batches of each of n_sizes sizes, in any order: those that graphs are captured for. What
+ * is there already stays where it is. KT_E_INVALID, KT_E_RANGE for a size of 0 or one above 16777216,
+ * KT_E_NOMEM; nothing has changed then. Any thread.
+ */
+enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct kt_staging_params *params,
+                                      const uint32_t *sizes, uint32_t n_sizes, struct kt_error *error);
+
+/**
+ * Gives the smallest buffers that hold n_tokens tokens, in the slot of a layer's position. Where all are too
+ * small (n_tokens is above all captured sizes, or there are none), some for the next power of two are made
+ * and kept; an engine that runs prompts in chunks captures the size of these as well. Else nothing is
+ * allocated.
+ * An address stays the buffer's until kt_clear_buffers or the end of the context, so a captured graph and
+ * struct kt_host_params may hold it. Batches of one size share their buffers: who stages one while another
+ * runs gives each an instance. Any thread. KT_E_INVALID, KT_E_RANGE, KT_E_NOMEM; nothing has changed then.
+ */
+enum kt_status kt_staging_get(struct kt_context *context, const struct kt_staging_params *params,
+                              uint32_t n_tokens, uint32_t position, struct kt_staging *staging,
+                              struct kt_error *error);
+
+/**
+ * Waits for all submitted work of the context, then gives all buffers for `params` back, or with NULL those of
+ * all. Graphs, calls and forwards that use them must be done for good. Any thread.
+ */
+enum kt_status kt_clear_buffers(struct kt_context *context, const struct kt_staging_params *params,
+                                struct kt_error *error);
 
 /* ---- experts for GPUs ----------------------------------------------------------------------- */
 
