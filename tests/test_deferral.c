@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Deferred experts against a plain model of the rule: the same bits, for passes through several layers. */
+#include "tests/deferral_rule.h"
 #include "tests/layer_fixture.h"
 
 #include <stdbool.h>
@@ -60,28 +61,7 @@ static struct kt_deferral *make_deferral(const struct model *model, uint32_t max
     return deferral;
 }
 
-/* ---- the rule, said again ---- */
-
-/* Is slot k among the n of highest weight? As many slots are higher as come before it in order. */
-static bool is_high(const float *weights, uint32_t k, uint32_t n)
-{
-    uint32_t before = 0;
-    for (uint32_t other = 0; other < TOP_K; other++)
-        before += weights[other] > weights[k] || (other < k && !(weights[other] < weights[k]));
-    return before < n;
-}
-
-static bool is_immediate(const struct kt_forward *forward, uint32_t t, uint32_t k, uint32_t n, bool per_token)
-{
-    if (per_token)
-        return is_high(forward->router_weights + t * TOP_K, k, n);
-    for (uint32_t other = 0; other < forward->n_tokens; other++)
-        for (uint32_t j = 0; j < TOP_K; j++)
-            if (forward->expert_ids[other * TOP_K + j] == forward->expert_ids[t * TOP_K + k] &&
-                is_high(forward->router_weights + other * TOP_K, j, n))
-                return true;
-    return false;
-}
+/* ---- passes by the rule ---- */
 
 struct late {
     bool any;
@@ -99,7 +79,7 @@ static void run_rule(struct model *model, int l, const struct kt_forward *forwar
     for (uint32_t t = 0; t < forward->n_tokens; t++)
         for (uint32_t k = 0; k < TOP_K; k++) {
             int64_t id = forward->expert_ids[t * TOP_K + k];
-            bool first = id < 0 || is_immediate(forward, t, k, n, per_token);
+            bool first = id < 0 || rule_is_immediate(forward, t, k, n, per_token);
             now[t * TOP_K + k] = first ? id : -1;
             later[t * TOP_K + k] = first ? -1 : id;
             any |= !first && !model->mask[l][id];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forwards that a stream submits and waits for. The stream is a library as a GPU runtime has one: functions
- * are launched, captured and replayed, and called in order by a thread of its own. */
+/* Forwards that a stream of a fake GPU runtime submits and waits for, also from captured graphs. */
+#include "tests/fake_runtime.h"
 #include "tests/layer_fixture.h"
 
 #include <errno.h>
@@ -11,91 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- streams ---- */
+static struct fake_runtime runtime;
 
-struct node {
-    void (*function)(void *);
-    void *argument;
-};
-enum { NODES = 64 };
-struct stream {
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    struct node node[NODES];
-    unsigned launched, finished; /* modulo NODES: places */
-    bool stop;
-};
-struct graph {
-    struct node node[NODES];
-    unsigned n;
-};
-
-static void *serve(void *argument)
+static void stream_launch(void *stream, void (*function)(void *), void *argument)
 {
-    struct stream *stream = argument;
-    (void)pthread_mutex_lock(&stream->lock);
-    for (;;) {
-        while (stream->finished == stream->launched && !stream->stop)
-            (void)pthread_cond_wait(&stream->changed, &stream->lock);
-        if (stream->finished == stream->launched)
-            break;
-        struct node node = stream->node[stream->finished % NODES];
-        (void)pthread_mutex_unlock(&stream->lock);
-        node.function(node.argument);
-        (void)pthread_mutex_lock(&stream->lock);
-        stream->finished++;
-        (void)pthread_cond_broadcast(&stream->changed);
-    }
-    (void)pthread_mutex_unlock(&stream->lock);
-    return NULL;
+    ck_assert_int_eq(runtime.launch(stream, function, argument), 0);
 }
 
-static void stream_open(struct stream *stream)
+static void stream_synchronize(void *stream)
 {
-    memset(stream, 0, sizeof *stream);
-    (void)pthread_mutex_init(&stream->lock, NULL);
-    (void)pthread_cond_init(&stream->changed, NULL);
-    ck_assert_int_eq(pthread_create(&stream->thread, NULL, serve, stream), 0);
+    ck_assert_int_eq(runtime.stream_synchronize(stream), 0);
 }
 
-static void stream_launch(struct stream *stream, void (*function)(void *), void *argument)
+static void replay(void *stream, void *graph)
 {
-    (void)pthread_mutex_lock(&stream->lock);
-    while (stream->launched - stream->finished == NODES)
-        (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    stream->node[stream->launched++ % NODES] = (struct node){function, argument};
-    (void)pthread_cond_broadcast(&stream->changed);
-    (void)pthread_mutex_unlock(&stream->lock);
-}
-
-static void stream_synchronize(struct stream *stream)
-{
-    (void)pthread_mutex_lock(&stream->lock);
-    while (stream->finished != stream->launched)
-        (void)pthread_cond_wait(&stream->changed, &stream->lock);
-    (void)pthread_mutex_unlock(&stream->lock);
-}
-
-static void stream_close(struct stream *stream)
-{
-    (void)pthread_mutex_lock(&stream->lock);
-    stream->stop = true;
-    (void)pthread_cond_broadcast(&stream->changed);
-    (void)pthread_mutex_unlock(&stream->lock);
-    (void)pthread_join(stream->thread, NULL);
-}
-
-static void capture(struct graph *graph, void (*function)(void *), void *argument)
-{
-    ck_assert_uint_lt(graph->n, NODES);
-    graph->node[graph->n++] = (struct node){function, argument};
-}
-
-static void replay(struct stream *stream, const struct graph *graph)
-{
-    for (unsigned i = 0; i < graph->n; i++)
-        stream_launch(stream, graph->node[i].function, graph->node[i].argument);
+    ck_assert_int_eq(runtime.graph_launch(graph, stream), 0);
 }
 
 /* ---- an engine: layers whose input is the last one's output ---- */
@@ -111,8 +41,7 @@ struct engine {
         struct engine *engine;
         int layer;
     } step[LAYERS];
-    struct stream stream;
-    struct graph graph;
+    void *stream, *graph;
     /* what a GPU would have written before each layer */
     int32_t n_tokens;
     uint64_t seed;
@@ -139,12 +68,15 @@ static void open_engine(struct engine *engine, const char *depth)
         ck_ok(kt_layer_load(engine->layer[l], fixture->experts, EXPERTS, &ck_error));
         engine->step[l] = (struct step){engine, l};
     }
-    stream_open(&engine->stream);
+    fake_runtime_open(&runtime);
+    ck_assert_int_eq(runtime.stream_create(&engine->stream), 0);
 }
 
 static void close_engine(struct engine *engine)
 {
-    stream_close(&engine->stream);
+    ck_assert_int_eq(runtime.stream_destroy(engine->stream), 0);
+    ck_assert_int_eq(runtime.exec_destroy(engine->graph), 0);
+    fake_runtime_close(&runtime);
     for (int l = 0; l < LAYERS; l++) {
         kt_host_call_destroy(engine->call[l]);
         kt_layer_destroy(engine->layer[l]);
@@ -190,14 +122,16 @@ static void run_step(void *argument)
 
 static void capture_pass(struct engine *engine, struct kt_deferral *deferral)
 {
+    ck_assert_int_eq(runtime.begin_capture(engine->stream, 0), 0);
     for (int l = 0; l < LAYERS; l++) {
         struct kt_host_params params = host_params(engine, l);
         params.deferral = deferral;
         ck_ok(kt_host_call_create(&params, &engine->call[l], &ck_error));
-        capture(&engine->graph, run_step, &engine->step[l]);
-        capture(&engine->graph, kt_host_submit, engine->call[l]);
-        capture(&engine->graph, kt_host_wait, engine->call[l]);
+        stream_launch(engine->stream, run_step, &engine->step[l]);
+        stream_launch(engine->stream, kt_host_submit, engine->call[l]);
+        stream_launch(engine->stream, kt_host_wait, engine->call[l]);
     }
+    engine->graph = fake_runtime_end_capture(&runtime, engine->stream);
 }
 
 /* The same pass without a stream. */
@@ -229,8 +163,8 @@ static void check_replays(struct engine *engine, struct kt_deferral *plain, int 
         float expected[MAX_TOKENS * HIDDEN];
         engine->n_tokens = i % (MAX_TOKENS + 1);
         engine->seed++;
-        replay(&engine->stream, &engine->graph);
-        stream_synchronize(&engine->stream);
+        replay(engine->stream, engine->graph);
+        stream_synchronize(engine->stream);
         for (int l = 0; l < LAYERS; l++)
             ck_ok(kt_host_call_status(engine->call[l], &ck_error));
         run_plain(engine, plain, engine->n_tokens, engine->seed, expected);
@@ -282,16 +216,15 @@ START_TEST(failures_are_kept)
 {
     static struct engine engine;
     struct kt_error error = {0};
-    struct graph bad = {.n = 0};
     open_engine(&engine, "core.queue_depth=2");
     struct kt_deferral *captured = _i ? make_deferral(&engine) : NULL, *plain = _i ? make_deferral(&engine) : NULL;
     capture_pass(&engine, captured);
     check_replays(&engine, plain, 3);
 
     engine.n_tokens = MAX_TOKENS + 1;
-    stream_launch(&engine.stream, kt_host_submit, engine.call[0]);
-    stream_launch(&engine.stream, kt_host_wait, engine.call[0]);
-    stream_synchronize(&engine.stream);
+    stream_launch(engine.stream, kt_host_submit, engine.call[0]);
+    stream_launch(engine.stream, kt_host_wait, engine.call[0]);
+    stream_synchronize(engine.stream);
     expect(kt_host_call_status(engine.call[0], &error), KT_E_RANGE, "7 tokens; 0 to max_tokens 6", &error);
     ck_ok(kt_host_call_status(engine.call[0], &ck_error));
     engine.n_tokens = -1;
@@ -301,13 +234,12 @@ START_TEST(failures_are_kept)
     check_replays(&engine, plain, 3);
 
     /* Ids are looked at when the queue runs; the first failure counts. */
-    capture(&bad, run_step, &engine.step[0]);
-    capture(&bad, bad_id, &engine);
-    capture(&bad, kt_host_submit, engine.call[0]);
-    capture(&bad, kt_host_wait, engine.call[0]);
     engine.n_tokens = 2;
-    replay(&engine.stream, &bad);
-    stream_synchronize(&engine.stream);
+    stream_launch(engine.stream, run_step, &engine.step[0]);
+    stream_launch(engine.stream, bad_id, &engine);
+    stream_launch(engine.stream, kt_host_submit, engine.call[0]);
+    stream_launch(engine.stream, kt_host_wait, engine.call[0]);
+    stream_synchronize(engine.stream);
     engine.n_tokens = -1;
     kt_host_submit(engine.call[0]);
     expect(kt_host_call_status(engine.call[0], &error), KT_E_RANGE, "asks for expert 8", &error);
@@ -318,8 +250,8 @@ START_TEST(failures_are_kept)
     uint64_t ticket[2];
     for (int i = 0; i < 2; i++)
         ck_ok(kt_layer_submit(engine.layer[0], &forward, &ticket[i], &ck_error));
-    replay(&engine.stream, &engine.graph);
-    stream_synchronize(&engine.stream);
+    replay(engine.stream, engine.graph);
+    stream_synchronize(engine.stream);
     for (int l = 0; l < LAYERS; l++)
         expect(kt_host_call_status(engine.call[l], &error), KT_E_BUSY, "queue_depth is 2", &error);
     for (int i = 0; i < 2; i++)
@@ -402,48 +334,32 @@ START_TEST(a_wait_ends)
 }
 END_TEST
 
-/* What the fake runtime calls; the stream stands behind it. */
-struct handle {
-    void (*launch)(struct handle *handle, void (*function)(void *), void *argument);
-    struct stream *stream;
-};
-
-static void launch_here(struct handle *handle, void (*function)(void *), void *argument)
-{
-    stream_launch(handle->stream, function, argument);
-}
-
 START_TEST(a_runtime_that_is_loaded)
 {
     static struct engine engine;
     struct kt_error error = {0};
-    struct kt_stream_runtime *runtime;
-    char library[4096];
+    struct kt_stream_runtime *loaded;
     float expected[MAX_TOKENS * HIDDEN];
-    const char *build = getenv("KT_TEST_BUILD");
-    ck_assert_msg(build != NULL, "KT_TEST_BUILD must name the build folder");
-    (void)snprintf(library, sizeof library, "%s/tests/plugins/libfakestream.so", build);
-    expect(kt_stream_runtime_open("tests/libfakestream.so", &runtime, &error), KT_E_INVALID, "absolute path", &error);
-    expect(kt_stream_runtime_open("", &runtime, &error), KT_E_INVALID, "absolute path", &error);
-    expect(kt_stream_runtime_open("/nowhere/libcudart.so", &runtime, &error), KT_E_NOT_FOUND,
+    expect(kt_stream_runtime_open("tests/libfakestream.so", &loaded, &error), KT_E_INVALID, "absolute path", &error);
+    expect(kt_stream_runtime_open("", &loaded, &error), KT_E_INVALID, "absolute path", &error);
+    expect(kt_stream_runtime_open("/nowhere/libcudart.so", &loaded, &error), KT_E_NOT_FOUND,
            "/nowhere/libcudart.so cannot be loaded", &error);
-    expect(kt_stream_runtime_open("libc.so.6", &runtime, &error), KT_E_UNSUPPORTED, "neither cudaLaunchHostFunc",
+    expect(kt_stream_runtime_open("libc.so.6", &loaded, &error), KT_E_UNSUPPORTED, "neither cudaLaunchHostFunc",
            &error);
     open_engine(&engine, "core.queue_depth=8");
-    struct handle stream = {launch_here, &engine.stream};
-    ck_ok(kt_stream_runtime_open(library, &runtime, &ck_error));
+    ck_ok(kt_stream_runtime_open(fake_runtime_path(), &loaded, &ck_error));
     struct kt_host_params params = host_params(&engine, 0);
     ck_ok(kt_host_call_create(&params, &engine.call[0], &ck_error));
-    expect(kt_submit_on_stream(runtime, NULL, engine.call[0], &error), KT_E_SYSTEM,
+    expect(kt_submit_on_stream(loaded, NULL, engine.call[0], &error), KT_E_SYSTEM,
            "cudaLaunchHostFunc: invalid resource handle (400)", &error);
-    expect(kt_sync_on_stream(runtime, &stream, NULL, &error), KT_E_INVALID, "NULL", &error);
+    expect(kt_sync_on_stream(loaded, engine.stream, NULL, &error), KT_E_INVALID, "NULL", &error);
 
     engine.n_tokens = 4;
     prepare(engine.x, engine.ids, engine.weights, engine.y, 0, 4, 5);
-    ck_ok(kt_submit_on_stream(runtime, &stream, engine.call[0], &ck_error));
-    ck_ok(kt_sync_on_stream(runtime, &stream, engine.call[0], &ck_error));
-    stream_synchronize(&engine.stream);
-    kt_stream_runtime_close(runtime);
+    ck_ok(kt_submit_on_stream(loaded, engine.stream, engine.call[0], &ck_error));
+    ck_ok(kt_sync_on_stream(loaded, engine.stream, engine.call[0], &ck_error));
+    stream_synchronize(engine.stream);
+    kt_stream_runtime_close(loaded);
     kt_stream_runtime_close(NULL);
     ck_ok(kt_host_call_status(engine.call[0], &ck_error));
     params.forward.n_tokens = 4;
