@@ -12,12 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A ticket is a running number: slot number % depth, so 0 is never one. */
+/* A ticket is a running number, from 1 on, times the depth, plus its slot: so 0 is never one, and a ticket
+ * that nobody waits for yet takes one place, not that of all that come after. */
 enum slot_state { SLOT_FREE, SLOT_SUBMITTED, SLOT_DONE };
+
+#define NO_SLOT UINT32_MAX
 
 struct slot {
     uint64_t ticket;
     enum slot_state state;
+    uint32_t next; /* in its list */
     enum kt_status status;
     struct kt_layer *layer;
     struct kt_task task;
@@ -28,7 +32,9 @@ struct kt_queue {
     struct kt_pool *pool;
     uint32_t depth;
     struct slot *slot;
-    uint64_t submitted;  /* tickets given out; guarded by lock, as the slots are */
+    uint32_t free;       /* list of slots; guarded by lock, as all that follows and the slots are */
+    uint32_t first, last; /* list of those that are yet to be run, in order */
+    uint64_t submitted;  /* tickets given out */
     uint64_t finished;   /* tickets done, in order */
     uint64_t settled;    /* of these, whose tasks have nothing left to do */
     pthread_mutex_t lock;
@@ -42,7 +48,8 @@ struct kt_queue {
 static void run_next(struct kt_queue *queue)
 {
     (void)pthread_mutex_lock(&queue->lock);
-    struct slot *slot = &queue->slot[(queue->finished + 1) % queue->depth];
+    struct slot *slot = &queue->slot[queue->first];
+    queue->first = slot->next;
     (void)pthread_mutex_unlock(&queue->lock);
     /* The slot is this thread's until it says SLOT_DONE; its ticket, state and status are looked at by
      * every waiter, so they change under the lock only. */
@@ -98,6 +105,9 @@ enum kt_status kt_queue_create(struct kt_pool *pool, uint32_t depth, struct kt_q
         kt_queue_destroy(queue);
         return kt_fail(error, KT_E_NOMEM, "no memory for a queue of %u tickets", depth);
     }
+    queue->first = queue->last = NO_SLOT;
+    for (uint32_t i = 0; i < depth; i++)
+        queue->slot[i].next = i + 1 < depth ? i + 1 : NO_SLOT;
     int failure = kt_thread_start(&queue->thread, serve, queue);
     if (failure) {
         kt_queue_destroy(queue);
@@ -136,26 +146,32 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, c
     if (queue->pool->pid != getpid())
         return fail_forked(error);
     (void)pthread_mutex_lock(&queue->lock);
-    uint64_t next = queue->submitted + 1;
-    struct slot *slot = &queue->slot[next % queue->depth];
-    if (slot->state != SLOT_FREE) {
-        uint64_t oldest = slot->ticket;
+    uint32_t index = queue->free;
+    if (index == NO_SLOT) {
         (void)pthread_mutex_unlock(&queue->lock);
         return kt_fail(error, KT_E_BUSY,
-                       "%s: ticket %llu has not been waited for and core.queue_depth is %u; wait for "
-                       "older tickets first",
-                       layer->name, (unsigned long long)oldest, queue->depth);
+                       "%s: %u tickets have not been waited for, and core.queue_depth is %u; wait for older "
+                       "tickets first",
+                       layer->name, queue->depth, queue->depth);
     }
-    slot->ticket = next;
+    struct slot *slot = &queue->slot[index];
+    queue->free = slot->next;
+    slot->next = NO_SLOT;
+    if (queue->first == NO_SLOT)
+        queue->first = index;
+    else
+        queue->slot[queue->last].next = index;
+    queue->last = index;
+    slot->ticket = ++queue->submitted * queue->depth + index;
     slot->state = SLOT_SUBMITTED;
     slot->layer = layer;
     slot->task = *task;
     slot->error = (struct kt_error){KT_OK, ""};
-    queue->submitted = next;
+    uint64_t given = slot->ticket;
     atomic_fetch_add(&layer->outstanding, 1);
-    kt_event_set(&queue->work, (unsigned)next);
+    kt_event_set(&queue->work, (unsigned)queue->submitted);
     (void)pthread_mutex_unlock(&queue->lock);
-    *ticket = next;
+    *ticket = given;
     return KT_OK;
 }
 
@@ -169,6 +185,8 @@ static enum kt_status take_result(struct kt_queue *queue, uint64_t ticket, bool 
     *done = known && slot->state == SLOT_DONE;
     if (*done) {
         slot->state = SLOT_FREE;
+        slot->next = queue->free;
+        queue->free = (uint32_t)(slot - queue->slot);
         if (error && status != KT_OK)
             *error = slot->error;
     }

@@ -51,6 +51,28 @@ START_TEST(test_order_and_capacity)
 }
 END_TEST
 
+/* A ticket that is waited for late takes one place of the queue, however many come and go meanwhile. */
+START_TEST(test_late_waiter)
+{
+    struct fixture fixture = {.n_tokens = 2};
+    fixture_fill(&fixture, 8);
+    load_in(&fixture, small_queue());
+    struct kt_forward forward = fixture_forward(&fixture);
+    uint64_t late, last = 0, ticket[2];
+    ck_ok(kt_layer_submit(fixture.layer, &forward, &late, &ck_error));
+    for (int i = 0; i < 10; i++) {
+        ck_ok(kt_layer_submit(fixture.layer, &forward, &ticket[0], &ck_error));
+        ck_ok(kt_layer_submit(fixture.layer, &forward, &ticket[1], &ck_error));
+        ck_assert(ticket[0] > last && ticket[1] > ticket[0] && ticket[0] > late);
+        last = ticket[1];
+        ck_ok(kt_wait(fixture.context, ticket[i % 2], &ck_error));
+        ck_ok(kt_wait(fixture.context, ticket[1 - i % 2], &ck_error));
+    }
+    ck_ok(kt_wait(fixture.context, late, &ck_error));
+    fixture_free(&fixture);
+}
+END_TEST
+
 START_TEST(test_wrong_tickets)
 {
     struct fixture fixture = {0};
@@ -229,6 +251,7 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 120);
     tcase_add_test(all, test_order_and_capacity);
+    tcase_add_test(all, test_late_waiter);
     tcase_add_test(all, test_wrong_tickets);
     tcase_add_test(all, test_error_of_a_ticket);
     tcase_add_test(all, test_load_while_busy);
