@@ -115,6 +115,7 @@ static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_
     shape_of(layer, request->example, intermediate_size, &shape);
     memset(layout, 0, sizeof *layout);
     memcpy(&layout->shape, &shape, sizeof shape);
+    layout->stored = request->stored || layer->params.stored;
     if (request->form)
         (void)snprintf(layout->form, sizeof layout->form, "%s", request->form);
     error->message[0] = '\0';
@@ -365,7 +366,7 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_requ
         } else {
             status = ask(layer, list[i], request, choice, &why);
         }
-        note(plan, list[i], status == KT_OK, status == KT_OK ? "" : why.message);
+        note(plan, list[i], status == KT_OK, status == KT_OK ? list[i]->reason : why.message);
         if (status == KT_OK) {
             chosen = true;
             choice->fallback = (wished && list[i] != wished) || passes_over(layer, request);

@@ -120,7 +120,8 @@ enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer
     if (!layer)
         return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
     layer->context = kt_context_retain(context);
-    layer->params = *given;
+    memcpy(&layer->params, given,
+           given->struct_size < sizeof layer->params ? given->struct_size : sizeof layer->params);
     if ((status = copy_params(layer, error)) != KT_OK) {
         kt_layer_destroy(layer);
         return status;

@@ -75,6 +75,7 @@ struct kt_request {
     const char *backend;             /* the only one that may take it; NULL: as the layer wishes */
     const char *form;                /* of the objects that a store holds; NULL: they are yet to be made */
     bool whole;                      /* not cut over the nodes */
+    bool stored;                     /* a store is to be made of the objects */
 };
 
 /* Chooses the backend; candidates go to plan if it is not NULL. kt_choice_release gives the layouts

@@ -12,7 +12,7 @@
 struct kt_backend {
     char name[32];
     enum kt_backend_state state;
-    char *reason;  /* "" if loaded */
+    char *reason;  /* if loaded: of better levels, why they were passed over */
     char *file;    /* absolute path, "" for the reference */
     char *levels;  /* names of all levels, best first */
     const char *origin;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/registry_internal.h"
+#include "core/trust.h"
 #include "core/weights/weights.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { ALIGNMENT = 64 };
 
@@ -46,6 +48,19 @@ static enum kt_status dequantize(const struct kt_host *host, const struct kt_vie
     return kt_view_dequantize(view, row, col, n, out, error);
 }
 
+static enum kt_status trust(const struct kt_host *host, const char *path, struct kt_error *error)
+{
+    char *real;
+    int fd;
+    (void)host;
+    enum kt_status status = kt_trust_open(path, &real, &fd, error);
+    if (status != KT_OK)
+        return status;
+    (void)close(fd);
+    free(real);
+    return KT_OK;
+}
+
 void kt_backend_serve(struct kt_backend *backend)
 {
     backend->host = (struct kt_host){
@@ -57,5 +72,6 @@ void kt_backend_serve(struct kt_backend *backend)
         .release = release,
         .dequantize = dequantize,
         .dtype_name = kt_dtype_name,
+        .trust = trust,
     };
 }

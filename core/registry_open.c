@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SECTION_SIZE = 64 };
+enum { SECTION_SIZE = 64, PASSED_SIZE = 600 };
 
 static const char *find_text(const struct kt_backend *backend, const char *key,
                              const struct kt_setting **setting)
@@ -244,11 +244,54 @@ static enum kt_status choose_level(struct kt_backend *backend, const struct kt_l
                              backend->levels);
 }
 
+/* Does the plugin say that it can work at the level? The field is younger than ABI 1.0. */
+static enum kt_status ask_level(const struct kt_backend *backend, const struct kt_level *level,
+                                struct kt_error *cause)
+{
+    if (level->struct_size < offsetof(struct kt_level, check) + sizeof level->check || !level->check)
+        return KT_OK;
+    return level->check(backend->instance, cause);
+}
+
+/* From the chosen level on, the first that the plugin can work at. `passed` says why not at better ones. */
+static enum kt_status take_level(struct kt_backend *backend, const struct kt_level *chosen,
+                                 char passed[PASSED_SIZE], struct kt_error *error)
+{
+    const struct kt_plugin *plugin = backend->plugin;
+    const struct kt_setting *setting;
+    const char *wish = find_text(backend, "level", &setting);
+    bool named = setting && strcmp(wish, "auto") != 0, begun = false;
+    size_t used = 0;
+    passed[0] = '\0';
+    for (uint32_t i = 0; i < plugin->n_levels; i++) {
+        const struct kt_level *level = plugin->levels[i];
+        struct kt_error cause = {0};
+        begun |= level == chosen;
+        if (!begun || (level->cpu & ~backend->registry->caps.cpu) != 0)
+            continue;
+        enum kt_status status = ask_level(backend, level, &cause);
+        if (status == KT_OK) {
+            backend->level = level;
+            return KT_OK;
+        }
+        if (named)
+            return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "%s: level = %s: %s",
+                                     setting->origin, wish, read_reason(&cause, status));
+        int length = snprintf(passed + used, PASSED_SIZE - used, "%snot %s: %s", used > 0 ? "; " : "",
+                              level->name, read_reason(&cause, status));
+        used += length > 0 ? (size_t)length : 0;
+        used = used < PASSED_SIZE ? used : PASSED_SIZE - 1;
+    }
+    return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "none of its levels (%s) can be used: %s",
+                             backend->levels, passed);
+}
+
 static enum kt_status start(struct kt_backend *backend, struct kt_error *error)
 {
     const struct kt_plugin *plugin = backend->plugin;
     const struct kt_caps *caps = &backend->registry->caps;
     const struct kt_level *level;
+    char passed[PASSED_SIZE];
     enum kt_status status = choose_level(backend, &level, error);
     if (status != KT_OK || !level)
         return status;
@@ -269,8 +312,10 @@ static enum kt_status start(struct kt_backend *backend, struct kt_error *error)
         }
         backend->open = true;
     }
-    backend->level = level;
-    return kt_backend_settle(backend, KT_BACKEND_LOADED, error, "%s", "");
+    status = take_level(backend, level, passed, error);
+    if (status != KT_OK || !backend->level)
+        return status;
+    return kt_backend_settle(backend, KT_BACKEND_LOADED, error, "%s", passed);
 }
 
 static enum kt_status bring_up(struct kt_backend *backend, struct kt_error *error)

@@ -415,7 +415,7 @@ static enum kt_status choose(struct storing *storing, struct kt_error *error)
 {
     const struct kt_layer *layer = storing->layer;
     struct kt_request request = {
-        .example = storing->experts, .backend = layer->params.backend, .whole = true};
+        .example = storing->experts, .backend = layer->params.backend, .whole = true, .stored = true};
     struct kt_choice *choice = calloc(1, sizeof *choice);
     if (!choice)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to store it", layer->name);

@@ -80,7 +80,7 @@ static const struct kt_backend *expect_state(const struct kt_registry *registry,
     ck_assert_msg(strstr(backend->reason, text) != NULL, "\"%s\" is not in \"%s\"", text,
                   backend->reason);
     ck_assert_int_eq(backend->level != NULL, state == KT_BACKEND_LOADED);
-    ck_assert_int_eq(backend->reason[0] == '\0', state == KT_BACKEND_LOADED);
+    ck_assert_int_eq(backend->reason[0] == '\0', text[0] == '\0' && state == KT_BACKEND_LOADED);
     return backend;
 }
 
@@ -286,6 +286,32 @@ START_TEST(levels_by_name)
 }
 END_TEST
 
+/* A level that the plugin itself cannot work at: the next one is taken, unless it was asked for by name. */
+START_TEST(levels_that_the_plugin_refuses)
+{
+    configure("fake", "swift = missing\n");
+    struct kt_registry *registry = open_all();
+    const struct kt_backend *fake =
+        expect_state(registry, "fake", KT_BACKEND_LOADED, "not swift: libswift.so is not there");
+    ck_assert_str_eq(fake->level->name, "scalar");
+    kt_registry_destroy(registry);
+    configure("fake", "swift = mute\n");
+    registry = open_all();
+    fake = expect_state(registry, "fake", KT_BACKEND_LOADED, "not swift: ");
+    ck_assert_str_eq(fake->level->name, "scalar");
+    kt_registry_destroy(registry);
+    configure("fake", "level = swift\nswift = missing\n");
+    registry = open_all();
+    expect_state(registry, "fake", KT_BACKEND_REFUSED,
+                 "fake.ini:3: level = swift: libswift.so is not there");
+    kt_registry_destroy(registry);
+    configure("fake", "level = scalar\nswift = missing\n"); /* then it is not even asked */
+    registry = open_all();
+    expect_state(registry, "fake", KT_BACKEND_LOADED, "");
+    kt_registry_destroy(registry);
+}
+END_TEST
+
 static const struct {
     const char *lines, *text;
 } wrong_option[] = {
@@ -442,6 +468,7 @@ int main(void)
     tcase_add_test(tests, a_plugin_that_the_cpu_cannot_run_is_not_opened);
     tcase_add_test(tests, masked_features_are_told_from_lacking_ones);
     tcase_add_test(tests, levels_by_name);
+    tcase_add_test(tests, levels_that_the_plugin_refuses);
     tcase_add_loop_test(tests, options_that_are_wrong, 0, (int)COUNT(wrong_option));
     tcase_add_test(tests, required_plugins);
     tcase_add_test(tests, the_caller_may_bring_a_plugin);

@@ -153,7 +153,8 @@ enum kt_backend_state {
 struct kt_backend_info {
     const char *name;
     enum kt_backend_state state;
-    const char *reason;      /**< "" if loaded, else what is wrong and what to do */
+    const char *reason;      /**< what is wrong and what to do; of a loaded one, why it could not take
+                                  a better level that this CPU has; "" if there is nothing to say */
     const char *file;        /**< absolute path of the plugin, "" for the reference */
     const char *origin;      /**< where its section stands: "/usr/share/...ini:3" */
     const char *version;
@@ -340,6 +341,8 @@ struct kt_layer_params {
     const int64_t *expert_map;  /**< n_experts numbers: physical expert i holds the checkpoint's
                                      expert expert_map[i]; NULL: itself. Copied. */
     const char *name;           /**< for messages, such as "layer 3"; NULL: "layer". Copied. */
+    int stored;                 /**< not 0: the layer is there for kt_layer_store, and plans say what that
+                                     makes: a backend may hold in memory what no store can have */
 };
 #define KT_LAYER_PARAMS_INIT \
     {                        \
@@ -362,7 +365,8 @@ struct kt_candidate {
     char backend[32];
     char level[16];
     int chosen;
-    char reason[256]; /**< why it was refused; "" for the chosen one and those never asked */
+    char reason[256]; /**< why it was refused; "" for those never asked; of the chosen one, the
+                           backend's own (struct kt_backend_info) */
 };
 
 #define KT_MAX_NODES 64

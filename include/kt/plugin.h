@@ -20,6 +20,7 @@
  *
  * ABI changelog
  *   1.0  2026-11-21  first version
+ *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, which was reserved
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is
  * called from many threads at once, with jobs that write to disjoint memory.
@@ -36,7 +37,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 0
+#define KT_PLUGIN_ABI_MINOR 1
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -98,6 +99,11 @@ struct kt_host {
 
     /** "q4_k" for KT_DTYPE_Q4_K, for messages; "?" for an unknown number. Static. */
     const char *(*dtype_name)(uint32_t dtype);
+
+    /** Since 1.1. May the file at this absolute path be loaded into the process? As of a plugin, it and
+     *  each folder above it must belong to root or the user and not be writable by others. Not OK: it
+     *  names what is not safe, or missing. */
+    enum kt_status (*trust)(const struct kt_host *host, const char *path, struct kt_error *error);
 };
 
 /** Types of options. */
@@ -199,7 +205,10 @@ struct kt_layout {
     /** Not 0: products read the source views (struct kt_product.source), which the core then keeps
      *  alive; weight_size may be 0. */
     uint32_t keeps_source;
-    uint32_t reserved;
+
+    /** Since 1.1. Filled by the core, not 0: what is packed will be stored. A level that has several
+     *  ways to hold weights lays out for one that has a form. */
+    uint32_t stored;
 
     /** The plugin's own: what it decided for this shape. release_layout frees what hangs on it. */
     uint64_t words[8];
@@ -358,6 +367,11 @@ struct kt_level {
     const char *instruction; /**< the multiply instruction whose peak bounds it: "tdpbssd", "vpdpbusd",
                                   "vpmaddubsw", "vfmadd", ... */
     const struct kt_ops *ops;
+
+    /** Since 1.1, optional: can an instance work at this level, which needs more than a CPU, such as a
+     *  library? Called after open, of the levels that the CPU can run, best first; where it refuses,
+     *  the core goes on to the next one and shows the reason. */
+    enum kt_status (*check)(void *instance, struct kt_error *error);
 };
 
 /** A plugin. The exported data symbol kt_plugin_NAME is of this type. */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { SIZE_LIMIT = 1 << 20 };
-enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK, OPTION_LIE, OPTION_STORED };
+enum { OPTION_PANEL_ROWS, OPTION_GREETING, OPTION_MODE, OPTION_CHECK, OPTION_LIE, OPTION_STORED, OPTION_SWIFT };
 enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
 
 struct fake {
@@ -284,14 +284,27 @@ static const struct kt_ops ops = {
     .cut = cut,
 };
 
+/* Like a library that is needed: there, missing, or not even worth a word. */
+static enum kt_status check_swift(void *instance, struct kt_error *error)
+{
+    const struct fake *fake = instance;
+    int64_t choice = fake->values[OPTION_SWIFT].number;
+    if (choice == 1)
+        return kt_plugin_fail(error, KT_E_NOT_FOUND, "libswift.so is not there");
+    return choice == 2 ? KT_E_UNSUPPORTED : KT_OK;
+}
+
 /* No CPU has bit 63. */
 static const struct kt_level future = {.struct_size = sizeof future,
                                        .name = "future",
                                        .cpu = UINT64_C(1) << 63,
                                        .instruction = "fmatmul",
                                        .ops = &ops};
-static const struct kt_level swift = {
-    .struct_size = sizeof swift, .name = "swift", .instruction = "mulss", .ops = &ops};
+static const struct kt_level swift = {.struct_size = sizeof swift,
+                                      .name = "swift",
+                                      .instruction = "mulss",
+                                      .ops = &ops,
+                                      .check = check_swift};
 static const struct kt_level scalar = {
     .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulss", .ops = &ops};
 static const struct kt_level *const levels[] = {&future, &swift, &scalar};
@@ -304,6 +317,8 @@ static const struct kt_option options[] = {
     [OPTION_LIE] = {"lie", KT_OPTION_ENUM, "none", "none|panels|size|y|shape|text|no_text|pack", 0, 0,
                     "what layout or pack does wrong"},
     [OPTION_STORED] = {"stored", KT_OPTION_BOOL, "no", NULL, 0, 0, "its weights can be stored"},
+    [OPTION_SWIFT] = {"swift", KT_OPTION_ENUM, "there", "there|missing|mute", 0, 0,
+                      "can it work at the level swift"},
 };
 
 KT_PLUGIN_DEFINE(fake) = {

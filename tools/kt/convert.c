@@ -211,6 +211,7 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
     params.name = name;
     params.backend = conversion->backend;
     params.max_tokens = 1; /* storing multiplies nothing */
+    params.stored = 1;
     if (kt_checkpoint_layer_params(conversion->input, moe->layer, &params, &error) != KT_OK)
         return kt_cli_fail(conversion->cli, &error);
     if (kt_layer_create(conversion->context, &params, layer, &error) != KT_OK)

@@ -301,7 +301,7 @@ static void check_backend(struct doctor *doctor, const struct kt_backend_info *i
     switch (info->state) {
     case KT_BACKEND_LOADED:
         snprintf(value, sizeof(value), "loaded, level %s", info->level);
-        report(doctor, check, OK, value, "");
+        report(doctor, check, OK, value, info->reason);
         check_formats(doctor, info->name, info->level);
         return;
     case KT_BACKEND_DISABLED:
