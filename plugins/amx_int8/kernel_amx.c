@@ -5,13 +5,15 @@
  * With up to 16 rows 1 tile of activations meets the 2 of the panel's pair (3 loads, 2 products), which
  * keeps up with memory: no vector kernel is faster, not even for 1 row.
  */
+#include "plugins/amx_int8/amx_int8.h"
+
 #define VEC_VNNI 1
 #define TILED 1
 #include "plugins/common/int8_avx512.h"
 
-#include "plugins/amx_int8/pack.h"
 #include "plugins/common/amx.h"
 #include "plugins/common/epilogue8.h"
+#include "plugins/common/plain8_pack.h"
 #include "plugins/common/stream.h"
 
 #include "plugins/common/product8_amx.h"
@@ -36,14 +38,14 @@ static void multiply_few(const struct part *part, uint32_t begin)
 
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    enum kt_status status = amx_int8_layout(instance, layout, error);
+    enum kt_status status = OWN(layout)(instance, layout, error);
 
     if (!status)
         layout->scratch_size = SCRATCH_BLOCKS * sizeof(struct block);
     return status;
 }
 
-const struct kt_ops amx_int8_ops_amx = {
+const struct kt_ops OPS_NAME(amx) = {
     .struct_size = sizeof(struct kt_ops),
     .layout = lay_out_amx,
     .pack = pack_weights,
@@ -51,8 +53,8 @@ const struct kt_ops amx_int8_ops_amx = {
     .gather = gather_rows,
     .gate_up = multiply_gate_up,
     .down = multiply_down,
-    .weight_row = amx_int8_weight_row,
-    .cut = amx_int8_cut,
+    .weight_row = OWN(weight_row),
+    .cut = OWN(cut),
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C. */
+#include "plugins/amx_int8/amx_int8.h"
+
 #define VEC_VNNI 0
-#include "plugins/common/int8_avx2.h"
-
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
-#define NEAR_ROWS 3
-
-#include "plugins/amx_int8/product.h"
+#include "plugins/common/plain8_avx2.h"
 
 LEVEL_OPS(avx2);

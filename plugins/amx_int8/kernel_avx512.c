@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512.c - AVX-512 without VNNI. */
+#include "plugins/amx_int8/amx_int8.h"
+
 #define VEC_VNNI 0
-#include "plugins/common/int8_avx512.h"
-
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
-#define NEAR_ROWS 8
-
-#include "plugins/amx_int8/product.h"
+#include "plugins/common/plain8_avx512.h"
 
 LEVEL_OPS(avx512);

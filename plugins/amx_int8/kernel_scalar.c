@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
-#include "plugins/common/int8_scalar.h"
+#include "plugins/amx_int8/amx_int8.h"
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 0
-#define NEAR_ROWS 0
-
-#include "plugins/amx_int8/product.h"
+#include "plugins/common/plain8_scalar.h"
 
 LEVEL_OPS(scalar);

@@ -17,13 +17,13 @@ struct panel_scales {
     bool has_bias;
 };
 
-static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
-                        struct panel_scales *scales)
+/* Those that stand at `from`. */
+static void read_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                        const uint8_t *from, struct panel_scales *scales)
 {
     const struct kt_shape *shape = &job->layout->shape;
-    uint64_t end = (panel + 1) * panel_size(job->layout, stage);
 
-    memcpy(scales->scale, (const uint8_t *)job->packed + end - SCALES_SIZE, SCALES_SIZE);
+    memcpy(scales->scale, from, SCALES_SIZE);
     if (stage == KT_STAGE_GATE_UP) {
         uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
         bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
@@ -34,6 +34,15 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
         scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows,
                                      scales->bias + TILE_ROWS);
     }
+}
+
+/* Those at the end of the panel. */
+static inline void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                               struct panel_scales *scales)
+{
+    uint64_t end = (panel + 1) * panel_size(job->layout, stage);
+
+    read_scales(job, stage, panel, (const uint8_t *)job->packed + end - SCALES_SIZE, scales);
 }
 
 /* Columns c.. of 32 in row r: scaled sums, with bias. */

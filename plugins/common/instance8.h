@@ -10,14 +10,15 @@
 #define NEEDS_AVX512 \
     (NEEDS_AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 
-/* A level's struct kt_level. */
-#define DEFINE_LEVEL(level, needs, bound)          \
+/* A level's struct kt_level; more fields of it may follow. */
+#define DEFINE_LEVEL(level, needs, bound, ...)     \
     static const struct kt_level level_##level = { \
         .struct_size = sizeof(struct kt_level),    \
         .name = #level,                            \
         .cpu = (needs),                            \
         .instruction = (bound),                    \
         .ops = &OPS_NAME(level),                   \
+        __VA_ARGS__                                \
     }
 
 /* The option that all of these have, and what it says. */
@@ -27,7 +28,18 @@
         .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",    \
     }
 
-/* An instance, but for what a backend's own options say; `y` is the value of OPTION_ROW_Y. */
+/* What all instances have, but for what a backend's own options say; `y` is the value of OPTION_ROW_Y. */
+static inline struct instance8 make_instance8(const struct kt_host *host, const struct kt_caps *caps,
+                                              const struct kt_option_value *y)
+{
+    return (struct instance8){
+        .host = host,
+        .y_dtype = y->number ? KT_DTYPE_BF16 : KT_DTYPE_F32,
+        .l2_size = caps->l2_size ? caps->l2_size : UINT64_C(1) << 20,
+        .ahead = caps->stream_ahead ? caps->stream_ahead : 1024,
+    };
+}
+
 static inline enum kt_status open_instance8(const struct kt_host *host, const struct kt_caps *caps,
                                             const struct kt_option_value *y,
                                             struct instance8 **instance, struct kt_error *error)
@@ -36,14 +48,12 @@ static inline enum kt_status open_instance8(const struct kt_host *host, const st
 
     if (!self)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct instance8){ .host = host, .y_dtype = y->number ? KT_DTYPE_BF16 : KT_DTYPE_F32 };
-    self->l2_size = caps->l2_size ? caps->l2_size : UINT64_C(1) << 20;
-    self->ahead = caps->stream_ahead ? caps->stream_ahead : 1024;
+    *self = make_instance8(host, caps, y);
     *instance = self;
     return KT_OK;
 }
 
-static void close_instance(void *instance)
+static inline void close_instance(void *instance)
 {
     struct instance8 *self = instance;
     self->host->release(self->host, self, sizeof *self);

@@ -11,6 +11,9 @@
 #ifdef LEVEL_AMX
 DEFINE_LEVEL(amx, NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, "tdpbssd");
 #endif
+#ifdef LEVEL_AOCL
+DEFINE_LEVEL(aocl, NEEDS_AVX512 | KT_CPU_AVX512_VNNI, "vpdpbusd", .check = OWN(check_aocl));
+#endif
 #ifdef LEVEL_AVX512_VNNI
 DEFINE_LEVEL(avx512_vnni, NEEDS_AVX512 | KT_CPU_AVX512_VNNI, "vpdpbusd");
 #endif
@@ -28,6 +31,9 @@ DEFINE_LEVEL(scalar, 0, "scalar");
 static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AMX
     &level_amx,
+#endif
+#ifdef LEVEL_AOCL
+    &level_aocl,
 #endif
 #ifdef LEVEL_AVX512_VNNI
     &level_avx512_vnni,

@@ -66,17 +66,15 @@ static inline struct q8_scale scale_row(const struct bench *bench, const float *
     return q8_make_scale(q8_fold(max));
 }
 
-static enum kt_status pack_panel(const struct kt_pack *job, uint64_t panel, const struct bench *bench,
-                                 struct kt_error *error)
+/* The 32 rows of panel `number`, its two tiles. */
+static enum kt_status pack_pair(const struct kt_pack *job, uint64_t number, const struct bench *bench,
+                                struct target target, struct kt_error *error)
 {
-    uint64_t size = panel_size(job->layout, job->stage);
-    struct target target = { .panel = (uint8_t *)job->packed + panel * size };
     bool down = job->stage == KT_STAGE_DOWN;
     const struct kt_view *first = down ? &job->source->down : &job->source->gate;
     const struct kt_view *second = down ? first : &job->source->up;
-    uint64_t row = panel * job->layout->panel_rows[job->stage];
+    uint64_t row = number * (down ? PANEL_ROWS : TILE_ROWS);
 
-    target.scales = target.panel + size - SCALES_SIZE;
     enum kt_status status = pack_tiles(bench, first, row, &target, error);
     if (status)
         return status;
@@ -85,25 +83,49 @@ static enum kt_status pack_panel(const struct kt_pack *job, uint64_t panel, cons
     return pack_tiles(bench, second, down ? row + TILE_ROWS : row, &target, error);
 }
 
-static enum kt_status pack_weights(void *instance, const struct kt_pack *job, struct kt_error *error)
+static inline uint64_t bench_size(const struct bench *bench)
+{
+    return TILE_ROWS * bench->stride * sizeof(float);
+}
+
+static enum kt_status open_bench(void *instance, const struct kt_pack *job, struct bench *bench,
+                                 struct kt_error *error)
 {
     const struct kt_host *host = ((const struct instance8 *)instance)->host;
     enum kt_status status = check_source(job, error);
-    struct bench bench = { .host = host, .layout = job->layout, .stage = job->stage };
 
     if (status)
         return status;
-    bench.k = stage_k(job->layout, job->stage);
-    bench.width = round_up(bench.k, Q8_STEP);
-    bench.stride = bench.width + TILE_ROWS;
-    uint64_t size = TILE_ROWS * bench.stride * sizeof(float);
-    bench.rows = host->allocate(host, size);
-    if (!bench.rows)
+    *bench = (struct bench){ .host = host, .layout = job->layout, .stage = job->stage };
+    bench->k = stage_k(job->layout, job->stage);
+    bench->width = round_up(bench->k, Q8_STEP);
+    bench->stride = bench->width + TILE_ROWS;
+    bench->rows = host->allocate(host, bench_size(bench));
+    if (!bench->rows)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to quantise rows in",
-                              (unsigned long long)size);
-    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++)
-        status = pack_panel(job, p, &bench, error);
-    host->release(host, bench.rows, size);
+                              (unsigned long long)bench_size(bench));
+    return KT_OK;
+}
+
+static inline void close_bench(const struct bench *bench)
+{
+    bench->host->release(bench->host, bench->rows, bench_size(bench));
+}
+
+static inline enum kt_status pack_weights(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    uint64_t size = panel_size(job->layout, job->stage);
+    struct bench bench;
+    enum kt_status status = open_bench(instance, job, &bench, error);
+
+    if (status)
+        return status;
+    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++) {
+        uint8_t *panel = (uint8_t *)job->packed + p * size;
+        struct target target = { .panel = panel, .scales = panel + size - SCALES_SIZE };
+        status = pack_pair(job, p, &bench, target, error);
+    }
+    close_bench(&bench);
     return status;
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plain8_avx512.h - int8 weights with AVX-512: its figures. Include the backend's header first and define
+ * VEC_VNNI: 1 with the instructions that add to int32, else 0.
+ */
+#ifndef KT_PLUGINS_PLAIN8_AVX512_H
+#define KT_PLUGINS_PLAIN8_AVX512_H
+
+#include "plugins/common/int8_avx512.h"
+
+#define ROWS_WIDE 8
+#define ROWS_TILE 0
+#define NEAR_ROWS 8
+
+#include "plugins/common/plain8_product.h"
+
+#endif
