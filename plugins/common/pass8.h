@@ -14,7 +14,11 @@
 #ifndef KT_PLUGINS_PASS8_H
 #define KT_PLUGINS_PASS8_H
 
-#define MAX_ROWS 8
+#ifndef ROWS_EACH /* up to so many rows (12, or 0), each number has a near pass of its own */
+#define ROWS_EACH 0
+#endif
+
+#define MAX_ROWS 12
 #define VECS (2 * VEC_PARTS) /* of a panel: 32 columns */
 
 #ifndef PANEL_OWN

@@ -13,6 +13,31 @@ DEFINE_PASS(pass8_8_near, MULTIPLY, 8, true)
 DEFINE_PASS(pass8_4, MULTIPLY, 4, false)
 DEFINE_PASS(pass8_8, MULTIPLY, 8, false)
 #endif
+#if ROWS_EACH == 12
+DEFINE_PASS(pass8_3_near, MULTIPLY, 3, true)
+DEFINE_PASS(pass8_5_near, MULTIPLY, 5, true)
+DEFINE_PASS(pass8_6_near, MULTIPLY, 6, true)
+DEFINE_PASS(pass8_7_near, MULTIPLY, 7, true)
+DEFINE_PASS(pass8_9_near, MULTIPLY, 9, true)
+DEFINE_PASS(pass8_10_near, MULTIPLY, 10, true)
+DEFINE_PASS(pass8_11_near, MULTIPLY, 11, true)
+DEFINE_PASS(pass8_12_near, MULTIPLY, 12, true)
+/* One pass for each number of rows up to ROWS_EACH. */
+static const struct pass each8[] = {
+    { 12, 1, { NULL, pass8_12_near } },
+    { 11, 1, { NULL, pass8_11_near } },
+    { 10, 1, { NULL, pass8_10_near } },
+    { 9, 1, { NULL, pass8_9_near } },
+    { 8, 1, { NULL, pass8_8_near } },
+    { 7, 1, { NULL, pass8_7_near } },
+    { 6, 1, { NULL, pass8_6_near } },
+    { 5, 1, { NULL, pass8_5_near } },
+    { 4, 1, { NULL, pass8_4_near } },
+    { 3, 1, { NULL, pass8_3_near } },
+    { 2, 1, { NULL, pass8_2_near } },
+    { 1, 1, { NULL, pass8_1_near } },
+};
+#endif
 #if ROWS_TILE
 DEFINE_TILE_PASS(pass8_tile, MULTIPLY, ROWS_TILE)
 #endif

@@ -10,7 +10,8 @@
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define NEAR_ROWS 8
+#define ROWS_EACH 12
+#define NEAR_ROWS 12
 
 #include "plugins/common/plain8_product.h"
 

@@ -4,6 +4,7 @@
  * level's figures (see pass8.h), of this file
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
+ *   ROWS_EACH    up to so many, in one pass: the second one would leave memory idle
  */
 #ifndef KT_PLUGINS_PLAIN8_PRODUCT_H
 #define KT_PLUGINS_PLAIN8_PRODUCT_H
@@ -22,6 +23,10 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage, 
 {
     (void)job;
     (void)stage;
+#if ROWS_EACH
+    if (rows <= ROWS_EACH)
+        return (struct way){ each8, true, W8_SUMS_CODES };
+#endif
     return (struct way){ passes8, rows <= NEAR_ROWS, W8_SUMS_CODES };
 }
 
@@ -32,6 +37,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
+        .ahead = job->layout->words[WORD_AHEAD],
     };
 }
 
