@@ -155,9 +155,11 @@ void free_batch(struct batch *batch)
 
 /* ---- a level at work ---- */
 
-/* Levels pack the same bytes, whatever was in memory before. */
+/* Levels pack the same bytes, whatever was in memory before; opaque ones have their own. */
 static void compare_packed(const struct run *run, struct expert *expert)
 {
+    if (run->level->opaque)
+        return;
     if (!expert->packed[0])
         model_weights(expert, &run->layout, run->packed);
     for (int stage = 0; stage < 2; stage++) {
@@ -172,20 +174,27 @@ static void compare_packed(const struct run *run, struct expert *expert)
     }
 }
 
+static uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage)
+{
+    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
+}
+
 void start_run(struct run *run, const struct check_level *level, struct expert *expert,
                uint64_t l2_size, uint32_t y_dtype)
 {
     struct kt_error error = { KT_OK, "" };
 
     *run = (struct run){ .level = level, .layout = expert->layout };
-    run->instance = (struct instance8){ .host = &check_host, .l2_size = l2_size, .ahead = 1024, .y_dtype = y_dtype,
-                                       .group_size = expert->group_size };
+    struct instance8 common = { .host = &check_host, .l2_size = l2_size, .ahead = 1024,
+                                .y_dtype = y_dtype, .group_size = expert->group_size };
+    memcpy(&run->instance, &common, sizeof common);
+    model_open(&run->instance);
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
     CHECK_THAT(status == KT_OK, "%s: %s", level->name, error.message);
     run->scratch = guard_take(run->layout.scratch_size);
     for (int stage = 0; stage < 2; stage++) {
-        uint64_t rows = stage ? run->layout.shape.hidden_size : run->layout.shape.intermediate_size;
-        uint64_t panels = (rows + run->layout.panel_rows[stage] - 1) / run->layout.panel_rows[stage];
+        uint64_t panels = count_panels(&run->layout, (enum kt_stage)stage);
         run->packed[stage] = guard_take(run->layout.weight_size[stage]);
         memset(run->packed[stage], (int)(level - check_levels), run->layout.weight_size[stage]);
         for (uint64_t part = 0; part < 2; part++) { /* in two jobs, the second first */
@@ -270,7 +279,7 @@ float *run_gate_up(struct run *run, const struct expert *expert, const void *x, 
                               .out_stride = (int64_t)layout->h_row_size,
                               .bias = { expert->matrix[KT_GATE].bias, expert->matrix[KT_UP].bias },
                               .scratch = run->scratch };
-    run_ranges(run, &job, KT_STAGE_GATE_UP, round_up(layout->shape.intermediate_size, 16) / 16);
+    run_ranges(run, &job, KT_STAGE_GATE_UP, count_panels(layout, KT_STAGE_GATE_UP));
     guard_free(act);
     guard_free(gathered);
     return h;
@@ -294,6 +303,6 @@ void run_down(struct run *run, const struct expert *expert, const float *h, uint
                               .out_stride = (int64_t)stride,
                               .bias = { expert->matrix[KT_DOWN].bias, NULL },
                               .scratch = run->scratch };
-    run_ranges(run, &job, KT_STAGE_DOWN, round_up(layout->shape.hidden_size, 32) / 32);
+    run_ranges(run, &job, KT_STAGE_DOWN, count_panels(layout, KT_STAGE_DOWN));
     guard_free(act);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/checkkernel/int8_levels.h"
 #include "core/cpu.h"
+#include "core/trust.h"
 #include CHECK_BACKEND
 #include "plugins/common/half.h"
 
@@ -8,6 +9,7 @@
 #include <kt/kt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #ifdef CHECK_EMULATED
 #define KT_AMX_MODEL "tests/checkkernel/amx_model.h"
@@ -16,35 +18,46 @@ _Thread_local struct amx_model amx_model;
 extern const struct kt_ops emulated_ops_avx_vnni;
 extern const struct kt_ops emulated_ops_avx512;
 extern const struct kt_ops emulated_ops_avx512_vnni;
+#ifdef CHECK_AOCL
+extern const struct kt_ops emulated_ops_aocl;
+#else
 extern const struct kt_ops emulated_ops_amx;
+#endif
 #endif
 
 #define AVX2 (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
 #define AVX512 (AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 
 const struct check_level check_levels[] = {
-    { "scalar", &OPS_NAME(scalar), 0, false },
+    { "scalar", &OPS_NAME(scalar), 0, false, false },
 #ifdef LEVEL_AVX2
-    { "avx2", &OPS_NAME(avx2), AVX2, false },
+    { "avx2", &OPS_NAME(avx2), AVX2, false, false },
 #endif
 #ifdef LEVEL_AVX_VNNI
-    { "avx_vnni", &OPS_NAME(avx_vnni), AVX2 | KT_CPU_AVX_VNNI, false },
+    { "avx_vnni", &OPS_NAME(avx_vnni), AVX2 | KT_CPU_AVX_VNNI, false, false },
 #endif
 #ifdef LEVEL_AVX512
-    { "avx512", &OPS_NAME(avx512), AVX512, false },
+    { "avx512", &OPS_NAME(avx512), AVX512, false, false },
 #endif
 #ifdef LEVEL_AVX512_VNNI
-    { "avx512_vnni", &OPS_NAME(avx512_vnni), AVX512 | KT_CPU_AVX512_VNNI, false },
+    { "avx512_vnni", &OPS_NAME(avx512_vnni), AVX512 | KT_CPU_AVX512_VNNI, false, false },
 #endif
 #ifdef LEVEL_AMX
     { "amx", &OPS_NAME(amx),
-      AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false },
+      AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false, false },
+#endif
+#ifdef LEVEL_AOCL
+    { "aocl", &OPS_NAME(aocl), AVX512 | KT_CPU_AVX512_VNNI, false, true },
 #endif
 #ifdef CHECK_EMULATED
-    { "avx_vnni, emulated", &emulated_ops_avx_vnni, AVX2, false },
-    { "avx512, emulated", &emulated_ops_avx512, AVX2, false },
-    { "avx512_vnni, emulated", &emulated_ops_avx512_vnni, AVX2, false },
-    { "amx, emulated", &emulated_ops_amx, AVX2, true },
+    { "avx_vnni, emulated", &emulated_ops_avx_vnni, AVX2, false, false },
+    { "avx512, emulated", &emulated_ops_avx512, AVX2, false, false },
+    { "avx512_vnni, emulated", &emulated_ops_avx512_vnni, AVX2, false, false },
+#ifdef CHECK_AOCL
+    { "aocl, emulated", &emulated_ops_aocl, AVX2, false, true },
+#else
+    { "amx, emulated", &emulated_ops_amx, AVX2, true, false },
+#endif
 #endif
 };
 const size_t check_n_levels = sizeof check_levels / sizeof *check_levels;
@@ -133,6 +146,19 @@ static enum kt_status dequantize(const struct kt_host *host, const struct kt_vie
     return KT_OK;
 }
 
+static enum kt_status trust(const struct kt_host *host, const char *path, struct kt_error *error)
+{
+    char *real;
+    int fd;
+    (void)host;
+    enum kt_status status = kt_trust_open(path, &real, &fd, error);
+    if (status == KT_OK) {
+        (void)close(fd);
+        free(real);
+    }
+    return status;
+}
+
 const struct kt_host check_host = {
     .struct_size = sizeof(struct kt_host),
     .abi_minor = KT_PLUGIN_ABI_MINOR,
@@ -140,4 +166,5 @@ const struct kt_host check_host = {
     .release = release,
     .dequantize = dequantize,
     .dtype_name = kt_dtype_name,
+    .trust = trust,
 };

@@ -18,6 +18,7 @@ struct check_level {
     const struct kt_ops *ops;
     uint64_t cpu; /* what this CPU must have; 0: it runs anywhere, emulated if need be */
     bool tiles;   /* its tiles are those of amx_model.h */
+    bool opaque;  /* it packs other bytes than the other levels, and wider panels */
 };
 
 struct check_shape {

@@ -159,6 +159,11 @@ START_TEST(error_of_gaussian_weights)
 }
 END_TEST
 
+void model_open(void *instance)
+{
+    (void)instance;
+}
+
 void model_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, error_of_gaussian_weights, 0, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_int8.c - what plugins/amx_int8/amx_int8.h says of weights: a row has one scale. */
+/* model_int8.c - what plugins/common/plain8.h says of weights: a row has one scale. */
 #include "tests/checkkernel/int8_case.h"
 
 void model_weights(struct expert *expert, const struct kt_layout *layout, void *const packed[2])
@@ -12,9 +12,4 @@ void model_weights(struct expert *expert, const struct kt_layout *layout, void *
             matrix->scale[r] = model_quantize(matrix->value + r * matrix->cols, matrix->cols,
                                               matrix->q + r * matrix->cols);
     }
-}
-
-void model_tests(TCase *tcase)
-{
-    (void)tcase;
 }

@@ -70,7 +70,8 @@ size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction
                         const struct bench_peak **peaks, size_t max)
 {
     /* A level below AVX-512 cannot use the wide registers of a CPU that has them. */
-    unsigned widest = level != NULL && strcmp(level, "avx2") == 0 ? 256 : 512;
+    bool short_vectors = level != NULL && (strcmp(level, "avx2") == 0 || strcmp(level, "avx_vnni") == 0);
+    unsigned widest = short_vectors ? 256 : 512;
     size_t n = 0;
     for (size_t i = 0; i < N_INSTRUCTION_SETS; i++) {
         const struct bench_isa *isa = instruction_sets[i];

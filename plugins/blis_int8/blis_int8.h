@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * blis_int8.h - the backend's names, and what an instance knows of AMD's library. plugins/common/plain8.h
+ * says how the plugin's own levels hold weights.
+ *
+ * Level aocl holds what the library reorders: opaque bytes, another order on another CPU or of another
+ * version, so no store has them. Weights out of a store, and those that go into one, have the form of
+ * the other levels at level aocl too, and are multiplied by level avx512_vnni.
+ */
+#ifndef KT_PLUGINS_BLIS_INT8_H
+#define KT_PLUGINS_BLIS_INT8_H
+
+#define BACKEND "blis_int8"
+#define OPS_NAME(level) blis_int8_ops_##level
+#define OWN(function) blis_int8_##function
+
+#include "plugins/common/plain8.h"
+
+#include "plugins/blis_int8/aocl.h"
+
+/* An instance: the shared code knows its first part only. */
+struct blis_instance {
+    struct instance8 common;
+    const char *library; /* the option: lives as long as the instance */
+    struct aocl aocl;
+};
+
+enum kt_status blis_int8_check_aocl(void *instance, struct kt_error *error);
+extern const struct kt_ops blis_int8_ops_aocl;
+
+#endif

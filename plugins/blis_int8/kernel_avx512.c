@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512.c - AVX-512 without VNNI. */
+#include "plugins/blis_int8/blis_int8.h"
+
+#define VEC_VNNI 0
+#include "plugins/common/plain8_avx512.h"
+
+LEVEL_OPS(avx512);

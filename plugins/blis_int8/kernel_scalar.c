@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
+#include "plugins/blis_int8/blis_int8.h"
+
+#include "plugins/common/plain8_scalar.h"
+
+LEVEL_OPS(scalar);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * aocl_stub.c - a library with the functions that the plugin blis_int8 takes of AMD's AOCL, in plain C. Its
+ * reordered matrix can be read by nothing else. Like the real one it returns without a word where it is
+ * asked for something that it does not know, and it is asked to use one thread only.
+ *
+ *   STUB_DLP        it is AOCL-DLP: other functions for threads
+ *   STUB_VERSION    what it says of its version
+ *   STUB_MUTE       it has no function for that
+ *   STUB_BARE       AOCL-BLAS without its addon, as most are built
+ *   STUB_SIZE       what it says of every matrix's size
+ *   STUB_IDLE       its product returns without computing
+ *   STUB_LIMIT      its product forgets what stands behind so many columns
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifndef STUB_VERSION
+#define STUB_VERSION "AOCL-BLAS 5.2.2 Build 20260101"
+#endif
+#ifndef STUB_LIMIT
+#define STUB_LIMIT INT64_MAX
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- threads: a setting of each ---- */
+
+static _Thread_local int64_t n_threads = 4;
+
+#ifdef STUB_DLP
+EXPORT void dlp_thread_set_num_threads(int64_t n);
+void dlp_thread_set_num_threads(int64_t n)
+{
+    n_threads = n > 0 ? n : 4;
+}
+#else
+EXPORT void bli_thread_set_num_threads(int64_t n);
+EXPORT int64_t bli_thread_get_num_threads(void);
+void bli_thread_set_num_threads(int64_t n)
+{
+    n_threads = n > 0 ? n : 1;
+}
+
+int64_t bli_thread_get_num_threads(void)
+{
+    return n_threads;
+}
+#endif
+
+/* For tests: what the calling thread has. */
+EXPORT int64_t stub_threads(void);
+int64_t stub_threads(void)
+{
+    return n_threads;
+}
+
+#if !defined STUB_DLP && !defined STUB_MUTE
+EXPORT const char *bli_info_get_version_str(void);
+const char *bli_info_get_version_str(void)
+{
+    return STUB_VERSION;
+}
+#endif
+
+#ifndef STUB_BARE
+
+/* ---- a matrix: columns four by four, the last first, every byte turned; then 128 times each sum ---- */
+
+static int64_t round_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static uint64_t find(int64_t k, int64_t k_all, int64_t n, int64_t n_all)
+{
+    return (uint64_t)((k_all / 4 - 1 - k / 4) * 4 * n_all + n * 4 + k % 4);
+}
+
+EXPORT uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k, int64_t n);
+uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k, int64_t n)
+{
+    (void)trans;
+    if (order != 'r' || matrix != 'B' || k <= 0 || n <= 0)
+        return 0;
+#ifdef STUB_SIZE
+    return STUB_SIZE;
+#else
+    return (uint64_t)(round_up(k, 4) * round_up(n, 16) + round_up(n, 16) * 4);
+#endif
+}
+
+EXPORT void aocl_reorder_s8s8s32os32(char order, char trans, char matrix, const int8_t *from, int8_t *to,
+                                     int64_t k, int64_t n, int64_t ld);
+void aocl_reorder_s8s8s32os32(char order, char trans, char matrix, const int8_t *from, int8_t *to, int64_t k,
+                              int64_t n, int64_t ld)
+{
+    int64_t k_all = round_up(k, 4), n_all = round_up(n, 16);
+
+    if (order != 'r' || trans != 't' || matrix != 'B' || ld < k || n_threads != 1)
+        return;
+    memset(to, 0x5a, (size_t)(k_all * n_all));
+    for (int64_t c = 0; c < n; c++) {
+        int32_t sum = 0;
+        for (int64_t i = 0; i < k; i++) {
+            to[find(i, k_all, c, n_all)] = (int8_t)(from[c * ld + i] ^ 0x5a);
+            sum += from[c * ld + i];
+        }
+        sum *= 128;
+        memcpy(to + k_all * n_all + 4 * c, &sum, sizeof sum);
+    }
+}
+
+EXPORT void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
+                                  int32_t alpha, const int8_t *a, int64_t lda, char form_a, const int8_t *b,
+                                  int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc, void *post);
+void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
+                           int32_t alpha, const int8_t *a, int64_t lda, char form_a, const int8_t *b,
+                           int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc, void *post)
+{
+    int64_t k_all = round_up(k, 4), n_all = round_up(n, 16);
+
+    if (order != 'r' || trans_a != 'n' || trans_b != 't' || form_a != 'n' || form_b != 'r' || alpha != 1 ||
+        beta != 0 || lda < k || ldb < k || ldc < n || post || n_threads != 1)
+        return;
+#ifdef STUB_IDLE
+    return;
+#endif
+    for (int64_t r = 0; r < m; r++)
+        for (int64_t i = 0; i < n; i++) {
+            uint32_t sum = 0;
+            int32_t taken_off;
+            for (int64_t j = 0; j < k && j < STUB_LIMIT; j++)
+                sum += (uint32_t)((a[r * lda + j] + 128) * (int8_t)(b[find(j, k_all, i, n_all)] ^ 0x5a));
+            memcpy(&taken_off, b + k_all * n_all + 4 * i, sizeof taken_off);
+            c[r * ldc + i] = (int32_t)(sum - (uint32_t)taken_off);
+        }
+}
+
+#endif
