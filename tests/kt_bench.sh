@@ -83,6 +83,18 @@ INI
         fail "llamafile at its scalar level"
     "$build/tests/bench_rows" 1 2e-2 6 <"$work/out" || fail "row of llamafile at its scalar level"
     grep -q '"level": "scalar"' "$work/out" || fail "--level is not obeyed"
+    # Every level that this CPU has, the best first; the others are said.
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --tokens 1,3 --format csv ||
+        fail "--levels"
+    cut -d, -f2,8 "$work/out" | sed -n '2,/^\r*$/p' | grep -v '^[[:space:]]*$' >"$work/rows"
+    ran=$(grep -c ',1$' "$work/rows") missing=$(grep -c 'note: backend llamafile, level ' "$work/err")
+    [ "$ran" -ge 1 ] && [ $((ran + missing)) -eq 5 ] || fail "--levels: $ran levels ran, $missing did not"
+    [ "$(grep -c ',3$' "$work/rows")" -eq "$ran" ] || fail "--levels: not every level has every number of tokens"
+    [ "$(tail -n 1 "$work/rows")" = scalar,3 ] || fail "--levels does not end with the scalar level"
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --format json || fail "--levels"
+    "$build/tests/bench_rows" "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
 fi
 
 kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"
@@ -107,6 +119,11 @@ refuse 2 'mean reference' --backend referense
 refuse 2 'no backend but the reference' --shape 256,256,4,2
 refuse 2 '--level' --level avx2
 refuse 2 'different' --dispatch --limits
+refuse 2 'neither --level' --levels --level avx2 --backend reference
+refuse 2 'neither --level' --levels --limits --backend reference
+refuse 2 'by --backend' --levels
+refuse 2 'by --backend' --levels --backend all
+refuse 2 'backend missing is failed' --levels --backend missing
 refuse 2 'runs' --runs 0
 
 exit $failed

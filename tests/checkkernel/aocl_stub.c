@@ -78,8 +78,10 @@ static uint64_t find(int64_t k, int64_t k_all, int64_t n, int64_t n_all)
     return (uint64_t)((k_all / 4 - 1 - k / 4) * 4 * n_all + n * 4 + k % 4);
 }
 
-EXPORT uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k, int64_t n);
-uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k, int64_t n)
+EXPORT uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k,
+                                                      int64_t n);
+uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k,
+                                               int64_t n)
 {
     (void)trans;
     if (order != 'r' || matrix != 'B' || k <= 0 || n <= 0)
@@ -114,7 +116,8 @@ void aocl_reorder_s8s8s32os32(char order, char trans, char matrix, const int8_t 
 
 EXPORT void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                                   int32_t alpha, const int8_t *a, int64_t lda, char form_a, const int8_t *b,
-                                  int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc, void *post);
+                                  int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc,
+                                  void *post);
 void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                            int32_t alpha, const int8_t *a, int64_t lda, char form_a, const int8_t *b,
                            int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc, void *post)

@@ -17,7 +17,7 @@ struct args {
     const char *backend, *shape, *source_type, *tokens, *level;
     uint64_t repeats, runs, cycle;
     double min_time;
-    bool dispatch, limits;
+    bool levels, dispatch, limits;
 };
 
 static const struct kt_cli_option options[] = {
@@ -50,6 +50,10 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, level),
      .argument = "NAME",
      .help = "level that the backends named by --backend must take, such as avx2"},
+    {.name = "levels",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, levels),
+     .help = "a row for every level that this CPU can run of the backends named by --backend"},
     {.name = "runs",
      .type = KT_CLI_UINT,
      .offset = offsetof(struct args, runs),
@@ -156,7 +160,7 @@ struct bench {
     size_t n_types;
     const char *backends[MAX_NAMES];
     size_t n_backends;
-    bool explicit_backends;
+    bool explicit_backends, levels;
     char *names; /* the texts that backends point into */
     struct kt_table *rows, *limits;
     size_t n_rows;
@@ -323,21 +327,6 @@ static int find_backends(struct bench *bench, bool with_reference)
                                           "(`kt backends` says why): name it by --backend");
 }
 
-static const struct bench_source_type *usual_type(const char *backend)
-{
-    static const struct {
-        const char *backend, *type;
-    } usual[] = {
-        {"llamafile", "q4_k"},
-        {"avx512_fp8", "fp8_block"},
-        {"rawint4", "int4_g32"},
-    };
-    for (size_t i = 0; i < COUNT(usual); i++)
-        if (strcmp(usual[i].backend, backend) == 0)
-            return bench_source_find(usual[i].type);
-    return bench_source_find("bf16");
-}
-
 /* ---- measuring ----------------------------------------------------------------------------------
  */
 
@@ -493,6 +482,24 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
     return code;
 }
 
+/* What bench_each_level runs. */
+struct level_run {
+    struct bench *bench;
+    const char *backend;
+    const struct bench_source *source;
+};
+
+static int bench_level(void *data, struct kt_context *context)
+{
+    const struct level_run *run = data;
+    struct bench *bench = run->bench;
+    struct kt_context *before = bench->context;
+    bench->context = context;
+    int code = bench_one(bench, run->backend, run->source);
+    bench->context = before;
+    return code;
+}
+
 static int bench_type(struct bench *bench, const char *backend,
                       const struct bench_source_type *type)
 {
@@ -524,7 +531,10 @@ static int bench_type(struct bench *bench, const char *backend,
     kt_progress_stop();
     if (status != KT_OK)
         return kt_cli_fail(bench->cli, &error);
-    int code = bench_one(bench, backend, &source);
+    struct level_run run = {bench, backend, &source};
+    int code = bench->levels
+                   ? bench_each_level(bench->cli, bench->context, backend, bench_level, &run)
+                   : bench_one(bench, backend, &source);
     bench_source_destroy(&source);
     return code;
 }
@@ -540,7 +550,7 @@ static int bench_all(struct bench *bench)
     for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
         const char *backend = bench->backends[i];
         if (bench->n_types == 0)
-            code = bench_type(bench, backend, usual_type(backend));
+            code = bench_type(bench, backend, bench_source_usual(backend));
         for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++)
             code = bench_type(bench, backend, bench->types[t]);
     }
@@ -558,10 +568,15 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     struct bench bench = {.cli = cli,
+                          .levels = args.levels,
                           .cycle_size = args.cycle << 20,
                           .schedule = {args.repeats, args.runs, args.min_time}};
     if (args.dispatch && args.limits)
         return kt_cli_usage(cli, "--dispatch and --limits are two different measurements");
+    if (args.levels && (args.level != NULL || args.dispatch || args.limits))
+        return kt_cli_usage(cli, "--levels goes with neither --level nor --dispatch nor --limits");
+    if (args.levels && (args.backend == NULL || strcmp(args.backend, "all") == 0))
+        return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
     if (args.dispatch)
         return bench_dispatch(cli);
     if (args.limits)

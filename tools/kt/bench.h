@@ -84,6 +84,8 @@ struct bench_source_type {
 
 /* NULL: no such source type. */
 const struct bench_source_type *bench_source_find(const char *name);
+/* The one that a backend is mostly used with; NULL: it cannot be made here. */
+const struct bench_source_type *bench_source_usual(const char *backend);
 /* "f32 bf16 q4_k ...", static. */
 const char *bench_source_names(void);
 
@@ -185,6 +187,14 @@ int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struc
 void bench_set_destroy(struct bench_set *set);
 /* Bytes that make sure that weights come from memory. */
 uint64_t bench_cycle_size(void);
+
+/* ---- bench_levels.c ----------------------------------------------------------------------------
+ */
+
+/* Calls run(data, context) for each level of the backend that this CPU can run, best first, with a context
+ * in which the backend takes it; says why of the others. The first failure ends it. */
+int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend,
+                     int (*run)(void *data, struct kt_context *context), void *data);
 
 /* ---- bench_time.c: the layer, timed ------------------------------------------------------------
  */

@@ -61,6 +61,21 @@ const struct bench_source_type *bench_source_find(const char *name)
     return NULL;
 }
 
+const struct bench_source_type *bench_source_usual(const char *backend)
+{
+    static const struct {
+        const char *backend, *type;
+    } usual[] = {
+        {"llamafile", "q4_k"},
+        {"avx512_fp8", "fp8_block"},
+        {"rawint4", "int4_g32"},
+    };
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (strcmp(usual[i].backend, backend) == 0)
+            return bench_source_find(usual[i].type);
+    return bench_source_find("bf16");
+}
+
 const char *bench_source_names(void)
 {
     static char names[512];
