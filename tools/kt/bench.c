@@ -137,6 +137,7 @@ static const struct kt_column columns[] = {
 
 static const struct kt_column limit_columns[] = {
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"source_type", "TYPE", KT_COLUMN_TEXT, 0, 0},
     {"copies", "COPIES", KT_COLUMN_UINT, 0, 0},
     {"cycled_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
@@ -166,8 +167,7 @@ struct bench {
     size_t n_rows;
 };
 
-/* ---- the command line ---------------------------------------------------------------------------
- */
+/* ---- the command line ---- */
 
 static int choose_shape(struct bench *bench, const char *text)
 {
@@ -277,8 +277,7 @@ static int choose_backends(struct bench *bench, const char *text, const char *le
     return KT_EXIT_OK;
 }
 
-/* ---- backends -----------------------------------------------------------------------------------
- */
+/* ---- backends ---- */
 
 static int check_backend(const struct bench *bench, const char *name)
 {
@@ -327,8 +326,7 @@ static int find_backends(struct bench *bench, bool with_reference)
                                           "(`kt backends` says why): name it by --backend");
 }
 
-/* ---- measuring ----------------------------------------------------------------------------------
- */
+/* ---- measuring ---- */
 
 /* What one backend with one source type is measured against. */
 struct limits {
@@ -401,6 +399,7 @@ static void add_limit(struct bench *bench, const struct bench_set *set, const ch
     struct kt_table *table = bench->limits;
     kt_table_row(table);
     kt_table_text(table, "backend", set->backend);
+    kt_table_text(table, "level", set->level);
     kt_table_text(table, "source_type", type);
     kt_table_uint(table, "copies", set->n_copies);
     kt_table_uint(table, "cycled_bytes", set->packed_size * set->n_copies);
@@ -492,11 +491,10 @@ struct level_run {
 static int bench_level(void *data, struct kt_context *context)
 {
     const struct level_run *run = data;
-    struct bench *bench = run->bench;
-    struct kt_context *before = bench->context;
-    bench->context = context;
-    int code = bench_one(bench, run->backend, run->source);
-    bench->context = before;
+    struct kt_context *before = run->bench->context;
+    run->bench->context = context;
+    int code = bench_one(run->bench, run->backend, run->source);
+    run->bench->context = before;
     return code;
 }
 
@@ -532,9 +530,8 @@ static int bench_type(struct bench *bench, const char *backend,
     if (status != KT_OK)
         return kt_cli_fail(bench->cli, &error);
     struct level_run run = {bench, backend, &source};
-    int code = bench->levels
-                   ? bench_each_level(bench->cli, bench->context, backend, bench_level, &run)
-                   : bench_one(bench, backend, &source);
+    int code = bench->levels ? bench_each_level(bench->cli, bench->context, backend, bench_level, &run)
+                             : bench_one(bench, backend, &source);
     bench_source_destroy(&source);
     return code;
 }
