@@ -5,7 +5,7 @@
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define NEAR_ROWS 8
+#define NEAR_ROWS 15
 #define NEAR_CODES 0
 #define EXPAND_ROWS 16
 

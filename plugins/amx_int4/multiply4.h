@@ -102,19 +102,26 @@ DEFINE_PASS(pass4_2_near, multiply4, 2, true)
 DEFINE_PASS(pass4_1, multiply4, 1, false)
 DEFINE_PASS(pass4_2, multiply4, 2, false)
 #if ROWS_WIDE
+DEFINE_PASS(pass4_3_near, multiply4, 3, true)
 DEFINE_PASS(pass4_4_near, multiply4, 4, true)
-DEFINE_PASS(pass4_8_near, multiply4, 8, true)
+DEFINE_PASS(pass4_5_near, multiply4, 5, true)
+DEFINE_PASS(pass4_6_near, multiply4, 6, true)
+DEFINE_PASS(pass4_3, multiply4, 3, false)
 DEFINE_PASS(pass4_4, multiply4, 4, false)
-DEFINE_PASS(pass4_8, multiply4, 8, false)
+DEFINE_PASS(pass4_5, multiply4, 5, false)
+DEFINE_PASS(pass4_6, multiply4, 6, false)
 #endif
 #if ROWS_TILE
 DEFINE_TILE_PASS(pass4_tile, multiply4, ROWS_TILE)
 #endif
 
+/* Totals and sums of 6 rows and 2 vectors are 24 registers of 32; those of 8 rows leave none for codes. */
 static const struct pass passes4[] = {
 #if ROWS_WIDE
-    { 8, 1, { pass4_8, pass4_8_near } },
+    { 6, 1, { pass4_6, pass4_6_near } },
+    { 5, 1, { pass4_5, pass4_5_near } },
     { 4, 1, { pass4_4, pass4_4_near } },
+    { 3, 1, { pass4_3, pass4_3_near } },
 #endif
 #if ROWS_TILE
     { ROWS_TILE, 2, { pass4_tile, NULL } },
