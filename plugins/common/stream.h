@@ -21,7 +21,7 @@
 #include <immintrin.h>
 #define STREAM_LINE(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 #else
-#define STREAM_LINE(address) __builtin_prefetch((address), 0, 2)
+#define STREAM_LINE(address) __builtin_prefetch((const void *)(address), 0, 2)
 #endif
 
 #define STREAM_NEAR 1024
