@@ -39,28 +39,32 @@ AS_IF([test $kt_sanitizers != none],
 AC_SUBST([SANITIZER_CFLAGS])
 AM_CONDITIONAL([SANITIZERS], [test $kt_sanitizers != none])])
 
-# KT_ISA(NAME, FLAGS): HAVE_<NAME> and KT_CFLAGS_<NAME> where host and compiler know all the flags.
-# Only the convenience library of a level's kernel uses them, nothing else.
+# KT_ISA(NAME, CPU, FLAGS): HAVE_<NAME> and KT_CFLAGS_<NAME> where the host is such a CPU and the compiler
+# knows all the flags. Only the convenience library of a level's kernel uses them, nothing else.
 m4_define([KT_ISA],
-[AX_CHECK_COMPILE_FLAG([$2], [kt_isa_$1=$kt_isa_host], [kt_isa_$1=no], [-Werror])
+[AS_IF([test $host_cpu = $2],
+    [AX_CHECK_COMPILE_FLAG([$3], [kt_isa_$1=yes], [kt_isa_$1=no], [-Werror])],
+    [kt_isa_$1=no])
 AS_IF([test $kt_isa_$1 = yes], [AS_VAR_APPEND([kt_isa_summary], [" m4_tolower([$1])"])])
-AC_SUBST([KT_CFLAGS_$1], ["$2"])
+AC_SUBST([KT_CFLAGS_$1], ["$3"])
 AM_CONDITIONAL([HAVE_$1], [test $kt_isa_$1 = yes])])
 
 AC_DEFUN([KT_ISA_FLAGS],
 [AM_CONDITIONAL([X86_64], [test $host_cpu = x86_64])
 AM_CONDITIONAL([AARCH64], [test $host_cpu = aarch64])
 kt_isa_summary=
-AS_IF([test $host_cpu = x86_64], [kt_isa_host=yes], [kt_isa_host=no])
 m4_pushdef([avx2], [-mavx2 -mfma -mf16c])
 m4_pushdef([avx512], [-mavx512f -mavx512bw -mavx512vl -mavx512dq])
-KT_ISA([AVX2], avx2)
-KT_ISA([AVX_VNNI], avx2 -mavxvnni)
-KT_ISA([AVX512], avx2 avx512)
-KT_ISA([AVX512_VNNI], avx2 avx512 -mavx512vnni)
-KT_ISA([AVX512_VBMI], avx2 avx512 -mavx512vnni -mavx512vbmi)
-KT_ISA([AVX512_BF16], avx2 avx512 -mavx512vnni -mavx512bf16)
-KT_ISA([AMX], avx2 avx512 -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+KT_ISA([AVX2], [x86_64], avx2)
+KT_ISA([AVX_VNNI], [x86_64], avx2 -mavxvnni)
+KT_ISA([AVX512], [x86_64], avx2 avx512)
+KT_ISA([AVX512_VNNI], [x86_64], avx2 avx512 -mavx512vnni)
+KT_ISA([AVX512_VBMI], [x86_64], avx2 avx512 -mavx512vnni -mavx512vbmi)
+KT_ISA([AVX512_BF16], [x86_64], avx2 avx512 -mavx512vnni -mavx512bf16)
+KT_ISA([AMX], [x86_64], avx2 avx512 -mavx512vnni -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 m4_popdef([avx2])
 m4_popdef([avx512])
+KT_ISA([DOTPROD], [aarch64], [-march=armv8.2-a+dotprod])
+KT_ISA([I8MM], [aarch64], [-march=armv8.2-a+dotprod+i8mm])
+KT_ISA([ARM_BF16], [aarch64], [-march=armv8.2-a+dotprod+i8mm+bf16])
 AS_IF([test "x$kt_isa_summary" = x], [kt_isa_summary=" none beyond the baseline"])])

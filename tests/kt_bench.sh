@@ -23,6 +23,9 @@ kt()
     "$build/libtool" --mode=execute ${EMULATOR:-} "$build/kt" "$@" >"$work/out" 2>"$work/err"
 }
 
+# rows_agree N_ROWS MAX_KERNEL_ERROR RUNS_TIMES_REPEATS: the JSON on standard input.
+rows_agree() { ${EMULATOR:-} "$build/tests/bench_rows" "$@"; }
+
 # refuse STATUS WORDS ARGUMENTS...: the command must fail so and say why.
 refuse()
 {
@@ -47,7 +50,7 @@ small="--shape 256,256,4,2 --threads 2 --cycle 2 --repeats 3 --runs 2"
 # shellcheck disable=SC2086
 kt bench --config "$work/kt.ini" $small --backend reference --source-type q4_k,bf16 --tokens 1,5 \
     --format json || fail "reference"
-"$build/tests/bench_rows" 4 1e-4 6 <"$work/out" || fail "rows of the reference"
+rows_agree 4 1e-4 6 <"$work/out" || fail "rows of the reference"
 grep -q '"q4_k"' "$work/out" || fail "the source type is not named"
 
 # shellcheck disable=SC2086
@@ -72,16 +75,16 @@ INI
     # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --source-type q4_k,q8_0 \
         --tokens 1,40 --format json || fail "llamafile"
-    "$build/tests/bench_rows" 4 2e-2 6 <"$work/out" || fail "rows of llamafile"
+    rows_agree 4 2e-2 6 <"$work/out" || fail "rows of llamafile"
     # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --tokens 5 --format json --source-type \
         iq1_s,iq1_m,iq2_xxs,iq2_xs,iq2_s,iq3_xxs,iq3_s,tq1_0,tq2_0,nvfp4,q1_0,q2_0 || fail "i-quants"
-    "$build/tests/bench_rows" 12 2e-2 6 <"$work/out" || fail "rows of i-quants"
+    rows_agree 12 2e-2 6 <"$work/out" || fail "rows of i-quants"
     # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --level scalar \
         --format json ||
         fail "llamafile at its scalar level"
-    "$build/tests/bench_rows" 1 2e-2 6 <"$work/out" || fail "row of llamafile at its scalar level"
+    rows_agree 1 2e-2 6 <"$work/out" || fail "row of llamafile at its scalar level"
     grep -q '"level": "scalar"' "$work/out" || fail "--level is not obeyed"
     # Every level that this CPU has, the best first; the others are said.
     # shellcheck disable=SC2086

@@ -3,10 +3,10 @@
 #define VECTOR_BYTES 16
 #include "tools/kt/bench_read.h"
 
+#if defined __x86_64__
+
 #define EACH(F) \
     F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
-
-#if defined __x86_64__
 
 /* Products and sums, as many of each: the baseline has no fused multiply-add. 1.0 stays 1.0. */
 #define PAIR(type, a, b) \
@@ -42,39 +42,39 @@ static const struct bench_peak peaks[] = {
 
 #elif defined __aarch64__
 
-#define CLEAR(r) "movi v" r ".4s, #0\n\t"
+#include "tools/kt/bench_neon.h"
+
 #define STEP_FLOAT(r) "fmadd s" r ", s30, s31, s" r "\n\t"
-#define STEP_DOUBLE(r) "fmadd d" r ", d30, d31, d" r "\n\t"
-#define STEP_VECTOR(r) "fmla v" r ".4s, v30.4s, v31.4s\n\t"
-#define LOOP(STEP) \
-    __asm__ volatile(EACH(CLEAR) "fmov v30.4s, #1.0\n\tfmov v31.4s, #0.5\n\t" \
-                     "1:\n\t" EACH(STEP) EACH(STEP) \
-                     "subs %[rounds], %[rounds], #1\n\tb.ne 1b" \
-                     : [rounds] "+r"(rounds) \
-                     : \
-                     : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", \
-                       "v30", "v31", "cc")
 static void multiply_float(uint64_t rounds)
 {
     LOOP(STEP_FLOAT);
 }
 
+#define STEP_DOUBLE(r) "fmadd d" r ", d30, d31, d" r "\n\t"
 static void multiply_double(uint64_t rounds)
 {
     LOOP(STEP_DOUBLE);
 }
 
+#define STEP_VECTOR(r) "fmla v" r ".4s, v30.4s, v31.4s\n\t"
 static void multiply_vector(uint64_t rounds)
 {
     LOOP(STEP_VECTOR);
+}
+
+#define STEP_BYTES(r) "smull v" r ".8h, v30.8b, v31.8b\n\t"
+static void multiply_bytes(uint64_t rounds)
+{
+    LOOP(STEP_BYTES);
 }
 
 static const struct bench_peak peaks[] = {
     {"fmadd scalar", "scalar", 0, 32, 24 * 2, multiply_float},
     {"fmaddd mulsd", "scalar, 64 bits", 0, 64, 24 * 2, multiply_double},
     {"fmla", "128 bits", KT_CPU_NEON, 128, 24 * 4 * 2, multiply_vector},
+    {"smull", "128 bits", KT_CPU_NEON, 128, 24 * 8 * 2, multiply_bytes},
 };
-#define N_PEAKS 3
+#define N_PEAKS 4
 
 #else
 static const struct bench_peak peaks[1];

@@ -15,7 +15,7 @@
  * and is `size` bytes long, a multiple of 128. The sum keeps the loads alive. */
 struct bench_read {
     unsigned streams;
-    unsigned ahead; /* bytes that prefetcht1 is ahead of the loads, 0: none */
+    unsigned ahead; /* bytes that the prefetch into L2 is ahead of the loads, 0: none */
     uint64_t (*run)(const unsigned char *data, size_t stride, size_t size);
 };
 
@@ -43,5 +43,8 @@ extern const struct bench_isa bench_isa_avx2;
 extern const struct bench_isa bench_isa_avx_vnni;
 extern const struct bench_isa bench_isa_avx512;
 extern const struct bench_isa bench_isa_amx;
+extern const struct bench_isa bench_isa_dotprod;
+extern const struct bench_isa bench_isa_i8mm;
+extern const struct bench_isa bench_isa_arm_bf16;
 
 #endif

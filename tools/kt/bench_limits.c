@@ -42,7 +42,22 @@ static const struct bench_isa *const instruction_sets[] = {
 #ifdef BENCH_AMX
     &bench_isa_amx,
 #endif
+#ifdef BENCH_DOTPROD
+    &bench_isa_dotprod,
+#endif
+#ifdef BENCH_I8MM
+    &bench_isa_i8mm,
+#endif
+#ifdef BENCH_ARM_BF16
+    &bench_isa_arm_bf16,
+#endif
 };
+/* What __builtin_prefetch(address, 0, 2) of bench_read.h is. */
+#if defined __aarch64__
+#define PREFETCH "pldl2keep"
+#else
+#define PREFETCH "prefetcht1"
+#endif
 #define N_INSTRUCTION_SETS (sizeof instruction_sets / sizeof *instruction_sets)
 
 /* The set with the widest loads that the CPU has. */
@@ -253,7 +268,7 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
             limit->rate = reading.rate[way];
         char ahead[32] = "no prefetch";
         if (read->ahead != 0)
-            snprintf(ahead, sizeof ahead, "prefetcht1 %u", read->ahead);
+            snprintf(ahead, sizeof ahead, PREFETCH " %u", read->ahead);
         snprintf(limit->way, sizeof limit->way, "%u stream%s, %s, %u-bit loads", read->streams,
                  read->streams == 1 ? "" : "s", ahead, reading.isa->bits);
     }

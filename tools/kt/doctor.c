@@ -113,9 +113,23 @@ static char *read_cpuinfo(const char *key)
     return value;
 }
 
+/* ARM's CPUs say two numbers in place of a name. Allocated; NULL: nothing is known. */
+static char *name_cpu(void)
+{
+    char *name = read_cpuinfo("model name");
+    char *implementer = name ? NULL : read_cpuinfo("CPU implementer");
+    char *part = implementer ? read_cpuinfo("CPU part") : NULL;
+
+    if (part && (name = malloc(96)))
+        (void)snprintf(name, 96, "implementer %s, part %s", implementer, part);
+    free(implementer);
+    free(part);
+    return name;
+}
+
 static void check_cpu(struct doctor *doctor, const struct kt_context_info *info)
 {
-    char *model = read_cpuinfo("model name");
+    char *model = name_cpu();
     const char *mask = find_setting(doctor, "cpu_variant");
     bool vectors = info->cpu & (KT_CPU_AVX2 | KT_CPU_NEON);
 
