@@ -17,7 +17,7 @@ const struct kt_option kt_config_core_options[] = {
     {"queue_depth", KT_OPTION_INT, "256", NULL, 1, 65536,
      "submitted forwards that may wait to be collected"},
     {"cpu_variant", KT_OPTION_ENUM, "",
-     "|amx|avx512_bf16|avx512_vbmi|avx512_vnni|avx512|avx2|scalar", 0, 0,
+     "|amx|avx512_bf16|avx512_vbmi|avx512_vnni|avx512|avx2|arm_bf16|i8mm|dotprod|neon|scalar", 0, 0,
      "use no CPU feature above this level"},
     {"plugin_path", KT_OPTION_STRING, "", NULL, 0, 0,
      "absolute folders searched for plugins before the built-in one, separated by :"},

@@ -41,10 +41,13 @@ enum { N_FEATURES = sizeof features / sizeof features[0] };
 #define AVX512_BITS                                                                                \
     (AVX2_BITS | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 #define AMX_BITS (KT_CPU_AMX_TILE | KT_CPU_AMX_INT8 | KT_CPU_AMX_BF16)
-#define ARM_BITS (~UINT64_C(0) << 32)
+#define X86_BITS UINT64_C(0xffffffff)
+#define ARM_BITS (~X86_BITS)
+#define I8MM_BITS (KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM)
 
-/* Best first. `keeps` is what the mask of that name leaves of x86; `makes` is what a CPU must have
- * to be called so: not all that is kept, for Cooper Lake has BF16 without VBMI. */
+/* Best first. `keeps` is what the mask of that name leaves, of its own architecture: of the other one,
+ * all; `makes` is what a CPU must have to be called so: not all that is kept, for Cooper Lake has BF16
+ * without VBMI. */
 static const struct {
     const char *name;
     uint64_t keeps;
@@ -58,6 +61,10 @@ static const struct {
      AVX512_BITS | KT_CPU_AVX512_VNNI},
     {"avx512", AVX512_BITS | ARM_BITS, AVX512_BITS},
     {"avx2", AVX2_BITS | ARM_BITS, AVX2_BITS},
+    {"arm_bf16", ~UINT64_C(0), I8MM_BITS | KT_CPU_ARM_BF16},
+    {"i8mm", I8MM_BITS | X86_BITS, I8MM_BITS},
+    {"dotprod", KT_CPU_NEON | KT_CPU_DOTPROD | X86_BITS, KT_CPU_NEON | KT_CPU_DOTPROD},
+    {"neon", KT_CPU_NEON | X86_BITS, KT_CPU_NEON},
     {"scalar", 0, 0},
 };
 enum { N_VARIANTS = sizeof variants / sizeof variants[0] };
@@ -79,7 +86,7 @@ enum kt_status kt_cpu_mask(const char *variant, uint64_t *bits, struct kt_error 
     const char *nearest = kt_nearest(variant, names, N_VARIANTS);
     return kt_fail(error, KT_E_CONFIG,
                    "CPU variant \"%s\" is unknown%s%s%s; known are amx, avx512_bf16, avx512_vbmi, "
-                   "avx512_vnni, avx512, avx2 and scalar",
+                   "avx512_vnni, avx512, avx2, arm_bf16, i8mm, dotprod, neon and scalar",
                    variant, nearest ? " (did you mean " : "", nearest ? nearest : "",
                    nearest ? "?)" : "");
 }

@@ -9,8 +9,9 @@
 
 /**
  * Detects features and cache sizes. `variant` (NULL or "": none) masks features above the named
- * level: amx avx512_bf16 avx512_vbmi avx512_vnni avx512 avx2 scalar; an unknown name is
- * KT_E_CONFIG. Asks the kernel once per process for AMX permission, only where the mask allows AMX.
+ * level: amx avx512_bf16 avx512_vbmi avx512_vnni avx512 avx2, arm_bf16 i8mm dotprod neon, scalar; an
+ * unknown name is KT_E_CONFIG. Asks the kernel once per process for AMX permission, only where the mask
+ * allows AMX.
  */
 enum kt_status kt_cpu_detect(const char *variant, struct kt_caps *caps, struct kt_error *error);
 
