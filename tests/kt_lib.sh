@@ -118,8 +118,9 @@ with_plugin()
 find_levels()
 {
     levels=
-    for level in amx avx512_bf16 avx512 avx2 scalar; do
-        [ $level = scalar ] && [ -n "${EMULATOR:-}" ] && continue # minutes, and checkkernel runs it
+    for level in amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar; do
+        # emulated, the scalar level takes minutes, and checkkernel runs it
+        [ $level = scalar ] && [ -n "${EMULATOR:-}" ] && [ -n "$levels" ] && continue
         kt explain --model "$2" --set "plugin.$1.level=$level" --format csv
         [ "$(field 0 level)" = $level ] && levels="$levels $level"
     done
