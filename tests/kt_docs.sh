@@ -100,7 +100,14 @@ fi
 cat >"$dir/complete.bash" <<'END'
 . "$1/etc/completions/kt"
 shift
-kt() { "$KT_TEST_BUILD/kt" "$@"; }
+kt()
+{
+    if [ -n "${EMULATOR:-}" ]; then
+        LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs $EMULATOR "$KT_TEST_BUILD/.libs/kt" "$@"
+    else
+        "$KT_TEST_BUILD/kt" "$@"
+    fi
+}
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
 _kt
