@@ -69,7 +69,7 @@ kt inspect "$dir/INT8-4-files"
 exits 1
 warns '_layer_3/_numa_2/INT8_up_5_\*Byte_scale_.kt is missing'
 mkdir "$dir/unknown"
-"$pack" "$model" "$dir/unknown" MOE_INT4 1 files
+${EMULATOR:-} "$pack" "$model" "$dir/unknown" MOE_INT4 1 files
 kt convert --input "$dir/unknown" --output "$dir/no" --method AMXINT8
 exits 1
 warns 'MOE_INT4 is not known here'
