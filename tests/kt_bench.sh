@@ -97,7 +97,7 @@ INI
     [ "$(tail -n 1 "$work/rows")" = scalar,3 ] || fail "--levels does not end with the scalar level"
     # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --format json || fail "--levels"
-    "$build/tests/bench_rows" "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
+    rows_agree "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
 fi
 
 kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"
