@@ -47,6 +47,11 @@ if with_plugin amx_int8; then
 fi
 
 # ---- with it, where the CPU has what it needs ----
+kt backends blis_int8 --format csv
+case $(field blis_int8 levels) in
+*aocl*) ;;
+*) finish ;; # another architecture, or an old compiler
+esac
 if [ -z "$level" ]; then
     kt backends blis_int8 --set "plugin.blis_int8.library=$dir/libaocl-good.so" --set plugin.blis_int8.level=aocl
     exits 0
