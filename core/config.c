@@ -201,6 +201,12 @@ const char *kt_config_plugin(const struct kt_config *config, size_t index)
     return config->plugin[index].name;
 }
 
+const char *kt_config_plugin_broken(const struct kt_config *config, const char *name)
+{
+    const struct stored_plugin *plugin = kt_config_find_plugin(config, name);
+    return plugin ? plugin->broken : NULL;
+}
+
 const char *kt_config_plugin_origin(const struct kt_config *config, size_t index)
 {
     return config->plugin[index].origin;

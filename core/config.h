@@ -30,6 +30,9 @@ const char *kt_config_plugin(const struct kt_config *config, size_t index);
 /* Where that section stands first: "/usr/share/kt-kernel/plugins.d/llamafile.ini:3". */
 const char *kt_config_plugin_origin(const struct kt_config *config, size_t index);
 
+/* Why a drop-in about the plugin of this name could not be used, or NULL. */
+const char *kt_config_plugin_broken(const struct kt_config *config, const char *name);
+
 /* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
 const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
 

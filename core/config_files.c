@@ -62,6 +62,14 @@ static enum kt_status take_setting(void *data, const char *section, const char *
     return status;
 }
 
+static void tell(const struct scan *scan, const char *path, enum kt_config_file_state state,
+                 const char *message)
+{
+    const struct kt_config_file file = {path, state, message};
+    if (scan->visit->file)
+        scan->visit->file(scan->visit->data, &file);
+}
+
 /* Tells the visitor of a file, and keeps its error if it is the first. True: go on. */
 static bool report(struct scan *scan, const char *path, enum kt_status status, bool may_be_absent,
                    const struct kt_error *error)
@@ -72,16 +80,11 @@ static bool report(struct scan *scan, const char *path, enum kt_status status, b
         scan->first = *error;
         scan->first.status = scan->status;
     }
-    if (scan->visit->file) {
-        struct kt_config_file file = {
-            .path = path,
-            .state = status == KT_OK ? KT_CONFIG_FILE_READ
-                     : absent        ? KT_CONFIG_FILE_ABSENT
-                                     : KT_CONFIG_FILE_FAILED,
-            .message = status == KT_OK || absent ? "" : error->message,
-        };
-        scan->visit->file(scan->visit->data, &file);
-    }
+    tell(scan, path,
+         status == KT_OK ? KT_CONFIG_FILE_READ
+         : absent        ? KT_CONFIG_FILE_ABSENT
+                         : KT_CONFIG_FILE_FAILED,
+         status == KT_OK || absent ? "" : error->message);
     return scan->status == KT_OK || scan->visit->file;
 }
 
@@ -97,6 +100,37 @@ static bool read_file(struct scan *scan, enum config_layer layer, const char *pa
     return report(scan, path, status, may_be_absent, &error);
 }
 
+static bool fail_memory(struct scan *scan, const char *path)
+{
+    struct kt_error error;
+    (void)kt_fail(&error, KT_E_NOMEM, "%s: no memory to read it", path);
+    return report(scan, path, KT_E_NOMEM, false, &error);
+}
+
+/* A drop-in that cannot be used is told, and the others go on. Only where memory is short all ends. */
+static bool read_dropin(struct scan *scan, enum config_layer layer, const char *path)
+{
+    struct kt_config *draft = calloc(1, sizeof *draft);
+    struct kt_error error = {0};
+    if (!draft)
+        return fail_memory(scan, path);
+    struct scan inner = {.config = draft, .layer = layer, .path = path};
+    const struct kt_ini_handler handler = {&inner, take_section, take_setting};
+    kt_log_write(&scan->config->log, KT_LOG_DEBUG, "config: reading %s", path);
+    enum kt_status status = kt_ini_read(path, &handler, &error);
+    if (status == KT_OK)
+        status = kt_config_merge(scan->config, draft, &error);
+    bool refused = status != KT_OK && status != KT_E_NOMEM;
+    if (refused) {
+        struct kt_error cause = error;
+        kt_log_write(&scan->config->log, KT_LOG_WARNING, "config: %s", cause.message);
+        tell(scan, path, KT_CONFIG_FILE_FAILED, cause.message);
+        status = kt_config_blame(scan->config, draft, layer, path, cause.message, &error);
+    }
+    kt_config_free(draft);
+    return refused && status == KT_OK ? true : report(scan, path, status, false, &error);
+}
+
 static int is_ini(const struct dirent *entry)
 {
     size_t length = strlen(entry->d_name);
@@ -107,13 +141,6 @@ static int is_ini(const struct dirent *entry)
 static int by_bytes(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static bool fail_memory(struct scan *scan, const char *path)
-{
-    struct kt_error error;
-    (void)kt_fail(&error, KT_E_NOMEM, "%s: no memory to read it", path);
-    return report(scan, path, KT_E_NOMEM, false, &error);
 }
 
 static bool read_folder(struct scan *scan, enum config_layer layer, const char *folder)
@@ -137,7 +164,7 @@ static bool read_folder(struct scan *scan, enum config_layer layer, const char *
             path = NULL;
             more = fail_memory(scan, folder);
         } else if (more) {
-            more = read_file(scan, layer, path, false);
+            more = read_dropin(scan, layer, path);
         }
         free(path);
         free(entries[i]);

@@ -30,6 +30,7 @@ struct stored_plugin {
     char *origin; /* where its section stands first */
     char *file;   /* the last file that holds its section, and that file's layer */
     enum config_layer layer;
+    char *broken; /* why a drop-in about it could not be used, or NULL */
 };
 
 struct kt_config {
@@ -77,6 +78,18 @@ enum kt_status kt_config_declare(struct kt_config *config, enum config_layer lay
 
 struct stored_plugin *kt_config_find_plugin(const struct kt_config *config, const char *name);
 void kt_config_free(struct kt_config *config);
+
+/* config_dropin.c: drop-ins, which are read into a config of their own first, the draft. */
+
+/* Takes all of the draft or, where one of its plugins stands in another drop-in of its layer, nothing. */
+enum kt_status kt_config_merge(struct kt_config *config, const struct kt_config *draft,
+                               struct kt_error *error);
+
+/* Says of the plugins whose sections the draft has that they cannot be used; if it has none, of the one
+ * that the file is called after. */
+enum kt_status kt_config_blame(struct kt_config *config, const struct kt_config *draft,
+                               enum config_layer layer, const char *path, const char *message,
+                               struct kt_error *error);
 
 /* config_files.c: the layers of files. */
 

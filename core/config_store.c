@@ -148,7 +148,7 @@ static enum kt_status add_plugin(struct kt_config *config, enum config_layer lay
         }
         config->plugin_names = names;
     }
-    struct stored_plugin fresh = {strdup(name), strdup(origin), strdup(file), layer};
+    struct stored_plugin fresh = {strdup(name), strdup(origin), strdup(file), layer, NULL};
     if (!fresh.name || !fresh.origin || !fresh.file) {
         free(fresh.name);
         free(fresh.origin);
@@ -194,6 +194,7 @@ void kt_config_free(struct kt_config *config)
         free(config->plugin[i].name);
         free(config->plugin[i].origin);
         free(config->plugin[i].file);
+        free(config->plugin[i].broken);
     }
     free(config->setting);
     free(config->plugin);

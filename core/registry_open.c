@@ -45,6 +45,9 @@ static enum kt_status check_config(struct kt_backend *backend, bool *go_on, stru
     if (strcmp(enabled, "no") == 0)
         return kt_backend_settle(backend, KT_BACKEND_DISABLED, error, "disabled by %s",
                                  setting->origin);
+    const char *broken = kt_config_plugin_broken(backend->registry->config, backend->name);
+    if (broken)
+        return kt_backend_settle(backend, KT_BACKEND_FAILED, error, "%s", broken);
     const char *names = find_text(backend, "cpu", &setting);
     uint64_t needed;
     struct kt_error wrong = {0};

@@ -161,6 +161,31 @@ if with_plugin llamafile; then
     says '^llamafile,failed,.*writable'
 fi
 
+# ---- drop-ins that cannot be used leave the others alone ----
+rm -f "$dir/etc/kt.ini" "$XDG_CONFIG_HOME/kt-kernel/kt.ini"
+printf '[plugin.torn]\nenabled = yes\nmod' >"$dir/shipped/torn.ini"
+printf '[plugin.twin]\n' >"$dir/shipped/twin_one.ini"
+printf '[plugin.twin]\n' >"$dir/shipped/twin_two.ini"
+kt backends --format csv
+exits 0
+says '^reference,loaded,'
+says '^torn,failed,.*torn.ini:3: '
+says '^twin,failed,.*twin_two.ini:1: .*twin_one.ini too'
+kt config show
+exits 0
+warns 'torn.ini:3: '
+kt config check
+exits 1
+says 'torn.ini  *failed'
+says 'twin_two.ini  *failed'
+says 'twin_one.ini  *read'
+kt doctor
+exits 1
+says '^config file  *failed .*torn.ini'
+says '^backend torn  *failed'
+says '^self-test reference  *ok'
+rm "$dir/shipped/torn.ini" "$dir/shipped/twin_one.ini" "$dir/shipped/twin_two.ini"
+
 # ---- debug messages ----
 KT_KERNEL_DEBUG=1 kt config show
 exits 0

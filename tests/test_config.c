@@ -282,9 +282,9 @@ START_TEST(check_reports_every_file)
     sandbox_write("shipped/a.ini", "[plugin.a]\n");
     sandbox_write("shipped/b.ini", "[plugin.b]\nx\n");
     sandbox_write("etc/plugins.d/c.ini", "[plugin.c]\npriority = x\n");
-    sandbox_write("home/kt-kernel/kt.ini", "[core]\nthreads = 2\n");
+    sandbox_write("home/kt-kernel/kt.ini", "[core]\nthreads = x\n");
     ck_assert_int_eq(kt_config_check(NULL, note_visit, &visits, &error), KT_E_CONFIG);
-    ck_assert_ptr_nonnull(strstr(error.message, at_line("shipped/b.ini", 2)));
+    ck_assert_ptr_nonnull(strstr(error.message, at_line("home/kt-kernel/kt.ini", 2)));
     ck_assert_uint_eq(visits.n, 5);
     ck_assert_str_eq(visits.file[0].path, sandbox_path("shipped/a.ini"));
     ck_assert_int_eq(visits.file[0].state, KT_CONFIG_FILE_READ);
@@ -295,7 +295,9 @@ START_TEST(check_reports_every_file)
     ck_assert_ptr_nonnull(strstr(visits.file[2].message, at_line("etc/plugins.d/c.ini", 2)));
     ck_assert_str_eq(visits.file[3].path, sandbox_path("etc/kt.ini"));
     ck_assert_int_eq(visits.file[3].state, KT_CONFIG_FILE_ABSENT);
-    ck_assert_int_eq(visits.file[4].state, KT_CONFIG_FILE_READ);
+    ck_assert_int_eq(visits.file[4].state, KT_CONFIG_FILE_FAILED);
+    sandbox_write("home/kt-kernel/kt.ini", "[core]\nthreads = 2\n");
+    ck_assert_int_eq(kt_config_check(NULL, note_visit, &(struct visits){.n = 0}, &error), KT_OK);
 }
 END_TEST
 
@@ -380,6 +382,8 @@ START_TEST(every_allocation_may_fail)
     params.n_settings = COUNT(settings);
     sandbox_write("shipped/a.ini", "[plugin.a]\nx = 1\n");
     sandbox_write("shipped/b.ini", "[plugin.b]\n");
+    sandbox_write("shipped/half.ini", "[plugin.half]\nenabled = required\nlev");
+    sandbox_write("shipped/twin.ini", "[plugin.b]\n");
     sandbox_write("etc/plugins.d/a.ini", "[plugin.a]\nx = 2\n");
     sandbox_write("etc/kt.ini", "[core]\nspin_us = 7\n");
     ck_assert_int_eq(setenv("KT_KERNEL_PLUGIN_A_X", "3", 1), 0);

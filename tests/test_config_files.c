@@ -166,23 +166,64 @@ START_TEST(odd_files)
 }
 END_TEST
 
+/* The configuration stands, but says of the plugin why it cannot be used, with both texts. */
+static struct kt_config *expect_broken(const char *name, const char *first, const char *second)
+{
+    struct kt_config *config = create(NULL, 0);
+    const char *broken = kt_config_plugin_broken(config, name);
+    ck_assert_msg(broken && strstr(broken, first) && strstr(broken, second),
+                  "%s: \"%s\" and \"%s\" are not both in \"%s\"", name, first, second,
+                  broken ? broken : "(not broken)");
+    return config;
+}
+
 START_TEST(odd_dropins)
 {
     const char *file = sandbox_path("shipped/odd.ini");
     sandbox_folder("shipped/odd.ini");
-    expect_failure(KT_E_IO, file, "is a directory");
+    kt_config_destroy(expect_broken("odd", file, "is a directory"));
     ck_assert_int_eq(rmdir(file), 0);
     ck_assert_int_eq(symlink("gone", file), 0);
-    expect_failure(KT_E_IO, file, "a symbolic link to nothing");
+    kt_config_destroy(expect_broken("odd", file, "a symbolic link to nothing"));
     ck_assert_int_eq(unlink(file), 0);
     ck_assert_int_eq(symlink("odd.ini", file), 0);
-    expect_failure(KT_E_IO, file, "leads back to itself");
+    kt_config_destroy(expect_broken("odd", file, "leads back to itself"));
     ck_assert_int_eq(unlink(file), 0);
     sandbox_write("shipped/odd.ini", "[plugin.fake]\n[core]\nthreads = 2\n");
-    expect_failure(KT_E_CONFIG, at_line("shipped/odd.ini", 2), "a drop-in may hold sections");
-    sandbox_write("shipped/odd.ini", "x\n");
+    kt_config_destroy(expect_broken("fake", at_line("shipped/odd.ini", 2), "a drop-in may hold sections"));
+    /* Named after nothing that a plugin could be called. */
+    sandbox_write("shipped/Odd one.ini", "x\n");
+    sandbox_write("shipped/reference.ini", "x\n");
+    struct kt_config *config = create(NULL, 0);
+    ck_assert_uint_eq(kt_config_plugin_count(config), 1);
+    kt_config_destroy(config);
     ck_assert_int_eq(setenv("KT_KERNEL_PLUGINCONFDIR", file, 1), 0);
     expect_failure(KT_E_IO, file, "folder of drop-ins cannot be read");
+}
+END_TEST
+
+/* Of a drop-in with an error nothing is used, and each plugin that it is about is out, but no other. */
+START_TEST(half_written_dropins)
+{
+    sandbox_write("shipped/good.ini", "[plugin.good]\npriority = 3\n");
+    sandbox_write("shipped/half.ini", "[plugin.one]\npriority = 4\n[plugin.half]\nenabled = required\nlev");
+    struct kt_config *config = expect_broken("half", at_line("shipped/half.ini", 5), "neither [section]");
+    ck_assert_ptr_nonnull(kt_config_plugin_broken(config, "one"));
+    expect_setting(config, "plugin.one", "priority", "0", "default");
+    expect_setting(config, "plugin.half", "enabled", "required", at_line("shipped/half.ini", 4));
+    ck_assert_ptr_null(kt_config_plugin_broken(config, "good"));
+    ck_assert_int_eq(kt_config_int(config, "plugin.good", "priority"), 3);
+    kt_config_destroy(config);
+    /* Files after it go before it, as before a good one. */
+    sandbox_write("etc/plugins.d/mine.ini", "[plugin.half]\nenabled = no\n");
+    config = expect_broken("half", at_line("shipped/half.ini", 5), "");
+    expect_setting(config, "plugin.half", "enabled", "no", at_line("etc/plugins.d/mine.ini", 2));
+    kt_config_destroy(config);
+    sandbox_write("etc/plugins.d/mine.ini", "[plugin.half]\nenabled = nope\n");
+    kt_config_destroy(expect_broken("half", at_line("shipped/half.ini", 5), ""));
+    /* Cut before its section. */
+    sandbox_write("shipped/half.ini", "; half\n[plug");
+    kt_config_destroy(expect_broken("half", at_line("shipped/half.ini", 2), "not closed by ]"));
 }
 END_TEST
 
@@ -206,9 +247,14 @@ START_TEST(two_dropins_with_one_section)
     sandbox_write("shipped/a.ini", "[plugin.fake]\na = 1\n[plugin.fake]\nb = 1\n");
     kt_config_destroy(create(NULL, 0));
     sandbox_write("etc/plugins.d/b.ini", "[plugin.fake]\n"); /* another layer */
-    kt_config_destroy(create(NULL, 0));
-    sandbox_write("shipped/b.ini", "\n[plugin.fake]\n");
-    expect_failure(KT_E_CONFIG, at_line("shipped/b.ini", 2), sandbox_path("shipped/a.ini"));
+    struct kt_config *config = create(NULL, 0);
+    ck_assert_ptr_null(kt_config_plugin_broken(config, "fake"));
+    kt_config_destroy(config);
+    sandbox_write("shipped/b.ini", "[plugin.other]\n[plugin.fake]\nenabled = required\n");
+    config = expect_broken("fake", at_line("shipped/b.ini", 2), sandbox_path("shipped/a.ini"));
+    ck_assert_ptr_nonnull(kt_config_plugin_broken(config, "other"));
+    expect_setting(config, "plugin.fake", "enabled", "required", at_line("shipped/b.ini", 3));
+    kt_config_destroy(config);
 }
 END_TEST
 
@@ -259,6 +305,7 @@ int main(void)
     tcase_add_test(tests, truncated_at_every_byte);
     tcase_add_test(tests, odd_files);
     tcase_add_test(tests, odd_dropins);
+    tcase_add_test(tests, half_written_dropins);
     tcase_add_test(tests, files_without_permission);
     tcase_add_test(tests, two_dropins_with_one_section);
     tcase_add_test(tests, the_example_file_holds_every_setting);

@@ -22,6 +22,10 @@
 #define FOREIGN "amx_int8"
 #endif
 
+#define TEXT(macro) TEXT_OF(macro)
+#define TEXT_OF(text) #text
+#define ABI_OWN TEXT(KT_PLUGIN_ABI_MAJOR) "." TEXT(KT_PLUGIN_ABI_MINOR)
+
 static char log_text[1 << 16];
 
 static void collect(void *data, enum kt_log_level level, const char *message)
@@ -130,7 +134,8 @@ static const struct {
     const char *text;
 } broken[] = {
     {"wrong_major", KT_BACKEND_FAILED, "was built for plugin ABI 2, this core has 1"},
-    {"newer_minor", KT_BACKEND_FAILED, "update kt-kernel"},
+    {"newer_minor", KT_BACKEND_FAILED,
+     "was built for plugin ABI " TEXT(KT_PLUGIN_ABI_MAJOR) ".99, this core has " ABI_OWN "; update kt-kernel"},
     {"short_struct", KT_BACKEND_FAILED, "struct_size is 20"},
     {"long_struct", KT_BACKEND_FAILED, "struct_size says 1000000 bytes, but its symbol has"},
     {"function_symbol", KT_BACKEND_FAILED, "is a function"},
@@ -174,6 +179,32 @@ START_TEST(broken_plugins_have_a_state_each_and_harm_no_other)
     expect_state(registry, "fake", KT_BACKEND_LOADED, "");
     expect_state(registry, "reference", KT_BACKEND_LOADED, "");
     kt_registry_destroy(registry);
+}
+END_TEST
+
+/* Each has its own message, with the place, and what is right works. */
+START_TEST(dropins_that_cannot_be_used_harm_no_other)
+{
+    configure("fake", "");
+    sandbox_write("shipped/half.ini", "[plugin.half]\nenabled = yes\nmodule = kt_ha");
+    sandbox_write("shipped/torn.ini", "[plugin.torn]\nenabled = yes\nmod");
+    sandbox_write("shipped/twin_one.ini", "[plugin.twin]\n");
+    sandbox_write("shipped/twin_two.ini", "[plugin.twin]\n");
+    sandbox_write("etc/plugins.d/torn_off.ini", "[plugin.torn_off]\nenabled = ye\n");
+    sandbox_write("etc/kt.ini", "[plugin.torn_off]\nenabled = no\n");
+    struct kt_registry *registry = open_all();
+    expect_state(registry, "half", KT_BACKEND_FAILED, "kt_ha is not in ");
+    expect_state(registry, "torn", KT_BACKEND_FAILED, "torn.ini:3: neither [section] nor key = value");
+    expect_state(registry, "twin", KT_BACKEND_FAILED, "twin_two.ini:1: [plugin.twin] stands in ");
+    expect_state(registry, "twin", KT_BACKEND_FAILED, "twin_one.ini too; remove one of the two files");
+    expect_state(registry, "torn_off", KT_BACKEND_DISABLED, "disabled by ");
+    expect_state(registry, "fake", KT_BACKEND_LOADED, "");
+    kt_registry_destroy(registry);
+    sandbox_write("shipped/torn.ini", "[plugin.torn]\nenabled = required\nmod");
+    struct kt_error error = {0};
+    ck_assert_int_eq(open_with(NULL, 0, &registry, &error), KT_E_PLUGIN);
+    ck_assert_ptr_nonnull(strstr(error.message, "torn.ini:2), but cannot be used: "));
+    ck_assert_ptr_nonnull(strstr(error.message, "torn.ini:3: neither"));
 }
 END_TEST
 
@@ -463,6 +494,7 @@ int main(void)
     tcase_add_test(tests, the_reference_is_always_there_and_last);
     tcase_add_test(tests, a_good_plugin_is_loaded);
     tcase_add_test(tests, broken_plugins_have_a_state_each_and_harm_no_other);
+    tcase_add_test(tests, dropins_that_cannot_be_used_harm_no_other);
     tcase_add_test(tests, files_that_are_no_plugins);
     tcase_add_test(tests, disabled_by_a_line);
     tcase_add_test(tests, a_plugin_that_the_cpu_cannot_run_is_not_opened);

@@ -86,7 +86,8 @@ struct kt_config_file {
  * Reads the configuration, in rising order: shipped drop-ins, /etc drop-ins, /etc kt.ini, the user's
  * kt.ini, environment KT_KERNEL_*, params->settings.
  * A file that exists and cannot be read or holds an error fails the call with file:line and what to
- * do; nothing of a bad file is used. `params` may be NULL.
+ * do; nothing of a bad file is used. Only a bad drop-in does not fail the call: it is logged as a
+ * warning, and the backends that it is about cannot be used (KT_BACKEND_FAILED). `params` may be NULL.
  */
 enum kt_status kt_config_create(const struct kt_config_params *params, struct kt_config **config,
                                 struct kt_error *error);
@@ -101,7 +102,8 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index,
 /**
  * Lists the files of the layers in reading order and what became of each, also where
  * kt_config_create fails: reads them all and goes on after an error. `visit` is called once a file.
- * Returns what kt_config_create would: the first error of a file, the environment or the settings.
+ * Returns what kt_config_create would: the first error of a file that is no drop-in, of the environment
+ * or of the settings.
  */
 enum kt_status kt_config_check(const struct kt_config_params *params,
                                void (*visit)(void *data, const struct kt_config_file *file),

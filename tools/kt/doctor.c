@@ -71,9 +71,7 @@ static void check_config(struct doctor *doctor)
     enum kt_status status = kt_config_check(&params, report_file, doctor, &error);
     if (status != KT_OK && doctor->n_failed == before)
         report(doctor, "config", FAILED, "", error.message);
-    if (doctor->n_failed > before)
-        return;
-    if (kt_config_create(&params, &doctor->config, &error) != KT_OK)
+    if (status == KT_OK && kt_config_create(&params, &doctor->config, &error) != KT_OK)
         report(doctor, "config", FAILED, "", error.message);
 }
 
