@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/plugin.h - the ABI between the core and a backend plugin.
+ *
+ * A backend is a number format and a matrix product. The core owns routing, grouping of tokens by
+ * expert, threads, NUMA nodes, the weighted sum and the queue; a plugin answers how weights and
+ * activations are packed, and multiplies them.
+ *
+ * A plugin is a shared object kt_NAME.so that exports exactly one data symbol, kt_plugin_NAME, and
+ * has no undefined kt_ symbol: what it may call comes in struct kt_host. It has no constructors,
+ * prints nothing, starts no threads, and never exits or aborts.
+ *
+ * ABI promise
+ *   - A core of major M, minor m loads a plugin of major M whose minor is <= m.
+ *   - Structs grow at their end only. The core reads a field of struct kt_plugin, struct kt_level or
+ *     struct kt_ops that was added after 1.0 only where struct_size covers it. Structs that the core
+ *     hands to a plugin are at least as long as the plugin's header says; structs that the core hands
+ *     out to be filled are zeroed first.
+ *   - The first three fields of struct kt_plugin never move: they protect the rest.
+ *
+ * ABI changelog
+ *   1.0  2026-11-21  first version
+ *
+ * Threads: probe, open, close and layout are called from one thread at a time. Everything else is
+ * called from many threads at once, with jobs that write to disjoint memory.
+ */
+#ifndef KT_PLUGIN_H
+#define KT_PLUGIN_H
+
+#include <kt/types.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KT_PLUGIN_ABI_MAJOR 1
+#define KT_PLUGIN_ABI_MINOR 0
+
+/* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
+ * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
+#define KT_CPU_AVX (UINT64_C(1) << 0)
+#define KT_CPU_AVX2 (UINT64_C(1) << 1)
+#define KT_CPU_FMA (UINT64_C(1) << 2)
+#define KT_CPU_F16C (UINT64_C(1) << 3)
+#define KT_CPU_AVX_VNNI (UINT64_C(1) << 4)
+#define KT_CPU_AVX512F (UINT64_C(1) << 5)
+#define KT_CPU_AVX512BW (UINT64_C(1) << 6)
+#define KT_CPU_AVX512VL (UINT64_C(1) << 7)
+#define KT_CPU_AVX512DQ (UINT64_C(1) << 8)
+#define KT_CPU_AVX512_VNNI (UINT64_C(1) << 9)
+#define KT_CPU_AVX512_VBMI (UINT64_C(1) << 10)
+#define KT_CPU_AVX512_BF16 (UINT64_C(1) << 11)
+#define KT_CPU_AVX512_FP16 (UINT64_C(1) << 12)
+#define KT_CPU_AMX_TILE (UINT64_C(1) << 13) /* and this process may use tiles */
+#define KT_CPU_AMX_INT8 (UINT64_C(1) << 14)
+#define KT_CPU_AMX_BF16 (UINT64_C(1) << 15)
+#define KT_CPU_NEON (UINT64_C(1) << 32)
+#define KT_CPU_DOTPROD (UINT64_C(1) << 33)
+#define KT_CPU_I8MM (UINT64_C(1) << 34)
+#define KT_CPU_ARM_BF16 (UINT64_C(1) << 35)
+#define KT_CPU_SVE (UINT64_C(1) << 36)
+#define KT_CPU_SVE2 (UINT64_C(1) << 37)
+
+/** What the machine offers. */
+struct kt_caps {
+    uint64_t cpu;     /**< KT_CPU_ bits */
+    uint64_t l1d_size; /**< bytes per core; 0: unknown */
+    uint64_t l2_size;
+    uint64_t l3_size;
+    uint64_t stream_ahead; /**< bytes ahead of what is read from memory at which prefetching its lines
+                                helps most: few where the hardware follows ascending reads by itself;
+                                0: unknown */
+};
+
+/** What the core does for a plugin. Lives as long as the plugin is open. */
+struct kt_host {
+    uint32_t struct_size;
+    uint32_t abi_minor; /**< the core's KT_PLUGIN_ABI_MINOR */
+    void *data;         /**< the core's own */
+
+    /** Writes one line (no newline) to the user's log callback. Any thread. */
+    void (*log)(const struct kt_host *host, enum kt_log_level level, const char *format, ...)
+        KT_PRINTF(3, 4);
+
+    /** 64-byte aligned memory that is not zeroed, or NULL; release gives it back. Any thread. */
+    void *(*allocate)(const struct kt_host *host, uint64_t size);
+    void (*release)(const struct kt_host *host, void *memory, uint64_t size);
+
+    /**
+     * Dequantises n weights of row `row` of `view`, from column `col` on, to float32. Any source
+     * format that the core can read, GGUF blocks and scaled FP8 included, so a plugin need not know
+     * them. `col` must be a multiple of the format's block; n may end inside one.
+     */
+    enum kt_status (*dequantize)(const struct kt_host *host, const struct kt_view *view, uint64_t row,
+                                 uint64_t col, uint64_t n, float *out, struct kt_error *error);
+
+    /** "q4_k" for KT_DTYPE_Q4_K, for messages; "?" for an unknown number. Static. */
+    const char *(*dtype_name)(uint32_t dtype);
+};
+
+/** Types of options. */
+enum kt_option_type {
+    KT_OPTION_BOOL = 0,   /**< yes, no, true, false, on, off, 1, 0; number is 0 or 1 */
+    KT_OPTION_INT = 1,    /**< within minimum..maximum */
+    KT_OPTION_STRING = 2, /**< any text */
+    KT_OPTION_ENUM = 3    /**< one of choices; number is its index */
+};
+
+/** An option that a user may set in the plugin's section. */
+struct kt_option {
+    const char *key; /**< lower case, digits and _ ; not enabled, module, cpu, level, priority */
+    enum kt_option_type type;
+    const char *default_text;
+    const char *choices; /**< KT_OPTION_ENUM: "auto|yes|no" */
+    int64_t minimum, maximum; /**< KT_OPTION_INT */
+    const char *help; /**< one line */
+};
+
+/** An option's value: checked by the core, in the order of the option table. */
+struct kt_option_value {
+    const char *text;
+    int64_t number;
+};
+
+#define KT_FORM_SIZE 32
+
+/** The two products of an expert: stage 0 gate and up with the activation, stage 1 down. */
+enum kt_stage { KT_STAGE_GATE_UP = 0, KT_STAGE_DOWN = 1 };
+
+/** The source format of a projection. */
+struct kt_format {
+    uint32_t dtype;       /**< enum kt_dtype of the weights */
+    uint32_t scale_dtype; /**< KT_DTYPE_NONE: no scales beside the matrix */
+    uint32_t zero_dtype;
+    uint32_t reserved;
+    uint64_t group_rows;
+    uint64_t group_cols;
+};
+
+/** What a layer asks of a backend. */
+struct kt_shape {
+    uint32_t n_experts;
+    uint32_t top_k;
+    uint64_t hidden_size;
+    uint64_t intermediate_size; /**< of this shard: a NUMA node may hold a part of the rows */
+    uint32_t activation;        /**< enum kt_activation */
+    float limit;
+    float alpha;
+    uint32_t has_bias;           /**< bit KT_GATE, KT_UP, KT_DOWN: biases will be passed */
+    struct kt_format format[3];  /**< by enum kt_projection */
+};
+
+/**
+ * How a backend will hold and multiply the weights of a shape. The core hands it zeroed to layout(),
+ * and passes it with every job. Stage 0 packs gate and up into one object, stage 1 packs down.
+ */
+struct kt_layout {
+    struct kt_shape shape; /**< filled by the core */
+
+    /** Rows of the smallest independently packed and multiplied unit. Stage 0: a panel holds this
+     *  many gate rows and the same up rows. The last panel may be partly empty. A matrix that cannot
+     *  be cut (a vendor's reordered one) is one panel: the number of rows. */
+    uint64_t panel_rows[2];
+
+    /** A cut of intermediate_size between NUMA nodes falls on a multiple of this. */
+    uint64_t k_unit;
+
+    /** Bytes of one expert's packed object per stage. */
+    uint64_t weight_size[2];
+
+    /** Bytes that the format itself needs for one expert, padding not counted: what a roofline counts. */
+    uint64_t nominal_size[2];
+
+    /** Bytes of one packed activation row per stage; multiples of 64 keep rows aligned. */
+    uint64_t act_row_size[2];
+
+    /** Bytes of one row of h, the activation's output, in any form the plugin likes: only it reads h. */
+    uint64_t h_row_size;
+
+    /** Rows are rounded up to this where gather, h and packed h are sized; 0 means 1. */
+    uint32_t row_unit;
+
+    /** Form of down's output: KT_DTYPE_F32 (also when left 0) or KT_DTYPE_BF16. */
+    uint32_t y_dtype;
+
+    /** Bytes of scratch that a thread needs for a product, at most. */
+    uint64_t scratch_size;
+
+    /** Names the form of the packed objects, so that they can be stored and found again: the plugin's
+     *  name, what of its options shapes the bytes, and a number that changes whenever a byte would
+     *  mean something else, such as "amx_int4-g32-1". The core hands it in filled where weights come
+     *  from a store: the plugin lays out for that form or refuses. Otherwise it comes in empty; left
+     *  empty, this plugin's weights cannot be stored. Objects of one form and shape are the same
+     *  bytes on every machine. */
+    char form[KT_FORM_SIZE];
+
+    /** Not 0: products read the source views (struct kt_product.source), which the core then keeps
+     *  alive; weight_size may be 0. */
+    uint32_t keeps_source;
+    uint32_t reserved;
+
+    /** The plugin's own: what it decided for this shape. release_layout frees what hangs on it. */
+    uint64_t words[8];
+    void *state;
+};
+
+/** Pack panels [panel_begin, panel_end) of one stage of one expert. */
+struct kt_pack {
+    const struct kt_layout *layout;
+    enum kt_stage stage;
+    const struct kt_expert *source; /**< views already cut to this shard */
+    uint64_t panel_begin, panel_end;
+    void *packed; /**< start of the expert's object, weight_size[stage] bytes, 64-byte aligned */
+};
+
+/**
+ * Pack activation rows [row_begin, row_end).
+ * Stage 0: source row i is at source + i * source_stride, shape.hidden_size numbers of source_dtype
+ *          (KT_DTYPE_BF16, F16 or F32).
+ * Stage 1: source is h of n_rows rows as gate_up wrote it; source_dtype and source_stride are 0.
+ * Packed row i goes to packed + i * act_row_size[stage]. Stage 0 packs any rows in any order, so each
+ * stands by itself. Stage 1 packs all rows of a product in one job: rows of one row_unit may lie
+ * interleaved in its bytes. A row's content depends on nothing but its source row.
+ */
+struct kt_act_pack {
+    const struct kt_layout *layout;
+    enum kt_stage stage;
+    uint32_t source_dtype;
+    uint32_t n_rows;
+    uint32_t row_begin, row_end;
+    const void *source;
+    int64_t source_stride;
+    void *packed;
+};
+
+/** Multiply packed activation rows with panels [panel_begin, panel_end) of one expert. */
+struct kt_product {
+    const struct kt_layout *layout;
+    const void *packed;             /**< the expert's packed object of this stage */
+    const struct kt_expert *source; /**< the expert's views if keeps_source, else NULL */
+    uint64_t panel_begin, panel_end;
+    uint32_t n_rows;
+
+    /** Row r of the input is at act + index[r] * act_row_size[stage]; index NULL: row r itself.
+     *  Where the plugin has gather, act is what gather made and index is NULL in stage 0. */
+    const void *act;
+    const uint32_t *index;
+
+    /** Stage 0: h, n_rows rows of h_row_size (rounded up to row_unit). Stage 1: row r of y is at
+     *  out + out_index[r] * out_stride, hidden_size numbers of y_dtype; only the rows of the panels
+     *  asked for are written. */
+    void *out;
+    const uint32_t *out_index;
+    int64_t out_stride;
+
+    const float *bias[2]; /**< stage 0: gate, up; stage 1: down; NULL: none. Indexed by row. */
+    void *scratch;        /**< scratch_size bytes, 64-byte aligned, of this thread */
+
+    /** What this thread will probably read next, to prefetch; NULL: unknown. */
+    const void *next;
+    uint64_t next_size;
+};
+
+/** Gather n_rows packed activation rows (stage 0) into the kernel's own order at `out`,
+ *  n_rows rounded up to row_unit times act_row_size[0] bytes. */
+struct kt_gather {
+    const struct kt_layout *layout;
+    const void *act;
+    const uint32_t *index;
+    uint32_t n_rows;
+    void *out;
+};
+
+/**
+ * Cut panels [panel_begin, panel_end) of a shard's object out of the object of the whole expert. The
+ * shard holds intermediate_size rows from `begin` on, a multiple of k_unit. A scale that spans what is
+ * cut stays as it is.
+ */
+struct kt_cut {
+    const struct kt_layout *whole;
+    const struct kt_layout *shard;
+    enum kt_stage stage;
+    uint64_t begin;
+    uint64_t panel_begin, panel_end;
+    const void *packed; /**< whole->weight_size[stage] bytes */
+    void *out;          /**< start of the shard's object, shard->weight_size[stage] bytes */
+};
+
+/**
+ * Give a part of a projection back as its source had it, not a bit lost: rows [row_begin, row_end) and
+ * columns [col_begin, col_end) of the shard. A range begins and ends on whole groups of the format, on
+ * whole blocks of its dtype, or at the end of the matrix; where a group is all rows or all columns of the
+ * matrix or more, it begins and ends anywhere. An empty range of rows asks only whether this layout's
+ * weights can be given back; nothing is written then.
+ */
+struct kt_unpack {
+    const struct kt_layout *layout;
+    enum kt_projection projection;
+    uint32_t reserved;
+    const void *packed; /**< the shard's object of the projection's stage */
+    uint64_t row_begin, row_end;
+    uint64_t col_begin, col_end;
+
+    /** Row r comes to lie at codes + (r - row_begin) * codes_stride, its blocks side by side. No alignment. */
+    void *codes;
+    int64_t codes_stride;
+    /** Of each group of rows and columns that the range touches, group after group of columns, groups of
+     *  rows scales_stride apart, in the format's scale_dtype. NULL: not wanted, or there are none. */
+    void *scales;
+    int64_t scales_stride;
+    void *zeros; /**< likewise, in zero_dtype */
+    int64_t zeros_stride;
+};
+
+/** The functions of one level. struct_size = sizeof(struct kt_ops). */
+struct kt_ops {
+    uint32_t struct_size;
+    uint32_t reserved;
+
+    /** Required. Fills layout for layout->shape, or refuses with KT_E_UNSUPPORTED and a reason. */
+    enum kt_status (*layout)(void *instance, struct kt_layout *layout, struct kt_error *error);
+    /** Optional. Frees layout->state. */
+    void (*release_layout)(void *instance, struct kt_layout *layout);
+    /** Required unless keeps_source. Many threads at once, disjoint panels write disjoint bytes. */
+    enum kt_status (*pack)(void *instance, const struct kt_pack *job, struct kt_error *error);
+    /** Required. */
+    void (*act_pack)(void *instance, const struct kt_act_pack *job);
+    /** Optional. */
+    void (*gather)(void *instance, const struct kt_gather *job);
+    /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends on its own
+     *  input, the weights and n_rows only, not on the panel range: results do not depend on threads. */
+    void (*gate_up)(void *instance, const struct kt_product *job);
+    /** Required. y = down * h + bias. */
+    void (*down)(void *instance, const struct kt_product *job);
+    /** Required. The weights that the kernel really uses: row `row` of `projection`, dequantised from
+     *  the packed object (of stage 0 or 1) to float32, all columns. */
+    enum kt_status (*weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
+                                 const struct kt_expert *source, enum kt_projection projection,
+                                 uint64_t row, float *out, struct kt_error *error);
+    /** Optional, both or none: around the work of a thread, such as AMX tile configuration. */
+    void (*thread_enter)(void *instance);
+    void (*thread_leave)(void *instance);
+    /** Optional. Without it stored weights can be loaded on one NUMA node only. Many threads at once. */
+    void (*cut)(void *instance, const struct kt_cut *job);
+    /** Optional. Gives weights back in their source format, or refuses with KT_E_UNSUPPORTED and a reason
+     *  where packing lost something. Many threads at once, jobs write to disjoint bytes. */
+    enum kt_status (*unpack)(void *instance, const struct kt_unpack *job, struct kt_error *error);
+};
+
+/** A level: one set of functions and the CPU features that it needs. */
+struct kt_level {
+    uint32_t struct_size;
+    uint32_t reserved;
+    const char *name;        /**< amx, avx512_bf16, avx512_vnni, avx512, avx2, neon, scalar, ... */
+    uint64_t cpu;            /**< KT_CPU_ bits, all needed */
+    const char *instruction; /**< the multiply instruction whose peak bounds it: "tdpbssd", "vpdpbusd",
+                                  "vpmaddubsw", "vfmadd", ... */
+    const struct kt_ops *ops;
+};
+
+/** A plugin. The exported data symbol kt_plugin_NAME is of this type. */
+struct kt_plugin {
+    uint32_t abi_major;
+    uint32_t abi_minor;
+    uint32_t struct_size;
+    uint32_t n_levels;
+    const char *name;        /**< NAME of the symbol, the file and the configuration section */
+    const char *version;     /**< of the plugin, for people */
+    const char *description; /**< one line */
+    const char *formats;     /**< source formats it takes, for people: "bf16 f16 q4_k" */
+    const char *sources;     /**< licence and home, for people; may be NULL */
+
+    /** Best first: the core takes the first whose features the CPU has. An array of pointers. */
+    const struct kt_level *const *levels;
+    const struct kt_option *options; /**< n_options of them; may be NULL */
+    uint32_t n_options;
+    uint32_t reserved;
+
+    /** Optional: can this plugin work here? Says why not. Compiled for the baseline of the
+     *  architecture; called before open. */
+    enum kt_status (*probe)(const struct kt_host *host, const struct kt_caps *caps,
+                            struct kt_error *error);
+    /** Optional: makes an instance; host, caps and values live until close. */
+    enum kt_status (*open)(const struct kt_host *host, const struct kt_caps *caps,
+                           const struct kt_option_value *values, void **instance,
+                           struct kt_error *error);
+    /** Optional. */
+    void (*close)(void *instance);
+};
+
+/**
+ * Defines the exported symbol:
+ *     KT_PLUGIN_DEFINE(mine) = {
+ *         KT_PLUGIN_HEADER(mine), .version = "1.0", .levels = levels, .n_levels = 1, ...
+ *     };
+ */
+#define KT_PLUGIN_DEFINE(id)                                                              \
+    __attribute__((visibility("default"))) extern const struct kt_plugin kt_plugin_##id; \
+    const struct kt_plugin kt_plugin_##id
+#define KT_PLUGIN_HEADER(id)                                                                \
+    .abi_major = KT_PLUGIN_ABI_MAJOR, .abi_minor = KT_PLUGIN_ABI_MINOR,                     \
+    .struct_size = sizeof(struct kt_plugin), .name = #id
+
+/** Fills an error, which may be NULL, and returns its status: `return kt_plugin_fail(error, ...)`. */
+KT_PRINTF(3, 4)
+static inline enum kt_status kt_plugin_fail(struct kt_error *error, enum kt_status status,
+                                            const char *format, ...)
+{
+    if (error) {
+        va_list arguments;
+        va_start(arguments, format);
+        error->status = status;
+        (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
