@@ -116,18 +116,46 @@ void sandbox_write(const char *relative, const char *format, ...)
     free(text);
 }
 
-const char *sandbox_plugin(const char *name, const char *relative)
+/* A copy in a folder that the library trusts. */
+static const char *copy(const char *source, const char *relative)
 {
-    const char *build = getenv("KT_TEST_BUILD");
-    char source[4096];
-    static char data[1 << 20];
-    ck_assert_msg(build != NULL, "KT_TEST_BUILD must name the build folder");
-    (void)snprintf(source, sizeof source, "%s/tests/plugins/kt_%s.so", build, name);
     FILE *file = fopen(source, "r");
     ck_assert_msg(file != NULL, "%s cannot be opened", source);
-    size_t size = fread(data, 1, sizeof data, file);
-    ck_assert(size > 0 && feof(file));
+    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+    size_t size = (size_t)ftell(file);
+    char *data = malloc(size);
+    ck_assert(data != NULL && size > 0);
+    rewind(file);
+    ck_assert_uint_eq(fread(data, 1, size, file), size);
     ck_assert_int_eq(fclose(file), 0);
     sandbox_write_bytes(relative, data, size);
+    free(data);
     return sandbox_path(relative);
+}
+
+static const char *build_folder(void)
+{
+    const char *build = getenv("KT_TEST_BUILD");
+    ck_assert_msg(build != NULL, "KT_TEST_BUILD must name the build folder");
+    return build;
+}
+
+const char *sandbox_plugin(const char *name, const char *relative)
+{
+    char source[4096];
+    (void)snprintf(source, sizeof source, "%s/tests/plugins/kt_%s.so", build_folder(), name);
+    return copy(source, relative);
+}
+
+const char *sandbox_backend(const char *name)
+{
+    const char *plugins = getenv("KT_TEST_PLUGINS");
+    char source[4096], relative[64];
+    ck_assert_msg(plugins != NULL, "KT_TEST_PLUGINS must name the plugins that are built");
+    (void)snprintf(relative, sizeof relative, "kt_%s.la", name);
+    if (!strstr(plugins, relative))
+        return NULL;
+    (void)snprintf(source, sizeof source, "%s/.libs/kt_%s.so", build_folder(), name);
+    (void)snprintf(relative, sizeof relative, "lib/kt_%s.so", name);
+    return copy(source, relative);
 }

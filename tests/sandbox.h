@@ -23,4 +23,7 @@ void sandbox_folder(const char *relative);
 /* Copies a plugin that the build made for tests, kt_NAME.so; gives the copy's absolute path. */
 const char *sandbox_plugin(const char *name, const char *relative);
 
+/* The same for a backend of the project, as lib/kt_NAME.so; NULL if it is not built. */
+const char *sandbox_backend(const char *name);
+
 #endif

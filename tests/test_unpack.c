@@ -242,36 +242,6 @@ static void free_ranks(struct rank *ranks, uint32_t n)
 
 /* ---- layers ---- */
 
-static bool is_built(const char *backend)
-{
-    char name[64];
-    const char *plugins = getenv("KT_TEST_PLUGINS");
-    (void)snprintf(name, sizeof name, "kt_%s.la", backend);
-    ck_assert_msg(plugins != NULL, "KT_TEST_PLUGINS must name the plugins that are built");
-    return strstr(plugins, name) != NULL;
-}
-
-/* A copy of the plugin in a folder that the library trusts. */
-static const char *copy_plugin(const char *backend)
-{
-    const char *build = getenv("KT_TEST_BUILD");
-    char path[4096], name[64];
-    ck_assert_msg(build != NULL, "KT_TEST_BUILD must name the build folder");
-    (void)snprintf(path, sizeof path, "%s/.libs/kt_%s.so", build, backend);
-    FILE *file = fopen(path, "r");
-    ck_assert_msg(file != NULL, "%s cannot be opened", path);
-    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
-    size_t size = (size_t)ftell(file);
-    char *data = malloc(size);
-    rewind(file);
-    ck_assert_uint_eq(fread(data, 1, size, file), size);
-    ck_assert_int_eq(fclose(file), 0);
-    (void)snprintf(name, sizeof name, "lib/kt_%s.so", backend);
-    sandbox_write_bytes(name, data, size);
-    free(data);
-    return sandbox_path(name);
-}
-
 static struct kt_context *make_context(const char *backend, const char *module, const char *level, int nodes)
 {
     char path[512], levels[64], threads[64], nodes_text[64];
@@ -346,11 +316,11 @@ START_TEST(experts_come_back_byte_for_byte)
     const struct source *source = &sources[_i % N_SOURCES];
     const char *level = _i < N_SOURCES ? "auto" : "scalar";
     struct kt_expert experts[EXPERTS];
-    if (!is_built(source->backend))
+    if (!sandbox_backend(source->backend))
         return;
     random_state = (uint64_t)_i + 41;
     make_experts(source, experts);
-    const char *module = copy_plugin(source->backend);
+    const char *module = sandbox_backend(source->backend);
     for (int nodes = 1; nodes <= 3; nodes++) {
         struct kt_context *context = make_context(source->backend, module, level, nodes);
         struct kt_layer *layer = load_layer(context, source, experts);
@@ -375,11 +345,11 @@ START_TEST(tickets)
     float input[160] = {1}, output[EXPERTS][160];
     int64_t ids[] = {0, 1};
     float weights[] = {1, 1};
-    if (!is_built(source->backend))
+    if (!sandbox_backend(source->backend))
         return;
     random_state = 7;
     make_experts(source, experts);
-    struct kt_context *context = make_context(source->backend, copy_plugin(source->backend), "auto", 2);
+    struct kt_context *context = make_context(source->backend, sandbox_backend(source->backend), "auto", 2);
     struct kt_layer *layer = load_layer(context, source, experts);
     ck_ok(kt_layer_unpack_info(layer, 4, &info, &ck_error));
     for (uint32_t e = 0; e < EXPERTS; e++) {
@@ -424,7 +394,7 @@ static void refuse_calls(const struct source *source)
     struct kt_error error = {0};
     uint64_t ticket;
     make_experts(source, experts);
-    struct kt_context *context = make_context(source->backend, copy_plugin(source->backend), "auto", 2);
+    struct kt_context *context = make_context(source->backend, sandbox_backend(source->backend), "auto", 2);
     struct kt_layer *layer = make_layer(context, source, map);
     expect(kt_layer_unpack_info(layer, 1, &info, &error), KT_E_STATE, "load it first", &error);
     ck_ok(kt_layer_load(layer, experts, EXPERTS, &ck_error));
@@ -449,7 +419,7 @@ static void refuse_calls(const struct source *source)
 
 START_TEST(wrong_calls_are_refused)
 {
-    if (is_built("avx512_fp8"))
+    if (sandbox_backend("avx512_fp8"))
         refuse_calls(&sources[0]);
 }
 END_TEST
@@ -465,10 +435,10 @@ START_TEST(slices_that_would_cut_are_refused)
     struct kt_expert experts[EXPERTS];
     struct kt_unpack_info info;
     struct kt_error error = {0};
-    if (!is_built("rawint4"))
+    if (!sandbox_backend("rawint4"))
         return;
     make_experts(&odd[_i], experts);
-    struct kt_context *context = make_context("rawint4", copy_plugin("rawint4"), "auto", 1);
+    struct kt_context *context = make_context("rawint4", sandbox_backend("rawint4"), "auto", 1);
     struct kt_layer *layer = load_layer(context, &odd[_i], experts);
     expect(kt_layer_unpack_info(layer, _i ? 2 : 8, &info, &error), KT_E_UNSUPPORTED, words[_i], &error);
     unpack_all(layer, &odd[_i], experts, _i ? 1 : 4);
@@ -489,10 +459,10 @@ START_TEST(what_is_lost_is_not_given_back)
     struct kt_context *context;
     make_experts(&halves, experts);
     if (_i == 0) {
-        if (!is_built("bf16"))
+        if (!sandbox_backend("bf16"))
             return;
         char module[512];
-        (void)snprintf(module, sizeof module, "plugin.bf16.module=%s", copy_plugin("bf16"));
+        (void)snprintf(module, sizeof module, "plugin.bf16.module=%s", sandbox_backend("bf16"));
         context = fixture_context_with((const char *const[]){module, "plugin.bf16.wider=round"}, 2);
     } else {
         context = fixture_context(1);
@@ -566,7 +536,7 @@ START_TEST(weights_of_a_store)
     struct bytes bytes = {.size = 0};
     struct kt_checkpoint *checkpoint;
     struct kt_expert experts[EXPERTS];
-    if (!is_built("bf16"))
+    if (!sandbox_backend("bf16"))
         return;
     model.experts = model.e = EXPERTS;
     model.has_types = 1;
@@ -574,7 +544,7 @@ START_TEST(weights_of_a_store)
         model.types[i / 3][i % 3] = 30; /* BF16 */
     (void)build_model(&bytes, &model);
     sandbox_write_bytes("model.gguf", bytes.data, bytes.size);
-    struct kt_context *context = make_context("bf16", copy_plugin("bf16"), "auto", 1);
+    struct kt_context *context = make_context("bf16", sandbox_backend("bf16"), "auto", 1);
     ck_ok(kt_checkpoint_open(sandbox_path("model.gguf"), NULL, &checkpoint, &ck_error));
     ck_ok(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &ck_error));
     write_store(context, &source, checkpoint);
