@@ -87,10 +87,12 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
     memset(pool, 0, sizeof *pool);
     pool->n_threads = n_threads ? n_threads : topology->n_cores;
     pool->n_nodes = topology->n_nodes < pool->n_threads ? topology->n_nodes : pool->n_threads;
-    /* Spinning while the thread that is waited for wants the same core only holds it up. */
+    /* Spinning while the thread that is waited for wants the same core only holds it up. Threads that are not
+     * bound may sit on one core even where there are enough. */
     int crowded = pool->n_threads > topology->n_cores;
-    pool->idle = (struct kt_patience){crowded ? 0 : spin_us, crowded};
-    pool->busy = (struct kt_patience){crowded ? 50 : BUSY_SPIN_US, crowded};
+    int yield = crowded || !topology->real;
+    pool->idle = (struct kt_patience){crowded ? 0 : spin_us, yield};
+    pool->busy = (struct kt_patience){crowded ? 50 : BUSY_SPIN_US, yield};
     pool->pid = getpid();
     (void)pthread_mutex_init(&pool->lock, NULL);
     pool->worker = calloc(pool->n_threads, sizeof *pool->worker);
