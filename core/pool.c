@@ -93,6 +93,8 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
     int yield = crowded || !topology->real;
     pool->idle = (struct kt_patience){crowded ? 0 : spin_us, yield};
     pool->busy = (struct kt_patience){crowded ? 50 : BUSY_SPIN_US, yield};
+    cpu_set_t cpus;
+    pool->full = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) <= (int)pool->n_threads;
     pool->pid = getpid();
     (void)pthread_mutex_init(&pool->lock, NULL);
     pool->worker = calloc(pool->n_threads, sizeof *pool->worker);

@@ -60,6 +60,7 @@ struct kt_pool {
     uint32_t n_started;
     uint32_t bind_failures;
     bool bound;
+    bool full; /* this process has no CPU besides those of its threads */
     cpu_set_t others; /* cores of the threads 1.. */
     cpu_set_t first;  /* the core of thread 0 */
     pid_t pid;

@@ -200,10 +200,11 @@ static enum kt_status take_result(struct kt_queue *queue, uint64_t ticket, bool 
                            (unsigned long long)ticket);
 }
 
-/* The pool computes meanwhile: waiting must not take a core from it for long. */
+/* The pool computes meanwhile: waiting must not take a core from it for long, and where there is no other core
+ * not at all, since the work may not even begin before. */
 static struct kt_patience waiting(const struct kt_queue *queue)
 {
-    return (struct kt_patience){20, queue->pool->busy.yield};
+    return (struct kt_patience){queue->pool->full ? 0 : 20, queue->pool->busy.yield};
 }
 
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error)

@@ -104,6 +104,10 @@ kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "-
 for field in n_threads spin_us dispatch_spinning_us dispatch_asleep_us idle_cpu_percent; do
     grep -q "\"$field\": [0-9]" "$work/out" || fail "--dispatch has no $field"
 done
+kt bench --latency --config "$work/kt.ini" --threads 2 --format json || fail "--latency"
+[ "$(grep -c '"start_us_median": [0-9]' "$work/out")" -eq 3 ] || fail "--latency has not three rows"
+kt bench --latency --config "$work/kt.ini" --threads 1 --set core.spin_us=0 || fail "--latency without spinning"
+grep -q '^ *1  *0  *1000  *1000 ' "$work/out" || fail "--latency: the gaps without spinning"
 kt bench --limits --config "$work/kt.ini" --threads 2 --cycle 2 --format csv || fail "--limits"
 [ "$(grep -c '^read,' "$work/out")" -eq 12 ] || fail "--limits has not twelve ways of reading"
 grep -q '^multiply,' "$work/out" || fail "--limits has no multiply instruction"
@@ -122,6 +126,7 @@ refuse 2 'mean reference' --backend referense
 refuse 2 'no backend but the reference' --shape 256,256,4,2
 refuse 2 '--level' --level avx2
 refuse 2 'different' --dispatch --limits
+refuse 2 'different' --latency --dispatch
 refuse 2 'neither --level' --levels --level avx2 --backend reference
 refuse 2 'neither --level' --levels --limits --backend reference
 refuse 2 'by --backend' --levels

@@ -73,6 +73,27 @@ START_TEST(test_late_waiter)
 }
 END_TEST
 
+/* Every submit is timed, and leaves the queue as it was. */
+START_TEST(test_submit_times)
+{
+    struct kt_context *context = small_queue();
+    struct kt_error error;
+    double times[10];
+    for (uint32_t gap_us = 0; gap_us <= 200; gap_us += 100) {
+        for (int i = 0; i < 10; i++)
+            times[i] = -1;
+        ck_ok(kt_context_submit_times(context, 9, gap_us, times, &ck_error));
+        for (int i = 0; i < 9; i++)
+            ck_assert(times[i] > 0);
+        ck_assert(times[9] < 0);
+    }
+    ck_assert_int_eq(kt_context_submit_times(NULL, 1, 0, times, &error), KT_E_INVALID);
+    ck_assert_int_eq(kt_context_submit_times(context, 0, 0, times, &error), KT_E_INVALID);
+    ck_assert_int_eq(kt_context_submit_times(context, 1, 0, NULL, &error), KT_E_INVALID);
+    kt_context_destroy(context);
+}
+END_TEST
+
 START_TEST(test_wrong_tickets)
 {
     struct fixture fixture = {0};
@@ -252,6 +273,7 @@ int main(void)
     tcase_set_timeout(all, 120);
     tcase_add_test(all, test_order_and_capacity);
     tcase_add_test(all, test_late_waiter);
+    tcase_add_test(all, test_submit_times);
     tcase_add_test(all, test_wrong_tickets);
     tcase_add_test(all, test_error_of_a_ticket);
     tcase_add_test(all, test_load_while_busy);

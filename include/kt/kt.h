@@ -184,6 +184,14 @@ enum kt_status kt_context_backend_option(const struct kt_context *context, size_
 enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t count, int asleep,
                                         double *nanoseconds, struct kt_error *error);
 
+/**
+ * Submits `count` empty tasks one after the other, as kt_layer_submit does, waits for each and then sleeps for
+ * gap_us: with more than core.spin_us the threads fall asleep meanwhile. times[i] is how long it took in
+ * nanoseconds from the call until the last thread had begun.
+ */
+enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
+                                       double *times, struct kt_error *error);
+
 /** Runs function(data, thread, n_threads) once on every thread of the context and waits. For
  *  measuring on exactly the threads that compute; the function must not call the library. */
 enum kt_status kt_context_run(struct kt_context *context,

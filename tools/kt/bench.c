@@ -17,7 +17,7 @@ struct args {
     const char *backend, *shape, *source_type, *tokens, *level;
     uint64_t repeats, runs, cycle;
     double min_time;
-    bool levels, dispatch, limits;
+    bool levels, dispatch, latency, limits;
 };
 
 static const struct kt_cli_option options[] = {
@@ -84,6 +84,10 @@ static const struct kt_cli_option options[] = {
      .type = KT_CLI_FLAG,
      .offset = offsetof(struct args, dispatch),
      .help = "measure starting the threads and their idling instead of a layer"},
+    {.name = "latency",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, latency),
+     .help = "measure how long submitted work waits before all threads are at it"},
     {.name = "limits",
      .type = KT_CLI_FLAG,
      .offset = offsetof(struct args, limits),
@@ -568,14 +572,16 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
                           .levels = args.levels,
                           .cycle_size = args.cycle << 20,
                           .schedule = {args.repeats, args.runs, args.min_time}};
-    if (args.dispatch && args.limits)
-        return kt_cli_usage(cli, "--dispatch and --limits are two different measurements");
-    if (args.levels && (args.level != NULL || args.dispatch || args.limits))
-        return kt_cli_usage(cli, "--levels goes with neither --level nor --dispatch nor --limits");
+    if (args.dispatch + args.latency + args.limits > 1)
+        return kt_cli_usage(cli, "--dispatch, --latency and --limits are different measurements");
+    if (args.levels && (args.level != NULL || args.dispatch || args.latency || args.limits))
+        return kt_cli_usage(cli, "--levels goes with neither --level nor --dispatch, --latency and --limits");
     if (args.levels && (args.backend == NULL || strcmp(args.backend, "all") == 0))
         return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
     if (args.dispatch)
         return bench_dispatch(cli);
+    if (args.latency)
+        return bench_latency(cli);
     if (args.limits)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
     int code = choose_shape(&bench, args.shape);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_dispatch.c - kt bench --dispatch and --limits: the machine and the threads, without a
- * layer. */
+/* bench_dispatch.c - kt bench --dispatch, --latency and --limits: the machine and the threads, without
+ * a layer. */
 #include "tools/kt/bench.h"
 #include "tools/kt/table.h"
 
@@ -13,6 +13,8 @@
 #define N_SERIES 5
 #define SPINNING_STAGES 20000
 #define ASLEEP_STAGES 40
+#define LATENCY_SUBMITS 4000
+#define LATENCY_TIME_US 1000000 /* of a row's gaps together */
 
 static int compare(const void *a, const void *b)
 {
@@ -102,6 +104,72 @@ int bench_dispatch(struct kt_cli *cli)
     kt_context_destroy(context);
     kt_config_destroy(config);
     return code;
+}
+
+/* A row: submits with a gap between them. The first ones warm up. */
+static enum kt_status measure_latency(struct kt_context *context, uint32_t gap_us, uint32_t count,
+                                      struct kt_table *table, struct kt_error *error)
+{
+    double times[LATENCY_SUBMITS];
+    enum kt_status status = kt_context_submit_times(context, count / 10, gap_us, times, error);
+    if (status == KT_OK)
+        status = kt_context_submit_times(context, count, gap_us, times, error);
+    if (status != KT_OK)
+        return status;
+    qsort(times, count, sizeof *times, compare);
+    kt_table_uint(table, "gap_us", gap_us);
+    kt_table_uint(table, "submits", count);
+    kt_table_real(table, "start_us_median", times[count / 2] / 1e3);
+    kt_table_real(table, "start_us_p99", times[count * 99 / 100] / 1e3);
+    kt_table_real(table, "start_us_max", times[count - 1] / 1e3);
+    return KT_OK;
+}
+
+int bench_latency(struct kt_cli *cli)
+{
+    static const struct kt_column columns[] = {
+        {"n_threads", "THREADS", KT_COLUMN_UINT, 0, 0},
+        {"spin_us", "SPIN us", KT_COLUMN_UINT, 0, 0},
+        {"gap_us", "GAP us", KT_COLUMN_UINT, 0, 0},
+        {"submits", "SUBMITS", KT_COLUMN_UINT, 0, 0},
+        {"start_us_median", "START us", KT_COLUMN_REAL, 2, 0},
+        {"start_us_p99", "P99 us", KT_COLUMN_REAL, 2, 0},
+        {"start_us_max", "MAX us", KT_COLUMN_REAL, 2, 0},
+    };
+    struct kt_config *config;
+    struct kt_context *context;
+    struct kt_error error;
+    int code = kt_cli_config(cli, &config);
+    if (code != KT_EXIT_OK)
+        return code;
+    if (kt_context_create(config, &context, &error) != KT_OK) {
+        kt_config_destroy(config);
+        return kt_cli_fail(cli, &error);
+    }
+    struct kt_context_info info;
+    kt_context_info(context, &info);
+    uint32_t spin_us = (uint32_t)setting_number(config, "spin_us");
+    const uint32_t gaps[] = {0, spin_us / 4, 2 * spin_us + 1000}; /* the last one: asleep */
+    struct kt_output *output = kt_output_create(cli, "kt.bench.latency", 1);
+    struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
+    enum kt_status status = KT_OK;
+    for (size_t i = 0; i < COUNT(gaps) && status == KT_OK; i++) {
+        uint64_t count = gaps[i] != 0 ? LATENCY_TIME_US / gaps[i] : LATENCY_SUBMITS;
+        kt_table_row(table);
+        kt_table_uint(table, "n_threads", info.n_threads);
+        kt_table_uint(table, "spin_us", spin_us);
+        status = measure_latency(context, gaps[i],
+                                 (uint32_t)(count > LATENCY_SUBMITS ? LATENCY_SUBMITS
+                                            : count < 20            ? 20
+                                                                    : count),
+                                 table, &error);
+    }
+    kt_context_destroy(context);
+    kt_config_destroy(config);
+    if (status == KT_OK)
+        return kt_output_finish(output, KT_EXIT_OK);
+    kt_output_free(output);
+    return kt_cli_fail(cli, &error);
 }
 
 static void add_limit(struct kt_table *table, const char *name, const struct bench_limit *limit,
