@@ -84,6 +84,42 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
     return fails() ? EAGAIN : __real_pthread_create(thread, attributes, start, argument);
 }
 
+/* What an engine with a GPU makes besides, and a forward through it. */
+static enum kt_status engine_life(const struct fixture *fixture, struct kt_context *context, struct kt_layer *layer,
+                                  struct kt_error *error)
+{
+    struct kt_staging_params staging_params = KT_STAGING_PARAMS_INIT;
+    struct kt_deferral_params deferral_params = KT_DEFERRAL_PARAMS_INIT;
+    struct kt_host_params host_params = KT_HOST_PARAMS_INIT;
+    struct kt_staging staging;
+    struct kt_deferral *deferral = NULL;
+    struct kt_host_call *call = NULL;
+    staging_params.hidden_size = deferral_params.hidden_size = fixture->hidden;
+    staging_params.top_k = deferral_params.top_k = fixture->top_k;
+    staging_params.input_dtype = staging_params.output_dtype = KT_DTYPE_F32;
+    deferral_params.n_layers = deferral_params.max_deferred = 1;
+    deferral_params.n_experts = fixture->n_experts;
+    deferral_params.max_tokens = host_params.max_tokens = fixture->n_tokens;
+    enum kt_status status = kt_capture_batch_sizes(context, &staging_params, (const uint32_t[]){1, 2}, 2, error);
+    if (status == KT_OK)
+        status = kt_staging_get(context, &staging_params, fixture->n_tokens, 0, &staging, error);
+    if (status == KT_OK)
+        status = kt_deferral_create(context, &deferral_params, &deferral, error);
+    host_params.layer = layer;
+    host_params.deferral = deferral;
+    host_params.forward = fixture_forward(fixture);
+    if (status == KT_OK)
+        status = kt_host_call_create(&host_params, &call, error);
+    if (status == KT_OK) {
+        kt_host_submit(call);
+        kt_host_wait(call);
+        status = kt_host_call_status(call, error);
+    }
+    kt_host_call_destroy(call);
+    kt_deferral_destroy(deferral);
+    return status;
+}
+
 /* Everything from the configuration to the last forward; stops at the first error. */
 static enum kt_status whole_life(const struct fixture *fixture, struct kt_error *error)
 {
@@ -105,6 +141,8 @@ static enum kt_status whole_life(const struct fixture *fixture, struct kt_error 
         status = kt_layer_load(layer, fixture->experts, fixture->n_experts, error);
     if (status == KT_OK)
         status = kt_layer_forward(layer, &forward, error);
+    if (status == KT_OK)
+        status = engine_life(fixture, context, layer, error);
     kt_layer_destroy(layer);
     kt_context_destroy(context);
     kt_config_destroy(config);
