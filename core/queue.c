@@ -200,11 +200,19 @@ static enum kt_status take_result(struct kt_queue *queue, uint64_t ticket, bool 
                            (unsigned long long)ticket);
 }
 
-/* The pool computes meanwhile: waiting must not take a core from it for long, and where there is no other core
- * not at all, since the work may not even begin before. */
+/* Does this thread sit where one of the pool's wants to run, or must some thread? */
+static bool is_in_the_way(const struct kt_pool *pool)
+{
+    int cpu = pool->bound ? sched_getcpu() : -1;
+    return pool->full || (cpu >= 0 && cpu < CPU_SETSIZE &&
+                          (CPU_ISSET((size_t)cpu, &pool->first) || CPU_ISSET((size_t)cpu, &pool->others)));
+}
+
+/* The pool computes meanwhile: waiting must not take a core from it for long, and not at all where the work may
+ * not even begin before. */
 static struct kt_patience waiting(const struct kt_queue *queue)
 {
-    return (struct kt_patience){queue->pool->full ? 0 : 20, queue->pool->busy.yield};
+    return (struct kt_patience){is_in_the_way(queue->pool) ? 0 : 20, queue->pool->busy.yield};
 }
 
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error)
