@@ -169,7 +169,8 @@ enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct k
     return status;
 }
 
-static void fill(const struct kt_staging_set *set, uint32_t n_tokens, uint32_t position, struct kt_staging *staging)
+static void fill(const struct kt_staging_set *set, uint32_t n_tokens, uint32_t position,
+                 struct kt_staging *staging)
 {
     const struct kt_staging_params *params = &set->params;
     struct places places = find_places(params, set->max_tokens);

@@ -27,7 +27,9 @@ static void count(void)
 #endif
 
 #ifdef SANITIZED
-#include <sanitizer/allocator_interface.h>
+/* Of the sanitizers' runtime, which gcc installs no header for. */
+int __sanitizer_install_malloc_and_free_hooks(void (*allocated)(const volatile void *, size_t),
+                                              void (*freed)(const volatile void *));
 
 static void allocated(const volatile void *memory, size_t size)
 {

@@ -7,7 +7,8 @@
 
 static struct kt_context *open_context(void)
 {
-    return fixture_context_with((const char *const[]){"core.threads=2", "core.queue_depth=8", "core.spin_us=50"}, 3);
+    static const char *const settings[] = {"core.threads=2", "core.queue_depth=8", "core.spin_us=50"};
+    return fixture_context_with(settings, 3);
 }
 
 static const struct engine_params models[] = {

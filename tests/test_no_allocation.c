@@ -157,7 +157,8 @@ static void open_place(struct place *place, const struct source *source, int thr
     place->staging_params.hidden_size = HIDDEN;
     place->staging_params.top_k = TOP_K;
     place->staging_params.input_dtype = place->staging_params.output_dtype = KT_DTYPE_BF16;
-    ck_ok(kt_capture_batch_sizes(place->context, &place->staging_params, (const uint32_t[]){LARGEST}, 1, &ck_error));
+    const uint32_t largest = LARGEST;
+    ck_ok(kt_capture_batch_sizes(place->context, &place->staging_params, &largest, 1, &ck_error));
     ck_ok(kt_staging_get(place->context, &place->staging_params, LARGEST, 0, &place->staging, &ck_error));
     for (int i = 0; i < LARGEST * HIDDEN; i++)
         ((uint16_t *)place->staging.input)[i] = (uint16_t)(0x3c00 + (int)(fixture_uniform(&state) * 512));

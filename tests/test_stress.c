@@ -155,7 +155,8 @@ static void run_forward(struct client *client)
 {
     struct kt_error error;
     client->submits++;
-    compare_status(client, kt_layer_forward(client->layer, &client->batch[0].forward, &error), KT_OK, &error, "forward");
+    enum kt_status status = kt_layer_forward(client->layer, &client->batch[0].forward, &error);
+    compare_status(client, status, KT_OK, &error, "forward");
     compare_all(client, &client->batch[0], "forward");
 }
 
@@ -166,7 +167,8 @@ static void run_submit(struct client *client, uint32_t n)
     uint64_t ticket[2];
     uint32_t given = 0, first = below(client, n);
     for (; given < n; given++) {
-        enum kt_status status = kt_layer_submit(client->layer, &client->batch[given].forward, &ticket[given], &error);
+        enum kt_status status =
+            kt_layer_submit(client->layer, &client->batch[given].forward, &ticket[given], &error);
         client->refused += status == KT_E_BUSY;
         if (status == KT_E_BUSY)
             break;
@@ -254,7 +256,8 @@ static void run_wrong(struct client *client)
     client->submits++;
     batch->ids[below(client, n * TOP_K)] = kind % 2 ? EXPERTS : INT64_MAX;
     if (kind == 0) {
-        compare_status(client, kt_layer_forward(client->layer, &batch->forward, &error), KT_E_RANGE, &error, "bad id");
+        enum kt_status status = kt_layer_forward(client->layer, &batch->forward, &error);
+        compare_status(client, status, KT_E_RANGE, &error, "bad id");
     } else if (kind == 1) {
         uint64_t ticket = 0;
         enum kt_status status = kt_layer_submit(client->layer, &batch->forward, &ticket, &error);
@@ -376,7 +379,8 @@ static struct kt_context *open_context(void)
     (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
     ck_assert_int_eq(setenv("HWLOC_SYNTHETIC", "numa:1 core:2 pu:1", 1), 0);
     struct kt_context *context = fixture_context_with(
-        (const char *const[]){"core.threads=2", "core.queue_depth=3", "core.spin_us=20", "core.strict=yes", module}, 5);
+        (const char *const[]){"core.threads=2", "core.queue_depth=3", "core.spin_us=20", "core.strict=yes", module},
+        5);
     ck_assert_int_eq(unsetenv("HWLOC_SYNTHETIC"), 0);
     return context;
 }

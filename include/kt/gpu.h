@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kt/gpu.h - experts on the CPU beside others on a GPU: which lie where, what may be late, forwards from a
- * GPU's stream, the buffers of such forwards, and weights for a GPU's memory. Part of <kt/kt.h>, which includes it and says what all functions
- * have in common.
+ * GPU's stream, the buffers of such forwards, and weights for a GPU's memory. Part of <kt/kt.h>, which includes
+ * it and says what all functions have in common.
  */
 #ifndef KT_GPU_H
 #define KT_GPU_H

@@ -88,7 +88,8 @@ static void run_router(void *argument)
         for (int64_t k = 0; k < ENGINE_TOP_K; k++) {
             bool none = fixture_uniform(&engine->state) < 0.05;
             slot->expert_ids[t * ENGINE_TOP_K + k] = none ? -1 : (first + k * k) % ENGINE_EXPERTS;
-            slot->router_weights[t * ENGINE_TOP_K + k] = (float)(1 + (int)(fixture_uniform(&engine->state) * 7)) / 8;
+            int eighths = 1 + (int)(fixture_uniform(&engine->state) * 7);
+            slot->router_weights[t * ENGINE_TOP_K + k] = (float)eighths / 8;
         }
     }
     copy_input(engine, slot->input);
