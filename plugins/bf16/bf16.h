@@ -37,5 +37,7 @@ extern const struct kt_ops bf16_ops_avx2;
 extern const struct kt_ops bf16_ops_avx512;
 extern const struct kt_ops bf16_ops_avx512_bf16;
 extern const struct kt_ops bf16_ops_amx;
+extern const struct kt_ops bf16_ops_neon;
+extern const struct kt_ops bf16_ops_arm_bf16;
 
 #endif

@@ -9,6 +9,7 @@
 #define NEEDS_AVX2 (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
 #define NEEDS_AVX512 \
     (NEEDS_AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
+#define NEEDS_I8MM (KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM)
 
 /* A level's struct kt_level; more fields of it may follow. */
 #define DEFINE_LEVEL(level, needs, bound, ...)     \

@@ -46,6 +46,9 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 }
 #endif
 
+/* Adds the products of pairs of bf16; needs AVX512_BF16. */
+#define vf_add_pairs(sum, w, x) _mm512_dpbf16_ps((sum), (__m512bh)(w), (__m512bh)(x))
+
 static const int8_t g4_spread[64] = { SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8), SPREAD_LOW(12) };
 
 /* A byte in both int16 of its row's lane. */

@@ -25,6 +25,12 @@ DEFINE_LEVEL(avx512, NEEDS_AVX512, "vfmadd");
 #ifdef LEVEL_AVX2
 DEFINE_LEVEL(avx2, NEEDS_AVX2, "vfmadd");
 #endif
+#ifdef LEVEL_ARM_BF16
+DEFINE_LEVEL(arm_bf16, NEEDS_I8MM | KT_CPU_ARM_BF16, "bfdot");
+#endif
+#ifdef LEVEL_NEON
+DEFINE_LEVEL(neon, KT_CPU_NEON, "fmla");
+#endif
 DEFINE_LEVEL(scalar, 0, "scalar");
 
 static const struct kt_level *const levels[] = {
@@ -39,6 +45,12 @@ static const struct kt_level *const levels[] = {
 #endif
 #ifdef LEVEL_AVX2
     &level_avx2,
+#endif
+#ifdef LEVEL_ARM_BF16
+    &level_arm_bf16,
+#endif
+#ifdef LEVEL_NEON
+    &level_neon,
 #endif
     &level_scalar,
 };

@@ -20,7 +20,7 @@ INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned r
         vi pair = vi_splat32((int32_t)load_u32(x->x[r] + at));
         UNROLL
         for (unsigned v = 0; v < n; v++)
-            even[r][v] = _mm512_dpbf16_ps(even[r][v], (__m512bh)w[v], (__m512bh)pair);
+            even[r][v] = vf_add_pairs(even[r][v], w[v], pair);
     }
 }
 #else

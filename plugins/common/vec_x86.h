@@ -4,28 +4,9 @@
 #define KT_PLUGINS_VEC_X86_H
 
 #include "plugins/common/half.h"
+#include "plugins/common/inline.h"
 
 #include <immintrin.h>
-
-#if defined __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define VEC_OUT_OF_LINE
-#endif
-#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define VEC_OUT_OF_LINE
-#endif
-
-/* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
-#ifdef VEC_OUT_OF_LINE
-#define INLINE static __attribute__((noinline, unused))
-#define UNROLL
-#elif defined __clang__
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
-#endif
 
 /* Byte `row` of the 16 goes to both int16 of its lane: as their low bytes, or as the high ones. */
 #define SPREAD_LOW(a) a, -1, a, -1, a + 1, -1, a + 1, -1, a + 2, -1, a + 2, -1, a + 3, -1, a + 3, -1

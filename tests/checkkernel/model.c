@@ -50,6 +50,8 @@ struct value model_dot(const struct model *model, const struct kt_level *level,
             largest = fabs((double)w[i]);
     }
     double n = elements == 1 ? (double)k * model->terms + 3 : (double)k / 16 + 12;
+    if (strcmp(level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
+        n *= 2;
     if (elements > 1)
         terms += 2 * 5 * largest * x_sum;
     double least = 0x1p-126;
@@ -163,12 +165,12 @@ static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYP
 static const struct model models[] = {
     { "llamafile", all_dtypes, false, keep, 0.5, NULL, NULL, read_llamafile },
     { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, read_reference },
-    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16",
-      "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16 },
-    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16",
-      "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16_sums },
-    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16",
-      "amx avx512_bf16 avx512 avx2 scalar", model_read_bf16 },
+    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16",
+      "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar", model_read_bf16 },
+    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16",
+      "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar", model_read_bf16_sums },
+    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16",
+      "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar", model_read_bf16 },
 };
 
 const struct model *model_find(const char *plugin)

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_arm_bf16.c - ARM with FEAT_BF16: bfdot. */
+#define VEC_DOTPROD 1
+#include "plugins/common/int8_neon.h"
+
+#define PAIRS 1
+#define ROWS_WIDE 0
+#define ROWS_TILE 4
+#define NEAR_ROWS 2
+#define AHEAD 1024
+
+#include "plugins/bf16/product.h"
+
+LEVEL_OPS(arm_bf16);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_neon.c - any ARM of 64 bits: bfloat16 is widened to float32. */
+#include "plugins/common/int8_neon.h"
+
+#define PAIRS 0
+#define ROWS_WIDE 0
+#define ROWS_TILE 4
+#define NEAR_ROWS 2
+#define AHEAD 1024
+
+#include "plugins/bf16/product.h"
+
+LEVEL_OPS(neon);
