@@ -169,5 +169,7 @@ extern const struct kt_ops llamafile_ops_avx2;
 extern const struct kt_ops llamafile_ops_avx512;
 extern const struct kt_ops llamafile_ops_avx512_vnni;
 extern const struct kt_ops llamafile_ops_avx512_vbmi;
+extern const struct kt_ops llamafile_ops_neon;
+extern const struct kt_ops llamafile_ops_dotprod;
 
 #endif

@@ -48,6 +48,26 @@ static const struct kt_level level_avx2 = {
 };
 #endif
 
+#ifdef LLAMAFILE_DOTPROD
+static const struct kt_level level_dotprod = {
+    .struct_size = sizeof(struct kt_level),
+    .name = "dotprod",
+    .cpu = KT_CPU_NEON | KT_CPU_DOTPROD,
+    .instruction = "sdot",
+    .ops = &llamafile_ops_dotprod,
+};
+#endif
+
+#ifdef LLAMAFILE_NEON
+static const struct kt_level level_neon = {
+    .struct_size = sizeof(struct kt_level),
+    .name = "neon",
+    .cpu = KT_CPU_NEON,
+    .instruction = "smull",
+    .ops = &llamafile_ops_neon,
+};
+#endif
+
 static const struct kt_level level_scalar = {
     .struct_size = sizeof(struct kt_level),
     .name = "scalar",
@@ -67,6 +87,12 @@ static const struct kt_level *const levels[] = {
 #endif
 #ifdef LLAMAFILE_AVX2
     &level_avx2,
+#endif
+#ifdef LLAMAFILE_DOTPROD
+    &level_dotprod,
+#endif
+#ifdef LLAMAFILE_NEON
+    &level_neon,
 #endif
     &level_scalar,
 };
