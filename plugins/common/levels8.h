@@ -26,6 +26,15 @@ DEFINE_LEVEL(avx_vnni, NEEDS_AVX2 | KT_CPU_AVX_VNNI, "vpdpbusd");
 #ifdef LEVEL_AVX2
 DEFINE_LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw");
 #endif
+#ifdef LEVEL_I8MM
+DEFINE_LEVEL(i8mm, NEEDS_I8MM, "usmmla");
+#endif
+#ifdef LEVEL_DOTPROD
+DEFINE_LEVEL(dotprod, KT_CPU_NEON | KT_CPU_DOTPROD, "sdot");
+#endif
+#ifdef LEVEL_NEON
+DEFINE_LEVEL(neon, KT_CPU_NEON, "smull");
+#endif
 DEFINE_LEVEL(scalar, 0, "scalar");
 
 static const struct kt_level *const levels[] = {
@@ -46,6 +55,15 @@ static const struct kt_level *const levels[] = {
 #endif
 #ifdef LEVEL_AVX2
     &level_avx2,
+#endif
+#ifdef LEVEL_I8MM
+    &level_i8mm,
+#endif
+#ifdef LEVEL_DOTPROD
+    &level_dotprod,
+#endif
+#ifdef LEVEL_NEON
+    &level_neon,
 #endif
     &level_scalar,
 };

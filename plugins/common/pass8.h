@@ -17,6 +17,9 @@
 #ifndef ROWS_EACH /* up to so many rows (12, or 0), each number has a near pass of its own */
 #define ROWS_EACH 0
 #endif
+#ifndef ROWS_PAIRED /* 1: passes of several rows are multiply8_pairs.h's */
+#define ROWS_PAIRED 0
+#endif
 
 #define MAX_ROWS 12
 #define VECS (2 * VEC_PARTS) /* of a panel: 32 columns */

@@ -41,5 +41,8 @@ extern const struct kt_ops OPS_NAME(avx_vnni);
 extern const struct kt_ops OPS_NAME(avx512);
 extern const struct kt_ops OPS_NAME(avx512_vnni);
 extern const struct kt_ops OPS_NAME(amx);
+extern const struct kt_ops OPS_NAME(neon);
+extern const struct kt_ops OPS_NAME(dotprod);
+extern const struct kt_ops OPS_NAME(i8mm);
 
 #endif

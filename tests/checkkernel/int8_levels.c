@@ -46,6 +46,15 @@ const struct check_level check_levels[] = {
     { "amx", &OPS_NAME(amx),
       AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false, false },
 #endif
+#ifdef LEVEL_NEON
+    { "neon", &OPS_NAME(neon), KT_CPU_NEON, false, false },
+#endif
+#ifdef LEVEL_DOTPROD
+    { "dotprod", &OPS_NAME(dotprod), KT_CPU_NEON | KT_CPU_DOTPROD, false, false },
+#endif
+#ifdef LEVEL_I8MM
+    { "i8mm", &OPS_NAME(i8mm), KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM, false, false },
+#endif
 #ifdef LEVEL_AOCL
     { "aocl", &OPS_NAME(aocl), AVX512 | KT_CPU_AVX512_VNNI, false, true },
 #endif

@@ -32,7 +32,11 @@ static const struct {
     {"AMXINT8", "amx_int8"},
     {"AMXINT4", "amx_int4"},
     {"BF16", "bf16"},
+#if defined __aarch64__
+    {"MOE_INT8", "kml_arm"},
+#else
     {"MOE_INT8", "blis_int8"},
+#endif
     {"LLAMAFILE", "llamafile"},
     /* Weights as they were published: these say what the model has, and the backend. */
     {"RAWINT4", "rawint4"},
