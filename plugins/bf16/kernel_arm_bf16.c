@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_arm_bf16.c - ARM with FEAT_BF16: bfdot. */
+/* kernel_arm_bf16.c - ARM with FEAT_BF16: bfdot for one row or two, bfmmla for more. */
 #define VEC_DOTPROD 1
+#define VEC_BF16 1
 #include "plugins/common/int8_neon.h"
 
 #define PAIRS 1
 #define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define ROWS_TILE 0
+#define ROWS_PAIRED 1
 #define NEAR_ROWS 2
 #define AHEAD 1024
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8_neon.h - int8 products for ARM: with VEC_DOTPROD defined as 1 by sdot, with VEC_I8MM as 1 by usdot,
- * which takes codes as they are. int8_scalar.h says what each function does.
+ * int8_neon.h - int8 products for ARM: with VEC_DOTPROD defined as 1 by sdot, with VEC_I8MM as 1 by usdot
+ * and usmmla, which take codes as they are; with VEC_BF16 as 1 products of bfloat16 by bfdot and bfmmla.
+ * int8_scalar.h says what each function does.
  */
 #ifndef KT_PLUGINS_INT8_NEON_H
 #define KT_PLUGINS_INT8_NEON_H
@@ -10,6 +11,9 @@
 
 #ifndef VEC_I8MM
 #define VEC_I8MM 0
+#endif
+#ifndef VEC_BF16
+#define VEC_BF16 0
 #endif
 
 typedef int8x16_t x8;
@@ -30,6 +34,12 @@ INLINE vi w8_ready(vi code)
 INLINE vi w8_add(vi sum, vi w, x8 x)
 {
     return vusdotq_s32(sum, vi_bytes(w), x);
+}
+
+/* Two rows of weights and two of activations, 8 columns of each: see multiply_pairs.h. */
+INLINE vi mm_add(vi sum, vi w, vi x)
+{
+    return vusmmlaq_s32(sum, vi_bytes(w), vreinterpretq_s8_s32(x));
 }
 #else
 #define W8_SUMS_CODES 0
@@ -134,11 +144,18 @@ INLINE void vf_store_bf16(void *p, vf v)
     vst1_u8(p, vreinterpret_u8_u16(vshrn_n_u32(round_bf16(v), 16)));
 }
 
-#ifdef __ARM_FEATURE_BF16_VECTOR_ARITHMETIC
+#if VEC_BF16
 /* Adds the products of pairs of bf16. */
 INLINE vf vf_add_pairs(vf sum, vi w, vi x)
 {
     return vbfdotq_f32(sum, vreinterpretq_bf16_s32(w), vreinterpretq_bf16_s32(x));
+}
+
+INLINE vi mm_add(vi sum, vi w, vi x)
+{
+    vf total = vbfmmlaq_f32(vreinterpretq_f32_s32(sum), vreinterpretq_bf16_s32(w),
+                            vreinterpretq_bf16_s32(x));
+    return vreinterpretq_s32_f32(total);
 }
 #endif
 

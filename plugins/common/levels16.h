@@ -26,7 +26,7 @@ DEFINE_LEVEL(avx512, NEEDS_AVX512, "vfmadd");
 DEFINE_LEVEL(avx2, NEEDS_AVX2, "vfmadd");
 #endif
 #ifdef LEVEL_ARM_BF16
-DEFINE_LEVEL(arm_bf16, NEEDS_I8MM | KT_CPU_ARM_BF16, "bfdot");
+DEFINE_LEVEL(arm_bf16, NEEDS_I8MM | KT_CPU_ARM_BF16, "bfmmla");
 #endif
 #ifdef LEVEL_NEON
 DEFINE_LEVEL(neon, KT_CPU_NEON, "fmla");

@@ -128,10 +128,6 @@ INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigne
             vi_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
-#if ROWS_PAIRED
-#include "plugins/common/multiply8_pairs.h"
-#endif
-
 #define MULTIPLY multiply8
 #include "plugins/common/passes8.h"
 

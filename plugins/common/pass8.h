@@ -17,7 +17,7 @@
 #ifndef ROWS_EACH /* up to so many rows (12, or 0), each number has a near pass of its own */
 #define ROWS_EACH 0
 #endif
-#ifndef ROWS_PAIRED /* 1: passes of several rows are multiply8_pairs.h's */
+#ifndef ROWS_PAIRED /* 1: passes are those of multiply_pairs.h */
 #define ROWS_PAIRED 0
 #endif
 

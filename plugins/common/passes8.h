@@ -5,8 +5,10 @@
 
 DEFINE_PASS(pass8_1_near, MULTIPLY, 1, true)
 DEFINE_PASS(pass8_2_near, MULTIPLY, 2, true)
+#if ROWS_PAIRED
+#include "plugins/common/multiply_pairs.h"
+#else
 DEFINE_PASS(pass8_1, MULTIPLY, 1, false)
-#if !ROWS_PAIRED
 DEFINE_PASS(pass8_2, MULTIPLY, 2, false)
 #endif
 #if ROWS_WIDE
@@ -46,10 +48,11 @@ DEFINE_TILE_PASS(pass8_tile, MULTIPLY, ROWS_TILE)
 
 static const struct pass passes8[] = {
 #if ROWS_PAIRED
-    { 8, 4, { pass8_pairs_8, NULL } },
-    { 4, 2, { pass8_pairs_4, NULL } },
-    { 2, 1, { pass8_pairs_2, pass8_2_near } },
-#endif
+    { 8, 4, { pass_pairs_8, NULL } },
+    { 4, 2, { pass_pairs_4, NULL } },
+    { 2, 1, { pass_pairs_2, pass8_2_near } },
+    { 1, 1, { pass_pairs_1, pass8_1_near } },
+#else
 #if ROWS_WIDE
     { 8, 1, { pass8_8, pass8_8_near } },
     { 4, 1, { pass8_4, pass8_4_near } },
@@ -57,10 +60,9 @@ static const struct pass passes8[] = {
 #if ROWS_TILE
     { ROWS_TILE, 2, { pass8_tile, NULL } },
 #endif
-#if !ROWS_PAIRED
     { 2, 1, { pass8_2, pass8_2_near } },
-#endif
     { 1, 1, { pass8_1, pass8_1_near } },
+#endif
 };
 
 #endif
