@@ -209,7 +209,7 @@ static enum kt_status run_immediate(struct kt_layer *layer, const struct kt_task
 {
     struct kt_deferral *deferral = task->deferral;
     struct kt_forward forward = task->forward;
-    struct kt_extra extra = {.no_mask = true};
+    struct kt_extra extra = {.asked = &task->forward, .no_mask = true};
     uint64_t n_deferred = 0;
     if (task->position == 0) {
         deferral->pending = false;

@@ -311,6 +311,7 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
 {
     struct kt_pool *pool = layer->context->pool;
     const uint8_t *mask = extra && extra->no_mask ? NULL : layer->params.skip_mask;
+    const struct kt_forward *asked = extra ? extra->asked : forward;
     enum kt_status status = kt_forward_check_ids(layer, forward, error);
     if (status == KT_OK)
         status = kt_pool_lock(pool, error);
@@ -322,6 +323,8 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
         kt_pool_unlock(pool);
         return status;
     }
+    if (asked)
+        kt_usage_count(&layer->usage, asked);
     struct run run = {.layer = layer, .forward = forward, .added = extra ? extra->added : NULL};
     kt_route_place(layer, layer->context->arena.route.data, &run.route);
     while (run.first_token < forward->n_tokens) {

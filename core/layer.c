@@ -67,7 +67,6 @@ static enum kt_status copy_params(struct kt_layer *layer, struct kt_error *error
 {
     struct kt_layer_params *params = &layer->params;
     layer->name = strdup(params->name ? params->name : "layer");
-    layer->usage = calloc(params->n_experts, sizeof *layer->usage);
     params->name = layer->name;
     if (params->backend && (params->backend = strdup(params->backend)) == NULL)
         return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
@@ -79,9 +78,9 @@ static enum kt_status copy_params(struct kt_layer *layer, struct kt_error *error
         memcpy(layer->expert_map, params->expert_map, size);
         params->expert_map = layer->expert_map;
     }
-    if (!layer->name || !layer->usage)
+    if (!layer->name)
         return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
-    return KT_OK;
+    return kt_usage_create(&layer->usage, params->n_experts, error);
 }
 
 enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
@@ -167,7 +166,7 @@ void kt_layer_destroy(struct kt_layer *layer)
     kt_context_destroy(layer->context);
     free((char *)layer->params.backend);
     free(layer->expert_map);
-    free(layer->usage);
+    kt_usage_destroy(&layer->usage);
     free(layer->name);
     free(layer);
 }
@@ -234,25 +233,6 @@ void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
         .hidden_size = layer->params.hidden_size,
         .intermediate_size = layer->params.intermediate_size,
     };
-}
-
-enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, uint32_t n_experts,
-                              struct kt_error *error)
-{
-    if (!layer || !counts)
-        return kt_fail(error, KT_E_INVALID, "kt_layer_usage: layer and counts must not be NULL");
-    if (n_experts != layer->params.n_experts)
-        return kt_fail(error, KT_E_INVALID, "%s has %u experts, not %u", layer->name,
-                       layer->params.n_experts, n_experts);
-    for (uint32_t e = 0; e < n_experts; e++)
-        counts[e] = atomic_load_explicit(&layer->usage[e], memory_order_relaxed);
-    return KT_OK;
-}
-
-void kt_layer_usage_reset(struct kt_layer *layer)
-{
-    for (uint32_t e = 0; e < layer->params.n_experts; e++)
-        atomic_store_explicit(&layer->usage[e], 0, memory_order_relaxed);
 }
 
 /* A row of the shard that holds it: gate and up rows lie in one shard, a down row in all of them. */

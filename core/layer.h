@@ -4,6 +4,7 @@
 #define KT_CORE_LAYER_H
 
 #include "core/context.h"
+#include "core/usage.h"
 
 #include <kt/kt.h>
 
@@ -56,7 +57,7 @@ struct kt_layer {
     uint64_t checkpoint_layer;        /* of it, in use */
     struct kt_check *check;           /* of objects that are still to be checked, or NULL */
     void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
-    atomic_uint_fast64_t *usage;
+    struct kt_usage usage;
     atomic_uint outstanding; /* submitted, not yet done */
 };
 
@@ -126,6 +127,7 @@ void kt_layer_unload(struct kt_layer *layer);
 /* What a forward of the library's own may have besides. */
 struct kt_extra {
     const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
+    const struct kt_forward *asked; /* what the engine asked for, to be counted; NULL: that was done */
     bool no_mask;      /* masked experts have been taken out already */
 };
 

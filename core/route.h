@@ -39,7 +39,7 @@ struct kt_route {
 void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route *route);
 
 /* Fills the route for n_tokens tokens, at most max_tokens; ids are checked, those in `mask` (or NULL) are
- * skipped. Counts usage. */
+ * skipped. Counts the experts that are computed. */
 void kt_route_make(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
                    const uint8_t *mask, struct kt_route *route);
 

@@ -506,9 +506,11 @@ enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *
 /** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
-/** How often each expert was used since load or reset, masked ones not counted: n_experts numbers. */
+/** How often each expert was computed since the layer was made or reset, masked ones not counted: n_experts
+ *  numbers. What was asked for is in <kt/stats.h>. Any thread. */
 enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, uint32_t n_experts,
                               struct kt_error *error);
+/** Begins all statistics of the layer anew. Waits for a forward that runs. Any thread. */
 void kt_layer_usage_reset(struct kt_layer *layer);
 
 /** Rows [row, row + n_rows) of an expert's projection as the loaded kernel really uses them,
@@ -522,4 +524,5 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert,
 #endif
 
 #include <kt/gpu.h>
+#include <kt/stats.h>
 #endif

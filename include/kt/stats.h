@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/stats.h - what layers were asked for: how often each expert, and the batches themselves; and the files
+ * that hold it. Part of <kt/kt.h>, which includes it and says what all functions have in common.
+ */
+#ifndef KT_STATS_H
+#define KT_STATS_H
+
+#include <kt/kt.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- how often each expert was asked for ---------------------------------------------------- */
+
+/**
+ * The statistics of a model's layers, added up and written to a file. A layer counts while it serves, always:
+ * for every id of a batch that is not negative one addition to an integer and one to a float64, by the thread
+ * that leads the forward, some 2 ns. Experts are counted by the ids that forwards name (before expert_map),
+ * whether skip_mask names them or not; with deferred experts too, once.
+ */
+struct kt_stats;
+
+/** A row for each layer, ascending by its number. Pointers are valid until the object is changed. */
+struct kt_stats_info {
+    uint32_t n_layers, n_experts;
+    const uint64_t *layers;    /**< [n_layers]: numbers of the layers in the model */
+    const uint64_t *n_batches; /**< [n_layers] */
+    const uint64_t *n_tokens;  /**< [n_layers] */
+    const uint64_t *counts;    /**< [n_layers][n_experts]: how often each was asked for; as kt_place wants it */
+    const uint64_t *computed;  /**< [n_layers][n_experts]: of these, not masked, so computed on the CPU */
+    const double *weights;     /**< [n_layers][n_experts]: sum of the router weights that came with the ids;
+                                    those that are not finite are left out */
+};
+
+/** Makes one without layers, for layers of n_experts experts (1 to 65536). */
+enum kt_status kt_stats_create(uint32_t n_experts, struct kt_stats **stats, struct kt_error *error);
+/** `stats` may be NULL. */
+void kt_stats_destroy(struct kt_stats *stats);
+
+/**
+ * Adds what `layer` has counted since it was made or reset (kt_layer_usage_reset) to the row of layer `number`
+ * of the model, which is made if it is missing. May be called while the layer serves: a running forward is
+ * then counted in part. KT_E_INVALID if the number of experts is another, KT_E_RANGE if a sum is over
+ * 2^63 - 1; nothing is added then.
+ */
+enum kt_status kt_stats_add_layer(struct kt_stats *stats, uint64_t number, const struct kt_layer *layer,
+                                  struct kt_error *error);
+
+/** Adds all rows of `other`. Fails like kt_stats_add_layer. */
+enum kt_status kt_stats_add(struct kt_stats *stats, const struct kt_stats *other, struct kt_error *error);
+
+void kt_stats_info(const struct kt_stats *stats, struct kt_stats_info *info);
+
+/**
+ * Writes a safetensors file, whole or not at all (see kt_writer_create):
+ *
+ *     layers    I64 [n_layers]              counts    I64 [n_layers][n_experts]
+ *     batches   I64 [n_layers]              computed  I64 [n_layers][n_experts]
+ *     tokens    I64 [n_layers]              weights   F64 [n_layers][n_experts]
+ *
+ * with the metadata "format": "kt-stats", "version": "1". KT_E_INVALID without a layer.
+ */
+enum kt_status kt_stats_save(const struct kt_stats *stats, const char *path, struct kt_error *error);
+
+/**
+ * Reads such a file. Only `counts` need be there: layers are then 0, 1, 2 and so on, and the rest is 0, so
+ * that what another program has counted is of use. KT_E_FORMAT names the tensor and its element that cannot
+ * be: another shape or dtype, a negative number, one that is not finite, a sum over 2^63 - 1.
+ */
+enum kt_status kt_stats_open(const char *path, struct kt_stats **stats, struct kt_error *error);
+
+/** How unevenly the experts of a layer were used. */
+struct kt_skew {
+    uint32_t n_used;    /**< experts that were asked for at all */
+    uint32_t most_used; /**< the first one of the highest count */
+    double most_share;  /**< its part of all counts */
+    double top_share;   /**< that of the tenth of the experts, rounded up, that was used most */
+    double gini;        /**< 0: all equally; (n_experts - 1) / n_experts: one expert alone */
+    double entropy;     /**< of the counts in bits, divided by log2(n_experts): 1: all equally; 0: one alone */
+};
+
+/** Of n_experts counts. All 0: n_used and the shares are 0, entropy is 1. KT_E_NOMEM. Any thread. */
+enum kt_status kt_usage_skew(const uint64_t *counts, uint32_t n_experts, struct kt_skew *skew,
+                             struct kt_error *error);
+
+/* ---- files of tensors ----------------------------------------------------------------------- */
+
+/** A safetensors file that is being written. */
+struct kt_writer;
+
+struct kt_writer_params {
+    size_t struct_size;
+    const struct kt_tensor_info *tensors; /**< name, dtype and dims of each; the rest is not looked at */
+    uint64_t n_tensors;
+    const char *const *metadata; /**< n_metadata keys, each followed by its text */
+    uint64_t n_metadata;
+};
+#define KT_WRITER_PARAMS_INIT \
+    {                         \
+        .struct_size = sizeof(struct kt_writer_params) \
+    }
+
+/**
+ * Begins the file: its header. A regular file has a temporary name beside `path` until kt_writer_finish;
+ * then it replaces what was there, symbolic links followed, with its permissions. A device or a pipe is
+ * written in place. KT_E_INVALID for a name that is empty or stands twice, and for a dtype that safetensors
+ * does not have; KT_E_IO names the file.
+ */
+enum kt_status kt_writer_create(const char *path, const struct kt_writer_params *params,
+                                struct kt_writer **writer, struct kt_error *error);
+/** The next bytes of the tensors' data, in pieces of any size, in the order of the tensors, without gaps. */
+enum kt_status kt_writer_add(struct kt_writer *writer, const void *data, uint64_t size,
+                             struct kt_error *error);
+/** Makes the file durable and gives it its name. KT_E_INVALID if bytes are missing. Frees `writer`; after a
+ *  failure what was there before is there still. */
+enum kt_status kt_writer_finish(struct kt_writer *writer, struct kt_error *error);
+/** Removes the temporary file and frees `writer`, which may be NULL. */
+void kt_writer_cancel(struct kt_writer *writer);
+/** The temporary file's name, for programs that remove it when a signal ends them; NULL: there is none. */
+const char *kt_writer_temporary(const struct kt_writer *writer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
