@@ -32,7 +32,7 @@ enum kt_status kt_stats_create(uint32_t n_experts, struct kt_stats **out, struct
 {
     if (!out || n_experts == 0 || n_experts > MOST_EXPERTS)
         return kt_fail(error, KT_E_INVALID,
-                       "kt_stats_create: stats must not be NULL, and a layer has 1 to %d experts, not %" PRIu32,
+                       "kt_stats_create: stats must not be NULL; a layer has 1 to %d experts, not %" PRIu32,
                        MOST_EXPERTS, n_experts);
     struct kt_stats *stats = calloc(1, sizeof *stats);
     if (!stats)
@@ -151,11 +151,11 @@ static enum kt_status check_add(const struct kt_stats *stats, const struct kt_st
             ++*n_layers;
         else if (!row_fits(stats, row, other, l))
             return kt_fail(error, KT_E_RANGE,
-                           "statistics: the sums of layer %" PRIu64 " are larger than a number may be", number);
+                           "statistics: sums of layer %" PRIu64 " are larger than a number may be", number);
     }
     if (*n_layers > MOST_LAYERS)
-        return kt_fail(error, KT_E_INVALID, "statistics of %" PRIu32 " layers; at most %d are possible", *n_layers,
-                       MOST_LAYERS);
+        return kt_fail(error, KT_E_INVALID, "statistics of %" PRIu32 " layers; at most %d are possible",
+                       *n_layers, MOST_LAYERS);
     return KT_OK;
 }
 
@@ -306,9 +306,9 @@ static enum kt_status check_numbers(struct kt_stats *stats, struct kt_error *err
     for (int c = 0; c < WEIGHTS; c++)
         for (size_t i = 0; i < stats->n_layers * width(stats, (enum column)c); i++)
             if (stats->number[c][i] > INT64_MAX)
-                return kt_fail(error, KT_E_FORMAT, "tensor \"%s\", element %zu is %" PRId64 "; it must not be "
-                                                   "negative",
-                               names[c], i, (int64_t)stats->number[c][i]);
+                return kt_fail(error, KT_E_FORMAT,
+                               "tensor \"%s\", element %zu is %" PRId64 "; it must not be negative", names[c],
+                               i, (int64_t)stats->number[c][i]);
     for (uint32_t l = 1; l < stats->n_layers; l++)
         if (stats->number[LAYERS][l] <= stats->number[LAYERS][l - 1])
             return kt_fail(error, KT_E_FORMAT, "tensor \"layers\", element %" PRIu32 " is %" PRIu64
@@ -317,9 +317,9 @@ static enum kt_status check_numbers(struct kt_stats *stats, struct kt_error *err
     for (size_t i = 0; i < n; i++) {
         uint64_t count = stats->number[COUNTS][i], computed = stats->number[COMPUTED][i];
         if (computed > count)
-            return kt_fail(error, KT_E_FORMAT, "tensor \"computed\", element %zu is %" PRIu64 ", but \"counts\" "
-                                               "has %" PRIu64,
-                           i, computed, count);
+            return kt_fail(error, KT_E_FORMAT,
+                           "tensor \"computed\", element %zu is %" PRIu64 ", but \"counts\" has %" PRIu64, i,
+                           computed, count);
         if (!isfinite(stats->weights[i]))
             return kt_fail(error, KT_E_FORMAT, "tensor \"weights\", element %zu is %g; it must be finite", i,
                            stats->weights[i]);
@@ -406,7 +406,7 @@ enum kt_status kt_usage_skew(const uint64_t *counts, uint32_t n_experts, struct 
                              struct kt_error *error)
 {
     if (!counts || n_experts == 0 || !skew)
-        return kt_fail(error, KT_E_INVALID, "kt_usage_skew: counts of one expert or more, and skew, are needed");
+        return kt_fail(error, KT_E_INVALID, "kt_usage_skew: counts of an expert or more, and skew");
     uint64_t *rising = malloc(n_experts * sizeof *rising);
     struct kt_skew made = {.entropy = 1};
     double sum = 0;

@@ -216,12 +216,7 @@ write_trace()
         "$1" "$3" $a $b)
     json=$json$(printf '"layers.0.topk_weights":{"dtype":"F32","shape":[%d,%d],"data_offsets":[%d,%d]}}' \
         "$1" "$3" $b $c)
-    length=${#json}
-    {
-        # shellcheck disable=SC2059 # the length's bytes are a format
-        printf "$(printf '\\%o\\%o' $((length % 256)) $((length / 256)))\\0\\0\\0\\0\\0\\0%s" "$json"
-        head -c $c /dev/zero
-    } >"$dir/own.safetensors"
+    head -c $c /dev/zero | write_tensors "$dir/own.safetensors" "$json"
 }
 write_trace 3 256 2
 kt forward --model "$q4" --input "$dir/own.safetensors" --backend reference --check --format csv

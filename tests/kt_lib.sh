@@ -92,6 +92,32 @@ field()
         NR > 1 && $1 == row { print $column; exit }' "$out"
 }
 
+# A safetensors file $1 with the header $2, and the data that standard input gives.
+write_tensors()
+{
+    {
+        # shellcheck disable=SC2059 # the length's bytes are a format
+        printf "$(printf '\\%o\\%o' $((${#2} % 256)) $((${#2} / 256)))\\0\\0\\0\\0\\0\\0%s" "$2"
+        cat
+    } >"$1"
+}
+
+# Whole numbers below 256 as I64, or their first byte as U8.
+i64()
+{
+    for number; do
+        # shellcheck disable=SC2059
+        printf "\\$(printf %o "$number")\\0\\0\\0\\0\\0\\0\\0"
+    done
+}
+u8()
+{
+    for number; do
+        # shellcheck disable=SC2059
+        printf "\\$(printf %o "$number")"
+    done
+}
+
 # Is number $1 $2 (<= or >=) number $3?
 compares()
 {

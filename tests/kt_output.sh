@@ -42,7 +42,11 @@ formats inspect "$model"
 formats inspect "$model" --layer 1
 formats inspect "$model" --tensors
 formats explain --model "$model"
-formats forward --model "$model" --input "$trace" --check --backend reference --layer 3
+formats forward --model "$model" --input "$trace" --check --backend reference --layer 3 --stats "$dir/use"
+formats stats "$dir/use"
+formats stats --experts "$dir/use"
+formats place "$dir/use" --gpu-experts 3 --placement uniform --output "$dir/masks"
+formats place "$dir/use" --update "$dir/masks" --max-moves 2
 
 # Numbers are numbers, truth values are truth values, what is not known is null.
 kt inspect "$model" --format json

@@ -84,8 +84,9 @@ static enum kt_status make_header(struct kt_writer *writer, const struct kt_writ
         status = add_tensor(writer, root, &params->tensors[i], error);
     *text = failed || status != KT_OK ? NULL : json_dumps(root, JSON_COMPACT);
     json_decref(root);
-    return *text || status != KT_OK ? status
-                                    : kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->label);
+    if (!*text && status == KT_OK)
+        status = kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->label);
+    return status;
 }
 
 /* Its length in 8 bytes, then JSON, filled up with spaces so that the data is aligned. */
@@ -194,8 +195,8 @@ enum kt_status kt_writer_add(struct kt_writer *writer, const void *data, uint64_
     if (!writer || (size && !data))
         return kt_fail(error, KT_E_INVALID, "kt_writer_add: writer and data must not be NULL");
     if (size > writer->size - writer->done)
-        return kt_fail(error, KT_E_INVALID, "%s: the tensors take %" PRIu64 " bytes, %" PRIu64 " are left, and %"
-                                            PRIu64 " came",
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: the tensors take %" PRIu64 " bytes, %" PRIu64 " are left, and %" PRIu64 " came",
                        writer->label, writer->size, writer->size - writer->done, size);
     if (size && fwrite(data, 1, size, writer->file) != size)
         return fail_io(writer, "cannot write", error);

@@ -28,7 +28,7 @@ struct kt_stats_info {
     const uint64_t *layers;    /**< [n_layers]: numbers of the layers in the model */
     const uint64_t *n_batches; /**< [n_layers] */
     const uint64_t *n_tokens;  /**< [n_layers] */
-    const uint64_t *counts;    /**< [n_layers][n_experts]: how often each was asked for; as kt_place wants it */
+    const uint64_t *counts;    /**< [n_layers][n_experts]: how often each was asked for, for kt_place */
     const uint64_t *computed;  /**< [n_layers][n_experts]: of these, not masked, so computed on the CPU */
     const double *weights;     /**< [n_layers][n_experts]: sum of the router weights that came with the ids;
                                     those that are not finite are left out */
@@ -40,9 +40,9 @@ enum kt_status kt_stats_create(uint32_t n_experts, struct kt_stats **stats, stru
 void kt_stats_destroy(struct kt_stats *stats);
 
 /**
- * Adds what `layer` has counted since it was made or reset (kt_layer_usage_reset) to the row of layer `number`
- * of the model, which is made if it is missing. May be called while the layer serves: a running forward is
- * then counted in part. KT_E_INVALID if the number of experts is another, KT_E_RANGE if a sum is over
+ * Adds what `layer` has counted since it was made or reset (kt_layer_usage_reset) to the row of layer
+ * `number` of the model, which is made if it is missing. May be called while the layer serves: a running
+ * forward is then counted in part. KT_E_INVALID if the number of experts is another, KT_E_RANGE if a sum is over
  * 2^63 - 1; nothing is added then.
  */
 enum kt_status kt_stats_add_layer(struct kt_stats *stats, uint64_t number, const struct kt_layer *layer,
@@ -78,7 +78,7 @@ struct kt_skew {
     double most_share;  /**< its part of all counts */
     double top_share;   /**< that of the tenth of the experts, rounded up, that was used most */
     double gini;        /**< 0: all equally; (n_experts - 1) / n_experts: one expert alone */
-    double entropy;     /**< of the counts in bits, divided by log2(n_experts): 1: all equally; 0: one alone */
+    double entropy;     /**< of the counts, in bits, by log2(n_experts): 1: all equally; 0: one alone */
 };
 
 /** Of n_experts counts. All 0: n_used and the shares are 0, entropy is 1. KT_E_NOMEM. Any thread. */

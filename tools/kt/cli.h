@@ -119,6 +119,8 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_place(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 

@@ -24,6 +24,7 @@ struct args {
     const char *input;
     const char *output;
     const char *expected;
+    const char *stats;
     bool check;
     double tolerance, recorded_tolerance; /* < 0: not given */
 };
@@ -39,6 +40,7 @@ struct run {
     struct kt_output *output;
     struct kt_table *table;
     struct kt_save *save;
+    struct kt_stats *stats; /* NULL: none is wished, or no layer has run */
     size_t n_bad;
 };
 
@@ -64,7 +66,7 @@ static const struct kt_column columns[] = {
 struct outcome {
     char backend[32], level[16];
     bool fallback;
-    bool once; /* nobody asks how long it took */
+    bool once; /* nobody asks how long it took, nor what was used */
     double us_per_token;
     float *values; /* [n_tokens][hidden_size] */
 };
@@ -76,8 +78,21 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/* What the layer counted; all layers must have the same number of experts. */
+static int add_stats(struct run *run, const struct kt_layer *layer, uint64_t number)
+{
+    struct kt_layer_info info;
+    struct kt_error error;
+
+    kt_layer_info(layer, &info);
+    if ((!run->stats && kt_stats_create(info.n_experts, &run->stats, &error) != KT_OK) ||
+        kt_stats_add_layer(run->stats, number, layer, &error) != KT_OK)
+        return kt_cli_fail(run->cli, &error);
+    return KT_EXIT_OK;
+}
+
 /* The median of up to five runs in a tenth of a second; the first one warms up unless it took long. */
-static int forward_timed(const struct run *run, struct kt_layer *layer,
+static int forward_timed(struct run *run, struct kt_layer *layer,
                          const struct kt_trace *trace, struct outcome *outcome)
 {
     struct kt_forward forward = KT_FORWARD_INIT;
@@ -98,6 +113,11 @@ static int forward_timed(const struct run *run, struct kt_layer *layer,
         if (kt_layer_forward(layer, &forward, &error) != KT_OK)
             return kt_cli_fail(run->cli, &error);
         time[n] = now() - begin;
+        if (n == 0 && run->args.stats && !outcome->once) {
+            int code = add_stats(run, layer, trace->layer);
+            if (code != KT_EXIT_OK)
+                return code;
+        }
         for (int i = n; i > 1 && time[i] < time[i - 1]; i--) {
             double swap = time[i];
             time[i] = time[i - 1];
@@ -160,7 +180,7 @@ static int load(const struct run *run, const struct kt_moe_info *moe, struct kt_
 }
 
 /* Runs the layer with `backend`, NULL: what the configuration says. */
-static int run_backend(const struct run *run, const struct kt_moe_info *moe,
+static int run_backend(struct run *run, const struct kt_moe_info *moe,
                        const struct kt_trace *trace, const char *backend, struct outcome *outcome)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
@@ -403,11 +423,11 @@ static void add_facts(const struct run *run)
 
 /* The output must not replace what it is computed from, under whatever name, nor become a file of the
  * model. */
-static int check_output(const struct run *run)
+static int check_output(const struct run *run, const char *option, const char *path)
 {
     const char *const paths[] = {run->args.model, run->args.input, run->args.expected};
     static const char *const names[] = {"model", "input", "expected output"};
-    const char *path = run->args.output, *slash = path ? strrchr(path, '/') : NULL;
+    const char *slash = path ? strrchr(path, '/') : NULL;
     struct stat output, other;
 
     if (!path)
@@ -418,18 +438,26 @@ static int check_output(const struct run *run)
                     other.st_dev == output.st_dev && other.st_ino == output.st_ino;
     free(folder);
     if (in_model)
-        return kt_cli_error(run->cli, "%s would lie in the folder of the model; choose another "
-                                      "--output", path);
+        return kt_cli_error(run->cli, "%s would lie in the folder of the model; choose another --%s", path,
+                            option);
     if (stat(path, &output) != 0)
         return KT_EXIT_OK;
     if (kt_model_has_file(run->cli, run->model, run->args.model, path))
-        return kt_cli_error(run->cli, "%s is the model itself; choose another --output", path);
+        return kt_cli_error(run->cli, "%s is the model itself; choose another --%s", path, option);
     for (size_t i = 0; i < COUNT(paths); i++) {
         if (paths[i] && stat(paths[i], &other) == 0 && other.st_dev == output.st_dev &&
             other.st_ino == output.st_ino)
-            return kt_cli_error(run->cli, "%s is the %s itself; choose another --output",
-                                run->args.output, names[i]);
+            return kt_cli_error(run->cli, "%s is the %s itself; choose another --%s", path, names[i], option);
     }
+    return KT_EXIT_OK;
+}
+
+static int write_stats(const struct run *run)
+{
+    struct kt_error error;
+
+    if (kt_stats_save(run->stats, run->args.stats, &error) != KT_OK)
+        return kt_cli_error(run->cli, "statistics %s", error.message);
     return KT_EXIT_OK;
 }
 
@@ -452,6 +480,8 @@ static int run_layers(struct run *run)
         code = run_layer(run, run->layers[i]);
     }
     kt_progress_stop();
+    if (code == KT_EXIT_OK && run->stats)
+        code = write_stats(run);
     code = kt_save_finish(run->save, code);
     if (code != KT_EXIT_OK) {
         kt_output_free(run->output);
@@ -473,7 +503,9 @@ static int forward(struct run *run)
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(run->cli, run->args.model, &run->model);
     if (code == KT_EXIT_OK)
-        code = check_output(run);
+        code = check_output(run, "output", run->args.output);
+    if (code == KT_EXIT_OK)
+        code = check_output(run, "stats", run->args.stats);
     if (code == KT_EXIT_OK)
         code = choose_layers(run);
     if (code == KT_EXIT_OK)
@@ -484,6 +516,7 @@ static int forward(struct run *run)
     kt_checkpoint_close(run->model);
     kt_checkpoint_close(run->input);
     kt_checkpoint_close(run->expected);
+    kt_stats_destroy(run->stats);
     free(run->layers);
     return code;
 }
@@ -509,6 +542,11 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, output),
      .argument = "FILE",
      .help = "write layers.N.output (F32) to this safetensors file"},
+    {.name = "stats",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, stats),
+     .argument = "FILE",
+     .help = "write how often each expert was asked for to this file, which kt stats reads"},
     KT_CLI_BACKEND,
     KT_CLI_THREADS,
     KT_CLI_NUMA_NODES,

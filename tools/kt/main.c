@@ -15,6 +15,8 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"explain", "say which backend would run each layer of a model, and why", kt_cmd_explain},
     {"forward", "run MoE layers of a model on recorded input and check the output", kt_cmd_forward},
     {"inspect", "show what a checkpoint holds", kt_cmd_inspect},
+    {"place", "choose which experts lie on a GPU, by what was used", kt_cmd_place},
+    {"stats", "show how often experts were asked for, and how unevenly", kt_cmd_stats},
     {"verify", "compare a store with its checksums", kt_cmd_verify},
     {"version", "show versions", kt_cmd_version},
     {NULL, NULL, NULL},
@@ -22,9 +24,9 @@ const struct kt_cli_verb kt_cli_verbs[] = {
 
 static int fail_unknown(struct kt_cli *cli, const char *word)
 {
-    const char *names[17] = {"help"};
+    const char *names[33] = {"help"};
     size_t n = 1;
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && n < 17; verb++)
+    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && n < 33; verb++)
         names[n++] = verb->name;
     const char *near = kt_cli_nearest(word, names, n);
     if (near)
