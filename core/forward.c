@@ -325,6 +325,8 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
     }
     if (asked)
         kt_usage_count(&layer->usage, asked);
+    if (asked && layer->recording.recorder)
+        kt_recorder_put(&layer->recording, asked);
     struct run run = {.layer = layer, .forward = forward, .added = extra ? extra->added : NULL};
     kt_route_place(layer, layer->context->arena.route.data, &run.route);
     while (run.first_token < forward->n_tokens) {

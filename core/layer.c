@@ -167,6 +167,7 @@ void kt_layer_destroy(struct kt_layer *layer)
     free((char *)layer->params.backend);
     free(layer->expert_map);
     kt_usage_destroy(&layer->usage);
+    kt_recorder_destroy(layer->recording.recorder);
     free(layer->name);
     free(layer);
 }

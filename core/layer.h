@@ -4,6 +4,7 @@
 #define KT_CORE_LAYER_H
 
 #include "core/context.h"
+#include "core/recorder.h"
 #include "core/usage.h"
 
 #include <kt/kt.h>
@@ -58,6 +59,7 @@ struct kt_layer {
     struct kt_check *check;           /* of objects that are still to be checked, or NULL */
     void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
     struct kt_usage usage;
+    struct kt_recording recording; /* guarded by the pool's lock */
     atomic_uint outstanding; /* submitted, not yet done */
 };
 
@@ -127,7 +129,7 @@ void kt_layer_unload(struct kt_layer *layer);
 /* What a forward of the library's own may have besides. */
 struct kt_extra {
     const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
-    const struct kt_forward *asked; /* what the engine asked for, to be counted; NULL: that was done */
+    const struct kt_forward *asked; /* what the engine asked for, to be counted and recorded; NULL: it was */
     bool no_mask;      /* masked experts have been taken out already */
 };
 

@@ -120,6 +120,25 @@ static enum kt_status engine_life(const struct fixture *fixture, struct kt_conte
     return status;
 }
 
+/* Writes what the layer counted and recorded, adds it up and describes it. */
+static enum kt_status keep(const struct kt_layer *layer, struct kt_recorder *recorder, struct kt_error *error)
+{
+    const uint64_t counts[5] = {1, 2, 3, 4, 5};
+    struct kt_stats *stats = NULL;
+    struct kt_skew skew;
+    enum kt_status status = kt_stats_create(5, &stats, error);
+    if (status == KT_OK)
+        status = kt_stats_add_layer(stats, 0, layer, error);
+    if (status == KT_OK)
+        status = kt_usage_skew(counts, 5, &skew, error);
+    if (status == KT_OK)
+        status = kt_stats_save(stats, "/dev/null", error);
+    if (status == KT_OK)
+        status = kt_recorder_save(recorder, "/dev/null", error);
+    kt_stats_destroy(stats);
+    return status;
+}
+
 /* Everything from the configuration to the last forward; stops at the first error. */
 static enum kt_status whole_life(const struct fixture *fixture, struct kt_error *error)
 {
@@ -132,6 +151,9 @@ static enum kt_status whole_life(const struct fixture *fixture, struct kt_error 
     struct kt_layer *layer = NULL;
     struct kt_layer_params params = fixture_params(fixture);
     struct kt_forward forward = fixture_forward(fixture);
+    struct kt_recorder_params recorder_params = KT_RECORDER_PARAMS_INIT;
+    struct kt_recorder *recorder = NULL;
+    recorder_params.size = 1 << 16;
     enum kt_status status = kt_config_create(&config_params, &config, error);
     if (status == KT_OK)
         status = kt_context_create(config, &context, error);
@@ -140,9 +162,16 @@ static enum kt_status whole_life(const struct fixture *fixture, struct kt_error 
     if (status == KT_OK)
         status = kt_layer_load(layer, fixture->experts, fixture->n_experts, error);
     if (status == KT_OK)
+        status = kt_recorder_create(context, &recorder_params, &recorder, error);
+    if (status == KT_OK)
+        status = kt_layer_record(layer, recorder, 0, error);
+    if (status == KT_OK)
         status = kt_layer_forward(layer, &forward, error);
     if (status == KT_OK)
         status = engine_life(fixture, context, layer, error);
+    if (status == KT_OK)
+        status = keep(layer, recorder, error);
+    kt_recorder_destroy(recorder);
     kt_layer_destroy(layer);
     kt_context_destroy(context);
     kt_config_destroy(config);
@@ -184,6 +213,12 @@ START_TEST(test_forward_allocates_nothing)
     fixture_fill(&fixture, 1);
     fixture_load(&fixture, 3);
     struct kt_forward forward = fixture_forward(&fixture);
+    struct kt_recorder_params params = KT_RECORDER_PARAMS_INIT;
+    struct kt_recorder *recorder;
+    params.size = 40000; /* not all of them fit */
+    params.hidden_states = 1;
+    ck_ok(kt_recorder_create(fixture.context, &params, &recorder, &ck_error));
+    ck_ok(kt_layer_record(fixture.layer, recorder, 0, &ck_error));
     long before = atomic_load(&calls);
     int failures = 0; /* libcheck's assertions allocate: none in the loop */
     for (uint32_t n = 1; n <= fixture.n_tokens; n++) {
@@ -196,6 +231,10 @@ START_TEST(test_forward_allocates_nothing)
     long made = atomic_load(&calls) - before;
     ck_assert_int_eq(failures, 0);
     ck_assert_int_eq(made, 0);
+    struct kt_recorder_info info;
+    kt_recorder_info(recorder, &info);
+    ck_assert(info.n_batches > 0 && info.n_dropped_batches > 0);
+    kt_recorder_destroy(recorder);
     fixture_free(&fixture);
 }
 END_TEST

@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 static struct kt_error error;
-static char folder[] = "/tmp/kt-test-stats.XXXXXX", path[64];
+static char folder[32], path[64];
 
 static void make_folder(void)
 {
+    strcpy(folder, "/tmp/kt-test-stats.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(folder));
     (void)snprintf(path, sizeof path, "%s/stats.safetensors", folder);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kt/stats.h - what layers were asked for: how often each expert, and the batches themselves; and the files
- * that hold it. Part of <kt/kt.h>, which includes it and says what all functions have in common.
+ * that hold both. Part of <kt/kt.h>, which includes it and says what all functions have in common.
  */
 #ifndef KT_STATS_H
 #define KT_STATS_H
@@ -84,6 +84,90 @@ struct kt_skew {
 /** Of n_experts counts. All 0: n_used and the shares are 0, entropy is 1. KT_E_NOMEM. Any thread. */
 enum kt_status kt_usage_skew(const uint64_t *counts, uint32_t n_experts, struct kt_skew *skew,
                              struct kt_error *error);
+
+/* ---- recording batches ---------------------------------------------------------------------- */
+
+/**
+ * Keeps the batches that layers serve, to replay them with `kt bench --trace` and `kt forward`: ids, router
+ * weights and, if wished, hidden states, as the forward got them. They go into a buffer of a fixed size, made
+ * and touched when the recorder is made. What a batch costs is one copy of its numbers, by the thread that
+ * leads the forward and before the forward's work: n_tokens * (12 * top_k + bytes of a row of hidden states)
+ * bytes and some 20 ns. Nothing is allocated, locked or written there. A batch that does not fit is
+ * dropped and counted. Batches leave the buffer by kt_recorder_save or kt_recorder_drain, which may run in
+ * another thread while forwards go on.
+ */
+struct kt_recorder;
+
+struct kt_recorder_params {
+    size_t struct_size;
+    uint64_t size;          /**< bytes of the buffer, 4 KiB or more; a batch of more than half of it may find
+                                 no place even if it is empty */
+    uint32_t hidden_states; /**< not 0: record them too */
+    uint32_t reserved;
+};
+#define KT_RECORDER_PARAMS_INIT \
+    {                           \
+        .struct_size = sizeof(struct kt_recorder_params) \
+    }
+
+/** Makes one for layers of this context, which it keeps alive. */
+enum kt_status kt_recorder_create(struct kt_context *context, const struct kt_recorder_params *params,
+                                  struct kt_recorder **recorder, struct kt_error *error);
+/** Layers that still record keep it alive. `recorder` may be NULL. */
+void kt_recorder_destroy(struct kt_recorder *recorder);
+
+/**
+ * From the next forward on, what `layer` is asked for is recorded as layer `number` of the model; with
+ * recorder NULL, no more. Waits for a forward that runs. With deferred experts a batch is recorded once, as
+ * the engine asked for it. KT_E_INVALID: another context, or `number` has another hidden_size already.
+ * Any thread.
+ */
+enum kt_status kt_layer_record(struct kt_layer *layer, struct kt_recorder *recorder, uint64_t number,
+                               struct kt_error *error);
+
+/** Numbers of batches and tokens are since the recorder was made. Any thread. */
+struct kt_recorder_info {
+    uint64_t n_batches, n_tokens; /**< recorded */
+    uint64_t n_dropped_batches, n_dropped_tokens;
+    uint64_t used, size; /**< bytes of the buffer */
+};
+void kt_recorder_info(const struct kt_recorder *recorder, struct kt_recorder_info *info);
+
+/** A batch as a layer got it. Memory is valid while the function that gets it runs. */
+struct kt_recorded {
+    uint64_t layer;             /**< its number in the model */
+    uint64_t batch;             /**< number of the batch, of this layer's, from 0; dropped ones count */
+    uint32_t n_tokens, top_k;
+    const int64_t *expert_ids;  /**< [n_tokens][top_k] */
+    const float *router_weights; /**< [n_tokens][top_k] */
+    uint64_t hidden_size;
+    uint32_t hidden_dtype;      /**< KT_DTYPE_NONE: not recorded */
+    uint32_t reserved;
+    const void *hidden_states;  /**< [n_tokens][hidden_size], dense, or NULL */
+};
+
+/** Takes a batch. Not 0: it could not, the batch stays in the buffer. Must not call the recorder. */
+typedef int (*kt_recorded_fn)(void *data, const struct kt_recorded *batch);
+
+/** Hands what is in the buffer to `sink`, oldest first, and makes room. KT_E_IO when `sink` does not take a
+ *  batch. Any thread, one after the other. */
+enum kt_status kt_recorder_drain(struct kt_recorder *recorder, kt_recorded_fn sink, void *data,
+                                 struct kt_error *error);
+
+/**
+ * Writes what is in the buffer to a trace, a safetensors file (see kt_writer_create), and makes room; after a
+ * failure it is still there. Of each layer N:
+ *
+ *     layers.N.topk_ids       I64 [n_tokens][top_k]      layers.N.hidden_states  [n_tokens][hidden_size], BF16,
+ *     layers.N.topk_weights   F32 [n_tokens][top_k]                              F16 or F32
+ *     layers.N.batch_tokens   I64 [n_batches]: how many of the tokens, in order, each batch has
+ *     layers.N.batch_numbers  I64 [n_batches]: as in struct kt_recorded; where they leave one out, it was
+ *                             dropped
+ *
+ * Batches of fewer experts a token than the layer's widest one are filled up with id -1 and weight 0. Where
+ * batches came in different dtypes, hidden states are F32. KT_E_STATE if the buffer is empty.
+ */
+enum kt_status kt_recorder_save(struct kt_recorder *recorder, const char *path, struct kt_error *error);
 
 /* ---- files of tensors ----------------------------------------------------------------------- */
 
