@@ -41,7 +41,8 @@ enum kt_status kt_recorder_create(struct kt_context *context, const struct kt_re
                        "kt_recorder_create: context, params and recorder must not be NULL; start params with "
                        "KT_RECORDER_PARAMS_INIT");
     if (params->size < LEAST_SIZE || params->size > MOST_SIZE)
-        return kt_fail(error, KT_E_INVALID, "kt_recorder_create: a buffer of %llu bytes; %d to 2^46 are possible",
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_recorder_create: a buffer of %llu bytes; %d to 2^46 are possible",
                        (unsigned long long)params->size, LEAST_SIZE);
     struct kt_recorder *recorder = calloc(1, sizeof *recorder);
     if (!recorder)
@@ -85,8 +86,8 @@ static enum kt_status add_source(struct kt_recorder *recorder, const struct kt_l
         if (source->hidden_size == layer->params.hidden_size)
             return KT_OK;
         return kt_fail(error, KT_E_INVALID,
-                       "%s: layer %llu is recorded with hidden size %llu already, this one has %llu", layer->name,
-                       (unsigned long long)number, (unsigned long long)source->hidden_size,
+                       "%s: layer %llu is recorded with hidden size %llu already, this one has %llu",
+                       layer->name, (unsigned long long)number, (unsigned long long)source->hidden_size,
                        (unsigned long long)layer->params.hidden_size);
     }
     struct source *grown = realloc(recorder->source, (recorder->n_sources + (size_t)1) * sizeof *grown);

@@ -79,7 +79,8 @@ static void add_tensor(struct tracing *tracing, const struct layer *layer, enum 
     char *name = tracing->name[tracing->n_tensors];
     if (kind == HIDDEN && layer->dtype == KT_DTYPE_NONE)
         return;
-    (void)snprintf(name, sizeof tracing->name[0], "layers.%" PRIu64 ".%s", layer->record[0]->layer, names[kind]);
+    (void)snprintf(name, sizeof tracing->name[0], "layers.%" PRIu64 ".%s", layer->record[0]->layer,
+                   names[kind]);
     tracing->info[tracing->n_tensors++] = (struct kt_tensor_info){
         .name = name,
         .dtype = dtypes[kind],

@@ -127,8 +127,8 @@ refuse 2 'no backend but the reference' --shape 256,256,4,2
 refuse 2 '--level' --level avx2
 refuse 2 'different' --dispatch --limits
 refuse 2 'different' --latency --dispatch
-refuse 2 'neither --level' --levels --level avx2 --backend reference
-refuse 2 'neither --level' --levels --limits --backend reference
+refuse 2 'none of --level' --levels --level avx2 --backend reference
+refuse 2 'none of --level' --levels --limits --backend reference
 refuse 2 'by --backend' --levels
 refuse 2 'by --backend' --levels --backend all
 refuse 2 'backend missing is failed' --levels --backend missing

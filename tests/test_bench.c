@@ -47,6 +47,31 @@ START_TEST(route_takes_least_recently_used)
 }
 END_TEST
 
+/* Recorded ids keep who shares an expert, and -1; the experts that stand for them come in turns. */
+START_TEST(routes_are_replayed)
+{
+    const int64_t labels[6] = {900, -1, 17, 900, 3, -5};
+    uint8_t used[N_EXPERTS] = {0};
+    int64_t ids[6];
+    struct bench_route route;
+    uint32_t copy;
+    bench_route_create(NULL, &route, N_EXPERTS, TOP_K, N_COPIES);
+    bench_route_widen(NULL, &route, 901);
+    for (uint32_t call = 0; call < N_COPIES * (N_EXPERTS / 3); call++) {
+        ck_assert_uint_eq(bench_route_replay(&route, labels, 6, ids, &copy), 3);
+        ck_assert_uint_eq(copy, call % N_COPIES);
+        ck_assert(ids[0] == ids[3] && ids[1] == -1 && ids[5] == -1);
+        ck_assert(ids[0] != ids[2] && ids[0] != ids[4] && ids[2] != ids[4]);
+        for (int i = 0; i < 6; i++)
+            ck_assert(ids[i] < N_EXPERTS);
+        if (copy == 0)
+            ck_assert_msg(!used[ids[0]]++ && !used[ids[2]]++ && !used[ids[4]]++,
+                          "an expert came back before all others");
+    }
+    bench_route_destroy(&route);
+}
+END_TEST
+
 START_TEST(route_draws_distinct_experts)
 {
     enum { N_TOKENS = 16 };
@@ -262,6 +287,7 @@ int main(void)
     Suite *suite = suite_create("bench");
     TCase *tcase = tcase_create("bench");
     tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, routes_are_replayed);
     tcase_add_test(tcase, route_takes_least_recently_used);
     tcase_add_test(tcase, route_draws_distinct_experts);
     tcase_add_test(tcase, sources_have_their_deviation);

@@ -123,13 +123,15 @@ START_TEST(batches_come_back)
              "layers.4.batch_numbers"},
             {"layers.30.topk_ids", "layers.30.topk_weights", "layers.30.hidden_states",
              "layers.30.batch_tokens", "layers.30.batch_numbers"}};
-        ck_assert_mem_eq(read_tensor(file, names[l][0], KT_DTYPE_I64, 11, fixture.top_k), fixture.ids, slots * 8);
+        ck_assert_mem_eq(read_tensor(file, names[l][0], KT_DTYPE_I64, 11, fixture.top_k), fixture.ids,
+                         slots * 8);
         ck_assert_mem_eq(read_tensor(file, names[l][1], KT_DTYPE_F32, 11, fixture.top_k), fixture.router,
                          slots * 4);
         ck_assert_mem_eq(read_tensor(file, names[l][2], KT_DTYPE_F32, 11, hidden), fixture.input,
                          11 * hidden * 4);
-        ck_assert_mem_eq(read_tensor(file, names[l][3], KT_DTYPE_I64, 3, 0), ((const int64_t[]){1, 4, 6}), 24);
-        ck_assert_mem_eq(read_tensor(file, names[l][4], KT_DTYPE_I64, 3, 0), ((const int64_t[]){0, 1, 2}), 24);
+        const int64_t sizes[3] = {1, 4, 6}, numbers[3] = {0, 1, 2};
+        ck_assert_mem_eq(read_tensor(file, names[l][3], KT_DTYPE_I64, 3, 0), sizes, sizeof sizes);
+        ck_assert_mem_eq(read_tensor(file, names[l][4], KT_DTYPE_I64, 3, 0), numbers, sizeof numbers);
     }
     kt_checkpoint_close(file);
     kt_recorder_destroy(recorder); /* the layer keeps it */
@@ -235,7 +237,8 @@ static int take(void *data, const struct kt_recorded *batch)
     sink->wrong |= batch->layer != 9 || batch->top_k != sink->fixture->top_k ||
                    (sink->n > 0 && batch->batch <= sink->last) || batch->n_tokens != batch->batch % 5 + 1 ||
                    memcmp(batch->expert_ids, sink->fixture->ids, batch->n_tokens * batch->top_k * 8) != 0 ||
-                   memcmp(batch->router_weights, sink->fixture->router, batch->n_tokens * batch->top_k * 4) != 0 ||
+                   memcmp(batch->router_weights, sink->fixture->router,
+                          batch->n_tokens * batch->top_k * 4) != 0 ||
                    memcmp(batch->hidden_states, sink->fixture->input,
                           batch->n_tokens * batch->hidden_size * 4) != 0;
     sink->last = batch->batch;

@@ -42,8 +42,8 @@ void kt_stats_destroy(struct kt_stats *stats);
 /**
  * Adds what `layer` has counted since it was made or reset (kt_layer_usage_reset) to the row of layer
  * `number` of the model, which is made if it is missing. May be called while the layer serves: a running
- * forward is then counted in part. KT_E_INVALID if the number of experts is another, KT_E_RANGE if a sum is over
- * 2^63 - 1; nothing is added then.
+ * forward is then counted in part. KT_E_INVALID if the number of experts is another, KT_E_RANGE if a sum is
+ * over 2^63 - 1; nothing is added then.
  */
 enum kt_status kt_stats_add_layer(struct kt_stats *stats, uint64_t number, const struct kt_layer *layer,
                                   struct kt_error *error);
@@ -158,8 +158,9 @@ enum kt_status kt_recorder_drain(struct kt_recorder *recorder, kt_recorded_fn si
  * Writes what is in the buffer to a trace, a safetensors file (see kt_writer_create), and makes room; after a
  * failure it is still there. Of each layer N:
  *
- *     layers.N.topk_ids       I64 [n_tokens][top_k]      layers.N.hidden_states  [n_tokens][hidden_size], BF16,
- *     layers.N.topk_weights   F32 [n_tokens][top_k]                              F16 or F32
+ *     layers.N.hidden_states  BF16, F16 or F32 [n_tokens][hidden_size]
+ *     layers.N.topk_ids       I64 [n_tokens][top_k]
+ *     layers.N.topk_weights   F32 [n_tokens][top_k]
  *     layers.N.batch_tokens   I64 [n_batches]: how many of the tokens, in order, each batch has
  *     layers.N.batch_numbers  I64 [n_batches]: as in struct kt_recorded; where they leave one out, it was
  *                             dropped

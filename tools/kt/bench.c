@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - kt bench: how fast a layer runs, as a fraction of what this machine could do. */
 #include "tools/kt/bench.h"
+#include "tools/kt/record.h"
 #include "tools/kt/table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define MAX_TOKEN_COUNTS 64
 #define MAX_NAMES 32
-#define MAX_SIZE (UINT64_C(1) << 20) /* of hidden_size and intermediate_size */
 
 struct args {
-    const char *backend, *shape, *source_type, *tokens, *level;
-    uint64_t repeats, runs, cycle;
+    const char *backend, *shape, *source_type, *tokens, *level, *trace, *record;
+    uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits;
 };
@@ -42,7 +41,24 @@ static const struct kt_cli_option options[] = {
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, tokens),
      .argument = "LIST",
-     .help = "tokens of a call, such as 1,8,32 (default: 1)"},
+     .help = "tokens of a call, such as 1,8,32 (default: 1, or all sizes of the trace's batches)"},
+    {.name = "trace",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, trace),
+     .argument = "FILE",
+     .help = "routing, router weights and hidden states of this trace, not drawn ones"},
+    {.name = "record",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, record),
+     .argument = "FILE",
+     .help = "write the batches that are timed to this trace"},
+    {.name = "record-size",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, record_size),
+     .argument = "MIB",
+     .minimum = 1,
+     .maximum = 1 << 20,
+     .help = "buffer of --record, in MiB; what does not fit is left out (default: 64)"},
     KT_CLI_THREADS,
     KT_CLI_NUMA_NODES,
     {.name = "level",
@@ -97,20 +113,14 @@ static const struct kt_cli_option options[] = {
 
 static const struct kt_cli_command command = {
     .usage = "[--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] [--tokens LIST] "
-             "[--threads N]",
+             "[--trace FILE] [--threads N]",
     .about =
         "Runs a layer whose weights come from memory, and says how near that is to the limits "
         "measured in the same run on the same threads: the machine's read bandwidth and the "
         "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
         "that these limits allow, divided by the time that the layer took.",
     .options = options,
-};
-
-static const struct bench_shape shapes[] = {
-    {"qwen3-30b-a3b", 2048, 768, 128, 8, 128},
-    {"deepseek-v3", 7168, 2048, 32, 8, 256},
-    {"mixtral-8x7b", 4096, 14336, 8, 2, 8},
-    {"kimi-k2", 7168, 2048, 32, 8, 384},
+    .opens_checkpoint = true,
 };
 
 static const struct kt_column columns[] = {
@@ -167,56 +177,18 @@ struct bench {
     size_t n_backends;
     bool explicit_backends, levels;
     char *names; /* the texts that backends point into */
+    struct bench_trace *trace; /* NULL: calls are drawn */
+    struct kt_keeping keeping;
     struct kt_table *rows, *limits;
     size_t n_rows;
 };
 
 /* ---- the command line ---- */
 
-static int choose_shape(struct bench *bench, const char *text)
-{
-    const char *names[COUNT(shapes)];
-    for (size_t i = 0; i < COUNT(shapes); i++) {
-        names[i] = shapes[i].name;
-        if (strcasecmp(text, shapes[i].name) != 0)
-            continue;
-        bench->shape = shapes[i];
-        if (shapes[i].n_experts < shapes[i].model_experts)
-            kt_cli_note(bench->cli, "%s: %" PRIu32 " of the model's %" PRIu32 " experts", names[i],
-                        shapes[i].n_experts, shapes[i].model_experts);
-        return KT_EXIT_OK;
-    }
-    if (strchr(text, ',') == NULL) {
-        const char *near = kt_cli_nearest(text, names, COUNT(shapes));
-        return kt_cli_usage(bench->cli,
-                            "--shape %s is not known%s%s%s; shapes are qwen3-30b-a3b, "
-                            "deepseek-v3, mixtral-8x7b, kimi-k2 and H,I,E,K",
-                            text, near != NULL ? ", did you mean " : "", near != NULL ? near : "",
-                            near != NULL ? "?" : "");
-    }
-    uint64_t n[4];
-    size_t count = kt_cli_list(bench->cli, "shape", text, n, 4);
-    if (count == 0)
-        return KT_EXIT_USAGE;
-    if (count != 4)
-        return kt_cli_usage(bench->cli,
-                            "--shape %s: four numbers are needed, hidden size, "
-                            "intermediate size, experts and experts a token",
-                            text);
-    if (n[0] < 1 || n[0] > MAX_SIZE || n[1] < 1 || n[1] > MAX_SIZE)
-        return kt_cli_usage(bench->cli, "--shape %s: sizes must be 1 to %" PRIu64, text, MAX_SIZE);
-    if (n[2] < 1 || n[2] > 65536 || n[3] < 1 || n[3] > n[2])
-        return kt_cli_usage(bench->cli,
-                            "--shape %s: experts must be 1 to 65536, experts a token 1 to "
-                            "the number of experts",
-                            text);
-    bench->shape =
-        (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], (uint32_t)n[2]};
-    return KT_EXIT_OK;
-}
-
 static int choose_tokens(struct bench *bench, const char *text)
 {
+    if (text == NULL)
+        return KT_EXIT_OK;
     size_t n = kt_cli_list(bench->cli, "tokens", text, bench->tokens, MAX_TOKEN_COUNTS);
     for (size_t i = 0; i < n; i++)
         if (bench->tokens[i] < 1 || bench->tokens[i] > 65536)
@@ -363,8 +335,8 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     struct kt_table *table = bench->rows;
     double weight_bytes = result->experts * (double)set->nominal_size;
     double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
-    double operations = 6.0 * (double)shape->hidden_size * (double)shape->intermediate_size *
-                        shape->top_k * n_tokens;
+    double operations =
+        6.0 * (double)shape->hidden_size * (double)shape->intermediate_size * result->rows;
     double memory_time = weight_bytes / limits->read.rate;
     double product_time = limits->peak.rate > 0 ? operations / limits->peak.rate : 0;
     kt_table_row(table);
@@ -413,6 +385,20 @@ static void add_limit(struct bench *bench, const struct bench_set *set, const ch
     kt_table_text(table, "way", limit->way);
 }
 
+/* Every batch size; the copies record it as one layer, 0, where that is wished. */
+static int time_calls(struct bench *bench, const struct bench_set *set, struct bench_result *results)
+{
+    int code = KT_EXIT_OK;
+    for (uint32_t i = 0; i < set->n_copies && code == KT_EXIT_OK; i++)
+        code = kt_keeping_begin(&bench->keeping, bench->context, set->layers[i], 0);
+    for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++)
+        code = bench_set_time(bench->cli, set, bench->trace, bench->info.n_threads, &bench->schedule,
+                              (uint32_t)bench->tokens[i], &results[i]);
+    for (uint32_t i = 0; i < set->n_copies && code == KT_EXIT_OK; i++)
+        code = kt_keeping_end(&bench->keeping, set->layers[i], 0);
+    return code;
+}
+
 /* Limits, every batch size, limits again; then the errors, which nothing is timed beside. */
 static int measure(struct bench *bench, const struct bench_set *set,
                    const struct bench_source *source, struct limits *limits)
@@ -420,12 +406,9 @@ static int measure(struct bench *bench, const struct bench_set *set,
     struct bench_result results[MAX_TOKEN_COUNTS];
     const char *type = source->type->name;
     struct kt_error error;
-    int code = KT_EXIT_OK;
     if (measure_limits(bench, limits, &error) != KT_OK)
         return kt_cli_fail(bench->cli, &error);
-    for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++)
-        code = bench_set_time(bench->cli, set, bench->info.n_threads, &bench->schedule,
-                              (uint32_t)bench->tokens[i], &results[i]);
+    int code = time_calls(bench, set, results);
     if (code != KT_EXIT_OK)
         return code;
     if (measure_limits(bench, limits, &error) != KT_OK)
@@ -438,8 +421,8 @@ static int measure(struct bench *bench, const struct bench_set *set,
               1, "GB/s");
     for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++) {
         double kernel_error, total_error;
-        code = bench_errors(bench->cli, set, source, (uint32_t)bench->tokens[i], &kernel_error,
-                            &total_error);
+        code = bench_errors(bench->cli, set, bench->trace, source, (uint32_t)bench->tokens[i],
+                            &kernel_error, &total_error);
         if (code == KT_EXIT_OK)
             add_row(bench, set, type, limits, (uint32_t)bench->tokens[i], &results[i], kernel_error,
                     total_error);
@@ -466,6 +449,13 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
                    : KT_EXIT_OK;
     if (code != KT_EXIT_OK)
         return code;
+    if (bench->trace != NULL)
+        code = bench_trace_fit(bench->cli, bench->trace, bench->tokens, bench->n_token_counts,
+                               set.n_experts);
+    if (code != KT_EXIT_OK) {
+        bench_set_destroy(&set);
+        return code;
+    }
     struct limits limits = {.n_reads = 0};
     limits.n_loops =
         bench_find_peaks(bench->info.cpu, set.level, set.instruction, limits.loops, BENCH_MAX_WAYS);
@@ -555,6 +545,8 @@ static int bench_all(struct bench *bench)
         for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++)
             code = bench_type(bench, backend, bench->types[t]);
     }
+    if (code == KT_EXIT_OK && bench->n_rows != 0)
+        code = kt_keeping_write(&bench->keeping);
     if (code == KT_EXIT_OK && bench->n_rows == 0)
         code = kt_cli_usage(bench->cli, "no backend takes such weights");
     if (bench->n_rows != 0)
@@ -565,17 +557,24 @@ static int bench_all(struct bench *bench)
 
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
 {
-    struct args args = {.shape = "qwen3-30b-a3b", .tokens = "1", .runs = 3, .min_time = 1.0};
+    struct args args = {.shape = "qwen3-30b-a3b", .runs = 3, .min_time = 1.0, .record_size = 64};
+    struct bench_trace trace = {.n_layers = 0};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
+    if (args.tokens == NULL && args.trace == NULL)
+        args.tokens = "1";
     struct bench bench = {.cli = cli,
                           .levels = args.levels,
+                          .trace = args.trace != NULL ? &trace : NULL,
+                          .keeping = {.cli = cli,
+                                      .record_path = args.record,
+                                      .record_size = args.record_size << 20},
                           .cycle_size = args.cycle << 20,
                           .schedule = {args.repeats, args.runs, args.min_time}};
     if (args.dispatch + args.latency + args.limits > 1)
         return kt_cli_usage(cli, "--dispatch, --latency and --limits are different measurements");
-    if (args.levels && (args.level != NULL || args.dispatch || args.latency || args.limits))
-        return kt_cli_usage(cli, "--levels goes with neither --level nor --dispatch, --latency and --limits");
+    if (args.levels && (args.level != NULL || args.record != NULL || args.dispatch || args.latency || args.limits))
+        return kt_cli_usage(cli, "--levels goes with none of --level, --record, --dispatch, --latency, --limits");
     if (args.levels && (args.backend == NULL || strcmp(args.backend, "all") == 0))
         return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
     if (args.dispatch)
@@ -584,9 +583,12 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         return bench_latency(cli);
     if (args.limits)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
-    int code = choose_shape(&bench, args.shape);
+    int code = bench_shape_choose(cli, args.shape, &bench.shape);
     if (code == KT_EXIT_OK)
         code = choose_tokens(&bench, args.tokens);
+    if (code == KT_EXIT_OK && args.trace != NULL)
+        code = bench_trace_choose(cli, args.trace, &trace, &bench.shape, bench.tokens, MAX_TOKEN_COUNTS,
+                                  &bench.n_token_counts);
     if (code == KT_EXIT_OK)
         code = choose_types(&bench, args.source_type);
     if (code == KT_EXIT_OK)
@@ -598,8 +600,10 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         code = find_backends(&bench, args.backend != NULL);
         if (code == KT_EXIT_OK)
             code = bench_all(&bench);
+        kt_keeping_free(&bench.keeping);
         kt_context_destroy(bench.context);
     }
+    bench_trace_close(&trace);
     free(bench.names);
     return code;
 }

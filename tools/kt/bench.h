@@ -5,6 +5,7 @@
 
 #include "tools/kt/bench_isa.h"
 #include "tools/kt/cli.h"
+#include "tools/kt/trace.h"
 
 #include <kt/kt.h>
 
@@ -138,7 +139,8 @@ struct bench_route {
     uint32_t *order;    /* [n_copies][n_experts]: a shuffled ring for each copy */
     uint32_t *head;     /* [n_copies]: the least recently used place of the ring */
     uint32_t *drawn;    /* [n_experts]: a permutation to draw from */
-    uint32_t *physical; /* [n_experts]: what a drawn expert stands for in this call */
+    uint32_t n_labels;  /* what is drawn is below: n_experts; of a trace, its ids */
+    uint32_t *physical; /* [n_labels]: what a drawn expert stands for in this call */
 };
 void bench_route_create(const struct kt_cli *cli, struct bench_route *route, uint32_t n_experts,
                         uint32_t top_k, uint32_t n_copies);
@@ -146,6 +148,33 @@ void bench_route_destroy(struct bench_route *route);
 /* Fills ids and weights [n_tokens][top_k]; returns how many experts they touch. */
 uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
                           float *weights, uint32_t *copy);
+/* Before bench_route_replay: its labels are below n_labels. */
+void bench_route_widen(const struct kt_cli *cli, struct bench_route *route, uint32_t n_labels);
+/* The same with n given ids for drawn ones; negative ones stay. They may name at most n_experts. */
+uint32_t bench_route_replay(struct bench_route *route, const int64_t *labels, uint64_t n, int64_t *ids,
+                            uint32_t *copy);
+
+/* ---- bench_trace.c: recorded batches -----------------------------------------------------------
+ */
+
+struct bench_batch {
+    const struct kt_trace *layer;
+    uint64_t first; /* its first token in the layer */
+    uint32_t n_tokens;
+};
+
+struct bench_trace {
+    struct kt_trace *layers;
+    size_t n_layers;
+    struct bench_batch *batches; /* in the order in which a model goes through them */
+    size_t n_batches;
+    uint32_t top_k;       /* of the widest layer */
+    uint32_t n_labels;    /* ids are below */
+    bool has_input;       /* hidden states */
+    uint64_t hidden_size; /* of them */
+};
+
+void bench_trace_close(struct bench_trace *trace);
 
 /* ---- bench_set.c: copies of the layer ----------------------------------------------------------
  */
@@ -156,6 +185,18 @@ struct bench_shape {
     uint32_t n_experts, top_k;
     uint32_t model_experts; /* of the real model */
 };
+
+/* bench_shape.c: the shape of a name, or of "H,I,E,K"; returns an exit code. */
+int bench_shape_choose(const struct kt_cli *cli, const char *text, struct bench_shape *shape);
+
+/* bench_trace.c: reads all layers of the trace. `sizes` are the n sizes of batches that are wished; if n is 0
+ * it becomes all that there are, at most max. The shape must fit, and gets the trace's experts of a token.
+ * Returns an exit code. */
+int bench_trace_choose(struct kt_cli *cli, const char *path, struct bench_trace *trace,
+                       struct bench_shape *shape, uint64_t *sizes, size_t max, size_t *n);
+/* Has the layer, as it fitted into memory, experts for each batch? Returns an exit code. */
+int bench_trace_fit(const struct kt_cli *cli, const struct bench_trace *trace, const uint64_t *sizes,
+                    size_t n_sizes, uint32_t n_experts);
 
 /* Copies of a layer that are used in turn. */
 struct bench_set {
@@ -196,6 +237,27 @@ uint64_t bench_cycle_size(void);
 int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend,
                      int (*run)(void *data, struct kt_context *context), void *data);
 
+/* ---- bench_calls.c: what the layer is called with ----------------------------------------------
+ */
+
+struct bench_calls {
+    const struct bench_trace *trace; /* NULL: calls are drawn */
+    struct bench_route route;
+    uint64_t next;             /* batch of the trace */
+    struct kt_forward forward; /* of the call; its output is for the user to set */
+    uint32_t n_touched;        /* experts of the call */
+    uint64_t n_rows;           /* of all of them */
+    int64_t *ids;
+    float *weights;  /* NULL: those of the trace */
+    uint16_t *input; /* likewise */
+};
+void bench_calls_create(const struct kt_cli *cli, const struct bench_set *set,
+                        const struct bench_trace *trace, uint32_t n_copies, uint32_t n_tokens,
+                        struct bench_calls *calls);
+void bench_calls_destroy(struct bench_calls *calls);
+/* Makes the next call; returns the copy that is to take it. */
+uint32_t bench_calls_next(struct bench_calls *calls);
+
 /* ---- bench_time.c: the layer, timed ------------------------------------------------------------
  */
 
@@ -211,9 +273,12 @@ struct bench_result {
     double best, worst; /* of all calls */
     uint64_t repeats;   /* calls of all runs */
     double experts;     /* touched by a call, on average */
+    double rows;        /* multiplied by a call, on average: one an expert of a token */
 };
 
-int bench_set_time(struct kt_cli *cli, const struct bench_set *set, uint32_t n_threads,
+/* `trace` NULL: calls are drawn. */
+int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
+                   uint32_t n_threads,
                    const struct bench_schedule *schedule, uint32_t n_tokens,
                    struct bench_result *result);
 
@@ -225,8 +290,9 @@ void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out);
 
 /* Runs `n_tokens` through the first copy with float32 output, and compares a few of them with
  * float64 arithmetic on the weights that the kernel uses and on the source. */
-int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_source *source,
-                 uint32_t n_tokens, double *kernel_error, double *total_error);
+int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
+                 const struct bench_source *source, uint32_t n_tokens, double *kernel_error,
+                 double *total_error);
 
 /* ---- bench_dispatch.c --------------------------------------------------------------------------
  */

@@ -70,19 +70,39 @@ struct check {
     float *chunk;
 };
 
-/* check->want = what the layer should give for one token. */
-static enum kt_status expect(struct check *check, const struct reader *reader, const int64_t *ids,
-                             const float *weights, const uint16_t *input, struct kt_error *error)
+static double input_number(const struct kt_forward *forward, uint64_t i)
 {
+    const uint16_t *halves = forward->input;
+    uint32_t bits;
+    float value;
+    if (forward->input_dtype == KT_DTYPE_F32)
+        return (double)((const float *)forward->input)[i];
+    if (forward->input_dtype == KT_DTYPE_F16) {
+        int exponent = halves[i] >> 10 & 31, fraction = halves[i] & 1023;
+        double size = exponent == 0    ? ldexp(fraction, -24)
+                      : exponent == 31 ? (fraction != 0 ? NAN : INFINITY)
+                                       : ldexp(1024 + fraction, exponent - 25);
+        return halves[i] & 0x8000 ? -size : size;
+    }
+    bits = (uint32_t)halves[i] << 16;
+    memcpy(&value, &bits, sizeof value);
+    return (double)value;
+}
+
+/* check->want = what the layer should give for one token of the call. */
+static enum kt_status expect(struct check *check, const struct reader *reader,
+                             const struct kt_forward *forward, uint64_t token, struct kt_error *error)
+{
+    const int64_t *ids = forward->expert_ids + token * forward->top_k;
+    const float *weights = forward->router_weights + token * forward->top_k;
     uint64_t hidden = check->set->hidden_size, intermediate = check->intermediate_size;
     for (uint64_t i = 0; i < hidden; i++) {
-        uint32_t bits = (uint32_t)input[i] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        check->x[i] = (double)value;
+        check->x[i] = input_number(forward, token * hidden + i);
         check->want[i] = 0;
     }
-    for (uint32_t k = 0; k < check->set->top_k; k++) {
+    for (uint32_t k = 0; k < forward->top_k; k++) {
+        if (ids[k] < 0)
+            continue;
         uint32_t expert = (uint32_t)ids[k];
         enum kt_status status = multiply(reader, expert, KT_GATE, intermediate, hidden, check->x,
                                          check->chunk, check->gate, error);
@@ -113,10 +133,11 @@ static void compare(const struct check *check, const float *output, double *wron
 }
 
 static enum kt_status check_tokens(struct check *check, const struct bench_source *source,
-                                   uint32_t n_tokens, const int64_t *ids, const float *weights,
-                                   const uint16_t *input, const float *output, double *errors,
+                                   const struct kt_forward *forward, double *errors,
                                    struct kt_error *error)
 {
+    uint32_t n_tokens = forward->n_tokens;
+    const float *output = forward->output;
     const struct bench_set *set = check->set;
     double per_token =
         3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
@@ -129,9 +150,7 @@ static enum kt_status check_tokens(struct check *check, const struct bench_sourc
         /* The first, the last and some between. */
         uint64_t token = n == 1 ? n_tokens - 1 : (uint64_t)i * (n_tokens - 1) / (n - 1);
         for (int r = 0; r < 2; r++) {
-            enum kt_status status =
-                expect(check, &readers[r], ids + token * set->top_k, weights + token * set->top_k,
-                       input + token * set->hidden_size, error);
+            enum kt_status status = expect(check, &readers[r], forward, token, error);
             if (status != KT_OK)
                 return status;
             compare(check, output + token * set->hidden_size, &wrong[r], &size[r]);
@@ -142,12 +161,12 @@ static enum kt_status check_tokens(struct check *check, const struct bench_sourc
     return KT_OK;
 }
 
-int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_source *source,
-                 uint32_t n_tokens, double *kernel_error, double *total_error)
+int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
+                 const struct bench_source *source, uint32_t n_tokens, double *kernel_error,
+                 double *total_error)
 {
     size_t hidden = set->hidden_size, intermediate = source->intermediate_size;
     size_t widest = hidden > intermediate ? hidden : intermediate;
-    size_t choices = (size_t)n_tokens * set->top_k;
     struct check check = {.set = set, .intermediate_size = intermediate};
     double *numbers = kt_cli_alloc(cli, 3 * hidden + 2 * intermediate, sizeof *numbers);
     check.x = numbers;
@@ -156,40 +175,24 @@ int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct b
     check.gate = numbers + 3 * hidden;
     check.up = check.gate + intermediate;
     check.chunk = kt_cli_alloc(cli, widest * CHUNK_ROWS, sizeof *check.chunk);
-    int64_t *ids = kt_cli_alloc(cli, choices, sizeof *ids);
-    float *weights = kt_cli_alloc(cli, choices, sizeof *weights);
-    uint16_t *input = kt_cli_alloc(cli, n_tokens * hidden, sizeof *input);
     float *output = kt_cli_alloc(cli, n_tokens * hidden, sizeof *output);
-    struct bench_route route;
-    uint32_t copy;
-    bench_route_create(cli, &route, set->n_experts, set->top_k, 1);
-    bench_route_next(&route, n_tokens, ids, weights, &copy);
-    bench_route_destroy(&route);
-    bench_inputs(n_tokens, hidden, input);
-
-    struct kt_forward forward = KT_FORWARD_INIT;
+    struct bench_calls calls;
     struct kt_error error;
     double errors[2] = {0, 0};
-    forward.n_tokens = n_tokens;
-    forward.expert_ids = ids;
-    forward.router_weights = weights;
-    forward.input = input;
-    forward.input_dtype = KT_DTYPE_BF16;
-    forward.output = output;
-    forward.output_dtype = KT_DTYPE_F32;
+    bench_calls_create(cli, set, trace, 1, n_tokens, &calls);
+    bench_calls_next(&calls);
+    calls.forward.output = output;
+    calls.forward.output_dtype = KT_DTYPE_F32;
     kt_progress_start(cli, "checking against float64");
-    enum kt_status status = kt_layer_forward(set->layers[0], &forward, &error);
+    enum kt_status status = kt_layer_forward(set->layers[0], &calls.forward, &error);
     if (status == KT_OK)
-        status =
-            check_tokens(&check, source, n_tokens, ids, weights, input, output, errors, &error);
+        status = check_tokens(&check, source, &calls.forward, errors, &error);
     kt_progress_stop();
     *kernel_error = errors[0];
     *total_error = errors[1];
     free(numbers);
     free(check.chunk);
-    free(ids);
-    free(weights);
-    free(input);
     free(output);
+    bench_calls_destroy(&calls);
     return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
 }

@@ -29,7 +29,10 @@ static void shuffle(struct bench_random *random, uint32_t *numbers, uint32_t n)
 void bench_route_create(const struct kt_cli *cli, struct bench_route *route, uint32_t n_experts,
                         uint32_t top_k, uint32_t n_copies)
 {
-    *route = (struct bench_route){.n_experts = n_experts, .top_k = top_k, .n_copies = n_copies};
+    *route = (struct bench_route){.n_experts = n_experts,
+                                  .n_labels = n_experts,
+                                  .top_k = top_k,
+                                  .n_copies = n_copies};
     route->order = kt_cli_alloc(cli, (size_t)n_copies * n_experts, sizeof *route->order);
     route->head = kt_cli_alloc(cli, n_copies, sizeof *route->head);
     route->drawn = kt_cli_alloc(cli, n_experts, sizeof *route->drawn);
@@ -64,23 +67,52 @@ static void draw_weights(struct bench_route *route, float *weights)
         weights[k] /= sum;
 }
 
+/* The next copy; nothing is given to its experts yet. */
+static uint32_t begin_call(struct bench_route *route)
+{
+    for (uint32_t i = 0; i < route->n_labels; i++)
+        route->physical[i] = UNSEEN;
+    return (uint32_t)(route->n_calls++ % route->n_copies);
+}
+
+/* The copy's expert that stands for the label in this call. */
+static int64_t give(struct bench_route *route, uint32_t which, uint32_t label, uint32_t *touched)
+{
+    const uint32_t *ring = route->order + (size_t)which * route->n_experts;
+    if (route->physical[label] == UNSEEN)
+        route->physical[label] = ring[(route->head[which] + (*touched)++) % route->n_experts];
+    return (int64_t)route->physical[label];
+}
+
+void bench_route_widen(const struct kt_cli *cli, struct bench_route *route, uint32_t n_labels)
+{
+    free(route->physical);
+    route->n_labels = n_labels;
+    route->physical = kt_cli_alloc(cli, n_labels, sizeof *route->physical);
+}
+
+uint32_t bench_route_replay(struct bench_route *route, const int64_t *labels, uint64_t n, int64_t *ids,
+                            uint32_t *copy)
+{
+    uint32_t touched = 0;
+    *copy = begin_call(route);
+    for (uint64_t i = 0; i < n; i++)
+        ids[i] = labels[i] < 0 ? -1 : give(route, *copy, (uint32_t)labels[i], &touched);
+    route->head[*copy] = (route->head[*copy] + touched) % route->n_experts;
+    return touched;
+}
+
 uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
                           float *weights, uint32_t *copy)
 {
-    uint32_t which = (uint32_t)(route->n_calls++ % route->n_copies);
-    const uint32_t *ring = route->order + (size_t)which * route->n_experts;
-    uint32_t touched = 0;
-    for (uint32_t i = 0; i < route->n_experts; i++)
-        route->physical[i] = UNSEEN;
+    uint32_t which = begin_call(route), touched = 0;
     for (uint32_t token = 0; token < n_tokens; token++) {
         for (uint32_t k = 0; k < route->top_k; k++) {
             uint32_t other = k + bench_random_below(&route->random, route->n_experts - k);
             uint32_t expert = route->drawn[other];
             route->drawn[other] = route->drawn[k];
             route->drawn[k] = expert;
-            if (route->physical[expert] == UNSEEN)
-                route->physical[expert] = ring[(route->head[which] + touched++) % route->n_experts];
-            ids[(size_t)token * route->top_k + k] = (int64_t)route->physical[expert];
+            ids[(size_t)token * route->top_k + k] = give(route, which, expert, &touched);
         }
         draw_weights(route, weights + (size_t)token * route->top_k);
     }

@@ -18,12 +18,9 @@
 /* What a series of calls needs. */
 struct series {
     const struct bench_set *set;
-    struct bench_route route;
-    struct kt_forward forward;
-    int64_t *ids;
-    float *weights;
-    uint16_t *input, *output;
-    uint64_t touched; /* experts, sum over calls */
+    struct bench_calls calls;
+    uint16_t *output;
+    uint64_t touched, rows; /* experts and their rows, sums over calls */
 };
 
 void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out)
@@ -34,33 +31,21 @@ void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out)
         out[i] = bench_bf16(bench_random_gauss(&random));
 }
 
-static void series_create(const struct kt_cli *cli, const struct bench_set *set, uint32_t n_tokens,
-                          struct series *series)
+static void series_create(const struct kt_cli *cli, const struct bench_set *set,
+                          const struct bench_trace *trace, uint32_t n_tokens, struct series *series)
 {
-    size_t numbers = (size_t)n_tokens * set->hidden_size, choices = (size_t)n_tokens * set->top_k;
-    *series = (struct series){.set = set, .forward = KT_FORWARD_INIT};
-    bench_route_create(cli, &series->route, set->n_experts, set->top_k, set->n_copies);
-    series->ids = kt_cli_alloc(cli, choices, sizeof *series->ids);
-    series->weights = kt_cli_alloc(cli, choices, sizeof *series->weights);
-    series->input = kt_cli_alloc(cli, numbers, sizeof *series->input);
+    size_t numbers = (size_t)n_tokens * set->hidden_size;
+    *series = (struct series){.set = set};
+    bench_calls_create(cli, set, trace, set->n_copies, n_tokens, &series->calls);
     series->output = kt_cli_alloc(cli, numbers, sizeof *series->output);
-    bench_inputs(n_tokens, set->hidden_size, series->input);
     memset(series->output, 1, numbers * sizeof *series->output); /* its pages are there now */
-    series->forward.n_tokens = n_tokens;
-    series->forward.expert_ids = series->ids;
-    series->forward.router_weights = series->weights;
-    series->forward.input = series->input;
-    series->forward.output = series->output;
-    series->forward.input_dtype = KT_DTYPE_BF16;
-    series->forward.output_dtype = KT_DTYPE_BF16;
+    series->calls.forward.output = series->output;
+    series->calls.forward.output_dtype = KT_DTYPE_BF16;
 }
 
 static void series_destroy(struct series *series)
 {
-    bench_route_destroy(&series->route);
-    free(series->ids);
-    free(series->weights);
-    free(series->input);
+    bench_calls_destroy(&series->calls);
     free(series->output);
 }
 
@@ -68,12 +53,11 @@ static void series_destroy(struct series *series)
 static double call(const struct kt_cli *cli, struct series *series)
 {
     struct kt_error error;
-    uint32_t copy;
-    series->touched += bench_route_next(&series->route, series->forward.n_tokens, series->ids,
-                                        series->weights, &copy);
-    struct kt_layer *layer = series->set->layers[copy];
+    struct kt_layer *layer = series->set->layers[bench_calls_next(&series->calls)];
+    series->touched += series->calls.n_touched;
+    series->rows += series->calls.n_rows;
     double begin = bench_now();
-    enum kt_status status = kt_layer_forward(layer, &series->forward, &error);
+    enum kt_status status = kt_layer_forward(layer, &series->calls.forward, &error);
     double time = bench_now() - begin;
     if (status == KT_OK)
         return time;
@@ -147,7 +131,7 @@ static void warn(const struct kt_cli *cli, const struct disturbance *disturbance
 static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, uint64_t calls,
                double *times, struct bench_result *result, struct disturbance *disturbance)
 {
-    series->touched = 0;
+    series->touched = series->rows = 0;
     long faults = fault_count();
     double cpu = cpu_time(), begin = bench_now();
     for (uint64_t i = 0; i < calls; i++) {
@@ -167,18 +151,20 @@ static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, ui
     if (result->repeats == 0 || median < result->median) {
         result->median = median;
         result->experts = (double)series->touched / (double)calls;
+        result->rows = (double)series->rows / (double)calls;
         *disturbance = (struct disturbance){faults, share};
     }
     result->repeats += calls;
     return KT_EXIT_OK;
 }
 
-int bench_set_time(struct kt_cli *cli, const struct bench_set *set, uint32_t n_threads,
+int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
+                   uint32_t n_threads,
                    const struct bench_schedule *schedule, uint32_t n_tokens,
                    struct bench_result *result)
 {
     struct series series;
-    series_create(cli, set, n_tokens, &series);
+    series_create(cli, set, trace, n_tokens, &series);
     uint64_t calls = warm_up(cli, &series, schedule);
     int code = calls != 0 ? KT_EXIT_OK : KT_EXIT_PROBLEM;
     double *times = kt_cli_alloc(cli, calls, sizeof *times);

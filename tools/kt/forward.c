@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* forward.c - kt forward: runs layers of a model on recorded input and checks the output. */
 #include "tools/kt/model.h"
+#include "tools/kt/record.h"
 #include "tools/kt/table.h"
 #include "tools/kt/trace.h"
 
@@ -25,6 +26,7 @@ struct args {
     const char *output;
     const char *expected;
     const char *stats;
+    const char *record;
     bool check;
     double tolerance, recorded_tolerance; /* < 0: not given */
 };
@@ -40,7 +42,7 @@ struct run {
     struct kt_output *output;
     struct kt_table *table;
     struct kt_save *save;
-    struct kt_stats *stats; /* NULL: none is wished, or no layer has run */
+    struct kt_keeping keeping;
     size_t n_bad;
 };
 
@@ -78,16 +80,26 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* What the layer counted; all layers must have the same number of experts. */
-static int add_stats(struct run *run, const struct kt_layer *layer, uint64_t number)
+/* All batches, one after another, as they were recorded. */
+static int forward_batches(const struct run *run, struct kt_layer *layer, const struct kt_trace *trace,
+                           float *values)
 {
-    struct kt_layer_info info;
+    struct kt_forward forward = KT_FORWARD_INIT;
+    uint64_t row = trace->hidden_size * (trace->input_dtype == KT_DTYPE_F32 ? 4 : 2), token = 0;
     struct kt_error error;
 
-    kt_layer_info(layer, &info);
-    if ((!run->stats && kt_stats_create(info.n_experts, &run->stats, &error) != KT_OK) ||
-        kt_stats_add_layer(run->stats, number, layer, &error) != KT_OK)
-        return kt_cli_fail(run->cli, &error);
+    forward.top_k = trace->top_k;
+    forward.input_dtype = trace->input_dtype;
+    forward.output_dtype = KT_DTYPE_F32;
+    for (uint32_t b = 0; b < trace->n_batches; token += trace->batch[b++]) {
+        forward.n_tokens = trace->batch[b];
+        forward.expert_ids = trace->ids + token * trace->top_k;
+        forward.router_weights = trace->weights + token * trace->top_k;
+        forward.input = (const char *)trace->input + token * row;
+        forward.output = values + token * trace->hidden_size;
+        if (kt_layer_forward(layer, &forward, &error) != KT_OK)
+            return kt_cli_fail(run->cli, &error);
+    }
     return KT_EXIT_OK;
 }
 
@@ -95,29 +107,21 @@ static int add_stats(struct run *run, const struct kt_layer *layer, uint64_t num
 static int forward_timed(struct run *run, struct kt_layer *layer,
                          const struct kt_trace *trace, struct outcome *outcome)
 {
-    struct kt_forward forward = KT_FORWARD_INIT;
-    struct kt_error error;
+    bool keeps = !outcome->once;
     double time[6];
-    int n = 0;
+    int n = 0, code = KT_EXIT_OK;
 
-    forward.n_tokens = trace->n_tokens;
-    forward.top_k = trace->top_k;
-    forward.expert_ids = trace->ids;
-    forward.router_weights = trace->weights;
-    forward.input = trace->input;
-    forward.input_dtype = trace->input_dtype;
-    forward.output = outcome->values;
-    forward.output_dtype = KT_DTYPE_F32;
     for (double start = now(); n < 6 && (n == 0 || (!outcome->once && now() - start < 0.1)); n++) {
+        if (n == 0 && keeps)
+            code = kt_keeping_begin(&run->keeping, run->context, layer, trace->layer);
         double begin = now();
-        if (kt_layer_forward(layer, &forward, &error) != KT_OK)
-            return kt_cli_fail(run->cli, &error);
+        if (code == KT_EXIT_OK)
+            code = forward_batches(run, layer, trace, outcome->values);
         time[n] = now() - begin;
-        if (n == 0 && run->args.stats && !outcome->once) {
-            int code = add_stats(run, layer, trace->layer);
-            if (code != KT_EXIT_OK)
-                return code;
-        }
+        if (code == KT_EXIT_OK && n == 0 && keeps)
+            code = kt_keeping_end(&run->keeping, layer, trace->layer);
+        if (code != KT_EXIT_OK)
+            return code;
         for (int i = n; i > 1 && time[i] < time[i - 1]; i--) {
             double swap = time[i];
             time[i] = time[i - 1];
@@ -193,7 +197,10 @@ static int run_backend(struct run *run, const struct kt_moe_info *moe,
         return kt_cli_fail(run->cli, &error);
     params.name = name;
     params.top_k = trace->top_k;
-    params.max_tokens = trace->n_tokens < MAX_BATCH ? trace->n_tokens : MAX_BATCH;
+    for (uint32_t b = 0; b < trace->n_batches; b++) {
+        if (trace->batch[b] > params.max_tokens)
+            params.max_tokens = trace->batch[b] < MAX_BATCH ? trace->batch[b] : MAX_BATCH;
+    }
     params.backend = backend;
     if (kt_layer_create(run->context, &params, &layer, &error) != KT_OK)
         return kt_cli_fail(run->cli, &error);
@@ -364,6 +371,13 @@ static int run_layer(struct run *run, uint64_t number)
     return code;
 }
 
+/* Bytes that are enough for a recorder to keep all of it. */
+static uint64_t find_record_size(const struct kt_trace *trace)
+{
+    return (uint64_t)trace->n_tokens * (trace->top_k * 12u + trace->hidden_size * 4) +
+           (trace->n_batches + UINT64_C(64)) * 128;
+}
+
 /* Checks all recorded input before anything is computed, and notes what will be written. */
 static int check_input(struct run *run, struct kt_save_tensor *tensors)
 {
@@ -379,6 +393,7 @@ static int check_input(struct run *run, struct kt_save_tensor *tensors)
         if (code != KT_EXIT_OK)
             return code;
         code = fit_trace(run, &moe, &trace);
+        run->keeping.record_size += find_record_size(&trace);
         tensors[i] = (struct kt_save_tensor){
             .layer = moe.layer, .n_tokens = trace.n_tokens, .hidden_size = trace.hidden_size};
         kt_trace_free(&trace);
@@ -394,16 +409,17 @@ static int choose_layers(struct run *run)
 
     if (code != KT_EXIT_OK || (run->args.layers && strcmp(run->args.layers, "all") != 0))
         return code;
-    size_t n = 0;
+    size_t n = 0, n_routed = 0;
     for (size_t i = 0; i < run->n_layers; i++) {
-        if (kt_trace_has(run->input, run->layers[i]))
+        n_routed += kt_trace_has(run->input, run->layers[i], "topk_ids");
+        if (kt_trace_has(run->input, run->layers[i], "hidden_states"))
             run->layers[n++] = run->layers[i];
     }
     if (n == 0)
         return kt_cli_error(run->cli,
                             "input %s holds no tensor layers.N.hidden_states for a layer of "
-                            "the model",
-                            run->args.input);
+                            "the model%s",
+                            run->args.input, n_routed ? "; kt bench --trace replays routing alone" : "");
     if (n < run->n_layers)
         kt_cli_note(run->cli, "the input holds %zu of the model's %zu layers", n, run->n_layers);
     run->n_layers = n;
@@ -452,15 +468,6 @@ static int check_output(const struct run *run, const char *option, const char *p
     return KT_EXIT_OK;
 }
 
-static int write_stats(const struct run *run)
-{
-    struct kt_error error;
-
-    if (kt_stats_save(run->stats, run->args.stats, &error) != KT_OK)
-        return kt_cli_error(run->cli, "statistics %s", error.message);
-    return KT_EXIT_OK;
-}
-
 static int run_layers(struct run *run)
 {
     struct kt_save_tensor *tensors = kt_cli_alloc(run->cli, run->n_layers, sizeof(*tensors));
@@ -480,8 +487,8 @@ static int run_layers(struct run *run)
         code = run_layer(run, run->layers[i]);
     }
     kt_progress_stop();
-    if (code == KT_EXIT_OK && run->stats)
-        code = write_stats(run);
+    if (code == KT_EXIT_OK)
+        code = kt_keeping_write(&run->keeping);
     code = kt_save_finish(run->save, code);
     if (code != KT_EXIT_OK) {
         kt_output_free(run->output);
@@ -507,6 +514,8 @@ static int forward(struct run *run)
     if (code == KT_EXIT_OK)
         code = check_output(run, "stats", run->args.stats);
     if (code == KT_EXIT_OK)
+        code = check_output(run, "record", run->args.record);
+    if (code == KT_EXIT_OK)
         code = choose_layers(run);
     if (code == KT_EXIT_OK)
         code = kt_cli_context(run->cli, &run->context);
@@ -516,7 +525,7 @@ static int forward(struct run *run)
     kt_checkpoint_close(run->model);
     kt_checkpoint_close(run->input);
     kt_checkpoint_close(run->expected);
-    kt_stats_destroy(run->stats);
+    kt_keeping_free(&run->keeping);
     free(run->layers);
     return code;
 }
@@ -547,6 +556,11 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, stats),
      .argument = "FILE",
      .help = "write how often each expert was asked for to this file, which kt stats reads"},
+    {.name = "record",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, record),
+     .argument = "FILE",
+     .help = "write the batches that the layers got to this trace"},
     KT_CLI_BACKEND,
     KT_CLI_THREADS,
     KT_CLI_NUMA_NODES,
@@ -594,5 +608,7 @@ int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
         return cli->exit_code;
     run.args.check |= run.args.tolerance >= 0 || run.args.recorded_tolerance >= 0;
     run.args.check |= run.args.expected != NULL;
+    run.keeping = (struct kt_keeping){
+        .cli = cli, .stats_path = run.args.stats, .record_path = run.args.record};
     return forward(&run);
 }

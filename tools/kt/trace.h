@@ -9,24 +9,31 @@
 struct kt_trace {
     uint64_t layer;
     uint32_t n_tokens, top_k;
-    uint64_t hidden_size;
+    uint64_t hidden_size; /* 0 without input */
     uint32_t input_dtype; /* KT_DTYPE_BF16, KT_DTYPE_F16 or KT_DTYPE_F32 */
-    void *input;          /* [n_tokens][hidden_size] */
+    void *input;          /* [n_tokens][hidden_size], NULL if the trace holds none */
     int64_t *ids;         /* [n_tokens][top_k] */
     float *weights;       /* [n_tokens][top_k] */
     float *expected;      /* [n_tokens][hidden_size], NULL if the trace holds none */
+    uint32_t n_batches;
+    uint32_t *batch;      /* [n_batches]: tokens of each; one batch where the trace does not say */
 };
 
-/* Does the trace hold input of the layer? */
-bool kt_trace_has(const struct kt_checkpoint *file, uint64_t layer);
+/* Does the trace hold tensor layers.N.WHAT? */
+bool kt_trace_has(const struct kt_checkpoint *file, uint64_t layer, const char *what);
 
 /*
- * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where it is there, .output. With
- * `expected`, .output must be in that file instead. Every dtype and shape is checked; messages name
- * the tensor. Returns an exit code; `trace` is set on success.
+ * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where they are there, .batch_tokens and
+ * .output. With `expected`, .output must be in that file instead. Every dtype and shape is checked, and that weights
+ * are finite; messages name the tensor. Returns an exit code; `trace` is set on success.
  */
 int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file,
                   struct kt_checkpoint *expected, uint64_t layer, struct kt_trace *trace);
+/* Routing only: ids, weights and batches; and hidden_states where they are there. */
+int kt_trace_read_routing(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t layer,
+                          struct kt_trace *trace);
+/* The layers that the trace holds routing of, ascending: allocated; the number of them. */
+size_t kt_trace_layers(const struct kt_cli *cli, const struct kt_checkpoint *file, uint64_t **layers);
 void kt_trace_free(struct kt_trace *trace);
 
 /*

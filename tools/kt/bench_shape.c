@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_shape.c - the shapes that kt bench knows by name, and those that are given as numbers. */
+#include "tools/kt/bench.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <strings.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_SIZE (UINT64_C(1) << 20) /* of hidden_size and intermediate_size */
+
+static const struct bench_shape shapes[] = {
+    {"qwen3-30b-a3b", 2048, 768, 128, 8, 128},
+    {"deepseek-v3", 7168, 2048, 32, 8, 256},
+    {"mixtral-8x7b", 4096, 14336, 8, 2, 8},
+    {"kimi-k2", 7168, 2048, 32, 8, 384},
+};
+
+int bench_shape_choose(const struct kt_cli *cli, const char *text, struct bench_shape *shape)
+{
+    const char *names[COUNT(shapes)];
+    for (size_t i = 0; i < COUNT(shapes); i++) {
+        names[i] = shapes[i].name;
+        if (strcasecmp(text, shapes[i].name) != 0)
+            continue;
+        *shape = shapes[i];
+        if (shapes[i].n_experts < shapes[i].model_experts)
+            kt_cli_note(cli, "%s: %" PRIu32 " of the model's %" PRIu32 " experts", names[i],
+                        shapes[i].n_experts, shapes[i].model_experts);
+        return KT_EXIT_OK;
+    }
+    if (strchr(text, ',') == NULL) {
+        const char *near = kt_cli_nearest(text, names, COUNT(shapes));
+        return kt_cli_usage(cli,
+                            "--shape %s is not known%s%s%s; shapes are qwen3-30b-a3b, "
+                            "deepseek-v3, mixtral-8x7b, kimi-k2 and H,I,E,K",
+                            text, near != NULL ? ", did you mean " : "", near != NULL ? near : "",
+                            near != NULL ? "?" : "");
+    }
+    uint64_t n[4];
+    size_t count = kt_cli_list(cli, "shape", text, n, 4);
+    if (count == 0)
+        return KT_EXIT_USAGE;
+    if (count != 4)
+        return kt_cli_usage(cli,
+                            "--shape %s: four numbers are needed, hidden size, "
+                            "intermediate size, experts and experts a token",
+                            text);
+    if (n[0] < 1 || n[0] > MAX_SIZE || n[1] < 1 || n[1] > MAX_SIZE)
+        return kt_cli_usage(cli, "--shape %s: sizes must be 1 to %" PRIu64, text, MAX_SIZE);
+    if (n[2] < 1 || n[2] > 65536 || n[3] < 1 || n[3] > n[2])
+        return kt_cli_usage(cli,
+                            "--shape %s: experts must be 1 to 65536, experts a token 1 to "
+                            "the number of experts",
+                            text);
+    *shape =
+        (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], (uint32_t)n[2]};
+    return KT_EXIT_OK;
+}
