@@ -92,7 +92,7 @@ INI
         fail "--levels"
     cut -d, -f2,8 "$work/out" | sed -n '2,/^\r*$/p' | grep -v '^[[:space:]]*$' >"$work/rows"
     ran=$(grep -c ',1$' "$work/rows") missing=$(grep -c 'note: backend llamafile, level ' "$work/err")
-    [ "$ran" -ge 1 ] && [ $((ran + missing)) -eq 5 ] || fail "--levels: $ran levels ran, $missing did not"
+    [ "$ran" -ge 1 ] && [ $((ran + missing)) -eq 6 ] || fail "--levels: $ran levels ran, $missing did not"
     [ "$(grep -c ',3$' "$work/rows")" -eq "$ran" ] || fail "--levels: not every level has every number of tokens"
     [ "$(tail -n 1 "$work/rows")" = scalar,3 ] || fail "--levels does not end with the scalar level"
     # shellcheck disable=SC2086

@@ -37,12 +37,13 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
 static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
                                    uint64_t element, struct kt_error *error)
 {
-    uint64_t weights = layout->shape.hidden_size * layout->shape.intermediate_size;
+    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
+    uint64_t weights = hidden * intermediate;
     enum kt_status status = check_layout(self, &layout->shape, error);
 
     if (status)
         return status;
-    lay_out16(self, layout, element);
+    lay_out16(self, layout, size_row(hidden, element), size_row(intermediate, element));
     layout->k_unit = TILE_COLUMNS;
     layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
     layout->nominal_size[1] = weights * sizeof(uint16_t);

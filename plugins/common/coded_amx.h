@@ -39,15 +39,20 @@ static void multiply_few(const struct part *part, uint32_t begin)
     run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
 }
 
+/* What tiles ask of a layout. */
+static void lay_out_tiles(struct kt_layout *layout)
+{
+    layout->row_unit = TILE_ROWS;
+    layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
+}
+
 #define CODED_AMX_LEVEL(backend)                                                                    \
     static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
                                         struct kt_error *error)                                     \
     {                                                                                               \
         enum kt_status status = backend##_layout_pairs(instance, layout, error);                    \
-        if (!status) {                                                                              \
-            layout->row_unit = TILE_ROWS;                                                           \
-            layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;                               \
-        }                                                                                           \
+        if (!status)                                                                                \
+            lay_out_tiles(layout);                                                                  \
         return status;                                                                              \
     }                                                                                               \
     const struct kt_ops backend##_ops_amx = {                                                       \

@@ -104,7 +104,7 @@ static enum kt_status lay_out_codes(const struct instance8 *self, struct kt_layo
 
     if (status)
         return status;
-    lay_out16(self, layout, element);
+    lay_out16(self, layout, size_row(hidden, element), size_row(intermediate, element));
     layout->k_unit = find_k_unit(shape);
     layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
     layout->nominal_size[1] = nominal_size(&shape->format[KT_DOWN], hidden, intermediate);

@@ -37,8 +37,9 @@ static inline uint64_t size_row(uint64_t k, uint64_t element)
     return round_up(columns * element + sums, 64) | 64;
 }
 
-/* All of a layout but k_unit, nominal_size and form; element: bytes of a packed activation. */
-static inline void lay_out16(const struct instance8 *self, struct kt_layout *layout, uint64_t element)
+/* All of a layout but k_unit, nominal_size and form; row0 and row1: bytes of a packed row of each stage. */
+static inline void lay_out16(const struct instance8 *self, struct kt_layout *layout, uint64_t row0,
+                             uint64_t row1)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
@@ -48,8 +49,8 @@ static inline void lay_out16(const struct instance8 *self, struct kt_layout *lay
     layout->panel_rows[1] = PANEL_ROWS;
     layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);
     layout->weight_size[1] = down_panels * panel_size(layout, KT_STAGE_DOWN);
-    layout->act_row_size[0] = size_row(hidden, element);
-    layout->act_row_size[1] = size_row(intermediate, element);
+    layout->act_row_size[0] = row0;
+    layout->act_row_size[1] = row1;
     layout->h_row_size = round_up(gate_panels * TILE_ROWS * sizeof(float), 64) | 64;
     layout->row_unit = 1;
     layout->y_dtype = self->y_dtype;

@@ -51,6 +51,11 @@ struct rows8 {
 #define X_STEP (TILED ? TILE_SIZE : TILE_COLUMNS)
 #endif
 
+/* Where a packed row is. */
+#ifndef FIND_ROW
+#define FIND_ROW(act, row_size, row) find_columns(act, row_size, row, 0, TILED)
+#endif
+
 typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
                         ACC out[MAX_ROWS][PANEL_ROWS]);
 
@@ -99,7 +104,7 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
 
     for (uint32_t r = 0; r < n; r++) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
-        rows->x[r] = (const int8_t *)find_columns((void *)(uintptr_t)job->act, size, from, 0, TILED);
+        rows->x[r] = (const int8_t *)FIND_ROW((void *)(uintptr_t)job->act, size, from);
 #if ROW_SUMS
         rows->sums[r] = read_sums(job->act, size, tiles, from, TILED);
 #else

@@ -22,7 +22,7 @@
 /* What a lot of rows does: measured, see stream.h for near. */
 struct choice {
     uint32_t rows;  /* up to so many */
-    bool few;       /* multiply_few */
+    bool few;       /* multiply_few; only where these are all rows: their form may be one of its own */
     bool near;      /* weights come at the speed of memory */
     uint32_t piece; /* tiles of K that rows pass together; 0: all */
 };
@@ -192,7 +192,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         bool last = job->n_rows - begin <= lot;
         uint32_t rows = last ? job->n_rows - begin : lot;
         const struct choice *choice = list_choices();
-        while (choice->rows < rows)
+        while (choice->rows < (choice->few ? job->n_rows : rows))
             choice++;
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;

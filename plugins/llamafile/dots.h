@@ -133,7 +133,7 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
         }
         return;
     }
-    /* what makes values ready is done to the table, once for all of a panel */
+    /* what makes values ready is done to the table, once for all of a strip */
     vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
     vi codes = t.bits == 3 && c == 3 ? planes->one
                                      : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
@@ -238,9 +238,9 @@ INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], cons
 {
     if (t.dtype != KT_DTYPE_NVFP4)
         return vf_from_int(end_dots(t, dots, scale));
-    scales += 4 * PANEL_ROWS * g + (unsigned)part * 2 * VEC_ROWS;
+    scales += 4 * TILE_ROWS * g + (unsigned)part * 2 * VEC_ROWS;
     vf low = vf_mul(vf_from_int(dots.half[0]), vf_from_half(scales));
-    return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * PANEL_ROWS), low);
+    return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * TILE_ROWS), low);
 }
 
 /* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C. */
-#include "plugins/common/vec_avx2.h"
+#define VEC_VNNI 0
+#include "plugins/common/int8_avx2.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2 /* two rows with sums for even and odd columns take 8 of 16 registers */
+#define EXPANDS 0
 
 /*
  * Measured on two cores of a Zen 3 (one row, weights from memory, other work beside it; reading alone
@@ -23,7 +25,8 @@
 #define AHEAD_IQ4 1536
 #define AHEAD_FLOATS 1280
 
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/strips.h"
+
 #include "plugins/llamafile/stages.h"
 
 LEVEL_OPS(avx2);

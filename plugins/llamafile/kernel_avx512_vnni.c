@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vnni.c - AVX-512 F, BW, VL and DQ, with VNNI. */
 #define VEC_VNNI 1
-#include "plugins/common/vec_avx512.h"
+#include "plugins/common/int8_avx512.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
+#define EXPANDS 0
 
 /*
  * Not tuned on such a machine yet. From measurements of prototypes with this layout on a Xeon: into L2,
@@ -18,7 +19,8 @@
 #define AHEAD_IQ4 far
 #define AHEAD_FLOATS far
 
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/strips.h"
+
 #include "plugins/llamafile/stages.h"
 
 LEVEL_OPS(avx512_vnni);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scalar.c - the level of any CPU, in plain C. */
-#include "plugins/common/vec_scalar.h"
+#include "plugins/common/int8_scalar.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
+#define EXPANDS 0
 #define AHEAD_Q2 0
 #define AHEAD_Q4 0
 #define AHEAD_Q5 0
@@ -12,7 +13,8 @@
 #define AHEAD_IQ4 0
 #define AHEAD_FLOATS 0
 
-#include "plugins/llamafile/product.h"
+#include "plugins/llamafile/strips.h"
+
 #include "plugins/llamafile/stages.h"
 
 LEVEL_OPS(scalar);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.c - sizes: of panels, of packed objects, of activation rows. */
+/* layout.c - sizes: of strips, of packed objects, of activation rows. */
 #include "plugins/llamafile/llamafile.h"
 
-/* Sizes are products of these, the element size and small constants: none can overflow 64 bits. */
-#define MAX_SIZE (UINT64_C(1) << 27)
+#include "plugins/common/layout16.h"
 
 static const struct llamafile_format formats[] = {
     /* dtype, block, bytes, bits, head, scale, unit, offset */
@@ -31,20 +30,18 @@ const struct llamafile_format *llamafile_format_find(uint32_t dtype)
     return NULL;
 }
 
-uint64_t llamafile_panel_size(const struct llamafile_format *format, uint64_t k)
+uint64_t llamafile_strip_size(const struct llamafile_format *format, uint64_t k)
 {
     uint64_t full = k / SUPERBLOCK, rest = k % SUPERBLOCK / GROUP;
 
     if (format_is_float(format)) /* BF16 in pairs of columns; chunks stay aligned */
-        return round_up(k, 2) * PANEL_ROWS * format->block_bytes;
-    uint64_t size = panel_head_size(format, k) +
+        return round_up(k, 2) * TILE_ROWS * format->block_bytes;
+    uint64_t size = strip_head_size(format, k) +
                     full * (scales_size(format, 8) + 8 * group_size(format));
     if (rest)
         size += scales_size(format, rest) + rest * group_size(format);
     return size;
 }
-
-static const char *const projections[3] = { "gate", "up", "down" };
 
 /* The format of a projection with K columns, or NULL and an error. */
 static const struct llamafile_format *check_format(const struct kt_host *host,
@@ -59,7 +56,7 @@ static const struct llamafile_format *check_format(const struct kt_host *host,
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s projection is %s%s, which this plugin does "
                              "not take: it takes f32, f16, bf16 and GGUF's blocks of quantised weights",
-                             projections[projection], host->dtype_name(given->dtype),
+                             projection_names[projection], host->dtype_name(given->dtype),
                              format ? " with scales beside the matrix" : "");
         return NULL;
     }
@@ -67,42 +64,33 @@ static const struct llamafile_format *check_format(const struct kt_host *host,
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s projection has %llu columns, which is not a multiple "
                              "of its format's block of %u",
-                             projections[projection], (unsigned long long)k, format->block);
+                             projection_names[projection], (unsigned long long)k, format->block);
         return NULL;
     }
     return format;
 }
 
-/* Which parts an activation row of a stage has, and its size. */
-static uint64_t size_act_row(uint64_t k, bool quants, bool floats, enum kt_stage stage,
-                             uint64_t *words)
+/* Bytes of a row of activations. In stage 1 bfloat16 takes the place of the other parts. */
+static uint64_t size_parts(const struct kt_layout *layout, enum kt_stage stage, bool pairs)
 {
-    uint64_t size = 0;
-    if (quants) {
-        size = round_up(k, SUPERBLOCK) / SUPERBLOCK * ACT_SIZE;
-        words[WORD_PARTS] |= PART_QUANTS(stage);
-    }
-    words[WORD_FLOATS_0 + stage] = size;
-    if (floats) {
-        size += round_up(k * sizeof(float), 64);
-        words[WORD_PARTS] |= PART_FLOATS(stage);
-    }
+    uint64_t others = pairs_offset(layout, stage), columns = round_up(stage_k(layout, stage), 64);
+    uint64_t size = pairs ? columns * sizeof(uint16_t) : 0;
+
+    if (stage == KT_STAGE_GATE_UP)
+        size += others;
     /* An odd number of lines: with 4096 bytes, all rows' lines would compete for one set of the cache. */
-    return size | 64;
+    return (size > others ? size : others) | 64;
 }
 
-enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)
+static enum kt_status lay_out_strips(const struct instance8 *self, struct kt_layout *layout, bool pairs,
+                                     struct kt_error *error)
 {
-    const struct llamafile *self = instance;
     const struct kt_host *host = self->host;
     const struct kt_shape *shape = &layout->shape;
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
 
-    if (hidden == 0 || intermediate == 0 || hidden > MAX_SIZE || intermediate > MAX_SIZE)
-        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              "llamafile: sizes %llu and %llu are outside 1..%llu",
-                              (unsigned long long)hidden, (unsigned long long)intermediate,
-                              (unsigned long long)MAX_SIZE);
+    if (check_sizes(shape, error))
+        return KT_E_UNSUPPORTED;
     const struct llamafile_format *gate = check_format(host, shape, KT_GATE, hidden, error);
     const struct llamafile_format *up = gate ? check_format(host, shape, KT_UP, hidden, error)
                                              : NULL;
@@ -111,28 +99,24 @@ enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct
     if (!down)
         return KT_E_UNSUPPORTED;
 
-    uint64_t *words = layout->words;
-    words[WORD_PANEL_GATE] = llamafile_panel_size(gate, hidden);
-    words[WORD_PANEL_UP] = llamafile_panel_size(up, hidden);
-    words[WORD_PANEL_DOWN] = llamafile_panel_size(down, intermediate);
-    layout->panel_rows[0] = layout->panel_rows[1] = PANEL_ROWS;
-    layout->k_unit = down->block > PANEL_ROWS ? down->block : PANEL_ROWS;
-    layout->weight_size[0] = round_up(intermediate, PANEL_ROWS) / PANEL_ROWS *
-                             (words[WORD_PANEL_GATE] + words[WORD_PANEL_UP]);
-    layout->weight_size[1] = round_up(hidden, PANEL_ROWS) / PANEL_ROWS * words[WORD_PANEL_DOWN];
+    layout->words[WORD_STRIP_GATE] = llamafile_strip_size(gate, hidden);
+    layout->words[WORD_STRIP_UP] = llamafile_strip_size(up, hidden);
+    layout->words[WORD_STRIP_DOWN] = llamafile_strip_size(down, intermediate);
+    lay_out16(self, layout, size_parts(layout, KT_STAGE_GATE_UP, pairs),
+              size_parts(layout, KT_STAGE_DOWN, pairs));
+    layout->k_unit = down->block > TILE_ROWS ? down->block : TILE_ROWS;
     layout->nominal_size[0] = intermediate * (hidden / gate->block * gate->block_bytes +
                                               hidden / up->block * up->block_bytes);
     layout->nominal_size[1] = hidden * (intermediate / down->block * down->block_bytes);
-
-    words[WORD_AHEAD] = self->ahead;
-    words[WORD_PARTS] = 0;
-    bool gate_float = format_is_float(gate), up_float = format_is_float(up);
-    layout->act_row_size[0] = size_act_row(hidden, !gate_float || !up_float, gate_float || up_float,
-                                           KT_STAGE_GATE_UP, words);
-    layout->act_row_size[1] = size_act_row(intermediate, !format_is_float(down),
-                                           format_is_float(down), KT_STAGE_DOWN, words);
-    layout->h_row_size = round_up(intermediate, PANEL_ROWS) * sizeof(float);
-    layout->row_unit = 1;
-    layout->y_dtype = KT_DTYPE_F32;
     return KT_OK;
+}
+
+enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_strips(instance, layout, false, error);
+}
+
+enum kt_status llamafile_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_strips(instance, layout, true, error);
 }

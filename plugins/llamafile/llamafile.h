@@ -2,9 +2,9 @@
 /*
  * llamafile.h - how this plugin holds weights and activations. README of the folder, in short:
  *
- * Weights   A panel is 16 rows with all their K columns; the last panel of a matrix is filled up with
- *           rows of zeros. Stage 0 alternates: gate panel 0, up panel 0, gate panel 1, ...
- *           Quantised panels: [head][superblock]..., a superblock being 256 columns (the last of a
+ * Weights   A strip is 16 rows with all their K columns; what is missing in the last one is rows of zeros.
+ *           A panel is two strips: of stage 0 gate and up, of stage 1 the next 32 rows (tiles8.h).
+ *           Quantised strips: [head][superblock]..., a superblock being 256 columns (the last of a
  *           32-column format may be shorter): [scales][group]..., a group being 32 columns.
  *           A group holds planes of 64-byte chunks; a chunk gives each row one 32-bit lane, so one
  *           instruction multiplies 4 weights of each of 16 (8) rows with the same 4 activations:
@@ -20,18 +20,24 @@
  *           (2.25), Q1_0 1.5 (1.125).
  *           Scales keep the format's own numbers, 6-bit ones in a byte each; float16 scales of a
  *           superblock stand in the head, so that every chunk is aligned to 64.
- *           Float panels: column after column, 16 numbers each; BF16 in pairs of columns.
+ *           Float strips: column after column, 16 numbers each; BF16 in pairs of columns.
  * Activations  One form for all quantised formats (ACT_*), per 256 columns; float32 for the others;
- *           a row holds both if gate and up need both.
+ *           a row holds both if gate and up need both. Level amx multiplies many rows in bfloat16: its
+ *           rows of stage 0 have that as well, behind the others; of stage 1, where the rows of a product
+ *           are known when h is packed, they have one or the other.
  * h         float32, row-major.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_H
 #define KT_PLUGINS_LLAMAFILE_H
 
-#include <kt/plugin.h>
-#include <stdbool.h>
+#define TILE_COLUMNS 32
+#include "plugins/common/tiles8.h"
 
-#define PANEL_ROWS 16
+#define BACKEND "llamafile"
+#define OPS_NAME(level) llamafile_ops_##level
+#define ROW_SUMS 0
+#define ACC float
+
 #define GROUP 32      /* columns with one activation scale */
 #define SUPERBLOCK 256
 
@@ -50,47 +56,33 @@ struct llamafile_format {
     uint16_t block;       /* columns of a block of the source */
     uint16_t block_bytes;
     uint8_t bits;         /* of a code; 16 and 32: floats */
-    uint8_t head_bytes;   /* per row and superblock, in the panel's head */
+    uint8_t head_bytes;   /* per row and superblock, in the strip's head */
     uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (others); 0: the head's */
     uint8_t scale_unit;   /* bytes of one scale: rows are interleaved in these */
     uint8_t offset;       /* code = weight + offset */
 };
 
-/* An instance. */
-struct llamafile {
-    const struct kt_host *host;
-    uint64_t ahead; /* struct kt_caps.stream_ahead */
-};
-
-/* Where things are, decided once per layer: kt_layout.words. */
-enum { WORD_PANEL_GATE, WORD_PANEL_UP, WORD_PANEL_DOWN, WORD_FLOATS_0, WORD_FLOATS_1, WORD_PARTS, WORD_AHEAD };
-/* Bits of WORD_PARTS: which parts the activation rows of a stage have. */
-#define PART_QUANTS(stage) (1u << (2 * (stage)))
-#define PART_FLOATS(stage) (2u << (2 * (stage)))
+/* kt_layout.words beside those of tiles8.h: bytes of a projection's strips. */
+enum { WORD_STRIP_GATE = 2, WORD_STRIP_UP, WORD_STRIP_DOWN };
 
 /* The row of a dtype, or NULL if this plugin does not take it. */
 const struct llamafile_format *llamafile_format_find(uint32_t dtype);
-
-static inline uint64_t round_up(uint64_t size, uint64_t unit)
-{
-    return (size + unit - 1) / unit * unit;
-}
 
 static inline bool format_is_float(const struct llamafile_format *format)
 {
     return format->bits >= 16;
 }
 
-/* Bytes of a panel's head, of a superblock's scales with n groups, of a group's codes. */
-static inline uint64_t panel_head_size(const struct llamafile_format *format, uint64_t k)
+/* Bytes of a strip's head, of a superblock's scales with n groups, of a group's codes. */
+static inline uint64_t strip_head_size(const struct llamafile_format *format, uint64_t k)
 {
-    return round_up(k / SUPERBLOCK * format->head_bytes * PANEL_ROWS, 64);
+    return round_up(k / SUPERBLOCK * format->head_bytes * TILE_ROWS, 64);
 }
 
 static inline uint64_t scales_size(const struct llamafile_format *format, uint64_t groups)
 {
     uint64_t count = format->block == SUPERBLOCK ? 1 : groups;
-    return round_up(count * format->scale_bytes * PANEL_ROWS, 64);
+    return round_up(count * format->scale_bytes * TILE_ROWS, 64);
 }
 
 static inline uint64_t group_size(const struct llamafile_format *format)
@@ -98,10 +90,52 @@ static inline uint64_t group_size(const struct llamafile_format *format)
     return UINT64_C(64) * format->bits;
 }
 
-uint64_t llamafile_panel_size(const struct llamafile_format *format, uint64_t k);
+uint64_t llamafile_strip_size(const struct llamafile_format *format, uint64_t k);
 
-/* The functions of struct kt_ops that all levels share. */
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return stage == KT_STAGE_DOWN ? 2 * layout->words[WORD_STRIP_DOWN]
+                                  : layout->words[WORD_STRIP_GATE] + layout->words[WORD_STRIP_UP];
+}
+
+/* Where the second strip of a panel begins. */
+static inline uint64_t first_strip_size(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return layout->words[stage == KT_STAGE_DOWN ? WORD_STRIP_DOWN : WORD_STRIP_GATE];
+}
+
+static inline bool dtype_is_float(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_F16 || dtype == KT_DTYPE_BF16;
+}
+
+/* Has a row of activations a part for quantised formats, or one for floats? */
+static inline bool has_part(const struct kt_layout *layout, enum kt_stage stage, bool floats)
+{
+    const struct kt_format *format = layout->shape.format;
+
+    if (stage == KT_STAGE_DOWN)
+        return dtype_is_float(format[KT_DOWN].dtype) == floats;
+    return dtype_is_float(format[KT_GATE].dtype) == floats || dtype_is_float(format[KT_UP].dtype) == floats;
+}
+
+/* Where the floats of a row of activations are, and where the bfloat16. */
+static inline uint64_t floats_offset(const struct kt_layout *layout, enum kt_stage stage)
+{
+    if (!has_part(layout, stage, false))
+        return 0;
+    return round_up(stage_k(layout, stage), SUPERBLOCK) / SUPERBLOCK * ACT_SIZE;
+}
+
+static inline uint64_t pairs_offset(const struct kt_layout *layout, enum kt_stage stage)
+{
+    uint64_t floats = has_part(layout, stage, true) ? stage_k(layout, stage) * sizeof(float) : 0;
+    return floats_offset(layout, stage) + round_up(floats, 64);
+}
+
+/* The functions of struct kt_ops that all levels share; layouts without bfloat16 rows and with them. */
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status llamafile_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error);
 enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout,
                                     const void *packed, const struct kt_expert *source,
@@ -169,6 +203,7 @@ extern const struct kt_ops llamafile_ops_avx2;
 extern const struct kt_ops llamafile_ops_avx512;
 extern const struct kt_ops llamafile_ops_avx512_vnni;
 extern const struct kt_ops llamafile_ops_avx512_vbmi;
+extern const struct kt_ops llamafile_ops_amx;
 extern const struct kt_ops llamafile_ops_neon;
 extern const struct kt_ops llamafile_ops_dotprod;
 

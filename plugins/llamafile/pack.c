@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - source views to panels, and panels back to rows of float32. */
+/* pack.c - source views to strips, and strips back to rows of float32. */
 #include "plugins/common/half.h"
 #include "plugins/llamafile/codes.h"
 
-/* Where a superblock lies in a panel. */
+#include "plugins/common/layout16.h"
+
+/* Where a superblock lies in a strip. */
 struct place {
     uint64_t head, scales, codes; /* offsets */
     unsigned groups;
@@ -15,8 +17,8 @@ static struct place find_superblock(const struct llamafile_format *format, uint6
     struct place place;
 
     place.groups = left < 8 ? (unsigned)left : 8;
-    place.head = s * format->head_bytes * PANEL_ROWS;
-    place.scales = panel_head_size(format, k) +
+    place.head = s * format->head_bytes * TILE_ROWS;
+    place.scales = strip_head_size(format, k) +
                    s * (scales_size(format, 8) + 8 * group_size(format));
     place.codes = place.scales + scales_size(format, place.groups);
     return place;
@@ -102,9 +104,9 @@ static void load_group(unsigned bits, const uint8_t *lane, uint8_t *code)
 }
 
 static void store_codes(const struct llamafile_format *format, const struct place *place,
-                        const struct llamafile_codes *codes, unsigned row, uint8_t *panel)
+                        const struct llamafile_codes *codes, unsigned row, uint8_t *strip)
 {
-    uint8_t *group = panel + place->codes + 4 * row;
+    uint8_t *group = strip + place->codes + 4 * row;
     bool triples = format_has_triples(format->dtype, format->bits);
     for (unsigned g = 0; g < place->groups; g++, group += group_size(format)) {
         if (triples)
@@ -115,9 +117,9 @@ static void store_codes(const struct llamafile_format *format, const struct plac
 }
 
 static void load_codes(const struct llamafile_format *format, const struct place *place,
-                       const uint8_t *panel, unsigned row, struct llamafile_codes *codes)
+                       const uint8_t *strip, unsigned row, struct llamafile_codes *codes)
 {
-    const uint8_t *group = panel + place->codes + 4 * row;
+    const uint8_t *group = strip + place->codes + 4 * row;
     bool triples = format_has_triples(format->dtype, format->bits);
     for (unsigned g = 0; g < place->groups; g++, group += group_size(format)) {
         if (triples)
@@ -127,17 +129,17 @@ static void load_codes(const struct llamafile_format *format, const struct place
     }
 }
 
-/* Scales of n bytes between a row's own list and the panel's interleaved one. */
+/* Scales of n bytes between a row's own list and the strip's interleaved one. */
 static void store_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
 {
     for (unsigned i = 0; i < n; i += unit)
-        memcpy(to + PANEL_ROWS * i + unit * row, from + i, unit);
+        memcpy(to + TILE_ROWS * i + unit * row, from + i, unit);
 }
 
 static void load_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
 {
     for (unsigned i = 0; i < n; i += unit)
-        memcpy(to + i, from + PANEL_ROWS * i + unit * row, unit);
+        memcpy(to + i, from + TILE_ROWS * i + unit * row, unit);
 }
 
 static unsigned count_scale_bytes(const struct llamafile_format *format, unsigned groups)
@@ -146,12 +148,12 @@ static unsigned count_scale_bytes(const struct llamafile_format *format, unsigne
 }
 
 static void pack_quants(const struct llamafile_format *format, const struct kt_view *view,
-                        uint64_t row_begin, unsigned rows, uint8_t *panel)
+                        uint64_t row_begin, unsigned rows, uint8_t *strip)
 {
     struct llamafile_codes codes;
     uint64_t k = view->cols;
 
-    memset(panel, 0, llamafile_panel_size(format, k));
+    memset(strip, 0, llamafile_strip_size(format, k));
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
         struct place place = find_superblock(format, k, s);
         unsigned blocks = format->block == SUPERBLOCK ? 1 : place.groups * GROUP / format->block;
@@ -161,121 +163,112 @@ static void pack_quants(const struct llamafile_format *format, const struct kt_v
                                   (int64_t)(s * (SUPERBLOCK / format->block)) * view->block_stride;
             for (unsigned b = 0; b < blocks; b++)
                 llamafile_codes_read(format, from + (int64_t)b * view->block_stride, b, &codes);
-            store_codes(format, &place, &codes, row, panel);
-            store_scales(panel + place.scales, codes.scale, count_scale_bytes(format, place.groups),
+            store_codes(format, &place, &codes, row, strip);
+            store_scales(strip + place.scales, codes.scale, count_scale_bytes(format, place.groups),
                          format->scale_unit, row);
-            store_scales(panel + place.head, codes.head, format->head_bytes, 2, row);
+            store_scales(strip + place.head, codes.head, format->head_bytes, 2, row);
         }
     }
 }
 
-/* Where element (row, column) of a float panel lies. */
+/* Where element (row, column) of a float strip lies. */
 static uint64_t find_float(const struct llamafile_format *format, unsigned row, uint64_t column)
 {
     if (format->dtype == KT_DTYPE_BF16)
-        return (column / 2 * PANEL_ROWS + row) * 4 + column % 2 * 2;
-    return (column * PANEL_ROWS + row) * format->block_bytes;
+        return (column / 2 * TILE_ROWS + row) * 4 + column % 2 * 2;
+    return (column * TILE_ROWS + row) * format->block_bytes;
 }
 
 /* Columns [begin, end) of a row, begin even. Sizes that compilers know make a copy a load and a
  * store. */
 static void pack_float_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride,
-                           unsigned row, uint64_t begin, uint64_t end, uint8_t *panel)
+                           unsigned row, uint64_t begin, uint64_t end, uint8_t *strip)
 {
     from += (int64_t)begin * stride;
-    panel += find_float(format, row, begin);
+    strip += find_float(format, row, begin);
     if (format->dtype == KT_DTYPE_F32) {
-        for (uint64_t c = begin; c < end; c++, from += stride, panel += 4 * PANEL_ROWS)
-            memcpy(panel, from, 4);
+        for (uint64_t c = begin; c < end; c++, from += stride, strip += 4 * TILE_ROWS)
+            memcpy(strip, from, 4);
     } else if (format->dtype == KT_DTYPE_F16) {
-        for (uint64_t c = begin; c < end; c++, from += stride, panel += 2 * PANEL_ROWS)
-            memcpy(panel, from, 2);
+        for (uint64_t c = begin; c < end; c++, from += stride, strip += 2 * TILE_ROWS)
+            memcpy(strip, from, 2);
     } else {
-        for (uint64_t c = begin; c + 1 < end; c += 2, from += 2 * stride, panel += 4 * PANEL_ROWS) {
-            memcpy(panel, from, 2);
-            memcpy(panel + 2, from + stride, 2);
+        for (uint64_t c = begin; c + 1 < end; c += 2, from += 2 * stride, strip += 4 * TILE_ROWS) {
+            memcpy(strip, from, 2);
+            memcpy(strip + 2, from + stride, 2);
         }
         if (end % 2)
-            memcpy(panel, from, 2);
+            memcpy(strip, from, 2);
     }
 }
 
 static void pack_floats(const struct llamafile_format *format, const struct kt_view *view,
-                        uint64_t row_begin, unsigned rows, uint8_t *panel)
+                        uint64_t row_begin, unsigned rows, uint8_t *strip)
 {
     uint64_t k = view->cols;
 
-    memset(panel, 0, llamafile_panel_size(format, k));
+    memset(strip, 0, llamafile_strip_size(format, k));
     for (uint64_t c = 0; c < k; c += SUPERBLOCK) /* what 16 rows write of these stays in the cache */
         for (unsigned row = 0; row < rows; row++)
             pack_float_row(format,
                            (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride,
-                           view->block_stride, row, c, k - c < SUPERBLOCK ? k : c + SUPERBLOCK, panel);
+                           view->block_stride, row, c, k - c < SUPERBLOCK ? k : c + SUPERBLOCK, strip);
 }
 
-/* Panel `index` of a matrix. */
-static void pack_panel(const struct llamafile_format *format, const struct kt_view *view,
-                       uint64_t index, uint8_t *panel)
+/* Strip `index` of a matrix; behind the last row there are zeros. */
+static void pack_strip(const struct kt_view *view, uint64_t index, uint8_t *strip)
 {
-    uint64_t begin = index * PANEL_ROWS;
-    unsigned rows = view->rows - begin < PANEL_ROWS ? (unsigned)(view->rows - begin) : PANEL_ROWS;
+    const struct llamafile_format *format = llamafile_format_find(view->dtype);
+    uint64_t begin = index * TILE_ROWS, left = begin < view->rows ? view->rows - begin : 0;
+    unsigned rows = left < TILE_ROWS ? (unsigned)left : TILE_ROWS;
 
     if (format_is_float(format))
-        pack_floats(format, view, begin, rows, panel);
+        pack_floats(format, view, begin, rows, strip);
     else
-        pack_quants(format, view, begin, rows, panel);
+        pack_quants(format, view, begin, rows, strip);
 }
 
-/* A view must be what the layout was made for. */
-static enum kt_status check_view(const struct kt_host *host, const struct kt_view *view,
-                                 const struct kt_shape *shape, enum kt_projection projection,
-                                 struct kt_error *error)
+/* Views must be what the layout was made for. */
+static enum kt_status check_job(const struct kt_host *host, const struct kt_pack *job, struct kt_error *error)
 {
-    bool down = projection == KT_DOWN;
-    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
-    uint64_t cols = down ? shape->intermediate_size : shape->hidden_size;
+    const struct kt_view *views[3] = { &job->source->gate, &job->source->up, &job->source->down };
+    bool down = job->stage == KT_STAGE_DOWN;
+    enum kt_status status = check_source(job, error);
 
-    if (view->dtype == shape->format[projection].dtype && view->rows == rows && view->cols == cols)
-        return KT_OK;
-    return kt_plugin_fail(error, KT_E_INVALID,
-                          "llamafile: %s is %llu x %llu of %s, the layer is for %llu x %llu of %s",
-                          view->name ? view->name : "a weight view", (unsigned long long)view->rows,
-                          (unsigned long long)view->cols, host->dtype_name(view->dtype),
-                          (unsigned long long)rows, (unsigned long long)cols,
-                          host->dtype_name(shape->format[projection].dtype));
+    for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP) && !status; p++) {
+        uint32_t dtype = job->layout->shape.format[p].dtype;
+        if (views[p]->dtype != dtype)
+            status = kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s is %s, the layer is for %s",
+                                    views[p]->name ? views[p]->name : "a weight view",
+                                    host->dtype_name(views[p]->dtype), host->dtype_name(dtype));
+    }
+    return status;
 }
 
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
 {
-    const struct kt_host *host = ((const struct llamafile *)instance)->host;
     const struct kt_expert *source = job->source;
-    const struct kt_shape *shape = &job->layout->shape;
-    const uint64_t *words = job->layout->words;
     bool down = job->stage == KT_STAGE_DOWN;
     const struct kt_view *first = down ? &source->down : &source->gate;
-    enum kt_status status = check_view(host, first, shape, down ? KT_DOWN : KT_GATE, error);
+    enum kt_status status = check_job(((const struct instance8 *)instance)->host, job, error);
 
-    if (!status && !down)
-        status = check_view(host, &source->up, shape, KT_UP, error);
     if (status)
         return status;
 
-    uint64_t first_size = words[down ? WORD_PANEL_DOWN : WORD_PANEL_GATE];
-    uint64_t pair_size = first_size + (down ? 0 : words[WORD_PANEL_UP]);
+    uint64_t size = panel_size(job->layout, job->stage), second = first_strip_size(job->layout, job->stage);
     for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
-        uint8_t *panel = (uint8_t *)job->packed + p * pair_size;
-        pack_panel(llamafile_format_find(first->dtype), first, p, panel);
-        if (!down)
-            pack_panel(llamafile_format_find(source->up.dtype), &source->up, p, panel + first_size);
+        uint8_t *panel = (uint8_t *)job->packed + p * size;
+        pack_strip(first, down ? 2 * p : p, panel);
+        pack_strip(down ? first : &source->up, down ? 2 * p + 1 : p, panel + second);
     }
     return KT_OK;
 }
 
-static void unpack_floats(const struct llamafile_format *format, const uint8_t *panel, unsigned row,
+static void unpack_floats(const struct llamafile_format *format, const uint8_t *strip, unsigned row,
                           uint64_t k, float *out)
 {
     for (uint64_t c = 0; c < k; c++) {
-        const uint8_t *from = panel + find_float(format, row, c);
+        const uint8_t *from = strip + find_float(format, row, c);
         if (format->dtype == KT_DTYPE_F32)
             memcpy(out + c, from, 4);
         else
@@ -291,37 +284,30 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
 {
     (void)instance;
     (void)source;
-    const struct kt_shape *shape = &layout->shape;
-    const uint64_t *words = layout->words;
-    const struct llamafile_format *format = llamafile_format_find(shape->format[projection].dtype);
-    bool down = projection == KT_DOWN;
-    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
-    uint64_t k = down ? shape->intermediate_size : shape->hidden_size;
+    const struct llamafile_format *format = llamafile_format_find(layout->shape.format[projection].dtype);
+    enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    uint64_t k = stage_k(layout, stage), place = 0;
+    const uint8_t *strip = NULL;
+    enum kt_status status = find_row(layout, packed, projection, row, &strip, &place, error);
 
-    if (row >= rows)
-        return kt_plugin_fail(error, KT_E_RANGE, "llamafile: row %llu of a matrix of %llu rows",
-                              (unsigned long long)row, (unsigned long long)rows);
-    const uint8_t *panel = packed;
-    if (down)
-        panel += row / PANEL_ROWS * words[WORD_PANEL_DOWN];
-    else
-        panel += row / PANEL_ROWS * (words[WORD_PANEL_GATE] + words[WORD_PANEL_UP]) +
-                 (projection == KT_UP ? words[WORD_PANEL_GATE] : 0);
-
-    unsigned lane = (unsigned)(row % PANEL_ROWS);
+    if (status)
+        return status;
+    if (place >= TILE_ROWS)
+        strip += first_strip_size(layout, stage);
+    unsigned lane = (unsigned)(place % TILE_ROWS);
     if (format_is_float(format)) {
-        unpack_floats(format, panel, lane, k, out);
+        unpack_floats(format, strip, lane, k, out);
         return KT_OK;
     }
     struct llamafile_codes codes;
     memset(&codes, 0, sizeof codes);
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
-        struct place place = find_superblock(format, k, s);
-        load_codes(format, &place, panel, lane, &codes);
-        load_scales(codes.scale, panel + place.scales, count_scale_bytes(format, place.groups),
+        struct place at = find_superblock(format, k, s);
+        load_codes(format, &at, strip, lane, &codes);
+        load_scales(codes.scale, strip + at.scales, count_scale_bytes(format, at.groups),
                     format->scale_unit, lane);
-        load_scales(codes.head, panel + place.head, format->head_bytes, 2, lane);
-        llamafile_codes_dequantize(format, &codes, place.groups, out + s * SUPERBLOCK);
+        load_scales(codes.head, strip + at.head, format->head_bytes, 2, lane);
+        llamafile_codes_dequantize(format, &codes, at.groups, out + s * SUPERBLOCK);
     }
     return KT_OK;
 }

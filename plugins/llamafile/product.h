@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the products of one level, written once. A kernel_LEVEL.c sets the level's figures,
- * includes its vec_*.h and then this file, and names its struct kt_ops.
- *
- *   BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a panel, 1, 2, 4 or 8
- *   AHEAD_*                      prefetch distance in bytes; 0: none; far: what the core says of the machine
- *
- * A row's result does not depend on the rows beside it, nor on how many there are. Integer parts are
- * exact, float parts have one order on all levels: their results agree to the bit.
+ * product.h - the products of a strip with a few rows of activations: out[r * PANEL_ROWS + i]. Include an
+ * int8_*.h first. A row's result does not depend on the rows beside it, nor on how many there are. Integer
+ * parts are exact, float parts have one order on all levels: their results agree to the bit.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
@@ -17,11 +12,7 @@
 #include "plugins/llamafile/llamafile.h"
 #include "plugins/llamafile/quantize.h"
 
-/* The products of one panel with up to BLOCK rows: out[r * PANEL_ROWS + i]. */
-typedef void (*panel_fn)(const uint8_t *panel, uint64_t k, const uint8_t *const *x, uint64_t far,
-                         float *out);
-
-/* ---- panels of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
+/* ---- strips of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
 
 /* Has each group a number that is added to its weights? */
 INLINE bool has_offsets(struct traits t)
@@ -31,7 +22,7 @@ INLINE bool has_offsets(struct traits t)
 
 INLINE vf load_d(struct traits t, const uint8_t *scales, unsigned g, int part)
 {
-    const uint8_t *from = scales + g * t.scale_bytes * PANEL_ROWS;
+    const uint8_t *from = scales + g * t.scale_bytes * TILE_ROWS;
     if (t.dtype == KT_DTYPE_MXFP4)
         return vf_from_e8m0_half(from, part);
     if (t.dtype == KT_DTYPE_NVFP4) /* in the dots already */
@@ -46,7 +37,7 @@ INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsig
     vf d = load_d(t, scales, g, part), m = vf_set(0.0f);
 
     if (has_offsets(t))
-        m = vf_from_half(scales + (4 * g + 2) * PANEL_ROWS + (unsigned)part * 2 * VEC_ROWS);
+        m = vf_from_half(scales + (4 * g + 2) * TILE_ROWS + (unsigned)part * 2 * VEC_ROWS);
     UNROLL
     for (int r = 0; r < rows; r++) {
         const uint8_t *block = x[r] + at;
@@ -57,7 +48,7 @@ INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsig
     }
 }
 
-/* ---- panels of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
+/* ---- strips of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
 
 INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigned g,
                        const uint8_t *const *x, uint64_t at, int part, vf minima[][VEC_PARTS])
@@ -95,7 +86,7 @@ INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, unsi
 INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, uint64_t s,
                            vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
-    head += s * t.head_bytes * PANEL_ROWS;
+    head += s * t.head_bytes * TILE_ROWS;
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++) {
         vf d = vf_from_half(head + part * 2 * VEC_ROWS);
@@ -103,7 +94,7 @@ INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, uint6
             d = vf_mul(d, vf_set(format_unit(t.dtype)));
         vf dmin = vf_set(0.0f);
         if (has_minima(t.dtype))
-            dmin = vf_from_half(head + 2 * PANEL_ROWS + part * 2 * VEC_ROWS);
+            dmin = vf_from_half(head + 2 * TILE_ROWS + part * 2 * VEC_ROWS);
         UNROLL
         for (int r = 0; r < rows; r++) {
             total[r][part] = vf_fma(d, sums[r][part], total[r][part]);
@@ -123,7 +114,7 @@ INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigne
         add_group_32(t, rows, scales, g, x, at, part, dots, total);
 }
 
-/* ---- one panel ---- */
+/* ---- one strip ---- */
 
 INLINE void clear(int rows, vf sums[][VEC_PARTS])
 {
@@ -174,18 +165,18 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
     }
 }
 
-INLINE void multiply_quants(struct traits t, int rows, uint64_t ahead, const uint8_t *panel,
+INLINE void multiply_quants(struct traits t, int rows, uint64_t ahead, const uint8_t *strip,
                             uint64_t k, const uint8_t *const *x, float *out)
 {
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
-    const uint8_t *scales = panel + round_up(k / SUPERBLOCK * t.head_bytes * PANEL_ROWS, 64);
+    const uint8_t *scales = strip + round_up(k / SUPERBLOCK * t.head_bytes * TILE_ROWS, 64);
 
     clear(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         unsigned count = t.block == SUPERBLOCK ? 1 : n;
-        const uint8_t *group = scales + round_up(count * t.scale_bytes * PANEL_ROWS, 64);
+        const uint8_t *group = scales + round_up(count * t.scale_bytes * TILE_ROWS, 64);
         if (ahead) {
             for (const uint8_t *line = scales; line < group; line += 64)
                 PREFETCH(line + ahead);
@@ -204,14 +195,14 @@ INLINE void multiply_quants(struct traits t, int rows, uint64_t ahead, const uin
             group += 64 * t.bits;
         }
         if (t.block == SUPERBLOCK)
-            add_superblock(t, rows, panel, s, total, sums, minima);
+            add_superblock(t, rows, strip, s, total, sums, minima);
         scales = group;
         groups -= n;
     }
     store(rows, total, out);
 }
 
-/* Two columns of a float panel. */
+/* Two columns of a float strip. */
 INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
 {
     if (dtype == KT_DTYPE_BF16) {
@@ -220,16 +211,16 @@ INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
         w[1] = vf_from_bf16_odd(both);
     } else if (dtype == KT_DTYPE_F16) {
         w[0] = vf_from_half(from + part * 2 * VEC_ROWS);
-        w[1] = vf_from_half(from + 2 * PANEL_ROWS + part * 2 * VEC_ROWS);
+        w[1] = vf_from_half(from + 2 * TILE_ROWS + part * 2 * VEC_ROWS);
     } else {
         w[0] = vf_load(from + part * 4 * VEC_ROWS);
-        w[1] = vf_load(from + 4 * PANEL_ROWS + part * 4 * VEC_ROWS);
+        w[1] = vf_load(from + 4 * TILE_ROWS + part * 4 * VEC_ROWS);
     }
 }
 
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
- * last is zero in the panel and in x. */
-INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint8_t *panel,
+ * last is zero in the strip and in x. */
+INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint8_t *strip,
                             uint64_t k, const uint8_t *const *x, float *out)
 {
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
@@ -237,16 +228,16 @@ INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint
 
     clear(rows, even);
     clear(rows, odd);
-    for (uint64_t c = 0; c < k; c += 2, panel += step) {
+    for (uint64_t c = 0; c < k; c += 2, strip += step) {
         if (ahead) {
-            PREFETCH(panel + ahead);
+            PREFETCH(strip + ahead);
             if (step == 128)
-                PREFETCH(panel + ahead + 64);
+                PREFETCH(strip + ahead + 64);
         }
         UNROLL
         for (int part = 0; part < VEC_PARTS; part++) {
             vf w[2];
-            load_floats(dtype, panel, part, w);
+            load_floats(dtype, strip, part, w);
             UNROLL
             for (int r = 0; r < rows; r++) {
                 even[r][part] = vf_fma(w[0], vf_splat(x[r] + 4 * c), even[r][part]);
@@ -261,113 +252,6 @@ INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint
             even[r][part] = vf_add(even[r][part], odd[r][part]);
     }
     store(rows, even, out);
-}
-
-/* ---- one function per format and number of rows ---- */
-
-#define QUANT_PANEL(name, rows, ahead, ...)                                            \
-    static void name##_##rows(const uint8_t *panel, uint64_t k, const uint8_t *const *x, \
-                              uint64_t far, float *out)                                \
-    {                                                                                  \
-        (void)far;                                                                     \
-        multiply_quants((struct traits){ __VA_ARGS__ }, rows, ahead, panel, k, x, out); \
-    }
-#define FLOAT_PANEL(name, rows, ahead, dtype)                                          \
-    static void name##_##rows(const uint8_t *panel, uint64_t k, const uint8_t *const *x, \
-                              uint64_t far, float *out)                                \
-    {                                                                                  \
-        (void)far;                                                                     \
-        multiply_floats(dtype, rows, ahead, panel, k, x, out);                         \
-    }
-#define QUANT_PANELS(name, ahead, ...)       \
-    QUANT_PANEL(name, 1, ahead, __VA_ARGS__) \
-    QUANT_PANEL(name, 2, ahead, __VA_ARGS__) \
-    QUANT_PANEL(name, 4, ahead, __VA_ARGS__)
-#define FLOAT_PANELS(name, ahead, dtype) \
-    FLOAT_PANEL(name, 1, ahead, dtype)   \
-    FLOAT_PANEL(name, 2, ahead, dtype)   \
-    FLOAT_PANEL(name, 4, ahead, dtype)
-
-/* dtype, bits, head_bytes, scale_bytes, block, offset: as in layout.c's table, blocks of 64 and 128 as groups
- * of 32 */
-QUANT_PANELS(q4_0, AHEAD_Q4, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8)
-QUANT_PANELS(q4_1, AHEAD_Q4, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0)
-QUANT_PANELS(q5_0, AHEAD_Q5, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16)
-QUANT_PANELS(q5_1, AHEAD_Q5, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0)
-QUANT_PANELS(q8_0, AHEAD_Q8, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0)
-QUANT_PANELS(q2_k, AHEAD_Q2, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0)
-QUANT_PANELS(q3_k, AHEAD_Q2, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4)
-QUANT_PANELS(q4_k, AHEAD_Q4, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0)
-QUANT_PANELS(q5_k, AHEAD_Q5, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0)
-QUANT_PANELS(q6_k, AHEAD_Q6, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32)
-QUANT_PANELS(iq4_nl, AHEAD_IQ4, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0)
-QUANT_PANELS(iq4_xs, AHEAD_IQ4, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0)
-QUANT_PANELS(mxfp4, AHEAD_IQ4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12)
-QUANT_PANELS(iq1_s, AHEAD_IQ4, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0)
-QUANT_PANELS(iq1_m, AHEAD_IQ4, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0)
-QUANT_PANELS(iq2_xxs, AHEAD_IQ4, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0)
-QUANT_PANELS(iq2_xs, AHEAD_IQ4, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0)
-QUANT_PANELS(iq2_s, AHEAD_IQ4, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0)
-QUANT_PANELS(iq3_xxs, AHEAD_IQ4, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0)
-QUANT_PANELS(iq3_s, AHEAD_IQ4, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0)
-QUANT_PANELS(tq1_0, AHEAD_Q2, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1)
-QUANT_PANELS(tq2_0, AHEAD_Q2, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1)
-QUANT_PANELS(nvfp4, AHEAD_IQ4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0)
-QUANT_PANELS(q1_0, AHEAD_Q2, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1)
-QUANT_PANELS(q2_0, AHEAD_Q2, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1)
-FLOAT_PANELS(f32, AHEAD_FLOATS, KT_DTYPE_F32)
-FLOAT_PANELS(f16, AHEAD_FLOATS, KT_DTYPE_F16)
-FLOAT_PANELS(bf16, AHEAD_FLOATS, KT_DTYPE_BF16)
-
-/* The functions of a format for 1, 2 and 4 rows. */
-struct panel_row {
-    uint32_t dtype;
-    unsigned block; /* rows at once, at most */
-    panel_fn multiply[3];
-};
-
-#define PANEL_ROW(dtype, name, block)                         \
-    {                                                         \
-        dtype, block, { name##_1, name##_2, name##_4 } \
-    }
-
-static const struct panel_row panel_table[] = {
-    PANEL_ROW(KT_DTYPE_F32, f32, BLOCK_FLOATS),
-    PANEL_ROW(KT_DTYPE_F16, f16, BLOCK_FLOATS),
-    PANEL_ROW(KT_DTYPE_BF16, bf16, BLOCK_FLOATS),
-    PANEL_ROW(KT_DTYPE_Q4_0, q4_0, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q4_1, q4_1, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q5_0, q5_0, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q5_1, q5_1, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q8_0, q8_0, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q2_K, q2_k, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q3_K, q3_k, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q4_K, q4_k, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q5_K, q5_k, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q6_K, q6_k, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ4_NL, iq4_nl, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ4_XS, iq4_xs, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_MXFP4, mxfp4, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ1_S, iq1_s, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ1_M, iq1_m, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ2_XXS, iq2_xxs, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ2_XS, iq2_xs, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ2_S, iq2_s, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ3_XXS, iq3_xxs, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_IQ3_S, iq3_s, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_TQ1_0, tq1_0, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_TQ2_0, tq2_0, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_NVFP4, nvfp4, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q1_0, q1_0, BLOCK_QUANTS),
-    PANEL_ROW(KT_DTYPE_Q2_0, q2_0, BLOCK_QUANTS),
-};
-
-static const struct panel_row *find_panel(uint32_t dtype)
-{
-    const struct panel_row *row = panel_table;
-    while (row->dtype != dtype) /* layout() has taken no other */
-        row++;
-    return row;
 }
 
 #endif

@@ -80,18 +80,16 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
 {
     (void)instance;
     const struct kt_layout *layout = job->layout;
-    const uint64_t *words = layout->words;
     bool first = job->stage == KT_STAGE_GATE_UP;
-    uint64_t k = first ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    bool quants = has_part(layout, job->stage, false), floats = has_part(layout, job->stage, true);
+    uint64_t at = floats_offset(layout, job->stage);
     uint32_t dtype = first ? job->source_dtype : KT_DTYPE_F32;
     int64_t stride = first ? job->source_stride : (int64_t)layout->h_row_size;
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
-        pack_row((const uint8_t *)job->source + (int64_t)row * stride, dtype, k,
-                 words[WORD_PARTS] & PART_QUANTS(job->stage) ? to : NULL,
-                 words[WORD_PARTS] & PART_FLOATS(job->stage) ? to + words[WORD_FLOATS_0 + job->stage]
-                                                             : NULL);
+        pack_row((const uint8_t *)job->source + (int64_t)row * stride, dtype, stage_k(layout, job->stage),
+                 quants ? to : NULL, floats ? to + at : NULL);
     }
 }
 

@@ -25,7 +25,7 @@
 #include "tools/check/check.h"
 
 /* ---- model.c ---- */
-/* How weights with scales in groups are multiplied: model_scaled.c. */
+/* How codes are multiplied: as they are, or, of many rows, as weights rounded to bfloat16 (model_scaled.c). */
 enum way { WAY_CODES, WAY_ROUNDED };
 
 /* What a plugin promises. */
@@ -39,11 +39,12 @@ struct model {
      * others agree to the bit, unless they choose a way of their own for weights with scales. */
     const char *own_order;
     const char *mixed; /* levels where n_rows changes a row's bits, for it decides the instruction */
-    /* The numbers that a projection really multiplies, from a packed row, and a check of them
+    const char *rounded; /* levels that know both ways to multiply */
+    /* The numbers that a projection really multiplies one way, from a packed row, and a check of them
      * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
-     * stands alone in its row_unit. */
+     * is the first of its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection,
-                     const uint8_t *packed, const float *x, double *out);
+                     const uint8_t *packed, const float *x, enum way way, double *out);
 };
 
 const struct model *model_find(const char *plugin);
@@ -55,14 +56,18 @@ struct value model_dot(const struct model *model, const struct kt_level *level,
                        const struct kt_format *format, const float *w, const double *x, uint64_t k);
 /* Likewise for weights with scales: row `row` of a projection of the case. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
-                              const double *x, enum way way);
+                              const double *x);
+/* Likewise with k weights that are rounded to bfloat16. */
+struct value model_dot_rounded(const struct check *check, uint64_t k, const float *w, const double *x);
 /* To bfloat16 and back, ties to even. */
 float round_bf16(float value);
 /* Rows of activations as bfloat16, or as float32 rounded so; with the sum of each 32 behind them. */
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
-                     const float *x, double *out);
+                     const float *x, enum way way, double *out);
 bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
-                          const uint8_t *packed, const float *x, double *out);
+                          const uint8_t *packed, const float *x, enum way way, double *out);
+/* A row as bfloat16, k filled up to 64 numbers, row after row or, with 1 KB for each 32 columns, in tiles. */
+bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float *x, double *out);
 
 /* ---- the checks of a case ---- */
 /* weights.c: layout, cut, weight_row, scales that pack must refuse. */

@@ -238,7 +238,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     check.model = model_find(run->plugin->name);
     make_shape(dtype, kind, check.model, &state, &check.layout.shape);
     const struct kt_shape *shape = &check.layout.shape;
-    if (check.model->scaled) /* kind says which groups */
+    if (check.model->rounded) /* kind says which formats, or which groups */
         check.n_rows = 1 + random_below(&state, random_below(&state, 2) ? 70 : 9);
     else
         check.n_rows = 1 + random_below(&state, kind % 3 ? 9 : 33);

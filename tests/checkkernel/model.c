@@ -102,14 +102,17 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
 }
 
 static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
-                           const uint8_t *packed, const float *x, double *out)
+                           const uint8_t *packed, const float *x, enum way way, double *out)
 {
     uint64_t k = projection_cols(&layout->shape, projection);
-    uint32_t elements, bytes;
+    enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
 
-    kt_dtype_block(layout->shape.format[projection].dtype, &elements, &bytes);
-    if (elements == 1) {
-        packed += layout->words[WORD_FLOATS_0 + (projection == KT_DOWN)];
+    if (way == WAY_ROUNDED) {
+        bool tiled = stage == KT_STAGE_DOWN;
+        return model_read_pairs(k, tiled, packed + (tiled ? 0 : pairs_offset(layout, stage)), x, out);
+    }
+    if (dtype_is_float(layout->shape.format[projection].dtype)) {
+        packed += floats_offset(layout, stage);
         for (uint64_t i = 0; i < k; i++)
             out[i] = (double)load_float(packed + 4 * i);
         return memcmp(packed, x, k * sizeof *x) == 0;
@@ -122,9 +125,11 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
 }
 
 static bool read_reference(const struct kt_layout *layout, enum kt_projection projection,
-                           const uint8_t *packed, const float *x, double *out)
+                           const uint8_t *packed, const float *x, enum way way, double *out)
 {
     uint64_t k = projection_cols(&layout->shape, projection);
+
+    (void)way;
     for (uint64_t i = 0; i < k; i++)
         out[i] = (double)load_float(packed + 4 * i);
     return memcmp(packed, x, k * sizeof *x) == 0;
@@ -162,15 +167,15 @@ static const uint32_t plain_dtypes[] = { KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF
 static const uint32_t dtypes_of_8[] = { KT_DTYPE_F8_E4M3, KT_DTYPE_NONE };
 static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE };
 
+#define ALL_16 "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar"
+
 static const struct model models[] = {
-    { "llamafile", all_dtypes, false, keep, 0.5, NULL, NULL, read_llamafile },
-    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, read_reference },
-    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16",
-      "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar", model_read_bf16 },
-    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16",
-      "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar", model_read_bf16_sums },
-    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16",
-      "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar", model_read_bf16 },
+    { "llamafile", all_dtypes, false, keep, 0.5, "amx", "amx", "amx", read_llamafile },
+    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, NULL, read_reference },
+    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", ALL_16, NULL, model_read_bf16 },
+    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16,
+      model_read_bf16_sums },
+    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16, model_read_bf16 },
 };
 
 const struct model *model_find(const char *plugin)

@@ -83,7 +83,7 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
                                     find_least(check, x_all, factors, k) };
 }
 
-static struct value dot_rounded(const struct check *check, uint64_t k, const float *w, const double *x)
+struct value model_dot_rounded(const struct check *check, uint64_t k, const float *w, const double *x)
 {
     double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
 
@@ -98,14 +98,14 @@ static struct value dot_rounded(const struct check *check, uint64_t k, const flo
 }
 
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
-                              const double *x, enum way way)
+                              const double *x)
 {
     const struct kt_expert *expert = &check->source.expert;
     const struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
     uint64_t k = projection_cols(&check->layout.shape, projection);
     const float *w = check->weights[projection] + row * k;
 
-    return way == WAY_CODES ? dot_codes(check, views[projection], row, w, x) : dot_rounded(check, k, w, x);
+    return dot_codes(check, views[projection], row, w, x);
 }
 
 /* ---- rows of activations ---- */
@@ -153,13 +153,31 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
 }
 
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
-                     const float *x, double *out)
+                     const float *x, enum way way, double *out)
 {
+    (void)way;
     return read_row(layout, projection, packed, x, out, false);
 }
 
 bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
-                          const uint8_t *packed, const float *x, double *out)
+                          const uint8_t *packed, const float *x, enum way way, double *out)
 {
+    (void)way;
     return read_row(layout, projection, packed, x, out, true);
+}
+
+bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float *x, double *out)
+{
+    bool right = true;
+
+    for (uint64_t i = 0; i < (k + 63) / 64 * 64; i++) {
+        float wanted = i < k ? round_bf16(x[i]) : 0.0f;
+        uint8_t half[4] = { 0 };
+        memcpy(half + 2, packed + (tiled ? i / 32 * 1024 + i % 32 * 2 : i * 2), 2);
+        float value = load_float(half);
+        right = right && memcmp(&value, &wanted, sizeof value) == 0;
+        if (i < k)
+            out[i] = (double)value;
+    }
+    return right;
 }

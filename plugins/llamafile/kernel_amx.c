@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_amx.c - AMX tiles for many rows, whose strips become bfloat16 tile by tile; for few rows int8 on
+ * vectors, as on level avx512_vbmi. Sums in int32 would have to be scaled every 32 columns: with tiles of
+ * int8 that costs more than the product.
+ */
+#define VEC_VNNI 1
+#define VEC_VBMI 1
+#define PAIRS 1
+#define TILED 1
+#include "plugins/common/int8_avx512.h"
+
+#include "plugins/common/codes_avx512.h"
+
+#define BLOCK_QUANTS 4
+#define BLOCK_FLOATS 4
+#define EXPANDS 1
+
+/* As on level avx512_vbmi. */
+#define AHEAD_Q2 far
+#define AHEAD_Q4 far
+#define AHEAD_Q5 far
+#define AHEAD_Q6 far
+#define AHEAD_Q8 far
+#define AHEAD_IQ4 far
+#define AHEAD_FLOATS far
+
+/* Not tuned on such a machine yet. By measurements of prototypes on a Xeon, vectors keep up with memory to 4
+ * rows and with tiles that are made for the occasion to 8. */
+#define FEW_TILE_ROWS 8
+
+#include "plugins/llamafile/llamafile.h"
+
+#include "plugins/common/rows16.h"
+
+#include "plugins/llamafile/strips.h"
+
+#include "plugins/llamafile/passes.h"
+
+#define AMX_DOT AMX_DOT_BF16
+#include "plugins/common/amx.h"
+
+#include "plugins/common/product8_amx.h"
+
+static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
+                         uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    (void)job;
+    (void)stage;
+    for (unsigned i = 0; i < 2; i++) {
+        const struct strip *strip = &panel->strip[i];
+        strip->kernel->expand(strip->data, panel->k, t, stop, near ? panel->ahead : 0, to + i * TILE_SIZE);
+    }
+}
+
+#include "plugins/common/coded_amx.h"
+
+static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    enum kt_status status = llamafile_layout_pairs(instance, layout, error);
+
+    if (!status)
+        lay_out_tiles(layout);
+    return status;
+}
+
+/* How many rows a product will have is not known before stage 1. */
+static void pack_level(void *instance, const struct kt_act_pack *job)
+{
+    struct kt_act_pack pairs = *job;
+    bool down = job->stage == KT_STAGE_DOWN;
+
+    if (!down || job->n_rows <= FEW_TILE_ROWS)
+        pack_activations(instance, job);
+    if (!down)
+        pairs.packed = (uint8_t *)job->packed + pairs_offset(job->layout, job->stage);
+    if (!down || job->n_rows > FEW_TILE_ROWS)
+        pack_rows(instance, &pairs);
+}
+
+static void gather_level(void *instance, const struct kt_gather *job)
+{
+    struct kt_gather pairs = *job;
+    uint64_t size = job->layout->act_row_size[0];
+
+    if (job->n_rows > FEW_TILE_ROWS) {
+        pairs.act = (const uint8_t *)job->act + pairs_offset(job->layout, KT_STAGE_GATE_UP);
+        gather_rows(instance, &pairs);
+        return;
+    }
+    for (uint32_t row = 0; row < job->n_rows; row++)
+        memcpy((uint8_t *)job->out + row * size, (const uint8_t *)job->act + job->index[row] * size,
+               pairs_offset(job->layout, KT_STAGE_GATE_UP));
+}
+
+const struct kt_ops llamafile_ops_amx = {
+    .struct_size = sizeof(struct kt_ops),
+    .layout = lay_out_level,
+    .pack = llamafile_pack,
+    .act_pack = pack_level,
+    .gather = gather_level,
+    .gate_up = multiply_gate_up,
+    .down = multiply_down,
+    .weight_row = llamafile_weight_row,
+    .thread_enter = enter_thread,
+    .thread_leave = leave_thread,
+};
