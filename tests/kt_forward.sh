@@ -39,6 +39,17 @@ if with_plugin llamafile; then
             compares "$(field $layer reference_error)" '<=' 2e-2
         done
     done
+    # Weights used in place are multiplied as packed ones are: the same bits, however many threads.
+    for file in "$data"/*.gguf; do
+        kt forward --model "$file" --input "$trace" --output "$dir/packed"
+        exits 0
+        for threads in 1 3; do
+            kt forward --model "$file" --input "$trace" --output "$dir/in-place" --threads $threads \
+                --set plugin.llamafile.repack=no
+            exits 0
+            cmp -s "$dir/packed" "$dir/in-place" || fail "with repack = no other bits come out"
+        done
+    done
     kt forward --model "$q4" --input "$trace" --tolerance 1e-9
     exits 1
     says 'above tolerance'

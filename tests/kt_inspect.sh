@@ -109,5 +109,11 @@ if with_plugin llamafile; then
     source=$(field 0 source_bytes)
     compares "$weights" '>=' "$source"
     compares "$weights" '<=' "$((source + source / 20))"
+    [ "$(field 0 keeps_source)" = false ] || fail "llamafile packs weights"
+    kt explain --model "$model" --format csv --set plugin.llamafile.repack=no
+    exits 0
+    [ "$(field 0 backend)" = llamafile ] || fail "llamafile takes q4_k in place"
+    [ "$(field 0 weight_bytes)" = 0 ] || fail "weights that are used in place are not copied"
+    [ "$(field 0 keeps_source)" = true ] || fail "weights are used in place"
 fi
 finish

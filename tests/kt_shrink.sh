@@ -5,6 +5,14 @@
 [ -z "${EMULATOR:-}" ] || skip "an emulator has threads of its own, which this test counts"
 [ -d /proc/self/task ] || skip "/proc is not there"
 mkfifo "$dir/pipe"
+# Backends that read the file in a product, and what they need for it.
+backend=reference
+backends=reference
+in_place=
+if with_plugin llamafile; then
+    backends='reference llamafile'
+    in_place='--set plugin.llamafile.repack=no'
+fi
 
 # start ARGUMENT...: the output is a pipe that nobody reads yet. kt opens and checks the model, makes
 # its threads, and waits there, before it reads weights.
@@ -14,7 +22,8 @@ start()
     cp "$data/tiny-moe-bf16-l0-l3.gguf" "$dir/model.gguf"
     chmod u+w "$dir/model.gguf"
     # Not by a function: its shell would be the process that $! names.
-    "$KT_TEST_BUILD/kt" forward --model "$dir/model.gguf" --input "$trace" --backend reference \
+    # shellcheck disable=SC2086 # an option and its argument, or nothing
+    "$KT_TEST_BUILD/kt" forward --model "$dir/model.gguf" --input "$trace" --backend $backend $in_place \
         --threads 2 --output "$dir/pipe" "$@" >"$out" 2>"$err" &
     pid=$!
     tries=0
@@ -53,17 +62,20 @@ done
 # first to notice is a product, in whichever thread.
 hide=$KT_TEST_BUILD/.libs/kt_fstat.so
 if [ -f "$hide" ]; then
-    for threads in 2 5; do
-        ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
-        KT_TEST_SIZE_NOW=20000
-        KT_TEST_SIZE_BEFORE=$(wc -c <"$data/tiny-moe-bf16-l0-l3.gguf")
-        LD_PRELOAD=$hide
-        export ASAN_OPTIONS KT_TEST_SIZE_NOW KT_TEST_SIZE_BEFORE LD_PRELOAD
-        start --io mmap --set core.threads=$threads
-        unset LD_PRELOAD KT_TEST_SIZE_NOW KT_TEST_SIZE_BEFORE
-        shrink
-        warns '^kt: error: a mapped file shrank or could not be read: .*model.gguf.*--io read$'
+    for backend in $backends; do
+        for threads in 2 5; do
+            ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
+            KT_TEST_SIZE_NOW=20000
+            KT_TEST_SIZE_BEFORE=$(wc -c <"$data/tiny-moe-bf16-l0-l3.gguf")
+            LD_PRELOAD=$hide
+            export ASAN_OPTIONS KT_TEST_SIZE_NOW KT_TEST_SIZE_BEFORE LD_PRELOAD
+            start --io mmap --set core.threads=$threads
+            unset LD_PRELOAD KT_TEST_SIZE_NOW KT_TEST_SIZE_BEFORE
+            shrink
+            warns '^kt: error: a mapped file shrank or could not be read: .*model.gguf.*--io read$'
+        done
     done
+    backend=reference
 fi
 
 # The same signal, sent.

@@ -8,6 +8,11 @@
 #ifndef KT_PLUGINS_CODED_AMX_H
 #define KT_PLUGINS_CODED_AMX_H
 
+/* The backend's: makes a panel ready that is not packed, before find_panel's is read. */
+#ifndef FILL_PANEL
+#define FILL_PANEL(job, stage, panel) ((void)0)
+#endif
+
 /* The expanded tiles stand behind the blocks in scratch. */
 #define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
 
@@ -26,6 +31,8 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
     struct coded_panel panel = find_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
 
+    if (t == 0)
+        FILL_PANEL(part->job, part->stage, part->panel);
     expand_panel(part->job, part->stage, &panel, t, stop, part->choice->near, to);
     return to;
 }
@@ -36,6 +43,7 @@ static void multiply_few(const struct part *part, uint32_t begin)
     struct way way = { list_few(part->job, part->stage), true, false };
 
     panel.tiles = part->tiles;
+    FILL_PANEL(part->job, part->stage, part->panel);
     run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
 }
 
@@ -43,7 +51,7 @@ static void multiply_few(const struct part *part, uint32_t begin)
 static void lay_out_tiles(struct kt_layout *layout)
 {
     layout->row_unit = TILE_ROWS;
-    layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
+    layout->scratch_size += BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
 }
 
 #define CODED_AMX_LEVEL(backend)                                                                    \

@@ -143,7 +143,9 @@ static inline enum kt_status find_row(const struct kt_layout *layout, const void
     if (row >= rows)
         return kt_plugin_fail(error, KT_E_RANGE, BACKEND ": row %llu of a matrix of %llu rows",
                               (unsigned long long)row, (unsigned long long)rows);
-    *panel = (const uint8_t *)packed + row / layout->panel_rows[stage] * panel_size(layout, stage);
+    *panel = NULL;
+    if (packed) /* else weights are used in place */
+        *panel = (const uint8_t *)packed + row / layout->panel_rows[stage] * panel_size(layout, stage);
     *place = row % layout->panel_rows[stage] + (projection == KT_UP ? TILE_ROWS : 0);
     return KT_OK;
 }

@@ -25,8 +25,8 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
 {
     uint64_t tiles = stage_tiles(job->layout, stage), bytes = panel_size(job->layout, stage);
     uint32_t lot = count_lot(job, stage);
-    uint64_t size = (job->panel_end - job->panel_begin) * bytes;
-    const uint8_t *base = (const uint8_t *)job->packed + job->panel_begin * bytes;
+    const uint8_t *base = find_panels(job, bytes);
+    uint64_t size = base ? (job->panel_end - job->panel_begin) * bytes : 0;
     struct stream stream;
 
     for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {

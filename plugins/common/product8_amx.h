@@ -175,8 +175,9 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
 {
     const struct kt_layout *layout = job->layout;
     uint64_t tiles = stage_tiles(layout, stage), n_panels = job->panel_end - job->panel_begin;
-    uint64_t bytes = panel_size(layout, stage), size = n_panels * bytes;
-    const uint8_t *base = (const uint8_t *)job->packed + job->panel_begin * bytes;
+    uint64_t bytes = panel_size(layout, stage);
+    const uint8_t *base = find_panels(job, bytes);
+    uint64_t size = base ? n_panels * bytes : 0;
     uint32_t lot = count_lot(job, stage);
     struct stream stream;
     struct part part = {
@@ -204,7 +205,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
             if (choice->near && p + 1 == n_panels)
                 stream_begin(next, next_size);
             part.panel = job->panel_begin + p;
-            part.panel_data = base + p * bytes;
+            part.panel_data = base ? base + p * bytes : NULL;
             multiply_panel(&part, begin);
         }
     }

@@ -50,6 +50,7 @@ struct instance8 {
     uint32_t y_dtype;
     uint32_t group_size; /* of weights with one scale, in backends that have such groups */
     bool refuses_wider;  /* bf16: weights of more precision than its own */
+    bool in_place;       /* llamafile: products read the source, nothing is packed */
 };
 
 /* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
@@ -69,6 +70,12 @@ static inline uint64_t stage_k(const struct kt_layout *layout, enum kt_stage sta
 static inline uint64_t stage_tiles(const struct kt_layout *layout, enum kt_stage stage)
 {
     return (stage_k(layout, stage) + TILE_COLUMNS - 1) / TILE_COLUMNS;
+}
+
+/* Where a product's panels are, one after the other; NULL: nowhere, since weights are used in place. */
+static inline const uint8_t *find_panels(const struct kt_product *job, uint64_t panel_size)
+{
+    return job->packed ? (const uint8_t *)job->packed + job->panel_begin * panel_size : NULL;
 }
 
 /* Rows of a product's lots: even ones, a multiple of 32. */

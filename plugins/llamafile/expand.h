@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expand.h - strips to tiles of bfloat16 (layout16.h), scale and all, for many rows. Include an int8_avx512.h,
- * codes_avx512.h and dots.h first: a vector is all 16 rows. A weight is what llamafile_codes_dequantize makes
- * of it, to the bit, rounded once.
+ * expand.h - strips to tiles of bfloat16 (layout16.h), scale and all, for many rows. Include int8_avx512.h,
+ * codes_avx512.h and product.h first: a vector is all 16 rows. A weight is what llamafile_codes_dequantize
+ * makes of it, to the bit, rounded once.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_EXPAND_H
 #define KT_PLUGINS_LLAMAFILE_EXPAND_H
@@ -12,8 +12,8 @@ struct factors {
     vf scale, minimum;
 };
 
-INLINE struct factors find_factors_256(struct traits t, const uint8_t *head, const uint8_t *scales, unsigned g,
-                                       unsigned half)
+INLINE struct factors find_factors_256(struct traits t, const uint8_t *head, const uint8_t *scales,
+                                       unsigned g, unsigned half)
 {
     struct factors factors = { vf_from_half(head), vf_set(0.0f) };
     vi scale[2];

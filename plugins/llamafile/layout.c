@@ -107,6 +107,11 @@ static enum kt_status lay_out_strips(const struct instance8 *self, struct kt_lay
     layout->k_unit = down->block > TILE_ROWS ? down->block : TILE_ROWS;
     layout->nominal_size[0] = intermediate * (hidden / gate->block * gate->block_bytes +
                                               hidden / up->block * up->block_bytes);
+    if (self->in_place) {
+        layout->keeps_source = 1;
+        layout->weight_size[0] = layout->weight_size[1] = 0;
+        layout->scratch_size = filled_size(layout);
+    }
     layout->nominal_size[1] = hidden * (intermediate / down->block * down->block_bytes);
     return KT_OK;
 }

@@ -26,6 +26,8 @@
  *           rows of stage 0 have that as well, behind the others; of stage 1, where the rows of a product
  *           are known when h is packed, they have one or the other.
  * h         float32, row-major.
+ *
+ * With repack = no nothing of this is kept: a product packs each panel into scratch and multiplies that.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_H
 #define KT_PLUGINS_LLAMAFILE_H
@@ -98,6 +100,13 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
                                   : layout->words[WORD_STRIP_GATE] + layout->words[WORD_STRIP_UP];
 }
 
+/* Bytes at the end of scratch for the panel that is multiplied, where weights are used in place. */
+static inline uint64_t filled_size(const struct kt_layout *layout)
+{
+    uint64_t first = panel_size(layout, KT_STAGE_GATE_UP), second = panel_size(layout, KT_STAGE_DOWN);
+    return round_up(first > second ? first : second, 64);
+}
+
 /* Where the second strip of a panel begins. */
 static inline uint64_t first_strip_size(const struct kt_layout *layout, enum kt_stage stage)
 {
@@ -141,6 +150,10 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
                                     const void *packed, const struct kt_expert *source,
                                     enum kt_projection projection, uint64_t row, float *out,
                                     struct kt_error *error);
+
+/* Packs panel `number` of a stage to `panel`. */
+void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,
+                          uint64_t number, uint8_t *panel);
 
 /* Tables of the formats whose codes are looked up. */
 extern const int8_t llamafile_iq4_values[16];

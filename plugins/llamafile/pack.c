@@ -245,23 +245,28 @@ static enum kt_status check_job(const struct kt_host *host, const struct kt_pack
     return status;
 }
 
+void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,
+                          uint64_t number, uint8_t *panel)
+{
+    uint8_t *second = panel + first_strip_size(layout, stage);
+
+    if (stage == KT_STAGE_DOWN) {
+        pack_strip(&source->down, 2 * number, panel);
+        pack_strip(&source->down, 2 * number + 1, second);
+    } else {
+        pack_strip(&source->gate, number, panel);
+        pack_strip(&source->up, number, second);
+    }
+}
+
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
 {
-    const struct kt_expert *source = job->source;
-    bool down = job->stage == KT_STAGE_DOWN;
-    const struct kt_view *first = down ? &source->down : &source->gate;
+    uint64_t size = panel_size(job->layout, job->stage);
     enum kt_status status = check_job(((const struct instance8 *)instance)->host, job, error);
 
-    if (status)
-        return status;
-
-    uint64_t size = panel_size(job->layout, job->stage), second = first_strip_size(job->layout, job->stage);
-    for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
-        uint8_t *panel = (uint8_t *)job->packed + p * size;
-        pack_strip(first, down ? 2 * p : p, panel);
-        pack_strip(down ? first : &source->up, down ? 2 * p + 1 : p, panel + second);
-    }
-    return KT_OK;
+    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++)
+        llamafile_pack_panel(job->layout, job->stage, job->source, p, (uint8_t *)job->packed + p * size);
+    return status;
 }
 
 static void unpack_floats(const struct llamafile_format *format, const uint8_t *strip, unsigned row,
@@ -277,19 +282,30 @@ static void unpack_floats(const struct llamafile_format *format, const uint8_t *
     }
 }
 
+/* A row of a projection that is used in place. */
+static enum kt_status read_source(const struct instance8 *self, const struct kt_expert *source,
+                                  enum kt_projection projection, uint64_t row, float *out,
+                                  struct kt_error *error)
+{
+    const struct kt_view *view = projection == KT_GATE ? &source->gate
+                                 : projection == KT_UP ? &source->up
+                                                       : &source->down;
+    return self->host->dequantize(self->host, view, row, 0, view->cols, out, error);
+}
+
 enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout,
                                     const void *packed, const struct kt_expert *source,
                                     enum kt_projection projection, uint64_t row, float *out,
                                     struct kt_error *error)
 {
-    (void)instance;
-    (void)source;
     const struct llamafile_format *format = llamafile_format_find(layout->shape.format[projection].dtype);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t k = stage_k(layout, stage), place = 0;
     const uint8_t *strip = NULL;
     enum kt_status status = find_row(layout, packed, projection, row, &strip, &place, error);
 
+    if (!status && !packed)
+        return read_source(instance, source, projection, row, out, error);
     if (status)
         return status;
     if (place >= TILE_ROWS)

@@ -28,18 +28,34 @@ struct coded_panel {
 
 #include "plugins/common/pass8.h"
 
-static struct strip find_strip(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *data)
+static struct strip find_strip(const struct kt_layout *layout, enum kt_projection projection,
+                               const uint8_t *data)
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
 
-    return (struct strip){ find_kernel(dtype), data, dtype_is_float(dtype) ? floats_offset(layout, stage) : 0 };
+    return (struct strip){ find_kernel(dtype), data,
+                           dtype_is_float(dtype) ? floats_offset(layout, stage) : 0 };
 }
+
+/* Where a panel is packed to whose weights are used in place. */
+static uint8_t *find_filled(const struct kt_product *job)
+{
+    return (uint8_t *)job->scratch + job->layout->scratch_size - filled_size(job->layout);
+}
+
+static void fill_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+{
+    if (!job->packed)
+        llamafile_pack_panel(job->layout, stage, job->source, number, find_filled(job));
+}
+#define FILL_PANEL(job, stage, number) fill_panel(job, stage, number)
 
 static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
     const struct kt_layout *layout = job->layout;
-    const uint8_t *data = (const uint8_t *)job->packed + number * panel_size(layout, stage);
+    const uint8_t *data = job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage)
+                                      : find_filled(job);
     bool down = stage == KT_STAGE_DOWN;
 
     return (struct coded_panel){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stages.h - the products of the vector levels: strips as they lie, whatever the rows. Include strips.h first. */
+/* stages.h - products of the vector levels: strips as they lie, whatever the rows. Include strips.h first. */
 #ifndef KT_PLUGINS_LLAMAFILE_STAGES_H
 #define KT_PLUGINS_LLAMAFILE_STAGES_H
 
@@ -15,6 +15,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
                                 const struct way *way)
 {
     (void)way;
+    fill_panel(job, stage, number);
     return (struct panel8){ .coded = find_panel(job, stage, number) };
 }
 

@@ -19,10 +19,11 @@
 /* The products of one strip with up to BLOCK rows. */
 typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t far, float *out);
 /* Tiles t..stop-1 of one strip, PAIR_SIZE apart; far 0: nothing is prefetched. */
-typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t far, uint8_t *to);
+typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t far,
+                          uint8_t *to);
 
-/* Name, dtype, AHEAD_*; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64 and 128
- * as groups of 32. */
+/* Name, dtype, AHEAD_*; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
+ * and 128 as groups of 32. */
 #define EACH_QUANT(DO) \
     DO(q4_0, KT_DTYPE_Q4_0, AHEAD_Q4, 4, 0, 2, 32, 8)          \
     DO(q4_1, KT_DTYPE_Q4_1, AHEAD_Q4, 4, 0, 4, 32, 0)          \
@@ -107,8 +108,9 @@ struct strip_kernel {
     expand_fn expand;     /* NULL: without EXPANDS */
 };
 
-#define QUANT_KERNEL(name, dtype, ...) { dtype, BLOCK_QUANTS, { name##_1, name##_2, name##_4 }, EXPAND(name) },
-#define FLOAT_KERNEL(name, dtype) { dtype, BLOCK_FLOATS, { name##_1, name##_2, name##_4 }, EXPAND(name) },
+#define KERNEL(name, dtype, block) { dtype, block, { name##_1, name##_2, name##_4 }, EXPAND(name) }
+#define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, BLOCK_QUANTS),
+#define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, BLOCK_FLOATS),
 
 static const struct strip_kernel *find_kernel(uint32_t dtype)
 {

@@ -10,6 +10,9 @@ if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
     echo "skipped: this CPU has no AVX2 to emulate AVX-512 with"
     exit 77
 fi
-# shellcheck disable=SC2086 # an emulator comes with its arguments
-exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" --emulated
+for repack in 1 0; do
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
+        "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" --emulated \
+        --cases 4 --set repack=$repack || exit
+done

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * main.c - checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] [--seed N] [--emulated]
+ *          [--set KEY=NUMBER]
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
  * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
@@ -25,7 +26,8 @@ struct run {
     const struct kt_plugin *plugin;
     struct kt_caps caps;
     const char *level;
-    uint32_t dtype; /* NONE: all */
+    const char *set; /* an option other than its default; NULL: none */
+    uint32_t dtype;  /* NONE: all */
     unsigned cases; /* per level and format */
     uint64_t seed;
     bool emulated;
@@ -310,6 +312,7 @@ static bool parse(int argc, char **argv, struct run *run, const char **file)
         { "plugin", required_argument, NULL, 'p' }, { "level", required_argument, NULL, 'l' },
         { "type", required_argument, NULL, 't' },   { "cases", required_argument, NULL, 'c' },
         { "seed", required_argument, NULL, 's' },   { "emulated", no_argument, NULL, 'e' },
+        { "set", required_argument, NULL, 'o' },
         { NULL, 0, NULL, 0 },
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -325,6 +328,8 @@ static bool parse(int argc, char **argv, struct run *run, const char **file)
             run->seed = strtoull(optarg, NULL, 10);
         else if (option == 'e')
             run->emulated = true;
+        else if (option == 'o' && strchr(optarg, '='))
+            run->set = optarg;
         else
             return false;
         if (option == 't' && !run->dtype) {
@@ -357,14 +362,26 @@ static const struct kt_plugin *open_plugin(const char *file)
     return plugin;
 }
 
-/* The options' defaults: a plugin's first choice is the default, and numbers are 0 where that is one. */
-static void make_values(const struct kt_plugin *plugin, struct kt_option_value values[MAX_OPTIONS])
+/* The options' defaults, a plugin's first choice and "yes" being those, but for what `set` says; false: there
+ * is no such option. */
+static bool make_values(const struct kt_plugin *plugin, const char *set,
+                        struct kt_option_value values[MAX_OPTIONS])
 {
+    size_t length = set ? strcspn(set, "=") : 0;
+    bool found = !set;
+
     for (uint32_t i = 0; i < plugin->n_options && i < MAX_OPTIONS; i++) {
         const struct kt_option *option = &plugin->options[i];
         values[i].text = option->default_text;
-        values[i].number = option->type == KT_OPTION_INT ? strtoll(option->default_text, NULL, 10) : 0;
+        values[i].number = option->type == KT_OPTION_INT    ? strtoll(option->default_text, NULL, 10)
+                           : option->type == KT_OPTION_BOOL ? strcmp(option->default_text, "yes") == 0
+                                                            : 0;
+        if (set && strlen(option->key) == length && memcmp(option->key, set, length) == 0) {
+            values[i].number = strtoll(set + length + 1, NULL, 10);
+            found = true;
+        }
     }
+    return found;
 }
 
 int main(int argc, char **argv)
@@ -378,7 +395,7 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a crash takes no message along */
     if (!parse(argc, argv, &run, &file)) {
         (void)fputs("usage: checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] "
-                    "[--seed N] [--emulated]\n",
+                    "[--seed N] [--emulated] [--set KEY=NUMBER]\n",
                     stderr);
         return 2;
     }
@@ -389,7 +406,10 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "checkkernel: model.c does not know %s\n", run.plugin->name);
         return 1;
     }
-    make_values(run.plugin, values);
+    if (!make_values(run.plugin, run.set, values)) {
+        (void)fprintf(stderr, "checkkernel: %s has no option as in %s\n", run.plugin->name, run.set);
+        return 2;
+    }
     bool detected = !kt_cpu_detect(getenv("KT_KERNEL_CPU_VARIANT"), &run.caps, &error);
     run.caps.l2_size = 65536; /* so small that 65 rows are multiplied in two lots */
     if (!detected ||

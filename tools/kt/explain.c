@@ -37,7 +37,7 @@ static const struct kt_column layer_columns[] = {
     {"buffer_bytes", "BUFFERS", KT_COLUMN_BYTES, 0, 0},
     {"source_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
     {"nominal_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
-    {"keeps_source", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
+    {"keeps_source", "IN PLACE", KT_COLUMN_BOOL, 0, 0},
     {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, 0},
     {"error", "ERROR", KT_COLUMN_TEXT, 0, 0},
 };
