@@ -18,7 +18,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 3
-#define NEAR_CODES 1536
+#define NEAR_CODES 0
 #define EXPAND_ROWS 0
 
 #include "plugins/amx_int4/product.h"

@@ -3,7 +3,7 @@
 #define VEC_VNNI 0
 #define PAIRS 0
 #define TILED 0
-#define AHEAD 2048
+#define AHEAD 0
 #include "plugins/common/int8_avx2.h"
 
 #include "plugins/common/codes_avx2.h"

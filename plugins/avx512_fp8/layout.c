@@ -46,12 +46,14 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
 
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_codes(instance, layout, sizeof(float), error);
+    const struct row_form form = { sizeof(float), 0 };
+    return lay_out_codes(instance, layout, &form, error);
 }
 
 enum kt_status avx512_fp8_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_codes(instance, layout, sizeof(uint16_t), error);
+    const struct row_form form = { sizeof(uint16_t), 0 };
+    return lay_out_codes(instance, layout, &form, error);
 }
 
 enum kt_status avx512_fp8_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

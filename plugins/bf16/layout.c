@@ -35,7 +35,7 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
 }
 
 static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
-                                   uint64_t element, struct kt_error *error)
+                                   const struct row_form *form, struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t weights = hidden * intermediate;
@@ -43,7 +43,7 @@ static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layou
 
     if (status)
         return status;
-    lay_out16(self, layout, size_row(hidden, element), size_row(intermediate, element));
+    lay_out16(self, layout, size_row(hidden, form), size_row(intermediate, form));
     layout->k_unit = TILE_COLUMNS;
     layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
     layout->nominal_size[1] = weights * sizeof(uint16_t);
@@ -53,12 +53,14 @@ static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layou
 
 enum kt_status bf16_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_rows(instance, layout, sizeof(float), error);
+    const struct row_form form = { sizeof(float), 0 };
+    return lay_out_rows(instance, layout, &form, error);
 }
 
 enum kt_status bf16_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_rows(instance, layout, sizeof(uint16_t), error);
+    const struct row_form form = { sizeof(uint16_t), 0 };
+    return lay_out_rows(instance, layout, &form, error);
 }
 
 enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

@@ -96,7 +96,7 @@ static uint64_t nominal_size(const struct kt_format *format, uint64_t rows, uint
 }
 
 static enum kt_status lay_out_codes(const struct instance8 *self, struct kt_layout *layout,
-                                    uint64_t element, struct kt_error *error)
+                                    const struct row_form *form, struct kt_error *error)
 {
     const struct kt_shape *shape = &layout->shape;
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
@@ -104,7 +104,7 @@ static enum kt_status lay_out_codes(const struct instance8 *self, struct kt_layo
 
     if (status)
         return status;
-    lay_out16(self, layout, size_row(hidden, element), size_row(intermediate, element));
+    lay_out16(self, layout, size_row(hidden, form), size_row(intermediate, form));
     layout->k_unit = find_k_unit(shape);
     layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
     layout->nominal_size[1] = nominal_size(&shape->format[KT_DOWN], hidden, intermediate);

@@ -45,12 +45,19 @@ static uint64_t size_scratch(const struct kt_layout *layout)
     return (gate > down ? gate : down) * PAIR_SIZE;
 }
 
+#if FIXED
+#define LAY_OUT_ROWS(backend) backend##_layout_fixed
+#elif PAIRS
+#define LAY_OUT_ROWS(backend) backend##_layout_pairs
+#else
+#define LAY_OUT_ROWS(backend) backend##_layout_floats
+#endif
+
 #define CODED_LEVEL(backend, level)                                                                 \
     static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
                                         struct kt_error *error)                                     \
     {                                                                                               \
-        enum kt_status status = PAIRS ? backend##_layout_pairs(instance, layout, error)             \
-                                      : backend##_layout_floats(instance, layout, error);           \
+        enum kt_status status = LAY_OUT_ROWS(backend)(instance, layout, error);                     \
         if (!status)                                                                                \
             layout->scratch_size = size_scratch(layout);                                            \
         return status;                                                                              \

@@ -7,6 +7,8 @@
  *   decode(codes, decoder, kind, w)           a vector of codes to CODE_LINES vectors of pairs
  *   OFFSETS(kind)                             is anything to be taken off each number that decode makes?
  *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
+ *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for rows
+ *                                             of whole numbers? do codes stand for half of their numbers?
  *
  * The products of a group are added up without its scale, which multiplies their sum: no rounding but
  * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
@@ -14,6 +16,12 @@
  */
 #ifndef KT_PLUGINS_FEW16_H
 #define KT_PLUGINS_FEW16_H
+
+#ifndef IS_FIXED
+#define IS_FIXED(kind) 0
+#define DOUBLED(kind) 0
+#define add_fixed(...) (void)0
+#endif
 
 #define CODE_VECTORS (CODES_SIZE / 64) /* of a tile's 32 columns */
 #define CODE_LINES (LINES / CODE_VECTORS)
@@ -114,8 +122,11 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
         clear(rows, VECS, even);
         clear(rows, VECS, odd);
         for (; t < end; t++, codes += 2 * CODES_SIZE) {
-            add_codes(codes, t < last ? ahead : ahead + skip, x, t * X_STEP, rows, kind, &decoder, even,
-                      rows > 2 ? even : odd);
+            uint64_t far = t < last ? ahead : ahead + skip;
+            if (IS_FIXED(kind))
+                add_fixed(codes, far, x, t, coded->tiles + coded->tiles % 2, rows, kind, &decoder, even);
+            else
+                add_codes(codes, far, x, t * X_STEP, rows, kind, &decoder, even, rows > 2 ? even : odd);
             UNROLL
             for (unsigned r = 0; OFFSETS(kind) && r < rows; r++)
                 sums[r] += x->sums[r][t];
@@ -123,10 +134,12 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
         UNROLL
         for (unsigned v = 0; v < VECS; v++) {
             vf scale = load_scale(coded->form, scales, v);
+            if (DOUBLED(kind))
+                scale = vf_mul(scale, vf_set(0.5f));
             vf offset = load_offset(coded, zeros, v, kind);
             UNROLL
             for (unsigned r = 0; r < rows; r++) {
-                vf add = rows > 2 ? even[r][v] : vf_add(even[r][v], odd[r][v]);
+                vf add = rows > 2 || IS_FIXED(kind) ? even[r][v] : vf_add(even[r][v], odd[r][v]);
                 if (OFFSETS(kind))
                     add = vf_fnma(vf_set(sums[r]), offset, add);
                 sum[r][v] = vf_fma(add, scale, sum[r][v]);

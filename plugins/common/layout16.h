@@ -30,11 +30,16 @@ static inline enum kt_status check_sizes(const struct kt_shape *shape, struct kt
                           (unsigned long long)shape->intermediate_size, (unsigned long long)MAX_SIZE);
 }
 
-/* Bytes of a packed row of activations: an odd number of lines, as in tiles8.h. */
-static inline uint64_t size_row(uint64_t k, uint64_t element)
+/* Bytes of packed activations: of each, and of what stands behind them for each 32. */
+struct row_form {
+    uint64_t element, beside;
+};
+
+/* Bytes of a packed row: an odd number of lines, as in tiles8.h. */
+static inline uint64_t size_row(uint64_t k, const struct row_form *form)
 {
-    uint64_t columns = round_up(k, 64), sums = ROW_SUMS ? columns / TILE_COLUMNS * sizeof(float) : 0;
-    return round_up(columns * element + sums, 64) | 64;
+    uint64_t columns = round_up(k, 64);
+    return round_up(columns * form->element + columns / TILE_COLUMNS * form->beside, 64) | 64;
 }
 
 /* All of a layout but k_unit, nominal_size and form; row0 and row1: bytes of a packed row of each stage. */

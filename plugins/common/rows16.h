@@ -3,13 +3,18 @@
  * rows16.h - rows of bfloat16 activations: rounded, and where they lie. Include an int8_*.h and the
  * backend's header (layout16.h) first. PAIRS is 1 where they are kept as bfloat16, 0 as float32; TILED is 1
  * where products read tiles of 16 rows (level amx). ROW_SUMS is 1 where the sum of each 32 columns follows,
- * float32; of tiled rows they stand row after row behind the 16 rows' tiles.
+ * float32; of tiled rows they stand row after row behind the 16 rows' tiles. FIXED is 1 where the backend
+ * has store_fixed, which puts its own sums there and more behind them.
  */
 #ifndef KT_PLUGINS_ROWS16_H
 #define KT_PLUGINS_ROWS16_H
 
 #include "plugins/common/quantize8.h"
 #include "plugins/common/tiles8.h"
+
+#ifndef FIXED
+#define FIXED 0
+#endif
 
 #define SUM float
 #define ROW_STEP (TILE_COLUMNS * (PAIRS ? 2 : 4)) /* bytes of a row for a tile */
@@ -95,6 +100,10 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
             float *sums = find_sums(job->packed, size, tiles, row, tiled);
             sums[t] = first;
             sums[t + 1] = second;
+#if FIXED
+            for (uint64_t i = t; i < t + 2; i++)
+                store_fixed(find_columns(job->packed, size, row, i, false), sums, tiles + tiles % 2, i);
+#endif
 #else
             (void)first;
             (void)second;

@@ -50,12 +50,20 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
 
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_codes(instance, layout, sizeof(float), error);
+    const struct row_form form = { sizeof(float), sizeof(float) };
+    return lay_out_codes(instance, layout, &form, error);
+}
+
+enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    const struct row_form form = { sizeof(float), 2 * sizeof(float) + FIXED_BYTES };
+    return lay_out_codes(instance, layout, &form, error);
 }
 
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_codes(instance, layout, sizeof(uint16_t), error);
+    const struct row_form form = { sizeof(uint16_t), sizeof(float) };
+    return lay_out_codes(instance, layout, &form, error);
 }
 
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

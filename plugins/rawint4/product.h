@@ -3,6 +3,8 @@
 #ifndef KT_PLUGINS_RAWINT4_PRODUCT_H
 #define KT_PLUGINS_RAWINT4_PRODUCT_H
 
+#include "plugins/rawint4/fixed_rows.h"
+
 #include "plugins/common/rows16.h"
 #include "plugins/common/stream.h"
 #include "plugins/rawint4/pack.h"
@@ -13,15 +15,22 @@
 
 #include "plugins/common/multiply16.h"
 
+/* A kind of codes for rows of whole numbers (fixed.h); KIND_FEW: what few rows are multiplied as. */
+#define KIND_FIXED 2
+#define KIND_FEW(kind) ((kind) | (FIXED ? KIND_FIXED : 0))
+
 struct decoder {
     lookup16 e2m1;
+    vi fixed_e2m1;
 };
 
 INLINE struct decoder make_decoder(int kind)
 {
     static const uint16_t table[16] = E2M1_TABLE;
+    /* doubled, and 12 more */
+    static const uint8_t fixed[16] = { 12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0 };
     (void)kind;
-    return (struct decoder){ make_lookup16(table) };
+    return (struct decoder){ make_lookup16(table), vi_table(fixed) };
 }
 
 /* int4 as 128 + code, which is exact: 0x4300 is 128, and the lowest bit of its fraction is 1. */
@@ -37,24 +46,28 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     }
 }
 
-#define OFFSETS(kind) ((kind) == KIND_INT4)
-#define CODE_ZERO(kind) 128.0f
+#define OFFSETS(kind) ((kind) != KIND_E2M1)
+#define CODE_ZERO(kind) ((kind) == KIND_INT4 ? 128.0f : (kind) == (KIND_E2M1 | KIND_FIXED) ? 12.0f : 0.0f)
+#define DOUBLED(kind) ((kind) == (KIND_E2M1 | KIND_FIXED))
+#define IS_FIXED(kind) ((kind) & KIND_FIXED)
+
+#include "plugins/rawint4/fixed.h"
 
 #include "plugins/common/few16.h"
 
 #include "plugins/common/expand16.h"
 
-DEFINE_FEW(int4_1, 1, KIND_INT4)
-DEFINE_FEW(int4_2, 2, KIND_INT4)
-DEFINE_FEW(e2m1_1, 1, KIND_E2M1)
-DEFINE_FEW(e2m1_2, 2, KIND_E2M1)
+DEFINE_FEW(int4_1, 1, KIND_FEW(KIND_INT4))
+DEFINE_FEW(int4_2, 2, KIND_FEW(KIND_INT4))
+DEFINE_FEW(e2m1_1, 1, KIND_FEW(KIND_E2M1))
+DEFINE_FEW(e2m1_2, 2, KIND_FEW(KIND_E2M1))
 #if FEW_ROWS >= 4
-DEFINE_FEW(int4_4, 4, KIND_INT4)
-DEFINE_FEW(e2m1_4, 4, KIND_E2M1)
+DEFINE_FEW(int4_4, 4, KIND_FEW(KIND_INT4))
+DEFINE_FEW(e2m1_4, 4, KIND_FEW(KIND_E2M1))
 #endif
 #if FEW_ROWS >= 8
-DEFINE_FEW(int4_8, 8, KIND_INT4)
-DEFINE_FEW(e2m1_8, 8, KIND_E2M1)
+DEFINE_FEW(int4_8, 8, KIND_FEW(KIND_INT4))
+DEFINE_FEW(e2m1_8, 8, KIND_FEW(KIND_E2M1))
 #endif
 
 static const struct pass int4_passes[] = {

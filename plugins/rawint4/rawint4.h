@@ -25,7 +25,7 @@
 
 /* Kinds of codes, and what is their zero where none stands beside them. */
 enum { KIND_INT4, KIND_E2M1 };
-#define NO_ZERO(kind) ((kind) == KIND_INT4 ? 8.0f : 0.0f)
+#define NO_ZERO(kind) (((kind) & 1) == KIND_INT4 ? 8.0f : 0.0f)
 
 static inline int find_kind(uint32_t dtype)
 {
@@ -37,8 +37,12 @@ static inline int find_kind(uint32_t dtype)
     { 0x0000, 0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0,                              \
       0x8000, 0xbf00, 0xbf80, 0xbfc0, 0xc000, 0xc040, 0xc080, 0xc0c0 }
 
+/* Of 32 activations as whole numbers of 15 bits: fixed.h. */
+#define FIXED_BYTES 64
+
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
                                   const struct kt_expert *source, enum kt_projection projection,

@@ -45,6 +45,7 @@ struct model {
      * is the first of its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection,
                      const uint8_t *packed, const float *x, enum way way, double *out);
+    const char *whole; /* levels that multiply few rows as whole numbers, NULL: none */
 };
 
 const struct model *model_find(const char *plugin);

@@ -170,12 +170,14 @@ static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYP
 #define ALL_16 "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar"
 
 static const struct model models[] = {
-    { "llamafile", all_dtypes, false, keep, 0.5, "amx", "amx", "amx", read_llamafile },
-    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, NULL, read_reference },
-    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", ALL_16, NULL, model_read_bf16 },
+    { "llamafile", all_dtypes, false, keep, 0.5, "amx", "amx", "amx", read_llamafile, NULL },
+    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, NULL, read_reference, NULL },
+    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", ALL_16, NULL,
+      model_read_bf16, NULL },
     { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16,
-      model_read_bf16_sums },
-    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16, model_read_bf16 },
+      model_read_bf16_sums, "avx2" },
+    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16,
+      model_read_bf16, NULL },
 };
 
 const struct model *model_find(const char *plugin)

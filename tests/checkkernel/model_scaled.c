@@ -11,6 +11,9 @@
  *   of the groups, one rounding per group, each at most u sum|w x|. weight_row rounded w = s (d - o)
  *   once more, which the kernel did not. Together
  *       u (sum over groups of |s| (n + 3) (sum|d x| + o sum|x|)  +  (groups + 2) sum|w x|)
+ *   A level that `whole` names multiplies x rounded to whole numbers of a unit per 32 columns; d and o are
+ *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of 32 columns are exact in float32, so n
+ *   counts these.
  *
  *   WAY_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
  *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
@@ -55,29 +58,85 @@ static double find_least(const struct check *check, double x_sum, double w_sum, 
     return flushes ? 0x1p-126 * (x_sum + w_sum + 3 * (double)k + 1) : 0x1p-126;
 }
 
+#define WHOLE 32 /* columns that share a unit */
+
+/* n numbers, at most WHOLE, as the whole numbers q of the unit that is returned: NaN if one is no number. */
+static double make_whole(const double *x, uint64_t n, int *q)
+{
+    double max = 0;
+    int exponent = -126;
+
+    for (uint64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            max = NAN;
+        else if (fabs(x[i]) > max)
+            max = fabs(x[i]);
+        q[i] = 0;
+    }
+    if (isnan(max))
+        return NAN;
+    if (max > 0 && ilogb(max) - 13 > exponent)
+        exponent = ilogb(max) - 13;
+    for (uint64_t i = 0; i < n; i++)
+        q[i] = (int)nearbyint(ldexp(x[i], -exponent));
+    return ldexp(1, exponent);
+}
+
+/* Terms of a group, columns begin..end-1, added up. */
+struct group {
+    double sum, terms, codes, x_sum, factors;
+};
+
+static void add_terms(struct group *group, const float *w, const double *x, uint64_t n, double scale,
+                      double offset)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        double term = (double)w[i] * x[i];
+        /* where the scale is 0 nothing is left, whatever d is */
+        double d = scale < 0 || scale > 0 ? (double)w[i] / scale + offset : 0;
+        group->sum += term;
+        group->terms += fabs(term);
+        group->codes += fabs(d * x[i]);
+        group->x_sum += fabs(x[i]);
+        group->factors += fabs(d * scale);
+    }
+}
+
+/* What is taken off each code of a group. */
+static double find_offset(const struct kt_view *view, uint64_t row, uint64_t group, bool whole)
+{
+    if (view->dtype != KT_DTYPE_INT4)
+        return whole && view->dtype == KT_DTYPE_F4_E2M1 ? 6 : 0;
+    return (whole ? 0 : 128) + (view->zeros.data ? read_group(&view->zeros, row, group) : 8);
+}
+
 static struct value dot_codes(const struct check *check, const struct kt_view *view, uint64_t row,
                               const float *w, const double *x)
 {
+    bool whole = check->model->whole && model_lists(check->model->whole, check->level);
     uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
     uint64_t groups = (k + n - 1) / n;
     double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
 
     for (uint64_t g = 0; g < groups; g++) {
-        double scale = read_group(&view->scales, row, g), offset = 0, codes = 0, x_sum = 0;
-        if (view->dtype == KT_DTYPE_INT4)
-            offset = 128 + (view->zeros.data ? read_group(&view->zeros, row, g) : 8);
-        for (uint64_t c = g * n; c < k && c < (g + 1) * n; c++) {
-            double term = (double)w[c] * x[c];
-            /* where the scale is 0 nothing is left, whatever d is */
-            double d = scale < 0 || scale > 0 ? (double)w[c] / scale + offset : 0;
-            sum += term;
-            terms += fabs(term);
-            codes += fabs(d * x[c]);
-            x_sum += fabs(x[c]);
-            factors += fabs(d * scale);
+        double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole);
+        uint64_t end = k - g * n < n ? k : (g + 1) * n;
+        struct group group = { 0 };
+        for (uint64_t c = g * n, m; c < end; c += m) {
+            double fixed[WHOLE];
+            int q[WHOLE];
+            m = end - c < WHOLE ? end - c : WHOLE;
+            double unit = whole ? make_whole(x + c, m, q) : 0;
+            for (uint64_t i = 0; i < m; i++)
+                fixed[i] = whole ? unit * q[i] : x[c + i];
+            add_terms(&group, w + c, fixed, m, scale, offset);
         }
-        errors += fabs(scale) * ((double)n + 3) * (codes + offset * x_sum);
-        x_all += x_sum;
+        double steps = (double)(whole ? (n + WHOLE - 1) / WHOLE : n);
+        errors += fabs(scale) * (steps + 3) * (group.codes + offset * group.x_sum);
+        sum += group.sum;
+        terms += group.terms;
+        x_all += group.x_sum;
+        factors += group.factors;
     }
     return (struct value){ sum, HALF_ULP * (errors + ((double)groups + 2) * terms) +
                                     find_least(check, x_all, factors, k) };
@@ -117,20 +176,42 @@ static float load_float(const uint8_t *from)
     return value;
 }
 
-/* Bytes of a row of so many columns (a multiple of 64), with or without sums of 32 of them. */
-static uint64_t row_bytes(uint64_t columns, uint64_t element, bool sums)
+/* Bytes of a row of so many columns (a multiple of 64), and of what stands behind them for each 32. */
+static uint64_t row_bytes(uint64_t columns, uint64_t element, uint64_t beside)
 {
-    return ((columns * element + (sums ? columns / 8 : 0) + 63) / 64 * 64) | 64;
+    return ((columns * element + columns / 32 * beside + 63) / 64 * 64) | 64;
 }
 
-/* Each x rounded, and each sum of 32 to the bit: one after the other, as every level adds them. */
+/* Numbers 32 * t .. of a row, and what a level that multiplies whole numbers has made of them: `sums`, the
+ * units, then high and low bytes in the order of the codes. */
+static bool check_whole(const double *x, const uint8_t *sums, uint64_t tiles, uint64_t t)
+{
+    static const int order[8] = { 0, 4, 1, 5, 2, 6, 3, 7 };
+    const int8_t *high = (const int8_t *)sums + 8 * tiles + 64 * t, *low = high + WHOLE;
+    int q[WHOLE], sum = 0;
+    double unit = make_whole(x, WHOLE, q), stored = (double)load_float(sums + 4 * (tiles + t));
+    bool right = isnan(unit) ? isnan(stored) : stored == unit;
+
+    for (int i = 0; i < WHOLE; i++) {
+        int column = i / 8 * 8 + order[i % 8];
+        right = right && q[column] == 256 * high[i] + low[i];
+        sum += q[column];
+    }
+    stored = (double)load_float(sums + 4 * t);
+    return right && (isnan(unit) ? isnan(stored) : stored == unit * sum);
+}
+
+/* Each x rounded, and each sum of 32 to the bit: one after the other, as every level adds them, unless it
+ * multiplies whole numbers. */
 static bool read_row(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, double *out, bool has_sums)
 {
     uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
     bool down = projection == KT_DOWN, tiled = down && layout->row_unit > 1, right = true;
-    bool halves = layout->act_row_size[down] == row_bytes(padded, 2, has_sums);
+    bool halves = layout->act_row_size[down] == row_bytes(padded, 2, has_sums ? 4 : 0);
+    bool whole = has_sums && layout->act_row_size[down] == row_bytes(padded, 4, 72);
     const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (halves ? 2 : 4));
+    double columns[32];
     float sum = 0;
 
     for (uint64_t i = 0; i < padded; i++) {
@@ -141,8 +222,11 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
             memcpy(half + 2, packed + at, 2);
         float value = load_float(halves ? half : packed + at);
         right = right && memcmp(&value, &wanted, sizeof value) == 0;
+        columns[i % 32] = (double)value;
         sum = i % 32 == 0 ? value : sum + value;
-        if (has_sums && i % 32 == 31) {
+        if (whole && i % 32 == 31) {
+            right = right && check_whole(columns, sums, padded / 32, i / 32);
+        } else if (has_sums && i % 32 == 31) {
             float stored = load_float(sums + i / 32 * sizeof stored);
             right = right && (stored == sum || (isnan(stored) && isnan(sum)));
         }

@@ -101,6 +101,20 @@ static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows,
             random_below(state, 2) ? 0x7f : 0xff;
 }
 
+/* One row in four has a single code, the lowest or the highest: what makes sums saturate. */
+static void fill_row(uint64_t *state, uint32_t dtype, uint64_t n, uint8_t *blocks, int64_t stride)
+{
+    static const uint8_t extreme[4] = { 0x00, 0x77, 0x88, 0xff };
+    bool fill = dtype != KT_DTYPE_F8_E4M3 && random_below(state, 4) == 0;
+    uint8_t filler = extreme[random_below(state, 4)];
+
+    for (uint64_t b = 0; b < n; b++, blocks += stride) {
+        random_blocks(state, dtype, blocks, 1);
+        if (fill)
+            memset(blocks, filler, 4);
+    }
+}
+
 bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
                         struct kt_view *view, struct guarded data[3])
 {
@@ -119,9 +133,8 @@ bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_
     view->row_stride = grid.row_stride;
     view->block_stride = grid.col_stride;
     for (uint64_t r = 0; r < rows; r++)
-        for (uint64_t b = 0; b < cols / elements; b++)
-            random_blocks(state, format->dtype,
-                          grid.first + (int64_t)r * grid.row_stride + (int64_t)b * grid.col_stride, 1);
+        fill_row(state, format->dtype, cols / elements,
+                 grid.first + (int64_t)r * grid.row_stride, grid.col_stride);
     if (format->dtype == KT_DTYPE_F8_E4M3)
         scatter_nan(state, &grid, rows, cols);
     return create_values(state, view, format, format->scale_dtype, &view->scales, &data[1]) &&

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fixed.h - a tile with a few rows of whole numbers (fixed_rows.h): products of bytes. Per vector of 32
+ * codes and row 1.5 operations to part them and 4 to multiply and add, where bfloat16 takes 14. No int16
+ * gathers more than fits, and what a tile adds up to is below 2^24, so float32 has it exactly: nothing but
+ * adding tiles up rounds. Include pass8.h first.
+ */
+#ifndef KT_PLUGINS_RAWINT4_FIXED_H
+#define KT_PLUGINS_RAWINT4_FIXED_H
+
+/* Both codes of each byte as whole numbers from 0 on: int4 as they are, e2m1 doubled, and 12 more. */
+INLINE void part_codes(vi codes, const struct decoder *decoder, int kind, vi w[2])
+{
+    if ((kind & 1) == KIND_INT4) {
+        w[0] = vi_and(codes, vi_set_u8(15));
+        w[1] = vi_and(vi_shr(codes, 4), vi_set_u8(15));
+    } else {
+        w[0] = vi_lookup_low4(decoder->fixed_e2m1, codes);
+        w[1] = vi_lookup_high4(decoder->fixed_e2m1, codes);
+    }
+}
+
+/* Lines begin..end-1 of 8 columns of a tile, added to sums[row][vector]: 8 times 24 * 128 fit in an int16,
+ * or 16 times 15 * 128. */
+INLINE void add_lines(const uint8_t *lines, unsigned begin, unsigned end, const int8_t *const *x,
+                      unsigned rows, int kind, const struct decoder *decoder, vi sums[MAX_ROWS][VEC_PARTS])
+{
+    vdot dot[2][MAX_ROWS][VEC_PARTS];
+
+    UNROLL
+    for (unsigned i = 0; i < 2 * rows * VEC_PARTS; i++)
+        dot[i % 2][i / 2 / VEC_PARTS][i / 2 % VEC_PARTS] = vi_dot_zero();
+    UNROLL
+    for (unsigned q = begin; q < end; q++) {
+        UNROLL
+        for (unsigned v = 0; v < VEC_PARTS; v++) {
+            vi w[2];
+            part_codes(vi_keep(vi_load_once(lines + 128 * q + 4 * VEC_ROWS * v)), decoder, kind, w);
+            UNROLL
+            for (unsigned i = 0; i < 4 * rows; i++) {
+                unsigned part = i / 2 % 2, r = i / 4;
+                const int8_t *bytes = x[r] + part * TILE_COLUMNS + 8 * q + i % 2 * 4;
+                dot[part][r][v] = vi_keep(vi_dot_add(dot[part][r][v], w[i % 2], bytes));
+            }
+        }
+    }
+    UNROLL
+    for (unsigned i = 0; i < rows * VEC_PARTS; i++) {
+        unsigned r = i / VEC_PARTS, v = i % VEC_PARTS;
+        vi high = vi_shl32(vi_dot_sum(dot[0][r][v]), 8);
+        sums[r][v] = vi_add32(vi_add32(sums[r][v], high), vi_dot_sum(dot[1][r][v]));
+    }
+}
+
+/* 32 columns of a pair of tiles, number t of `filled`. */
+INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t t,
+                      uint64_t filled, unsigned rows, int kind, const struct decoder *decoder,
+                      vf sum[MAX_ROWS][VECS])
+{
+    const unsigned step = (kind & 1) == KIND_INT4 ? 4 : 2;
+    const int8_t *bytes[MAX_ROWS];
+
+    UNROLL
+    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+        PREFETCH(codes + i + ahead);
+    UNROLL
+    for (unsigned tile = 0; tile < 2; tile++) {
+        vi whole[MAX_ROWS][VEC_PARTS];
+        UNROLL
+        for (unsigned r = 0; r < rows; r++) {
+            bytes[r] = (const int8_t *)(x->sums[r] + 2 * filled) + t * FIXED_BYTES;
+            /* Else all 16 broadcasts of the first tile are kept for the second, in memory. */
+            __asm__ volatile("" : "+r"(bytes[r]));
+        }
+        UNROLL
+        for (unsigned i = 0; i < rows * VEC_PARTS; i++)
+            whole[i / VEC_PARTS][i % VEC_PARTS] = vi_splat32(0);
+        UNROLL
+        for (unsigned q = 0; q < 4; q += step)
+            add_lines(codes + 64 * tile, q, q + step, bytes, rows, kind, decoder, whole);
+        UNROLL
+        for (unsigned i = 0; i < rows * VEC_PARTS; i++) {
+            unsigned r = i / VEC_PARTS, v = tile * VEC_PARTS + i % VEC_PARTS;
+            sum[r][v] = vf_fma(vf_from_int(whole[r][i % VEC_PARTS]), vf_splat(x->sums[r] + filled + t), sum[r][v]);
+        }
+    }
+}
+
+#endif

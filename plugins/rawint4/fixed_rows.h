@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fixed_rows.h - rows of activations as whole numbers of 15 bits, beside float32. Include rawint4.h first.
+ *
+ * 32 columns of a row are q * unit, unit a power of two and |q| <= 16320: bfloat16 numbers down to 2^-6 of
+ * the largest are exact, smaller ones are at most half a unit off, 2^-14 of it. q is 256 * high + low, two
+ * int8. Behind the sums of a row (unit * the sum of q, exact) stand the units, then of each tile 32 bytes
+ * of high and 32 of low parts, of each 8 columns in the order in which their codes lie: 0 4 1 5 2 6 3 7.
+ */
+#ifndef KT_PLUGINS_RAWINT4_FIXED_ROWS_H
+#define KT_PLUGINS_RAWINT4_FIXED_ROWS_H
+
+#include "plugins/common/half.h"
+
+/* The unit of 32 numbers whose largest has these bits; NaN where one is no number. */
+INLINE uint32_t choose_unit(uint32_t max_bits)
+{
+    uint32_t exponent = max_bits >> 23;
+
+    if (exponent == 255)
+        return 0x7fc00000;
+    return (exponent > 14 ? exponent - 13 : 1) << 23;
+}
+
+INLINE int8_t *find_fixed(float *sums, uint64_t filled, uint64_t t)
+{
+    return (int8_t *)(sums + 2 * filled) + t * FIXED_BYTES;
+}
+
+/* Tile t of a row whose columns stand at x, bfloat16 as float32. */
+INLINE void store_fixed(const uint8_t *x, float *sums, uint64_t filled, uint64_t t)
+{
+    static const uint8_t place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    uint32_t max = 0, unit;
+    int32_t sum = 0;
+    int8_t *high = find_fixed(sums, filled, t), *low = high + TILE_COLUMNS;
+
+    for (unsigned i = 0; i < TILE_COLUMNS; i++) {
+        uint32_t bits = load_u32(x + 4 * i) & 0x7fffffff;
+        max = bits > max ? bits : max;
+    }
+    unit = choose_unit(max);
+    /* 2^-126 to 2^114, and its inverse; without numbers q is 0. */
+    float inverse = unit == 0x7fc00000 ? 0.0f : bits_to_float((UINT32_C(254) << 23) - unit);
+    for (unsigned i = 0; i < TILE_COLUMNS; i++) {
+        /* Added to 1.5 * 2^23, a number is rounded to a whole one, ties to even. */
+        float shifted = (inverse > 0 ? load_f32(x + 4 * i) * inverse : 0.0f) + 0x1.8p23f;
+        int32_t q = (int32_t)(float_to_bits(shifted) - 0x4b400000);
+        unsigned to = i / 8 * 8 + place[i % 8];
+        high[to] = (int8_t)((q + 128) >> 8);
+        low[to] = (int8_t)(q - high[to] * 256);
+        sum += q;
+    }
+    sums[t] = bits_to_float(unit) * (float)sum;
+    sums[filled + t] = bits_to_float(unit);
+}
+
+#endif
