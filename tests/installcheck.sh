@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make installcheck: a third party's day. Builds tests/outoftree and README's C program against the
-# installed package, enables the plugin by its drop-in INI and runs a layer through it.
+# make installcheck: a third party's day. Writes a plugin project by kt plugin new, builds it and README's C
+# program against the installed package, checks the plugin, enables it by its INI and runs a layer through it.
 # Where this build is installed under its prefix, that is used, and left as it was; else a staged copy.
 set -eu
 source=${KT_TEST_SOURCE:?run by make installcheck} build=${KT_TEST_BUILD:?}
@@ -53,25 +53,27 @@ for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$pluginsd
     exit 1
 done
 
-echo "installcheck: the plugin project of its own"
-mkdir "$work/plugin"
-for file in configure.ac Makefile.am example.c example.ini README; do
-    cp "$source/tests/outoftree/$file" "$work/plugin"
-done
-chmod -R u+w "$work/plugin"
+kt() { ${EMULATOR:-} "$stage$bindir/kt" "$@"; }
+echo "installcheck: a plugin project of its own"
+step "  kt plugin new" kt plugin new example --dir "$work/plugin"
 cd "$work/plugin"
 step "  autoreconf" autoreconf -fi -I "$stage$datadir/aclocal"
-step "  configure" ./configure CC="$CC" --prefix="$stage$prefix" --libdir="$stage$libdir"
+step "  configure" ./configure CC="$CC" --prefix="$stage$prefix" --libdir="$stage$libdir" \
+    KT="${EMULATOR:-} $stage$bindir/kt"
 step "  make" $make CFLAGS='-g -O2 -Wall -Wextra -Werror'
+step "  make check" $make check
 step "  make install" $make install
 cd "$work"
 [ -f "$stage$pluginsdir/kt_example.so" ] && [ -f "$stage$pluginconfdir/example.ini" ] ||
     { echo "installcheck: FAILED: the plugin did not go where kt-kernel.pc says"; exit 1; }
 
-kt() { ${EMULATOR:-} "$stage$bindir/kt" "$@"; }
 step "kt backends" kt backends
 grep -qE '^example +loaded' "$work/log" ||
     { cat "$work/log"; echo "installcheck: FAILED: the plugin is not loaded"; exit 1; }
+step "kt plugin check" kt plugin check --cases 1 "$stage$pluginsdir/kt_example.so" \
+    --config "$stage$pluginconfdir/example.ini"
+grep -q '^speed .* of its limit' "$work/log" ||
+    { cat "$work/log"; echo "installcheck: FAILED: its speed was not measured"; exit 1; }
 for layer in 0 3; do
     step "layer $layer through it, checked" kt forward --model "$model/tiny-moe-bf16-l0-l3.gguf" \
         --layer $layer --input "$model/trace.safetensors" --backend example --check

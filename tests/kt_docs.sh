@@ -3,7 +3,7 @@
 # The man pages, the completion and --help name the same verbs, options and settings.
 . "${KT_TEST_SOURCE:?}/tests/kt_lib.sh"
 man=$KT_TEST_SOURCE/etc/man
-verbs="backends bench config convert doctor explain forward inspect place stats verify version"
+verbs="backends bench config convert doctor explain forward inspect place plugin stats verify version"
 command_line="documentation"
 : >"$out"
 : >"$err"
@@ -136,6 +136,10 @@ complete kt version --format ''
 says '^json$'
 complete kt version --format = c
 says '^csv$'
+complete kt plugin --format t
+says '^tap$'
+complete kt plugin n
+says '^new$'
 complete kt forward --io ''
 says '^read$'
 complete kt config ''

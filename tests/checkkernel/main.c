@@ -105,42 +105,6 @@ static uint32_t count_dtypes(const struct model *model)
     return n;
 }
 
-/* A dimension that the format's block divides; ragged where it allows that. */
-static uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
-{
-    uint32_t a, b, bytes;
-    kt_dtype_block(first, &a, &bytes);
-    kt_dtype_block(second, &b, &bytes);
-    uint32_t block = a > b ? a : b;
-    if (block == 1)
-        return 1 + random_below(state, 150);
-    return (uint64_t)block * (1 + random_below(state, block == 256 ? 2 : 12));
-}
-
-/* Up to `most`, in whole blocks; one in three in whole tiles, one in six a block longer than that. */
-static uint64_t pick_scaled_size(uint64_t *state, uint32_t dtype, uint32_t most)
-{
-    uint32_t block, bytes;
-    kt_dtype_block(dtype, &block, &bytes);
-    uint32_t way = random_below(state, 6), unit = way < 3 ? 32 : block;
-    return (1 + random_below(state, most) + unit - 1) / unit * unit + (way == 2 ? block : 0);
-}
-
-/* One of the sizes is long, for groups and for pieces of K, the other short, for time. */
-static void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
-{
-    bool wide = random_below(state, 2);
-    uint64_t hidden = pick_scaled_size(state, dtype, wide ? 640 : 100);
-    uint64_t intermediate = pick_scaled_size(state, dtype, wide ? 100 : 640);
-
-    shape->hidden_size = hidden;
-    shape->intermediate_size = intermediate;
-    random_format(state, kind, dtype, intermediate, hidden, &shape->format[KT_GATE]);
-    shape->format[KT_UP] = shape->format[KT_GATE];
-    random_format(state, kind + 1 + random_below(state, 60), dtype, hidden, intermediate,
-                  &shape->format[KT_DOWN]);
-}
-
 /* Formats and sizes of a case: `dtype` everywhere, or for gate, up or down with others beside it. */
 static void make_plain_shape(uint32_t dtype, unsigned kind, const struct model *model, uint64_t *state,
                              struct kt_shape *shape)

@@ -343,6 +343,7 @@ static const struct kt_option options[] = {
                       "can it work at the level swift"},
 };
 
+#ifndef WRONG /* wrong.c has its own */
 KT_PLUGIN_DEFINE(fake) = {
     KT_PLUGIN_HEADER(fake),
     .version = "1.0",
@@ -356,3 +357,4 @@ KT_PLUGIN_DEFINE(fake) = {
     .open = open_fake,
     .close = close_fake,
 };
+#endif

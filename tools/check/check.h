@@ -58,6 +58,13 @@ void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows
 bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
                         struct kt_view *view, struct guarded data[3]);
 
+/* ---- shape.c ---- */
+/* A dimension that the blocks of both formats divide; ragged where they allow that. */
+uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second);
+/* Sizes and formats of weights with scales: one of the sizes is long, for groups and for pieces of K, the
+ * other short, for time. */
+void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape);
+
 /* ---- run.c: a level's functions on a case ---- */
 struct model; /* what tests/checkkernel knows of a plugin */
 
@@ -88,8 +95,10 @@ void check_enter(const struct check *check, const char *function);
 void *check_need(void *memory);
 void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, struct guarded *guarded);
 
-/* Random rows in BF16 and the order in which products take and leave them. */
+/* Random rows in BF16, and the order in which products take and leave them. */
 void make_inputs(struct check *check);
+/* A number that BF16 has. */
+uint16_t to_bf16(float value);
 void free_case(struct check *check);
 
 /* n rows filled up to the plugin's unit. */

@@ -88,6 +88,11 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
         random_e4m3(state, blocks, n_blocks);
         return;
     }
+    if (dtype == KT_DTYPE_I8) {
+        for (uint64_t i = 0; i < n_blocks; i++)
+            blocks[i] = (uint8_t)random_next(state);
+        return;
+    }
     if (elements == 1) {
         random_floats(state, dtype, blocks, n_blocks);
         return;

@@ -19,6 +19,20 @@ void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, s
         abort();
 }
 
+uint16_t to_bf16(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+/* The same number as a normal float16, or 0. */
+static uint16_t to_f16(uint16_t bf16)
+{
+    uint32_t size = bf16 & 0x7fffu, sign = bf16 & 0x8000u;
+    return (uint16_t)(size == 0 ? sign : sign | ((size >> 7) - 112) << 10 | (size & 127) << 3);
+}
+
 void make_inputs(struct check *check)
 {
     uint64_t n = check->n_acts * check->layout.shape.hidden_size;
@@ -40,9 +54,7 @@ void make_inputs(struct check *check)
             sparse = random_below(&check->random, 4) == 0;
         if (sparse && random_below(&check->random, 16))
             value = 0;
-        uint32_t bits;
-        memcpy(&bits, &value, 4);
-        check->input[i] = (uint16_t)(bits >> 16);
+        check->input[i] = to_bf16(value);
     }
     for (uint32_t r = 0; r < check->n_rows; r++) {
         check->index[r] = random_below(&check->random, check->n_acts);
@@ -107,6 +119,10 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
             read_input(check, r, x);
             memcpy(source.data + r * stride, dtype == KT_DTYPE_F32 ? (void *)x : check->input + r * k,
                    k * size);
+            for (uint64_t i = 0; i < k && dtype == KT_DTYPE_F16; i++) {
+                uint16_t half = to_f16(check->input[r * k + i]);
+                memcpy(source.data + r * stride + i * sizeof half, &half, sizeof half);
+            }
         }
         free(x);
         guard_seal(&source);
@@ -178,8 +194,9 @@ void check_pack(struct check *check)
         memset(other, 0x5a, size);
         pack(check, stage, 0, panels, check->packed[s].data);
         uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
-        pack(check, stage, middle, panels, other);
-        pack(check, stage, 0, middle, other);
+        bool upwards = random_below(&check->random, 2); /* the later one must leave the other alone */
+        pack(check, stage, upwards ? 0 : middle, upwards ? middle : panels, other);
+        pack(check, stage, upwards ? middle : 0, upwards ? panels : middle, other);
         if (memcmp(other, check->packed[s].data, size) != 0)
             check_fail(check, "stage %d packed in two ranges differs from packed at once", s);
         if (!guard_intact(&check->packed[s]))
@@ -270,8 +287,9 @@ void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out)
     if (!guard_intact(out))
         check_fail(check, "stage %d wrote beyond its output", stage);
     uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
-    run_product(check, stage, middle, panels, 0, check->n_rows, other);
-    run_product(check, stage, 0, middle, 0, check->n_rows, other);
+    bool upwards = random_below(&check->random, 2);
+    run_product(check, stage, upwards ? 0 : middle, upwards ? middle : panels, 0, check->n_rows, other);
+    run_product(check, stage, upwards ? middle : 0, upwards ? panels : middle, 0, check->n_rows, other);
     if (memcmp(other, out->data, size) != 0)
         check_fail(check, "stage %d in two panel ranges differs from all panels at once", stage);
     free(other);

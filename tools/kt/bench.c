@@ -304,31 +304,8 @@ static int find_backends(struct bench *bench, bool with_reference)
 
 /* ---- measuring ---- */
 
-/* What one backend with one source type is measured against. */
-struct limits {
-    struct bench_buffer buffer;
-    struct bench_limit reads[BENCH_MAX_WAYS], read, peak;
-    size_t n_reads;
-    const struct bench_peak *loops[BENCH_MAX_WAYS];
-    size_t n_loops;
-};
-
-/* Once before and once after the layer: a shared machine drifts, and the best counts. */
-static enum kt_status measure_limits(const struct bench *bench, struct limits *limits,
-                                     struct kt_error *error)
-{
-    enum kt_status status = bench_measure_reads(bench->context, &limits->buffer, 3, limits->reads,
-                                                &limits->n_reads, error);
-    for (size_t i = 0; i < limits->n_reads && status == KT_OK; i++)
-        if (limits->reads[i].rate > limits->read.rate)
-            limits->read = limits->reads[i];
-    for (size_t i = 0; i < limits->n_loops && status == KT_OK; i++)
-        status = bench_measure_peak(bench->context, limits->loops[i], &limits->peak, error);
-    return status;
-}
-
 static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
-                    const struct limits *limits, uint32_t n_tokens,
+                    const struct bench_roofline *limits, uint32_t n_tokens,
                     const struct bench_result *result, double kernel_error, double total_error)
 {
     const struct bench_shape *shape = &bench->shape;
@@ -337,8 +314,6 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
     double operations =
         6.0 * (double)shape->hidden_size * (double)shape->intermediate_size * result->rows;
-    double memory_time = weight_bytes / limits->read.rate;
-    double product_time = limits->peak.rate > 0 ? operations / limits->peak.rate : 0;
     kt_table_row(table);
     kt_table_text(table, "backend", set->backend);
     kt_table_text(table, "level", set->level);
@@ -362,7 +337,7 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     if (limits->peak.rate > 0)
         kt_table_real(table, "peak_tops", limits->peak.rate / 1e3);
     kt_table_real(table, "roofline_fraction",
-                  (memory_time > product_time ? memory_time : product_time) / result->median);
+                  bench_roofline_time(limits, weight_bytes, operations) / result->median);
     kt_table_real(table, "kernel_error", kernel_error);
     kt_table_real(table, "total_error", total_error);
     bench->n_rows++;
@@ -401,17 +376,17 @@ static int time_calls(struct bench *bench, const struct bench_set *set, struct b
 
 /* Limits, every batch size, limits again; then the errors, which nothing is timed beside. */
 static int measure(struct bench *bench, const struct bench_set *set,
-                   const struct bench_source *source, struct limits *limits)
+                   const struct bench_source *source, struct bench_roofline *limits)
 {
     struct bench_result results[MAX_TOKEN_COUNTS];
     const char *type = source->type->name;
     struct kt_error error;
-    if (measure_limits(bench, limits, &error) != KT_OK)
+    if (bench_roofline_measure(bench->context, limits, &error) != KT_OK)
         return kt_cli_fail(bench->cli, &error);
     int code = time_calls(bench, set, results);
     if (code != KT_EXIT_OK)
         return code;
-    if (measure_limits(bench, limits, &error) != KT_OK)
+    if (bench_roofline_measure(bench->context, limits, &error) != KT_OK)
         return kt_cli_fail(bench->cli, &error);
     add_limit(bench, set, type, "read", &limits->read, 1, "GB/s");
     if (limits->n_loops != 0)
@@ -456,17 +431,8 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
         bench_set_destroy(&set);
         return code;
     }
-    struct limits limits = {.n_reads = 0};
-    limits.n_loops =
-        bench_find_peaks(bench->info.cpu, set.level, set.instruction, limits.loops, BENCH_MAX_WAYS);
-    if (limits.n_loops == 0)
-        kt_cli_warn(bench->cli,
-                    "the peak of %s, the instruction of %s at %s, is not known here: "
-                    "roofline_fraction counts the memory only",
-                    *set.instruction ? set.instruction : "an unnamed instruction", backend,
-                    set.level);
-    uint64_t size = set.packed_size * set.n_copies;
-    if (bench_buffer_create(&limits.buffer, size < (2 << 20) ? 2 << 20 : size, &error) != KT_OK)
+    struct bench_roofline limits;
+    if (bench_roofline_create(bench->cli, bench->info.cpu, &set, &limits, &error) != KT_OK)
         code = kt_cli_fail(bench->cli, &error);
     else
         code = measure(bench, &set, source, &limits);

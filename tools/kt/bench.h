@@ -285,6 +285,27 @@ int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct
 /* The inputs of n_tokens tokens: Gaussian numbers as bf16. */
 void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out);
 
+/* ---- bench_roofline.c: what a set of layers could do at best ------------------------------------
+ */
+
+struct bench_roofline {
+    struct bench_buffer buffer;
+    struct bench_limit reads[BENCH_MAX_WAYS], read, peak;
+    size_t n_reads;
+    const struct bench_peak *loops[BENCH_MAX_WAYS];
+    size_t n_loops;
+};
+
+/* Finds the loops of the level's instruction, or warns that there are none, and makes the buffer, which
+ * bench_buffer_destroy frees. */
+enum kt_status bench_roofline_create(struct kt_cli *cli, uint64_t cpu, const struct bench_set *set,
+                                     struct bench_roofline *roofline, struct kt_error *error);
+/* Once before and once after the layer: a shared machine drifts, and the best counts. */
+enum kt_status bench_roofline_measure(struct kt_context *context, struct bench_roofline *roofline,
+                                      struct kt_error *error);
+/* Nanoseconds that the limits allow for so many bytes and operations. */
+double bench_roofline_time(const struct bench_roofline *roofline, double weight_bytes, double operations);
+
 /* ---- bench_error.c -----------------------------------------------------------------------------
  */
 

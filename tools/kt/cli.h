@@ -38,7 +38,7 @@
 /* Exit codes. */
 enum { KT_EXIT_OK = 0, KT_EXIT_PROBLEM = 1, KT_EXIT_USAGE = 2 };
 
-enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2 };
+enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2, KT_FORMAT_TAP = 3 };
 
 /* The state of one run of the command. */
 struct kt_cli {
@@ -101,6 +101,7 @@ struct kt_cli_command {
     const char *arguments;      /* what the arguments are called: "PATH", NULL if none is taken */
     int min_arguments, max_arguments;
     bool opens_checkpoint;      /* takes --io */
+    bool writes_tap;            /* takes --format tap, the Test Anything Protocol */
 };
 
 /* A row of the verb table. */
@@ -120,6 +121,7 @@ int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_place(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);

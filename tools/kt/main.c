@@ -16,6 +16,7 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"forward", "run MoE layers of a model on recorded input and check the output", kt_cmd_forward},
     {"inspect", "show what a checkpoint holds", kt_cmd_inspect},
     {"place", "choose which experts lie on a GPU, by what was used", kt_cmd_place},
+    {"plugin", "check a plugin against the contract, or write the project of a new one", kt_cmd_plugin},
     {"stats", "show how often experts were asked for, and how unevenly", kt_cmd_stats},
     {"verify", "compare a store with its checksums", kt_cmd_verify},
     {"version", "show versions", kt_cmd_version},

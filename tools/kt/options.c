@@ -304,7 +304,8 @@ static bool take_setting(struct kt_cli *cli, const char *text)
     return true;
 }
 
-static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
+static bool take_shared(struct kt_cli *cli, const struct kt_cli_command *command, enum shared which,
+                        const char *text)
 {
     int choice = 0;
 
@@ -315,6 +316,10 @@ static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
     case SHARED_SET:
         return take_setting(cli, text);
     case SHARED_FORMAT:
+        if (command->writes_tap && strcmp(text, "tap") == 0) {
+            cli->format = KT_FORMAT_TAP;
+            return true;
+        }
         if (!take_choice(cli, &shared_options[which], text, &choice))
             return false;
         cli->format = (enum kt_cli_format)choice;
@@ -332,8 +337,8 @@ static bool take_shared(struct kt_cli *cli, enum shared which, const char *text)
     }
 }
 
-static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
-                 void *values)
+static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_option *row,
+                 const char *text, void *values)
 {
     char *place = values ? (char *)values + row->offset : NULL; /* settings need none */
     uint64_t number;
@@ -343,7 +348,7 @@ static bool take(struct kt_cli *cli, const struct kt_cli_option *row, const char
         return false;
     }
     if (row >= shared_options && row < shared_options + N_SHARED)
-        return take_shared(cli, (enum shared)(row - shared_options), text);
+        return take_shared(cli, command, (enum shared)(row - shared_options), text);
     switch (row->type) {
     case KT_CLI_FLAG:
         *(bool *)place = true;
@@ -485,7 +490,7 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
                                                                  : print_version();
             return false;
         }
-        if (!take(cli, row, optarg ? optarg : "", values))
+        if (!take(cli, command, row, optarg ? optarg : "", values))
             return false;
         list.seen[index] = true;
     }

@@ -363,6 +363,17 @@ static void judge(struct kt_selftest *result, const struct deviation *weights, c
     result->state = result->error <= result->limit ? KT_SELFTEST_PASSED : KT_SELFTEST_WRONG;
 }
 
+/* FNV-1a */
+static uint64_t hash(const float *values, size_t n)
+{
+    const unsigned char *bytes = (const unsigned char *)values;
+    uint64_t sum = UINT64_C(0xcbf29ce484222325);
+
+    for (size_t i = 0; i < n * sizeof(*values); i++)
+        sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return sum;
+}
+
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
                      bool is_reference, uint32_t dtype, struct kt_selftest *result)
 {
@@ -383,6 +394,7 @@ void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const
         status = compute(layer, data, expected, &weights, &error);
     if (status == KT_OK) {
         judge(result, &weights, values, expected);
+        result->hash = hash(values, TOKENS * HIDDEN);
     } else {
         result->state = refused ? KT_SELFTEST_REFUSED : KT_SELFTEST_FAILED;
         snprintf(result->message, sizeof(result->message), "%s", error.message);

@@ -1,5 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* example.c - a whole backend: weights as float32, products in plain C. Copy it and make it fast. */
+/* @NAME@.c - the backend @NAME@: weights as float32, products in plain C. It is right; make it fast. */
 #include <kt/plugin.h>
 
 #include <math.h>
@@ -32,7 +31,7 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size, size;
     (void)instance;
     if (__builtin_mul_overflow(hidden, intermediate, &size) || size > UINT64_MAX / 8)
-        return kt_plugin_fail(error, KT_E_INVALID, "example: an expert of %llu x %llu is too large",
+        return kt_plugin_fail(error, KT_E_INVALID, "@NAME@: an expert of %llu x %llu is too large",
                               (unsigned long long)intermediate, (unsigned long long)hidden);
     layout->panel_rows[0] = layout->panel_rows[1] = PANEL;
     layout->k_unit = 1;
@@ -83,10 +82,13 @@ static void act_pack(void *instance, const struct kt_act_pack *job)
             continue;
         }
         const void *from = (const char *)job->source + (int64_t)row * job->source_stride;
-        for (uint64_t i = 0; i < layout->shape.hidden_size; i++)
-            to[i] = job->source_dtype == KT_DTYPE_BF16  ? from_bf16(((const uint16_t *)from)[i])
-                    : job->source_dtype == KT_DTYPE_F16 ? from_f16(((const uint16_t *)from)[i])
-                                                        : ((const float *)from)[i];
+        if (job->source_dtype == KT_DTYPE_F32)
+            memcpy(to, from, layout->shape.hidden_size * sizeof *to);
+        else
+            for (uint64_t i = 0; i < layout->shape.hidden_size; i++) {
+                uint16_t bits = ((const uint16_t *)from)[i];
+                to[i] = job->source_dtype == KT_DTYPE_BF16 ? from_bf16(bits) : from_f16(bits);
+            }
     }
 }
 
@@ -179,7 +181,7 @@ static const struct kt_level scalar = {
 };
 static const struct kt_level *const levels[] = {&scalar};
 
-KT_PLUGIN_DEFINE(example) = {
-    KT_PLUGIN_HEADER(example), .version = "1.0", .description = "float32 in plain C, to copy from",
+KT_PLUGIN_DEFINE(@NAME@) = {
+    KT_PLUGIN_HEADER(@NAME@), .version = "1.0", .description = "float32 in plain C",
     .formats = "any", .levels = levels, .n_levels = 1, .open = open,
 };

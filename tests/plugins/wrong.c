@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wrong.c - the plugin of fake.c with one fault in what it does: the one that KT_TEST_FAULT names in the
+ * environment. tests/kt_plugin.sh says which check must find it. What lies in the file itself is built with
+ * -DCONSTRUCTOR, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
+ */
+#define WRONG
+#include "tests/plugins/fake.c"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define GLUE_(a, b) a##b
+#define GLUE(a, b) GLUE_(a, b)
+#define TEXT_(a) #a
+#define TEXT(a) TEXT_(a)
+#define DEFINE(name) KT_PLUGIN_DEFINE(name)
+#if !defined FORMATS
+#define FORMATS "f32 bf16"
+#endif
+#define IS(fault) is_fault(#fault)
+
+static bool is_fault(const char *name)
+{
+    static const char *fault;
+    if (!fault && !(fault = getenv("KT_TEST_FAULT")))
+        fault = "";
+    return strcmp(fault, name) == 0;
+}
+
+static volatile int zero, spun;
+static volatile unsigned char *volatile nowhere;
+
+#if defined CONSTRUCTOR
+static __attribute__((constructor)) void run_early(void)
+{
+    zero = 0;
+}
+#endif
+#if defined SECOND_SYMBOL
+__attribute__((visibility("default"))) extern int another_symbol;
+int another_symbol = 1;
+#endif
+
+static void fall(void)
+{
+    *nowhere = 1;
+}
+
+static void *idle(void *data)
+{
+    (void)data;
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+static enum kt_status wrong_probe(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error)
+{
+    if (IS(PROBE_CRASH))
+        fall();
+    while (IS(PROBE_LOOP))
+        spun++;
+    if (IS(PROBE_EXIT))
+        exit(0);
+    if (IS(PROBE_PRINT))
+        (void)puts("hello from a plugin");
+    if (IS(PROBE_MUTE))
+        return KT_E_UNSUPPORTED;
+    return probe(host, caps, error);
+}
+
+static enum kt_status wrong_open(const struct kt_host *host, const struct kt_caps *caps,
+                                 const struct kt_option_value *values, void **instance, struct kt_error *error)
+{
+    pthread_t thread;
+    if (IS(OPEN_LEAK))
+        (void)host->allocate(host, 100);
+    if (IS(OPEN_THREAD))
+        (void)pthread_create(&thread, NULL, idle, NULL);
+    if (IS(OPEN_CARELESS)) {
+        void *memory = host->allocate(host, 64);
+        memset(memory, 0, 64);
+        host->release(host, memory, 64);
+    }
+    return open_fake(host, caps, values, instance, error);
+}
+
+static void wrong_close(void *instance)
+{
+    struct fake *fake = instance, copy = *fake;
+    if (IS(CLOSE_SIZE)) {
+        copy.host->release(copy.host, fake, sizeof *fake + 1);
+        return;
+    }
+    close_fake(instance);
+    if (IS(CLOSE_TWICE))
+        copy.host->release(copy.host, fake, sizeof *fake);
+}
+
+static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, struct kt_error *error)
+{
+    struct kt_shape *shape = &layout_->shape;
+    for (int p = 0; p < 3; p++)
+        if (shape->format[p].dtype != KT_DTYPE_F32 && shape->format[p].dtype != KT_DTYPE_BF16)
+            return IS(LAYOUT_MUTE) ? KT_E_UNSUPPORTED
+                                   : kt_plugin_fail(error, KT_E_UNSUPPORTED, "f32 and bf16 are taken");
+    if (IS(LAYOUT_OVERFLOW) && shape->hidden_size > SIZE_LIMIT) {
+        shape->hidden_size = shape->intermediate_size = 1;
+        (void)layout(instance, layout_, error);
+        shape->hidden_size = shape->intermediate_size = UINT64_C(1) << 62;
+        return KT_OK;
+    }
+    enum kt_status status = layout(instance, layout_, error);
+    if (IS(LAYOUT_UNIT))
+        layout_->k_unit = 0;
+    if (IS(LAYOUT_SHAPE))
+        shape->top_k++;
+    return status;
+}
+
+static enum kt_status wrong_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    const struct kt_layout *own = job->layout;
+    enum kt_status status = pack(instance, job, error);
+    float *packed = job->packed;
+    while (IS(PACK_LOOP))
+        spun++;
+    if (IS(PACK_BEYOND))
+        ((volatile unsigned char *)job->packed)[own->weight_size[job->stage]] = 1;
+    if (IS(PACK_RANGES) && job->panel_begin > 0)
+        packed[0] = 1e9f;
+    if (IS(PACK_SOURCE))
+        *(volatile unsigned char *)(uintptr_t)job->source->gate.data = 0;
+    bool first = job->stage == KT_STAGE_GATE_UP && job->panel_begin == 0 && job->panel_end > 0;
+    for (uint64_t i = 0; IS(WEIGHTS_ROWS) && first && i < own->shape.hidden_size; i++) {
+        float *gate = packed_row(own, packed, KT_GATE, 0) + i, *up = packed_row(own, packed, KT_UP, 0) + i;
+        float kept = *gate;
+        *gate = *up;
+        *up = kept;
+    }
+    return status;
+}
+
+static enum kt_status wrong_row(void *instance, const struct kt_layout *own, const void *packed,
+                                const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                float *out, struct kt_error *error)
+{
+    enum kt_status status = weight_row(instance, own, packed, source, projection, row, out, error);
+    if (IS(WEIGHTS_BEYOND))
+        out[projection == KT_DOWN ? own->shape.intermediate_size : own->shape.hidden_size] = 0;
+    return status;
+}
+
+static void wrong_act(void *instance, const struct kt_act_pack *job)
+{
+    struct kt_act_pack other = *job;
+    if (IS(ACT_F16) && job->source_dtype == KT_DTYPE_F16)
+        other.source_dtype = KT_DTYPE_BF16;
+    act_pack(instance, &other);
+    if (IS(ACT_ROWS) && job->row_end - job->row_begin < job->n_rows)
+        *(float *)job->packed = 7;
+}
+
+static void wrong_gate(void *instance, const struct kt_product *job)
+{
+    const struct fake *fake = instance;
+    const struct kt_layout *own = job->layout;
+    if (IS(GATE_BEFORE))
+        zero += ((const volatile unsigned char *)job->packed)[-1];
+    if (IS(GATE_SOURCE))
+        *(volatile unsigned char *)(uintptr_t)job->packed = 0;
+    if (IS(GATE_TRAP) && job->n_rows == 33)
+        __builtin_trap();
+    if (IS(GATE_ALLOCATES))
+        fake->host->release(fake->host, fake->host->allocate(fake->host, 64), 64);
+    gate_up(instance, job);
+    uint64_t last = own->shape.hidden_size - 1, end = job->panel_end * own->panel_rows[0];
+    for (uint64_t row = job->panel_begin * own->panel_rows[0];
+         IS(GATE_COLUMN) && row < end && row < own->shape.intermediate_size; row++)
+        for (uint32_t r = 0; r < job->n_rows; r++) {
+            const float *x = act_row(job, KT_STAGE_GATE_UP, r);
+            float g = multiply(packed_row(own, job->packed, KT_GATE, row), x, last);
+            float u = multiply(packed_row(own, job->packed, KT_UP, row), x, last);
+            ((float *)(void *)((char *)job->out + r * own->h_row_size))[row] =
+                activate(&own->shape, g + (job->bias[0] ? job->bias[0][row] : 0),
+                         u + (job->bias[1] ? job->bias[1][row] : 0));
+        }
+}
+
+static float *y_row(const struct kt_product *job, uint32_t r)
+{
+    return (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
+}
+
+static void wrong_down(void *instance, const struct kt_product *job)
+{
+    const struct kt_shape *shape = &job->layout->shape;
+    struct kt_product other = *job;
+    uint64_t n = shape->intermediate_size;
+    bool is_worker = IS(THREADS) && syscall(SYS_gettid) != getpid();
+    if (IS(DOWN_BIAS))
+        other.bias[0] = NULL;
+    down(instance, &other);
+    uint64_t first = job->panel_begin * job->layout->panel_rows[1], end = job->panel_end * job->layout->panel_rows[1];
+    end = end < shape->hidden_size ? end : shape->hidden_size;
+    for (uint32_t r = 0; r < job->n_rows; r++) {
+        float *y = y_row(job, r);
+        for (uint64_t row = first; row < end; row++) {
+            float last = packed_row(job->layout, job->packed, KT_DOWN, row)[n - 1] * act_row(job, KT_STAGE_DOWN, r)[n - 1];
+            if (IS(DOWN_COLUMN))
+                y[row] -= last;
+            if (IS(DOWN_SCALE))
+                y[row] *= 0.97f;
+            if (IS(DOWN_MEAN) && job->n_rows == 33) /* where rows are dense, their bound is wide */
+                y[row] *= 0.9f;
+            if (IS(DOWN_PANELS) && row == first && first > 0)
+                y[row] *= 1.0001f;
+            if (IS(NAN_LEAKS) && r > 0 && isnan(y_row(job, 0)[row]))
+                y[row] = NAN;
+            if (IS(NAN_HIDDEN) && isnan(y[row]))
+                y[row] = 0;
+            if (is_worker)
+                y[row] *= 1.0001f;
+        }
+    }
+    for (uint32_t r = 0; IS(DOWN_GAP) && job->n_rows > 1 && r < job->n_rows; r++)
+        if (job->out_index[r] == 0)
+            y_row(job, r)[shape->hidden_size] = 7;
+    if (IS(DOWN_BEYOND))
+        ((volatile float *)y_row(job, job->n_rows - 1))[shape->hidden_size] = 0;
+}
+
+static void wrong_cut(void *instance, const struct kt_cut *job)
+{
+    struct kt_cut other = *job;
+    if (IS(CUT_ROW))
+        other.begin = job->begin - 1;
+    cut(instance, &other);
+    if (IS(CUT_BEYOND))
+        ((volatile unsigned char *)job->out)[job->shard->weight_size[job->stage]] = 1;
+}
+
+static enum kt_status wrong_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error)
+{
+    (void)instance;
+    if (!IS(UNPACK_LIES))
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "weights are float32");
+    for (uint64_t row = job->row_begin; row < job->row_end; row++)
+        memset((char *)job->codes + (int64_t)(row - job->row_begin) * job->codes_stride, 0, (size_t)job->codes_stride);
+    return KT_OK;
+}
+
+#if defined UNDECLARED && defined __x86_64__
+static void never(void)
+{
+    __asm__ volatile("vpaddd %%ymm0, %%ymm1, %%ymm2" ::: "memory");
+}
+
+static void enter(void *instance)
+{
+    (void)instance;
+    if (zero)
+        never();
+}
+
+static void leave(void *instance)
+{
+    (void)instance;
+}
+#endif
+
+static const struct kt_ops wrong_ops = {
+    .struct_size = sizeof wrong_ops,
+    .layout = wrong_layout,
+    .pack = wrong_pack,
+    .act_pack = wrong_act,
+    .gate_up = wrong_gate,
+    .down = wrong_down,
+    .weight_row = wrong_row,
+    .cut = wrong_cut,
+    .unpack = wrong_unpack,
+#if defined UNDECLARED && defined __x86_64__
+    .thread_enter = enter,
+    .thread_leave = leave,
+#endif
+};
+static const struct kt_level wrong_level = {
+    .struct_size = sizeof wrong_level, .name = "scalar", .instruction = "mulss", .ops = &wrong_ops};
+static const struct kt_level *const wrong_levels[] = {&wrong_level};
+/* What fake.c has of its own, and what one fault alone uses. */
+static __attribute__((used)) const void *const unused[] = {levels};
+static __attribute__((used)) void *(*const unused_function)(void *) = idle;
+
+DEFINE(NAME) = {
+    .abi_major = KT_PLUGIN_ABI_MAJOR,
+    .abi_minor = KT_PLUGIN_ABI_MINOR,
+    .struct_size = sizeof(struct kt_plugin),
+    .name = TEXT(NAME),
+    .version = "1.0",
+    .description = "wrong, for tests",
+    .formats = FORMATS,
+    .levels = wrong_levels,
+    .n_levels = 1,
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .probe = wrong_probe,
+    .open = wrong_open,
+    .close = wrong_close,
+};

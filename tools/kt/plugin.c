@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin.c - kt plugin: checks a plugin of whoever wrote it, or writes the project of a new one. */
+#include "tools/kt/plugin.h"
+
+#include <string.h>
+
+struct args {
+    struct plugin_check_args check;
+    const char *folder;
+};
+
+static const char *const actions[] = {"check", "new"};
+
+static const struct kt_cli_option options[] = {
+    {.name = "cases",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.cases),
+     .minimum = 1,
+     .maximum = 10000,
+     .argument = "N",
+     .help = "check: random cases of each format and level (default: 3)"},
+    {.name = "dir",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, folder),
+     .argument = "DIR",
+     .help = "new: folder to make (default: kt-kernel-plugin-NAME)"},
+    {.name = "quick",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, check.quick),
+     .help = "check: leave the measurement of its speed out"},
+    {.name = "seed",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.seed),
+     .argument = "N",
+     .help = "check: other random cases than the usual ones"},
+    {.name = "timeout",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.timeout),
+     .minimum = 1,
+     .maximum = 86400,
+     .argument = "SECONDS",
+     .help = "check: time that one check may take (default: 300)"},
+    {.name = NULL}};
+
+static const struct kt_cli_command command = {
+    .usage = "check FILE.so|new NAME",
+    .about = "check: does the plugin FILE.so, called kt_NAME.so, keep the contract of <kt/plugin.h>? It looks at "
+             "symbols and instructions, and runs every function of every level that this CPU has, on random "
+             "weights of every format, in children whose crashes, loops and exits are verdicts. --config NAME.ini "
+             "checks its INI too. Exit status 1 if a check failed.\n"
+             "new: writes the project of a backend NAME, complete and slow: sources, INI, test, Debian packaging.",
+    .options = options,
+    .arguments = "check FILE.so or new NAME",
+    .min_arguments = 2,
+    .max_arguments = 2,
+    .writes_tap = true};
+
+int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
+{
+    struct args args = {.check = {.timeout = 300, .cases = 3, .seed = 20261121}};
+
+    if (!kt_cli_parse(cli, &command, argc, argv, &args))
+        return cli->exit_code;
+    const char *action = cli->arguments[0], *name = cli->arguments[1];
+    if (strcmp(action, "check") == 0 && args.folder)
+        return kt_cli_usage(cli, "--dir is an option of kt plugin new");
+    if (strcmp(action, "check") == 0)
+        return plugin_check(cli, name, &args.check);
+    if (strcmp(action, "new") == 0)
+        return plugin_new(cli, name, args.folder);
+    const char *near = kt_cli_nearest(action, actions, 2);
+    return near ? kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", action, near)
+                : kt_cli_usage(cli, "unknown action '%s': check or new is needed", action);
+}

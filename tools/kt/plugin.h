@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plugin.h - what the files of `kt plugin` share.
+ *
+ * `kt plugin check` calls nothing of a plugin in its own process: every check is a job that a child runs
+ * under a time limit, and whatever becomes of the child is the job's verdict.
+ */
+#ifndef KT_TOOL_PLUGIN_H
+#define KT_TOOL_PLUGIN_H
+
+#include "tools/check/check.h"
+#include "tools/kt/cli.h"
+
+enum plugin_state { PLUGIN_OK, PLUGIN_FAILED, PLUGIN_SKIPPED };
+
+struct plugin_verdict {
+    enum plugin_state state;
+    char text[1024]; /* what was done, what is wrong, or why it was skipped */
+};
+
+/* Sets a verdict; return it: `return plugin_say(verdict, PLUGIN_FAILED, ...)`. */
+enum plugin_state plugin_say(struct plugin_verdict *verdict, enum plugin_state state, const char *format,
+                             ...) KT_PRINTF(3, 4);
+
+/* ---- plugin_file.c: the file as bytes --------------------------------------------------------- */
+
+struct plugin_file {
+    const char *path; /* as the user named it */
+    char name[32];    /* NAME of kt_NAME.so */
+    unsigned char *data;
+    uint64_t size;
+    char *copy; /* path of a copy that nobody else can write to or cut short */
+};
+
+/* Reads FILE and makes the copy. False after a verdict. */
+bool plugin_file_open(const struct kt_cli *cli, const char *path, struct plugin_file *file,
+                      struct plugin_verdict *verdict);
+void plugin_file_close(struct plugin_file *file);
+/* One exported symbol, no undefined kt_ symbol, no RUNPATH. */
+enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plugin_verdict *verdict);
+/* Nothing runs when it is loaded. */
+enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict);
+
+/* ---- plugin_child.c --------------------------------------------------------------------------- */
+
+#define PLUGIN_PAYLOAD 32768
+
+/* A child's part of memory that the parent reads. */
+struct plugin_child {
+    struct plugin_verdict verdict;
+    char where[256];  /* what the child is doing */
+    bool finished;    /* the job came to its end */
+    bool speaks;      /* it may write to standard output and error */
+    char region[64];  /* name of the guarded memory that a crash met, or "" */
+    int64_t offset;
+    uint64_t region_size;
+    union {
+        unsigned char bytes[PLUGIN_PAYLOAD];
+        uint64_t aligned;
+    } payload; /* what the job hands back */
+};
+
+typedef void plugin_job(void *data, struct plugin_child *child);
+
+/* Runs a job in a child and gives the verdict of both: a crash, an exit, a loop, or words that it wrote to
+ * standard output or error are failures. `result` is what the child left. */
+enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, plugin_job *job, void *data,
+                                   struct plugin_child *result);
+
+/* ---- plugin_open.c: a plugin loaded in a child -------------------------------------------------- */
+
+#define PLUGIN_MAX_OPTIONS 64
+
+/* What loading by the library found, for the children that follow. */
+struct plugin_facts {
+    uint64_t cpu; /* KT_CPU_ bits that may be used */
+    int state;    /* enum kt_backend_state */
+    char reason[1024];
+    char version[64], formats[512];
+    uint32_t n_levels, n_options;
+    struct {
+        char name[32];
+        uint64_t cpu;
+    } levels[64];
+    char values[PLUGIN_MAX_OPTIONS][128]; /* of options, as configured */
+};
+_Static_assert(sizeof(struct plugin_facts) <= PLUGIN_PAYLOAD, "a child's payload must hold the facts");
+
+struct plugin_run {
+    struct kt_cli *cli;
+    const struct plugin_file *file;
+    const struct plugin_facts *facts;
+    uint64_t seed;
+    unsigned n_kinds;         /* cases of each format */
+    uint32_t level_index;
+
+    /* In the child: */
+    struct plugin_child *child;
+    const struct kt_plugin *plugin;
+    const struct kt_level *level;
+    struct kt_caps caps;
+    struct kt_host host;
+    struct kt_option_value values[PLUGIN_MAX_OPTIONS];
+    void *instance;
+};
+
+/* A context of the library with this plugin and no other. */
+enum kt_status plugin_context(struct kt_cli *cli, struct kt_context **context, struct kt_error *error);
+/* A job: fills struct plugin_facts as its payload. `data` is a struct plugin_run. */
+plugin_job plugin_job_load;
+
+/* Opens the module and makes an instance of it, as the library would; false after a verdict. */
+bool plugin_attach(struct plugin_run *run, struct plugin_child *child);
+bool plugin_instance(struct plugin_run *run);
+void plugin_detach(struct plugin_run *run);
+
+/* Sets the child's verdict, once: the first failure counts. */
+void plugin_fail(struct plugin_run *run, const char *format, ...) KT_PRINTF(2, 3);
+bool plugin_failed(const struct plugin_run *run);
+void plugin_where(struct plugin_run *run, const char *format, ...) KT_PRINTF(2, 3);
+
+/* The counting host: makes allocation number `fail_at` fail, 0: none. */
+void plugin_host_reset(uint64_t fail_at);
+uint64_t plugin_host_allocations(void); /* asked for since then */
+uint64_t plugin_host_live(void);        /* blocks that were not given back */
+/* During this function, or NULL, an allocation is a failure of the plugin. */
+void plugin_host_forbid(const char *function);
+
+/* Jobs on an instance. `data` is a struct plugin_run. */
+plugin_job plugin_job_probe, plugin_job_open;
+
+/* ---- plugin_cases.c: random cases of a level ------------------------------------------------------ */
+
+/* A case: shape, formats, rows. */
+struct plugin_case {
+    struct plugin_run *run;
+    struct check check;
+    char text[256]; /* "bf16, hidden 33, intermediate 5, 3 rows" */
+};
+typedef void plugin_step(struct plugin_case *item);
+
+/* One case; false: the plugin does not take it. */
+bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step);
+/* The job `self`: runs `step` on all cases. */
+void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, plugin_step *step);
+/* Asks for a layout; false: refused, as a plugin may, with a reason. */
+bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struct kt_error *error);
+void plugin_forget_layout(struct check *check, struct kt_layout *layout);
+
+/* Jobs on a level. `data` is a struct plugin_run. Of plugin_cases.c, plugin_steps.c and plugin_memory.c. */
+plugin_job plugin_job_layout;
+plugin_job plugin_job_pack, plugin_job_weights, plugin_job_activations, plugin_job_numbers, plugin_job_ranges,
+    plugin_job_isolation, plugin_job_cut, plugin_job_unpack;
+plugin_job plugin_job_threads, plugin_job_memory;
+
+/* ---- plugin_numbers.c ------------------------------------------------------------------------------ */
+
+/* The whole expert on check->input: y of every row. */
+void plugin_forward(struct check *check);
+/* Compares with float64 arithmetic on what weight_row says. */
+void plugin_compare(struct plugin_case *item);
+/* Reads y[r][i]. */
+float plugin_read_y(const struct check *check, uint32_t r, uint64_t i);
+
+/* ---- plugin_isa.c ------------------------------------------------------------------------------- */
+
+/* "avx2 fma" of KT_CPU_ bits into text; returns text. */
+char *plugin_cpu_names(uint64_t bits, char *text, size_t size);
+/* KT_CPU_ bits of such a text; false at a word that is none. */
+bool plugin_cpu_parse(const char *names, uint64_t *bits);
+/* A job: disassembles the file and follows each function that the core may call. */
+plugin_job plugin_job_instructions;
+
+/* ---- plugin_check.c, plugin_speed.c, plugin_new.c ------------------------------------------------- */
+
+struct plugin_check_args {
+    uint64_t timeout, cases, seed;
+    bool quick;
+};
+int plugin_check(struct kt_cli *cli, const char *path, const struct plugin_check_args *args);
+
+/* A job: one token through a layer whose weights come from memory, as a fraction of the machine's limit. */
+plugin_job plugin_job_speed;
+
+int plugin_new(struct kt_cli *cli, const char *name, const char *folder);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin_cases.c - random cases of a level: every source format, ragged shapes, each function. */
+#include "tools/kt/plugin.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SIZE (UINT64_C(1) << 31) /* of anything in the layout of a small case */
+
+static const uint32_t dtypes[] = {
+    KT_DTYPE_F32,     KT_DTYPE_F16,    KT_DTYPE_BF16,   KT_DTYPE_I8,      KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,
+    KT_DTYPE_F4_E2M1, KT_DTYPE_Q4_0,   KT_DTYPE_Q4_1,   KT_DTYPE_Q5_0,    KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,
+    KT_DTYPE_Q2_K,    KT_DTYPE_Q3_K,   KT_DTYPE_Q4_K,   KT_DTYPE_Q5_K,    KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL,
+    KT_DTYPE_IQ4_XS,  KT_DTYPE_MXFP4,  KT_DTYPE_IQ1_S,  KT_DTYPE_IQ1_M,   KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS,
+    KT_DTYPE_IQ2_S,   KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S, KT_DTYPE_TQ1_0,   KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,
+    KT_DTYPE_Q1_0,    KT_DTYPE_Q2_0,   KT_DTYPE_NONE};
+
+static bool has_scales(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_I8 || dtype == KT_DTYPE_F8_E4M3 || dtype == KT_DTYPE_INT4 ||
+           dtype == KT_DTYPE_F4_E2M1;
+}
+
+/* ---- a case ------------------------------------------------------------------------------------- */
+
+/* Kind 0 is as small as the format allows. */
+static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
+{
+    uint32_t block;
+
+    memset(shape, 0, sizeof(*shape));
+    kt_dtype_block(dtype, &block, NULL);
+    if (has_scales(dtype)) {
+        make_scaled_shape(dtype, kind, state, shape);
+    } else {
+        shape->hidden_size = kind == 0 ? block : pick_size(state, dtype, dtype);
+        shape->intermediate_size = kind == 0 ? block : pick_size(state, dtype, dtype);
+        for (int p = 0; p < 3; p++)
+            shape->format[p].dtype = dtype;
+    }
+    shape->n_experts = 4;
+    shape->top_k = 2;
+    shape->activation = kind % 3;
+    shape->limit = 1.0f + (float)random_below(state, 8);
+    shape->alpha = 1.702f;
+    shape->has_bias = kind % 2 ? 7 : 0;
+}
+
+static void describe(struct plugin_case *item)
+{
+    const struct kt_shape *shape = &item->check.layout.shape;
+    const struct kt_format *format = &shape->format[KT_DOWN];
+    char groups[80] = "";
+
+    if (format->scale_dtype)
+        snprintf(groups, sizeof(groups), " with %s%s for %llu x %llu", kt_dtype_name(format->scale_dtype),
+                 format->zero_dtype ? " and zeros" : "", (unsigned long long)format->group_rows,
+                 (unsigned long long)format->group_cols);
+    snprintf(item->text, sizeof(item->text), "%s%s, hidden %llu, intermediate %llu, %u rows, --seed %llu",
+             kt_dtype_name(format->dtype), groups, (unsigned long long)shape->hidden_size,
+             (unsigned long long)shape->intermediate_size, item->check.n_rows, (unsigned long long)item->run->seed);
+}
+
+bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struct kt_error *error)
+{
+    const struct kt_shape shape = layout->shape;
+    struct check *check = &item->check;
+
+    *error = (struct kt_error){.message = ""};
+    check_enter(check, "layout");
+    enum kt_status status = check->level->ops->layout(check->instance, layout, error);
+    error->message[sizeof(error->message) - 1] = '\0';
+    if (status == KT_OK) {
+        if (memcmp(&shape, &layout->shape, sizeof(shape)) != 0)
+            check_fail(check, "it changed the shape of the layout");
+        return true;
+    }
+    if (!error->message[0])
+        check_fail(check, "it refuses with status %d and does not say why", (int)status);
+    *layout = (struct kt_layout){.shape = shape};
+    return false;
+}
+
+/* What a plugin does not take of biases and activations is left out before the format is given up. */
+static bool lay_out(struct plugin_case *item, struct kt_error *error)
+{
+    struct kt_layout *layout = &item->check.layout;
+
+    for (int way = 0; way < 3; way++) {
+        describe(item);
+        if (plugin_ask_layout(item, layout, error))
+            return true;
+        if (way == 0)
+            layout->shape.has_bias = 0;
+        else
+            layout->shape.activation = KT_ACTIVATION_SILU;
+    }
+    return false;
+}
+
+void plugin_forget_layout(struct check *check, struct kt_layout *layout)
+{
+    if (!check->level->ops->release_layout)
+        return;
+    check_enter(check, "release_layout");
+    check->level->ops->release_layout(check->instance, layout);
+}
+
+static void seal_source(struct source *source)
+{
+    for (int p = 0; p < 3; p++) {
+        for (int i = 0; i < 3; i++)
+            guard_seal(&source->data[p][i]);
+        guard_seal(&source->bias[p]);
+    }
+}
+
+/* A level's optional function, without which there is nothing to do. */
+static bool has_function(const struct plugin_run *run, plugin_job *job)
+{
+    const struct kt_ops *ops = run->level->ops;
+
+    if (job == plugin_job_cut)
+        return ops->struct_size >= offsetof(struct kt_ops, cut) + sizeof(ops->cut) && ops->cut;
+    if (job == plugin_job_unpack)
+        return ops->struct_size >= offsetof(struct kt_ops, unpack) + sizeof(ops->unpack) && ops->unpack;
+    return true;
+}
+
+bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step)
+{
+    static const uint32_t rows[] = {1, 5, 33, 2, 9, 17};
+    struct plugin_case *item = check_need(calloc(1, sizeof(*item)));
+    uint64_t state = run->seed + 1000003u * dtype + 17u * kind;
+    struct check *check = &item->check;
+    const struct kt_ops *ops = run->level->ops;
+    struct kt_error error;
+
+    item->run = run;
+    check->level = run->level;
+    check->instance = run->instance;
+    check->host = &run->host;
+    make_shape(dtype, kind, &state, &check->layout.shape);
+    check->n_rows = rows[kind % 6];
+    check->n_acts = 1 + random_below(&state, check->n_rows + 3);
+    check->random = state;
+    bool taken = lay_out(item, &error);
+    if (taken && !plugin_failed(run)) {
+        if (!source_create(&check->layout.shape, &check->random, &check->source))
+            abort();
+        seal_source(&check->source);
+        if (ops->thread_enter) {
+            check_enter(check, "thread_enter");
+            ops->thread_enter(run->instance);
+        }
+        step(item);
+        if (ops->thread_leave) {
+            check_enter(check, "thread_leave");
+            ops->thread_leave(run->instance);
+        }
+        free_case(check);
+    }
+    if (taken)
+        plugin_forget_layout(check, &check->layout);
+    free(item);
+    return taken;
+}
+
+void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, plugin_step *step)
+{
+    struct plugin_run *run = data;
+    unsigned n_cases = 0, n_formats = 0;
+
+    if (!plugin_attach(run, child))
+        return;
+    if (!has_function(run, self)) {
+        plugin_say(&child->verdict, PLUGIN_SKIPPED, "it has none");
+        return;
+    }
+    if (!plugin_instance(run))
+        return;
+    for (const uint32_t *dtype = dtypes; *dtype && !plugin_failed(run); dtype++) {
+        unsigned before = n_cases;
+        /* Scales come in more forms: 4 types of them, 5 widths, 3 heights. */
+        unsigned n_kinds = has_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
+        for (unsigned kind = 0; kind < n_kinds && !plugin_failed(run); kind++)
+            n_cases += plugin_case_run(run, *dtype, kind, step);
+        n_formats += n_cases > before;
+    }
+    if (plugin_failed(run))
+        return;
+    plugin_detach(run);
+    if (plugin_host_live() != 0)
+        plugin_fail(run, "%llu blocks of the host's memory were not given back",
+                    (unsigned long long)plugin_host_live());
+    else if (n_cases == 0)
+        plugin_fail(run, "it takes no format that kt-kernel reads");
+    else if (child->verdict.state == PLUGIN_OK && !child->verdict.text[0])
+        plugin_say(&child->verdict, PLUGIN_OK, "%u formats, %u cases", n_formats, n_cases);
+}
+
+/* ---- layout ------------------------------------------------------------------------------------- */
+
+static void check_sizes(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+
+    for (int s = 0; s < 2; s++) {
+        if (layout->panel_rows[s] == 0 || layout->panel_rows[s] > MAX_SIZE)
+            check_fail(check, "panel_rows[%d] is %llu", s, (unsigned long long)layout->panel_rows[s]);
+        if (layout->nominal_size[s] == 0 || layout->nominal_size[s] > MAX_SIZE)
+            check_fail(check, "nominal_size[%d] is %llu", s, (unsigned long long)layout->nominal_size[s]);
+        if ((layout->weight_size[s] == 0 && !layout->keeps_source) || layout->weight_size[s] > MAX_SIZE)
+            check_fail(check, "weight_size[%d] is %llu", s, (unsigned long long)layout->weight_size[s]);
+        if (layout->act_row_size[s] == 0 || layout->act_row_size[s] > MAX_SIZE)
+            check_fail(check, "act_row_size[%d] is %llu", s, (unsigned long long)layout->act_row_size[s]);
+    }
+    if (layout->h_row_size == 0 || layout->h_row_size > MAX_SIZE)
+        check_fail(check, "h_row_size is %llu", (unsigned long long)layout->h_row_size);
+    if (layout->k_unit == 0)
+        check_fail(check, "k_unit is 0: without cuts between NUMA nodes it is intermediate_size");
+    if (layout->scratch_size > MAX_SIZE || layout->row_unit > 65536)
+        check_fail(check, "scratch_size is %llu, row_unit %u", (unsigned long long)layout->scratch_size,
+                   layout->row_unit);
+    if (layout->y_dtype != 0 && layout->y_dtype != KT_DTYPE_F32 && layout->y_dtype != KT_DTYPE_BF16)
+        check_fail(check, "y_dtype is %u: KT_DTYPE_F32 or KT_DTYPE_BF16 is allowed", layout->y_dtype);
+    if (!memchr(layout->form, '\0', sizeof(layout->form)))
+        check_fail(check, "form has no end");
+    if (!layout->keeps_source && !check->level->ops->pack)
+        check_fail(check, "there is no pack, and the layout does not keep the source");
+}
+
+/* A second layout of the same shape says the same. */
+static void check_again(struct plugin_case *item)
+{
+    struct kt_layout first = item->check.layout, again = {.shape = first.shape};
+    struct kt_error error;
+
+    if (!plugin_ask_layout(item, &again, &error)) {
+        check_fail(&item->check, "it was refused when it was asked for again: %s", error.message);
+        return;
+    }
+    if (memcmp(first.weight_size, again.weight_size, sizeof(first.weight_size)) != 0 ||
+        memcmp(first.panel_rows, again.panel_rows, sizeof(first.panel_rows)) != 0 ||
+        memcmp(first.act_row_size, again.act_row_size, sizeof(first.act_row_size)) != 0 ||
+        first.h_row_size != again.h_row_size || memcmp(first.form, again.form, sizeof(first.form)) != 0)
+        check_fail(&item->check, "the same shape has another layout when it is asked for again");
+    plugin_forget_layout(&item->check, &again);
+}
+
+/* What no plugin can hold. */
+static void check_refusal(struct plugin_case *item)
+{
+    struct kt_layout layout = {.shape = item->check.layout.shape};
+    struct kt_error error;
+
+    layout.shape.hidden_size = layout.shape.intermediate_size = UINT64_C(1) << 62;
+    if (plugin_ask_layout(item, &layout, &error))
+        check_fail(&item->check, "it lays out 2^62 x 2^62 weights: a product overflowed");
+}
+
+static void step_layout(struct plugin_case *item)
+{
+    check_sizes(&item->check);
+    check_again(item);
+    check_refusal(item);
+}
+
+/* Is the format taken in some shape, with these values of the options? */
+static bool takes(struct plugin_run *run, uint32_t dtype)
+{
+    bool taken = false;
+
+    if (!plugin_instance(run))
+        return false;
+    for (unsigned kind = 0; kind < 12 && !taken && !plugin_failed(run); kind++)
+        taken = plugin_case_run(run, dtype, kind, step_layout);
+    plugin_detach(run);
+    return taken;
+}
+
+/* Some formats are taken only where an option says so: each choice of each option is tried. */
+static bool takes_somehow(struct plugin_run *run, uint32_t dtype)
+{
+    bool taken = takes(run, dtype);
+
+    for (uint32_t i = 0; i < run->plugin->n_options && !taken; i++) {
+        const struct kt_option *option = &run->plugin->options[i];
+        const struct kt_option_value kept = run->values[i];
+        const char *word = option->type == KT_OPTION_ENUM   ? option->choices
+                           : option->type == KT_OPTION_BOOL ? "no|yes"
+                                                            : "";
+        for (int64_t n = 0; *word && !taken && !plugin_failed(run); n++) {
+            char text[128];
+            size_t length = strcspn(word, "|");
+            snprintf(text, sizeof(text), "%.*s", (int)length, word);
+            run->values[i] = (struct kt_option_value){text, n};
+            taken = takes(run, dtype);
+            word += length + (word[length] == '|');
+        }
+        run->values[i] = kept;
+    }
+    return taken;
+}
+
+/* The formats that the plugin's text names. */
+static void check_declared(struct plugin_run *run)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), "%s", run->facts->formats);
+    for (char *at = text, *word; !plugin_failed(run) && (word = strtok(at, " ,;")); at = NULL) {
+        uint32_t dtype = kt_dtype_parse(word);
+        bool known = false;
+        for (const uint32_t *row = dtypes; *row; row++)
+            known |= *row == dtype;
+        bool taken = !known || takes_somehow(run, dtype);
+        plugin_where(run, "layout, level %s", run->level->name);
+        if (!taken)
+            plugin_fail(run, "formats says %s, and no layout of it is given", word);
+    }
+}
+
+void plugin_job_layout(void *data, struct plugin_child *child)
+{
+    struct plugin_run *run = data;
+
+    plugin_cases_run(data, child, plugin_job_layout, step_layout);
+    if (child->verdict.state == PLUGIN_OK)
+        check_declared(run);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin_child.c - runs code that is not trusted to come back: in a child, with a time limit. */
+#define _GNU_SOURCE
+#include "tools/kt/plugin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum plugin_state plugin_say(struct plugin_verdict *verdict, enum plugin_state state, const char *format, ...)
+{
+    va_list arguments;
+
+    verdict->state = state;
+    va_start(arguments, format);
+    vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
+    va_end(arguments);
+    return state;
+}
+
+/* ---- in the child ----------------------------------------------------------------------------- */
+
+static struct plugin_child *mine;
+
+/* Notes which memory was met, and lets the signal do what it would have done. */
+static void handle_crash(int number, siginfo_t *info, void *context)
+{
+    const char *name = NULL;
+    if (number == SIGSEGV || number == SIGBUS)
+        name = guard_find(info->si_addr, &mine->offset, &mine->region_size);
+    if (name)
+        strncpy(mine->region, name, sizeof(mine->region) - 1);
+    (void)context;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_crashes(void)
+{
+    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    static char stack[65536]; /* a plugin may have used up the other one */
+    stack_t other = {.ss_sp = stack, .ss_size = sizeof(stack)};
+    struct sigaction action;
+
+    sigaltstack(&other, NULL);
+    memset(&action, 0, sizeof(action));
+    action.sa_sigaction = handle_crash;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+static void run_job(plugin_job *job, void *data, struct plugin_child *shared, int words)
+    __attribute__((noreturn));
+static void run_job(plugin_job *job, void *data, struct plugin_child *shared, int words)
+{
+    const struct rlimit no_core = {0, 0};
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(nothing, STDIN_FILENO);
+    dup2(words, STDOUT_FILENO);
+    dup2(words, STDERR_FILENO);
+    kt_signals_temporary(NULL);
+    mine = shared;
+    catch_crashes();
+    job(data, shared);
+    fflush(NULL);
+    shared->finished = true;
+    _exit(0);
+}
+
+/* ---- in the parent ---------------------------------------------------------------------------- */
+
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* Waits until the child is gone; false: it had to be killed. The child's end of `alive` closes with it, unless
+ * it closed it before or left it to a process that it started: so both are looked at. */
+static bool wait_for(pid_t pid, int alive, uint64_t seconds, int *status)
+{
+    double end = now() + (double)seconds;
+    bool closed = false, gone = false;
+
+    while (!gone && now() < end) {
+        struct pollfd poller = {.fd = alive, .events = POLLIN};
+        closed |= poll(&poller, closed ? 0 : 1, closed ? 1 : 20) > 0;
+        gone = waitpid(pid, status, WNOHANG) == pid;
+    }
+    kill(-pid, SIGKILL); /* and what it started */
+    if (!gone) {
+        kill(pid, SIGKILL);
+        while (waitpid(pid, status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    return gone;
+}
+
+static const char *name_signal(int number)
+{
+    switch (number) {
+    case SIGSEGV:
+        return "SIGSEGV";
+    case SIGBUS:
+        return "SIGBUS";
+    case SIGILL:
+        return "SIGILL";
+    case SIGFPE:
+        return "SIGFPE";
+    case SIGABRT:
+        return "SIGABRT";
+    case SIGTRAP:
+        return "SIGTRAP";
+    case SIGKILL:
+        return "SIGKILL: killed, by itself or for want of memory";
+    default:
+        return "a signal";
+    }
+}
+
+static void judge_signal(const struct plugin_child *child, int number, struct plugin_verdict *verdict)
+{
+    char place[160] = "";
+
+    if (*child->region && child->offset < 0)
+        snprintf(place, sizeof(place), ": it touched a byte %lld before the start of %s",
+                 (long long)-child->offset, child->region);
+    else if (*child->region && (uint64_t)child->offset >= child->region_size)
+        snprintf(place, sizeof(place), ": it touched byte %llu behind the end of %s of %llu bytes",
+                 (unsigned long long)((uint64_t)child->offset - child->region_size + 1), child->region,
+                 (unsigned long long)child->region_size);
+    else if (*child->region)
+        snprintf(place, sizeof(place), ": it wrote to %s, which can only be read", child->region);
+    else if (number == SIGILL)
+        snprintf(place, sizeof(place), ": an instruction that this CPU has not, or __builtin_trap");
+    plugin_say(verdict, PLUGIN_FAILED, "%s: crashed with %s%s", child->where, name_signal(number), place);
+}
+
+/* Words on standard output or error, the first line of them. */
+static bool judge_words(int words, const struct plugin_child *child, struct plugin_verdict *verdict)
+{
+    char text[256];
+    ssize_t n = pread(words, text, sizeof(text) - 1, 0);
+
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    plugin_say(verdict, PLUGIN_FAILED, "%s: it wrote \"%s\" to standard output or error; a plugin prints nothing",
+               child->where, text);
+    return true;
+}
+
+static void judge(const struct plugin_child *child, bool in_time, uint64_t seconds, int status, int words,
+                  struct plugin_verdict *verdict)
+{
+    if (!in_time)
+        plugin_say(verdict, PLUGIN_FAILED, "%s: it did not come back within %llu seconds", child->where,
+                   (unsigned long long)seconds);
+    else if (WIFSIGNALED(status))
+        judge_signal(child, WTERMSIG(status), verdict);
+    else if (!child->finished)
+        plugin_say(verdict, PLUGIN_FAILED, "%s: it ended the process with exit status %d", child->where,
+                   WEXITSTATUS(status));
+    else if (child->verdict.state == PLUGIN_FAILED || child->speaks || !judge_words(words, child, verdict))
+        *verdict = child->verdict;
+}
+
+enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, plugin_job *job, void *data,
+                                   struct plugin_child *result)
+{
+    int ends[2] = {-1, -1}, status = 0;
+    int words = memfd_create("words", MFD_CLOEXEC);
+    struct plugin_child *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (shared == MAP_FAILED || words < 0 || pipe2(ends, O_CLOEXEC) != 0)
+        exit(kt_cli_error(cli, "no child can be started: %s", strerror(errno)));
+    strcpy(shared->where, "loading");
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        exit(kt_cli_error(cli, "no child can be started: %s", strerror(errno)));
+    if (pid == 0) {
+        close(ends[0]);
+        run_job(job, data, shared, words);
+    }
+    close(ends[1]);
+    bool in_time = wait_for(pid, ends[0], seconds, &status);
+    close(ends[0]);
+    memcpy(result, shared, sizeof(*result));
+    munmap(shared, sizeof(*shared));
+    /* What a wild write may have left there is read with care. */
+    result->where[sizeof(result->where) - 1] = '\0';
+    result->region[sizeof(result->region) - 1] = '\0';
+    result->verdict.text[sizeof(result->verdict.text) - 1] = '\0';
+    if (result->verdict.state != PLUGIN_OK && result->verdict.state != PLUGIN_SKIPPED)
+        result->verdict.state = PLUGIN_FAILED;
+    struct plugin_verdict verdict = result->verdict;
+    judge(result, in_time, seconds, status, words, &verdict);
+    close(words);
+    result->verdict = verdict;
+    return verdict.state;
+}

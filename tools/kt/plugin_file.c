@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plugin_file.c - a plugin's file as bytes: what it exports, what it needs, what would run when it is loaded. */
+#define _GNU_SOURCE
+#include "tools/kt/plugin.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SIZE_LIMIT (UINT64_C(256) << 20)
+
+/* ---- reading ---------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, unsigned char *data, uint64_t size)
+{
+    for (uint64_t at = 0; at < size;) {
+        ssize_t n = pread(fd, data + at, size - at, (off_t)at);
+        if (n <= 0 && !(n < 0 && errno == EINTR))
+            return false;
+        at += n > 0 ? (uint64_t)n : 0;
+    }
+    return true;
+}
+
+static bool write_all(int fd, const unsigned char *data, uint64_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(fd, data, size);
+        if (n < 0 && errno != EINTR)
+            return false;
+        data += n > 0 ? n : 0;
+        size -= n > 0 ? (uint64_t)n : 0;
+    }
+    return true;
+}
+
+/* The name that the library will look for: of /a/b/kt_NAME.so. */
+static bool take_name(const char *path, struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t length = strlen(base);
+
+    if (length > 6 && length < 6 + sizeof(file->name) && strncmp(base, "kt_", 3) == 0 &&
+        strcmp(base + length - 3, ".so") == 0) {
+        memcpy(file->name, base + 3, length - 6);
+        file->name[length - 6] = '\0';
+        if (file->name[strspn(file->name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0' &&
+            (file->name[0] < '0' || file->name[0] > '9') && strcmp(file->name, "reference") != 0)
+            return true;
+    }
+    plugin_say(verdict, PLUGIN_FAILED,
+               "%s: the library looks for kt_NAME.so, NAME in at most 31 lower-case letters, digits and _, and not "
+               "reference",
+               path);
+    return false;
+}
+
+static bool load_file(const char *path, struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    struct stat entry;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0 || fstat(fd, &entry) != 0) {
+        plugin_say(verdict, PLUGIN_FAILED, "%s cannot be opened: %s", path, strerror(errno));
+    } else if (!S_ISREG(entry.st_mode)) {
+        plugin_say(verdict, PLUGIN_FAILED, "%s is %s; a shared object is needed", path,
+                   S_ISDIR(entry.st_mode) ? "a directory" : S_ISFIFO(entry.st_mode) ? "a fifo" : "no regular file");
+    } else if (entry.st_size == 0 || (uint64_t)entry.st_size > SIZE_LIMIT) {
+        plugin_say(verdict, PLUGIN_FAILED, "%s has %lld bytes; a plugin has 1 to %llu", path,
+                   (long long)entry.st_size, (unsigned long long)SIZE_LIMIT);
+    } else {
+        file->size = (uint64_t)entry.st_size;
+        file->data = malloc(file->size);
+        if (file->data && read_all(fd, file->data, file->size)) {
+            close(fd);
+            return true;
+        }
+        plugin_say(verdict, PLUGIN_FAILED, "%s cannot be read, or shrank meanwhile", path);
+    }
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+/* The library refuses files that others could exchange, and a build folder often is one: so a copy is loaded. */
+static bool copy(const struct kt_cli *cli, struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    const char *folder = getenv("TMPDIR");
+    char real[4096];
+
+    if (!folder || !*folder || !realpath(folder, real))
+        strcpy(real, "/tmp");
+    file->copy = kt_cli_format(cli, "%s/kt-plugin-XXXXXX.so", real);
+    int fd = mkostemps(file->copy, 3, O_CLOEXEC);
+    if (fd >= 0)
+        kt_signals_temporary(file->copy);
+    bool written = fd >= 0 && write_all(fd, file->data, file->size);
+    int failure = errno;
+    if (fd >= 0 && close(fd) != 0)
+        written = false;
+    if (!written) {
+        plugin_say(verdict, PLUGIN_FAILED, "%s: no copy of it could be written to %s: %s", file->path, real,
+                   strerror(failure));
+        if (fd < 0) {
+            free(file->copy);
+            file->copy = NULL;
+        }
+    }
+    return written;
+}
+
+bool plugin_file_open(const struct kt_cli *cli, const char *path, struct plugin_file *file,
+                      struct plugin_verdict *verdict)
+{
+    *file = (struct plugin_file){.path = path};
+    return load_file(path, file, verdict) && take_name(path, file, verdict) && copy(cli, file, verdict);
+}
+
+void plugin_file_close(struct plugin_file *file)
+{
+    if (file->copy)
+        unlink(file->copy);
+    kt_signals_temporary(NULL);
+    free(file->copy);
+    free(file->data);
+    *file = (struct plugin_file){.path = NULL};
+}
+
+/* ---- sections: nothing is believed of an offset before it was compared with the size ------------- */
+
+static bool holds(const struct plugin_file *file, uint64_t offset, uint64_t size)
+{
+    return offset <= file->size && size <= file->size - offset;
+}
+
+/* Section number i; false: there is none, or it is not all there. */
+static bool read_section(const struct plugin_file *file, uint32_t i, Elf64_Shdr *section)
+{
+    Elf64_Ehdr header;
+
+    if (!holds(file, 0, sizeof(header)))
+        return false;
+    memcpy(&header, file->data, sizeof(header));
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_shentsize != sizeof(*section) || i >= header.e_shnum ||
+        !holds(file, header.e_shoff, (uint64_t)header.e_shnum * sizeof(*section)))
+        return false;
+    memcpy(section, file->data + header.e_shoff + (uint64_t)i * sizeof(*section), sizeof(*section));
+    return section->sh_type == SHT_NOBITS || holds(file, section->sh_offset, section->sh_size);
+}
+
+static bool find_section(const struct plugin_file *file, uint32_t type, Elf64_Shdr *section)
+{
+    for (uint32_t i = 0; i < UINT16_MAX; i++) {
+        if (!read_section(file, i, section))
+            return false;
+        if (section->sh_type == type)
+            return true;
+    }
+    return false;
+}
+
+/* A string of a table of strings, NULL if it does not end in it. */
+static const char *read_string(const struct plugin_file *file, const Elf64_Shdr *strings, uint64_t at)
+{
+    if (at >= strings->sh_size)
+        return NULL;
+    const char *text = (const char *)file->data + strings->sh_offset + at;
+    return memchr(text, '\0', strings->sh_size - at) ? text : NULL;
+}
+
+/* ---- symbols ---------------------------------------------------------------------------------- */
+
+static bool is_exported(const Elf64_Sym *symbol)
+{
+    unsigned bind = ELF64_ST_BIND(symbol->st_info), seen = ELF64_ST_VISIBILITY(symbol->st_other);
+    return symbol->st_shndx != SHN_UNDEF && bind != STB_LOCAL && (seen == STV_DEFAULT || seen == STV_PROTECTED);
+}
+
+static bool is_section(const Elf64_Sym *symbol)
+{
+    return ELF64_ST_TYPE(symbol->st_info) == STT_SECTION || ELF64_ST_TYPE(symbol->st_info) == STT_FILE;
+}
+
+static enum plugin_state judge_symbol(const struct plugin_file *file, const Elf64_Sym *symbol, const char *name,
+                                      unsigned *n_own, struct plugin_verdict *verdict)
+{
+    char own[64];
+
+    snprintf(own, sizeof(own), "kt_plugin_%s", file->name);
+    if (symbol->st_shndx == SHN_UNDEF && strncmp(name, "kt_", 3) == 0)
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "it needs %s from outside: what a plugin may call comes in struct kt_host; link with -Wl,-z,defs",
+                          name);
+    if (!is_exported(symbol) || is_section(symbol) || !*name)
+        return PLUGIN_OK;
+    if (strcmp(name, own) != 0)
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "it exports %s; only %s may be exported: -fvisibility=hidden, -export-symbols-regex "
+                          "'^kt_plugin_'",
+                          name, own);
+    if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
+        return plugin_say(verdict, PLUGIN_FAILED, "%s is no data symbol: define it with KT_PLUGIN_DEFINE(%s)", own,
+                          file->name);
+    ++*n_own;
+    return PLUGIN_OK;
+}
+
+static enum plugin_state judge_dynamic(const struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    Elf64_Shdr dynamic;
+
+    if (!find_section(file, SHT_DYNAMIC, &dynamic))
+        return plugin_say(verdict, PLUGIN_FAILED, "it has no dynamic section: link it as a shared object");
+    for (uint64_t i = 0; i + sizeof(Elf64_Dyn) <= dynamic.sh_size; i += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        memcpy(&entry, file->data + dynamic.sh_offset + i, sizeof(entry));
+        if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH)
+            return plugin_say(verdict, PLUGIN_FAILED,
+                              "it has a RUNPATH, which does not work in a plugin and is a way in for others' files");
+        if (entry.d_tag == DT_TEXTREL)
+            return plugin_say(verdict, PLUGIN_FAILED, "its code needs relocations: compile it with -fPIC");
+    }
+    return PLUGIN_OK;
+}
+
+enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    Elf64_Shdr table, strings;
+    unsigned n_own = 0;
+
+    if (!find_section(file, SHT_DYNSYM, &table) || !read_section(file, table.sh_link, &strings) ||
+        strings.sh_type != SHT_STRTAB)
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "its table of dynamic symbols is not there, or damaged: section headers must be kept");
+    for (uint64_t i = 0; i + sizeof(Elf64_Sym) <= table.sh_size; i += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, file->data + table.sh_offset + i, sizeof(symbol));
+        const char *name = read_string(file, &strings, symbol.st_name);
+        if (!name)
+            return plugin_say(verdict, PLUGIN_FAILED, "its table of dynamic symbols is damaged");
+        if (judge_symbol(file, &symbol, name, &n_own, verdict) != PLUGIN_OK)
+            return PLUGIN_FAILED;
+    }
+    if (n_own != 1)
+        return plugin_say(verdict, PLUGIN_FAILED, "it exports no kt_plugin_%s: define it with KT_PLUGIN_DEFINE(%s)",
+                          file->name, file->name);
+    if (judge_dynamic(file, verdict) != PLUGIN_OK)
+        return PLUGIN_FAILED;
+    return plugin_say(verdict, PLUGIN_OK, "kt_plugin_%s, and nothing else", file->name);
+}
+
+/* ---- constructors ----------------------------------------------------------------------------- */
+
+/* The compiler's start-up files put one function of their own into each array. */
+enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    static const struct {
+        uint32_t type;
+        const char *what;
+    } arrays[] = {{SHT_INIT_ARRAY, "loaded"}, {SHT_FINI_ARRAY, "unloaded"}};
+    Elf64_Shdr section;
+
+    if (find_section(file, SHT_PREINIT_ARRAY, &section))
+        return plugin_say(verdict, PLUGIN_FAILED, "it has a .preinit_array");
+    for (int i = 0; i < 2; i++) {
+        if (!find_section(file, arrays[i].type, &section))
+            continue;
+        uint64_t n = section.sh_size / sizeof(Elf64_Addr);
+        if (n > 1)
+            return plugin_say(verdict, PLUGIN_FAILED,
+                              "%llu functions would run when it is %s; only the compiler's own one may: move what "
+                              "they do to open and close",
+                              (unsigned long long)n, arrays[i].what);
+    }
+    return plugin_say(verdict, PLUGIN_OK, "none");
+}

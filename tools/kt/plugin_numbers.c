@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plugin_numbers.c - an expert's output against float64, whatever the plugin's arithmetic is.
+ *
+ * weight_row says which weights the kernel uses. Between them, this is what any plugin may lose, and no more:
+ *   activations   a step of 8 bits of the row's largest, 1/127 of it, at each of the two products; what is 0
+ *                 stays 0
+ *   weights       rounded once more on the way, to bfloat16: 2^-8
+ *   activation    2^-8 of h
+ *   sums          float32: (K + 16) roundings, of terms that codes with an offset make larger (136 times the
+ *                 row's largest weight)
+ * The bound of a dense row is wide, so there are rows that are 0 but for one column, and where biases are
+ * taken rows whose h is 0 but for one column: there a weight that is left out, or another in its place, stands
+ * alone. What is left, a loss everywhere, shows in the mean: roundings by chance give each number a variance of
+ * a twelfth of its step squared, and all y of a case together are off by at most 4 times what follows from it.
+ */
+#include "tools/kt/plugin.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STEP (1.0 / 127)
+#define SHORT 0x1p-8
+#define CHANCE 4.0 /* times the deviation that roundings by chance make */
+#define LEAST 1e-3 /* of y, that is never held against a plugin */
+
+/* ---- forward ---------------------------------------------------------------------------------- */
+
+static uint64_t y_size(const struct check *check)
+{
+    return check->layout.y_dtype == KT_DTYPE_BF16 ? 2 : 4;
+}
+
+static void prepare(struct check *check)
+{
+    const struct kt_layout *layout = &check->layout;
+    uint64_t row = layout->shape.hidden_size * y_size(check);
+    bool at_end = random_below(&check->random, 2);
+
+    for (int s = 0; s < 2; s++) {
+        uint64_t n = s ? fill_rows(check, check->n_rows) : check->n_acts;
+        guard_free(&check->act[s]);
+        check_guard("packed activations", n * layout->act_row_size[s], 64, at_end, &check->act[s]);
+        memset(check->act[s].data, 0, check->act[s].size);
+    }
+    guard_free(&check->h);
+    guard_free(&check->y);
+    check->y_stride = row + y_size(check) * random_below(&check->random, 5);
+    check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64, at_end, &check->h);
+    check_guard("y", (check->n_rows - 1) * check->y_stride + row, y_size(check), at_end, &check->y);
+}
+
+void plugin_forward(struct check *check)
+{
+    prepare(check);
+    memset(check->h.data, 0x5a, check->h.size);
+    memset(check->y.data, 0x5a, check->y.size);
+    pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
+    run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, check->n_rows,
+                check->h.data);
+    guard_seal(&check->h);
+    pack_rows(check, KT_STAGE_DOWN, 0, 0, check->n_rows, check->act[1].data);
+    run_product(check, KT_STAGE_DOWN, 0, count_panels(check, KT_STAGE_DOWN), 0, check->n_rows, check->y.data);
+    guard_unseal(&check->h);
+    const struct guarded *written[] = {&check->act[0], &check->h, &check->act[1], &check->y};
+    static const char *const names[] = {"act_pack wrote beyond its rows", "gate_up wrote beyond h",
+                                        "act_pack wrote beyond its rows", "down wrote beyond y"};
+    for (int i = 0; i < 4; i++)
+        if (!guard_intact(written[i]))
+            check_fail(check, "%s", names[i]);
+    uint64_t row = check->layout.shape.hidden_size * y_size(check);
+    for (uint64_t at = 0; at < check->y.size; at++)
+        if (at % check->y_stride >= row && check->y.data[at] != 0x5a) {
+            check_fail(check, "down wrote between the rows of y");
+            return;
+        }
+}
+
+float plugin_read_y(const struct check *check, uint32_t r, uint64_t i)
+{
+    const uint8_t *row = check->y.data + check->out_index[r] * check->y_stride;
+    uint32_t bits = 0;
+    float value;
+
+    memcpy((uint8_t *)&bits + (4 - y_size(check)), row + i * y_size(check), y_size(check));
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* ---- float64 ---------------------------------------------------------------------------------- */
+
+/* A number, how far it may be off, and the variance of that by chance. */
+struct number {
+    struct value value;
+    double variance;
+};
+
+/* Those of a row that are not 0, and the largest of them. */
+struct row {
+    struct number *numbers;
+    uint64_t *places;
+    uint64_t n;
+    double largest;
+};
+
+static void add_to_row(struct row *row, uint64_t place, struct value value, double variance)
+{
+    double size = fabs(value.value) + value.bound;
+
+    if (size <= 0)
+        return;
+    row->places[row->n] = place;
+    row->numbers[row->n++] = (struct number){value, variance};
+    row->largest = !(row->largest > size) ? size : row->largest;
+}
+
+static double square(double x)
+{
+    return x * x;
+}
+
+/* sum(w x). What the weights alone decide was found before: their largest, NaN if one of them is NaN. */
+static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k, const float *bias,
+                              uint64_t i)
+{
+    double sum = 0, noise = 0, terms = 0, sizes = 0, widths = 0, variance = 0;
+
+    if (isnan(largest_w))
+        return (struct number){{NAN, 0}, 0};
+    for (uint64_t j = 0; j < x->n; j++) {
+        const struct number *number = &x->numbers[j];
+        double weight = (double)w[x->places[j]], size = fabs(number->value.value) + number->value.bound;
+        double step = fmin(size, STEP * x->largest);
+        sum += weight * number->value.value;
+        noise += fabs(weight) * (number->value.bound + step);
+        variance += square(weight) * (number->variance + square(step) / 12) + square(SHORT * weight * size) / 12;
+        terms += fabs(weight) * size;
+        sizes += size;
+        widths += fabs(weight);
+    }
+    double bound = noise + SHORT * terms + ((double)k + 16) * 0x1p-24 * 136 * largest_w * sizes +
+                   0x1p-120 * (sizes + widths + 1);
+    if (bias) {
+        sum += (double)bias[i];
+        bound += 0x1p-20 * fabs((double)bias[i]);
+    }
+    return (struct number){{sum, bound}, variance};
+}
+
+struct expert {
+    double *largest[3]; /* of each row of weights */
+    struct row x, h;
+    double wrong, chance, size; /* sums of squares, of all y: what is off, may be by chance, and y itself */
+};
+
+static void create_row(struct row *row, uint64_t n)
+{
+    row->numbers = check_need(calloc(n, sizeof(*row->numbers)));
+    row->places = check_need(calloc(n, sizeof(*row->places)));
+}
+
+static void free_row(struct row *row)
+{
+    free(row->numbers);
+    free(row->places);
+}
+
+static void find_largest(const struct check *check, struct expert *expert)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+
+    for (int p = 0; p < 3; p++) {
+        uint64_t rows = projection_rows(shape, (enum kt_projection)p);
+        uint64_t cols = projection_cols(shape, (enum kt_projection)p);
+        expert->largest[p] = check_need(calloc(rows, sizeof(double)));
+        for (uint64_t r = 0; r < rows; r++)
+            for (uint64_t c = 0; c < cols; c++) {
+                double size = fabs((double)check->weights[p][r * cols + c]);
+                if (isnan(size) || size > expert->largest[p][r])
+                    expert->largest[p][r] = size;
+                if (isnan(size))
+                    break;
+            }
+    }
+}
+
+/* h of row r, from its input. */
+static void make_h(const struct check *check, uint32_t r, struct expert *expert)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t k = shape->hidden_size;
+    float *x = check_need(malloc(k * sizeof(*x)));
+
+    read_input(check, check->index[r], x);
+    expert->x.n = expert->h.n = 0;
+    expert->x.largest = expert->h.largest = 0;
+    for (uint64_t c = 0; c < k; c++)
+        add_to_row(&expert->x, c, (struct value){(double)x[c], 0}, 0);
+    free(x);
+    for (uint64_t i = 0; i < shape->intermediate_size; i++) {
+        struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i], &expert->x, k,
+                                      check->source.expert.gate_bias, i);
+        struct number up = multiply(check->weights[KT_UP] + i * k, expert->largest[KT_UP][i], &expert->x, k,
+                                    check->source.expert.up_bias, i);
+        struct value h = value_activation(shape, gate.value, up.value);
+        double of_gate = 1.1 * (fabs(up.value.value) + 1), of_up = fabs(gate.value.value);
+        h.bound += SHORT * fabs(h.value);
+        if (isnan(h.value)) /* where one is NaN, all of y is */
+            h = (struct value){0, INFINITY};
+        add_to_row(&expert->h, i, h, square(of_gate) * gate.variance + square(of_up) * up.variance);
+    }
+}
+
+static void compare_row(struct plugin_case *item, uint32_t r, struct expert *expert)
+{
+    struct check *check = &item->check;
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t k = shape->intermediate_size;
+    bool poisoned = isinf(expert->h.largest);
+
+    for (uint64_t i = 0; i < shape->hidden_size; i++) {
+        float got = plugin_read_y(check, r, i);
+        struct number number = {{NAN, 0}, 0};
+        if (!poisoned)
+            number = multiply(check->weights[KT_DOWN] + i * k, expert->largest[KT_DOWN][i], &expert->h, k,
+                              check->source.expert.down_bias, i);
+        struct value want = number.value;
+        if (y_size(check) == 2)
+            want.bound += SHORT * fabs(want.value);
+        if (isnan(want.value) ? isnan(got) : fabs((double)got - want.value) <= want.bound) {
+            if (isfinite(want.value)) {
+                expert->wrong += square((double)got - want.value);
+                expert->chance += number.variance;
+                expert->size += square(want.value);
+            }
+            continue;
+        }
+        check_fail(check,
+                   "y[%u][%llu] is %.7g; float64 gives %.7g with the weights that weight_row says, and arithmetic of "
+                   "8 bits may be off by %.2g",
+                   r, (unsigned long long)i, (double)got, want.value, want.bound);
+        return;
+    }
+}
+
+void plugin_compare(struct plugin_case *item)
+{
+    struct check *check = &item->check;
+    struct expert expert = {.wrong = 0};
+
+    create_row(&expert.x, check->layout.shape.hidden_size);
+    create_row(&expert.h, check->layout.shape.intermediate_size);
+    find_largest(check, &expert);
+    for (uint32_t r = 0; r < check->n_rows && !check->wrong; r++) {
+        make_h(check, r, &expert);
+        compare_row(item, r, &expert);
+    }
+    double most = CHANCE * sqrt(expert.chance) + LEAST * sqrt(expert.size);
+    if (!check->wrong && sqrt(expert.wrong) > most)
+        check_fail(check, "all y together are off by %.2g of their size; roundings to 8 bits give at most %.2g",
+                   sqrt(expert.wrong / expert.size), most / sqrt(expert.size));
+    for (int p = 0; p < 3; p++)
+        free(expert.largest[p]);
+    free_row(&expert.x);
+    free_row(&expert.h);
+}
