@@ -81,6 +81,7 @@ struct plugin_facts {
     struct {
         char name[32];
         uint64_t cpu;
+        bool has_check;
     } levels[64];
     char values[PLUGIN_MAX_OPTIONS][128]; /* of options, as configured */
 };
@@ -112,6 +113,9 @@ plugin_job plugin_job_load;
 /* Opens the module and makes an instance of it, as the library would; false after a verdict. */
 bool plugin_attach(struct plugin_run *run, struct plugin_child *child);
 bool plugin_instance(struct plugin_run *run);
+/* The level's own check, which the core calls before it uses a level; KT_OK where there is none. */
+enum kt_status plugin_ready(struct plugin_run *run, struct kt_error *error);
+bool plugin_has_check(const struct kt_level *level);
 void plugin_detach(struct plugin_run *run);
 
 /* Sets the child's verdict, once: the first failure counts. */
@@ -127,7 +131,7 @@ uint64_t plugin_host_live(void);        /* blocks that were not given back */
 void plugin_host_forbid(const char *function);
 
 /* Jobs on an instance. `data` is a struct plugin_run. */
-plugin_job plugin_job_probe, plugin_job_open;
+plugin_job plugin_job_probe, plugin_job_open, plugin_job_level;
 
 /* ---- plugin_cases.c: random cases of a level ------------------------------------------------------ */
 

@@ -179,8 +179,11 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
         plugin_say(&child->verdict, PLUGIN_SKIPPED, "it has none");
         return;
     }
+    struct kt_error error;
     if (!plugin_instance(run))
         return;
+    if (plugin_ready(run, &error) != KT_OK)
+        plugin_fail(run, "the level could be used before: %.400s", error.message);
     for (const uint32_t *dtype = dtypes; *dtype && !plugin_failed(run); dtype++) {
         unsigned before = n_cases;
         /* Scales come in more forms: 4 types of them, 5 widths, 3 heights. */
@@ -271,11 +274,13 @@ static void step_layout(struct plugin_case *item)
 /* Is the format taken in some shape, with these values of the options? */
 static bool takes(struct plugin_run *run, uint32_t dtype)
 {
+    struct kt_error error;
     bool taken = false;
 
     if (!plugin_instance(run))
         return false;
-    for (unsigned kind = 0; kind < 12 && !taken && !plugin_failed(run); kind++)
+    bool ready = plugin_ready(run, &error) == KT_OK;
+    for (unsigned kind = 0; ready && kind < 12 && !taken && !plugin_failed(run); kind++)
         taken = plugin_case_run(run, dtype, kind, step_layout);
     plugin_detach(run);
     return taken;

@@ -190,6 +190,11 @@ static bool check_level(struct report *report, uint32_t index)
     }
     report->run.level_index = index;
     bool sound = true;
+    if (report->facts.levels[index].has_check) {
+        enum plugin_state state = run_job(report, "level", name, plugin_job_level);
+        if (state != PLUGIN_OK)
+            return state != PLUGIN_FAILED;
+    }
     for (size_t i = 0; i < COUNT(level_checks); i++) {
         if (sound) {
             sound = run_job(report, level_checks[i].name, name, level_checks[i].job) != PLUGIN_FAILED;

@@ -73,7 +73,8 @@ static bool run_round(struct plugin_run *run, uint64_t fail_at)
         plugin_fail(run, "it gives status %d and \"%.200s\"; KT_E_NOMEM and a reason are needed", (int)status,
                     error.message);
     if (status == KT_OK) {
-        for (const uint32_t *dtype = dtypes; *dtype && !taken && !plugin_failed(run); dtype++)
+        bool ready = plugin_ready(run, &error) == KT_OK;
+        for (const uint32_t *dtype = dtypes; *dtype && ready && !taken && !plugin_failed(run); dtype++)
             taken = plugin_case_run(run, *dtype, 1, step_memory);
         plugin_detach(run);
     }

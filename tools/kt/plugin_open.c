@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -152,6 +153,19 @@ static enum kt_status dequantize(const struct kt_host *host, const struct kt_vie
     return status;
 }
 
+/* Of the file alone; the library looks at its folders too when the plugin is used. */
+static enum kt_status trust(const struct kt_host *host, const char *path, struct kt_error *error)
+{
+    struct stat entry;
+
+    (void)host;
+    if (path[0] != '/' || stat(path, &entry) != 0 || !S_ISREG(entry.st_mode))
+        return kt_plugin_fail(error, KT_E_NOT_FOUND, "%.400s is no absolute path of a file", path);
+    if ((entry.st_uid != 0 && entry.st_uid != geteuid()) || (entry.st_mode & (S_IWGRP | S_IWOTH)))
+        return kt_plugin_fail(error, KT_E_PLUGIN, "%.400s can be written by others", path);
+    return KT_OK;
+}
+
 /* ---- through the library ---------------------------------------------------------------------- */
 
 enum kt_status plugin_context(struct kt_cli *cli, struct kt_context **context, struct kt_error *error)
@@ -206,6 +220,7 @@ static void note_levels(struct plugin_run *run, struct plugin_facts *facts)
     for (uint32_t i = 0; i < facts->n_levels; i++) {
         snprintf(facts->levels[i].name, sizeof(facts->levels[i].name), "%s", run->plugin->levels[i]->name);
         facts->levels[i].cpu = run->plugin->levels[i]->cpu;
+        facts->levels[i].has_check = plugin_has_check(run->plugin->levels[i]);
     }
 }
 
@@ -306,7 +321,8 @@ bool plugin_attach(struct plugin_run *run, struct plugin_child *child)
                                  .allocate = allocate,
                                  .release = release,
                                  .dequantize = dequantize,
-                                 .dtype_name = kt_dtype_name};
+                                 .dtype_name = kt_dtype_name,
+                                 .trust = trust};
     for (uint32_t i = 0; i < run->plugin->n_options && i < PLUGIN_MAX_OPTIONS; i++)
         read_value(&run->plugin->options[i],
                    i < run->facts->n_options ? run->facts->values[i] : run->plugin->options[i].default_text,
@@ -334,6 +350,24 @@ bool plugin_instance(struct plugin_run *run)
     else
         plugin_fail(run, "%s", error.message);
     return false;
+}
+
+bool plugin_has_check(const struct kt_level *level)
+{
+    return level->struct_size >= offsetof(struct kt_level, check) + sizeof(level->check) && level->check;
+}
+
+enum kt_status plugin_ready(struct plugin_run *run, struct kt_error *error)
+{
+    *error = (struct kt_error){.message = ""};
+    if (!plugin_has_check(run->level))
+        return KT_OK;
+    plugin_where(run, "check of level %s", run->level->name);
+    enum kt_status status = run->level->check(run->instance, error);
+    error->message[sizeof(error->message) - 1] = '\0';
+    if (status != KT_OK && !error->message[0])
+        plugin_fail(run, "it refuses with status %d and does not say why", (int)status);
+    return status;
 }
 
 void plugin_detach(struct plugin_run *run)
@@ -412,6 +446,27 @@ void plugin_job_open(void *data, struct plugin_child *child)
         plugin_fail(run, "the rounding mode is another one afterwards");
     if (!plugin_failed(run))
         plugin_say(&child->verdict, PLUGIN_OK, "two instances at once, nothing left behind");
+}
+
+/* May the level be used here? The core asks so before anything else of it. */
+void plugin_job_level(void *data, struct plugin_child *child)
+{
+    struct plugin_run *run = data;
+    struct kt_error error;
+
+    if (!plugin_attach(run, child) || !plugin_instance(run))
+        return;
+    enum kt_status status = plugin_ready(run, &error);
+    plugin_detach(run);
+    if (plugin_host_live() != 0)
+        plugin_fail(run, "%llu blocks of the host's memory were not given back",
+                    (unsigned long long)plugin_host_live());
+    if (plugin_failed(run))
+        return;
+    if (status != KT_OK)
+        plugin_say(&child->verdict, PLUGIN_SKIPPED, "it cannot work here: %.900s", error.message);
+    else
+        plugin_say(&child->verdict, PLUGIN_OK, "it can work here");
 }
 
 /* ---- what tools/check asks of a program ----------------------------------------------------------- */

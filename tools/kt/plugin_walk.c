@@ -227,7 +227,11 @@ static bool follow_plugin(struct plugin_run *run, struct code *code)
                                         ENTRY(ops, act_pack),     ENTRY(ops, gather),         ENTRY(ops, gate_up),
                                         ENTRY(ops, down),         ENTRY(ops, weight_row),     ENTRY(ops, thread_enter),
                                         ENTRY(ops, thread_leave), {"cut", NULL},              {"unpack", NULL}};
+        const struct entry check = ENTRY(plugin->levels[i], check);
         struct entry all[12];
+        if (plugin_has_check(plugin->levels[i]) &&
+            !follow_all(run, code, &check, 1, plugin->levels[i]->name, plugin->levels[i]->cpu))
+            return false;
         memcpy(all, entries, sizeof(all));
         all[10].function = has_cut ? (void (*)(void))ops->cut : NULL;
         all[11].function = has_unpack ? (void (*)(void))ops->unpack : NULL;
