@@ -59,7 +59,7 @@ step "  kt plugin new" kt plugin new example --dir "$work/plugin"
 cd "$work/plugin"
 step "  autoreconf" autoreconf -fi -I "$stage$datadir/aclocal"
 step "  configure" ./configure CC="$CC" --prefix="$stage$prefix" --libdir="$stage$libdir" \
-    KT="${EMULATOR:-} $stage$bindir/kt"
+    KT="${EMULATOR:+$EMULATOR }$stage$bindir/kt"
 step "  make" $make CFLAGS='-g -O2 -Wall -Wextra -Werror'
 step "  make check" $make check
 step "  make install" $make install
