@@ -61,13 +61,14 @@ static bool measure(struct plugin_run *run, struct kt_context *context, const st
     enum kt_status status = bench_roofline_create(run->cli, info.cpu, set, &roofline, error);
     if (status == KT_OK)
         status = bench_roofline_measure(context, &roofline, error);
-    if (status == KT_OK && bench_set_time(run->cli, set, info.n_threads, &schedule, 1, &result) != KT_EXIT_OK)
+    if (status == KT_OK &&
+        bench_set_time(run->cli, set, NULL, info.n_threads, &schedule, 1, &result) != KT_EXIT_OK)
         status = KT_E_STATE;
     if (status == KT_OK)
         status = bench_roofline_measure(context, &roofline, error);
     if (status == KT_OK) {
         double bytes = result.experts * (double)set->nominal_size;
-        double operations = 6.0 * (double)shape.hidden_size * (double)shape.intermediate_size * shape.top_k;
+        double operations = 6.0 * (double)shape.hidden_size * (double)shape.intermediate_size * result.rows;
         double fraction = bench_roofline_time(&roofline, bytes, operations) / result.median;
         plugin_say(&run->child->verdict, PLUGIN_OK,
                    "%s at %s: %.1f GB/s of the machine's %.1f, %.2f of its limit (1 token, %u threads)", type->name,
