@@ -4,6 +4,9 @@
 . "${KT_TEST_SOURCE:?}/tests/kt_lib.sh"
 plugins=$KT_TEST_BUILD/tests/plugins
 [ -f "$plugins/kt_wrong.so" ] || skip "the test plugins were not built: libcheck is missing"
+if grep -q __asan_init "$plugins/kt_wrong.so"; then
+    skip "the address sanitizer is a constructor in each plugin, and takes the faults that are to be found here"
+fi
 
 # ---- what the file is --------------------------------------------------------------------------
 refused()
@@ -75,10 +78,7 @@ exits 0
 says '^probe  *skipped  it refuses to work here: there is no vendor library here'
 
 # ---- what lies in the file ---------------------------------------------------------------------------
-case ${CFLAGS:-} in *fsanitize*) ;; *)
-    found "$plugins/kt_constructor.so" constructors 'would run when it is loaded'
-    ;;
-esac
+found "$plugins/kt_constructor.so" constructors 'would run when it is loaded'
 found "$plugins/kt_second_symbol.so" symbols 'it exports another_symbol'
 found "$plugins/kt_boastful.so" layout 'formats says q4_k'
 if command -v objdump >/dev/null && [ "$(uname -m)" = x86_64 ]; then
@@ -121,7 +121,7 @@ GATE_TRAP        numbers      gate_up.*33 rows.*: crashed with SIG[A-Z]*
 DOWN_BIAS        numbers      float64 gives
 DOWN_COLUMN      numbers      float64 gives
 DOWN_GAP         numbers      between the rows of y\|float64 gives\|behind the end of y
-DOWN_SCALE       numbers      float64 gives
+DOWN_SCALE       numbers      float64 gives\|all y together are off
 DOWN_MEAN        numbers      all y together are off
 DOWN_BEYOND      numbers      y
 DOWN_PANELS      ranges       differs from all panels at once

@@ -101,11 +101,11 @@ static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows,
             random_below(state, 2) ? 0x7f : 0xff;
 }
 
-/* One row in four has a single code, the lowest or the highest: what makes sums saturate. */
+/* One row in four of 4-bit weights has a single code, the lowest or the highest: what makes sums saturate. */
 static void fill_row(uint64_t *state, uint32_t dtype, uint64_t n, uint8_t *blocks, int64_t stride)
 {
     static const uint8_t extreme[4] = { 0x00, 0x77, 0x88, 0xff };
-    bool fill = dtype != KT_DTYPE_F8_E4M3 && random_below(state, 4) == 0;
+    bool fill = (dtype == KT_DTYPE_INT4 || dtype == KT_DTYPE_F4_E2M1) && random_below(state, 4) == 0;
     uint8_t filler = extreme[random_below(state, 4)];
 
     for (uint64_t b = 0; b < n; b++, blocks += stride) {

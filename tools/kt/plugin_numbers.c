@@ -7,8 +7,8 @@
  *                 stays 0
  *   weights       rounded once more on the way, to bfloat16: 2^-8
  *   activation    2^-8 of h
- *   sums          float32: (K + 16) roundings, of terms that codes with an offset make larger (136 times the
- *                 row's largest weight)
+ *   sums          float32: (K + 16) roundings, of terms that codes with an offset make larger, 136 times the
+ *                 largest weight: of the matrix, since in a row that is 0 nothing tells of its scale
  * The bound of a dense row is wide, so there are rows that are 0 but for one column, and where biases are
  * taken rows whose h is 0 but for one column: there a weight that is left out, or another in its place, stands
  * alone. What is left, a loss everywhere, shows in the mean: roundings by chance give each number a variance of
@@ -149,7 +149,7 @@ static struct number multiply(const float *w, double largest_w, const struct row
 }
 
 struct expert {
-    double *largest[3]; /* of each row of weights */
+    double *largest[3]; /* of all weights; NaN for a row that has one */
     struct row x, h;
     double wrong, chance, size; /* sums of squares, of all y: what is off, may be by chance, and y itself */
 };
@@ -173,15 +173,17 @@ static void find_largest(const struct check *check, struct expert *expert)
     for (int p = 0; p < 3; p++) {
         uint64_t rows = projection_rows(shape, (enum kt_projection)p);
         uint64_t cols = projection_cols(shape, (enum kt_projection)p);
+        double largest = 0;
         expert->largest[p] = check_need(calloc(rows, sizeof(double)));
+        for (uint64_t i = 0; i < rows * cols; i++) {
+            double size = fabs((double)check->weights[p][i]);
+            if (isnan(size))
+                expert->largest[p][i / cols] = NAN;
+            else if (size > largest)
+                largest = size;
+        }
         for (uint64_t r = 0; r < rows; r++)
-            for (uint64_t c = 0; c < cols; c++) {
-                double size = fabs((double)check->weights[p][r * cols + c]);
-                if (isnan(size) || size > expert->largest[p][r])
-                    expert->largest[p][r] = size;
-                if (isnan(size))
-                    break;
-            }
+            expert->largest[p][r] = isnan(expert->largest[p][r]) ? NAN : largest;
     }
 }
 
