@@ -53,6 +53,7 @@ for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$pluginsd
     exit 1
 done
 
+unset MAKEFLAGS MFLAGS # TESTS=, say, is for our tests, not for the project's
 kt() { ${EMULATOR:-} "$stage$bindir/kt" "$@"; }
 echo "installcheck: a plugin project of its own"
 step "  kt plugin new" kt plugin new example --dir "$work/plugin"
