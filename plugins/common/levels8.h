@@ -1,21 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * levels8.h - the table of levels of a backend whose Makefile fragment defines a LEVEL_ for each that
- * is built. Include the backend's header first.
+ * is built. Include the backend's header first. AMX_NEEDS, AMX_INSTRUCTION: of level amx, where it does not
+ * multiply int8.
  */
 #ifndef KT_PLUGINS_LEVELS8_H
 #define KT_PLUGINS_LEVELS8_H
 
 #include "plugins/common/instance8.h"
 
+#define NEEDS_VNNI (NEEDS_AVX512 | KT_CPU_AVX512_VNNI)
+#define NEEDS_VBMI (NEEDS_VNNI | KT_CPU_AVX512_VBMI)
+#ifndef AMX_NEEDS
+#define AMX_NEEDS (NEEDS_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8)
+#define AMX_INSTRUCTION "tdpbssd"
+#endif
+
 #ifdef LEVEL_AMX
-DEFINE_LEVEL(amx, NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, "tdpbssd");
+DEFINE_LEVEL(amx, AMX_NEEDS, AMX_INSTRUCTION);
 #endif
 #ifdef LEVEL_AOCL
-DEFINE_LEVEL(aocl, NEEDS_AVX512 | KT_CPU_AVX512_VNNI, "vpdpbusd", .check = OWN(check_aocl));
+DEFINE_LEVEL(aocl, NEEDS_VNNI, "vpdpbusd", .check = OWN(check_aocl));
+#endif
+#ifdef LEVEL_AVX512_VBMI
+DEFINE_LEVEL(avx512_vbmi, NEEDS_VBMI, "vpdpbusd");
 #endif
 #ifdef LEVEL_AVX512_VNNI
-DEFINE_LEVEL(avx512_vnni, NEEDS_AVX512 | KT_CPU_AVX512_VNNI, "vpdpbusd");
+DEFINE_LEVEL(avx512_vnni, NEEDS_VNNI, "vpdpbusd");
 #endif
 #ifdef LEVEL_AVX512
 DEFINE_LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw");
@@ -43,6 +54,9 @@ static const struct kt_level *const levels[] = {
 #endif
 #ifdef LEVEL_AOCL
     &level_aocl,
+#endif
+#ifdef LEVEL_AVX512_VBMI
+    &level_avx512_vbmi,
 #endif
 #ifdef LEVEL_AVX512_VNNI
     &level_avx512_vnni,

@@ -2,59 +2,11 @@
 /* plugin.c - the plugin llamafile: GGUF's weight formats as they are, on any CPU. */
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/instance8.h"
+#define AMX_NEEDS (NEEDS_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AMX_TILE | KT_CPU_AMX_BF16)
+#define AMX_INSTRUCTION "tdpbf16ps"
+#include "plugins/common/levels8.h"
 
 #include <kt/version.h>
-
-#define NEEDS_VBMI (NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI)
-
-#ifdef LEVEL_AMX
-DEFINE_LEVEL(amx, NEEDS_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AMX_TILE | KT_CPU_AMX_BF16, "tdpbf16ps");
-#endif
-#ifdef LEVEL_AVX512_VBMI
-DEFINE_LEVEL(avx512_vbmi, NEEDS_VBMI, "vpdpbusd");
-#endif
-#ifdef LEVEL_AVX512_VNNI
-DEFINE_LEVEL(avx512_vnni, NEEDS_AVX512 | KT_CPU_AVX512_VNNI, "vpdpbusd");
-#endif
-#ifdef LEVEL_AVX512
-DEFINE_LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw");
-#endif
-#ifdef LEVEL_AVX2
-DEFINE_LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw");
-#endif
-#ifdef LEVEL_DOTPROD
-DEFINE_LEVEL(dotprod, KT_CPU_NEON | KT_CPU_DOTPROD, "sdot");
-#endif
-#ifdef LEVEL_NEON
-DEFINE_LEVEL(neon, KT_CPU_NEON, "smull");
-#endif
-DEFINE_LEVEL(scalar, 0, "scalar");
-
-static const struct kt_level *const levels[] = {
-#ifdef LEVEL_AMX
-    &level_amx,
-#endif
-#ifdef LEVEL_AVX512_VBMI
-    &level_avx512_vbmi,
-#endif
-#ifdef LEVEL_AVX512_VNNI
-    &level_avx512_vnni,
-#endif
-#ifdef LEVEL_AVX512
-    &level_avx512,
-#endif
-#ifdef LEVEL_AVX2
-    &level_avx2,
-#endif
-#ifdef LEVEL_DOTPROD
-    &level_dotprod,
-#endif
-#ifdef LEVEL_NEON
-    &level_neon,
-#endif
-    &level_scalar,
-};
 
 static const struct kt_option options[] = {
     OPTION_ROW_Y,

@@ -64,6 +64,31 @@ static uint64_t setting_number(const struct kt_config *config, const char *key)
     return 0;
 }
 
+/* A context for what needs no layer, and what it was told. */
+struct machine {
+    struct kt_context *context;
+    uint32_t n_threads;
+    uint64_t spin_us;
+};
+
+static int open_machine(struct kt_cli *cli, struct machine *machine)
+{
+    struct kt_config *config;
+    struct kt_context_info info;
+    struct kt_error error;
+    int code = kt_cli_config(cli, &config);
+    if (code != KT_EXIT_OK)
+        return code;
+    machine->spin_us = setting_number(config, "spin_us");
+    enum kt_status status = kt_context_create(config, &machine->context, &error);
+    kt_config_destroy(config);
+    if (status != KT_OK)
+        return kt_cli_fail(cli, &error);
+    kt_context_info(machine->context, &info);
+    machine->n_threads = info.n_threads;
+    return KT_EXIT_OK;
+}
+
 int bench_dispatch(struct kt_cli *cli)
 {
     static const struct kt_column columns[] = {
@@ -73,36 +98,27 @@ int bench_dispatch(struct kt_cli *cli)
         {"dispatch_asleep_us", "ASLEEP us", KT_COLUMN_REAL, 2, 0},
         {"idle_cpu_percent", "IDLE % of a core", KT_COLUMN_REAL, 3, 0},
     };
-    struct kt_config *config;
-    struct kt_context *context;
-    struct kt_error error;
-    int code = kt_cli_config(cli, &config);
+    struct machine machine;
+    int code = open_machine(cli, &machine);
     if (code != KT_EXIT_OK)
         return code;
-    if (kt_context_create(config, &context, &error) != KT_OK) {
-        kt_config_destroy(config);
-        return kt_cli_fail(cli, &error);
-    }
-    struct kt_context_info info;
-    kt_context_info(context, &info);
-    double spinning = stage_time(cli, context, SPINNING_STAGES, 0);
-    double asleep = spinning < 0 ? -1 : stage_time(cli, context, ASLEEP_STAGES, 1);
+    double spinning = stage_time(cli, machine.context, SPINNING_STAGES, 0);
+    double asleep = spinning < 0 ? -1 : stage_time(cli, machine.context, ASLEEP_STAGES, 1);
     if (spinning < 0 || asleep < 0) {
         code = KT_EXIT_PROBLEM;
     } else {
-        stage_time(cli, context, 1, 0); /* from here on the workers spin, then sleep */
+        stage_time(cli, machine.context, 1, 0); /* from here on the workers spin, then sleep */
         struct kt_output *output = kt_output_create(cli, "kt.bench.dispatch", 1);
         struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
         kt_table_row(table);
-        kt_table_uint(table, "n_threads", info.n_threads);
-        kt_table_uint(table, "spin_us", setting_number(config, "spin_us"));
+        kt_table_uint(table, "n_threads", machine.n_threads);
+        kt_table_uint(table, "spin_us", machine.spin_us);
         kt_table_real(table, "dispatch_spinning_us", spinning);
         kt_table_real(table, "dispatch_asleep_us", asleep);
         kt_table_real(table, "idle_cpu_percent", idle_share());
         code = kt_output_finish(output, KT_EXIT_OK);
     }
-    kt_context_destroy(context);
-    kt_config_destroy(config);
+    kt_context_destroy(machine.context);
     return code;
 }
 
@@ -136,19 +152,12 @@ int bench_latency(struct kt_cli *cli)
         {"start_us_p99", "P99 us", KT_COLUMN_REAL, 2, 0},
         {"start_us_max", "MAX us", KT_COLUMN_REAL, 2, 0},
     };
-    struct kt_config *config;
-    struct kt_context *context;
-    struct kt_error error;
-    int code = kt_cli_config(cli, &config);
+    struct machine machine;
+    int code = open_machine(cli, &machine);
     if (code != KT_EXIT_OK)
         return code;
-    if (kt_context_create(config, &context, &error) != KT_OK) {
-        kt_config_destroy(config);
-        return kt_cli_fail(cli, &error);
-    }
-    struct kt_context_info info;
-    kt_context_info(context, &info);
-    uint32_t spin_us = (uint32_t)setting_number(config, "spin_us");
+    uint32_t spin_us = (uint32_t)machine.spin_us;
+    struct kt_error error;
     const uint32_t gaps[] = {0, spin_us / 4, 2 * spin_us + 1000}; /* the last one: asleep */
     struct kt_output *output = kt_output_create(cli, "kt.bench.latency", 1);
     struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
@@ -156,16 +165,15 @@ int bench_latency(struct kt_cli *cli)
     for (size_t i = 0; i < COUNT(gaps) && status == KT_OK; i++) {
         uint64_t count = gaps[i] != 0 ? LATENCY_TIME_US / gaps[i] : LATENCY_SUBMITS;
         kt_table_row(table);
-        kt_table_uint(table, "n_threads", info.n_threads);
+        kt_table_uint(table, "n_threads", machine.n_threads);
         kt_table_uint(table, "spin_us", spin_us);
-        status = measure_latency(context, gaps[i],
+        status = measure_latency(machine.context, gaps[i],
                                  (uint32_t)(count > LATENCY_SUBMITS ? LATENCY_SUBMITS
                                             : count < 20            ? 20
                                                                     : count),
                                  table, &error);
     }
-    kt_context_destroy(context);
-    kt_config_destroy(config);
+    kt_context_destroy(machine.context);
     if (status == KT_OK)
         return kt_output_finish(output, KT_EXIT_OK);
     kt_output_free(output);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* forward.c - kt forward: runs layers of a model on recorded input and checks the output. */
+#include "tools/kt/forward.h"
 #include "tools/kt/model.h"
-#include "tools/kt/record.h"
 #include "tools/kt/table.h"
-#include "tools/kt/trace.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,40 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define MAX_BATCH 1024          /* larger inputs run in chunks */
 #define REFERENCE "reference"
 #define REFERENCE_LIMIT 2e-2    /* a backend's own rounding, against the reference backend */
 #define EXACT_LIMIT 1e-4 /* the reference backend with unquantised weights, against the record */
-
-struct args {
-    const char *model;
-    const char *layers;
-    const char *input;
-    const char *output;
-    const char *expected;
-    const char *stats;
-    const char *record;
-    bool check;
-    double tolerance, recorded_tolerance; /* < 0: not given */
-};
-
-/* Everything that one run of the verb holds. */
-struct run {
-    struct kt_cli *cli;
-    struct args args;
-    struct kt_checkpoint *model, *input, *expected; /* expected: NULL, the input says it */
-    struct kt_context *context;
-    uint64_t *layers;
-    size_t n_layers;
-    struct kt_output *output;
-    struct kt_table *table;
-    struct kt_save *save;
-    struct kt_keeping keeping;
-    size_t n_bad;
-};
 
 static const struct kt_column columns[] = {
     {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
@@ -61,155 +31,6 @@ static const struct kt_column columns[] = {
     {"fallback", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
     {"result", "RESULT", KT_COLUMN_TEXT, 0, 0},
 };
-
-/* ---- one layer ------------------------------------------------------------------------------ */
-
-/* What came out of a layer. */
-struct outcome {
-    char backend[32], level[16];
-    bool fallback;
-    bool once; /* nobody asks how long it took, nor what was used */
-    double us_per_token;
-    float *values; /* [n_tokens][hidden_size] */
-};
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-/* All batches, one after another, as they were recorded. */
-static int forward_batches(const struct run *run, struct kt_layer *layer, const struct kt_trace *trace,
-                           float *values)
-{
-    struct kt_forward forward = KT_FORWARD_INIT;
-    uint64_t row = trace->hidden_size * (trace->input_dtype == KT_DTYPE_F32 ? 4 : 2), token = 0;
-    struct kt_error error;
-
-    forward.top_k = trace->top_k;
-    forward.input_dtype = trace->input_dtype;
-    forward.output_dtype = KT_DTYPE_F32;
-    for (uint32_t b = 0; b < trace->n_batches; token += trace->batch[b++]) {
-        forward.n_tokens = trace->batch[b];
-        forward.expert_ids = trace->ids + token * trace->top_k;
-        forward.router_weights = trace->weights + token * trace->top_k;
-        forward.input = (const char *)trace->input + token * row;
-        forward.output = values + token * trace->hidden_size;
-        if (kt_layer_forward(layer, &forward, &error) != KT_OK)
-            return kt_cli_fail(run->cli, &error);
-    }
-    return KT_EXIT_OK;
-}
-
-/* The median of up to five runs in a tenth of a second; the first one warms up unless it took long. */
-static int forward_timed(struct run *run, struct kt_layer *layer,
-                         const struct kt_trace *trace, struct outcome *outcome)
-{
-    bool keeps = !outcome->once;
-    double time[6];
-    int n = 0, code = KT_EXIT_OK;
-
-    for (double start = now(); n < 6 && (n == 0 || (!outcome->once && now() - start < 0.1)); n++) {
-        if (n == 0 && keeps)
-            code = kt_keeping_begin(&run->keeping, run->context, layer, trace->layer);
-        double begin = now();
-        if (code == KT_EXIT_OK)
-            code = forward_batches(run, layer, trace, outcome->values);
-        time[n] = now() - begin;
-        if (code == KT_EXIT_OK && n == 0 && keeps)
-            code = kt_keeping_end(&run->keeping, layer, trace->layer);
-        if (code != KT_EXIT_OK)
-            return code;
-        for (int i = n; i > 1 && time[i] < time[i - 1]; i--) {
-            double swap = time[i];
-            time[i] = time[i - 1];
-            time[i - 1] = swap;
-        }
-    }
-    double median = n == 1 ? time[0] : time[1 + (n - 2) / 2];
-    outcome->us_per_token = median * 1e6 / trace->n_tokens;
-    return KT_EXIT_OK;
-}
-
-/* A wish that was not granted is said, with the reason of the wished backend. */
-static void say_fallback(const struct run *run, const struct kt_moe_info *moe,
-                         const struct kt_plan *plan)
-{
-    const char *chosen = "", *refused = "", *reason = "no reason given";
-
-    if (*moe->stored_form) {
-        kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of the wished backend: its weights are "
-                              "stored as %s",
-                    moe->layer, moe->stored_backend, moe->stored_form);
-        return;
-    }
-
-    for (uint32_t c = plan->n_candidates; c-- > 0;) {
-        if (plan->candidate[c].chosen) {
-            chosen = plan->candidate[c].backend;
-        } else if (*plan->candidate[c].reason) {
-            refused = plan->candidate[c].backend;
-            reason = plan->candidate[c].reason;
-        }
-    }
-    kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of %s: %s", moe->layer, chosen, refused,
-                reason);
-}
-
-/* Plans and loads the layer. */
-static int load(const struct run *run, const struct kt_moe_info *moe, struct kt_layer *layer,
-                struct outcome *outcome)
-{
-    struct kt_plan *plan = kt_cli_alloc(run->cli, 1, sizeof(*plan));
-    struct kt_layer_info info;
-    struct kt_error error;
-
-    enum kt_status status =
-        kt_layer_plan_checkpoint(layer, run->model, moe->layer, plan, &error);
-    if (status == KT_OK) {
-        outcome->fallback = plan->fallback != 0;
-        if (outcome->fallback)
-            say_fallback(run, moe, plan);
-        status = kt_layer_load_checkpoint(layer, run->model, moe->layer, &error);
-    }
-    free(plan);
-    if (status != KT_OK)
-        return kt_cli_fail(run->cli, &error);
-    kt_layer_info(layer, &info);
-    snprintf(outcome->backend, sizeof(outcome->backend), "%s", info.backend);
-    snprintf(outcome->level, sizeof(outcome->level), "%s", info.level);
-    return KT_EXIT_OK;
-}
-
-/* Runs the layer with `backend`, NULL: what the configuration says. */
-static int run_backend(struct run *run, const struct kt_moe_info *moe,
-                       const struct kt_trace *trace, const char *backend, struct outcome *outcome)
-{
-    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
-    struct kt_layer *layer;
-    struct kt_error error;
-    char name[32];
-
-    snprintf(name, sizeof(name), "layer %" PRIu64, moe->layer);
-    if (kt_checkpoint_layer_params(run->model, moe->layer, &params, &error) != KT_OK)
-        return kt_cli_fail(run->cli, &error);
-    params.name = name;
-    params.top_k = trace->top_k;
-    for (uint32_t b = 0; b < trace->n_batches; b++) {
-        if (trace->batch[b] > params.max_tokens)
-            params.max_tokens = trace->batch[b] < MAX_BATCH ? trace->batch[b] : MAX_BATCH;
-    }
-    params.backend = backend;
-    if (kt_layer_create(run->context, &params, &layer, &error) != KT_OK)
-        return kt_cli_fail(run->cli, &error);
-    int code = load(run, moe, layer, outcome);
-    if (code == KT_EXIT_OK)
-        code = forward_timed(run, layer, trace, outcome);
-    kt_layer_destroy(layer);
-    return code;
-}
 
 /* ---- checks --------------------------------------------------------------------------------- */
 
@@ -245,7 +66,7 @@ static bool is_exact(const struct kt_moe_info *moe)
 
 /* The limit against the record, or < 0: a quantised file's own error is not ours to judge. */
 static double find_recorded_limit(const struct args *args, const struct kt_moe_info *moe,
-                                  const struct outcome *outcome)
+                                  const struct forward_outcome *outcome)
 {
     if (args->recorded_tolerance >= 0)
         return args->recorded_tolerance;
@@ -256,8 +77,8 @@ static double find_recorded_limit(const struct args *args, const struct kt_moe_i
     return args->tolerance >= 0 ? args->tolerance : REFERENCE_LIMIT;
 }
 
-static int check(struct run *run, const struct kt_moe_info *moe, const struct kt_trace *trace,
-                 const struct outcome *outcome)
+static int check(struct forward_run *run, const struct kt_moe_info *moe, const struct kt_trace *trace,
+                 const struct forward_outcome *outcome)
 {
     uint64_t n = trace->n_tokens * trace->hidden_size;
     bool bad = false, compared = false;
@@ -277,10 +98,10 @@ static int check(struct run *run, const struct kt_moe_info *moe, const struct kt
     }
     /* A store holds nothing that the reference backend could read. */
     if (strcmp(outcome->backend, REFERENCE) != 0 && !*moe->stored_form) {
-        struct outcome reference = {.once = true,
+        struct forward_outcome reference = {.once = true,
                                     .values = kt_cli_alloc(run->cli, n, sizeof(float))};
         double limit = run->args.tolerance >= 0 ? run->args.tolerance : REFERENCE_LIMIT;
-        code = run_backend(run, moe, trace, REFERENCE, &reference);
+        code = forward_backend(run, moe, trace, REFERENCE, &reference);
         if (code == KT_EXIT_OK) {
             double error = find_error(outcome->values, reference.values, n);
             kt_table_real(run->table, "reference_error", error);
@@ -303,7 +124,7 @@ static int check(struct run *run, const struct kt_moe_info *moe, const struct kt
 /* ---- all layers ----------------------------------------------------------------------------- */
 
 /* Does the recorded input fit the model's layer? */
-static int fit_trace(const struct run *run, const struct kt_moe_info *moe,
+static int fit_trace(const struct forward_run *run, const struct kt_moe_info *moe,
                      const struct kt_trace *trace)
 {
     if (trace->hidden_size != moe->hidden_size)
@@ -329,8 +150,8 @@ static int fit_trace(const struct run *run, const struct kt_moe_info *moe,
     return KT_EXIT_OK;
 }
 
-static void add_row(const struct run *run, const struct kt_moe_info *moe,
-                    const struct kt_trace *trace, const struct outcome *outcome)
+static void add_row(const struct forward_run *run, const struct kt_moe_info *moe,
+                    const struct kt_trace *trace, const struct forward_outcome *outcome)
 {
     char types[64];
 
@@ -345,7 +166,7 @@ static void add_row(const struct run *run, const struct kt_moe_info *moe,
     kt_table_bool(run->table, "fallback", outcome->fallback);
 }
 
-static int run_layer(struct run *run, uint64_t number)
+static int run_layer(struct forward_run *run, uint64_t number)
 {
     struct kt_moe_info moe;
     struct kt_trace trace;
@@ -357,8 +178,8 @@ static int run_layer(struct run *run, uint64_t number)
     if (code != KT_EXIT_OK)
         return code;
     uint64_t n = trace.n_tokens * trace.hidden_size;
-    struct outcome outcome = {.values = kt_cli_alloc(run->cli, n, sizeof(float))};
-    code = run_backend(run, &moe, &trace, NULL, &outcome);
+    struct forward_outcome outcome = {.values = kt_cli_alloc(run->cli, n, sizeof(float))};
+    code = forward_backend(run, &moe, &trace, NULL, &outcome);
     if (code == KT_EXIT_OK) {
         add_row(run, &moe, &trace, &outcome);
         if (run->save)
@@ -379,7 +200,7 @@ static uint64_t find_record_size(const struct kt_trace *trace)
 }
 
 /* Checks all recorded input before anything is computed, and notes what will be written. */
-static int check_input(struct run *run, struct kt_save_tensor *tensors)
+static int check_input(struct forward_run *run, struct kt_save_tensor *tensors)
 {
     int code = KT_EXIT_OK;
 
@@ -402,7 +223,7 @@ static int check_input(struct run *run, struct kt_save_tensor *tensors)
 }
 
 /* "all" means: all layers that the input holds. */
-static int choose_layers(struct run *run)
+static int choose_layers(struct forward_run *run)
 {
     int code =
         kt_model_layers(run->cli, run->model, "layer", run->args.layers, &run->layers, &run->n_layers);
@@ -426,7 +247,7 @@ static int choose_layers(struct run *run)
     return KT_EXIT_OK;
 }
 
-static void add_facts(const struct run *run)
+static void add_facts(const struct forward_run *run)
 {
     struct kt_context_info info;
 
@@ -439,7 +260,7 @@ static void add_facts(const struct run *run)
 
 /* The output must not replace what it is computed from, under whatever name, nor become a file of the
  * model. */
-static int check_output(const struct run *run, const char *option, const char *path)
+static int check_output(const struct forward_run *run, const char *option, const char *path)
 {
     const char *const paths[] = {run->args.model, run->args.input, run->args.expected};
     static const char *const names[] = {"model", "input", "expected output"};
@@ -468,7 +289,7 @@ static int check_output(const struct run *run, const char *option, const char *p
     return KT_EXIT_OK;
 }
 
-static int run_layers(struct run *run)
+static int run_layers(struct forward_run *run)
 {
     struct kt_save_tensor *tensors = kt_cli_alloc(run->cli, run->n_layers, sizeof(*tensors));
     int code = check_input(run, tensors);
@@ -501,7 +322,7 @@ static int run_layers(struct run *run)
     return code;
 }
 
-static int forward(struct run *run)
+static int forward(struct forward_run *run)
 {
     int code = kt_cli_checkpoint(run->cli, run->args.input, &run->input);
 
@@ -602,7 +423,7 @@ static const struct kt_cli_command command = {
 
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
 {
-    struct run run = {.cli = cli, .args = {.tolerance = -1, .recorded_tolerance = -1}};
+    struct forward_run run = {.cli = cli, .args = {.tolerance = -1, .recorded_tolerance = -1}};
 
     if (!kt_cli_parse(cli, &command, argc, argv, &run.args))
         return cli->exit_code;
