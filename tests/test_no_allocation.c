@@ -5,6 +5,8 @@
 #include "tests/layer_fixture.h"
 #include "tests/sandbox.h"
 
+#include <dirent.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,6 +150,26 @@ static void make_ranks(struct place *place)
                                                     .w2_scales = malloc(info.w2.scale_size)};
 }
 
+/* Each thread of a context gives itself a name. Until then a sanitizer's runtime may be starting it, and that
+ * allocates. */
+static bool threads_started(void)
+{
+    int nameless = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(tasks);
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char path[300], name[32] = "";
+        (void)snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = *task->d_name == '.' ? NULL : fopen(path, "r");
+        if (!file)
+            continue;
+        nameless += !fgets(name, sizeof name, file) || strncmp(name, "kt-", 3) != 0;
+        (void)fclose(file);
+    }
+    (void)closedir(tasks);
+    return nameless == 1; /* the one that asks */
+}
+
 static void open_place(struct place *place, const struct source *source, int threads)
 {
     uint64_t state = 5;
@@ -168,6 +190,8 @@ static void open_place(struct place *place, const struct source *source, int thr
     }
     make_calls(place);
     make_ranks(place);
+    while (!threads_started())
+        (void)sched_yield();
 }
 
 static void close_place(struct place *place)
