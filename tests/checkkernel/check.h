@@ -52,14 +52,14 @@ const struct model *model_find(const char *plugin);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
 
-/* sum(w x) and the bound of its error in float32. */
-struct value model_dot(const struct model *model, const struct kt_level *level,
-                       const struct kt_format *format, const float *w, const double *x, uint64_t k);
+/* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
+struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x);
 /* Likewise for weights with scales: row `row` of a projection of the case. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x);
 /* Likewise with k weights that are rounded to bfloat16. */
-struct value model_dot_rounded(const struct check *check, uint64_t k, const float *w, const double *x);
+struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
+                               const double *x);
 /* To bfloat16 and back, ties to even. */
 float round_bf16(float value);
 /* Rows of activations as bfloat16, or as float32 rounded so; with the sum of each 32 behind them. */
@@ -77,6 +77,9 @@ void check_refusals(struct check *check);
 void check_cut(struct check *check);
 void check_weights(struct check *check);
 void check_refused(struct check *check);
+
+/* minima.c: check->minima. */
+void check_minima(struct check *check);
 
 /* products.c: each leaves its result in check->act, h and y. */
 void check_act(struct check *check, enum kt_stage stage);

@@ -147,6 +147,7 @@ static void run_checks(struct check *check)
         return;
     check_cut(check);
     check_weights(check);
+    check_minima(check);
     check_refused(check);
     make_inputs(check);
     check_act(check, KT_STAGE_GATE_UP);

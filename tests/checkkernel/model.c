@@ -6,9 +6,8 @@
  * first order), whatever the order; a fused multiply-add rounds once. Quantised formats add one term
  * per group of columns (its integer part is exact), so n is taken from the format: K/32 groups, one
  * more term per group where there are minima, and a few for superblocks. Minima make terms larger than
- * the weights that result: |w| + 2 |minimum|. The minimum is step * code - w for any weight of its group.
- * A group with code 0 holds the minimum itself; else two codes differ (by a step of at most twice the
- * largest |w|) and the lowest is 1 or 2 steps of Q2_K's 3, so it is at most 5 times the largest |w|.
+ * the weights that result: |w| + 2 |minimum|, see minima.c. Without minima a weight may still be a point of a
+ * grid and a shift, none of them larger than twice the weight.
  * Activations that are rounded to bfloat16 are read as such: their rounding is checked by itself, to the
  * bit, and is no part of the bound.
  */
@@ -33,29 +32,29 @@ bool model_lists(const char *list, const struct kt_level *level)
     return false;
 }
 
-struct value model_dot(const struct model *model, const struct kt_level *level,
-                       const struct kt_format *format, const float *w, const double *x, uint64_t k)
+struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x)
 {
+    const struct kt_shape *shape = &check->layout.shape;
+    const struct model *model = check->model;
+    uint64_t k = projection_cols(shape, projection);
+    const float *w = check->weights[projection] + row * k;
+    const float *minimum = check->minima[projection] ? check->minima[projection] + row * k : w;
     uint32_t elements, bytes;
-    double sum = 0, terms = 0, x_sum = 0, w_sum = 0, largest = 0;
+    double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
 
-    kt_dtype_block(format->dtype, &elements, &bytes);
+    kt_dtype_block(shape->format[projection].dtype, &elements, &bytes);
     for (uint64_t i = 0; i < k; i++) {
         double term = (double)w[i] * x[i];
         sum += term;
-        terms += fabs(term);
+        terms += fabs(term) + (elements > 1 ? 2 * fabs((double)minimum[i] * x[i]) : 0);
         x_sum += fabs(x[i]);
         w_sum += fabs((double)w[i]);
-        if (fabs((double)w[i]) > largest)
-            largest = fabs((double)w[i]);
     }
     double n = elements == 1 ? (double)k * model->terms + 3 : (double)k / 16 + 12;
-    if (strcmp(level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
+    if (strcmp(check->level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
         n *= 2;
-    if (elements > 1)
-        terms += 2 * 5 * largest * x_sum;
     double least = 0x1p-126;
-    if (model_lists(model->own_order, level)) /* a factor, a product or a sum that is taken for 0 */
+    if (model_lists(model->own_order, check->level)) /* a factor, a product or a sum that is taken for 0 */
         least *= x_sum + w_sum + 3 * (double)k + 1;
     return (struct value){ sum, n * HALF_ULP * terms + least };
 }

@@ -142,8 +142,11 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
                                     find_least(check, x_all, factors, k) };
 }
 
-struct value model_dot_rounded(const struct check *check, uint64_t k, const float *w, const double *x)
+struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
+                               const double *x)
 {
+    uint64_t k = projection_cols(&check->layout.shape, projection);
+    const float *w = check->weights[projection] + row * k;
     double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
 
     for (uint64_t i = 0; i < k; i++) {

@@ -120,13 +120,9 @@ static bool compare(struct check *check, const char *what, uint64_t row, uint64_
 static struct value dot(const struct check *check, enum kt_projection projection, uint64_t row,
                         const double *x, enum way way)
 {
-    const struct kt_shape *shape = &check->layout.shape;
-    uint64_t k = projection_cols(shape, projection);
-    const float *w = check->weights[projection] + row * k;
-    struct value value = way == WAY_ROUNDED     ? model_dot_rounded(check, k, w, x)
+    struct value value = way == WAY_ROUNDED     ? model_dot_rounded(check, projection, row, x)
                          : check->model->scaled ? model_dot_scaled(check, projection, row, x)
-                                                : model_dot(check->model, check->level,
-                                                            &shape->format[projection], w, x, k);
+                                                : model_dot(check, projection, row, x);
     const float *const bias[3] = { check->source.expert.gate_bias, check->source.expert.up_bias,
                                    check->source.expert.down_bias };
     if (bias[projection])

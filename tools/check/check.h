@@ -79,6 +79,7 @@ struct check {
     uint64_t random;
     struct source source;
     float *weights[3]; /* what weight_row says */
+    float *minima[3];  /* what is added to each weight whatever its code; NULL: no more than the weight */
     uint16_t *input;   /* n_acts rows of BF16 */
     uint32_t *index, *out_index;
     struct guarded packed[2], act[2], h, y;

@@ -70,8 +70,10 @@ void make_inputs(struct check *check)
 void free_case(struct check *check)
 {
     source_free(&check->source);
-    for (int p = 0; p < 3; p++)
+    for (int p = 0; p < 3; p++) {
         free(check->weights[p]);
+        free(check->minima[p]);
+    }
     free(check->input);
     free(check->index);
     free(check->out_index);
