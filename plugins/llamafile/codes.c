@@ -9,6 +9,7 @@
 #include "plugins/llamafile/codes.h"
 
 #include "plugins/common/half.h"
+#include "plugins/common/inline.h"
 
 const int8_t llamafile_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113 };
@@ -25,10 +26,11 @@ const int8_t llamafile_iq3_s_values[16] = { 1,  3,  5,  7,  9,  11,  13,  15,
                                             -1, -3, -5, -7, -9, -11, -13, -15 };
 const int8_t llamafile_mxfp4_values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
 
-/* `restrict` lets compilers make vectors of these loops: loading a model is mostly this. */
+/* `restrict`, and numbers that they know, let compilers make vectors of these loops: loading a model is mostly
+ * this, and so is a product of weights that are used in place. */
 
 /* n bytes: low nibbles are the first n codes, high nibbles the others. */
-static void read_nibbles(const uint8_t *restrict from, uint8_t *restrict code, int n)
+INLINE void read_nibbles(const uint8_t *restrict from, uint8_t *restrict code, int n)
 {
     for (int i = 0; i < n; i++) {
         code[i] = from[i] & 15;
@@ -37,7 +39,7 @@ static void read_nibbles(const uint8_t *restrict from, uint8_t *restrict code, i
 }
 
 /* 32 bytes: bits shift, shift + 1, ... below `mask` of each, put in at `to`. */
-static void add_bits(const uint8_t *restrict from, int shift, int mask, int to,
+INLINE void add_bits(const uint8_t *restrict from, int shift, int mask, int to,
                      uint8_t *restrict code)
 {
     for (int i = 0; i < 32; i++)
@@ -64,7 +66,7 @@ static void read_scales_k4(const uint8_t *from, uint8_t *scale)
 }
 
 /* 64 bytes of 2-bit codes: each 32 bytes hold 4 times 32 of them. */
-static void read_pairs(const uint8_t *from, uint8_t *code)
+INLINE void read_pairs(const uint8_t *from, uint8_t *code)
 {
     memset(code, 0, SUPERBLOCK);
     for (int i = 0; i < 8; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack.c - source views to strips, and strips back to rows of float32. */
 #include "plugins/common/half.h"
+#include "plugins/common/inline.h"
 #include "plugins/llamafile/codes.h"
 
 #include "plugins/common/layout16.h"
@@ -25,13 +26,13 @@ static struct place find_superblock(const struct llamafile_format *format, uint6
 }
 
 /* How many codes' bits share a byte of a plane of that width, and that many codes apart by 4. */
-static unsigned count_shared(unsigned width)
+INLINE unsigned count_shared(unsigned width)
 {
     return 8 / width;
 }
 
 /* The planes of a code, low bits first: {4, 2} for 6 bits. */
-static unsigned list_planes(unsigned bits, unsigned width[2])
+INLINE unsigned list_planes(unsigned bits, unsigned width[2])
 {
     width[0] = bits == 8 ? 8 : bits >= 4 ? 4 : bits >= 2 ? 2 : 1;
     width[1] = bits - width[0];
@@ -67,17 +68,20 @@ static void load_triples(const uint8_t *lane, uint8_t *code)
 }
 
 /* A group's 32 codes as 8 words of 4, spread over the planes; `lane` is the row's first 4 bytes. */
-static void store_group(unsigned bits, const uint8_t *code, uint8_t *lane)
+INLINE void store_group(unsigned bits, const uint8_t *code, uint8_t *lane)
 {
     unsigned width[2], n = list_planes(bits, width);
     uint32_t word[8];
 
     memcpy(word, code, sizeof word);
+    UNROLL
     for (unsigned p = 0; p < n; p++) {
         uint32_t mask = UINT32_C(0x01010101) * ((1u << width[p]) - 1);
         unsigned shared = count_shared(width[p]);
+        UNROLL
         for (unsigned i = 0; i < 8; i += shared, lane += 64) {
             uint32_t chunk = 0;
+            UNROLL
             for (unsigned t = 0; t < shared; t++) {
                 chunk |= (word[i + t] & mask) << (t * width[p]);
                 word[i + t] = (word[i + t] & ~mask) >> width[p] % 8;
@@ -103,16 +107,45 @@ static void load_group(unsigned bits, const uint8_t *lane, uint8_t *code)
     memcpy(code, word, sizeof word);
 }
 
+/* n groups of codes whose bits compilers know: then shifts are constants, and nothing is left of the loops. */
+INLINE void store_groups(unsigned bits, unsigned n, const uint8_t *code, uint8_t *lane)
+{
+    for (unsigned g = 0; g < n; g++)
+        store_group(bits, code + GROUP * g, lane + (size_t)64 * bits * g);
+}
+
 static void store_codes(const struct llamafile_format *format, const struct place *place,
                         const struct llamafile_codes *codes, unsigned row, uint8_t *strip)
 {
-    uint8_t *group = strip + place->codes + 4 * row;
-    bool triples = format_has_triples(format->dtype, format->bits);
-    for (unsigned g = 0; g < place->groups; g++, group += group_size(format)) {
-        if (triples)
-            store_triples(codes->code + GROUP * g, group);
-        else
-            store_group(format->bits, codes->code + GROUP * g, group);
+    uint8_t *lane = strip + place->codes + 4 * row;
+    const uint8_t *code = codes->code;
+
+    if (format_has_triples(format->dtype, format->bits)) {
+        for (unsigned g = 0; g < place->groups; g++)
+            store_triples(code + GROUP * g, lane + group_size(format) * g);
+        return;
+    }
+    switch (format->bits) {
+    case 1:
+        store_groups(1, place->groups, code, lane);
+        break;
+    case 2:
+        store_groups(2, place->groups, code, lane);
+        break;
+    case 3:
+        store_groups(3, place->groups, code, lane);
+        break;
+    case 4:
+        store_groups(4, place->groups, code, lane);
+        break;
+    case 5:
+        store_groups(5, place->groups, code, lane);
+        break;
+    case 6:
+        store_groups(6, place->groups, code, lane);
+        break;
+    default:
+        store_groups(8, place->groups, code, lane);
     }
 }
 
@@ -132,8 +165,10 @@ static void load_codes(const struct llamafile_format *format, const struct place
 /* Scales of n bytes between a row's own list and the strip's interleaved one. */
 static void store_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
 {
-    for (unsigned i = 0; i < n; i += unit)
-        memcpy(to + TILE_ROWS * i + unit * row, from + i, unit);
+    for (unsigned i = 0; i < n && unit == 1; i++)
+        to[TILE_ROWS * i + row] = from[i];
+    for (unsigned i = 0; i < n && unit == 2; i += 2)
+        memcpy(to + TILE_ROWS * i + 2 * row, from + i, 2);
 }
 
 static void load_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
@@ -147,28 +182,32 @@ static unsigned count_scale_bytes(const struct llamafile_format *format, unsigne
     return format->scale_bytes * (format->block == SUPERBLOCK ? 1 : groups);
 }
 
-static void pack_quants(const struct llamafile_format *format, const struct kt_view *view,
-                        uint64_t row_begin, unsigned rows, uint8_t *strip)
+/* A row of the source, from its first byte to the last: so memory is read in the order that it likes, and what is
+ * written apart, a strip, stays in a cache. */
+static void pack_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride, uint64_t k,
+                     unsigned row, uint8_t *strip)
 {
     struct llamafile_codes codes;
-    uint64_t k = view->cols;
 
-    memset(strip, 0, llamafile_strip_size(format, k));
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
         struct place place = find_superblock(format, k, s);
         unsigned blocks = format->block == SUPERBLOCK ? 1 : place.groups * GROUP / format->block;
-        for (unsigned row = 0; row < rows; row++) {
-            const uint8_t *from = (const uint8_t *)view->data +
-                                  (int64_t)(row_begin + row) * view->row_stride +
-                                  (int64_t)(s * (SUPERBLOCK / format->block)) * view->block_stride;
-            for (unsigned b = 0; b < blocks; b++)
-                llamafile_codes_read(format, from + (int64_t)b * view->block_stride, b, &codes);
-            store_codes(format, &place, &codes, row, strip);
-            store_scales(strip + place.scales, codes.scale, count_scale_bytes(format, place.groups),
-                         format->scale_unit, row);
-            store_scales(strip + place.head, codes.head, format->head_bytes, 2, row);
-        }
+        for (unsigned b = 0; b < blocks; b++, from += stride)
+            llamafile_codes_read(format, from, b, &codes);
+        store_codes(format, &place, &codes, row, strip);
+        store_scales(strip + place.scales, codes.scale, count_scale_bytes(format, place.groups),
+                     format->scale_unit, row);
+        store_scales(strip + place.head, codes.head, format->head_bytes, 2, row);
     }
+}
+
+static void pack_quants(const struct llamafile_format *format, const struct kt_view *view,
+                        uint64_t row_begin, unsigned rows, uint8_t *strip)
+{
+    memset(strip, 0, llamafile_strip_size(format, view->cols));
+    for (unsigned row = 0; row < rows; row++)
+        pack_row(format, (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride,
+                 view->block_stride, view->cols, row, strip);
 }
 
 /* Where element (row, column) of a float strip lies. */
