@@ -23,6 +23,9 @@ static enum kt_status take_params(const struct kt_config_params *given,
         return kt_fail(error, KT_E_INVALID,
                        "kt_config_params has %zu settings, but no list of them",
                        params->n_settings);
+    if ((params->plugin_folder && params->plugin_folder[0] != '/') ||
+        (params->dropin_folder && params->dropin_folder[0] != '/'))
+        return kt_fail(error, KT_E_INVALID, "kt_config_params: plugin_folder and dropin_folder must be absolute");
     return KT_OK;
 }
 
@@ -54,6 +57,11 @@ static enum kt_status make(const struct kt_config_params *params, struct kt_conf
             kt_config_free(fresh);
             return status;
         }
+    }
+    fresh->plugin_folder = params->plugin_folder ? strdup(params->plugin_folder) : NULL;
+    if (params->plugin_folder && !fresh->plugin_folder) {
+        kt_config_free(fresh);
+        return kt_fail(error, KT_E_NOMEM, "no memory for the configuration");
     }
     *config = fresh;
     return KT_OK;
@@ -87,7 +95,7 @@ enum kt_status kt_config_create(const struct kt_config_params *params, struct kt
         status = make(&own, &fresh, error);
     if (status != KT_OK)
         return status;
-    status = kt_config_read_files(fresh, own.file, &visit, error);
+    status = kt_config_read_files(fresh, &own, &visit, error);
     if (status == KT_OK)
         status = read_rest(fresh, &own, error);
     if (status != KT_OK) {
@@ -112,7 +120,7 @@ enum kt_status kt_config_check(const struct kt_config_params *params,
         status = make(&own, &scratch, error);
     if (status != KT_OK)
         return status;
-    status = kt_config_read_files(scratch, own.file, &to_caller, error);
+    status = kt_config_read_files(scratch, &own, &to_caller, error);
     if (status == KT_OK)
         status = read_rest(scratch, &own, error);
     kt_config_free(scratch);
@@ -134,6 +142,11 @@ void kt_config_destroy(struct kt_config *config)
 }
 
 /* ---- reading it ----------------------------------------------------------------------------- */
+
+const char *kt_config_plugin_folder(const struct kt_config *config)
+{
+    return config->plugin_folder ? config->plugin_folder : KT_PLUGINSDIR;
+}
 
 const struct kt_log *kt_config_log(const struct kt_config *config)
 {

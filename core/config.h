@@ -33,6 +33,9 @@ const char *kt_config_plugin_origin(const struct kt_config *config, size_t index
 /* Why a drop-in about the plugin of this name could not be used, or NULL. */
 const char *kt_config_plugin_broken(const struct kt_config *config, const char *name);
 
+/* Where plugins lie that core.plugin_path does not have. */
+const char *kt_config_plugin_folder(const struct kt_config *config);
+
 /* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
 const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
 

@@ -21,6 +21,7 @@ static const struct {
     {"KT_KERNEL_CONFIG", NULL},
     {"KT_KERNEL_PLUGINCONFDIR", NULL},
     {"KT_KERNEL_SYSCONFDIR", NULL},
+    {"KT_KERNEL_LIBRARY", NULL}, /* the Python package's */
 };
 enum { N_SHORT_FORMS = sizeof short_forms / sizeof short_forms[0], NAME_LIMIT = 96 };
 

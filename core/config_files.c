@@ -224,12 +224,13 @@ static bool read_system(struct scan *scan)
     return more;
 }
 
-enum kt_status kt_config_read_files(struct kt_config *config, const char *file,
+enum kt_status kt_config_read_files(struct kt_config *config, const struct kt_config_params *params,
                                     const struct config_visit *visit, struct kt_error *error)
 {
     struct scan scan = {.config = config, .visit = visit, .status = KT_OK};
-    bool more =
-        read_folder(&scan, LAYER_SHIPPED, or_built_in("KT_KERNEL_PLUGINCONFDIR", KT_PLUGINCONFDIR));
+    const char *dropins = params->dropin_folder ? params->dropin_folder : KT_PLUGINCONFDIR;
+    const char *file = params->file;
+    bool more = read_folder(&scan, LAYER_SHIPPED, or_built_in("KT_KERNEL_PLUGINCONFDIR", dropins));
     if (!file)
         file = kt_config_environment("KT_KERNEL_CONFIG");
     if (more && file)

@@ -41,9 +41,8 @@ struct kt_config {
     struct stored_plugin *plugin; /* in order of name */
     size_t n_plugins, plugins_room;
     const char **plugin_names;
+    char *plugin_folder; /* kt_config_params.plugin_folder */
 };
-
-enum { KT_PLUGIN_NAME_LIMIT = 31 };
 
 /* config_schema.c: what may be set. */
 
@@ -98,8 +97,8 @@ struct config_visit {
     void *data;
 };
 
-/* Reads all files, with `file` (may be NULL) instead of the last three layers. The first error. */
-enum kt_status kt_config_read_files(struct kt_config *config, const char *file,
+/* Reads all files, with params->file (may be NULL) instead of the last three layers. The first error. */
+enum kt_status kt_config_read_files(struct kt_config *config, const struct kt_config_params *params,
                                     const struct config_visit *visit, struct kt_error *error);
 
 /* config_env.c: environment and "section.key=value" texts. */

@@ -199,5 +199,6 @@ void kt_config_free(struct kt_config *config)
     free(config->setting);
     free(config->plugin);
     free(config->plugin_names);
+    free(config->plugin_folder);
     free(config);
 }

@@ -43,7 +43,7 @@ static enum kt_status look(const char *folder, size_t length, const char *module
     return KT_E_NOT_FOUND;
 }
 
-enum kt_status kt_module_find(const char *module, const char *path, char **file,
+enum kt_status kt_module_find(const char *module, const char *path, const char *last, char **file,
                               struct kt_error *error)
 {
     if (module[0] == '/') {
@@ -65,13 +65,13 @@ enum kt_status kt_module_find(const char *module, const char *path, char **file,
             return status;
         at += length;
     }
-    enum kt_status status = look(KT_PLUGINSDIR, strlen(KT_PLUGINSDIR), module, file, error);
+    enum kt_status status = look(last, strlen(last), module, file, error);
     if (status != KT_E_NOT_FOUND)
         return status;
     return kt_fail(error, KT_E_NOT_FOUND,
                    "%s is not in %s%s%s; install it, or set module to its path or core.plugin_path "
                    "to its folder",
-                   module, path, path[0] != '\0' ? " nor in " : "", KT_PLUGINSDIR);
+                   module, path, path[0] != '\0' ? " nor in " : "", last);
 }
 
 /* ---- what kind of file ---------------------------------------------------------------------- */

@@ -13,10 +13,10 @@ struct kt_module {
 
 /**
  * The path of a plugin's file, to be freed: `module` itself if it is absolute, else the first
- * folder of `path` (absolute folders separated by ':') and then the built-in one that holds it.
+ * folder of `path` (absolute folders separated by ':') or else `last` that holds it.
  * Never the current folder. KT_E_NOT_FOUND names all folders that were searched.
  */
-enum kt_status kt_module_find(const char *module, const char *path, char **file,
+enum kt_status kt_module_find(const char *module, const char *path, const char *last, char **file,
                               struct kt_error *error);
 
 /** Checks owner, mode, ELF header and ABI of the file, and opens it as plugin `name`. Gives its

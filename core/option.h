@@ -18,6 +18,8 @@ enum kt_status kt_option_check(const struct kt_option *options, uint32_t n, stru
 /* The row of that key, or NULL. */
 const struct kt_option *kt_option_find(const struct kt_option *options, size_t n, const char *key);
 
+enum { KT_PLUGIN_NAME_LIMIT = 31 };
+
 /* Lower-case letters, digits and _, not starting with a digit, at most `limit` characters. */
 bool kt_option_is_word(const char *text, size_t limit);
 

@@ -82,10 +82,11 @@ static enum kt_status fail_module(struct kt_backend *backend, const struct kt_er
 static enum kt_status open_module(struct kt_backend *backend, bool *go_on, struct kt_error *error)
 {
     const char *path = kt_config_text(backend->registry->config, "core", "plugin_path");
+    const char *last = kt_config_plugin_folder(backend->registry->config);
     struct kt_error cause = {0};
     char *file = NULL, *real = NULL;
     *go_on = false;
-    cause.status = kt_module_find(find_text(backend, "module", NULL), path, &file, &cause);
+    cause.status = kt_module_find(find_text(backend, "module", NULL), path, last, &file, &cause);
     if (cause.status == KT_OK)
         cause.status = kt_module_open(file, backend->name, &backend->module, &real, &cause);
     if (cause.status == KT_E_NOMEM) {

@@ -13,12 +13,18 @@
 /* Runtimes take a stream as a pointer and return 0, or a number that they have words for. */
 typedef int (*launch_fn)(void *stream, void (*function)(void *), void *argument);
 typedef const char *(*words_fn)(int code);
+typedef int (*allocate_fn)(void **memory, size_t size, unsigned flags);
+typedef int (*release_fn)(void *memory);
+
+#define PORTABLE 1 /* memory for all devices */
 
 struct kt_stream_runtime {
     void *handle;
     const char *name; /* of the function */
     launch_fn launch;
     words_fn words; /* or NULL */
+    allocate_fn allocate; /* or NULL, as the next */
+    release_fn release;
 };
 
 static const char *const libraries[] = {"libcudart.so.13",   "libcudart.so.12",  "libcudart.so.11.0",
@@ -38,15 +44,25 @@ static void *find_library(const char *library)
     return handle;
 }
 
+/* The names of a runtime's functions. */
+struct names {
+    const char *launch, *words, *allocate, *release;
+};
+static const struct names cuda = {"cudaLaunchHostFunc", "cudaGetErrorString", "cudaHostAlloc", "cudaFreeHost"};
+static const struct names hip = {"hipLaunchHostFunc", "hipGetErrorString", "hipHostMalloc", "hipHostFree"};
+
 /* C has no conversion from an object's address to a function's; POSIX says they are alike. */
-static bool find_functions(struct kt_stream_runtime *runtime, const char *launch, const char *words)
+static bool find_functions(struct kt_stream_runtime *runtime, const struct names *names)
 {
-    void *found = dlsym(runtime->handle, launch), *text = dlsym(runtime->handle, words);
+    void *found = dlsym(runtime->handle, names->launch), *text = dlsym(runtime->handle, names->words);
+    void *allocate = dlsym(runtime->handle, names->allocate), *release = dlsym(runtime->handle, names->release);
     if (!found)
         return false;
-    runtime->name = launch;
+    runtime->name = names->launch;
     memcpy(&runtime->launch, &found, sizeof found);
     memcpy(&runtime->words, &text, sizeof text);
+    memcpy(&runtime->allocate, &allocate, sizeof allocate);
+    memcpy(&runtime->release, &release, sizeof release);
     return true;
 }
 
@@ -69,8 +85,7 @@ enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runt
         free(runtime);
         return status;
     }
-    if (!find_functions(runtime, "cudaLaunchHostFunc", "cudaGetErrorString") &&
-        !find_functions(runtime, "hipLaunchHostFunc", "hipGetErrorString")) {
+    if (!find_functions(runtime, &cuda) && !find_functions(runtime, &hip)) {
         kt_stream_runtime_close(runtime);
         return kt_fail(error, KT_E_UNSUPPORTED, "%s has neither cudaLaunchHostFunc nor hipLaunchHostFunc",
                        library ? library : "the runtime that is loaded");
@@ -85,6 +100,32 @@ void kt_stream_runtime_close(struct kt_stream_runtime *runtime)
         return;
     (void)dlclose(runtime->handle);
     free(runtime);
+}
+
+static void *allocate(void *data, size_t size)
+{
+    const struct kt_stream_runtime *runtime = data;
+    void *memory = NULL;
+    return runtime->allocate(&memory, size, PORTABLE) == 0 ? memory : NULL;
+}
+
+static void release(void *data, void *memory, size_t size)
+{
+    const struct kt_stream_runtime *runtime = data;
+    (void)size;
+    (void)runtime->release(memory);
+}
+
+enum kt_status kt_stream_runtime_allocator(struct kt_stream_runtime *runtime, struct kt_allocator *allocator,
+                                           struct kt_error *error)
+{
+    if (!runtime || !allocator)
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_stream_runtime_allocator: runtime and allocator must not be NULL");
+    if (!runtime->allocate || !runtime->release)
+        return kt_fail(error, KT_E_UNSUPPORTED, "the runtime that has %s has no memory for hosts", runtime->name);
+    *allocator = (struct kt_allocator){allocate, release, runtime};
+    return KT_OK;
 }
 
 static enum kt_status launch(const struct kt_stream_runtime *runtime, void *stream, void (*function)(void *),

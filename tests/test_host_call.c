@@ -359,6 +359,14 @@ START_TEST(a_runtime_that_is_loaded)
     ck_ok(kt_submit_on_stream(loaded, engine.stream, engine.call[0], &ck_error));
     ck_ok(kt_sync_on_stream(loaded, engine.stream, engine.call[0], &ck_error));
     stream_synchronize(engine.stream);
+    struct kt_allocator allocator;
+    expect(kt_stream_runtime_allocator(loaded, NULL, &error), KT_E_INVALID, "NULL", &error);
+    ck_ok(kt_stream_runtime_allocator(loaded, &allocator, &ck_error));
+    char *memory = allocator.allocate(allocator.data, 100);
+    ck_assert_ptr_nonnull(memory);
+    memset(memory, 1, 100);
+    allocator.release(allocator.data, memory, 100);
+    ck_assert_ptr_null(allocator.allocate(allocator.data, PTRDIFF_MAX));
     kt_stream_runtime_close(loaded);
     kt_stream_runtime_close(NULL);
     ck_ok(kt_host_call_status(engine.call[0], &ck_error));

@@ -59,20 +59,20 @@ START_TEST(finding)
     sandbox_write("two/kt_a.so", "2");
     sandbox_write("two/kt_b.so", "2");
     (void)snprintf(path, sizeof path, "%s:%s:", sandbox_path("one"), sandbox_path("two"));
-    ck_assert_int_eq(kt_module_find("kt_a.so", path, &file, &error), KT_OK);
+    ck_assert_int_eq(kt_module_find("kt_a.so", path, KT_PLUGINSDIR, &file, &error), KT_OK);
     ck_assert_str_eq(file, sandbox_path("one/kt_a.so"));
     free(file);
-    ck_assert_int_eq(kt_module_find("kt_b.so", path, &file, &error), KT_OK);
+    ck_assert_int_eq(kt_module_find("kt_b.so", path, KT_PLUGINSDIR, &file, &error), KT_OK);
     ck_assert_str_eq(file, sandbox_path("two/kt_b.so"));
     free(file);
-    ck_assert_int_eq(kt_module_find("/any/where.so", path, &file, &error), KT_OK);
+    ck_assert_int_eq(kt_module_find("/any/where.so", path, KT_PLUGINSDIR, &file, &error), KT_OK);
     ck_assert_str_eq(file, "/any/where.so");
     free(file);
     file = NULL;
-    ck_assert_int_eq(kt_module_find("kt_zzz.so", path, &file, &error), KT_E_NOT_FOUND);
+    ck_assert_int_eq(kt_module_find("kt_zzz.so", path, KT_PLUGINSDIR, &file, &error), KT_E_NOT_FOUND);
     expect_text(&error, path);
     expect_text(&error, "core.plugin_path");
-    ck_assert_int_eq(kt_module_find("kt_zzz.so", "", &file, &error), KT_E_NOT_FOUND);
+    ck_assert_int_eq(kt_module_find("kt_zzz.so", "", KT_PLUGINSDIR, &file, &error), KT_E_NOT_FOUND);
     ck_assert_ptr_null(file);
 }
 END_TEST
@@ -84,11 +84,11 @@ START_TEST(never_in_the_current_folder)
     ck_assert_ptr_nonnull(getcwd(before, sizeof before));
     (void)sandbox_plugin("fake", "here/kt_fake.so");
     ck_assert_int_eq(chdir(sandbox_path("here")), 0);
-    ck_assert_int_eq(kt_module_find("kt_fake.so", "", &file, &error), KT_E_NOT_FOUND);
-    ck_assert_int_eq(kt_module_find("./kt_fake.so", "", &file, &error), KT_E_PLUGIN);
+    ck_assert_int_eq(kt_module_find("kt_fake.so", "", KT_PLUGINSDIR, &file, &error), KT_E_NOT_FOUND);
+    ck_assert_int_eq(kt_module_find("./kt_fake.so", "", KT_PLUGINSDIR, &file, &error), KT_E_PLUGIN);
     expect_text(&error, "absolute path");
-    ck_assert_int_eq(kt_module_find("../here/kt_fake.so", "/", &file, &error), KT_E_PLUGIN);
-    ck_assert_int_eq(kt_module_find("", "/", &file, &error), KT_E_PLUGIN);
+    ck_assert_int_eq(kt_module_find("../here/kt_fake.so", "/", KT_PLUGINSDIR, &file, &error), KT_E_PLUGIN);
+    ck_assert_int_eq(kt_module_find("", "/", KT_PLUGINSDIR, &file, &error), KT_E_PLUGIN);
     expect_refusal("kt_fake.so", "fake", "is not an absolute path");
     ck_assert_ptr_null(file);
     ck_assert_int_eq(chdir(before), 0);

@@ -398,6 +398,48 @@ START_TEST(the_caller_may_bring_a_plugin)
 }
 END_TEST
 
+/* What a program carries with it, in folders that it names. */
+START_TEST(plugins_beside_the_program)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_config *config = NULL;
+    struct kt_context *context = NULL;
+    struct kt_backend_info info;
+    struct kt_error error = {0};
+    (void)sandbox_plugin("fake", "carried/lib/kt_fake.so");
+    sandbox_write("carried/ini/fake.ini", "[plugin.fake]\n");
+    ck_assert_int_eq(unsetenv("KT_KERNEL_PLUGINCONFDIR"), 0);
+    params.plugin_folder = "carried/lib";
+    ck_assert_int_eq(kt_config_create(&params, &config, &error), KT_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.message, "absolute"));
+    params.plugin_folder = sandbox_path("carried/lib");
+    params.dropin_folder = sandbox_path("carried/ini");
+    ck_assert_msg(kt_config_create(&params, &config, &error) == KT_OK, "%s", error.message);
+    ck_assert_msg(kt_context_create(config, &context, &error) == KT_OK, "%s", error.message);
+    kt_config_destroy(config);
+    ck_assert_int_eq(kt_context_backend(context, 0, &info, &error), KT_OK);
+    ck_assert_str_eq(info.name, "fake");
+    ck_assert_msg(info.state == KT_BACKEND_LOADED, "%s", info.reason);
+    ck_assert_str_eq(info.file, sandbox_path("carried/lib/kt_fake.so"));
+    kt_context_destroy(context);
+}
+END_TEST
+
+START_TEST(methods_stand_for_backends)
+{
+    ck_assert_str_eq(kt_method_backend("AMXINT4"), "amx_int4");
+    ck_assert_str_eq(kt_method_backend("fp8_perchannel"), "avx512_fp8");
+    ck_assert_str_eq(kt_method_backend("my_own"), "my_own");
+    ck_assert_ptr_null(kt_method_backend("AMXINT5"));
+    ck_assert_ptr_null(kt_method_backend(""));
+    ck_assert_ptr_null(kt_method_backend(NULL));
+    size_t n = 0;
+    for (const char *name; (name = kt_method_name(n)); n++)
+        ck_assert_str_ne(kt_method_backend(name), name);
+    ck_assert_uint_gt(n, 10);
+}
+END_TEST
+
 START_TEST(two_registries_live_side_by_side)
 {
     configure("fake", "mode = loud\n");
@@ -504,6 +546,8 @@ int main(void)
     tcase_add_loop_test(tests, options_that_are_wrong, 0, (int)COUNT(wrong_option));
     tcase_add_test(tests, required_plugins);
     tcase_add_test(tests, the_caller_may_bring_a_plugin);
+    tcase_add_test(tests, plugins_beside_the_program);
+    tcase_add_test(tests, methods_stand_for_backends);
     tcase_add_test(tests, two_registries_live_side_by_side);
     tcase_add_test(tests, services_of_the_host);
     tcase_add_test(tests, every_allocation_may_fail);

@@ -189,8 +189,6 @@ enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void
 enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
                                  struct kt_host_call *call, struct kt_error *error);
 
-/* ---- staging buffers ------------------------------------------------------------------------ */
-
 /** Where memory comes from, such as cudaHostAlloc and cudaFreeHost for what a GPU copies to and from. Both
  *  are called by the thread that needs it and must not call the library; `release` also by whoever ends the
  *  context, so `data` must live as long. */
@@ -199,6 +197,13 @@ struct kt_allocator {
     void (*release)(void *data, void *memory, size_t size);
     void *data;
 };
+
+/** Fills an allocator of the runtime's own memory for hosts: cudaHostAlloc or hipHostMalloc. `runtime` must
+ *  be open as long as memory of it is in use. KT_E_UNSUPPORTED if the runtime lacks these functions. */
+enum kt_status kt_stream_runtime_allocator(struct kt_stream_runtime *runtime, struct kt_allocator *allocator,
+                                           struct kt_error *error);
+
+/* ---- staging buffers ------------------------------------------------------------------------ */
 
 /** What buffers are for: those of layers alike in all but `allocator` are the same ones. */
 struct kt_staging_params {

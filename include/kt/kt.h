@@ -43,6 +43,14 @@ const char *kt_dtype_name(uint32_t dtype);
 /** The dtype of a name such as "q4_k" (case does not matter), or KT_DTYPE_NONE. */
 enum kt_dtype kt_dtype_parse(const char *name);
 
+/** The backend for a method's name that KT-Kernel's users know, such as "AMXINT4" (case does not matter):
+ *  "amx_int4". Those of weights as they were published (FP8, RAWINT4) say what the model has, too. A backend's
+ *  own name and "auto" stand for themselves. NULL: nothing here does that. Static, or `method` itself. */
+const char *kt_method_backend(const char *method);
+
+/** The names of such methods, 0 .. n - 1; NULL above. Static. */
+const char *kt_method_name(size_t index);
+
 /** Elements and bytes of a block of the format, 1 element for plain numbers; 0 and 0 if unknown. */
 void kt_dtype_block(uint32_t dtype, uint32_t *elements, uint32_t *bytes);
 
@@ -59,6 +67,10 @@ struct kt_config_params {
     size_t n_settings;
     kt_log_fn log;               /**< NULL: messages are dropped */
     void *log_data;
+    const char *plugin_folder;   /**< absolute; where plugins lie that core.plugin_path does not have; NULL:
+                                      where the library was built to find them. Copied. */
+    const char *dropin_folder;   /**< absolute; the shipped drop-ins, unless KT_KERNEL_PLUGINCONFDIR is set;
+                                      NULL: likewise */
 };
 #define KT_CONFIG_PARAMS_INIT \
     {                         \

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -23,29 +22,6 @@ struct args {
     const char *method;
     const char *layers;
     bool resume;
-};
-
-/* The names that KT-Kernel's users know. Any other is a backend's own. */
-static const struct {
-    const char *method, *backend;
-} methods[] = {
-    {"AMXINT8", "amx_int8"},
-    {"AMXINT4", "amx_int4"},
-    {"BF16", "bf16"},
-#if defined __aarch64__
-    {"MOE_INT8", "kml_arm"},
-#else
-    {"MOE_INT8", "blis_int8"},
-#endif
-    {"LLAMAFILE", "llamafile"},
-    /* Weights as they were published: these say what the model has, and the backend. */
-    {"RAWINT4", "rawint4"},
-    {"GPTQ_INT4", "rawint4"},
-    {"AWQ", "rawint4"},
-    {"MXFP4", "rawint4"},
-    {"FP8", "avx512_fp8"},
-    {"FP8_PERCHANNEL", "avx512_fp8"},
-    {"MXFP8", "avx512_fp8"},
 };
 
 static const struct kt_column columns[] = {
@@ -78,14 +54,6 @@ static double read_clock(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
-static const char *find_backend(const char *method)
-{
-    for (size_t i = 0; i < COUNT(methods); i++)
-        if (strcasecmp(method, methods[i].method) == 0)
-            return methods[i].backend;
-    return method;
 }
 
 /* ---- the folder ----------------------------------------------------------------------------- */
@@ -407,7 +375,7 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, method),
      .argument = "NAME",
      .required = true,
-     .help = "AMXINT8, AMXINT4, BF16, MOE_INT8, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
+     .help = "AMXINT8, AMXINT4, BF16, MOE_INT8, MOE_INT4, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
              "MXFP8 or LLAMAFILE, or the name of a backend"},
     {.name = "layers",
      .letter = 'l',
@@ -441,7 +409,8 @@ int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
 
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
-    conversion.backend = find_backend(args.method);
+    const char *backend = kt_method_backend(args.method);
+    conversion.backend = backend ? backend : args.method;
     if (strcmp(conversion.backend, "auto") == 0)
         return kt_cli_usage(cli, "--method needs the name of a method or backend, not auto");
     int code = kt_cli_checkpoint(cli, args.input, &conversion.input);
