@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experts of Mixture-of-Experts models on CPUs.
+
+KTMoEWrapper and generate_gpu_experts_masks are what engines such as SGLang use; Context, Checkpoint and Layer
+are the library's own objects:
+
+    import kt_kernel
+
+    with kt_kernel.Context(threads=8) as context, kt_kernel.Checkpoint("MODEL") as model:
+        layer = kt_kernel.Layer(context, model, 0)
+        y = layer.forward(x, ids, weights)      # numpy arrays or torch tensors
+
+Neither torch nor a GPU is needed. What goes wrong in the library is a KTError with its words.
+"""
+
+import logging as _logging
+import os as _os
+
+from ._lib import (
+    VERSION as __version__,
+)
+from ._lib import KTError, KTFileError, KTKeyError, KTMemoryError, KTUnsupportedError, KTValueError
+from .api import (
+    Backend,
+    Checkpoint,
+    CheckpointInfo,
+    Context,
+    ContextInfo,
+    Layer,
+    LayerInfo,
+    Moe,
+    Ticket,
+    backends,
+    bench,
+    methods,
+)
+from .wrapper import AMXSFTMoEWrapper, KTMoEWrapper, generate_gpu_experts_masks
+
+__all__ = [
+    "AMXSFTMoEWrapper",
+    "Backend",
+    "Checkpoint",
+    "CheckpointInfo",
+    "Context",
+    "ContextInfo",
+    "KTError",
+    "KTFileError",
+    "KTKeyError",
+    "KTMemoryError",
+    "KTMoEWrapper",
+    "KTUnsupportedError",
+    "KTValueError",
+    "Layer",
+    "LayerInfo",
+    "Moe",
+    "Ticket",
+    "__cpu_variant__",
+    "__version__",
+    "backends",
+    "bench",
+    "generate_gpu_experts_masks",
+    "methods",
+]
+
+
+def __getattr__(name):
+    """__cpu_variant__: the level of this CPU, "amx" .. "scalar", at most what KT_KERNEL_CPU_VARIANT says."""
+    if name != "__cpu_variant__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with Context(threads=1) as context:
+        globals()[name] = context.info.cpu_variant
+    return globals()[name]
+
+
+# Asked for debug messages, and no program has said where they go: to standard error.
+if _os.environ.get("KT_KERNEL_DEBUG", "0").lower() not in ("", "0", "no", "off", "false"):
+    _logger = _logging.getLogger("kt_kernel")
+    _logger.setLevel(_logging.DEBUG)
+    if not _logging.getLogger().handlers and not _logger.handlers:
+        _logger.addHandler(_logging.StreamHandler())

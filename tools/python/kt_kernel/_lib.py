@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds libktkernel, loads it, and turns its errors into exceptions."""
+
+import ctypes
+import os
+import pathlib
+
+from . import _abi
+
+SONAME = "libktkernel.so.0"
+_FOLDER = pathlib.Path(__file__).resolve().parent
+
+# ---- errors ----
+
+
+class KTError(RuntimeError):
+    """What the library says went wrong: what, where, and what to do.
+
+    ``status`` is its name in C, such as ``"KT_E_FORMAT"``. Where Python has an exception for it, the error is
+    one as well: ``KTValueError`` is a ``ValueError``, and so on.
+    """
+
+    status = "KT_E_STATE"
+
+    def __init__(self, message, status=None):
+        super().__init__(message)
+        if status:
+            self.status = status
+
+    def __str__(self):
+        return str(self.args[0])
+
+
+class KTValueError(KTError, ValueError):
+    """An argument is wrong (KT_E_INVALID) or outside its range (KT_E_RANGE)."""
+
+    status = "KT_E_INVALID"
+
+
+class KTMemoryError(KTError, MemoryError):
+    """Memory could not be had (KT_E_NOMEM)."""
+
+    status = "KT_E_NOMEM"
+
+
+class KTFileError(KTError, OSError):
+    """A file could not be opened or read, or it changed meanwhile (KT_E_IO)."""
+
+    status = "KT_E_IO"
+
+
+class KTKeyError(KTError, KeyError):
+    """A tensor, layer or backend does not exist (KT_E_NOT_FOUND)."""
+
+    status = "KT_E_NOT_FOUND"
+
+
+class KTUnsupportedError(KTError, NotImplementedError):
+    """Valid, but nothing here can do it (KT_E_UNSUPPORTED)."""
+
+    status = "KT_E_UNSUPPORTED"
+
+
+_CLASSES = {
+    "KT_E_INVALID": KTValueError,
+    "KT_E_RANGE": KTValueError,
+    "KT_E_NOMEM": KTMemoryError,
+    "KT_E_IO": KTFileError,
+    "KT_E_NOT_FOUND": KTKeyError,
+    "KT_E_UNSUPPORTED": KTUnsupportedError,
+}
+
+
+def fail(error):
+    """Raises what a kt_error says."""
+    status = _abi.STATUS[error.status] if error.status < len(_abi.STATUS) else "KT_E_STATE"
+    raise _CLASSES.get(status, KTError)(error.message.decode(errors="replace"), status)
+
+
+def call(function, *arguments):
+    """Calls a function that returns a status; raises KTError."""
+    error = _abi.kt_error()
+    if function(*arguments, ctypes.byref(error)):
+        fail(error)
+
+
+# ---- the library ----
+
+
+def bundled():
+    """The folder of a wheel's own files, laid out like an installation's PREFIX, or None."""
+    return _FOLDER / "_files" if (_FOLDER / "_files" / "lib" / SONAME).is_file() else None
+
+
+def _load():
+    path = os.environ.get("KT_KERNEL_LIBRARY")
+    if path:
+        return ctypes.CDLL(path)
+    files = bundled()
+    if not files:
+        return ctypes.CDLL(SONAME)
+    # The wheel's libraries have no RPATH. One that is loaded satisfies all that need its soname.
+    for name in (files / "lib" / "LIBRARIES").read_text().split():
+        library = ctypes.CDLL(str(files / "lib" / name))
+    return library
+
+
+def _open():
+    try:
+        library = _load()
+        _abi.declare(library)
+    except OSError as error:
+        raise ImportError(
+            f"kt_kernel needs {SONAME}, which cannot be loaded: {error}. Install kt-kernel (Debian: libktkernel0), "
+            "or set KT_KERNEL_LIBRARY to the library's path"
+        ) from None
+    except AttributeError as error:
+        raise ImportError(f"kt_kernel and {SONAME} are not of the same version: {error}") from None
+    return library
+
+
+lib = _open()
+VERSION = lib.kt_version().decode()
+
+
+def text(value):
+    """A string of the library's."""
+    return value.decode(errors="replace") if value else ""

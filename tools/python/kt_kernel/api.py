@@ -1,0 +1,653 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts, checkpoints and layers for Python."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import json
+import logging
+import os
+import shutil
+import subprocess
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from . import _abi, _arrays
+from ._lib import KTError, KTKeyError, KTValueError, bundled, call, fail, lib, text
+
+logger = logging.getLogger("kt_kernel")
+_LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+
+
+@_abi.LOG_FN
+def _log(_data, level, message):
+    logger.log(_LEVELS[level], "%s", message.decode(errors="replace"))
+
+
+def _path(path):
+    return os.fsencode(os.fspath(path))
+
+
+class _Handle:
+    """What the library made: given back by close(), at the end of a `with`, or with the object."""
+
+    def _hold(self, handle, release):
+        self.handle = handle
+        self._release = weakref.finalize(self, release, handle)
+
+    def close(self) -> None:
+        """Gives the memory back; the object cannot be used afterwards. A second call does nothing."""
+        self._release()
+        self.handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception):
+        self.close()
+
+    def _use(self):
+        if self.handle is None:
+            raise KTError(f"this {type(self).__name__} is closed")
+        return self.handle
+
+
+# ---- contexts ----
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """A configured plugin, or the built-in reference."""
+
+    name: str
+    state: str  # "loaded", "disabled", "unfit", "refused" or "failed"
+    reason: str  # what is wrong and what to do, or ""
+    file: str
+    version: str
+    description: str
+    formats: tuple[str, ...]
+    level: str  # in use, "" if it is not loaded
+    levels: tuple[str, ...]  # best first
+    priority: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextInfo:
+    """The machine as a context uses it."""
+
+    n_nodes: int  # NUMA nodes in use
+    n_threads: int  # of all nodes, the caller's included
+    bind_failures: int
+    membind_failures: int
+    cpu_variant: str  # "amx" .. "scalar"
+    cpu_features: tuple[str, ...]
+    nodes: tuple[int, ...]  # their numbers, as in numactl
+
+
+def _config_params(settings, file):
+    params = _abi.sized(_abi.kt_config_params)
+    encoded = [setting.encode() for setting in settings]
+    params.settings = (ctypes.c_char_p * len(encoded))(*encoded)
+    params.n_settings = len(encoded)
+    params.file = _path(file) if file is not None else None
+    params.log = _log
+    files = bundled()
+    if files:
+        params.plugin_folder = next(iter(sorted((files / "lib" / "kt-kernel").glob("abi*"))), files).as_posix().encode()
+        params.dropin_folder = (files / "share" / "kt-kernel" / "plugins.d").as_posix().encode()
+    return params
+
+
+class Context(_Handle):
+    """Configuration, threads and plugins. Layers keep theirs alive; one process may have several.
+
+    threads
+        threads of all NUMA nodes; None: as configured, by default one for each core of this process
+    numa_nodes
+        numbers of the nodes to use; None: as configured, by default all
+    backend
+        wished backend; strict=True makes it an error where another would have to be taken
+    settings
+        ``{"core.spin_us": 100, "plugin.llamafile.level": "avx2"}``, above files and environment
+    config
+        a file to read instead of the installation's and the user's, as ``kt --config``
+
+    Raises KTError (KT_E_CONFIG, KT_E_PLUGIN, KT_E_SYSTEM) with the file and line of a wrong setting.
+    """
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        numa_nodes: Iterable[int] | None = None,
+        backend: str | None = None,
+        strict: bool | None = None,
+        settings: Mapping[str, Any] | None = None,
+        config: str | os.PathLike | None = None,
+    ):
+        wished = dict(settings or {})
+        if threads is not None:
+            wished["core.threads"] = int(threads)
+        if numa_nodes is not None:
+            wished["core.numa_nodes"] = ",".join(str(int(node)) for node in numa_nodes)
+        if backend is not None:
+            wished["core.backend"] = backend
+        if strict is not None:
+            wished["core.strict"] = strict
+        words = {True: "yes", False: "no"}
+        texts = [f"{key}={words[value] if isinstance(value, bool) else value}" for key, value in wished.items()]
+        handle, made = ctypes.c_void_p(), ctypes.c_void_p()
+        call(lib.kt_config_create, ctypes.byref(_config_params(texts, config)), ctypes.byref(made))
+        try:
+            call(lib.kt_context_create, made, ctypes.byref(handle))
+        finally:
+            lib.kt_config_destroy(made)
+        self._hold(handle, lib.kt_context_destroy)
+
+    @property
+    def info(self) -> ContextInfo:
+        info, node = _abi.kt_context_info(), _abi.kt_node_info()
+        lib.kt_context_info(self._use(), ctypes.byref(info))
+        nodes = []
+        for index in range(info.n_nodes):
+            call(lib.kt_context_node, self.handle, index, ctypes.byref(node))
+            nodes.append(node.os_index)
+        return ContextInfo(
+            info.n_nodes,
+            info.n_threads,
+            info.bind_failures,
+            info.membind_failures,
+            text(info.cpu_variant),
+            tuple(text(info.cpu_features).split()),
+            tuple(nodes),
+        )
+
+    def backends(self) -> list[Backend]:
+        """Every configured plugin, usable or not, and the reference."""
+        info, found = _abi.kt_backend_info(), []
+        for index in range(lib.kt_context_backend_count(self._use())):
+            call(lib.kt_context_backend, self.handle, index, ctypes.byref(info))
+            found.append(
+                Backend(
+                    text(info.name),
+                    _abi.BACKEND_STATES[info.state],
+                    text(info.reason),
+                    text(info.file),
+                    text(info.version),
+                    text(info.description),
+                    tuple(text(info.formats).split()),
+                    text(info.level),
+                    tuple(text(info.levels).split()),
+                    info.priority,
+                )
+            )
+        return found
+
+
+def backends(context: Context | None = None) -> list[Backend]:
+    """The backends of a context, or of one as this machine is configured."""
+    if context is not None:
+        return context.backends()
+    with Context(threads=1) as own:
+        return own.backends()
+
+
+# ---- checkpoints ----
+
+
+@dataclasses.dataclass(frozen=True)
+class Moe:
+    """The experts of one layer of a checkpoint."""
+
+    layer: int
+    n_experts: int
+    top_k: int  # experts of a token; 0: the checkpoint does not say
+    hidden_size: int
+    intermediate_size: int
+    dtypes: tuple[str, str, str]  # of gate, up, down
+    activation: str
+    limit: float
+    alpha: float
+    size: int  # bytes of the weights
+    stored_backend: str  # of a store: what its weights are packed for
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointInfo:
+    format: str  # "gguf", "safetensors" or "kt"
+    architecture: str
+    name: str
+    n_layers: int
+    size: int  # bytes of all files
+    expert_size: int
+    n_files: int
+
+
+class Checkpoint(_Handle):
+    """A model's file or folder: GGUF, safetensors, what KT-Kernel's converter wrote, or a store of ``kt convert``.
+
+    io is "mmap" (files are mapped) or "read" (they are read into memory). Raises KTError naming the file and what
+    is wrong in it.
+    """
+
+    def __init__(self, path: str | os.PathLike, *, io: str = "mmap"):
+        if io not in _abi.IO:
+            raise KTValueError(f'io is "{io}", but must be "mmap" or "read"')
+        params = _abi.sized(_abi.kt_checkpoint_params)
+        params.io = _abi.IO[io]
+        params.log = _log
+        handle = ctypes.c_void_p()
+        self.path = os.fspath(path)
+        call(lib.kt_checkpoint_open, _path(path), ctypes.byref(params), ctypes.byref(handle))
+        self._hold(handle, lib.kt_checkpoint_close)
+
+    @property
+    def info(self) -> CheckpointInfo:
+        info = _abi.kt_checkpoint_info()
+        lib.kt_checkpoint_info(self._use(), ctypes.byref(info))
+        return CheckpointInfo(
+            text(info.format),
+            text(info.architecture),
+            text(info.name),
+            info.n_layers,
+            info.size,
+            info.expert_size,
+            info.n_files,
+        )
+
+    @property
+    def layers(self) -> list[int]:
+        """The numbers of the layers that have experts, ascending."""
+        info, layer, found = _abi.kt_checkpoint_info(), ctypes.c_uint64(), []
+        lib.kt_checkpoint_info(self._use(), ctypes.byref(info))
+        for index in range(info.n_moe_layers):
+            call(lib.kt_checkpoint_moe_layer, self.handle, index, ctypes.byref(layer))
+            found.append(layer.value)
+        return found
+
+    def moe(self, layer: int) -> Moe:
+        """The experts of a layer. KTKeyError: it has none."""
+        info = _abi.kt_moe_info()
+        call(lib.kt_checkpoint_moe, self._use(), layer, ctypes.byref(info))
+        activations = {number: name for name, number in _abi.ACTIVATION.items()}
+        return Moe(
+            info.layer,
+            info.n_experts,
+            info.top_k,
+            info.hidden_size,
+            info.intermediate_size,
+            tuple(text(lib.kt_dtype_name(dtype)) for dtype in info.dtype),
+            activations[info.activation],
+            info.limit,
+            info.alpha,
+            info.size,
+            text(info.stored_backend),
+        )
+
+    def load(
+        self,
+        context: Context,
+        layers: Sequence[int] | None = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> dict[int, Layer]:
+        """Loads layers, by default all that have experts; options are those of Layer.
+
+        progress(done, total) is called with bytes of weights, first with 0 and then after each layer; what it
+        raises ends the loading, and what was loaded is given back.
+        """
+        chosen = list(self.layers if layers is None else layers)
+        sizes = [self.moe(layer).size for layer in chosen]
+        loaded: dict[int, Layer] = {}
+        done = 0
+        try:
+            for layer, size in zip(chosen, sizes):
+                if progress:
+                    progress(done, sum(sizes))
+                loaded[layer] = Layer(context, self, layer, **options)
+                done += size
+            if progress:
+                progress(done, sum(sizes))
+        except BaseException:
+            for made in loaded.values():
+                made.close()
+            raise
+        return loaded
+
+
+# ---- layers ----
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerInfo:
+    backend: str
+    level: str
+    packed_size: int  # bytes of all packed experts
+    n_experts: int
+    top_k: int
+    hidden_size: int
+    intermediate_size: int
+
+
+class Ticket:
+    """A forward that was submitted; wait() gives its output. One that is dropped is waited for."""
+
+    __slots__ = ("_keep", "_layer", "_number", "_output")
+
+    def __init__(self, layer, number, output, keep):
+        self._layer = layer
+        self._number = number
+        self._output = output
+        self._keep = keep
+
+    def wait(self):
+        """Waits and returns the output; the same again when called again. Raises what the forward failed with."""
+        if self._number is not None:
+            error = _abi.kt_error()
+            status = self._collect(ctypes.byref(error))
+            if status:
+                self._output = None
+                fail(error)
+        return self._output
+
+    def _collect(self, error):
+        number, self._number = self._number, None
+        layer = self._layer
+        status = 0
+        # Closing a layer has waited for its work, and the queue may be gone since.
+        if layer.handle is not None or layer.context.handle is not None:
+            status = lib.kt_wait(layer._context, number, error)
+        self._keep = self._layer = None
+        return status
+
+    def __del__(self):
+        if getattr(self, "_number", None) is not None:
+            self._collect(None)
+
+
+def _expert_map(numbers, n_experts):
+    if numbers is None:
+        return None
+    found = _arrays.on_cpu(numbers, "expert_map") if not isinstance(numbers, (list, tuple)) else None
+    if found is not None and (found.dtype != "i64" or found.shape != (n_experts,) or not found.is_dense()):
+        raise KTValueError(
+            f"expert_map is {found.dtype} of the shape {list(found.shape)}, but must be dense int64 [{n_experts}]"
+        )
+    source = ctypes.c_int64 * n_experts
+    if found is not None:
+        return source.from_buffer_copy(source.from_address(found.pointer))
+    if len(numbers) != n_experts:
+        raise KTValueError(f"expert_map has {len(numbers)} numbers, but must have {n_experts}")
+    return source(*numbers)
+
+
+def _mask_view(mask, n_experts):
+    if mask is None:
+        return None
+    found = _arrays.on_cpu(mask, "skip_mask")
+    if found.dtype not in ("bool", "u8", "i8") or found.shape != (n_experts,) or not found.is_dense():
+        raise KTValueError(
+            f"skip_mask is {found.dtype} of the shape {list(found.shape)}, but must be dense bool or uint8 [{n_experts}]"
+        )
+    return found
+
+
+class Layer(_Handle):
+    """The experts of one layer, loaded and ready to compute.
+
+    ``Layer(context, checkpoint, 3)`` loads layer 3; ``Layer.from_tensors`` takes weights of yours. Options:
+
+    backend
+        a backend's name, or a method's such as "AMXINT4"; None: as configured
+    max_tokens
+        buffers are made for this many; larger batches run in chunks of it
+    skip_mask
+        bool or uint8 [n_experts] on the CPU: experts that are left out, such as those on a GPU. It is not copied:
+        change it in place between forwards
+    expert_map
+        int64 [n_experts]: expert i is the checkpoint's expert expert_map[i]
+    top_k
+        experts of a token at most; None: what the checkpoint says
+
+    Any thread may call forward and submit; forwards of one context run one after another.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        checkpoint: Checkpoint,
+        index: int,
+        *,
+        backend: str | None = None,
+        max_tokens: int = 4096,
+        skip_mask: Any = None,
+        expert_map: Any = None,
+        top_k: int | None = None,
+        **shape: Any,
+    ):
+        params = _abi.sized(_abi.kt_layer_params)
+        call(lib.kt_checkpoint_layer_params, checkpoint._use(), index, ctypes.byref(params))
+        if top_k is not None:
+            params.top_k = top_k
+        self._create(context, params, f"layer {index}", backend, max_tokens, skip_mask, expert_map, shape)
+        self._fill(lib.kt_layer_load_checkpoint, checkpoint.handle, index)
+
+    @classmethod
+    def from_tensors(
+        cls,
+        context: Context,
+        gate: Any,
+        up: Any,
+        down: Any,
+        *,
+        top_k: int,
+        backend: str | None = None,
+        max_tokens: int = 4096,
+        skip_mask: Any = None,
+        expert_map: Any = None,
+        activation: str = "silu",
+        limit: float = 0.0,
+        alpha: float = 0.0,
+        name: str = "layer",
+    ) -> Layer:
+        """A layer of dense weights: gate and up [n_experts, intermediate_size, hidden_size], down [n_experts,
+        hidden_size, intermediate_size], in bfloat16 (numpy: its bits as uint16), float16 or float32 on the CPU.
+        They may be freed afterwards. activation is "silu", "swiglu" (limit) or "swigluoai" (limit and alpha).
+        """
+        views = [_arrays.on_cpu(array, what) for array, what in ((gate, "gate"), (up, "up"), (down, "down"))]
+        experts = _experts(views)
+        n_experts, intermediate, hidden = views[0].shape
+        if activation not in _abi.ACTIVATION:
+            raise KTValueError(f'activation is "{activation}", but must be one of {", ".join(_abi.ACTIVATION)}')
+        params = _abi.sized(_abi.kt_layer_params)
+        params.n_experts, params.top_k = n_experts, top_k
+        params.hidden_size, params.intermediate_size = hidden, intermediate
+        params.activation, params.limit, params.alpha = _abi.ACTIVATION[activation], limit, alpha
+        layer = cls.__new__(cls)
+        layer._create(context, params, name, backend, max_tokens, skip_mask, expert_map, {})
+        layer._fill(lib.kt_layer_load, experts, n_experts)
+        return layer
+
+    def _create(self, context, params, name, backend, max_tokens, skip_mask, expert_map, shape):
+        for key, value in shape.items():
+            if key not in ("n_experts", "hidden_size", "intermediate_size", "activation", "limit", "alpha"):
+                raise TypeError(f"a layer has no option {key}")
+            setattr(params, key, value)
+        self._mask = _mask_view(skip_mask, params.n_experts)
+        numbers = _expert_map(expert_map, params.n_experts)
+        method = lib.kt_method_backend(backend.encode()) if backend is not None else b"auto"
+        if method is None:
+            raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
+        params.max_tokens = max_tokens
+        params.backend = None if method == b"auto" else method
+        params.skip_mask = self._mask.pointer if self._mask else None
+        params.expert_map = ctypes.addressof(numbers) if numbers is not None else None
+        params.name = name.encode()
+        handle = ctypes.c_void_p()
+        call(lib.kt_layer_create, context._use(), ctypes.byref(params), ctypes.byref(handle))
+        self._hold(handle, lib.kt_layer_destroy)
+        self.context = context
+        self._context = context.handle
+        self._hidden = params.hidden_size
+        self._n_experts = params.n_experts
+
+    def _fill(self, function, *arguments):
+        try:
+            call(function, self.handle, *arguments)
+        except KTError:
+            self.close()
+            raise
+
+    @property
+    def info(self) -> LayerInfo:
+        info = _abi.kt_layer_info()
+        lib.kt_layer_info(self._use(), ctypes.byref(info))
+        return LayerInfo(
+            text(info.backend),
+            text(info.level),
+            info.packed_size,
+            info.n_experts,
+            info.top_k,
+            info.hidden_size,
+            info.intermediate_size,
+        )
+
+    def _prepare(self, hidden_states, expert_ids, router_weights, out, accumulate):
+        """A kt_forward, its output and what must live as long."""
+        self._use()
+        x, n, stride = _arrays.rows_of(hidden_states, "hidden_states", self._hidden)
+        ids = _arrays.matrix(expert_ids, "expert_ids", n, "i64")
+        weights = _arrays.matrix(router_weights, "router_weights", n, "f32")
+        if ids.shape != weights.shape:
+            raise KTValueError(f"expert_ids has the shape {list(ids.shape)}, router_weights {list(weights.shape)}")
+        if ids.shape[1] == 0:
+            raise KTValueError("expert_ids names no expert for a token")
+        if out is None:
+            if accumulate:
+                raise KTValueError("accumulate needs out")
+            out = _arrays.empty_like(hidden_states, x.shape)
+        y, rows, out_stride = _arrays.rows_of(out, "out", self._hidden)
+        if rows != n or not y.writable:
+            raise KTValueError(f"out has {rows} tokens, hidden_states {n}" if rows != n else "out is read-only")
+        if x.pointer < y.pointer + n * out_stride and y.pointer < x.pointer + n * stride:
+            raise KTValueError("out and hidden_states overlap")
+        forward = _abi.kt_forward(
+            ctypes.sizeof(_abi.kt_forward),
+            n,
+            ids.shape[1],
+            ids.pointer,
+            weights.pointer,
+            x.pointer,
+            y.pointer,
+            _abi.DTYPE[_arrays.float_name(x, "hidden_states")],
+            _abi.DTYPE[_arrays.float_name(y, "out")],
+            stride,
+            out_stride,
+            1 if accumulate else 0,
+        )
+        return forward, out, (x, ids, weights, y)
+
+    def forward(
+        self, hidden_states: Any, expert_ids: Any, router_weights: Any, *, out: Any = None, accumulate: bool = False
+    ) -> Any:
+        """output[t] = sum over k of router_weights[t, k] * expert expert_ids[t, k] of hidden_states[t].
+
+        hidden_states [..., hidden_size] in bfloat16 (numpy: its bits as uint16), float16 or float32; expert_ids
+        [tokens, k] of integers, of which negative and masked ones are skipped; router_weights [tokens, k]. The
+        output has the shape, dtype and kind of hidden_states, or is `out`, which must not overlap them. Nothing
+        is copied where ids are int64, weights float32 and all of them dense. KTValueError names an id that does
+        not exist.
+        """
+        forward, out, keep = self._prepare(hidden_states, expert_ids, router_weights, out, accumulate)
+        call(lib.kt_layer_forward, self.handle, ctypes.byref(forward))
+        del keep
+        return out
+
+    def submit(self, hidden_states: Any, expert_ids: Any, router_weights: Any, *, out: Any = None) -> Ticket:
+        """The same on the context's queue; returns at once. Arrays must not change until the ticket's wait()."""
+        prepared = self._prepare(hidden_states, expert_ids, router_weights, out, False)
+        number = ctypes.c_uint64()
+        call(lib.kt_layer_submit, self.handle, ctypes.byref(prepared[0]), ctypes.byref(number))
+        return Ticket(self, number.value, prepared[1], prepared)
+
+    def usage(self) -> list[int]:
+        """How often each expert was computed since the layer was made or reset_usage()."""
+        counts = (ctypes.c_uint64 * self._n_experts)()
+        call(lib.kt_layer_usage, self._use(), counts, self._n_experts)
+        return list(counts)
+
+    def reset_usage(self) -> None:
+        lib.kt_layer_usage_reset(self._use())
+
+
+def _experts(views):
+    """kt_expert[n] of gate, up and down as Views [n, rows, cols]."""
+    gate, up, down = views
+    if len(gate.shape) != 3 or up.shape != gate.shape or down.shape != (gate.shape[0], gate.shape[2], gate.shape[1]):
+        raise KTValueError(
+            f"gate {list(gate.shape)}, up {list(up.shape)} and down {list(down.shape)} must be [experts, "
+            "intermediate_size, hidden_size] twice and [experts, hidden_size, intermediate_size]"
+        )
+    experts = (_abi.kt_expert * gate.shape[0])()
+    for view, name in zip(views, ("gate", "up", "down")):
+        if not view.is_dense():
+            raise KTValueError(f"{name} is not dense; pass a contiguous one")
+        dtype = _abi.DTYPE[_arrays.float_name(view, name)]
+        _n, rows, cols = view.shape
+        size = rows * cols * (4 if dtype == _abi.DTYPE["f32"] else 2)
+        for index, expert in enumerate(experts):
+            target, data = ctypes.byref(getattr(expert, name)), view.pointer + index * size
+            call(lib.kt_view_dense, target, dtype, data, size, rows, cols)
+    return experts
+
+
+def methods() -> list[str]:
+    """The method names that KT-Kernel's users know."""
+    found: list[str] = []
+    while (name := lib.kt_method_name(len(found))) is not None:
+        found.append(name.decode())
+    return found
+
+
+# ---- the command ----
+
+
+def command() -> tuple[list[str], dict[str, str]]:
+    """The command kt as arguments and environment: a wheel's own, or the one in PATH. KTKeyError: none."""
+    files, environment = bundled(), dict(os.environ)
+    if files and (files / "bin" / "kt").is_file():
+        folders = [str(files / "lib"), environment.get("LD_LIBRARY_PATH", "")]
+        environment["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
+        environment.setdefault("KT_KERNEL_PLUGINCONFDIR", str(files / "share" / "kt-kernel" / "plugins.d"))
+        plugins = [str(folder) for folder in sorted((files / "lib" / "kt-kernel").glob("abi*"))]
+        environment.setdefault("KT_KERNEL_CORE_PLUGIN_PATH", ":".join(plugins))
+        return [str(files / "bin" / "kt")], environment
+    found = shutil.which("kt")
+    if not found:
+        raise KTKeyError("the command kt is not in PATH; install it (Debian: kt-kernel-tools)", "KT_E_NOT_FOUND")
+    return [found], environment
+
+
+def bench(**options: Any) -> list[dict[str, Any]]:
+    """Runs ``kt bench`` and returns its rows.
+
+    Options are those of kt-bench(1) with _ for -: ``bench(backend="llamafile", tokens=[1, 32], threads=2)``. A list
+    is joined by commas, True is an option without a value, None is left out. Times in the rows are as the manual
+    page says; ``roofline_fraction`` is the part of the machine's limit. Raises KTError with the command's words.
+    """
+    words, environment = command()
+    words += ["bench", "--format", "json"]
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif value is not None and value is not False:
+            joined = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            words += [option, joined]
+    ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise KTError(ended.stderr.strip() or f"kt bench ended with {ended.returncode}", "KT_E_STATE")
+    return json.loads(ended.stdout)["rows"]
