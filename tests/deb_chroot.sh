@@ -69,6 +69,11 @@ apt install "$(deb libktkernel0)" "$(deb kt-kernel-tools)" "$(deb kt-kernel-plug
 [ "$(backends)" = "llamafile reference" ] || fail "kt backends must list llamafile and the reference only"
 says '^llamafile,loaded,'
 step "debian/tests/command: kt backends, kt doctor, kt forward --check" inside sh -c "cd /src && debian/tests/command"
+echo "deb_chroot: the Python package"
+apt install "$(deb python3-kt-kernel)" python3-numpy
+step "debian/tests/python: KTMoEWrapper" inside sh -c "cd /src && debian/tests/python"
+quiet dpkg --purge python3-kt-kernel
+[ ! -e "$root/usr/lib/python3/dist-packages/kt_kernel" ] || fail "the Python package left files behind"
 quiet dpkg --purge kt-kernel-plugin-llamafile
 [ "$(backends)" = reference ] || fail "without a plugin there must be the reference only"
 quiet kt doctor
