@@ -22,6 +22,15 @@ PYTHONDONTWRITEBYTECODE=1
 PATH=$KT_TEST_BUILD:$PATH
 OMP_NUM_THREADS=1 # torch's own threads
 export LD_LIBRARY_PATH KT_KERNEL_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE PATH OMP_NUM_THREADS
+# What README shows.
+sed -n '/^    # layer0\.py/,/^        print/s/^    //p' "$KT_TEST_SOURCE/README" >"$dir/layer0.py"
+command_line="README's Python program"
+"$PYTHON" "$dir/layer0.py" "$data/tiny-moe-q4_k_m.gguf" >"$out" 2>"$err"
+code=$?
+exits 0
+says '^y\[0\] = -*[0-9]'
+[ "$n_failed" -eq 0 ] || finish
+
 cd "$KT_TEST_SOURCE/tests/python" || exit 99
 timeout 600 "$PYTHON" -m pytest -p no:cacheprovider -q -rs --basetemp="$dir/pytest" \
     ${KT_TEST_PYTEST:-} . >"$out" 2>&1

@@ -2,6 +2,8 @@
 """Context, Checkpoint and Layer, with every kind of array."""
 
 import gc
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -226,6 +228,28 @@ def test_lifetimes(model):
     for _ in range(600):  # more than the queue is deep: dropped tickets give their places back
         layer.submit(x, ids, weights)
     assert (layer.forward(x, ids, weights) == y).all()
+
+
+@pytest.mark.parametrize("how", ["pass", "raise SystemExit(0)", "del wrapper", "del layer, context"])
+def test_the_interpreter_ends_while_work_is_submitted(model, how):
+    program = f"""
+import numpy, kt_kernel
+x, ids, weights = numpy.ones((4, 64), "float32"), numpy.zeros((4, 3), int), numpy.ones((4, 3), "float32")
+context = kt_kernel.Context(threads=2)
+layer = kt_kernel.Layer(context, kt_kernel.Checkpoint({model.path!r}), 0)
+tickets = [layer.submit(x, ids, weights) for _ in range(5)]
+wrapper = kt_kernel.KTMoEWrapper(0, 8, 3, 64, 96, None, 1, 1, {model.path!r}, 16, method="BF16",
+                                 max_deferred_experts_per_token=1)
+after = kt_kernel.KTMoEWrapper(1, 8, 3, 64, 96, None, 1, 1, {model.path!r}, 16, method="BF16")
+wrapper.load_weights()
+wrapper.submit_forward(x, ids, weights)
+room = numpy.empty((3, 8 * 64 * 96), "uint8")
+wrapper.submit_write_weight_scale_to_buffer(1, 0, [room.ctypes.data], [],
+                                            [room[2:].ctypes.data], [])
+{how}
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 0 and not ended.stderr, ended.stderr
 
 
 def test_threads(context, model):

@@ -99,7 +99,7 @@ class Writes:
         failure = None
         for write in writes:
             error = _abi.kt_error()
-            if lib.kt_wait(write.moe._context, write.ticket, ctypes.byref(error)):
+            if write.moe._wait(write.ticket, ctypes.byref(error)):
                 failure = failure or error
         if failure:
             fail(failure)
@@ -111,4 +111,4 @@ class Writes:
 
 def _drain(writes):
     for write in writes:
-        lib.kt_wait(write.moe._context, write.ticket, None)
+        write.moe._wait(write.ticket, None)

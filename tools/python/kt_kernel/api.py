@@ -355,11 +355,7 @@ class Ticket:
 
     def _collect(self, error):
         number, self._number = self._number, None
-        layer = self._layer
-        status = 0
-        # Closing a layer has waited for its work, and the queue may be gone since.
-        if layer.handle is not None or layer.context.handle is not None:
-            status = lib.kt_wait(layer._context, number, error)
+        status = self._layer._wait(number, error)
         self._keep = self._layer = None
         return status
 
@@ -515,8 +511,8 @@ class Layer(_Handle):
             info.intermediate_size,
         )
 
-    def _prepare(self, hidden_states, expert_ids, router_weights, out, accumulate):
-        """A kt_forward, its output and what must live as long."""
+    def _prepare(self, hidden_states, expert_ids, router_weights, out=None, *, accumulate=False, flat=False):
+        """A kt_forward, its output ([tokens, hidden_size] if flat) and what must live as long."""
         self._use()
         x, n, stride = _arrays.rows_of(hidden_states, "hidden_states", self._hidden)
         ids = _arrays.matrix(expert_ids, "expert_ids", n, "i64")
@@ -528,7 +524,7 @@ class Layer(_Handle):
         if out is None:
             if accumulate:
                 raise KTValueError("accumulate needs out")
-            out = _arrays.empty_like(hidden_states, x.shape)
+            out = _arrays.empty_like(hidden_states, (n, self._hidden) if flat else x.shape)
         y, rows, out_stride = _arrays.rows_of(out, "out", self._hidden)
         if rows != n or not y.writable:
             raise KTValueError(f"out has {rows} tokens, hidden_states {n}" if rows != n else "out is read-only")
@@ -561,17 +557,25 @@ class Layer(_Handle):
         is copied where ids are int64, weights float32 and all of them dense. KTValueError names an id that does
         not exist.
         """
-        forward, out, keep = self._prepare(hidden_states, expert_ids, router_weights, out, accumulate)
+        forward, out, keep = self._prepare(hidden_states, expert_ids, router_weights, out, accumulate=accumulate)
         call(lib.kt_layer_forward, self.handle, ctypes.byref(forward))
         del keep
         return out
 
     def submit(self, hidden_states: Any, expert_ids: Any, router_weights: Any, *, out: Any = None) -> Ticket:
         """The same on the context's queue; returns at once. Arrays must not change until the ticket's wait()."""
-        prepared = self._prepare(hidden_states, expert_ids, router_weights, out, False)
+        return self._submit(self._prepare(hidden_states, expert_ids, router_weights, out))
+
+    def _submit(self, prepared):
         number = ctypes.c_uint64()
         call(lib.kt_layer_submit, self.handle, ctypes.byref(prepared[0]), ctypes.byref(number))
         return Ticket(self, number.value, prepared[1], prepared)
+
+    def _wait(self, number, error):
+        # Who closes a layer, or ends the interpreter, has waited for its work, and the queue may be gone since.
+        if self._release.alive or self.context._release.alive:
+            return lib.kt_wait(self._context, number, error)
+        return 0
 
     def usage(self) -> list[int]:
         """How often each expert was computed since the layer was made or reset_usage()."""

@@ -78,7 +78,7 @@ class KTMoEWrapper:
     weight_path
         the checkpoint: safetensors, GGUF, what KT-Kernel's converter wrote, or a store of ``kt convert``
     chunked_prefill_size
-        tokens of a batch that buffers are made for; more are computed in pieces
+        tokens of a batch that buffers are made for; more are computed in pieces, but with deferred experts refused
     max_deferred_experts_per_token
         experts of a token that may be added to the next layer's output instead (see <kt/gpu.h>)
     method
@@ -255,11 +255,10 @@ class KTMoEWrapper:
 
     def _submit(self, hidden_states, topk_ids, topk_weights) -> Ticket:
         self.layer_handle()
-        rows = hidden_states if len(hidden_states.shape) == 2 else hidden_states.reshape(-1, hidden_states.shape[-1])
+        prepared = self.moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
         position, deferral = self.model.place(self.layer_idx)
         if deferral is None:
-            return self.moe.submit(rows, topk_ids, topk_weights)
-        prepared = self.moe._prepare(rows, topk_ids, topk_weights, None, False)
+            return self.moe._submit(prepared)
         number = ctypes.c_uint64()
         call(
             lib.kt_deferral_submit,
