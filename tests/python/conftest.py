@@ -75,7 +75,8 @@ class Model:
         self.path, self.n_layers, self.n_experts = str(folder), n_layers, n_experts
         self.hidden, self.intermediate, self.top_k = hidden, intermediate, top_k
         self.random = np.random.default_rng(seed)
-        shapes = {"gate_proj": (intermediate, hidden), "up_proj": (intermediate, hidden), "down_proj": (hidden, intermediate)}
+        wide, high = (intermediate, hidden), (hidden, intermediate)
+        shapes = {"gate_proj": wide, "up_proj": wide, "down_proj": high}
         tensors = {
             f"model.layers.{layer}.mlp.experts.{expert}.{name}.weight": to_bf16(
                 self.random.normal(size=shape) / math.sqrt(shape[1])

@@ -38,7 +38,8 @@ def compile_with(tmp_path, lines):
     source = tmp_path / "abi.c"
     source.write_text("#include <kt/kt.h>\n" + "".join(f'_Static_assert({line}, "{line}");\n' for line in lines))
     includes = [f"-I{SOURCE / 'include'}", f"-I{os.environ['KT_TEST_BUILD']}/include"]
-    words = [*shlex.split(os.environ.get("KT_TEST_CC") or "cc"), "-std=gnu11", "-fsyntax-only", *includes, str(source)]
+    compiler = shlex.split(os.environ.get("KT_TEST_CC") or "cc")
+    words = [*compiler, "-std=gnu11", "-fsyntax-only", *includes, str(source)]
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 

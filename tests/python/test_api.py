@@ -2,6 +2,7 @@
 """Context, Checkpoint and Layer, with every kind of array."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -165,6 +166,10 @@ def test_arguments_that_are_wrong(context, model):
         "top_k 4 is more than": (x, np.zeros((5, 4), "int64"), np.zeros((5, 4), "float32")),
         "no expert": (x, ids[:, :0], weights[:, :0]),
         "other order of bytes": (x.astype(">f4"), ids, weights),
+        r"hidden_states with strides \[0, 4\]": (np.broadcast_to(x[:1], x.shape), ids, weights),
+        r"hidden_states with strides \[128, 4\]": (
+            np.lib.stride_tricks.as_strided(x, x.shape, (128, 4)), ids, weights),
+        "not aligned": (np.frombuffer(x.tobytes() + b"1234", "u1")[1:-3].view("f4").reshape(5, 64), ids, weights),
     }
     for words, arguments in wrong.items():
         with pytest.raises(ValueError, match=words):
@@ -173,9 +178,10 @@ def test_arguments_that_are_wrong(context, model):
             layer.submit(*arguments).wait()
     with pytest.raises(TypeError, match="not list"):
         layer.forward(x.tolist(), ids, weights)
-    for option in ({"backend": "AMXINT5"}, {"max_tokens": 0}, {"skip_mask": np.zeros(7, bool)}, {"expert_map": [0, 1]}):
-        with pytest.raises(ValueError, match=next(iter(option))):
-            load(context, model, **option)
+    options = {"backend": "AMXINT5", "max_tokens": 0, "skip_mask": np.zeros(7, bool), "expert_map": [0, 1]}
+    for name, value in options.items():
+        with pytest.raises(ValueError, match=name):
+            load(context, model, **{name: value})
     with pytest.raises(ValueError, match="8"):
         load(context, model, expert_map=[0, 1, 2, 3, 4, 5, 6, 8])
 
@@ -230,6 +236,24 @@ def test_lifetimes(model):
     assert (layer.forward(x, ids, weights) == y).all()
 
 
+def python(program, **environment):
+    words, variables = [sys.executable, "-c", program], {**os.environ, **environment}
+    return subprocess.run(words, env=variables, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_environment():
+    variant = python("import kt_kernel; print(kt_kernel.__cpu_variant__)", KT_KERNEL_CPU_VARIANT="scalar")
+    assert variant.stdout == "scalar\n" and not variant.stderr
+    debug = python("import kt_kernel; kt_kernel.Context(threads=1)", KT_KERNEL_DEBUG="1")
+    assert "config: reading" in debug.stderr and "1 threads on 1 NUMA nodes" in debug.stderr
+    missing = python("import kt_kernel", KT_KERNEL_LIBRARY="/nowhere/libktkernel.so.0")
+    assert "ImportError: kt_kernel needs libktkernel.so.0" in missing.stderr and "/nowhere" in missing.stderr
+    other = python("import kt_kernel", KT_KERNEL_LIBRARY="libc.so.6")
+    assert "are not of the same version" in other.stderr
+    bare = python("import sys; import kt_kernel; print('torch' in sys.modules, 'numpy' in sys.modules)")
+    assert bare.stdout == "False False\n"
+
+
 @pytest.mark.parametrize("how", ["pass", "raise SystemExit(0)", "del wrapper", "del layer, context"])
 def test_the_interpreter_ends_while_work_is_submitted(model, how):
     program = f"""
@@ -248,7 +272,7 @@ wrapper.submit_write_weight_scale_to_buffer(1, 0, [room.ctypes.data], [],
                                             [room[2:].ctypes.data], [])
 {how}
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    ended = python(program)
     assert ended.returncode == 0 and not ended.stderr, ended.stderr
 
 

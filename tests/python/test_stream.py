@@ -112,7 +112,8 @@ def compare(output, expected):
 def test_in_the_streams_order(model, runtime, dtype, stream):
     wrapper = model.wrapper()
     wrapper.load_weights()
-    given = {"none": None, "number": runtime.stream.value, "object": types.SimpleNamespace(cuda_stream=runtime.stream.value)}
+    number = runtime.stream.value
+    given = {"none": None, "number": number, "object": types.SimpleNamespace(cuda_stream=number)}
     for n in (1, 5, 3, 70, 5):
         batch = batch_of(model, n, dtype)
         x, ids, weights = (on_gpu(tensor) for tensor in batch)
@@ -152,7 +153,7 @@ def test_graphs(model, runtime):
 
 def test_layers_in_turns_with_deferral(tmp_path, runtime):
     model = Model(tmp_path, n_layers=3, seed=5)
-    wrappers = [model.wrapper(layer=layer, max_deferred_experts_per_token=2 if layer < 2 else 0) for layer in range(3)]
+    wrappers = [model.wrapper(layer=layer, max_deferred_experts_per_token=2 * (layer < 2)) for layer in range(3)]
     for wrapper in wrappers:
         wrapper.load_weights()
     for n in (2, 1, 6):

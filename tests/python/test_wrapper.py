@@ -54,7 +54,8 @@ def test_methods(method, path, recorded, bound, trace):
 
 
 def test_a_store_of_kt_convert(tmp_path, trace):
-    words = ["kt", "convert", "--input", str(DATA / "fp8-block-l0"), "--output", str(tmp_path), "--method", "AMXINT8"]
+    words = ["kt", "convert", "--input", str(DATA / "fp8-block-l0"), "--output", str(tmp_path)]
+    words += ["--method", "AMXINT8"]
     subprocess.run(words, check=True, capture_output=True)
     x, ids, weights = trace[:3]
     stored = tiny(tmp_path, "AMXINT8").forward(x, ids, weights)
@@ -117,7 +118,8 @@ def test_the_mask_is_one_buffer(model, kind, request):
 
 
 def test_weights_from_tensors(model, torch):
-    stacked = [torch.from_numpy(model.stacked(0, name).view("int16")).view(torch.bfloat16) for name in ("gate_proj", "up_proj", "down_proj")]
+    bits = [model.stacked(0, name).view("int16") for name in ("gate_proj", "up_proj", "down_proj")]
+    stacked = [torch.from_numpy(array).view(torch.bfloat16) for array in bits]
     order = torch.tensor([1, 0, 3, 2, 5, 4, 7, 6])
     x, ids, weights = model.batch(8)
     expected = model.moe(0, x, order.numpy()[ids], weights)
@@ -150,7 +152,10 @@ def test_what_is_wrong(model, tmp_path):
         r"gpu_experts_mask has the shape \[9\]": {"mask": np.zeros(9, bool)},
         "num_gpu_experts is 9": {"num_gpu_experts": 9},
         r"numa_nodes \[0\] are 1, but threadpool_count is 2": {"numa_nodes": [0], "threadpool_count": 2},
-        "layer_idx": {"layer_idx": -1},
+        "layer_idx is -1": {"layer_idx": -1},
+        "num_experts is 4294967304": {"num_experts": (1 << 32) + 8},
+        "hidden_size is 64.5": {"hidden_size": 64.5},
+        "max_deferred_experts_per_token is -1": {"max_deferred_experts_per_token": -1},
     }
     for words, options in wrong.items():
         with pytest.raises(ValueError, match=words):
@@ -214,7 +219,8 @@ def test_more_pools_than_nodes(model, caplog):
 def test_two_models_and_threads(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    models = [Model(tmp_path / "a"), Model(tmp_path / "b", n_experts=5, hidden=96, intermediate=64, top_k=2, seed=2)]
+    other = Model(tmp_path / "b", n_experts=5, hidden=96, intermediate=64, top_k=2, seed=2)
+    models = [Model(tmp_path / "a"), other]
     wrappers = [model.wrapper(cpuinfer_threads=threads) for model, threads in zip(models, (1, 2))]
     failures = []
     for wrapper in wrappers:
@@ -294,12 +300,13 @@ def source_of(path, method, expert, ranks):
             scale = from_bf16(scale)
         found[part] = (weight, scale.reshape(scale.shape[0], -1))
     for rank in range(ranks):
-        rows = [[array[len(array) // ranks * rank :][: len(array) // ranks] for array in found[part]] for part in ("gate", "up")]
+        pairs = zip(found["gate"], found["up"])
+        w13 = [b"".join(np.split(array, ranks)[rank].tobytes() for array in pair) for pair in pairs]
         columns = []
         for array in found["down"]:
             step = array.shape[1] // ranks
             columns.append(array[:, step * rank : step * (rank + 1)] if step else array)
-        yield [rows[0][0].tobytes() + rows[1][0].tobytes(), rows[0][1].tobytes() + rows[1][1].tobytes(), *(array.tobytes() for array in columns)]
+        yield [*w13, *(array.tobytes() for array in columns)]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -318,6 +325,8 @@ def test_experts_for_gpus(method, path, ranks):
                 assert (room[-8:] == 0xEE).all()
     with pytest.raises(ValueError, match="w2_weight_ptrs must be"):
         wrapper.submit_write_weight_scale_to_buffer(ranks, 0, pointers[0], pointers[1], [], pointers[3])
+    with pytest.raises(ValueError, match="expert_id is 4294967296"):
+        wrapper.submit_write_weight_scale_to_buffer(ranks, 1 << 32, *pointers)
     with pytest.raises(ValueError, match="expert 8"):
         wrapper.submit_write_weight_scale_to_buffer(ranks, 8, *pointers)
 

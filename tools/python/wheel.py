@@ -24,12 +24,14 @@ SYSTEM = re.compile(r"(ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|libgc
 
 
 def run(*words):
-    return subprocess.run(words, check=True, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    environment = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(words, check=True, capture_output=True, text=True, env=environment).stdout
 
 
 def needed(path):
     """Sonames that the file names."""
-    return [name for name in re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", path)) if not SYSTEM.match(name)]
+    names = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-dW", path))
+    return [name for name in names if not SYSTEM.match(name)]
 
 
 def find_libraries(library):

@@ -318,7 +318,7 @@ class kt_unpack_buffers(c.Structure):
     ]
 
 
-STRUCTS = [value for value in list(globals().values()) if isinstance(value, type) and issubclass(value, c.Structure)]
+STRUCTS = [made for name, made in list(globals().items()) if name.startswith("kt_")]
 
 
 def sized(struct):

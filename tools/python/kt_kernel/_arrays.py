@@ -140,12 +140,13 @@ def _view_dlpack(array):
     code = _DL_CODES.get(tensor.code, "?")
     dtype = "bool" if code == "bool" else f"{code}{tensor.bits}"
     if tensor.lanes != 1 or dtype not in _SIZE:
-        raise KTValueError(f"a DLPack array of type {tensor.code}, {tensor.bits} bits, is none that kt_kernel knows")
+        kind = f"type {tensor.code}, {tensor.bits} bits"
+        raise KTValueError(f"a DLPack array of {kind}, is none that kt_kernel knows")
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     size = _SIZE[dtype]
-    strides = (
-        tuple(tensor.strides[i] * size for i in range(tensor.ndim)) if tensor.strides else _dense_strides(shape, size)
-    )
+    strides = _dense_strides(shape, size)
+    if tensor.strides:
+        strides = tuple(tensor.strides[i] * size for i in range(tensor.ndim))
     on_cpu = tensor.device_type in (_DL_CPU, _DL_CUDA_HOST)
     device = "cpu" if on_cpu else f"DLPack device {tensor.device_type}"
     return View((array, capsule), (tensor.data or 0) + tensor.byte_offset, dtype, shape, strides, device)
@@ -173,6 +174,8 @@ def on_cpu(array, what):
     found = view(array, what)
     if found.device != "cpu":
         raise KTValueError(f"{what} is on {found.device}, but must be on the CPU here")
+    if found.pointer % _SIZE[found.dtype]:
+        raise KTValueError(f"{what} begins at {found.pointer:#x}, which is not aligned for {found.dtype}")
     return found
 
 
@@ -217,8 +220,8 @@ def rows_of(array, what, columns):
     shape, strides = found.shape, found.strides
     if not shape or shape[-1] != columns:
         raise KTValueError(f"{what} has the shape {list(shape)}, but must be [tokens, {columns}]")
-    if len(shape) == 2 and strides[1] == size and strides[0] >= 0:
-        return found, shape[0], strides[0] if shape[0] > 1 else size * columns
+    if len(shape) == 2 and strides[1] == size and strides[0] >= size * columns:
+        return found, shape[0], strides[0]
     if not found.is_dense():
         raise KTValueError(f"{what} with strides {list(strides)} is not dense; pass a contiguous one")
     n = 1

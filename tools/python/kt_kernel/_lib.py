@@ -2,6 +2,7 @@
 """Finds libktkernel, loads it, and turns its errors into exceptions."""
 
 import ctypes
+import operator
 import os
 import pathlib
 
@@ -121,6 +122,17 @@ def _open():
 
 lib = _open()
 VERSION = lib.kt_version().decode()
+
+
+def whole(value, what, least=0):
+    """A whole number from `least` on that fits into the library's 32 bits; ctypes would cut it off."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = -1
+    if isinstance(value, bool) or not least <= number < 1 << 31:
+        raise KTValueError(f"{what} is {value!r}, but must be a whole number from {least} to {(1 << 31) - 1}")
+    return number
 
 
 def text(value):

@@ -5,7 +5,7 @@ import ctypes
 import weakref
 
 from . import _abi, _arrays
-from ._lib import KTError, KTValueError, call, fail, lib, text
+from ._lib import KTUnsupportedError, KTValueError, call, fail, lib, text, whole
 
 # What engines expect of scales, whatever the checkpoint had.
 _SCALES = {"FP8": "f32", "FP8_PERCHANNEL": "f32", "RAWINT4": "bf16", "MXFP4": "bf16", "MXFP8": "f8_e8m0"}
@@ -60,10 +60,11 @@ class Writes:
     def submit(self, n_ranks, expert, w13, w13_scales, w2, w2_scales):
         wrapper = self._wrapper
         handle = wrapper.layer_handle()
+        n_ranks, expert = whole(n_ranks, "gpu_tp_count", 1), whole(expert, "expert_id")
         info = _abi.kt_unpack_info()
         call(lib.kt_layer_unpack_info, handle, n_ranks, ctypes.byref(info))
         if info.w13.zero_size or info.w2.zero_size:
-            raise KTError(f"layer {wrapper.layer_idx}: its weights have zeros, which have no buffers here", "KT_E_UNSUPPORTED")
+            raise KTUnsupportedError(f"layer {wrapper.layer_idx}: its weights have zeros, which have no buffers here")
         write = _Write()
         write.conversions, write.moe = [], wrapper.moe
         ranks = (_abi.kt_unpack_buffers * n_ranks)()

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _abi, _arrays
-from ._lib import KTError, KTKeyError, KTValueError, bundled, call, fail, lib, text
+from ._lib import KTError, KTKeyError, KTValueError, bundled, call, fail, lib, text, whole
 
 logger = logging.getLogger("kt_kernel")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
@@ -86,6 +86,12 @@ class ContextInfo:
     nodes: tuple[int, ...]  # their numbers, as in numactl
 
 
+def _bundled_folders(files):
+    """Of a wheel: plugins and drop-ins."""
+    (plugins,) = (files / "lib" / "kt-kernel").glob("abi*")
+    return plugins, files / "share" / "kt-kernel" / "plugins.d"
+
+
 def _config_params(settings, file):
     params = _abi.sized(_abi.kt_config_params)
     encoded = [setting.encode() for setting in settings]
@@ -95,8 +101,7 @@ def _config_params(settings, file):
     params.log = _log
     files = bundled()
     if files:
-        params.plugin_folder = next(iter(sorted((files / "lib" / "kt-kernel").glob("abi*"))), files).as_posix().encode()
-        params.dropin_folder = (files / "share" / "kt-kernel" / "plugins.d").as_posix().encode()
+        params.plugin_folder, params.dropin_folder = map(_path, _bundled_folders(files))
     return params
 
 
@@ -270,7 +275,7 @@ class Checkpoint(_Handle):
     def moe(self, layer: int) -> Moe:
         """The experts of a layer. KTKeyError: it has none."""
         info = _abi.kt_moe_info()
-        call(lib.kt_checkpoint_moe, self._use(), layer, ctypes.byref(info))
+        call(lib.kt_checkpoint_moe, self._use(), whole(layer, "layer"), ctypes.byref(info))
         activations = {number: name for name, number in _abi.ACTIVATION.items()}
         return Moe(
             info.layer,
@@ -386,7 +391,8 @@ def _mask_view(mask, n_experts):
     found = _arrays.on_cpu(mask, "skip_mask")
     if found.dtype not in ("bool", "u8", "i8") or found.shape != (n_experts,) or not found.is_dense():
         raise KTValueError(
-            f"skip_mask is {found.dtype} of the shape {list(found.shape)}, but must be dense bool or uint8 [{n_experts}]"
+            f"skip_mask is {found.dtype} of the shape {list(found.shape)}, but must be dense bool or uint8 "
+            f"[{n_experts}]"
         )
     return found
 
@@ -425,9 +431,9 @@ class Layer(_Handle):
         **shape: Any,
     ):
         params = _abi.sized(_abi.kt_layer_params)
-        call(lib.kt_checkpoint_layer_params, checkpoint._use(), index, ctypes.byref(params))
+        call(lib.kt_checkpoint_layer_params, checkpoint._use(), whole(index, "index"), ctypes.byref(params))
         if top_k is not None:
-            params.top_k = top_k
+            params.top_k = whole(top_k, "top_k", 1)
         self._create(context, params, f"layer {index}", backend, max_tokens, skip_mask, expert_map, shape)
         self._fill(lib.kt_layer_load_checkpoint, checkpoint.handle, index)
 
@@ -459,7 +465,7 @@ class Layer(_Handle):
         if activation not in _abi.ACTIVATION:
             raise KTValueError(f'activation is "{activation}", but must be one of {", ".join(_abi.ACTIVATION)}')
         params = _abi.sized(_abi.kt_layer_params)
-        params.n_experts, params.top_k = n_experts, top_k
+        params.n_experts, params.top_k = n_experts, whole(top_k, "top_k", 1)
         params.hidden_size, params.intermediate_size = hidden, intermediate
         params.activation, params.limit, params.alpha = _abi.ACTIVATION[activation], limit, alpha
         layer = cls.__new__(cls)
@@ -477,7 +483,7 @@ class Layer(_Handle):
         method = lib.kt_method_backend(backend.encode()) if backend is not None else b"auto"
         if method is None:
             raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
-        params.max_tokens = max_tokens
+        params.max_tokens = whole(max_tokens, "max_tokens", 1)
         params.backend = None if method == b"auto" else method
         params.skip_mask = self._mask.pointer if self._mask else None
         params.expert_map = ctypes.addressof(numbers) if numbers is not None else None
@@ -590,7 +596,8 @@ class Layer(_Handle):
 def _experts(views):
     """kt_expert[n] of gate, up and down as Views [n, rows, cols]."""
     gate, up, down = views
-    if len(gate.shape) != 3 or up.shape != gate.shape or down.shape != (gate.shape[0], gate.shape[2], gate.shape[1]):
+    turned = (*gate.shape[:1], *gate.shape[:0:-1])
+    if len(gate.shape) != 3 or up.shape != gate.shape or down.shape != turned:
         raise KTValueError(
             f"gate {list(gate.shape)}, up {list(up.shape)} and down {list(down.shape)} must be [experts, "
             "intermediate_size, hidden_size] twice and [experts, hidden_size, intermediate_size]"
@@ -625,9 +632,9 @@ def command() -> tuple[list[str], dict[str, str]]:
     if files and (files / "bin" / "kt").is_file():
         folders = [str(files / "lib"), environment.get("LD_LIBRARY_PATH", "")]
         environment["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
-        environment.setdefault("KT_KERNEL_PLUGINCONFDIR", str(files / "share" / "kt-kernel" / "plugins.d"))
-        plugins = [str(folder) for folder in sorted((files / "lib" / "kt-kernel").glob("abi*"))]
-        environment.setdefault("KT_KERNEL_CORE_PLUGIN_PATH", ":".join(plugins))
+        plugins, dropins = _bundled_folders(files)
+        environment.setdefault("KT_KERNEL_PLUGINCONFDIR", str(dropins))
+        environment.setdefault("KT_KERNEL_CORE_PLUGIN_PATH", str(plugins))
         return [str(files / "bin" / "kt")], environment
     found = shutil.which("kt")
     if not found:

@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from . import _abi, _arrays, _device, _model, _unpack
-from ._lib import KTError, KTValueError, call, lib
+from ._lib import KTError, KTValueError, call, lib, whole
 from .api import Layer, Ticket, methods
 
 _DEFAULT_MAX_TOKENS = 4096
@@ -33,12 +33,6 @@ def _check_method(method):
     if backend is None:
         raise KTValueError(f'method="{method}" is not known; methods are {", ".join(methods())}')
     return backend.decode()
-
-
-def _positive(value, what):
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise KTValueError(f"{what} is {value}, but must be a positive whole number")
-    return int(value)
 
 
 def _make_mask(given, num_gpu_experts, n_experts):
@@ -126,25 +120,30 @@ class KTMoEWrapper:
             num_gpu_experts, gpu_experts_mask = gpu_experts_mask, None
         self._backend = _check_method(method)
         self.method = method
-        self.layer_idx = int(layer_idx)
-        self.num_experts = _positive(num_experts, "num_experts")
-        self.num_experts_per_tok = _positive(num_experts_per_tok, "num_experts_per_tok")
-        self.hidden_size = _positive(hidden_size, "hidden_size")
-        self.moe_intermediate_size = _positive(moe_intermediate_size, "moe_intermediate_size")
+        self.layer_idx = whole(layer_idx, "layer_idx")
+        self.num_experts = whole(num_experts, "num_experts", 1)
+        self.num_experts_per_tok = whole(num_experts_per_tok, "num_experts_per_tok", 1)
+        self.hidden_size = whole(hidden_size, "hidden_size", 1)
+        self.moe_intermediate_size = whole(moe_intermediate_size, "moe_intermediate_size", 1)
         self.weight_path = os.fspath(weight_path)
-        self.max_tokens = chunked_prefill_size if chunked_prefill_size and chunked_prefill_size > 0 else _DEFAULT_MAX_TOKENS
-        self.max_deferred_experts_per_token = int(max_deferred_experts_per_token or 0)
-        if self.layer_idx < 0 or self.max_deferred_experts_per_token < 0:
-            raise KTValueError("layer_idx and max_deferred_experts_per_token must not be negative")
+        # SGLang has -1 where prompts are not cut.
+        bounded = bool(chunked_prefill_size) and chunked_prefill_size > 0
+        self.max_tokens = whole(chunked_prefill_size, "chunked_prefill_size") if bounded else _DEFAULT_MAX_TOKENS
+        self.max_deferred_experts_per_token = whole(
+            max_deferred_experts_per_token or 0, "max_deferred_experts_per_token"
+        )
         if swiglu_limit < 0 or swiglu_alpha < 0 or (swiglu_alpha and not swiglu_limit):
             raise KTValueError(
-                f"swiglu_limit {swiglu_limit}, swiglu_alpha {swiglu_alpha}: neither may be negative, alpha needs a limit"
+                f"swiglu_limit {swiglu_limit}, swiglu_alpha {swiglu_alpha}: neither may be negative, and alpha "
+                "needs a limit"
             )
         self._swiglu = (swiglu_limit, swiglu_alpha)
         self._mask = _make_mask(gpu_experts_mask, num_gpu_experts, self.num_experts)
         nodes = None if numa_nodes is None else tuple(int(node) for node in numa_nodes)
         if nodes is not None and threadpool_count and len(nodes) != threadpool_count:
-            raise KTValueError(f"numa_nodes {list(nodes)} are {len(nodes)}, but threadpool_count is {threadpool_count}")
+            raise KTValueError(
+                f"numa_nodes {list(nodes)} are {len(nodes)}, but threadpool_count is {threadpool_count}"
+            )
         self.context = _model.context_for(int(cpuinfer_threads or 0), int(threadpool_count or 0), nodes)
         self.moe: Layer | None = None
         self._pending: collections.deque[Ticket] = collections.deque()
@@ -162,10 +161,12 @@ class KTMoEWrapper:
 
     @gpu_experts_mask.setter
     def gpu_experts_mask(self, mask: Any) -> None:
-        if tuple(mask.shape) != (self.num_experts,):
-            raise KTValueError(f"gpu_experts_mask has the shape {list(mask.shape)}, but must be [{self.num_experts}]")
-        if _arrays.torch_of(self._mask) is not None:
-            self._mask.copy_(mask if _arrays.torch_of(mask) is not None else _arrays.torch_of(self._mask).as_tensor(mask))
+        wanted = [self.num_experts]
+        if list(mask.shape) != wanted:
+            raise KTValueError(f"gpu_experts_mask has the shape {list(mask.shape)}, but must be {wanted}")
+        torch = _arrays.torch_of(self._mask)
+        if torch is not None:
+            self._mask.copy_(torch.as_tensor(mask))
         else:
             self._mask[:] = mask
 
@@ -296,7 +297,13 @@ class KTMoEWrapper:
         if _arrays.is_on_gpu(hidden_states):
             self.submit_forward(hidden_states, topk_ids, topk_weights, cuda_stream)
             return self.sync_forward(hidden_states, cuda_stream)
-        return self._submit(hidden_states, topk_ids, topk_weights).wait()
+        self.layer_handle()
+        if self.model.place(self.layer_idx)[1] is not None:
+            return self._submit(hidden_states, topk_ids, topk_weights).wait()
+        forward, output, keep = self.moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
+        call(lib.kt_layer_forward, self.moe.handle, ctypes.byref(forward))
+        del keep
+        return output
 
     def select_deferred_experts(self, expert_ids: Any, scores: Any, protected_k: int) -> tuple[Any, Any]:
         """expert_ids cut into those to compute at once and those that may be late, -1 in place of the others. An
@@ -339,7 +346,7 @@ class KTMoEWrapper:
     @staticmethod
     def set_capture_batch_sizes(capture_bs: list[int]) -> None:
         """Batch sizes that graphs are captured for: forwards on a GPU get buffers of just these sizes."""
-        sizes = [_positive(size, "a batch size") for size in capture_bs]
+        sizes = [whole(size, "a batch size", 1) for size in capture_bs]
         _device.Sizes.sizes = sizes
         _device.Sizes.version += 1
 
