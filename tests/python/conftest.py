@@ -19,6 +19,12 @@ _DTYPES = {
 }  # fmt: skip
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Names what was skipped, as tests of this project do."""
+    for report in terminalreporter.stats.get("skipped", []):
+        terminalreporter.write_line(f"SKIP: {report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
+
+
 def read_safetensors(path):
     """name: array; BF16 as its bits."""
     data = pathlib.Path(path).read_bytes()
