@@ -12,7 +12,7 @@
 
 static void bind(struct kt_topology *topology, uint32_t node, void *data, uint64_t size)
 {
-    if (!topology->real || hwloc_set_area_membind(topology->hwloc, data, size,
+    if (!topology->binds_memory || hwloc_set_area_membind(topology->hwloc, data, size,
                                                   topology->node[node].nodeset, HWLOC_MEMBIND_BIND,
                                                   HWLOC_MEMBIND_BYNODESET) == 0)
         return;

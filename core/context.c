@@ -43,6 +43,10 @@ static enum kt_status build(struct kt_context *context, struct kt_error *error)
     if (context->pool->bind_failures)
         kt_log_write(context->log, KT_LOG_WARNING, "%u of %u threads could not be bound to a core",
                      context->pool->bind_failures, context->pool->n_threads);
+    if (context->topology->idle[0])
+        kt_log_write(context->log, KT_LOG_WARNING,
+                     "CPUs %s stay idle: the NUMA node near to them has no memory that this process may use",
+                     context->topology->idle);
     return KT_OK;
 }
 

@@ -234,6 +234,14 @@ static enum kt_status take_choice(struct kt_layer *layer, struct kt_choice *choi
     return KT_OK;
 }
 
+/* Once a context: the layer works, only slower. */
+static void report_membind(struct kt_context *context)
+{
+    struct kt_topology *topology = context->topology;
+    if (atomic_load(&topology->membind_failures) && !atomic_exchange(&topology->membind_reported, true))
+        kt_log_write(context->log, KT_LOG_WARNING, "%s", topology->membind_message);
+}
+
 enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
                              const struct kt_expert *experts, const struct kt_filling *filling,
                              struct kt_error *error)
@@ -258,6 +266,7 @@ enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
         return status;
     status = kt_arena_grow(&context->arena, context->topology, layer->n_shards, need,
                            kt_route_size(layer), context->huge_pages, error);
+    report_membind(context);
     if (status == KT_OK && packs)
         status = filling->run(layer, filling->data, error);
     kt_pool_unlock(context->pool);

@@ -14,15 +14,22 @@
 /* A stage that waits longer than this for its slowest thread may as well sleep. */
 #define BUSY_SPIN_US 2000
 
+/* One thread a node, then each to the node that has most cores for it: no core gets a second thread while
+ * another has none. */
 static void share_threads(struct kt_pool *pool, const struct kt_topology *topology)
 {
+    for (uint32_t i = 0; i < pool->n_threads; i++) {
+        uint32_t chosen = i < pool->n_nodes ? i : 0;
+        for (uint32_t n = 0; i >= pool->n_nodes && n < pool->n_nodes; n++)
+            if ((uint64_t)(pool->subpool[n].n_threads + 1) * topology->node[chosen].n_cores <
+                (uint64_t)(pool->subpool[chosen].n_threads + 1) * topology->node[n].n_cores)
+                chosen = n;
+        pool->subpool[chosen].n_threads++;
+    }
     uint32_t index = 0;
     for (uint32_t n = 0; n < pool->n_nodes; n++) {
         struct kt_subpool *subpool = &pool->subpool[n];
         subpool->first_thread = index;
-        subpool->n_threads = pool->n_threads == topology->n_cores
-                                 ? topology->node[n].n_cores
-                                 : pool->n_threads / pool->n_nodes + (n < pool->n_threads % pool->n_nodes);
         subpool->barrier.n = subpool->n_threads;
         for (uint32_t i = 0; i < subpool->n_threads; i++, index++)
             pool->worker[index] = (struct kt_worker){

@@ -67,7 +67,7 @@ struct kt_pool {
 };
 
 /**
- * Starts threads for `n_threads` in all (0: one a core), shared out over the nodes, first nodes first.
+ * Starts threads for `n_threads` in all (0: one a core), shared out over the nodes by their cores.
  * Fewer threads than nodes leave the last nodes out: pool->n_nodes says how many are used.
  */
 enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_threads, uint32_t spin_us,
