@@ -116,7 +116,7 @@ void sandbox_write(const char *relative, const char *format, ...)
     free(text);
 }
 
-/* A copy in a folder that the library trusts. */
+/* A copy in a folder that the library trusts; a former one may be loaded, so it is not written over. */
 static const char *copy(const char *source, const char *relative)
 {
     FILE *file = fopen(source, "r");
@@ -128,6 +128,7 @@ static const char *copy(const char *source, const char *relative)
     rewind(file);
     ck_assert_uint_eq(fread(data, 1, size, file), size);
     ck_assert_int_eq(fclose(file), 0);
+    (void)unlink(sandbox_path(relative));
     sandbox_write_bytes(relative, data, size);
     free(data);
     return sandbox_path(relative);
