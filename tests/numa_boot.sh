@@ -19,7 +19,7 @@ skip()
 for program in qemu-system-x86_64 busybox cpio; do
     command -v $program >/dev/null || skip "needs $program"
 done
-[ -r "$kernel" ] || skip "needs a Linux kernel that can be read, not '$kernel': make check-numa KERNEL=/boot/vmlinuz-..."
+[ -r "$kernel" ] || skip "needs a Linux kernel, which '$kernel' is not: make check-numa KERNEL=/boot/vmlinuz-..."
 [ "$(uname -m)" = x86_64 ] || skip "needs an x86_64 host, whose programs the guest runs"
 ! ldd "$(command -v busybox)" 2>/dev/null | grep -q '=>' || skip "needs busybox that is linked statically"
 
@@ -66,9 +66,6 @@ take_program "$(real "$KT_TEST_BUILD/tests/refuse")"
 for plugin in "$KT_TEST_BUILD"/.libs/kt_*.so; do
     take "$plugin"
 done
-for file in tests/plugins/kt_fake.so; do
-    [ ! -f "$KT_TEST_BUILD/$file" ] || take "$KT_TEST_BUILD/$file"
-done
 model=$KT_TEST_DATA/tiny-moe
 take "$model"/trace.safetensors "$model"/tiny-moe-q4_k_m.gguf "$model"/tiny-moe-q8_0-l0-l3.gguf \
     "$model"/tiny-moe-bf16-l0-l3.gguf "$model"/int4-g32-l0/* "$model"/fp8-block-l0/*
@@ -97,8 +94,9 @@ printf 'echo "== done"\npoweroff -f\n' >>"$root/init"
 chmod 755 "$root/init"
 (cd "$root" && find . | cpio --quiet -o -H newc -R +0:+0) >numa/initramfs
 
-timeout "$seconds" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu Haswell -m 1536 -nographic -no-reboot -nic none \
-    -smp 5 -object memory-backend-ram,id=m0,size=768M -object memory-backend-ram,id=m1,size=768M \
+timeout "$seconds" qemu-system-x86_64 -machine q35 -accel tcg,thread=multi -cpu Haswell -m 1536 \
+    -nographic -no-reboot -nic none -smp 5 \
+    -object memory-backend-ram,id=m0,size=768M -object memory-backend-ram,id=m1,size=768M \
     -numa node,nodeid=0,cpus=0-1,memdev=m0 -numa node,nodeid=1,cpus=2-3,memdev=m1 -numa node,nodeid=2,cpus=4 \
     -kernel "$kernel" -initrd numa/initramfs -append 'console=ttyS0 quiet panic=-1' </dev/null \
     >numa/console.log 2>numa/qemu.log || :
@@ -118,7 +116,10 @@ for test; do
     esac
     printf ':test-result: %s\n' "$result" >"$name.trs"
     echo "$result: $test"
-    [ $result != FAIL ] || { echo "exit status '$code', see $PWD/$name.log" | tee -a "$name.log"; tail -n 20 "$name.log"; }
+    [ $result != FAIL ] || {
+        echo "exit status '$code'" >>"$name.log"
+        tail -n 20 "$name.log"
+    }
 done
 grep -q '^== done' numa/console.log || tail -n 20 numa/console.log
 exit $failed
