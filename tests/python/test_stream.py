@@ -175,10 +175,11 @@ def test_failures_come_with_a_later_call(model, runtime):
     wrapper = model.wrapper()
     wrapper.load_weights()
     x, ids, weights = (on_gpu(tensor) for tensor in batch_of(model, 2))
-    wrapper.forward(x, (off_gpu(ids) + 8).as_subclass(OnGpu), weights)
-    runtime.synchronize()
     with pytest.raises(ValueError, match="there are 0 to 7"):
+        wrapper.forward(x, (off_gpu(ids) + 8).as_subclass(OnGpu), weights)  # already, if the stream is fast
+        runtime.synchronize()
         wrapper.submit_forward(x, ids, weights)
+    runtime.synchronize()
     output = wrapper.forward(x, ids, weights)
     runtime.synchronize()
     compare(output, model.moe(0, off_gpu(x), off_gpu(ids), off_gpu(weights)))
