@@ -65,6 +65,7 @@ const char *kt_status_name(enum kt_status status)
         [KT_E_BUSY] = "busy",
         [KT_E_SYSTEM] = "system error",
         [KT_E_STATE] = "wrong state",
+        [KT_E_BACKEND] = "backend failed",
     };
     size_t index = (size_t)status;
     return index < sizeof names / sizeof names[0] && names[index] ? names[index] : "unknown status";

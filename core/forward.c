@@ -10,9 +10,12 @@
  */
 #include "core/error.h"
 #include "core/layer.h"
+#include "core/outcome.h"
 #include "core/reduce.h"
 #include "core/route.h"
 #include "core/stored.h"
+
+#include <stdio.h>
 
 #define COUNTER_ACT 0
 #define COUNTER_GATE_UP 1
@@ -22,6 +25,7 @@
 struct run {
     struct kt_layer *layer;
     const struct kt_forward *forward;
+    struct kt_outcome *outcome;
     const void *added; /* see struct kt_extra */
     struct kt_route route;
     uint32_t first_token;
@@ -37,6 +41,7 @@ struct place {
     void *instance;
     char *base;    /* of the node's arena */
     char *scratch; /* of this thread */
+    struct kt_error *error; /* of this thread; a stage may write there */
 };
 
 static const void *object_of(const struct place *place, uint32_t expert, enum kt_stage stage)
@@ -53,6 +58,28 @@ static const float *bias_of(const struct place *place, uint32_t expert, enum kt_
     return all ? all + expert * place->shard->bias_stride[projection] : NULL;
 }
 
+/* Has another stage failed, or this one right now? Then the forward is lost, and no stage is called any more. */
+static bool is_lost(const struct place *place)
+{
+    return kt_outcome_failed(place->run->outcome);
+}
+
+/* What the backend says of a stage that was just called. */
+static void look(const struct place *place, const char *stage, const struct kt_group *group)
+{
+    const struct kt_backend *backend = place->run->layer->backend;
+    struct kt_error *error = place->error;
+    char of[32] = "";
+    if (error->status == KT_OK)
+        return;
+    if (group)
+        (void)snprintf(of, sizeof of, " of expert %u", group->expert);
+    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
+    (void)kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s (level %s) failed in %s%s", place->run->layer->name,
+                         backend->name, backend->level->name, stage, of);
+    kt_outcome_fail(place->run->outcome, KT_E_BACKEND, error);
+}
+
 static void pack_inputs(const struct place *place)
 {
     const struct run *run = place->run;
@@ -66,14 +93,16 @@ static void pack_inputs(const struct place *place)
                   (int64_t)run->first_token * run->forward->input_stride,
         .source_stride = run->forward->input_stride,
         .packed = place->base + place->shard->buffers.act,
+        .error = place->error,
     };
-    for (;;) {
+    while (!is_lost(place)) {
         uint64_t begin = (uint64_t)kt_worker_claim(place->worker, COUNTER_ACT) * step;
         if (begin >= run->n_tokens)
             return;
         job.row_begin = (uint32_t)begin;
         job.row_end = run->n_tokens - begin < step ? run->n_tokens : (uint32_t)begin + step;
         place->ops->act_pack(place->instance, &job);
+        look(place, "act_pack", NULL);
     }
 }
 
@@ -83,8 +112,10 @@ static void gather(const struct place *place, const struct kt_group *group, void
                             .act = place->base + place->shard->buffers.act,
                             .index = place->run->route.token + group->first,
                             .n_rows = group->n_rows,
-                            .out = out};
+                            .out = out,
+                            .error = place->error};
     place->ops->gather(place->instance, &job);
+    look(place, "gather", group);
 }
 
 /* Panels begin .. end of gate_up; `gathered` is where gather has put the rows, if it exists. */
@@ -108,8 +139,10 @@ static void gate_up(const struct place *place, const struct kt_group *group, con
         .scratch = place->scratch,
         .next = object_of(place, group->expert, KT_STAGE_DOWN),
         .next_size = shard->layout.weight_size[KT_STAGE_DOWN],
+        .error = place->error,
     };
     place->ops->gate_up(place->instance, &job);
+    look(place, "gate_up", group);
 }
 
 static void pack_h(const struct place *place, const struct kt_group *group, const void *h, void *act)
@@ -119,8 +152,10 @@ static void pack_h(const struct place *place, const struct kt_group *group, cons
                               .n_rows = group->n_rows,
                               .row_end = group->n_rows,
                               .source = h,
-                              .packed = act};
+                              .packed = act,
+                              .error = place->error};
     place->ops->act_pack(place->instance, &job);
+    look(place, "act_pack of h", group);
 }
 
 static void down(const struct place *place, const struct kt_group *group, const void *act,
@@ -142,8 +177,10 @@ static void down(const struct place *place, const struct kt_group *group, const 
         .scratch = place->scratch,
         .next = next ? object_of(place, next->expert, KT_STAGE_GATE_UP) : NULL,
         .next_size = next ? shard->layout.weight_size[KT_STAGE_GATE_UP] : 0,
+        .error = place->error,
     };
     place->ops->down(place->instance, &job);
+    look(place, "down", group);
 }
 
 static void run_whole(const struct place *place)
@@ -153,20 +190,24 @@ static void run_whole(const struct place *place)
     const struct kt_layout *layout = &place->shard->layout;
     char *own = place->base + buffers->thread + place->worker->index_in_node * buffers->thread_stride;
     char *h = own + buffers->thread_h, *act = own + buffers->thread_act;
-    for (uint32_t g; (g = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < route->n_groups;) {
+    for (uint32_t g; !is_lost(place) && (g = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < route->n_groups;) {
         const struct kt_group *group = &route->group[g];
         if (place->ops->gather)
             gather(place, group, own);
-        gate_up(place, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
-        pack_h(place, group, h, act);
+        if (!is_lost(place))
+            gate_up(place, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
+        if (!is_lost(place))
+            pack_h(place, group, h, act);
         /* A guess: another thread may claim it first. */
         uint32_t next = (uint32_t)atomic_load_explicit(
             &place->worker->subpool->counter[COUNTER_GATE_UP].next, memory_order_relaxed);
-        down(place, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
-             next < route->n_groups ? &route->group[next] : NULL);
+        if (!is_lost(place))
+            down(place, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
+                 next < route->n_groups ? &route->group[next] : NULL);
     }
 }
 
+/* Every thread meets every barrier, whatever was lost before; what a stage reads is whole, or it is not called. */
 static void run_split(const struct place *place, const struct kt_schedule *schedule)
 {
     const struct kt_route *route = &place->run->route;
@@ -177,24 +218,24 @@ static void run_split(const struct place *place, const struct kt_schedule *sched
     char *act = place->base + buffers->split_act;
     uint32_t task;
     if (place->ops->gather) {
-        while ((task = kt_worker_claim(place->worker, COUNTER_GATHER)) < route->n_groups)
+        while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_GATHER)) < route->n_groups)
             gather(place, &route->group[task],
                    gathered + route->group[task].padded_first * layout->act_row_size[0]);
         kt_worker_node_barrier(place->worker);
     }
     uint64_t panels = kt_layout_panels(layout, KT_STAGE_GATE_UP);
-    while ((task = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < n_tasks) {
+    while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < n_tasks) {
         uint32_t g = task / parts, part = task % parts;
         const struct kt_group *group = &route->group[g];
         char *group_h = h + group->padded_first * layout->h_row_size;
         gate_up(place, group, gathered + group->padded_first * layout->act_row_size[0],
                 panels * part / parts, panels * (part + 1) / parts, group_h);
-        if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1)
+        if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1 && !is_lost(place))
             pack_h(place, group, group_h, act + group->padded_first * layout->act_row_size[1]);
     }
     kt_worker_node_barrier(place->worker);
     panels = kt_layout_panels(layout, KT_STAGE_DOWN);
-    while ((task = kt_worker_claim(place->worker, COUNTER_DOWN)) < n_tasks) {
+    while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_DOWN)) < n_tasks) {
         const struct kt_group *group = &route->group[task / parts];
         uint64_t begin = panels * (task % parts) / parts, end = panels * (task % parts + 1) / parts;
         if (begin < end)
@@ -207,6 +248,7 @@ static void run_shard(struct run *run, struct kt_worker *worker)
     struct kt_layer *layer = run->layer;
     const struct kt_shard *shard = &layer->shard[worker->node];
     char *base = layer->context->arena.node[worker->node].data;
+    struct kt_error error;
     struct place place = {
         .run = run,
         .worker = worker,
@@ -216,7 +258,10 @@ static void run_shard(struct run *run, struct kt_worker *worker)
         .base = base,
         .scratch = base + shard->buffers.scratch +
                    worker->index_in_node * shard->buffers.scratch_stride,
+        .error = &error,
     };
+    error.status = KT_OK;
+    error.message[0] = '\0';
     if (place.ops->thread_enter)
         place.ops->thread_enter(place.instance);
     pack_inputs(&place);
@@ -236,6 +281,8 @@ static void run_chunk(struct kt_worker *worker, void *argument)
     if (shard->begin < shard->end && run->route.n_groups)
         run_shard(run, worker);
     kt_worker_barrier(worker);
+    if (kt_outcome_failed(run->outcome))
+        return;
     struct kt_reduce reduce = {.layer = run->layer,
                                .route = &run->route,
                                .forward = run->forward,
@@ -327,9 +374,12 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
         kt_usage_count(&layer->usage, asked);
     if (asked && layer->recording.recorder)
         kt_recorder_put(&layer->recording, asked);
-    struct run run = {.layer = layer, .forward = forward, .added = extra ? extra->added : NULL};
+    struct kt_outcome outcome;
+    struct run run = {
+        .layer = layer, .forward = forward, .outcome = &outcome, .added = extra ? extra->added : NULL};
+    kt_outcome_start(&outcome);
     kt_route_place(layer, layer->context->arena.route.data, &run.route);
-    while (run.first_token < forward->n_tokens) {
+    while (run.first_token < forward->n_tokens && !kt_outcome_failed(&outcome)) {
         uint32_t left = forward->n_tokens - run.first_token;
         run.n_tokens = left < layer->params.max_tokens ? left : layer->params.max_tokens;
         kt_route_make(layer, forward->expert_ids + (uint64_t)run.first_token * forward->top_k,
@@ -338,7 +388,7 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
         run.first_token += run.n_tokens;
     }
     kt_pool_unlock(pool);
-    return KT_OK;
+    return kt_outcome_end(&outcome, error);
 }
 
 enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward *given,

@@ -154,9 +154,16 @@ static enum kt_status copy_object(const struct copying *copying, const struct kt
                          .begin = shard->begin,
                          .panel_end = kt_layout_panels(&shard->layout, stage),
                          .packed = object,
-                         .out = to};
+                         .out = to,
+                         .error = error};
+    error->status = KT_OK;
+    error->message[0] = '\0';
     kt_layer_ops(layer)->cut(layer->backend->instance, &job);
-    return KT_OK;
+    if (error->status == KT_OK)
+        return KT_OK;
+    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
+    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d of expert %u", layer->name,
+                          layer->backend->name, stage, expert);
 }
 
 static void copy_objects(struct kt_worker *worker, void *argument)

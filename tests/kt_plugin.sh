@@ -80,6 +80,7 @@ says '^probe  *skipped  it refuses to work here: there is no vendor library here
 # ---- what lies in the file ---------------------------------------------------------------------------
 found "$plugins/kt_constructor.so" constructors 'would run when it is loaded'
 found "$plugins/kt_second_symbol.so" symbols 'it exports another_symbol'
+found "$plugins/kt_stack.so" symbols 'it asks for an executable stack'
 found "$plugins/kt_boastful.so" layout 'formats says q4_k'
 if command -v objdump >/dev/null && [ "$(uname -m)" = x86_64 ]; then
     kt plugin check --quick "$plugins/kt_undeclared.so"
@@ -98,11 +99,15 @@ PROBE_EXIT       load         probe: it ended the process with exit status 0
 PROBE_PRINT      load         it wrote "hello from a plugin"
 PROBE_MUTE       probe        does not say why
 OPEN_LEAK        open         2 blocks of the host.s memory were not given back
-OPEN_THREAD      open         it started threads
+OPEN_THREAD      load         afterwards the process has other threads
+OPEN_TEXT        open         open: AAAA
+OPEN_CACHES      ranges       open: crashed with SIGFPE
+OPEN_MALLOC      memory       10[0-9]* bytes of malloc are not given back
 OPEN_CARELESS    memory       open, allocation 1 fails: crashed with SIGSEGV
 CLOSE_TWICE      load         host->release: the memory is none
 CLOSE_SIZE       open         bytes are said to be given back of a block of
 LAYOUT_OVERFLOW  layout       it lays out 2^62 x 2^62 weights
+LAYOUT_SHORT     layout       2^17 x 2^17 weights, stage 0: 0 bytes
 LAYOUT_UNIT      layout       k_unit is 0
 LAYOUT_SHAPE     layout       it changed the shape
 LAYOUT_MUTE      layout       does not say why
@@ -118,6 +123,26 @@ GATE_COLUMN      numbers      float64 gives
 GATE_ALLOCATES   numbers      gate_up asks the host for memory
 GATE_SOURCE      numbers      gate_up.*: it wrote to packed weights, which can only be read
 GATE_TRAP        numbers      gate_up.*33 rows.*: crashed with SIG[A-Z]*
+GATE_THREAD      numbers      afterwards the process has other threads
+GATE_PROCESS     numbers      other processes of its own
+GATE_ROUNDING    numbers      gate_up.*: it changed the mode of floating point
+GATE_HANDLER     numbers      another handler of a signal
+GATE_SIGNALS     numbers      other blocked signals
+GATE_ALARM       numbers      another timer
+GATE_OPENS       numbers      other open files
+GATE_CLOSES      numbers      other open files
+GATE_FOLDER      numbers      another working directory
+GATE_LOCALE      numbers      another locale
+GATE_UMASK       numbers      another umask
+GATE_ENVIRONMENT numbers      another environment
+GATE_INDEX       numbers      gate_up.*: it touched byte 1 behind the end of index
+GATE_NEXT        numbers      gate_up.*: it touched byte 1 behind the end of packed weights
+GATE_ROWS        numbers      gate_up.*: crashed with SIGSEGV
+GATE_BIAS        numbers      gate_up.*: crashed with SIGSEGV
+GATE_FIRST       numbers      float64 gives
+GATE_FAILS       numbers      gate_up.*: it failed: no reason at all
+GATE_OPTION      options      panel_rows = 64, .*: crashed with SIGSEGV
+DOWN_ALIGNED     numbers      float64 gives
 DOWN_BIAS        numbers      float64 gives
 DOWN_COLUMN      numbers      float64 gives
 DOWN_GAP         numbers      between the rows of y\|float64 gives\|behind the end of y

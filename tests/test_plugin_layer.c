@@ -4,21 +4,23 @@
 #include "tests/layer_fixture.h"
 #include "tests/sandbox.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void load(struct fixture *fixture, uint32_t threads, uint32_t panel_rows)
+static void load_level(struct fixture *fixture, uint32_t threads, uint32_t panel_rows, const char *level)
 {
-    char module[256], count[64], panel[64];
+    char module[256], count[64], panel[64], wanted[64];
     struct kt_layer_params params = fixture_params(fixture);
     struct kt_error error = {0};
     (void)snprintf(module, sizeof module, "plugin.fake.module=%s",
                    sandbox_plugin("fake", "lib/kt_fake.so"));
     (void)snprintf(count, sizeof count, "core.threads=%u", threads);
     (void)snprintf(panel, sizeof panel, "plugin.fake.panel_rows=%u", panel_rows);
+    (void)snprintf(wanted, sizeof wanted, "plugin.fake.level=%s", level);
     fixture->context =
-        fixture_context_with((const char *const[]){module, count, panel, "core.strict=yes"}, 4);
+        fixture_context_with((const char *const[]){module, count, panel, wanted, "core.strict=yes"}, 5);
     params.backend = "fake";
     ck_assert_msg(kt_layer_create(fixture->context, &params, &fixture->layer, &error) == KT_OK,
                   "%s", error.message);
@@ -28,7 +30,12 @@ static void load(struct fixture *fixture, uint32_t threads, uint32_t panel_rows)
     struct kt_layer_info info;
     kt_layer_info(fixture->layer, &info);
     ck_assert_str_eq(info.backend, "fake");
-    ck_assert_str_eq(info.level, "swift");
+    ck_assert_str_eq(info.level, level);
+}
+
+static void load(struct fixture *fixture, uint32_t threads, uint32_t panel_rows)
+{
+    load_level(fixture, threads, panel_rows, "swift");
 }
 
 static void run(struct fixture *fixture)
@@ -181,6 +188,78 @@ START_TEST(a_plugin_that_lies)
 }
 END_TEST
 
+/* Each stage fails, of whole experts and of experts that are shared out, of the first chunk of the batch and of the
+ * last: the forward and the ticket say so, nothing else of the batch is written, and what follows is right. */
+static const struct {
+    float input;
+    const char *words;
+} failures[] = {
+    {2048, "failed in gather of expert 0: gather was asked to fail"},
+    {4096, "failed in act_pack: act_pack was asked to fail"},
+    {8192, "failed in gate_up of expert 0: gate_up was asked to fail"},
+    {16384, "failed in act_pack of h of expert 0: act_pack of h was asked to fail"},
+    {32768, "failed in down of expert 0: down was asked to fail"},
+    {65536, "failed in gate_up of expert 0: no reason was given"},
+};
+enum { N_FAILURES = sizeof failures / sizeof failures[0] };
+
+static void expect_failure(enum kt_status status, const struct kt_error *error, const char *words)
+{
+    ck_assert_int_eq(status, KT_E_BACKEND);
+    ck_assert_int_eq(error->status, KT_E_BACKEND);
+    ck_assert_msg(strstr(error->message, ": backend fake (level scalar) failed in ") != NULL &&
+                      strstr(error->message, words) != NULL,
+                  "%s", error->message);
+}
+
+/* Expert 0 gets the token that fails, and all tokens of a batch that is to be shared out. */
+START_TEST(a_stage_that_fails)
+{
+    bool shared = _i % 2, last = _i / 2 % 2;
+    uint32_t threads = _i / 4 % 2 ? 4 : 1, stage = (uint32_t)_i / 8;
+    struct fixture fixture = {.n_experts = shared ? 1 : 9,
+                              .top_k = 1,
+                              .n_tokens = 23,
+                              .max_tokens = 10,
+                              .hidden = 17,
+                              .intermediate = 40};
+    float wanted[23 * 17];
+    struct kt_error error = {0};
+    uint64_t ticket;
+    fixture_fill(&fixture, (uint64_t)_i);
+    for (uint32_t t = 0; t < fixture.n_tokens; t++)
+        fixture.ids[t] = shared ? 0 : t % 9;
+    load_level(&fixture, threads, 3, "scalar");
+    run(&fixture);
+    memcpy(wanted, fixture.output, sizeof wanted);
+
+    struct kt_forward forward = fixture_forward(&fixture);
+    uint32_t token = last ? 20 : 0;
+    float *input = fixture.input + token * fixture.hidden, kept = *input;
+    for (int way = 0; way < 2; way++) {
+        fixture.ids[token] = 0;
+        *input = failures[stage].input;
+        for (size_t i = 0; i < 23 * 17; i++)
+            fixture.output[i] = -77;
+        enum kt_status status = way ? kt_layer_submit(fixture.layer, &forward, &ticket, &error)
+                                    : kt_layer_forward(fixture.layer, &forward, &error);
+        if (way) {
+            ck_assert_int_eq(status, KT_OK);
+            status = kt_wait(fixture.context, ticket, &error);
+        }
+        expect_failure(status, &error, failures[stage].words);
+        for (size_t i = last ? 20 * 17 : 0; i < 23 * 17; i++)
+            ck_assert(fixture.output[i] == -77);
+
+        *input = kept;
+        fixture.ids[token] = shared ? 0 : token % 9;
+        run(&fixture);
+        ck_assert_mem_eq(fixture.output, wanted, sizeof wanted);
+    }
+    fixture_free(&fixture);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("plugin_layer");
@@ -191,6 +270,7 @@ int main(void)
     tcase_add_test(tests, formats_of_the_input);
     tcase_add_test(tests, packed_weights_are_the_source);
     tcase_add_loop_test(tests, a_plugin_that_lies, 0, 7);
+    tcase_add_loop_test(tests, a_stage_that_fails, 0, 8 * N_FAILURES);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

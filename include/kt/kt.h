@@ -504,6 +504,8 @@ struct kt_forward {
  * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))).
  * Checks everything, ids included, before it writes. Bit-identical for any number of threads. A NaN
  * in one token stays in that token. Allocates nothing. Any thread; the caller's thread takes part.
+ * KT_E_BACKEND: the backend failed while it computed. The message names layer, backend and what it said;
+ * of the output nothing is to be relied on, and the next forward is computed as if nothing had happened.
  */
 enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward *forward,
                                 struct kt_error *error);

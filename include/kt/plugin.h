@@ -21,9 +21,16 @@
  * ABI changelog
  *   1.0  2026-11-21  first version
  *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, which was reserved
+ *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is
  * called from many threads at once, with jobs that write to disjoint memory.
+ *
+ * Errors: a function that returns nothing says in its job's `error` (since 1.2, never NULL) what went
+ * wrong, such as a vendor's library that refused, and may leave its output as it is:
+ *     kt_plugin_fail(job->error, KT_E_BACKEND, "libvendor: status %d", code);
+ * The forward then ends with KT_E_BACKEND and that reason, nothing more is computed of it, and the next
+ * one begins as if nothing had happened.
  */
 #ifndef KT_PLUGIN_H
 #define KT_PLUGIN_H
@@ -37,7 +44,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 1
+#define KT_PLUGIN_ABI_MINOR 2
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -242,6 +249,7 @@ struct kt_act_pack {
     const void *source;
     int64_t source_stride;
     void *packed;
+    struct kt_error *error; /**< since 1.2 */
 };
 
 /** Multiply packed activation rows with panels [panel_begin, panel_end) of one expert. */
@@ -250,7 +258,7 @@ struct kt_product {
     const void *packed;             /**< the expert's packed object of this stage */
     const struct kt_expert *source; /**< the expert's views if keeps_source, else NULL */
     uint64_t panel_begin, panel_end;
-    uint32_t n_rows;
+    uint32_t n_rows; /**< at least 1; the core gives at most 1024 at once */
 
     /** Row r of the input is at act + index[r] * act_row_size[stage]; index NULL: row r itself.
      *  Where the plugin has gather, act is what gather made and index is NULL in stage 0. */
@@ -270,6 +278,8 @@ struct kt_product {
     /** What this thread will probably read next, to prefetch; NULL: unknown. */
     const void *next;
     uint64_t next_size;
+
+    struct kt_error *error; /**< since 1.2 */
 };
 
 /** Gather n_rows packed activation rows (stage 0) into the kernel's own order at `out`,
@@ -280,6 +290,7 @@ struct kt_gather {
     const uint32_t *index;
     uint32_t n_rows;
     void *out;
+    struct kt_error *error; /**< since 1.2 */
 };
 
 /**
@@ -295,6 +306,7 @@ struct kt_cut {
     uint64_t panel_begin, panel_end;
     const void *packed; /**< whole->weight_size[stage] bytes */
     void *out;          /**< start of the shard's object, shard->weight_size[stage] bytes */
+    struct kt_error *error; /**< since 1.2 */
 };
 
 /**
@@ -339,7 +351,8 @@ struct kt_ops {
     /** Optional. */
     void (*gather)(void *instance, const struct kt_gather *job);
     /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends on its own
-     *  input, the weights and n_rows only, not on the panel range: results do not depend on threads. */
+     *  input, its place, the weights and n_rows only, not on the panel range or on other rows: results
+     *  do not depend on threads. */
     void (*gate_up)(void *instance, const struct kt_product *job);
     /** Required. y = down * h + bias. */
     void (*down)(void *instance, const struct kt_product *job);

@@ -43,7 +43,8 @@ enum kt_status {
     KT_E_PLUGIN = 9,      /**< a required plugin could not be used */
     KT_E_BUSY = 10,       /**< the queue is full, or the object is in use */
     KT_E_SYSTEM = 11,     /**< the operating system refused: threads, affinity */
-    KT_E_STATE = 12       /**< called in the wrong order, such as forward before load */
+    KT_E_STATE = 12,      /**< called in the wrong order, such as forward before load */
+    KT_E_BACKEND = 13     /**< a backend failed while it computed */
 };
 
 /** An error's status and its text: what was wrong, where, and what to do. Owned by the caller. */

@@ -110,8 +110,8 @@ static bool computes(const struct aocl *aocl, int8_t *a, int8_t *b, int8_t *reor
     aocl_reorder(aocl, b, TRIAL_K, TRIAL_N, reordered);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && right; i++) {
         memset(c, 0x55, TRIAL_M * TRIAL_N * sizeof *c);
-        aocl_multiply(aocl, rows[i], TRIAL_N, TRIAL_K, a, TRIAL_K, reordered, c);
-        right = is_product(a, b, c, rows[i]);
+        right = aocl_multiply(aocl, rows[i], TRIAL_N, TRIAL_K, a, TRIAL_K, reordered, c) &&
+                is_product(a, b, c, rows[i]);
     }
     aocl_leave(aocl, before);
     return right;

@@ -9,6 +9,7 @@
 #define KT_PLUGINS_BLIS_INT8_AOCL_H
 
 #include <kt/plugin.h>
+#include <stdbool.h>
 
 /* The library's own numbers: dim_t of the default build, md_t of AOCL-DLP. */
 typedef int64_t aocl_dim;
@@ -50,12 +51,15 @@ static inline void aocl_reorder(const struct aocl *aocl, const int8_t *rows, uin
     aocl->reorder('r', 't', 'B', rows, to, (aocl_dim)k, (aocl_dim)n, (aocl_dim)k);
 }
 
-/* c[m][n] = a[m][k] b, with b reordered and rows of a lda bytes apart. */
-static inline void aocl_multiply(const struct aocl *aocl, uint64_t m, uint64_t n, uint64_t k,
+/* c[m][n] = a[m][k] b, with b reordered and rows of a lda bytes apart. False: the library returned without
+ * computing, which it says in no other way. No sum of codes within +-127 is INT32_MIN. */
+static inline bool aocl_multiply(const struct aocl *aocl, uint64_t m, uint64_t n, uint64_t k,
                                  const int8_t *a, uint64_t lda, const int8_t *b, int32_t *c)
 {
+    c[0] = c[m * n - 1] = INT32_MIN;
     aocl->multiply('r', 'n', 't', (aocl_dim)m, (aocl_dim)n, (aocl_dim)k, 1, a, (aocl_dim)lda, 'n', b,
                    (aocl_dim)k, 'r', 0, c, (aocl_dim)n, NULL);
+    return c[0] != INT32_MIN && c[m * n - 1] != INT32_MIN;
 }
 
 /* The calling thread's own setting: products are not cut once more by the library. aocl_leave gives back

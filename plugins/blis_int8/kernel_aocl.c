@@ -180,6 +180,12 @@ static void gather_aocl(void *instance, const struct kt_gather *job)
         memcpy((uint8_t *)job->out + r * size, (const uint8_t *)job->act + job->index[r] * size, size);
 }
 
+static enum kt_status fail_product(struct kt_error *error, uint64_t rows, uint64_t k)
+{
+    return kt_plugin_fail(error, KT_E_BACKEND, "AOCL returned without computing %llu x %llu x %d",
+                          (unsigned long long)rows, (unsigned long long)k, MATRIX_ROWS);
+}
+
 /* Rows begin..end-1 and panel `number`. */
 INLINE void multiply_matrix(const struct aocl *aocl, enum kt_stage stage, const struct kt_product *job,
                             uint64_t number, uint32_t begin, uint32_t end)
@@ -190,8 +196,11 @@ INLINE void multiply_matrix(const struct aocl *aocl, enum kt_stage stage, const 
     const int8_t *a = (const int8_t *)job->act + begin * row_size;
     int32_t *c = job->scratch;
 
-    aocl_multiply(aocl, end - begin, MATRIX_ROWS, count_columns(layout, stage), a, row_size,
-                  (const int8_t *)panel, c);
+    if (!aocl_multiply(aocl, end - begin, MATRIX_ROWS, count_columns(layout, stage), a, row_size,
+                       (const int8_t *)panel, c)) {
+        (void)fail_product(job->error, end - begin, count_columns(layout, stage));
+        return;
+    }
     for (uint64_t p = 0; p < PAIRS && number * PAIRS + p < count_pairs(layout, stage); p++) {
         struct sums sums = { c + p * PANEL_ROWS, MATRIX_ROWS, TILE_ROWS, false };
         struct panel_scales scales;
@@ -234,20 +243,23 @@ static void multiply_down(void *instance, const struct kt_product *job)
 
 /* Where a row of weights stands in its matrix is the library's to know: multiplied with unit vectors, the
  * matrix shows it, 64 columns at a time. */
-static void read_row_by_products(const struct aocl *aocl, const int8_t *matrix, uint64_t k, uint64_t width,
-                                 uint64_t row, float scale, int8_t *units, int32_t *c, float *out)
+static enum kt_status read_row_by_products(const struct aocl *aocl, const int8_t *matrix, uint64_t k,
+                                           uint64_t width, uint64_t row, float scale, int8_t *units, int32_t *c,
+                                           float *out, struct kt_error *error)
 {
     memset(units, 0, UNIT_ROWS * width);
     for (uint64_t begin = 0; begin < k; begin += UNIT_ROWS) {
         for (uint64_t i = 0; i < UNIT_ROWS; i++)
             units[i * width + begin + i] = 1;
-        aocl_multiply(aocl, UNIT_ROWS, MATRIX_ROWS, width, units, width, matrix, c);
+        if (!aocl_multiply(aocl, UNIT_ROWS, MATRIX_ROWS, width, units, width, matrix, c))
+            return fail_product(error, UNIT_ROWS, width);
         for (uint64_t i = 0; i < UNIT_ROWS; i++) {
             units[i * width + begin + i] = 0;
             if (begin + i < k)
                 out[begin + i] = scale * (float)c[i * MATRIX_ROWS + row];
         }
     }
+    return KT_OK;
 }
 
 static enum kt_status read_weights(void *instance, const struct kt_layout *layout, const void *packed,
@@ -276,11 +288,12 @@ static enum kt_status read_weights(void *instance, const struct kt_layout *layou
     uint64_t place = row / unit % PAIRS * PANEL_ROWS + row % unit + (projection == KT_UP ? TILE_ROWS : 0);
     memcpy(&scale, panel + size - MATRIX_SCALES + 4 * place, sizeof scale);
     aocl_dim before = aocl_enter(aocl);
-    read_row_by_products(aocl, (const int8_t *)panel, stage_k(layout, stage), width, place, scale,
-                         (int8_t *)memory + sums, (int32_t *)(void *)memory, out);
+    enum kt_status status =
+        read_row_by_products(aocl, (const int8_t *)panel, stage_k(layout, stage), width, place, scale,
+                             (int8_t *)memory + sums, (int32_t *)(void *)memory, out, error);
     aocl_leave(aocl, before);
     host->release(host, memory, bytes);
-    return KT_OK;
+    return status;
 }
 
 /* ---- threads ---- */

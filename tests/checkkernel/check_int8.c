@@ -318,13 +318,15 @@ START_TEST(ranges_and_bf16_outputs)
         bool all = run.level->opaque;
         memset(y, 0x55, n * 110 * sizeof(float));
         void *act = guard_take(48 * run.layout.act_row_size[1]);
+        struct kt_error error = { KT_OK, "" };
         struct kt_act_pack pack = { .layout = &run.layout, .stage = KT_STAGE_DOWN, .n_rows = n,
-                                    .row_end = n, .source = h, .packed = act };
+                                    .row_end = n, .source = h, .packed = act, .error = &error };
         run.level->ops->act_pack(&run.instance, &pack);
         struct kt_product job = { .layout = &run.layout, .packed = run.packed[1], .n_rows = n,
                                   .panel_begin = !all, .panel_end = 1 + !all, .act = act, .out = y,
-                                  .out_stride = 110 * sizeof(float), .scratch = run.scratch };
+                                  .out_stride = 110 * sizeof(float), .scratch = run.scratch, .error = &error };
         run.level->ops->down(&run.instance, &job);
+        ck_assert_msg(error.status == KT_OK, "%s", error.message);
         for (uint32_t i = 0; i < n * 110; i++)
             ck_assert_int_eq(float_to_bits(y[i]) != 0x55555555, all || (i % 110 >= 32 && i % 110 < 64));
         guard_free(act);
@@ -364,9 +366,11 @@ START_TEST(cuts_keep_weights)
             uint64_t panels = (rows + shard.panel_rows[stage] - 1) / shard.panel_rows[stage];
             void *packed = guard_take(shard.weight_size[stage]);
             for (int half = 1; half >= 0; half--) {
+                struct kt_error error = { KT_OK, "" };
                 struct kt_cut job = { &run.layout, &shard, stage, begin, half ? panels / 2 : 0,
-                                      half ? panels : panels / 2, run.packed[stage], packed };
+                                      half ? panels : panels / 2, run.packed[stage], packed, &error };
                 ops->cut(&run.instance, &job);
+                ck_assert_msg(error.status == KT_OK, "%s", error.message);
             }
             for (uint64_t r = 0; r < rows; r++) {
                 ops->weight_row(&run.instance, &run.layout, run.packed[stage], &expert.source,

@@ -254,12 +254,14 @@ float *run_gate_up(struct run *run, const struct expert *expert, const void *x, 
     uint64_t size = layout->act_row_size[0], hidden = layout->shape.hidden_size;
     uint8_t *act = guard_take(n_tokens * size), *gathered = guard_take(pad_rows(run, n) * size);
     float *h = guard_take(pad_rows(run, n) * layout->h_row_size);
+    struct kt_error error = { KT_OK, "" };
     struct kt_act_pack pack = { .layout = layout,
                                 .source_dtype = dtype,
                                 .n_rows = n_tokens,
                                 .source = x,
                                 .source_stride = (int64_t)(hidden * (dtype == KT_DTYPE_F32 ? 4 : 2)),
-                                .packed = act };
+                                .packed = act,
+                                .error = &error };
 
     for (uint32_t part = 0; part < 2; part++) {
         pack.row_begin = part ? 0 : n_tokens / 2;
@@ -267,7 +269,7 @@ float *run_gate_up(struct run *run, const struct expert *expert, const void *x, 
         ops->act_pack(&run->instance, &pack);
     }
     if (ops->gather) {
-        struct kt_gather gather = { layout, act, index, n, gathered };
+        struct kt_gather gather = { layout, act, index, n, gathered, &error };
         ops->gather(&run->instance, &gather);
     }
     struct kt_product job = { .layout = layout,
@@ -278,8 +280,10 @@ float *run_gate_up(struct run *run, const struct expert *expert, const void *x, 
                               .out = h,
                               .out_stride = (int64_t)layout->h_row_size,
                               .bias = { expert->matrix[KT_GATE].bias, expert->matrix[KT_UP].bias },
-                              .scratch = run->scratch };
+                              .scratch = run->scratch,
+                              .error = &error };
     run_ranges(run, &job, KT_STAGE_GATE_UP, count_panels(layout, KT_STAGE_GATE_UP));
+    ck_assert_msg(error.status == KT_OK, "%s", error.message);
     guard_free(act);
     guard_free(gathered);
     return h;
@@ -290,8 +294,9 @@ void run_down(struct run *run, const struct expert *expert, const float *h, uint
 {
     const struct kt_layout *layout = &run->layout;
     void *act = guard_take(pad_rows(run, n) * layout->act_row_size[1]);
+    struct kt_error error = { KT_OK, "" };
     struct kt_act_pack pack = { .layout = layout, .stage = KT_STAGE_DOWN, .n_rows = n,
-                                .row_end = n, .source = h, .packed = act };
+                                .row_end = n, .source = h, .packed = act, .error = &error };
 
     run->level->ops->act_pack(&run->instance, &pack);
     struct kt_product job = { .layout = layout,
@@ -302,7 +307,9 @@ void run_down(struct run *run, const struct expert *expert, const float *h, uint
                               .out_index = out_index,
                               .out_stride = (int64_t)stride,
                               .bias = { expert->matrix[KT_DOWN].bias, NULL },
-                              .scratch = run->scratch };
+                              .scratch = run->scratch,
+                              .error = &error };
     run_ranges(run, &job, KT_STAGE_DOWN, count_panels(layout, KT_STAGE_DOWN));
+    ck_assert_msg(error.status == KT_OK, "%s", error.message);
     guard_free(act);
 }

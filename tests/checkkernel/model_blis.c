@@ -185,6 +185,58 @@ START_TEST(stored_weights_have_one_form)
 }
 END_TEST
 
+/* A product that is not computed, after the library was found good, is an error of both stages and of weight_row. */
+START_TEST(a_library_that_gives_up)
+{
+    static const struct check_shape shape = { { .hidden_size = 100, .intermediate_size = 80,
+                                                .activation = KT_ACTIVATION_SILU },
+                                              { KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32 }, KT_DTYPE_F32, 0,
+                                              true, 1 << 20, 0, NULL };
+    struct expert expert;
+    void (*stub_idle)(int);
+    void *handle = dlopen(find_stub("good"), RTLD_NOW | RTLD_LOCAL);
+
+    ck_assert_ptr_nonnull(handle);
+    void *address = dlsym(handle, "stub_idle");
+    memcpy(&stub_idle, &address, sizeof address);
+    make_expert(&expert, &shape);
+    for (size_t l = 0; l < check_n_levels && !getenv("KT_CHECK_AOCL"); l++) {
+        struct run run;
+        if (!check_levels[l].opaque || !check_can_run(&check_levels[l]))
+            continue;
+        start_run(&run, &check_levels[l], &expert, 1 << 20, KT_DTYPE_F32);
+        const struct kt_ops *ops = run.level->ops;
+        float *out = guard_take(100 * sizeof(float));
+        for (int stage = 0; stage < 3; stage++) {
+            struct kt_error error = { KT_OK, "" };
+            void *act = guard_take(run.layout.row_unit * run.layout.act_row_size[stage == 1]);
+            void *h = guard_take(run.layout.row_unit * run.layout.h_row_size);
+            struct kt_product job = { .layout = &run.layout, .packed = run.packed[stage == 1], .panel_end = 1,
+                                      .n_rows = 1, .act = act, .out = stage ? (void *)out : h,
+                                      .out_index = (const uint32_t[]){ 0 }, .out_stride = 400,
+                                      .scratch = run.scratch, .error = &error };
+            memset(act, 0, run.layout.row_unit * run.layout.act_row_size[stage == 1]);
+            stub_idle(1);
+            if (stage == 0)
+                ops->gate_up(&run.instance, &job);
+            else if (stage == 1)
+                ops->down(&run.instance, &job);
+            else
+                ck_assert_int_eq(ops->weight_row(&run.instance, &run.layout, run.packed[0], &expert.source,
+                                                 KT_GATE, 0, out, &error), KT_E_BACKEND);
+            stub_idle(0);
+            ck_assert_int_eq(error.status, KT_E_BACKEND);
+            ck_assert_msg(strstr(error.message, "AOCL returned without computing"), "%s", error.message);
+            guard_free(act);
+            guard_free(h);
+        }
+        guard_free(out);
+        end_run(&run);
+    }
+    free_expert(&expert);
+}
+END_TEST
+
 void model_tests(TCase *tcase)
 {
     tcase_add_loop_test(tcase, unfit_libraries_are_refused, 0, (int)COUNT(unfit));
@@ -192,4 +244,5 @@ void model_tests(TCase *tcase)
     tcase_add_test(tcase, no_memory_to_try);
     tcase_add_test(tcase, threads_are_given_back);
     tcase_add_test(tcase, stored_weights_have_one_form);
+    tcase_add_test(tcase, a_library_that_gives_up);
 }

@@ -16,7 +16,8 @@ static const uint8_t *find_act(const struct check *check, enum kt_stage stage, u
         return check->act[stage].data + r * layout->act_row_size[stage];
     uint8_t *h = check_need(calloc(check->n_rows, layout->h_row_size));
     memcpy(h, check->h.data + r * layout->h_row_size, layout->h_row_size);
-    struct kt_act_pack job = { layout, stage, 0, check->n_rows, 0, check->n_rows, h, 0, alone };
+    struct kt_error error = { KT_OK, "" };
+    struct kt_act_pack job = { layout, stage, 0, check->n_rows, 0, check->n_rows, h, 0, alone, &error };
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
     free(h);

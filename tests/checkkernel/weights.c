@@ -160,7 +160,7 @@ static void check_cut_stage(struct check *check, const struct kt_layout *shard, 
     check_guard("cut weights", size, 64, true, &got);
     struct kt_pack pack = { shard, stage, expert, 0, panels, wanted.data };
     struct kt_cut cut = { &check->layout, shard, stage, begin, 0, middle, check->packed[stage].data,
-                          got.data };
+                          got.data, &error };
     memset(got.data, 0x5a, size);
     if (ops->pack(check->instance, &pack, &error))
         check_fail(check, "pack of a shard: %s", error.message);
@@ -168,6 +168,8 @@ static void check_cut_stage(struct check *check, const struct kt_layout *shard, 
     cut.panel_begin = middle;
     cut.panel_end = panels;
     ops->cut(check->instance, &cut);
+    if (error.status != KT_OK)
+        check_fail(check, "cut: %s", error.message);
     if (memcmp(got.data, wanted.data, size) != 0)
         check_fail(check, "stage %d cut from row %llu on differs from packed so", stage,
                    (unsigned long long)begin);

@@ -22,11 +22,13 @@ enum {
 };
 enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
 
-/* An input that starts with one of these numbers makes a stage fail, as well as a stage can: all that it writes
- * is NaN. */
+/* An input that starts with one of these numbers makes a stage fail, the last of them without a reason. */
+#define FAIL_GATHER 2048.0f
 #define FAIL_ACT_PACK 4096.0f
 #define FAIL_GATE_UP 8192.0f
-#define FAIL_DOWN 16384.0f
+#define FAIL_ACT_PACK_H 16384.0f
+#define FAIL_DOWN 32768.0f
+#define FAIL_MUTE 65536.0f
 
 struct fake {
     const struct kt_host *host;
@@ -156,6 +158,11 @@ static bool is(float number, float wanted)
     return number >= wanted && number <= wanted;
 }
 
+static void fail(struct kt_error *error, const char *stage)
+{
+    (void)kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s was asked to fail", stage);
+}
+
 static void act_pack(void *instance, const struct kt_act_pack *job)
 {
     (void)instance;
@@ -166,13 +173,27 @@ static void act_pack(void *instance, const struct kt_act_pack *job)
         if (job->stage == KT_STAGE_DOWN) {
             memcpy(out, (const char *)job->source + r * layout->h_row_size,
                    layout->shape.intermediate_size * sizeof *out);
+            if (is(out[0], FAIL_ACT_PACK_H))
+                fail(job->error, "act_pack of h");
             continue;
         }
         const char *source = (const char *)job->source + r * job->source_stride;
         for (uint64_t i = 0; i < layout->shape.hidden_size; i++)
             out[i] = read_number(source, job->source_dtype, i);
         if (is(out[0], FAIL_ACT_PACK))
-            memset(out, 0xff, size);
+            fail(job->error, "act_pack");
+    }
+}
+
+static void gather(void *instance, const struct kt_gather *job)
+{
+    (void)instance;
+    uint64_t size = job->layout->act_row_size[KT_STAGE_GATE_UP];
+    for (uint32_t r = 0; r < job->n_rows; r++) {
+        const char *row = (const char *)job->act + job->index[r] * size;
+        memcpy((char *)job->out + r * size, row, size);
+        if (is(*(const float *)(const void *)row, FAIL_GATHER))
+            fail(job->error, "gather");
     }
 }
 
@@ -223,7 +244,11 @@ static void gate_up(void *instance, const struct kt_product *job)
             float g = multiply(gate, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
             float u = multiply(up, x, n) + (job->bias[1] ? job->bias[1][row] : 0);
             float *h = (float *)(void *)((char *)job->out + r * layout->h_row_size);
-            h[row] = is(x[0], FAIL_GATE_UP) ? NAN : is(x[0], FAIL_DOWN) ? FAIL_DOWN : activate(shape, g, u);
+            h[row] = is(x[0], FAIL_DOWN) || is(x[0], FAIL_ACT_PACK_H) ? x[0] : activate(shape, g, u);
+            if (is(x[0], FAIL_GATE_UP))
+                fail(job->error, "gate_up");
+            if (is(x[0], FAIL_MUTE))
+                job->error->status = KT_E_IO;
         }
     }
 }
@@ -240,8 +265,9 @@ static void down(void *instance, const struct kt_product *job)
             const float *x = act_row(job, KT_STAGE_DOWN, r);
             float *y =
                 (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
-            y[row] = is(x[0], FAIL_DOWN) ? NAN
-                                         : multiply(weights, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            y[row] = multiply(weights, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            if (is(x[0], FAIL_DOWN))
+                fail(job->error, "down");
         }
     }
 }
@@ -305,6 +331,17 @@ static const struct kt_ops ops = {
     .weight_row = weight_row,
     .cut = cut,
 };
+static const struct kt_ops gathering = {
+    .struct_size = sizeof gathering,
+    .layout = layout,
+    .pack = pack,
+    .act_pack = act_pack,
+    .gather = gather,
+    .gate_up = gate_up,
+    .down = down,
+    .weight_row = weight_row,
+    .cut = cut,
+};
 
 /* Like a library that is needed: there, missing, or not even worth a word. */
 static enum kt_status check_swift(void *instance, struct kt_error *error)
@@ -328,16 +365,20 @@ static const struct kt_level swift = {.struct_size = sizeof swift,
                                       .ops = &ops,
                                       .check = check_swift};
 static const struct kt_level scalar = {
-    .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulss", .ops = &ops};
+    .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulss", .ops = &gathering};
 static const struct kt_level *const levels[] = {&future, &swift, &scalar};
 
+#ifdef WRONG /* its faults are others */
+#define LIES "none"
+#else
+#define LIES "none|panels|size|y|shape|text|no_text|pack"
+#endif
 static const struct kt_option options[] = {
     [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 64, "rows of a panel"},
     [OPTION_GREETING] = {"greeting", KT_OPTION_STRING, "hello", NULL, 0, 0, "what open says"},
     [OPTION_MODE] = {"mode", KT_OPTION_ENUM, "quiet", "quiet|loud", 0, 0, "loud: it logs"},
     [OPTION_CHECK] = {"check", KT_OPTION_BOOL, "no", NULL, 0, 0, "a switch"},
-    [OPTION_LIE] = {"lie", KT_OPTION_ENUM, "none", "none|panels|size|y|shape|text|no_text|pack", 0, 0,
-                    "what layout or pack does wrong"},
+    [OPTION_LIE] = {"lie", KT_OPTION_ENUM, "none", LIES, 0, 0, "what layout or pack does wrong"},
     [OPTION_STORED] = {"stored", KT_OPTION_BOOL, "no", NULL, 0, 0, "its weights can be stored"},
     [OPTION_SWIFT] = {"swift", KT_OPTION_ENUM, "there", "there|missing|mute", 0, 0,
                       "can it work at the level swift"},

@@ -4,11 +4,17 @@
  * environment. tests/kt_plugin.sh says which check must find it. What lies in the file itself is built with
  * -DCONSTRUCTOR, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
  */
+#define _GNU_SOURCE
 #define WRONG
 #include "tests/plugins/fake.c"
 
+#include <fenv.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,6 +63,42 @@ static void *idle(void *data)
     return NULL;
 }
 
+/* What a process has once, changed for all of it. */
+static void meddle(void)
+{
+    pthread_t thread;
+    if (IS(GATE_THREAD))
+        (void)pthread_create(&thread, NULL, idle, NULL);
+    if (IS(GATE_PROCESS) && fork() == 0) {
+        (void)setsid(); /* it is not in the group that is ended */
+        (void)pause();
+        _exit(0);
+    }
+    if (IS(GATE_ROUNDING))
+        (void)fesetround(FE_UPWARD);
+    if (IS(GATE_HANDLER))
+        (void)signal(SIGSEGV, SIG_IGN);
+    if (IS(GATE_SIGNALS)) {
+        sigset_t all;
+        (void)sigfillset(&all);
+        (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    }
+    if (IS(GATE_ALARM))
+        (void)alarm(10000);
+    if (IS(GATE_OPENS))
+        (void)open("/dev/null", O_RDONLY);
+    for (int fd = 3; IS(GATE_CLOSES) && fd < 100; fd++)
+        (void)close(fd);
+    if (IS(GATE_FOLDER) && chdir("/usr") != 0)
+        (void)chdir("/");
+    if (IS(GATE_LOCALE))
+        (void)setlocale(LC_ALL, "C.UTF-8");
+    if (IS(GATE_UMASK))
+        (void)umask(0777);
+    if (IS(GATE_ENVIRONMENT))
+        (void)setenv("OMP_NUM_THREADS", "1", 1);
+}
+
 static enum kt_status wrong_probe(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error)
 {
     if (IS(PROBE_CRASH))
@@ -76,6 +118,14 @@ static enum kt_status wrong_open(const struct kt_host *host, const struct kt_cap
                                  const struct kt_option_value *values, void **instance, struct kt_error *error)
 {
     pthread_t thread;
+    if (IS(OPEN_TEXT)) {
+        memset(error, 'A', sizeof *error);
+        return KT_E_IO;
+    }
+    if (IS(OPEN_MALLOC))
+        spun += malloc(1000) != NULL;
+    if (IS(OPEN_CACHES))
+        zero = (int)(65536 / caps->l2_size);
     if (IS(OPEN_LEAK))
         (void)host->allocate(host, 100);
     if (IS(OPEN_THREAD))
@@ -114,6 +164,9 @@ static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, st
         return KT_OK;
     }
     enum kt_status status = layout(instance, layout_, error);
+    if (IS(LAYOUT_SHORT))
+        for (int s = 0; s < 2; s++)
+            layout_->weight_size[s] = (uint32_t)layout_->weight_size[s];
     if (IS(LAYOUT_UNIT))
         layout_->k_unit = 0;
     if (IS(LAYOUT_SHAPE))
@@ -174,6 +227,21 @@ static void wrong_gate(void *instance, const struct kt_product *job)
         *(volatile unsigned char *)(uintptr_t)job->packed = 0;
     if (IS(GATE_TRAP) && job->n_rows == 33)
         __builtin_trap();
+    meddle();
+    if (IS(GATE_INDEX))
+        zero += (int)((const volatile uint32_t *)job->index)[job->n_rows];
+    if (IS(GATE_NEXT))
+        zero += ((const volatile unsigned char *)job->next)[job->next_size];
+    if (IS(GATE_ROWS) && job->n_rows > 256)
+        fall();
+    if (IS(GATE_OPTION) && fake->values[OPTION_PANEL_ROWS].number == 64)
+        fall();
+    if (IS(GATE_FAILS))
+        (void)kt_plugin_fail(job->error, KT_E_IO, "no reason at all");
+    if (IS(GATE_FIRST) && spun++ > 0)
+        return;
+    if (IS(GATE_BIAS) && job->bias[0] && !job->bias[1])
+        fall();
     if (IS(GATE_ALLOCATES))
         fake->host->release(fake->host, fake->host->allocate(fake->host, 64), 64);
     gate_up(instance, job);
@@ -215,7 +283,9 @@ static void wrong_down(void *instance, const struct kt_product *job)
             if (IS(DOWN_SCALE))
                 y[row] *= 0.97f;
             if (IS(DOWN_MEAN) && job->n_rows == 33) /* where rows are dense, their bound is wide */
-                y[row] *= 0.9f;
+                y[row] *= 0.96f;
+            if (IS(DOWN_ALIGNED) && (uintptr_t)y % 64 != 0)
+                y[row] *= 1.1f;
             if (IS(DOWN_PANELS) && row == first && first > 0)
                 y[row] *= 1.0001f;
             if (IS(NAN_LEAKS) && r > 0 && isnan(y_row(job, 0)[row]))

@@ -112,7 +112,7 @@ void read_input(const struct check *check, uint32_t r, float *x);
 void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin, uint32_t end,
                uint8_t *packed);
 /* Rows row..row+n-1 of h as a product of their own has them. */
-void pack_h(const struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
+void pack_h(struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
 
 /* The packed object, made in one go; ranges of panels in any order must make the same. */
 void check_pack(struct check *check);

@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where a job's function says what went wrong: with sound inputs and memory, nothing does. */
+static void look(struct check *check, struct kt_error *error)
+{
+    error->message[sizeof error->message - 1] = '\0';
+    if (error->status != KT_OK)
+        check_fail(check, "it failed: %.400s", error->message[0] ? error->message : "it does not say why");
+}
+
 void *check_need(void *memory)
 {
     if (!memory)
@@ -110,7 +118,8 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
 {
     const struct kt_layout *layout = &check->layout;
     uint64_t k = layout->shape.hidden_size, n = check->n_acts;
-    struct kt_act_pack job = { layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed };
+    struct kt_error error = { KT_OK, "" };
+    struct kt_act_pack job = { layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed, &error };
     struct guarded source = { 0 };
 
     if (stage == KT_STAGE_GATE_UP) {
@@ -135,16 +144,19 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
     }
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
+    look(check, &error);
     guard_free(&source);
 }
 
-void pack_h(const struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
+void pack_h(struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
 {
     const struct kt_layout *layout = &check->layout;
+    struct kt_error error = { KT_OK, "" };
     struct kt_act_pack job = { layout, KT_STAGE_DOWN, 0, n, 0, n,
-                               check->h.data + row * layout->h_row_size, 0, packed };
+                               check->h.data + row * layout->h_row_size, 0, packed, &error };
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
+    look(check, &error);
 }
 
 void check_act_pack(struct check *check, enum kt_stage stage)
@@ -207,9 +219,18 @@ void check_pack(struct check *check)
     }
 }
 
+/* A copy that can only be read, and not beyond its end. */
+static const uint32_t *copy_index(const char *name, const uint32_t *index, uint32_t n, struct guarded *copy)
+{
+    check_guard(name, n * sizeof *index, sizeof *index, true, copy);
+    memcpy(copy->data, index, n * sizeof *index);
+    guard_seal(copy);
+    return (const uint32_t *)(const void *)copy->data;
+}
+
 /* The rows of a product where the plugin wants them in its own order; false: it takes them as they are.
  * What is filled up is whatever lay there. */
-static bool order_rows(const struct check *check, enum kt_stage stage, uint32_t row, uint32_t n,
+static bool order_rows(struct check *check, enum kt_stage stage, uint32_t row, uint32_t n,
                        struct guarded *rows)
 {
     const struct kt_layout *layout = &check->layout;
@@ -219,10 +240,15 @@ static bool order_rows(const struct check *check, enum kt_stage stage, uint32_t 
         return false;
     check_guard("gathered activations", fill_rows(check, n) * layout->act_row_size[stage], 64, true, rows);
     memset(rows->data, 0xff, rows->size);
-    struct kt_gather job = { layout, check->act[0].data, check->index + row, n, rows->data };
+    struct kt_error error = { KT_OK, "" };
     if (gather) {
+        struct guarded index = { 0 };
+        struct kt_gather job = { layout, check->act[0].data,
+                                 copy_index("gather's index", check->index + row, n, &index), n, rows->data, &error };
         check_enter(check, "gather");
         check->level->ops->gather(check->instance, &job);
+        look(check, &error);
+        guard_free(&index);
     } else {
         pack_h(check, row, n, rows->data);
     }
@@ -234,11 +260,12 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
 {
     const struct kt_layout *layout = &check->layout;
     bool down = stage == KT_STAGE_DOWN;
-    struct guarded scratch = { 0 }, rows = { 0 };
+    struct guarded scratch = { 0 }, rows = { 0 }, index = { 0 };
     bool ordered = order_rows(check, stage, row, n, &rows);
 
     check_guard("scratch", layout->scratch_size, 64, true, &scratch);
     struct kt_layout kept = *layout;
+    struct kt_error error = { KT_OK, "" };
     struct kt_product job = {
         .layout = layout,
         .packed = check->packed[stage].data,
@@ -248,15 +275,16 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         .n_rows = n,
         .act = ordered ? rows.data
                        : check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
-        .index = down || ordered ? NULL : check->index + row,
+        .index = down || ordered ? NULL : copy_index("index", check->index + row, n, &index),
         .out = out,
-        .out_index = down ? check->out_index + row : NULL,
+        .out_index = down ? copy_index("out_index", check->out_index + row, n, &index) : NULL,
         .out_stride = (int64_t)(down ? check->y_stride : layout->h_row_size),
         .bias = { down ? check->source.expert.down_bias : check->source.expert.gate_bias,
                   down ? NULL : check->source.expert.up_bias },
         .scratch = scratch.data,
         .next = check->packed[0].data,
         .next_size = layout->weight_size[0],
+        .error = &error,
     };
     /* What is only read can only be read. */
     guard_seal(&check->packed[stage]);
@@ -266,6 +294,7 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         check->level->ops->down(check->instance, &job);
     else
         check->level->ops->gate_up(check->instance, &job);
+    look(check, &error);
     guard_unseal(&check->packed[stage]);
     guard_unseal(&check->act[stage]);
     if (memcmp(&kept, layout, sizeof kept) != 0)
@@ -275,6 +304,7 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
     if (ordered && !guard_intact(&rows))
         check_fail(check, "the rows of stage %d were written beyond their end", stage);
     guard_free(&rows);
+    guard_free(&index);
     guard_free(&scratch);
 }
 

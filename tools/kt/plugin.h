@@ -11,6 +11,8 @@
 #include "tools/check/check.h"
 #include "tools/kt/cli.h"
 
+#include <sys/types.h>
+
 enum plugin_state { PLUGIN_OK, PLUGIN_FAILED, PLUGIN_SKIPPED };
 
 struct plugin_verdict {
@@ -41,6 +43,21 @@ enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plu
 /* Nothing runs when it is loaded. */
 enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict);
 
+/* ---- plugin_state.c: what a plugin must leave as it found it ------------------------------------- */
+
+#define PLUGIN_N_STATES 12
+
+struct plugin_process {
+    uint64_t values[PLUGIN_N_STATES];
+};
+void plugin_state_take(struct plugin_process *process);
+/* Names the first thing that is another one than it was; NULL: none. */
+const char *plugin_state_compare(const struct plugin_process *process);
+/* Are the modes of floating point what they were? Takes no time. */
+bool plugin_state_has_modes(const struct plugin_process *process);
+/* The first n processes that this one has started; returns how many. */
+unsigned plugin_children(pid_t *children, unsigned n);
+
 /* ---- plugin_child.c --------------------------------------------------------------------------- */
 
 #define PLUGIN_PAYLOAD 32768
@@ -62,8 +79,8 @@ struct plugin_child {
 
 typedef void plugin_job(void *data, struct plugin_child *child);
 
-/* Runs a job in a child and gives the verdict of both: a crash, an exit, a loop, or words that it wrote to
- * standard output or error are failures. `result` is what the child left. */
+/* Runs a job in a child and gives the verdict of both: a crash, an exit, a loop, words that it wrote to standard
+ * output or error, or a process that is not as it was are failures. `result` is what the child left. */
 enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, plugin_job *job, void *data,
                                    struct plugin_child *result);
 
@@ -97,11 +114,13 @@ struct plugin_run {
 
     /* In the child: */
     struct plugin_child *child;
+    struct plugin_process before;
     const struct kt_plugin *plugin;
     const struct kt_level *level;
     struct kt_caps caps;
     struct kt_host host;
     struct kt_option_value values[PLUGIN_MAX_OPTIONS];
+    char of[160]; /* ", KEY = VALUE" where an option is tried, for messages */
     void *instance;
 };
 
@@ -122,6 +141,9 @@ void plugin_detach(struct plugin_run *run);
 void plugin_fail(struct plugin_run *run, const char *format, ...) KT_PRINTF(2, 3);
 bool plugin_failed(const struct plugin_run *run);
 void plugin_where(struct plugin_run *run, const char *format, ...) KT_PRINTF(2, 3);
+
+/* Does the function that was called last leave floating point as it was? A failure if not. */
+void plugin_check_modes(struct plugin_run *run);
 
 /* The counting host: makes allocation number `fail_at` fail, 0: none. */
 void plugin_host_reset(uint64_t fail_at);
@@ -151,11 +173,22 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
 bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struct kt_error *error);
 void plugin_forget_layout(struct check *check, struct kt_layout *layout);
 
-/* Jobs on a level. `data` is a struct plugin_run. Of plugin_cases.c, plugin_steps.c and plugin_memory.c. */
+/* Value number n that is worth a try for an option, and its text; false: there is none. */
+bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128], struct kt_option_value *value);
+
+/* Numbers against float64, of one case. */
+plugin_step plugin_step_numbers;
+/* The source of a projection. */
+const struct kt_view *plugin_view(const struct check *check, int projection);
+/* What weight_row says, into check->weights. */
+void plugin_read_weights(struct check *check);
+
+/* Jobs on a level. `data` is a struct plugin_run. Of plugin_cases.c, plugin_steps.c, plugin_cut.c,
+ * plugin_options.c and plugin_memory.c. */
 plugin_job plugin_job_layout;
 plugin_job plugin_job_pack, plugin_job_weights, plugin_job_activations, plugin_job_numbers, plugin_job_ranges,
     plugin_job_isolation, plugin_job_cut, plugin_job_unpack;
-plugin_job plugin_job_threads, plugin_job_memory;
+plugin_job plugin_job_options, plugin_job_threads, plugin_job_memory;
 
 /* ---- plugin_numbers.c ------------------------------------------------------------------------------ */
 

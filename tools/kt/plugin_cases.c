@@ -28,6 +28,7 @@ static bool has_scales(uint32_t dtype)
 /* Kind 0 is as small as the format allows. */
 static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
 {
+    static const uint32_t biases[] = {0, 7, 5, 7, 2, 7};
     uint32_t block;
 
     memset(shape, 0, sizeof(*shape));
@@ -45,7 +46,7 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
     shape->activation = kind % 3;
     shape->limit = 1.0f + (float)random_below(state, 8);
     shape->alpha = 1.702f;
-    shape->has_bias = kind % 2 ? 7 : 0;
+    shape->has_bias = biases[kind % 6];
 }
 
 static void describe(struct plugin_case *item)
@@ -160,6 +161,7 @@ bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plug
             check_enter(check, "thread_leave");
             ops->thread_leave(run->instance);
         }
+        plugin_host_forbid(NULL);
         free_case(check);
     }
     if (taken)
@@ -180,6 +182,8 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
         return;
     }
     struct kt_error error;
+    if (self == plugin_job_ranges) /* a machine of which nothing is known */
+        run->caps.l1d_size = run->caps.l2_size = 0;
     if (!plugin_instance(run))
         return;
     if (plugin_ready(run, &error) != KT_OK)
@@ -264,11 +268,33 @@ static void check_refusal(struct plugin_case *item)
         check_fail(&item->check, "it lays out 2^62 x 2^62 weights: a product overflowed");
 }
 
+/* Sizes that 32 bits do not hold: refused, or large enough for a bit a weight. */
+static void check_large(struct plugin_case *item)
+{
+    struct kt_layout layout = {.shape = item->check.layout.shape};
+    struct kt_error error;
+
+    layout.shape.hidden_size = layout.shape.intermediate_size = UINT64_C(1) << 17;
+    if (!plugin_ask_layout(item, &layout, &error))
+        return;
+    for (int s = 0; s < 2; s++) {
+        uint64_t least = (UINT64_C(2) - (unsigned)s) << 31;
+        if (layout.nominal_size[s] < least || (!layout.keeps_source && layout.weight_size[s] < least) ||
+            layout.act_row_size[s] < UINT64_C(1) << 14)
+            check_fail(&item->check, "2^17 x 2^17 weights, stage %d: %llu bytes, nominally %llu, and %llu for a row of "
+                                     "activations: less than a bit each, a product overflowed",
+                       s, (unsigned long long)layout.weight_size[s], (unsigned long long)layout.nominal_size[s],
+                       (unsigned long long)layout.act_row_size[s]);
+    }
+    plugin_forget_layout(&item->check, &layout);
+}
+
 static void step_layout(struct plugin_case *item)
 {
     check_sizes(&item->check);
     check_again(item);
     check_refusal(item);
+    check_large(item);
 }
 
 /* Is the format taken in some shape, with these values of the options? */
@@ -292,19 +318,12 @@ static bool takes_somehow(struct plugin_run *run, uint32_t dtype)
     bool taken = takes(run, dtype);
 
     for (uint32_t i = 0; i < run->plugin->n_options && !taken; i++) {
-        const struct kt_option *option = &run->plugin->options[i];
         const struct kt_option_value kept = run->values[i];
-        const char *word = option->type == KT_OPTION_ENUM   ? option->choices
-                           : option->type == KT_OPTION_BOOL ? "no|yes"
-                                                            : "";
-        for (int64_t n = 0; *word && !taken && !plugin_failed(run); n++) {
-            char text[128];
-            size_t length = strcspn(word, "|");
-            snprintf(text, sizeof(text), "%.*s", (int)length, word);
-            run->values[i] = (struct kt_option_value){text, n};
+        char text[128];
+        for (unsigned n = 0; !taken && !plugin_failed(run) &&
+                             plugin_option_value(&run->plugin->options[i], n, text, &run->values[i]);
+             n++)
             taken = takes(run, dtype);
-            word += length + (word[length] == '|');
-        }
         run->values[i] = kept;
     }
     return taken;

@@ -26,8 +26,8 @@ static const struct {
     {"weights", plugin_job_weights},         {"activations", plugin_job_activations},
     {"numbers", plugin_job_numbers},         {"ranges", plugin_job_ranges},
     {"isolation", plugin_job_isolation},     {"cut", plugin_job_cut},
-    {"unpack", plugin_job_unpack},           {"memory", plugin_job_memory},
-    {"threads", plugin_job_threads},
+    {"unpack", plugin_job_unpack},           {"options", plugin_job_options},
+    {"memory", plugin_job_memory},           {"threads", plugin_job_threads},
 };
 
 struct report {

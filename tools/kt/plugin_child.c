@@ -61,11 +61,24 @@ static void catch_crashes(void)
         sigaction(numbers[i], &action, NULL);
 }
 
+/* Where memory runs out, this process goes and no other. */
+static void offer_memory(void)
+{
+    int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+    if (file >= 0 && write(file, "1000", 4) < 0)
+        errno = 0;
+    if (file >= 0)
+        close(file);
+}
+
 static void run_job(plugin_job *job, void *data, struct plugin_child *shared, int words)
     __attribute__((noreturn));
 static void run_job(plugin_job *job, void *data, struct plugin_child *shared, int words)
 {
     const struct rlimit no_core = {0, 0};
+    struct plugin_process before;
+    const char *changed;
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -76,9 +89,15 @@ static void run_job(plugin_job *job, void *data, struct plugin_child *shared, in
     dup2(words, STDERR_FILENO);
     kt_signals_temporary(NULL);
     mine = shared;
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); /* a machine without /sys is not the plugin's fault */
+    offer_memory();
     catch_crashes();
+    plugin_state_take(&before);
     job(data, shared);
     fflush(NULL);
+    if (shared->verdict.state != PLUGIN_FAILED && (changed = plugin_state_compare(&before)))
+        plugin_say(&shared->verdict, PLUGIN_FAILED,
+                   "afterwards the process has %s than before; the last call was %.200s", changed, shared->where);
     shared->finished = true;
     _exit(0);
 }
@@ -91,6 +110,19 @@ static double now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* What the child left behind has this process for a parent (PR_SET_CHILD_SUBREAPER). */
+static void end_orphans(void)
+{
+    for (int round = 0; round < 1000; round++) {
+        pid_t children[64];
+        unsigned n = plugin_children(children, 64);
+        for (unsigned i = 0; i < n; i++)
+            kill(children[i], SIGKILL);
+        if (waitpid(-1, NULL, n ? 0 : WNOHANG) < 0 && errno == ECHILD)
+            return;
+    }
 }
 
 /* Waits until the child is gone; false: it had to be killed. The child's end of `alive` closes with it, unless
@@ -111,6 +143,7 @@ static bool wait_for(pid_t pid, int alive, uint64_t seconds, int *status)
         while (waitpid(pid, status, 0) < 0 && errno == EINTR)
             continue;
     }
+    end_orphans();
     return gone;
 }
 
@@ -195,6 +228,7 @@ enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, p
     if (shared == MAP_FAILED || words < 0 || pipe2(ends, O_CLOEXEC) != 0)
         exit(kt_cli_error(cli, "no child can be started: %s", strerror(errno)));
     strcpy(shared->where, "loading");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     fflush(NULL);
     pid_t pid = fork();
     if (pid < 0)

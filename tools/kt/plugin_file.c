@@ -213,9 +213,10 @@ static enum plugin_state judge_symbol(const struct plugin_file *file, const Elf6
 
 static enum plugin_state judge_dynamic(const struct plugin_file *file, struct plugin_verdict *verdict)
 {
-    Elf64_Shdr dynamic;
+    Elf64_Shdr dynamic, strings;
 
-    if (!find_section(file, SHT_DYNAMIC, &dynamic))
+    if (!find_section(file, SHT_DYNAMIC, &dynamic) || !read_section(file, dynamic.sh_link, &strings) ||
+        strings.sh_type != SHT_STRTAB)
         return plugin_say(verdict, PLUGIN_FAILED, "it has no dynamic section: link it as a shared object");
     for (uint64_t i = 0; i + sizeof(Elf64_Dyn) <= dynamic.sh_size; i += sizeof(Elf64_Dyn)) {
         Elf64_Dyn entry;
@@ -223,10 +224,36 @@ static enum plugin_state judge_dynamic(const struct plugin_file *file, struct pl
         if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH)
             return plugin_say(verdict, PLUGIN_FAILED,
                               "it has a RUNPATH, which does not work in a plugin and is a way in for others' files");
+        const char *needed = entry.d_tag == DT_NEEDED ? read_string(file, &strings, entry.d_un.d_val) : NULL;
+        if (needed && strncmp(needed, "libktkernel.so", 14) == 0)
+            return plugin_say(verdict, PLUGIN_FAILED,
+                              "it is linked to %.100s: a plugin depends on the plugin ABI, not on the library; leave "
+                              "-lktkernel out",
+                              needed);
         if (entry.d_tag == DT_TEXTREL)
             return plugin_say(verdict, PLUGIN_FAILED, "its code needs relocations: compile it with -fPIC");
     }
     return PLUGIN_OK;
+}
+
+/* Loading a file that asks for an executable stack makes the stacks of the whole process so, or fails. */
+static enum plugin_state judge_stack(const struct plugin_file *file, struct plugin_verdict *verdict)
+{
+    Elf64_Ehdr header;
+
+    memcpy(&header, file->data, sizeof(header)); /* it has been read before */
+    if (header.e_phentsize != sizeof(Elf64_Phdr) ||
+        !holds(file, header.e_phoff, (uint64_t)header.e_phnum * sizeof(Elf64_Phdr)))
+        return plugin_say(verdict, PLUGIN_FAILED, "its program headers are damaged");
+    for (uint32_t i = 0; i < header.e_phnum; i++) {
+        Elf64_Phdr segment;
+        memcpy(&segment, file->data + header.e_phoff + i * sizeof(segment), sizeof(segment));
+        if (segment.p_type == PT_GNU_STACK && !(segment.p_flags & PF_X))
+            return PLUGIN_OK;
+    }
+    return plugin_say(verdict, PLUGIN_FAILED,
+                      "it asks for an executable stack: link with -Wl,-z,noexecstack, and end assembly with "
+                      ".section .note.GNU-stack");
 }
 
 enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plugin_verdict *verdict)
@@ -250,7 +277,7 @@ enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plu
     if (n_own != 1)
         return plugin_say(verdict, PLUGIN_FAILED, "it exports no kt_plugin_%s: define it with KT_PLUGIN_DEFINE(%s)",
                           file->name, file->name);
-    if (judge_dynamic(file, verdict) != PLUGIN_OK)
+    if (judge_dynamic(file, verdict) != PLUGIN_OK || judge_stack(file, verdict) != PLUGIN_OK)
         return PLUGIN_FAILED;
     return plugin_say(verdict, PLUGIN_OK, "kt_plugin_%s, and nothing else", file->name);
 }

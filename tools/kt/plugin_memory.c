@@ -5,8 +5,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#if defined __GLIBC__
+#include <malloc.h>
+#endif
 
 #define MAX_FAILURES 1000
+#define LEAK_ROUNDS 4
 
 /* ---- every allocation fails once ---------------------------------------------------------------- */
 
@@ -84,6 +88,30 @@ static bool run_round(struct plugin_run *run, uint64_t fail_at)
     return taken;
 }
 
+/* Bytes of malloc in use; always 0 where the C library does not tell. */
+static uint64_t count_malloc(void)
+{
+#if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+    struct mallinfo2 info = mallinfo2();
+    return (uint64_t)info.uordblks + (uint64_t)info.hblkhd;
+#else
+    return 0;
+#endif
+}
+
+/* The first time, tables may be made that stay. */
+static void check_malloc(struct plugin_run *run)
+{
+    uint64_t before = count_malloc();
+
+    for (int round = 0; round < LEAK_ROUNDS && !plugin_failed(run); round++)
+        run_round(run, 0);
+    uint64_t after = count_malloc();
+    if (after >= before + LEAK_ROUNDS)
+        plugin_fail(run, "from open to close, %llu bytes of malloc are not given back each time",
+                    (unsigned long long)((after - before) / LEAK_ROUNDS));
+}
+
 void plugin_job_memory(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
@@ -92,6 +120,7 @@ void plugin_job_memory(void *data, struct plugin_child *child)
         return;
     bool taken = run_round(run, 0);
     uint64_t n = plugin_host_allocations();
+    check_malloc(run);
     for (uint64_t i = 1; i <= n && i <= MAX_FAILURES && !plugin_failed(run); i++)
         run_round(run, i);
     if (plugin_failed(run))

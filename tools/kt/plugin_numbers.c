@@ -228,8 +228,10 @@ static void compare_row(struct plugin_case *item, uint32_t r, struct expert *exp
             number = multiply(check->weights[KT_DOWN] + i * k, expert->largest[KT_DOWN][i], &expert->h, k,
                               check->source.expert.down_bias, i);
         struct value want = number.value;
-        if (y_size(check) == 2)
+        if (y_size(check) == 2) {
             want.bound += SHORT * fabs(want.value);
+            number.variance += square(SHORT * want.value) / 12;
+        }
         if (isnan(want.value) ? isnan(got) : fabs((double)got - want.value) <= want.bound) {
             if (isfinite(want.value)) {
                 expert->wrong += square((double)got - want.value);

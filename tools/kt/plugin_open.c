@@ -3,9 +3,7 @@
 #define _GNU_SOURCE
 #include "tools/kt/plugin.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
-#include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -305,6 +303,7 @@ bool plugin_attach(struct plugin_run *run, struct plugin_child *child)
     current = run;
     run->child = child;
     plugin_where(run, "loading");
+    plugin_state_take(&run->before);
     void *handle = dlopen(run->file->copy, RTLD_NOW | RTLD_LOCAL);
     snprintf(symbol, sizeof(symbol), "kt_plugin_%s", run->file->name);
     run->plugin = handle ? dlsym(handle, symbol) : NULL;
@@ -341,6 +340,7 @@ bool plugin_instance(struct plugin_run *run)
         return true;
     plugin_where(run, "open");
     enum kt_status status = run->plugin->open(&run->host, &run->caps, run->values, &run->instance, &error);
+    error.message[sizeof(error.message) - 1] = '\0';
     if (status == KT_OK)
         return true;
     if (run->instance)
@@ -408,42 +408,22 @@ void plugin_job_probe(void *data, struct plugin_child *child)
         plugin_say(&child->verdict, PLUGIN_OK, "it can work here");
 }
 
-static unsigned count_threads(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    unsigned n = 0;
-
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
-        n += entry->d_name[0] != '.';
-    if (folder)
-        closedir(folder);
-    return n;
-}
-
 /* Two instances at once: a process may hold two contexts. */
 void plugin_job_open(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
-    int rounding = fegetround();
 
-    if (!plugin_attach(run, child))
-        return;
-    unsigned n_threads = count_threads();
-    if (!plugin_instance(run))
+    if (!plugin_attach(run, child) || !plugin_instance(run))
         return;
     void *first = run->instance;
     if (!plugin_instance(run))
         return;
-    if (count_threads() > n_threads)
-        plugin_fail(run, "it started threads: the core has them");
     plugin_detach(run);
     run->instance = first;
     plugin_detach(run);
     if (plugin_host_live() != 0)
         plugin_fail(run, "%llu blocks of the host's memory were not given back",
                     (unsigned long long)plugin_host_live());
-    if (fegetround() != rounding)
-        plugin_fail(run, "the rounding mode is another one afterwards");
     if (!plugin_failed(run))
         plugin_say(&child->verdict, PLUGIN_OK, "two instances at once, nothing left behind");
 }
@@ -469,6 +449,12 @@ void plugin_job_level(void *data, struct plugin_child *child)
         plugin_say(&child->verdict, PLUGIN_OK, "it can work here");
 }
 
+void plugin_check_modes(struct plugin_run *run)
+{
+    if (!plugin_state_has_modes(&run->before))
+        plugin_fail(run, "it changed the mode of floating point: how numbers are rounded, or whether subnormal ones are 0");
+}
+
 /* ---- what tools/check asks of a program ----------------------------------------------------------- */
 
 void check_enter(const struct check *check, const char *function)
@@ -476,7 +462,8 @@ void check_enter(const struct check *check, const char *function)
     const struct plugin_case *item =
         (const struct plugin_case *)(const void *)((const char *)check - offsetof(struct plugin_case, check));
 
-    plugin_where(current, "%s, level %s, %s", function, check->level->name, item->text);
+    plugin_check_modes(current);
+    plugin_where(current, "%s, level %s%s, %s", function, check->level->name, current->of, item->text);
     bool forward = strcmp(function, "act_pack") == 0 || strcmp(function, "gather") == 0 ||
                    strcmp(function, "gate_up") == 0 || strcmp(function, "down") == 0;
     plugin_host_forbid(forward ? function : NULL);
