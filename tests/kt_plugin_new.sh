@@ -14,7 +14,8 @@ done
 [ -x "$dir/project/debian/rules" ] || fail "debian/rules must be a program"
 grep -q '^KT_PLUGIN_DEFINE(my_format)' "$dir/project/my_format.c" || fail "the symbol must be called after it"
 grep -q '^Package: kt-kernel-plugin-my-format$' "$dir/project/debian/control" || fail "packages have no _"
-grep -q 'ktkernel-plugin-abi-1,' "$dir/project/debian/control" || fail "the package needs the plugin ABI"
+grep -q 'ktkernel:Abi=ktkernel-plugin-abi-' "$dir/project/debian/rules" || fail "the package needs the plugin ABI"
+grep -q '[$]{ktkernel:Abi}' "$dir/project/debian/control" || fail "the package needs the plugin ABI"
 ! grep -rq '@[A-Z]*@' "$dir/project" || fail "a placeholder was left"
 ! ls -d "$dir"/project.* >/dev/null 2>&1 || fail "a folder was left behind"
 

@@ -18,7 +18,6 @@ struct project {
     const struct kt_cli *cli;
     const char *name;
     char dashed[32]; /* as packages are called, which have no _ */
-    char abi[16];
     char *folder; /* that is written to */
 };
 
@@ -37,18 +36,17 @@ static void write_line(const struct project *project, const char *line, FILE *fi
         const char *word, *text;
     } words[] = {{"@NAME@", project->name},
                  {"@DASHED@", project->dashed},
-                 {"@ABI@", project->abi},
                  {"@VERSION@", kt_version()}};
 
     while (*line) {
         size_t i = 0;
-        while (i < 4 && strncmp(line, words[i].word, strlen(words[i].word)) != 0)
+        while (i < 3 && strncmp(line, words[i].word, strlen(words[i].word)) != 0)
             i++;
-        if (i < 4)
+        if (i < 3)
             fputs(words[i].text, file);
         else
             fputc(*line, file);
-        line += i < 4 ? strlen(words[i].word) : 1;
+        line += i < 3 ? strlen(words[i].word) : 1;
     }
 }
 
@@ -172,7 +170,6 @@ int plugin_new(struct kt_cli *cli, const char *name, const char *folder)
                             name);
     for (size_t i = 0; name[i]; i++)
         project.dashed[i] = name[i] == '_' ? '-' : name[i];
-    snprintf(project.abi, sizeof(project.abi), "%d", KT_PLUGIN_ABI_MAJOR);
     char *place = folder ? kt_cli_format(cli, "%s", folder) : kt_cli_format(cli, "kt-kernel-plugin-%s", project.dashed);
     for (size_t n = strlen(place); n > 1 && place[n - 1] == '/'; n--)
         place[n - 1] = '\0';
