@@ -58,7 +58,7 @@ static const float *bias_of(const struct place *place, uint32_t expert, enum kt_
     return all ? all + expert * place->shard->bias_stride[projection] : NULL;
 }
 
-/* Has another stage failed, or this one right now? Then the forward is lost, and no stage is called any more. */
+/* Has a stage failed? Then the forward is lost, and no stage is called any more. */
 static bool is_lost(const struct place *place)
 {
     return kt_outcome_failed(place->run->outcome);
@@ -75,8 +75,8 @@ static void look(const struct place *place, const char *stage, const struct kt_g
     if (group)
         (void)snprintf(of, sizeof of, " of expert %u", group->expert);
     (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
-    (void)kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s (level %s) failed in %s%s", place->run->layer->name,
-                         backend->name, backend->level->name, stage, of);
+    (void)kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s (level %s) failed in %s%s",
+                         place->run->layer->name, backend->name, backend->level->name, stage, of);
     kt_outcome_fail(place->run->outcome, KT_E_BACKEND, error);
 }
 
@@ -190,7 +190,8 @@ static void run_whole(const struct place *place)
     const struct kt_layout *layout = &place->shard->layout;
     char *own = place->base + buffers->thread + place->worker->index_in_node * buffers->thread_stride;
     char *h = own + buffers->thread_h, *act = own + buffers->thread_act;
-    for (uint32_t g; !is_lost(place) && (g = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < route->n_groups;) {
+    for (uint32_t g;
+         !is_lost(place) && (g = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < route->n_groups;) {
         const struct kt_group *group = &route->group[g];
         if (place->ops->gather)
             gather(place, group, own);
@@ -207,7 +208,7 @@ static void run_whole(const struct place *place)
     }
 }
 
-/* Every thread meets every barrier, whatever was lost before; what a stage reads is whole, or it is not called. */
+/* Every thread meets every barrier, also of a lost forward; a stage gets whole inputs or is not called. */
 static void run_split(const struct place *place, const struct kt_schedule *schedule)
 {
     const struct kt_route *route = &place->run->route;
@@ -230,7 +231,8 @@ static void run_split(const struct place *place, const struct kt_schedule *sched
         char *group_h = h + group->padded_first * layout->h_row_size;
         gate_up(place, group, gathered + group->padded_first * layout->act_row_size[0],
                 panels * part / parts, panels * (part + 1) / parts, group_h);
-        if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1 && !is_lost(place))
+        if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1 &&
+            !is_lost(place))
             pack_h(place, group, group_h, act + group->padded_first * layout->act_row_size[1]);
     }
     kt_worker_node_barrier(place->worker);
@@ -346,10 +348,10 @@ enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct k
     uint64_t n = (uint64_t)forward->n_tokens * forward->top_k;
     for (uint64_t i = 0; i < n; i++)
         if (forward->expert_ids[i] >= (int64_t)layer->params.n_experts)
-            return kt_fail(error, KT_E_RANGE, "%s: token %llu, slot %llu asks for expert %lld; there are 0 to %u",
-                           layer->name, (unsigned long long)(i / forward->top_k),
-                           (unsigned long long)(i % forward->top_k), (long long)forward->expert_ids[i],
-                           layer->params.n_experts - 1);
+            return kt_fail(error, KT_E_RANGE,
+                           "%s: token %llu, slot %llu asks for expert %lld; there are 0 to %u", layer->name,
+                           (unsigned long long)(i / forward->top_k), (unsigned long long)(i % forward->top_k),
+                           (long long)forward->expert_ids[i], layer->params.n_experts - 1);
     return KT_OK;
 }
 

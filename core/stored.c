@@ -162,8 +162,8 @@ static enum kt_status copy_object(const struct copying *copying, const struct kt
     if (error->status == KT_OK)
         return KT_OK;
     (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
-    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d of expert %u", layer->name,
-                          layer->backend->name, stage, expert);
+    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d of expert %u",
+                          layer->name, layer->backend->name, stage, expert);
 }
 
 static void copy_objects(struct kt_worker *worker, void *argument)

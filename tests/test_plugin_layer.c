@@ -188,8 +188,9 @@ START_TEST(a_plugin_that_lies)
 }
 END_TEST
 
-/* Each stage fails, of whole experts and of experts that are shared out, of the first chunk of the batch and of the
- * last: the forward and the ticket say so, nothing else of the batch is written, and what follows is right. */
+/* Each stage fails, of whole experts and of experts that are shared out, of the first chunk of the batch and
+ * of the last: the forward and the ticket say so, nothing else of the batch is written, and what follows is
+ * right. */
 static const struct {
     float input;
     const char *words;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that submit batches of random sizes, ids and masks in every way there is, and between them what must
- * fail. Every output is compared bit by bit with sums of products that were computed beforehand.
+ * Threads that submit batches of random sizes, ids and masks in every way there is, and between them what
+ * must fail. Every output is compared bit by bit with sums of products that were computed beforehand.
  *     KT_TEST_SUBMITS=1000000 tests/test_stress     how many, instead of 3000
  */
 #include "tests/deferral_rule.h"
@@ -17,8 +17,8 @@
 
 enum { CLIENTS = 4, EXPERTS = 6, TOP_K = 3, HIDDEN = 9, TOKENS = 20, ROWS = 16, N_FAILING = 4, CHUNK = 8 };
 
-/* An input that starts with one of these makes a stage of the fake backend fail: act_pack, then gate_up, act_pack
- * of h and down. */
+/* An input that starts with one of these makes a stage of the fake backend fail: act_pack, then gate_up,
+ * act_pack of h and down. */
 static const float failing[N_FAILING] = {4096, 8192, 16384, 32768};
 
 struct batch {
@@ -53,7 +53,8 @@ static uint32_t below(struct client *client, uint32_t n)
 
 /* ---- what is expected ---- */
 
-static void add_slot(const struct client *client, const struct batch *batch, uint32_t t, uint32_t k, float *sums)
+static void add_slot(const struct client *client, const struct batch *batch, uint32_t t, uint32_t k,
+                     float *sums)
 {
     int64_t id = batch->ids[t * TOP_K + k];
     if (id < 0 || client->mask[id])
@@ -66,10 +67,11 @@ static void add_slot(const struct client *client, const struct batch *batch, uin
 static bool is_at_once(const struct client *client, const struct batch *batch, uint32_t t, uint32_t k,
                        uint32_t n_protected)
 {
-    return n_protected == TOP_K || rule_is_immediate(&batch->forward, t, k, n_protected, client->per_token != 0);
+    return n_protected == TOP_K ||
+           rule_is_immediate(&batch->forward, t, k, n_protected, client->per_token != 0);
 }
 
-/* Adds the slots that are computed at once to `now`, the others to `late`; n_protected of TOP_K: all at once. */
+/* Adds slots that are computed at once to `now`, the others to `late`; n_protected of TOP_K: all at once. */
 static void expect(const struct client *client, const struct batch *batch, uint32_t n_protected, float *now,
                    float *late)
 {
@@ -82,8 +84,8 @@ static void expect(const struct client *client, const struct batch *batch, uint3
 
 /* Is a stage reached that fails? Rows are packed where their chunk has any expert to compute, and multiplied
  * where they have one themselves. */
-static enum kt_status expect_status(const struct client *client, const struct batch *batch, uint32_t n_protected,
-                                    bool at_once)
+static enum kt_status expect_status(const struct client *client, const struct batch *batch,
+                                    uint32_t n_protected, bool at_once)
 {
     for (uint32_t first = 0; first < batch->forward.n_tokens; first += CHUNK) {
         bool computed = false, unpackable = false;
@@ -108,7 +110,8 @@ static enum kt_status expect_status(const struct client *client, const struct ba
 static void complain(struct client *client, const char *what, const char *message)
 {
     if (!client->text[0])
-        (void)snprintf(client->text, sizeof client->text, "submit %ld, %s: %s", client->submits, what, message);
+        (void)snprintf(client->text, sizeof client->text, "submit %ld, %s: %s", client->submits, what,
+                       message);
 }
 
 static void compare(struct client *client, const struct batch *batch, const float *expected, const char *what)
@@ -318,7 +321,8 @@ static void run_wrong(struct client *client)
         client->n_tokens = TOKENS + 1;
         kt_host_submit(client->call);
         kt_host_wait(client->call);
-        compare_status(client, kt_host_call_status(client->call, &error), KT_E_RANGE, &error, "too many tokens");
+        compare_status(client, kt_host_call_status(client->call, &error), KT_E_RANGE, &error,
+                       "too many tokens");
     }
     check_untouched(client, batch);
 }
@@ -331,7 +335,8 @@ static void *run(void *argument)
     while (client->submits < wanted && !client->text[0]) {
         move_experts(client);
         for (int b = 0; b < 2; b++)
-            make_batch(client, &client->batch[b], below(client, 4) ? below(client, 4) : below(client, TOKENS + 1));
+            make_batch(client, &client->batch[b],
+                       below(client, 4) ? below(client, 4) : below(client, TOKENS + 1));
         switch (below(client, 6)) {
         case 0: run_forward(client); break;
         case 1: run_submit(client, 1); break;
@@ -421,9 +426,10 @@ static struct kt_context *open_context(void)
     char module[4096];
     (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
     ck_assert_int_eq(setenv("HWLOC_SYNTHETIC", "numa:1 core:2 pu:1", 1), 0);
-    struct kt_context *context = fixture_context_with(
-        (const char *const[]){"core.threads=2", "core.queue_depth=3", "core.spin_us=20", "core.strict=yes", module},
-        5);
+    struct kt_context *context =
+        fixture_context_with((const char *const[]){"core.threads=2", "core.queue_depth=3", "core.spin_us=20",
+                                                   "core.strict=yes", module},
+                             5);
     ck_assert_int_eq(unsetenv("HWLOC_SYNTHETIC"), 0);
     return context;
 }
@@ -444,8 +450,8 @@ START_TEST(every_output_is_right)
     for (int c = 0; c < CLIENTS; c++) {
         (void)pthread_join(thread[c], NULL);
         ck_assert_msg(!client[c].text[0], "client %d: %s", c, client[c].text);
-        printf("client %d: %ld submits, %ld that must fail, %ld that a stage failed, %ld refused at first\n", c,
-               client[c].submits, client[c].failures, client[c].lost, client[c].refused);
+        printf("client %d: %ld submits, %ld that must fail, %ld that a stage failed, %ld refused at first\n",
+               c, client[c].submits, client[c].failures, client[c].lost, client[c].refused);
         submits += client[c].submits;
         failures += client[c].failures;
         lost += client[c].lost;

@@ -244,8 +244,8 @@ static void multiply_down(void *instance, const struct kt_product *job)
 /* Where a row of weights stands in its matrix is the library's to know: multiplied with unit vectors, the
  * matrix shows it, 64 columns at a time. */
 static enum kt_status read_row_by_products(const struct aocl *aocl, const int8_t *matrix, uint64_t k,
-                                           uint64_t width, uint64_t row, float scale, int8_t *units, int32_t *c,
-                                           float *out, struct kt_error *error)
+                                           uint64_t width, uint64_t row, float scale, int8_t *units,
+                                           int32_t *c, float *out, struct kt_error *error)
 {
     memset(units, 0, UNIT_ROWS * width);
     for (uint64_t begin = 0; begin < k; begin += UNIT_ROWS) {

@@ -185,7 +185,8 @@ START_TEST(stored_weights_have_one_form)
 }
 END_TEST
 
-/* A product that is not computed, after the library was found good, is an error of both stages and of weight_row. */
+/* A product that is not computed, after the library was found good, is an error of both stages and of
+ * weight_row. */
 START_TEST(a_library_that_gives_up)
 {
     static const struct check_shape shape = { { .hidden_size = 100, .intermediate_size = 80,

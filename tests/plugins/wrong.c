@@ -99,7 +99,8 @@ static void meddle(void)
         (void)setenv("OMP_NUM_THREADS", "1", 1);
 }
 
-static enum kt_status wrong_probe(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error)
+static enum kt_status wrong_probe(const struct kt_host *host, const struct kt_caps *caps,
+                                  struct kt_error *error)
 {
     if (IS(PROBE_CRASH))
         fall();
@@ -115,7 +116,8 @@ static enum kt_status wrong_probe(const struct kt_host *host, const struct kt_ca
 }
 
 static enum kt_status wrong_open(const struct kt_host *host, const struct kt_caps *caps,
-                                 const struct kt_option_value *values, void **instance, struct kt_error *error)
+                                 const struct kt_option_value *values, void **instance,
+                                 struct kt_error *error)
 {
     pthread_t thread;
     if (IS(OPEN_TEXT)) {
@@ -272,12 +274,14 @@ static void wrong_down(void *instance, const struct kt_product *job)
     if (IS(DOWN_BIAS))
         other.bias[0] = NULL;
     down(instance, &other);
-    uint64_t first = job->panel_begin * job->layout->panel_rows[1], end = job->panel_end * job->layout->panel_rows[1];
+    uint64_t first = job->panel_begin * job->layout->panel_rows[1],
+             end = job->panel_end * job->layout->panel_rows[1];
     end = end < shape->hidden_size ? end : shape->hidden_size;
     for (uint32_t r = 0; r < job->n_rows; r++) {
         float *y = y_row(job, r);
         for (uint64_t row = first; row < end; row++) {
-            float last = packed_row(job->layout, job->packed, KT_DOWN, row)[n - 1] * act_row(job, KT_STAGE_DOWN, r)[n - 1];
+            float last = packed_row(job->layout, job->packed, KT_DOWN, row)[n - 1] *
+                         act_row(job, KT_STAGE_DOWN, r)[n - 1];
             if (IS(DOWN_COLUMN))
                 y[row] -= last;
             if (IS(DOWN_SCALE))
@@ -319,7 +323,8 @@ static enum kt_status wrong_unpack(void *instance, const struct kt_unpack *job, 
     if (!IS(UNPACK_LIES))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED, "weights are float32");
     for (uint64_t row = job->row_begin; row < job->row_end; row++)
-        memset((char *)job->codes + (int64_t)(row - job->row_begin) * job->codes_stride, 0, (size_t)job->codes_stride);
+        memset((char *)job->codes + (int64_t)(row - job->row_begin) * job->codes_stride, 0,
+               (size_t)job->codes_stride);
     return KT_OK;
 }
 

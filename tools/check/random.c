@@ -188,7 +188,8 @@ bool source_create(const struct kt_shape *shape, uint64_t *state, struct source 
                                       projection_cols(shape, projection), views[p], source->data[p])
                 : !create_view(shape, projection, state, views[p], &source->data[p][0]))
             return false;
-        if (shape->has_bias & 1u << p && !create_bias(projection_rows(shape, projection), state, &source->bias[p]))
+        if (shape->has_bias & 1u << p &&
+            !create_bias(projection_rows(shape, projection), state, &source->bias[p]))
             return false;
     }
     source->expert.gate_bias = (const float *)(const void *)source->bias[KT_GATE].data;

@@ -119,7 +119,7 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
     const struct kt_layout *layout = &check->layout;
     uint64_t k = layout->shape.hidden_size, n = check->n_acts;
     struct kt_error error = { KT_OK, "" };
-    struct kt_act_pack job = { layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed, &error };
+    struct kt_act_pack job = {layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed, &error};
     struct guarded source = { 0 };
 
     if (stage == KT_STAGE_GATE_UP) {
@@ -243,8 +243,9 @@ static bool order_rows(struct check *check, enum kt_stage stage, uint32_t row, u
     struct kt_error error = { KT_OK, "" };
     if (gather) {
         struct guarded index = { 0 };
-        struct kt_gather job = { layout, check->act[0].data,
-                                 copy_index("gather's index", check->index + row, n, &index), n, rows->data, &error };
+        struct kt_gather job = {
+            layout, check->act[0].data, copy_index("gather's index", check->index + row, n, &index),
+            n,      rows->data,         &error};
         check_enter(check, "gather");
         check->level->ops->gather(check->instance, &job);
         look(check, &error);

@@ -37,7 +37,8 @@ static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes,
                   struct guarded *data)
 {
     uint32_t way = random_below(state, 4);
-    uint64_t col = bytes * (random_below(state, 4) ? 1 : 2), row = cols * col + bytes * random_below(state, 5);
+    uint64_t col = bytes * (random_below(state, 4) ? 1 : 2),
+             row = cols * col + bytes * random_below(state, 5);
 
     if (way == 1) {
         row = bytes;

@@ -79,8 +79,8 @@ struct plugin_child {
 
 typedef void plugin_job(void *data, struct plugin_child *child);
 
-/* Runs a job in a child and gives the verdict of both: a crash, an exit, a loop, words that it wrote to standard
- * output or error, or a process that is not as it was are failures. `result` is what the child left. */
+/* Runs a job in a child and gives the verdict of both: a crash, an exit, a loop, words that it wrote to
+ * standard output or error, or a process that is not as it was are failures; `result`: what it left. */
 enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, plugin_job *job, void *data,
                                    struct plugin_child *result);
 
@@ -174,7 +174,8 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
 void plugin_forget_layout(struct check *check, struct kt_layout *layout);
 
 /* Value number n that is worth a try for an option, and its text; false: there is none. */
-bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128], struct kt_option_value *value);
+bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128],
+                         struct kt_option_value *value);
 
 /* Numbers against float64, of one case. */
 plugin_step plugin_step_numbers;

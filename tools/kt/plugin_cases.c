@@ -61,7 +61,8 @@ static void describe(struct plugin_case *item)
                  (unsigned long long)format->group_cols);
     snprintf(item->text, sizeof(item->text), "%s%s, hidden %llu, intermediate %llu, %u rows, --seed %llu",
              kt_dtype_name(format->dtype), groups, (unsigned long long)shape->hidden_size,
-             (unsigned long long)shape->intermediate_size, item->check.n_rows, (unsigned long long)item->run->seed);
+             (unsigned long long)shape->intermediate_size, item->check.n_rows,
+             (unsigned long long)item->run->seed);
 }
 
 bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struct kt_error *error)
@@ -281,9 +282,11 @@ static void check_large(struct plugin_case *item)
         uint64_t least = (UINT64_C(2) - (unsigned)s) << 31;
         if (layout.nominal_size[s] < least || (!layout.keeps_source && layout.weight_size[s] < least) ||
             layout.act_row_size[s] < UINT64_C(1) << 14)
-            check_fail(&item->check, "2^17 x 2^17 weights, stage %d: %llu bytes, nominally %llu, and %llu for a row of "
-                                     "activations: less than a bit each, a product overflowed",
-                       s, (unsigned long long)layout.weight_size[s], (unsigned long long)layout.nominal_size[s],
+            check_fail(&item->check,
+                       "2^17 x 2^17 weights, stage %d: %llu bytes, nominally %llu, and %llu for a row of "
+                       "activations: less than a bit each, a product overflowed",
+                       s, (unsigned long long)layout.weight_size[s],
+                       (unsigned long long)layout.nominal_size[s],
                        (unsigned long long)layout.act_row_size[s]);
     }
     plugin_forget_layout(&item->check, &layout);

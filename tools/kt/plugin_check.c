@@ -106,8 +106,9 @@ static int configure(struct report *report)
         return code;
     for (size_t i = 0; i < kt_config_setting_count(config); i++) {
         struct kt_setting setting;
-        if (kt_config_setting(config, i, &setting, NULL) != KT_OK || strncmp(setting.section, "plugin.", 7) != 0 ||
-            strcmp(setting.section + 7, name) == 0 || strcmp(setting.section, last) == 0)
+        if (kt_config_setting(config, i, &setting, NULL) != KT_OK ||
+            strncmp(setting.section, "plugin.", 7) != 0 || strcmp(setting.section + 7, name) == 0 ||
+            strcmp(setting.section, last) == 0)
             continue;
         snprintf(last, sizeof(last), "%s", setting.section);
         kt_cli_set(report->cli, "%s.enabled=no", setting.section);
@@ -140,7 +141,8 @@ static void check_section(struct report *report)
             plugin_say(&verdict, PLUGIN_FAILED, "%s: cpu names a feature that is not known", setting.origin);
     }
     if (!found)
-        plugin_say(&verdict, PLUGIN_FAILED, "%s has no section [%s] with a setting", report->cli->config_file, section);
+        plugin_say(&verdict, PLUGIN_FAILED, "%s has no section [%s] with a setting", report->cli->config_file,
+                   section);
     for (uint32_t i = 0; i < report->facts.n_levels && verdict.state == PLUGIN_OK; i++) {
         char names[256];
         if (cpu & ~report->facts.levels[i].cpu)
@@ -184,7 +186,8 @@ static bool check_level(struct report *report, uint32_t index)
     char names[256];
 
     if (missing) {
-        plugin_say(&verdict, PLUGIN_SKIPPED, "this CPU has no %s", plugin_cpu_names(missing, names, sizeof(names)));
+        plugin_say(&verdict, PLUGIN_SKIPPED, "this CPU has no %s",
+                   plugin_cpu_names(missing, names, sizeof(names)));
         add(report, "level", name, &verdict);
         return true;
     }
@@ -257,7 +260,8 @@ static int finish(struct report *report, int code)
         code = kt_output_finish(report->output, code);
     }
     if (report->n_failed > 0)
-        code = kt_cli_error(report->cli, "%" PRIu64 " of %" PRIu64 " checks failed", report->n_failed, report->n);
+        code = kt_cli_error(report->cli, "%" PRIu64 " of %" PRIu64 " checks failed", report->n_failed,
+                            report->n);
     return code;
 }
 

@@ -97,7 +97,8 @@ static void run_job(plugin_job *job, void *data, struct plugin_child *shared, in
     fflush(NULL);
     if (shared->verdict.state != PLUGIN_FAILED && (changed = plugin_state_compare(&before)))
         plugin_say(&shared->verdict, PLUGIN_FAILED,
-                   "afterwards the process has %s than before; the last call was %.200s", changed, shared->where);
+                   "afterwards the process has %s than before; the last call was %.200s", changed,
+                   shared->where);
     shared->finished = true;
     _exit(0);
 }
@@ -125,8 +126,8 @@ static void end_orphans(void)
     }
 }
 
-/* Waits until the child is gone; false: it had to be killed. The child's end of `alive` closes with it, unless
- * it closed it before or left it to a process that it started: so both are looked at. */
+/* Waits until the child is gone; false: it had to be killed. The child's end of `alive` closes with it,
+ * unless it closed it before or left it to a process that it started: so both are looked at. */
 static bool wait_for(pid_t pid, int alive, uint64_t seconds, int *status)
 {
     double end = now() + (double)seconds;
@@ -197,8 +198,9 @@ static bool judge_words(int words, const struct plugin_child *child, struct plug
         return false;
     text[n] = '\0';
     text[strcspn(text, "\n")] = '\0';
-    plugin_say(verdict, PLUGIN_FAILED, "%s: it wrote \"%s\" to standard output or error; a plugin prints nothing",
-               child->where, text);
+    plugin_say(verdict, PLUGIN_FAILED,
+               "%s: it wrote \"%s\" to standard output or error; a plugin prints nothing", child->where,
+               text);
     return true;
 }
 

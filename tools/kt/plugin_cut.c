@@ -20,7 +20,8 @@ static void compare_shard(struct check *check, const struct kt_layout *shard, st
         uint64_t rows = p == KT_DOWN ? hidden : rest, cols = p == KT_DOWN ? rest : hidden;
         uint64_t whole = plugin_view(check, p)->cols;
         for (uint64_t r = 0; r < rows && !check->wrong; r++) {
-            const float *want = check->weights[p] + (p == KT_DOWN ? r : begin + r) * whole + (p == KT_DOWN ? begin : 0);
+            const float *want =
+                check->weights[p] + (p == KT_DOWN ? r : begin + r) * whole + (p == KT_DOWN ? begin : 0);
             struct kt_error error = {.message = ""};
             check_enter(check, "weight_row of a shard");
             if (check->level->ops->weight_row(check->instance, shard, packed[p == KT_DOWN].data, NULL,
@@ -42,8 +43,13 @@ static void cut_stage(struct check *check, const struct kt_layout *shard, int st
     uint64_t panels = (rows + shard->panel_rows[stage] - 1) / shard->panel_rows[stage];
     uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
     struct kt_error error = {.message = ""};
-    struct kt_cut job = {.whole = &check->layout, .shard = shard, .stage = (enum kt_stage)stage, .begin = begin,
-                         .panel_end = middle, .packed = check->packed[stage].data, .out = out->data,
+    struct kt_cut job = {.whole = &check->layout,
+                         .shard = shard,
+                         .stage = (enum kt_stage)stage,
+                         .begin = begin,
+                         .panel_end = middle,
+                         .packed = check->packed[stage].data,
+                         .out = out->data,
                          .error = &error};
 
     memset(out->data, 0x5a, out->size);
@@ -135,14 +141,16 @@ static struct grid grid_of_codes(const struct kt_view *view)
     return grid;
 }
 
-static void compare_grid(struct check *check, const struct grid *grid, const struct guarded *got, const char *what)
+static void compare_grid(struct check *check, const struct grid *grid, const struct guarded *got,
+                         const char *what)
 {
     for (uint64_t r = 0; r < grid->rows && !check->wrong; r++)
         for (uint64_t c = 0; c < grid->cols; c++)
             if (memcmp(got->data + (r * grid->cols + c) * grid->bytes,
-                       grid->data + (int64_t)r * grid->row_stride + (int64_t)c * grid->col_stride, grid->bytes) != 0) {
-                check_fail(check, "%s of row %llu, block %llu are not the source's bits", what, (unsigned long long)r,
-                           (unsigned long long)c);
+                       grid->data + (int64_t)r * grid->row_stride + (int64_t)c * grid->col_stride,
+                       grid->bytes) != 0) {
+                check_fail(check, "%s of row %llu, block %llu are not the source's bits", what,
+                           (unsigned long long)r, (unsigned long long)c);
                 break;
             }
     if (got->map && !guard_intact(got))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_file.c - a plugin's file as bytes: what it exports, what it needs, what would run when it is loaded. */
+/* plugin_file.c - a plugin's file as bytes: what it exports and needs, what would run when it is loaded. */
 #define _GNU_SOURCE
 #include "tools/kt/plugin.h"
 
@@ -53,10 +53,11 @@ static bool take_name(const char *path, struct plugin_file *file, struct plugin_
             (file->name[0] < '0' || file->name[0] > '9') && strcmp(file->name, "reference") != 0)
             return true;
     }
-    plugin_say(verdict, PLUGIN_FAILED,
-               "%s: the library looks for kt_NAME.so, NAME in at most 31 lower-case letters, digits and _, and not "
-               "reference",
-               path);
+    plugin_say(
+        verdict, PLUGIN_FAILED,
+        "%s: the library looks for kt_NAME.so, NAME in at most 31 lower-case letters, digits and _, and not "
+        "reference",
+        path);
     return false;
 }
 
@@ -69,7 +70,9 @@ static bool load_file(const char *path, struct plugin_file *file, struct plugin_
         plugin_say(verdict, PLUGIN_FAILED, "%s cannot be opened: %s", path, strerror(errno));
     } else if (!S_ISREG(entry.st_mode)) {
         plugin_say(verdict, PLUGIN_FAILED, "%s is %s; a shared object is needed", path,
-                   S_ISDIR(entry.st_mode) ? "a directory" : S_ISFIFO(entry.st_mode) ? "a fifo" : "no regular file");
+                   S_ISDIR(entry.st_mode)    ? "a directory"
+                   : S_ISFIFO(entry.st_mode) ? "a fifo"
+                                             : "no regular file");
     } else if (entry.st_size == 0 || (uint64_t)entry.st_size > SIZE_LIMIT) {
         plugin_say(verdict, PLUGIN_FAILED, "%s has %lld bytes; a plugin has 1 to %llu", path,
                    (long long)entry.st_size, (unsigned long long)SIZE_LIMIT);
@@ -87,7 +90,7 @@ static bool load_file(const char *path, struct plugin_file *file, struct plugin_
     return false;
 }
 
-/* The library refuses files that others could exchange, and a build folder often is one: so a copy is loaded. */
+/* The library refuses files that others could exchange, as in many a build folder: so a copy is loaded. */
 static bool copy(const struct kt_cli *cli, struct plugin_file *file, struct plugin_verdict *verdict)
 {
     const char *folder = getenv("TMPDIR");
@@ -179,7 +182,8 @@ static const char *read_string(const struct plugin_file *file, const Elf64_Shdr 
 static bool is_exported(const Elf64_Sym *symbol)
 {
     unsigned bind = ELF64_ST_BIND(symbol->st_info), seen = ELF64_ST_VISIBILITY(symbol->st_other);
-    return symbol->st_shndx != SHN_UNDEF && bind != STB_LOCAL && (seen == STV_DEFAULT || seen == STV_PROTECTED);
+    return symbol->st_shndx != SHN_UNDEF && bind != STB_LOCAL &&
+           (seen == STV_DEFAULT || seen == STV_PROTECTED);
 }
 
 static bool is_section(const Elf64_Sym *symbol)
@@ -187,26 +191,28 @@ static bool is_section(const Elf64_Sym *symbol)
     return ELF64_ST_TYPE(symbol->st_info) == STT_SECTION || ELF64_ST_TYPE(symbol->st_info) == STT_FILE;
 }
 
-static enum plugin_state judge_symbol(const struct plugin_file *file, const Elf64_Sym *symbol, const char *name,
-                                      unsigned *n_own, struct plugin_verdict *verdict)
+static enum plugin_state judge_symbol(const struct plugin_file *file, const Elf64_Sym *symbol,
+                                      const char *name, unsigned *n_own, struct plugin_verdict *verdict)
 {
     char own[64];
 
     snprintf(own, sizeof(own), "kt_plugin_%s", file->name);
     if (symbol->st_shndx == SHN_UNDEF && strncmp(name, "kt_", 3) == 0)
-        return plugin_say(verdict, PLUGIN_FAILED,
-                          "it needs %s from outside: what a plugin may call comes in struct kt_host; link with -Wl,-z,defs",
-                          name);
+        return plugin_say(
+            verdict, PLUGIN_FAILED,
+            "it needs %s from outside: what a plugin may call comes in struct kt_host; link with -Wl,-z,defs",
+            name);
     if (!is_exported(symbol) || is_section(symbol) || !*name)
         return PLUGIN_OK;
     if (strcmp(name, own) != 0)
-        return plugin_say(verdict, PLUGIN_FAILED,
-                          "it exports %s; only %s may be exported: -fvisibility=hidden, -export-symbols-regex "
-                          "'^kt_plugin_'",
-                          name, own);
+        return plugin_say(
+            verdict, PLUGIN_FAILED,
+            "it exports %s; only %s may be exported: -fvisibility=hidden, -export-symbols-regex "
+            "'^kt_plugin_'",
+            name, own);
     if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT)
-        return plugin_say(verdict, PLUGIN_FAILED, "%s is no data symbol: define it with KT_PLUGIN_DEFINE(%s)", own,
-                          file->name);
+        return plugin_say(verdict, PLUGIN_FAILED, "%s is no data symbol: define it with KT_PLUGIN_DEFINE(%s)",
+                          own, file->name);
     ++*n_own;
     return PLUGIN_OK;
 }
@@ -222,14 +228,16 @@ static enum plugin_state judge_dynamic(const struct plugin_file *file, struct pl
         Elf64_Dyn entry;
         memcpy(&entry, file->data + dynamic.sh_offset + i, sizeof(entry));
         if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH)
-            return plugin_say(verdict, PLUGIN_FAILED,
-                              "it has a RUNPATH, which does not work in a plugin and is a way in for others' files");
+            return plugin_say(
+                verdict, PLUGIN_FAILED,
+                "it has a RUNPATH, which does not work in a plugin and is a way in for others' files");
         const char *needed = entry.d_tag == DT_NEEDED ? read_string(file, &strings, entry.d_un.d_val) : NULL;
         if (needed && strncmp(needed, "libktkernel.so", 14) == 0)
-            return plugin_say(verdict, PLUGIN_FAILED,
-                              "it is linked to %.100s: a plugin depends on the plugin ABI, not on the library; leave "
-                              "-lktkernel out",
-                              needed);
+            return plugin_say(
+                verdict, PLUGIN_FAILED,
+                "it is linked to %.100s: a plugin depends on the plugin ABI, not on the library; leave "
+                "-lktkernel out",
+                needed);
         if (entry.d_tag == DT_TEXTREL)
             return plugin_say(verdict, PLUGIN_FAILED, "its code needs relocations: compile it with -fPIC");
     }
@@ -263,8 +271,9 @@ enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plu
 
     if (!find_section(file, SHT_DYNSYM, &table) || !read_section(file, table.sh_link, &strings) ||
         strings.sh_type != SHT_STRTAB)
-        return plugin_say(verdict, PLUGIN_FAILED,
-                          "its table of dynamic symbols is not there, or damaged: section headers must be kept");
+        return plugin_say(
+            verdict, PLUGIN_FAILED,
+            "its table of dynamic symbols is not there, or damaged: section headers must be kept");
     for (uint64_t i = 0; i + sizeof(Elf64_Sym) <= table.sh_size; i += sizeof(Elf64_Sym)) {
         Elf64_Sym symbol;
         memcpy(&symbol, file->data + table.sh_offset + i, sizeof(symbol));
@@ -275,8 +284,9 @@ enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plu
             return PLUGIN_FAILED;
     }
     if (n_own != 1)
-        return plugin_say(verdict, PLUGIN_FAILED, "it exports no kt_plugin_%s: define it with KT_PLUGIN_DEFINE(%s)",
-                          file->name, file->name);
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "it exports no kt_plugin_%s: define it with KT_PLUGIN_DEFINE(%s)", file->name,
+                          file->name);
     if (judge_dynamic(file, verdict) != PLUGIN_OK || judge_stack(file, verdict) != PLUGIN_OK)
         return PLUGIN_FAILED;
     return plugin_say(verdict, PLUGIN_OK, "kt_plugin_%s, and nothing else", file->name);
@@ -300,10 +310,11 @@ enum plugin_state plugin_file_constructors(const struct plugin_file *file, struc
             continue;
         uint64_t n = section.sh_size / sizeof(Elf64_Addr);
         if (n > 1)
-            return plugin_say(verdict, PLUGIN_FAILED,
-                              "%llu functions would run when it is %s; only the compiler's own one may: move what "
-                              "they do to open and close",
-                              (unsigned long long)n, arrays[i].what);
+            return plugin_say(
+                verdict, PLUGIN_FAILED,
+                "%llu functions would run when it is %s; only the compiler's own one may: move what "
+                "they do to open and close",
+                (unsigned long long)n, arrays[i].what);
     }
     return plugin_say(verdict, PLUGIN_OK, "none");
 }

@@ -142,7 +142,8 @@ static bool has_high_register(const char *operands)
 /* Of bytes and words. */
 static bool needs_bw(const char *name)
 {
-    if (starts(name, "vpmov") && (ends(name, "db") || ends(name, "dw") || ends(name, "qb") || ends(name, "qw")))
+    if (starts(name, "vpmov") &&
+        (ends(name, "db") || ends(name, "dw") || ends(name, "qb") || ends(name, "qw")))
         return false; /* from wider numbers */
     if (is_one(name, "vmovdqu8 vmovdqu16 vpmaddwd vpmaddubsw vpalignr vpslldq vpsrldq vpunpcklwd vpunpckhwd"))
         return true;
@@ -151,8 +152,10 @@ static bool needs_bw(const char *name)
 
 static bool needs_dq(const char *name)
 {
-    return is_one(name, "vpmullq vandps vandpd vandnps vandnpd vorps vorpd vxorps vxorpd vpmovm2d vpmovm2q vpmovd2m "
-                        "vpmovq2m") ||
+    return is_one(
+               name,
+               "vpmullq vandps vandpd vandnps vandnpd vorps vorpd vxorps vxorpd vpmovm2d vpmovm2q vpmovd2m "
+               "vpmovq2m") ||
            starts_with_one(name, "vfpclass vrange vreduce") || (starts(name, "vcvt") && strstr(name, "qq")) ||
            (starts_with_one(name, "vextract vinsert vbroadcast") &&
             (ends(name, "32x8") || ends(name, "64x2") || ends(name, "32x2")));
@@ -161,7 +164,8 @@ static bool needs_dq(const char *name)
 static uint64_t classify_evex(const char *name, const char *operands)
 {
     uint64_t needs = KT_CPU_AVX512F;
-    bool scalar = ends(name, "ss") || ends(name, "sd") || is_one(name, "vmovd vmovq vpinsrd vpinsrq vpextrd vpextrq");
+    bool scalar =
+        ends(name, "ss") || ends(name, "sd") || is_one(name, "vmovd vmovq vpinsrd vpinsrq vpextrd vpextrq");
 
     if (!strstr(operands, "%zmm") && !scalar && (strstr(operands, "%xmm") || strstr(operands, "%ymm")))
         needs |= KT_CPU_AVX512VL;
@@ -182,7 +186,8 @@ static uint64_t classify_vex(const char *name, const char *operands)
         return KT_CPU_F16C;
     if (is_one(name, "vpermilps vpermilpd vperm2f128 vptest"))
         return KT_CPU_AVX;
-    if (is_one(name, "vextracti128 vinserti128 vperm2i128 vbroadcasti128 vpermd vpermq vpermps vpermpd vpblendd") ||
+    if (is_one(name,
+               "vextracti128 vinserti128 vperm2i128 vbroadcasti128 vpermd vpermq vpermps vpermpd vpblendd") ||
         starts_with_one(name, "vpbroadcast vpsllv vpsrlv vpsrav vpmaskmov vpgather vgather"))
         return KT_CPU_AVX2;
     if (wide && (starts(name, "vp") || is_one(name, "vmovntdqa vmpsadbw")))
@@ -215,13 +220,17 @@ static uint64_t classify_amx(const char *name)
     return starts(name, "tdpb") ? KT_CPU_AMX_TILE | KT_CPU_AMX_INT8 : KT_CPU_AMX_TILE;
 }
 
-/* What came after SSE2 and has no KT_CPU_ bit of its own: every CPU with AVX has the one, with AVX2 the other. */
+/* What came after SSE2 and has no KT_CPU_ bit of its own: every CPU with AVX has the one, with AVX2 the
+ * other. */
 static uint64_t classify_old(const char *name)
 {
-    if (is_one(name, "pshufb palignr pmulhrsw pmaddubsw pmulld ptest pcmpeqq pcmpgtq packusdw insertps extractps dpps "
-                     "dppd movntdqa movddup movshdup movsldup lddqu popcnt crc32 pminsb pminuw pminud pminsd pmaxsb "
-                     "pmaxuw pmaxud pmaxsd pextrb pextrd pextrq pinsrb pinsrd pinsrq") ||
-        starts_with_one(name, "phadd phsub hadd hsub addsub pabs psign pblend blend pmovzx pmovsx round mpsadbw"))
+    if (is_one(
+            name,
+            "pshufb palignr pmulhrsw pmaddubsw pmulld ptest pcmpeqq pcmpgtq packusdw insertps extractps dpps "
+            "dppd movntdqa movddup movshdup movsldup lddqu popcnt crc32 pminsb pminuw pminud pminsd pmaxsb "
+            "pmaxuw pmaxud pmaxsd pextrb pextrd pextrq pinsrb pinsrd pinsrq") ||
+        starts_with_one(name,
+                        "phadd phsub hadd hsub addsub pabs psign pblend blend pmovzx pmovsx round mpsadbw"))
         return KT_CPU_AVX;
     if (is_one(name, "andn bextr blsi blsr blsmsk bzhi mulx pdep pext rorx sarx shlx shrx lzcnt movbe"))
         return KT_CPU_AVX2;
@@ -243,7 +252,8 @@ static uint64_t classify_arm(const char *name, const char *operands)
     uint64_t needs = has_scalable_register(operands) ? KT_CPU_SVE : 0;
 
     if (starts(name, "bf"))
-        return is_one(name, "bfdot bfmmla bfcvt bfcvtn bfcvtn2 bfmlalb bfmlalt") ? needs | KT_CPU_ARM_BF16 : needs;
+        return is_one(name, "bfdot bfmmla bfcvt bfcvtn bfcvtn2 bfmlalb bfmlalt") ? needs | KT_CPU_ARM_BF16
+                                                                                 : needs;
     if (is_one(name, "smmla ummla usmmla usdot sudot"))
         return needs | KT_CPU_I8MM;
     if (is_one(name, "sdot udot") && !needs)

@@ -15,14 +15,16 @@
 /* ---- every allocation fails once ---------------------------------------------------------------- */
 
 /* Was this the failure that the host made? */
-static bool may_fail(struct check *check, enum kt_status status, const struct kt_error *error, uint64_t fail_at)
+static bool may_fail(struct check *check, enum kt_status status, const struct kt_error *error,
+                     uint64_t fail_at)
 {
     if (status == KT_OK)
         return false;
     if (fail_at == 0 || plugin_host_allocations() < fail_at)
         check_fail(check, "%.200s", error->message);
     else if (status != KT_E_NOMEM || !error->message[0])
-        check_fail(check, "without memory it gives status %d and \"%.200s\"; KT_E_NOMEM and a reason are needed",
+        check_fail(check,
+                   "without memory it gives status %d and \"%.200s\"; KT_E_NOMEM and a reason are needed",
                    (int)status, error->message);
     return true;
 }
@@ -50,8 +52,8 @@ static void step_memory(struct plugin_case *item)
         plugin_forward(check);
         check_enter(check, "weight_row");
         may_fail(check,
-                 ops->weight_row(check->instance, &check->layout, check->packed[0].data, &check->source.expert, KT_GATE,
-                                 0, row, &error),
+                 ops->weight_row(check->instance, &check->layout, check->packed[0].data,
+                                 &check->source.expert, KT_GATE, 0, row, &error),
                  &error, failing);
     }
     free(row);
@@ -60,9 +62,9 @@ static void step_memory(struct plugin_case *item)
 /* From open to close, with allocation `fail_at` failing. */
 static bool run_round(struct plugin_run *run, uint64_t fail_at)
 {
-    static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_Q8_0, KT_DTYPE_Q4_K,
-                                      KT_DTYPE_Q4_0, KT_DTYPE_I8,  KT_DTYPE_F8_E4M3, KT_DTYPE_INT4, KT_DTYPE_F4_E2M1,
-                                      KT_DTYPE_NONE};
+    static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_F32,     KT_DTYPE_F16, KT_DTYPE_Q8_0,
+                                      KT_DTYPE_Q4_K, KT_DTYPE_Q4_0,    KT_DTYPE_I8,  KT_DTYPE_F8_E4M3,
+                                      KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
     struct kt_error error = {.message = ""};
     bool taken = false;
 
@@ -83,8 +85,10 @@ static bool run_round(struct plugin_run *run, uint64_t fail_at)
         plugin_detach(run);
     }
     if (plugin_host_live() != 0)
-        plugin_fail(run, "%llu blocks of the host's memory were not given back, with allocation %llu failing (0: none)",
-                    (unsigned long long)plugin_host_live(), (unsigned long long)fail_at);
+        plugin_fail(
+            run,
+            "%llu blocks of the host's memory were not given back, with allocation %llu failing (0: none)",
+            (unsigned long long)plugin_host_live(), (unsigned long long)fail_at);
     return taken;
 }
 
@@ -175,5 +179,6 @@ void plugin_job_threads(void *data, struct plugin_child *child)
     if (n_formats == 0)
         plugin_say(&child->verdict, PLUGIN_SKIPPED, "it takes no format of kt doctor's layer");
     else
-        plugin_say(&child->verdict, PLUGIN_OK, "%u formats, the same bits by 1, 2, 3 and 5 threads", n_formats);
+        plugin_say(&child->verdict, PLUGIN_OK, "%u formats, the same bits by 1, 2, 3 and 5 threads",
+                   n_formats);
 }

@@ -24,8 +24,9 @@ struct project {
 static bool check_name(const char *name)
 {
     return *name >= 'a' && *name <= 'z' && strlen(name) <= 31 &&
-           name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0' && name[strlen(name) - 1] != '_' &&
-           !strstr(name, "__") && strcmp(name, "reference") != 0 && strcmp(name, "auto") != 0;
+           name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0' &&
+           name[strlen(name) - 1] != '_' && !strstr(name, "__") && strcmp(name, "reference") != 0 &&
+           strcmp(name, "auto") != 0;
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */
@@ -164,17 +165,20 @@ int plugin_new(struct kt_cli *cli, const char *name, const char *folder)
     sigset_t ends, before;
 
     if (!check_name(name))
-        return kt_cli_usage(cli,
-                            "%s: a backend's name has at most 31 lower-case letters, digits and single _, begins with "
-                            "a letter, does not end with _, and is not auto or reference",
-                            name);
+        return kt_cli_usage(
+            cli,
+            "%s: a backend's name has at most 31 lower-case letters, digits and single _, begins with "
+            "a letter, does not end with _, and is not auto or reference",
+            name);
     for (size_t i = 0; name[i]; i++)
         project.dashed[i] = name[i] == '_' ? '-' : name[i];
-    char *place = folder ? kt_cli_format(cli, "%s", folder) : kt_cli_format(cli, "kt-kernel-plugin-%s", project.dashed);
+    char *place =
+        folder ? kt_cli_format(cli, "%s", folder) : kt_cli_format(cli, "kt-kernel-plugin-%s", project.dashed);
     for (size_t n = strlen(place); n > 1 && place[n - 1] == '/'; n--)
         place[n - 1] = '\0';
     if (lstat(place, &entry) == 0) {
-        int code = kt_cli_error(cli, "%s is there already, and is left as it is; name another one by --dir", place);
+        int code =
+            kt_cli_error(cli, "%s is there already, and is left as it is; name another one by --dir", place);
         free(place);
         return code;
     }

@@ -10,9 +10,10 @@
  *   sums          float32: (K + 16) roundings, of terms that codes with an offset make larger, 136 times the
  *                 largest weight: of the matrix, since in a row that is 0 nothing tells of its scale
  * The bound of a dense row is wide, so there are rows that are 0 but for one column, and where biases are
- * taken rows whose h is 0 but for one column: there a weight that is left out, or another in its place, stands
- * alone. What is left, a loss everywhere, shows in the mean: roundings by chance give each number a variance of
- * a twelfth of its step squared, and all y of a case together are off by at most 4 times what follows from it.
+ * taken rows whose h is 0 but for one column: there a weight that is left out, or another in its place,
+ * stands alone. What is left, a loss everywhere, shows in the mean: roundings by chance give each number a
+ * variance of a twelfth of its step squared, and all y of a case together are off by at most 4 times what
+ * follows from it.
  */
 #include "tools/kt/plugin.h"
 
@@ -121,8 +122,8 @@ static double square(double x)
 }
 
 /* sum(w x). What the weights alone decide was found before: their largest, NaN if one of them is NaN. */
-static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k, const float *bias,
-                              uint64_t i)
+static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k,
+                              const float *bias, uint64_t i)
 {
     double sum = 0, noise = 0, terms = 0, sizes = 0, widths = 0, variance = 0;
 
@@ -134,7 +135,8 @@ static struct number multiply(const float *w, double largest_w, const struct row
         double step = fmin(size, STEP * x->largest);
         sum += weight * number->value.value;
         noise += fabs(weight) * (number->value.bound + step);
-        variance += square(weight) * (number->variance + square(step) / 12) + square(SHORT * weight * size) / 12;
+        variance +=
+            square(weight) * (number->variance + square(step) / 12) + square(SHORT * weight * size) / 12;
         terms += fabs(weight) * size;
         sizes += size;
         widths += fabs(weight);
@@ -201,8 +203,8 @@ static void make_h(const struct check *check, uint32_t r, struct expert *expert)
         add_to_row(&expert->x, c, (struct value){(double)x[c], 0}, 0);
     free(x);
     for (uint64_t i = 0; i < shape->intermediate_size; i++) {
-        struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i], &expert->x, k,
-                                      check->source.expert.gate_bias, i);
+        struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i],
+                                      &expert->x, k, check->source.expert.gate_bias, i);
         struct number up = multiply(check->weights[KT_UP] + i * k, expert->largest[KT_UP][i], &expert->x, k,
                                     check->source.expert.up_bias, i);
         struct value h = value_activation(shape, gate.value, up.value);
@@ -241,7 +243,8 @@ static void compare_row(struct plugin_case *item, uint32_t r, struct expert *exp
             continue;
         }
         check_fail(check,
-                   "y[%u][%llu] is %.7g; float64 gives %.7g with the weights that weight_row says, and arithmetic of "
+                   "y[%u][%llu] is %.7g; float64 gives %.7g with the weights that weight_row says, and "
+                   "arithmetic of "
                    "8 bits may be off by %.2g",
                    r, (unsigned long long)i, (double)got, want.value, want.bound);
         return;
@@ -262,7 +265,8 @@ void plugin_compare(struct plugin_case *item)
     }
     double most = CHANCE * sqrt(expert.chance) + LEAST * sqrt(expert.size);
     if (!check->wrong && sqrt(expert.wrong) > most)
-        check_fail(check, "all y together are off by %.2g of their size; roundings to 8 bits give at most %.2g",
+        check_fail(check,
+                   "all y together are off by %.2g of their size; roundings to 8 bits give at most %.2g",
                    sqrt(expert.wrong / expert.size), most / sqrt(expert.size));
     for (int p = 0; p < 3; p++)
         free(expert.largest[p]);

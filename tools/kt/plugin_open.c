@@ -128,7 +128,8 @@ static void release(const struct kt_host *host, void *given, uint64_t size)
         return;
     }
     if (given)
-        plugin_fail(host->data, "host->release: the memory is none of host->allocate's, or was given back before");
+        plugin_fail(host->data,
+                    "host->release: the memory is none of host->allocate's, or was given back before");
 }
 
 static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view, uint64_t row,
@@ -452,7 +453,8 @@ void plugin_job_level(void *data, struct plugin_child *child)
 void plugin_check_modes(struct plugin_run *run)
 {
     if (!plugin_state_has_modes(&run->before))
-        plugin_fail(run, "it changed the mode of floating point: how numbers are rounded, or whether subnormal ones are 0");
+        plugin_fail(run, "it changed the mode of floating point: how numbers are rounded, or whether "
+                         "subnormal ones are 0");
 }
 
 /* ---- what tools/check asks of a program ----------------------------------------------------------- */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_options.c - a level with each value of each option: every choice, the least and the largest number. */
+/* plugin_options.c - a level with each value of each option: choices, the least and the largest number. */
 #include "tools/kt/plugin.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128], struct kt_option_value *value)
+bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128],
+                         struct kt_option_value *value)
 {
     const char *word = option->type == KT_OPTION_ENUM ? option->choices
                        : option->type == KT_OPTION_BOOL ? "no|yes"
@@ -36,7 +37,8 @@ static bool open_instance(struct plugin_run *run)
 
     run->instance = NULL;
     enum kt_status status =
-        run->plugin->open ? run->plugin->open(&run->host, &run->caps, run->values, &run->instance, &error) : KT_OK;
+        run->plugin->open ? run->plugin->open(&run->host, &run->caps, run->values, &run->instance, &error)
+                          : KT_OK;
     if (status == KT_OK)
         return true;
     if (!error.message[0])
@@ -47,8 +49,9 @@ static bool open_instance(struct plugin_run *run)
 /* A case of the first format that is taken. */
 static bool try_value(struct plugin_run *run, const char *key, const char *text)
 {
-    static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_F32,     KT_DTYPE_F16,  KT_DTYPE_Q8_0,    KT_DTYPE_Q4_K,
-                                      KT_DTYPE_I8,   KT_DTYPE_F8_E4M3, KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
+    static const uint32_t dtypes[] = {KT_DTYPE_BF16,    KT_DTYPE_F32, KT_DTYPE_F16,     KT_DTYPE_Q8_0,
+                                      KT_DTYPE_Q4_K,    KT_DTYPE_I8,  KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,
+                                      KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
     struct kt_error error;
     bool taken = false;
 

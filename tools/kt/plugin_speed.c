@@ -71,8 +71,9 @@ static bool measure(struct plugin_run *run, struct kt_context *context, const st
         double operations = 6.0 * (double)shape.hidden_size * (double)shape.intermediate_size * result.rows;
         double fraction = bench_roofline_time(&roofline, bytes, operations) / result.median;
         plugin_say(&run->child->verdict, PLUGIN_OK,
-                   "%s at %s: %.1f GB/s of the machine's %.1f, %.2f of its limit (1 token, %u threads)", type->name,
-                   set->level, bytes / result.median, roofline.read.rate, fraction, info.n_threads);
+                   "%s at %s: %.1f GB/s of the machine's %.1f, %.2f of its limit (1 token, %u threads)",
+                   type->name, set->level, bytes / result.median, roofline.read.rate, fraction,
+                   info.n_threads);
         memcpy(run->child->payload.bytes, &fraction, sizeof(fraction));
     }
     bench_buffer_destroy(&roofline.buffer);
@@ -95,12 +96,16 @@ void plugin_job_speed(void *data, struct plugin_child *child)
         return;
     }
     const struct bench_source_type *type = find_type(context, run->file->name);
-    struct bench_want want = {.backend = run->file->name, .shape = &shape, .source = &source, .max_tokens = 1,
-                              .cycle_size = 3 * bench_cache_size() > CYCLE_SIZE ? 3 * bench_cache_size() : CYCLE_SIZE};
+    struct bench_want want = {.backend = run->file->name,
+                              .shape = &shape,
+                              .source = &source,
+                              .max_tokens = 1,
+                              .cycle_size =
+                                  3 * bench_cache_size() > CYCLE_SIZE ? 3 * bench_cache_size() : CYCLE_SIZE};
     if (!type) {
         plugin_say(&child->verdict, PLUGIN_SKIPPED, "it takes no weights that kt bench makes");
-    } else if (bench_source_create(type, shape.hidden_size, shape.intermediate_size, shape.n_experts, &source, &error) !=
-               KT_OK) {
+    } else if (bench_source_create(type, shape.hidden_size, shape.intermediate_size, shape.n_experts, &source,
+                                   &error) != KT_OK) {
         plugin_fail(run, "%s", error.message);
     } else {
         if (bench_set_create(run->cli, context, &want, &set) != KT_EXIT_OK) {

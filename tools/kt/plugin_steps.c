@@ -42,10 +42,11 @@ void plugin_read_weights(struct check *check)
         guard_seal(&check->packed[p == KT_DOWN]);
         for (uint64_t r = 0; r < rows && !check->wrong; r++) {
             check_enter(check, "weight_row");
-            if (check->level->ops->weight_row(check->instance, &check->layout, check->packed[p == KT_DOWN].data,
-                                              &check->source.expert, (enum kt_projection)p, r,
-                                              (float *)(void *)row.data, &error) != KT_OK)
-                check_fail(check, "row %llu of projection %d: %.200s", (unsigned long long)r, p, error.message);
+            if (check->level->ops->weight_row(
+                    check->instance, &check->layout, check->packed[p == KT_DOWN].data, &check->source.expert,
+                    (enum kt_projection)p, r, (float *)(void *)row.data, &error) != KT_OK)
+                check_fail(check, "row %llu of projection %d: %.200s", (unsigned long long)r, p,
+                           error.message);
             memcpy(check->weights[p] + r * cols, row.data, cols * sizeof(float));
             if (!guard_intact(&row))
                 check_fail(check, "it wrote before its row");
@@ -90,7 +91,8 @@ static void step_weights(struct plugin_case *item)
                            (unsigned long long)r, p);
         free(source);
         if (!check->wrong && sqrt(wrong) > MATRIX_LIMIT * sqrt(size) + 0x1p-115)
-            check_fail(check, "projection %d differs from its source by %.2g in the mean; %g is what 4 bits lose", p,
+            check_fail(check,
+                       "projection %d differs from its source by %.2g in the mean; %g is what 4 bits lose", p,
                        sqrt(wrong / size), MATRIX_LIMIT);
     }
 }

@@ -32,8 +32,8 @@ struct code {
 
 /* ---- reading ------------------------------------------------------------------------------------------ */
 
-static const char *const prefixes[] = {"lock", "rep", "repz", "repnz", "notrack", "bnd", "data16", "cs", "ds", "es",
-                                       "addr32", "{vex}", "{vex3}", "{evex}", NULL};
+static const char *const prefixes[] = {"lock", "rep", "repz",   "repnz", "notrack", "bnd",    "data16", "cs",
+                                       "ds",   "es",  "addr32", "{vex}", "{vex3}",  "{evex}", NULL};
 
 /* The first word of *text, which moves behind it. */
 static void take_word(char **text, char *word, size_t size)
@@ -63,7 +63,8 @@ static uint64_t read_target(const char *name, const char *operands)
         return NOWHERE;
     place = comma ? comma + 1 : operands;
 #else
-    if (name[0] != 'j' && strncmp(name, "call", 4) != 0 && strncmp(name, "loop", 4) != 0 && strcmp(name, "xbegin") != 0)
+    if (name[0] != 'j' && strncmp(name, "call", 4) != 0 && strncmp(name, "loop", 4) != 0 &&
+        strcmp(name, "xbegin") != 0)
         return NOWHERE;
 #endif
     place += strspn(place, " \t");
@@ -75,8 +76,8 @@ static uint64_t read_target(const char *name, const char *operands)
 static bool is_last(const char *name)
 {
 #if defined __aarch64__
-    return strcmp(name, "ret") == 0 || strcmp(name, "b") == 0 || strcmp(name, "br") == 0 || strcmp(name, "udf") == 0 ||
-           strcmp(name, "brk") == 0;
+    return strcmp(name, "ret") == 0 || strcmp(name, "b") == 0 || strcmp(name, "br") == 0 ||
+           strcmp(name, "udf") == 0 || strcmp(name, "brk") == 0;
 #else
     return strncmp(name, "ret", 3) == 0 || strncmp(name, "jmp", 3) == 0 || strcmp(name, "ud2") == 0 ||
            strcmp(name, "hlt") == 0;
@@ -105,7 +106,8 @@ static void take_line(struct code *code, char *line)
     }
     at += strspn(at, " \t");
     struct instruction *instruction = &code->list[code->n++];
-    *instruction = (struct instruction){.address = address, .target = read_target(name, at), .last = is_last(name)};
+    *instruction =
+        (struct instruction){.address = address, .target = read_target(name, at), .last = is_last(name)};
     instruction->needs = plugin_isa_needs(prefix, name, at);
     memcpy(instruction->name, name, sizeof(name));
 }
@@ -201,8 +203,9 @@ static bool follow_all(struct plugin_run *run, struct code *code, const struct e
         const struct instruction *found = entries[i].function ? follow(code, address, allowed) : NULL;
         if (!found)
             continue;
-        plugin_fail(run, "%s%s%s leads to %s at 0x%llx, which needs %s; %s", entries[i].name, level ? " of level " : "",
-                    level ? level : "", found->name, (unsigned long long)found->address,
+        plugin_fail(run, "%s%s%s leads to %s at 0x%llx, which needs %s; %s", entries[i].name,
+                    level ? " of level " : "", level ? level : "", found->name,
+                    (unsigned long long)found->address,
                     plugin_cpu_names(found->needs & ~allowed, names, sizeof(names)),
                     level ? "the level does not declare it" : "it must run on every CPU");
         return false;
@@ -223,10 +226,10 @@ static bool follow_plugin(struct plugin_run *run, struct code *code)
         const struct kt_ops *ops = plugin->levels[i]->ops;
         bool has_cut = ops->struct_size >= offsetof(struct kt_ops, cut) + sizeof(ops->cut);
         bool has_unpack = ops->struct_size >= offsetof(struct kt_ops, unpack) + sizeof(ops->unpack);
-        const struct entry entries[] = {ENTRY(ops, layout),       ENTRY(ops, release_layout), ENTRY(ops, pack),
-                                        ENTRY(ops, act_pack),     ENTRY(ops, gather),         ENTRY(ops, gate_up),
-                                        ENTRY(ops, down),         ENTRY(ops, weight_row),     ENTRY(ops, thread_enter),
-                                        ENTRY(ops, thread_leave), {"cut", NULL},              {"unpack", NULL}};
+        const struct entry entries[] = {
+            ENTRY(ops, layout),       ENTRY(ops, release_layout), ENTRY(ops, pack), ENTRY(ops, act_pack),
+            ENTRY(ops, gather),       ENTRY(ops, gate_up),        ENTRY(ops, down), ENTRY(ops, weight_row),
+            ENTRY(ops, thread_enter), ENTRY(ops, thread_leave),   {"cut", NULL},    {"unpack", NULL}};
         const struct entry check = ENTRY(plugin->levels[i], check);
         struct entry all[12];
         if (plugin_has_check(plugin->levels[i]) &&
@@ -252,7 +255,8 @@ void plugin_job_instructions(void *data, struct plugin_child *child)
         return;
     plugin_where(run, "disassembling");
     if (!disassemble(run->file->copy, &code)) {
-        plugin_say(&child->verdict, PLUGIN_SKIPPED, "objdump is not here (Debian: binutils), or cannot read it");
+        plugin_say(&child->verdict, PLUGIN_SKIPPED,
+                   "objdump is not here (Debian: binutils), or cannot read it");
         return;
     }
     qsort(code.list, code.n, sizeof(*code.list), compare);
@@ -266,7 +270,7 @@ void plugin_job_instructions(void *data, struct plugin_child *child)
                         plugin_cpu_names(code.list[i].needs & ~declared, names, sizeof(names)));
     }
     if (!plugin_failed(run) && follow_plugin(run, &code))
-        plugin_say(&child->verdict, PLUGIN_OK, "%zu instructions, of the baseline%s%s", code.n, needs ? " and " : "",
-                   plugin_cpu_names(needs, names, sizeof(names)));
+        plugin_say(&child->verdict, PLUGIN_OK, "%zu instructions, of the baseline%s%s", code.n,
+                   needs ? " and " : "", plugin_cpu_names(needs, names, sizeof(names)));
     free(code.list);
 }
