@@ -74,14 +74,14 @@ static uint64_t read_blocked(void)
 
 static uint64_t read_timers(void)
 {
-    static const int timers[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+    struct itimerval timers[3] = {{.it_interval.tv_sec = 0}};
     uint64_t set = 0;
 
-    for (int i = 0; i < 3; i++) {
-        struct itimerval value;
-        if (getitimer(timers[i], &value) == 0)
-            set |= (uint64_t)(timerisset(&value.it_value) != 0) << i;
-    }
+    (void)getitimer(ITIMER_REAL, &timers[0]);
+    (void)getitimer(ITIMER_VIRTUAL, &timers[1]);
+    (void)getitimer(ITIMER_PROF, &timers[2]);
+    for (int i = 0; i < 3; i++)
+        set |= (uint64_t)(timerisset(&timers[i].it_value) != 0) << i;
     return set;
 }
 
