@@ -31,7 +31,43 @@ exits 0
 says '^NUMA nodes: *2'
 unset HWLOC_SYNTHETIC
 
-# amx_int8 holds the same bytes, and comes after it.
+# Weights of 4 bits: the same, and a store says what it has.
+int4="--set plugin.kml_arm.weights=int4"
+# shellcheck disable=SC2086
+{
+kt forward $runs $int4 --tolerance 2e-1 --check --output "$dir/c.safetensors"
+exits 0
+cmp "$dir/a.safetensors" "$dir/c.safetensors" >/dev/null && fail "int4 gives what int8 gives"
+for level in dotprod neon scalar; do
+    kt backends kml_arm --set plugin.kml_arm.level=$level --format csv
+    [ "$(field kml_arm state)" = loaded ] || continue
+    kt forward $runs $int4 --threads 1 --set plugin.kml_arm.level=$level --output "$dir/d.safetensors"
+    exits 0
+    cmp "$dir/c.safetensors" "$dir/d.safetensors" >/dev/null || fail "int4: level $level gives another output"
+done
+kt convert --input "$model" --output "$dir/store4" --method kml_arm $int4
+exits 0
+kt verify "$dir/store4"
+exits 0
+says '^ *3  kml_arm  amx_int4-g32-2 .* ok$'
+for set in "" "$int4" "$int4 --set plugin.kml_arm.group_size=64"; do
+    kt forward --model "$dir/store4" --input "$trace" $set --output "$dir/d.safetensors"
+    exits 0
+    says ' kml_arm '
+    cmp "$dir/c.safetensors" "$dir/d.safetensors" >/dev/null || fail "the store of int4 gives another output"
+done
+}
+
+# amx_int4 and amx_int8 hold the same bytes, and come after it.
+if with_plugin amx_int4; then
+    kt convert --input "$model" --output "$dir/amx4" --method MOE_INT4
+    exits 0
+    for file in "$dir/store4"/layer-*; do
+        tail -c 500000 "$file" >"$dir/1"
+        tail -c 500000 "$dir/amx4/${file##*/}" >"$dir/2"
+        cmp "$dir/1" "$dir/2" || fail "a store of amx_int4 has other bytes"
+    done
+fi
 if with_plugin amx_int8; then
     kt explain --model "$store" --format csv
     exits 0

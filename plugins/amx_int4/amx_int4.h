@@ -1,75 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * amx_int4.h - how this plugin holds weights; plugins/common/tiles8.h says the rest.
- *
- * Numbers   w = unit * scale * (code - zero): a float32 unit per row; per group of 32, 64 or 128 columns a
- *           scale of 1..16 and a zero of 0..15; per weight a code of 0..15. scale * (code - zero) is an
- *           int8 for every code: y = (scale_x * unit) * (sum of q_x * scale * (code - zero) over all of
- *           K, exact in 32 bits), and codes can become the int8 tiles of tiles8.h, so that products
- *           of many rows run as fast as those of int8.
- *           With groups of 32 that is 4.25 bits a weight. Their relative RMS error on Gaussian weights
- *           is 0.079; with a float16 scale per group and codes -8..7 it would be 0.080 (0.085 without
- *           choosing the scale's sign) in 4.5 bits, and every 32 columns of a product would cost a
- *           conversion to float, which AMX tiles cannot do: 16 of 64 columns' products. Without the
- *           zeros, the same byte per group gives 0.087. Groups of 64: 0.088; of 128: 0.094.
- * Panels    Codes [8 columns][2 tiles][64 bytes], read as they lie: byte 4r + b of line i is column 8i + b of
- *           row r in its low half, column 8i + 4 + b in its high one. Then a byte [group][32 rows],
- *           scale - 1 | zero << 4, filled up to 64 bytes; then 32 float units. K is filled up with
- *           weight 0, rows with weight and unit 0.
- */
+/* amx_int4.h - the backend's names; plugins/common/group4.h says how it holds weights. */
 #ifndef KT_PLUGINS_AMX_INT4_H
 #define KT_PLUGINS_AMX_INT4_H
 
-#include "plugins/common/tiles8.h"
-
 #define BACKEND "amx_int4"
 #define OPS_NAME(level) amx_int4_ops_##level
-#define ROW_SUMS 1
+#define OWN(function) amx_int4_##function
 
-#define CODES_SIZE (TILE_SIZE / 2) /* of a tile */
-#define MIN_GROUP 32
-#define MAX_GROUP 128
-
-/* kt_layout.words: a group is MIN_GROUP << shift columns. */
-#define WORD_GROUP_SHIFT 2
-
-static inline unsigned group_shift(const struct kt_layout *layout)
-{
-    return (unsigned)layout->words[WORD_GROUP_SHIFT];
-}
-
-static inline uint64_t count_groups(const struct kt_layout *layout, enum kt_stage stage)
-{
-    uint64_t group = (uint64_t)MIN_GROUP << group_shift(layout);
-    return (stage_tiles(layout, stage) * TILE_COLUMNS + group - 1) / group;
-}
-
-/* Where a panel's scales and zeros begin. */
-static inline uint64_t groups_offset(const struct kt_layout *layout, enum kt_stage stage)
-{
-    return stage_tiles(layout, stage) * 2 * CODES_SIZE;
-}
-
-static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
-{
-    return groups_offset(layout, stage) + round_up(count_groups(layout, stage) * PANEL_ROWS, 64) +
-           SCALES_SIZE;
-}
-
-/* The functions of struct kt_ops that all levels share. */
-enum kt_status amx_int4_layout(void *instance, struct kt_layout *layout, struct kt_error *error);
-enum kt_status amx_int4_weight_row(void *instance, const struct kt_layout *layout,
-                                   const void *packed, const struct kt_expert *source,
-                                   enum kt_projection projection, uint64_t row, float *out,
-                                   struct kt_error *error);
-void amx_int4_cut(void *instance, const struct kt_cut *job);
-
-/* One per level, in kernel_LEVEL.c. */
-extern const struct kt_ops amx_int4_ops_scalar;
-extern const struct kt_ops amx_int4_ops_avx2;
-extern const struct kt_ops amx_int4_ops_avx_vnni;
-extern const struct kt_ops amx_int4_ops_avx512;
-extern const struct kt_ops amx_int4_ops_avx512_vnni;
-extern const struct kt_ops amx_int4_ops_amx;
+#include "plugins/common/group4.h"
 
 #endif

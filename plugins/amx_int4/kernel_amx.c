@@ -6,13 +6,15 @@
  * 8 tiles of both columns become int8 in 16 KB of scratch, which stay in L1 while all rows pass: making
  * a tile costs about what its product with 64 rows does.
  */
+#include "plugins/amx_int4/amx_int4.h"
+
 #define VEC_VNNI 1
 #define TILED 1
 #include "plugins/common/int8_avx512.h"
 
-#include "plugins/amx_int4/pack.h"
 #include "plugins/common/amx.h"
 #include "plugins/common/epilogue8.h"
+#include "plugins/common/group4_pack.h"
 #include "plugins/common/stream.h"
 
 #define ROWS_WIDE 8
@@ -21,9 +23,9 @@
 
 #include "plugins/common/pass8.h"
 
-#include "plugins/amx_int4/multiply4.h"
+#include "plugins/common/group4_multiply.h"
 
-#include "plugins/amx_int4/expand.h"
+#include "plugins/common/group4_expand.h"
 
 #include "plugins/common/product8_amx.h"
 

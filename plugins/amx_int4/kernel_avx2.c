@@ -12,6 +12,8 @@
  * 4.1 ms (32 GB/s), 32 13.9 ms, 128 39 ms. Prefetching 1 KB ahead gives 27 GB/s, 1.5 KB 29 to 31, 2 and
  * 3 KB 28 to 29; prefetcht0 the same.
  */
+#include "plugins/amx_int4/amx_int4.h"
+
 #define VEC_VNNI 0
 #include "plugins/common/int8_avx2.h"
 
@@ -21,6 +23,6 @@
 #define NEAR_CODES 0
 #define EXPAND_ROWS 0
 
-#include "plugins/amx_int4/product.h"
+#include "plugins/common/group4_product.h"
 
 LEVEL_OPS(avx2);

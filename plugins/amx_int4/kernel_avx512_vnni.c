@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vnni.c - AVX-512 with VNNI: vpdpbusd on 512 bits. */
+#include "plugins/amx_int4/amx_int4.h"
+
 #define VEC_VNNI 1
 #include "plugins/common/int8_avx512.h"
 
@@ -9,6 +11,6 @@
 #define NEAR_CODES 0
 #define EXPAND_ROWS 16
 
-#include "plugins/amx_int4/product.h"
+#include "plugins/common/group4_product.h"
 
 LEVEL_OPS(avx512_vnni);

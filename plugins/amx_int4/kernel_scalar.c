@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
-#include "plugins/common/int8_scalar.h"
+#include "plugins/amx_int4/amx_int4.h"
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 0
-#define NEAR_ROWS 0
-#define NEAR_CODES 1024
-#define EXPAND_ROWS 0
-
-#include "plugins/amx_int4/product.h"
+#include "plugins/common/group4_scalar.h"
 
 LEVEL_OPS(scalar);

@@ -8,13 +8,7 @@
 
 enum { OPTION_GROUP_SIZE, OPTION_Y };
 static const struct kt_option options[] = {
-    [OPTION_GROUP_SIZE] = {
-        .key = "group_size",
-        .type = KT_OPTION_ENUM,
-        .default_text = "32",
-        .choices = "32|64|128",
-        .help = "weights of a row that share a scale; larger ones save 1/8 and 3/16 bit a weight",
-    },
+    [OPTION_GROUP_SIZE] = OPTION_GROUP4_SIZE,
     [OPTION_Y] = OPTION_ROW_Y,
 };
 

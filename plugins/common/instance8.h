@@ -29,6 +29,13 @@
         .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",    \
     }
 
+/* The option of backends with group4.h's weights: its number is the group's shift. */
+#define OPTION_GROUP4_SIZE                                                                               \
+    {                                                                                                    \
+        .key = "group_size", .type = KT_OPTION_ENUM, .default_text = "32", .choices = "32|64|128",       \
+        .help = "weights of a row that share a scale; larger ones save 1/8 and 3/16 bit a weight",       \
+    }
+
 /* What all instances have, but for what a backend's own options say; `y` is the value of OPTION_ROW_Y. */
 static inline struct instance8 make_instance8(const struct kt_host *host, const struct kt_caps *caps,
                                               const struct kt_option_value *y)

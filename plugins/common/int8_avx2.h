@@ -65,6 +65,8 @@ INLINE vi g4_scales(const uint8_t *p, int part)
     return _mm256_add_epi16(low, _mm256_set1_epi16(1));
 }
 
+typedef vi g4_sum;
+
 #if VEC_VNNI
 INLINE vi g4_start(vi zeros, const int16_t *sums)
 {

@@ -57,6 +57,60 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 
 /* ---- weights of 4 bits in groups ---- */
 
+#if VEC_DOTPROD
+/* Codes become int8 in registers, by one instruction, so there are no sums of groups: group4_direct.h. */
+#define G4_DIRECT
+
+#define FOUR_TIMES(i) i, i, i, i
+#define SPREAD_FOUR(i) FOUR_TIMES(i), FOUR_TIMES(i + 1), FOUR_TIMES(i + 2), FOUR_TIMES(i + 3)
+static const uint8_t g4_spread[4][16] = { { SPREAD_FOUR(0) }, { SPREAD_FOUR(4) },
+                                          { SPREAD_FOUR(8) }, { SPREAD_FOUR(12) } };
+
+/* In all bytes of a row's lane. */
+INLINE vi g4_zeros(const uint8_t *p, int part)
+{
+    return vi_from_bytes(vqtbl1q_u8(vshrq_n_u8(vld1q_u8(p), 4), vld1q_u8(g4_spread[part])));
+}
+
+INLINE vi g4_scales(const uint8_t *p, int part)
+{
+    uint8x16_t scales = vaddq_u8(vandq_u8(vld1q_u8(p), vdupq_n_u8(15)), vdupq_n_u8(1));
+    return vi_from_bytes(vqtbl1q_u8(scales, vld1q_u8(g4_spread[part])));
+}
+
+/* -scale * zero: what makes w of code * scale. */
+INLINE vi g4_minus(vi zeros, vi scales)
+{
+    return vi_from_bytes(vmlsq_u8(vdupq_n_u8(0), vi_bytes(zeros), vi_bytes(scales)));
+}
+
+/* The same for w + 128, what w8_ready takes. */
+INLINE vi g4_offsets(vi zeros, vi scales)
+{
+    return vi_from_bytes(vmlsq_u8(vdupq_n_u8(128), vi_bytes(zeros), vi_bytes(scales)));
+}
+
+INLINE vi g4_expand(vi code, vi scales, vi offsets)
+{
+    return vi_from_bytes(vmlaq_u8(vi_bytes(offsets), vi_bytes(code), vi_bytes(scales)));
+}
+
+/* Adds the products of w with quad `quad` of 16 activations. */
+INLINE vi g4_add_quad(vi sum, vi w, int8x16_t x, unsigned quad)
+{
+    int8x16_t bytes = vreinterpretq_s8_s32(w);
+    switch (quad) {
+    case 0:
+        return vdotq_laneq_s32(sum, bytes, x, 0);
+    case 1:
+        return vdotq_laneq_s32(sum, bytes, x, 1);
+    case 2:
+        return vdotq_laneq_s32(sum, bytes, x, 2);
+    default:
+        return vdotq_laneq_s32(sum, bytes, x, 3);
+    }
+}
+#else
 INLINE vi g4_zeros(const uint8_t *p, int part)
 {
     return vreinterpretq_s32_u32(vshrq_n_u32(vreinterpretq_u32_s32(vi_widen_u8(p, part)), 4));
@@ -67,20 +121,33 @@ INLINE vi g4_scales(const uint8_t *p, int part)
     return vaddq_s32(vi_scale_u4(p, part), vdupq_n_s32(1));
 }
 
-INLINE vi g4_start(vi zeros, const int16_t *sums)
+/* Rows 0 and 1, rows 2 and 3: a sum for each of their four columns. 8 products of up to 15 * 127 fit in 16
+ * bits, also beside another 8 (addp), whatever wraps on the way: half the instructions of dot4. */
+typedef struct {
+    int16x8_t low, high;
+} g4_sum;
+
+INLINE g4_sum g4_start(vi zeros, const int16_t *sums)
 {
-    return vmulq_n_s32(zeros, sums[0] + sums[1]);
+    int16x8_t pair = vreinterpretq_s16_s32(vld1q_dup_s32((const int32_t *)(const void *)sums));
+    int16x8_t places = vzip1q_s16(pair, pair); /* of places 0 and 1 in both, then of 2 and 3 */
+    return (g4_sum){ vmulq_s16(vreinterpretq_s16_s32(vzip1q_s32(zeros, zeros)), places),
+                     vmulq_s16(vreinterpretq_s16_s32(vzip2q_s32(zeros, zeros)), places) };
 }
 
-INLINE vi g4_add(vi sum, vi code, x8 x)
+INLINE g4_sum g4_add(g4_sum sum, vi code, x8 x)
 {
-    return dot4(sum, code, x);
+    int8x16_t bytes = vreinterpretq_s8_s32(code);
+    sum.low = vmlal_s8(sum.low, vget_low_s8(bytes), vget_low_s8(x));
+    sum.high = vmlal_high_s8(sum.high, bytes, x);
+    return sum;
 }
 
-INLINE vi g4_finish(vi total, vi sum, vi scales)
+INLINE vi g4_finish(vi total, g4_sum sum, vi scales)
 {
-    return vmlaq_s32(total, sum, scales);
+    return vmlaq_s32(total, vpaddlq_s16(vpaddq_s16(sum.low, sum.high)), scales);
 }
+#endif
 
 /* ---- for packing ---- */
 

@@ -65,8 +65,11 @@ INLINE vi g4_scales(const uint8_t *p, int part)
     return v;
 }
 
+/* A vector's sums while a group is added up. */
+typedef vi g4_sum;
+
 /* 32 columns of a group begin with -zero * sum(x), given the negated sums of rows8.h ... */
-INLINE vi g4_start(vi zeros, const int16_t *sums)
+INLINE g4_sum g4_start(vi zeros, const int16_t *sums)
 {
     for (int i = 0; i < 16; i++)
         zeros.s32[i] *= sums[0] + sums[1];
@@ -74,7 +77,7 @@ INLINE vi g4_start(vi zeros, const int16_t *sums)
 }
 
 /* ... go on with 4 products of codes and activations in each lane, 8 times ... */
-INLINE vi g4_add(vi sum, vi code, x8 x)
+INLINE g4_sum g4_add(g4_sum sum, vi code, x8 x)
 {
     for (int i = 0; i < 16; i++)
         for (int b = 0; b < 4; b++)
@@ -83,7 +86,7 @@ INLINE vi g4_add(vi sum, vi code, x8 x)
 }
 
 /* ... and end in total + scale * sum. */
-INLINE vi g4_finish(vi total, vi sum, vi scales)
+INLINE vi g4_finish(vi total, g4_sum sum, vi scales)
 {
     for (int i = 0; i < 16; i++)
         total.s32[i] += sum.s32[i] * scales.s32[i];

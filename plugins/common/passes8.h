@@ -42,7 +42,7 @@ static const struct pass each8[] = {
     { 1, 1, { NULL, pass8_1_near } },
 };
 #endif
-#if ROWS_TILE
+#if ROWS_TILE && !ROWS_PAIRED
 DEFINE_TILE_PASS(pass8_tile, MULTIPLY, ROWS_TILE)
 #endif
 

@@ -15,6 +15,7 @@
 #ifndef KT_PLUGINS_PLAIN8_H
 #define KT_PLUGINS_PLAIN8_H
 
+#include "plugins/common/ops8.h"
 #include "plugins/common/tiles8.h"
 
 /* kt_layout.form: another number where a packed byte means something else. It has the name of the
@@ -26,23 +27,5 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
 {
     return stage_tiles(layout, stage) * PAIR_SIZE + SCALES_SIZE;
 }
-
-/* The functions of struct kt_ops that all levels share. */
-enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_error *error);
-enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
-                               const struct kt_expert *source, enum kt_projection projection,
-                               uint64_t row, float *out, struct kt_error *error);
-void OWN(cut)(void *instance, const struct kt_cut *job);
-
-/* One per level that the backend has, in kernel_LEVEL.c. */
-extern const struct kt_ops OPS_NAME(scalar);
-extern const struct kt_ops OPS_NAME(avx2);
-extern const struct kt_ops OPS_NAME(avx_vnni);
-extern const struct kt_ops OPS_NAME(avx512);
-extern const struct kt_ops OPS_NAME(avx512_vnni);
-extern const struct kt_ops OPS_NAME(amx);
-extern const struct kt_ops OPS_NAME(neon);
-extern const struct kt_ops OPS_NAME(dotprod);
-extern const struct kt_ops OPS_NAME(i8mm);
 
 #endif

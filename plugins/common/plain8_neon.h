@@ -9,12 +9,8 @@
 #include "plugins/common/int8_neon.h"
 
 #define ROWS_WIDE 0
-#if VEC_I8MM
-#define ROWS_TILE 0
-#define ROWS_PAIRED 1
-#else
 #define ROWS_TILE 4
-#endif
+#define ROWS_PAIRED VEC_I8MM
 #define NEAR_ROWS 3
 
 #include "plugins/common/plain8_product.h"

@@ -115,20 +115,17 @@ INLINE vi vi_lookup_next3(vi table, vi codes)
     return vi_lookup_low4(table, vi_shr(codes, 3));
 }
 
-INLINE uint8x8_t load_part(const uint8_t *p, int part)
-{
-    return vreinterpret_u8_u32(vdup_n_u32(load_u32(p + 4 * part)));
-}
-
+/* All 16 bytes are loaded, and widened by halves, for each part: compilers do it once. */
 INLINE vi vi_widen_u8(const uint8_t *p, int part)
 {
-    uint16x8_t halves = vmovl_u8(load_part(p, part));
-    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(halves)));
+    uint8x16_t bytes = vld1q_u8(p);
+    uint16x8_t half = part < 2 ? vmovl_u8(vget_low_u8(bytes)) : vmovl_high_u8(bytes);
+    return vreinterpretq_s32_u32(part % 2 ? vmovl_high_u16(half) : vmovl_u16(vget_low_u16(half)));
 }
 
 INLINE vi vi_wide_scale_s8(const uint8_t *p, int part)
 {
-    int16x8_t halves = vmovl_s8(vreinterpret_s8_u8(load_part(p, part)));
+    int16x8_t halves = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(load_u32(p + 4 * part))));
     return vmovl_s16(vget_low_s16(halves));
 }
 

@@ -1,17 +1,134 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c - the plugin kml_arm: weights as int8 with a scale per row, on ARM. */
+/* plugin.c - the plugin kml_arm: weights of 8 or 4 bits on ARM. */
 #include "plugins/kml_arm/kml_arm.h"
+
+#include <kt/version.h>
+#include <string.h>
+
+/* ---- a level's functions: those for the layer's bits, which lie in kt_layout.state ---- */
+
+static const struct kt_ops *find_ops(const struct kt_layout *layout)
+{
+    return layout->state;
+}
+
+/* Weights of a store say by their form's name what they are. */
+static enum kt_status lay_out(const struct kt_ops *int8, const struct kt_ops *int4, void *instance,
+                              struct kt_layout *layout, struct kt_error *error)
+{
+    const struct kml_instance *self = instance;
+    const char *form = layout->form;
+    bool is_int4 = form[0] ? strncmp(form, "amx_int4-", strlen("amx_int4-")) == 0 : self->bits == 4;
+    const struct kt_ops *ops = is_int4 ? int4 : int8;
+    enum kt_status status = ops->layout(instance, layout, error);
+
+    if (!status)
+        layout->state = (void *)(uintptr_t)ops;
+    return status;
+}
+
+static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    return find_ops(job->layout)->pack(instance, job, error);
+}
+
+static void pack_rows(void *instance, const struct kt_act_pack *job)
+{
+    find_ops(job->layout)->act_pack(instance, job);
+}
+
+static void multiply_gate_up(void *instance, const struct kt_product *job)
+{
+    find_ops(job->layout)->gate_up(instance, job);
+}
+
+static void multiply_down(void *instance, const struct kt_product *job)
+{
+    find_ops(job->layout)->down(instance, job);
+}
+
+static enum kt_status read_weights(void *instance, const struct kt_layout *layout, const void *packed,
+                                   const struct kt_expert *source, enum kt_projection projection,
+                                   uint64_t row, float *out, struct kt_error *error)
+{
+    return find_ops(layout)->weight_row(instance, layout, packed, source, projection, row, out, error);
+}
+
+static void cut(void *instance, const struct kt_cut *job)
+{
+    find_ops(job->shard)->cut(instance, job);
+}
+
+#define OPS_NAME(level) ops_##level
+#define DEFINE_OPS(level)                                                                                  \
+    extern const struct kt_ops kml_arm_int8_##level, kml_arm_int4_##level;                                 \
+    static enum kt_status lay_out_##level(void *instance, struct kt_layout *layout, struct kt_error *error) \
+    {                                                                                                      \
+        return lay_out(&kml_arm_int8_##level, &kml_arm_int4_##level, instance, layout, error);             \
+    }                                                                                                      \
+    static const struct kt_ops ops_##level = {                                                             \
+        .struct_size = sizeof(struct kt_ops),                                                              \
+        .layout = lay_out_##level,                                                                         \
+        .pack = pack,                                                                                      \
+        .act_pack = pack_rows,                                                                             \
+        .gate_up = multiply_gate_up,                                                                       \
+        .down = multiply_down,                                                                             \
+        .weight_row = read_weights,                                                                        \
+        .cut = cut,                                                                                        \
+    }
+
+DEFINE_OPS(scalar);
+DEFINE_OPS(neon);
+#ifdef LEVEL_DOTPROD
+DEFINE_OPS(dotprod);
+#endif
+#ifdef LEVEL_I8MM
+DEFINE_OPS(i8mm);
+#endif
 
 #include "plugins/common/levels8.h"
 
-#include "plugins/common/row_option.h"
+/* ---- options and instances ---- */
 
-#include <kt/version.h>
+enum { OPTION_WEIGHTS, OPTION_GROUP_SIZE, OPTION_Y };
+static const struct kt_option options[] = {
+    [OPTION_WEIGHTS] = {
+        .key = "weights",
+        .type = KT_OPTION_ENUM,
+        .default_text = "int8",
+        .choices = "int8|int4",
+        .help = "what weights become: int8 with a scale per row, or 4 bits with a scale per group",
+    },
+    [OPTION_GROUP_SIZE] = OPTION_GROUP4_SIZE,
+    [OPTION_Y] = OPTION_ROW_Y,
+};
+
+static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
+                                    const struct kt_option_value *values, void **instance,
+                                    struct kt_error *error)
+{
+    struct kml_instance *self = host->allocate(host, sizeof *self);
+
+    if (!self)
+        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
+    *self = (struct kml_instance){ .bits = values[OPTION_WEIGHTS].number ? 4 : 8 };
+    self->common = make_instance8(host, caps, &values[OPTION_Y]);
+    self->common.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
+    *instance = self;
+    return KT_OK;
+}
+
+static void close_kml(void *instance)
+{
+    struct kml_instance *self = instance;
+    self->common.host->release(self->common.host, self, sizeof *self);
+}
 
 KT_PLUGIN_DEFINE(kml_arm) = {
     KT_PLUGIN_HEADER(kml_arm),
     .version = KT_VERSION,
-    .description = "int8 weights with a scale per row, quantised from any source, on ARM; int8 activations",
+    .description = "int8 weights with a scale per row, or 4-bit ones with group scales, quantised from any "
+                   "source, on ARM; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,
@@ -19,5 +136,5 @@ KT_PLUGIN_DEFINE(kml_arm) = {
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .open = open_instance,
-    .close = close_instance,
+    .close = close_kml,
 };

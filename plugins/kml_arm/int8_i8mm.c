@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_i8mm.c - ARM with FEAT_I8MM: usdot for one row, usmmla for more. */
-#include "plugins/kml_arm/kml_arm.h"
+/* int8_i8mm.c - ARM with FEAT_I8MM: usdot for one row, usmmla for more. */
+#include "plugins/kml_arm/int8.h"
 
 #define VEC_DOTPROD 1
 #define VEC_I8MM 1

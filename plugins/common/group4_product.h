@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets the level's figures (see
+ * group4_product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets the level's figures (see
  * pass8.h), includes this and names its struct kt_ops.
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
@@ -8,20 +8,20 @@
  *                some 5 operations a vector and saves 0.6 per row: only with VNNI, where a product of
  *                int8 is one operation, while the others take fewer for codes than for int8.
  */
-#ifndef KT_PLUGINS_AMX_INT4_PRODUCT_H
-#define KT_PLUGINS_AMX_INT4_PRODUCT_H
+#ifndef KT_PLUGINS_GROUP4_PRODUCT_H
+#define KT_PLUGINS_GROUP4_PRODUCT_H
 
 #define TILED 0
 
-#include "plugins/amx_int4/pack.h"
 #include "plugins/common/epilogue8.h"
+#include "plugins/common/group4_pack.h"
 #include "plugins/common/stream.h"
 
 #include "plugins/common/pass8.h"
 
-#include "plugins/amx_int4/multiply4.h"
+#include "plugins/common/group4_multiply.h"
 #if EXPAND_ROWS
-#include "plugins/amx_int4/expand.h"
+#include "plugins/common/group4_expand.h"
 #include "plugins/common/multiply8.h"
 #endif
 
@@ -56,7 +56,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 
 static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    enum kt_status status = amx_int4_layout(instance, layout, error);
+    enum kt_status status = OWN(layout)(instance, layout, error);
     uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
 
     if (!status && EXPAND_ROWS > 0)
@@ -65,15 +65,15 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 }
 
 #define LEVEL_OPS(level)                         \
-    const struct kt_ops amx_int4_ops_##level = { \
+    const struct kt_ops OPS_NAME(level) = { \
         .struct_size = sizeof(struct kt_ops),    \
         .layout = lay_out_level,                 \
         .pack = pack_weights,                    \
         .act_pack = pack_rows,                   \
         .gate_up = multiply_gate_up,             \
         .down = multiply_down,                   \
-        .weight_row = amx_int4_weight_row,       \
-        .cut = amx_int4_cut,                     \
+        .weight_row = OWN(weight_row),       \
+        .cut = OWN(cut),                     \
     }
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pack.h - 16 rows of a source view to a tile of each pair of codes. Include an int8_*.h first.
+ * group4_pack.h - 16 rows of a source view to a tile of each pair of codes. Include an int8_*.h and the
+ * backend's header first.
  *
  * The search. A row's unit is max|w| / 127: with a smaller one the group that holds the maximum is cut
  * off, with a larger one scales are coarser; on Gaussian and on heavier-tailed weights both cost more
@@ -14,10 +15,9 @@
  * Lanes are rows, so each step is one IEEE operation per weight in the same order on every level, and
  * levels pack the same bits.
  */
-#ifndef KT_PLUGINS_AMX_INT4_PACK_H
-#define KT_PLUGINS_AMX_INT4_PACK_H
+#ifndef KT_PLUGINS_GROUP4_PACK_H
+#define KT_PLUGINS_GROUP4_PACK_H
 
-#include "plugins/amx_int4/amx_int4.h"
 #include "plugins/common/pack8.h"
 
 #define CANDIDATES 3

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* expand.h - codes of 4 bits to the int8 tiles of tiles8.h, with VNNI's or AMX's instructions at hand. */
-#ifndef KT_PLUGINS_AMX_INT4_EXPAND_H
-#define KT_PLUGINS_AMX_INT4_EXPAND_H
+/* group4_expand.h - codes of 4 bits to the int8 tiles of tiles8.h, where these are multiplied faster. */
+#ifndef KT_PLUGINS_GROUP4_EXPAND_H
+#define KT_PLUGINS_GROUP4_EXPAND_H
 
 /* Tiles t..stop-1 of both columns of a panel to `to`. */
 static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)

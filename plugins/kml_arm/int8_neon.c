@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_neon.c - any ARM of 64 bits. */
-#include "plugins/kml_arm/kml_arm.h"
+/* int8_neon.c - any ARM of 64 bits. */
+#include "plugins/kml_arm/int8.h"
 
 #include "plugins/common/plain8_neon.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * multiply4.h - passes over panels of codes of 4 bits, on vectors. Include amx_int4.h and pass8.h first.
+ * group4_multiply.h - passes over panels of codes of 4 bits, on vectors. Include the backend's
+ * header and pass8.h first.
  *
  * 32 columns of a group begin in sums of their own, small enough for int16 where there is no
  * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
@@ -9,8 +10,8 @@
  *   NEAR_CODES   bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the
  *                machine's core says (struct kt_caps.stream_ahead)
  */
-#ifndef KT_PLUGINS_AMX_INT4_MULTIPLY4_H
-#define KT_PLUGINS_AMX_INT4_MULTIPLY4_H
+#ifndef KT_PLUGINS_GROUP4_MULTIPLY_H
+#define KT_PLUGINS_GROUP4_MULTIPLY_H
 
 /* Where vector v of a line of a pair of tiles of codes is. */
 INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
@@ -18,13 +19,16 @@ INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
     return pair + v / VEC_PARTS * 64 + v % VEC_PARTS * (4 * VEC_ROWS);
 }
 
+#ifdef G4_DIRECT
+#include "plugins/common/group4_direct.h"
+#else
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero
  * per row at group. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
                            bool near, uint64_t ahead, vi total[MAX_ROWS][VECS])
 {
-    vi sum[MAX_ROWS][VECS];
+    g4_sum sum[MAX_ROWS][VECS];
 
     UNROLL
     for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
@@ -61,6 +65,7 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
             total[r][v] = g4_finish(total[r][v], sum[r][v], scales);
     }
 }
+#endif
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, constants in each instance. */
 INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows,

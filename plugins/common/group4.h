@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * group4.h - weights of 4 bits with group scales: how the backends that have them hold them; tiles8.h says
+ * the rest. Include it from the backend's header, which says what plain8.h wants of it.
+ *
+ * Numbers   w = unit * scale * (code - zero): a float32 unit per row; per group of 32, 64 or 128 columns a
+ *           scale of 1..16 and a zero of 0..15; per weight a code of 0..15. scale * (code - zero) is an
+ *           int8 for every code: y = (scale_x * unit) * (sum of q_x * scale * (code - zero) over all of
+ *           K, exact in 32 bits), and codes can become the int8 tiles of tiles8.h, so that products
+ *           of many rows run as fast as those of int8.
+ *           With groups of 32 that is 4.25 bits a weight. Their relative RMS error on Gaussian weights
+ *           is 0.079; with a float16 scale per group and codes -8..7 it would be 0.080 (0.085 without
+ *           choosing the scale's sign) in 4.5 bits, and every 32 columns of a product would cost a
+ *           conversion to float, which AMX tiles cannot do: 16 of 64 columns' products. Without the
+ *           zeros, the same byte per group gives 0.087. Groups of 64: 0.088; of 128: 0.094.
+ * Panels    Codes [8 columns][2 tiles][64 bytes], read as they lie: byte 4r + b of line i is column 8i + b of
+ *           row r in its low half, column 8i + 4 + b in its high one. Then a byte [group][32 rows],
+ *           scale - 1 | zero << 4, filled up to 64 bytes; then 32 float units. K is filled up with
+ *           weight 0, rows with weight and unit 0.
+ */
+#ifndef KT_PLUGINS_GROUP4_H
+#define KT_PLUGINS_GROUP4_H
+
+#include "plugins/common/ops8.h"
+#include "plugins/common/tiles8.h"
+
+/* kt_layout.form, of groups of %u: another last number where a packed byte means something else. It has the
+ * name of the backend that was there first; all of them make the same bytes. */
+#define FORM4 "amx_int4-g%u-2"
+#define ROW_SUMS 1
+
+#define CODES_SIZE (TILE_SIZE / 2) /* of a tile */
+#define MIN_GROUP 32
+#define MAX_GROUP 128
+
+/* kt_layout.words: a group is MIN_GROUP << shift columns. */
+#define WORD_GROUP_SHIFT 2
+
+static inline unsigned group_shift(const struct kt_layout *layout)
+{
+    return (unsigned)layout->words[WORD_GROUP_SHIFT];
+}
+
+static inline uint64_t count_groups(const struct kt_layout *layout, enum kt_stage stage)
+{
+    uint64_t group = (uint64_t)MIN_GROUP << group_shift(layout);
+    return (stage_tiles(layout, stage) * TILE_COLUMNS + group - 1) / group;
+}
+
+/* Where a panel's scales and zeros begin. */
+static inline uint64_t groups_offset(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return stage_tiles(layout, stage) * 2 * CODES_SIZE;
+}
+
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return groups_offset(layout, stage) + round_up(count_groups(layout, stage) * PANEL_ROWS, 64) +
+           SCALES_SIZE;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ops8.h - the functions that the levels of a backend share, and the levels' own; some backends have not all
+ * of them. OWN(function) and OPS_NAME(level), which the backend's header says, make their names.
+ */
+#ifndef KT_PLUGINS_OPS8_H
+#define KT_PLUGINS_OPS8_H
+
+#include <kt/plugin.h>
+
+enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
+                               const struct kt_expert *source, enum kt_projection projection,
+                               uint64_t row, float *out, struct kt_error *error);
+void OWN(cut)(void *instance, const struct kt_cut *job);
+
+/* In kernel_LEVEL.c. */
+extern const struct kt_ops OPS_NAME(scalar);
+extern const struct kt_ops OPS_NAME(avx2);
+extern const struct kt_ops OPS_NAME(avx_vnni);
+extern const struct kt_ops OPS_NAME(avx512);
+extern const struct kt_ops OPS_NAME(avx512_vnni);
+extern const struct kt_ops OPS_NAME(amx);
+extern const struct kt_ops OPS_NAME(neon);
+extern const struct kt_ops OPS_NAME(dotprod);
+extern const struct kt_ops OPS_NAME(i8mm);
+
+#endif

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int4_neon.c - any ARM of 64 bits. */
+#include "plugins/kml_arm/int4.h"
+
+#include "plugins/common/group4_neon.h"
+
+LEVEL_OPS(neon);

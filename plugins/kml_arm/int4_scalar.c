@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int4_scalar.c - plain C: what the other levels are checked against. */
+#include "plugins/kml_arm/int4.h"
+
+#include "plugins/common/group4_scalar.h"
+
+LEVEL_OPS(scalar);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int8.h - names of the functions for weights of 8 bits; plugins/common/plain8.h says how they are held. */
+#ifndef KT_PLUGINS_KML_ARM_INT8_H
+#define KT_PLUGINS_KML_ARM_INT8_H
+
+#include "plugins/kml_arm/kml_arm.h"
+
+#define OPS_NAME(level) kml_arm_int8_##level
+#define OWN(function) kml_arm_int8_##function
+
+#include "plugins/common/plain8.h"
+
+#endif

@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int8_layout.c - sizes of packed objects and rows, and packed weights back to float32. */
+#include "plugins/kml_arm/int8.h"
+
+#include "plugins/common/plain8_layout.h"

@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int8_scalar.c - plain C: what the other levels are checked against. */
+#include "plugins/kml_arm/int8.h"
+
+#include "plugins/common/plain8_scalar.h"
+
+LEVEL_OPS(scalar);

@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* kernel_scalar.c - plain C: what the other levels are checked against. */
-#include "plugins/kml_arm/kml_arm.h"
-
-#include "plugins/common/plain8_scalar.h"
-
-LEVEL_OPS(scalar);
