@@ -9,14 +9,14 @@
 #define EXPANDS 0
 
 /*
- * Not tuned on such a machine yet. From measurements of prototypes with this layout on a Xeon: into L2,
- * 512 to 1024 bytes ahead in the same stream, is best where the kernel is light; heavier ones want 2 KB.
+ * As far as the core says of the machine, on a Zen 4 8 KB: 2 KB cost a third there, but for q8_0, which two cores
+ * then read with 0.97 of a limit of 36 GB/s and 0.78 of one of 68, instead of 0.83 and 0.46.
  */
 #define AHEAD_Q2 far
 #define AHEAD_Q4 far
 #define AHEAD_Q5 far
 #define AHEAD_Q6 far
-#define AHEAD_Q8 far
+#define AHEAD_Q8 2048
 #define AHEAD_IQ4 far
 #define AHEAD_FLOATS far
 
