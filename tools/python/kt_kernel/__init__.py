@@ -20,20 +20,10 @@ from ._lib import (
     VERSION as __version__,
 )
 from ._lib import KTError, KTFileError, KTKeyError, KTMemoryError, KTUnsupportedError, KTValueError
-from .api import (
-    Backend,
-    Checkpoint,
-    CheckpointInfo,
-    Context,
-    ContextInfo,
-    Layer,
-    LayerInfo,
-    Moe,
-    Ticket,
-    backends,
-    bench,
-    methods,
-)
+from .checkpoint import Checkpoint, CheckpointInfo, Moe
+from .command import bench
+from .context import Backend, Context, ContextInfo, backends
+from .layer import Layer, LayerInfo, Ticket, methods
 from .wrapper import AMXSFTMoEWrapper, KTMoEWrapper, generate_gpu_experts_masks
 
 __all__ = [

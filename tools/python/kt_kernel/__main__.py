@@ -5,7 +5,7 @@ import os
 import sys
 
 from ._lib import KTError
-from .api import command
+from .command import command
 
 
 def main():

@@ -93,6 +93,12 @@ def bundled():
     return _FOLDER / "_files" if (_FOLDER / "_files" / "lib" / SONAME).is_file() else None
 
 
+def bundled_folders(files):
+    """Of a wheel: plugins and drop-ins."""
+    (plugins,) = (files / "lib" / "kt-kernel").glob("abi*")
+    return plugins, files / "share" / "kt-kernel" / "plugins.d"
+
+
 def _load():
     path = os.environ.get("KT_KERNEL_LIBRARY")
     if path:

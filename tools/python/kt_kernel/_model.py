@@ -6,8 +6,10 @@ import threading
 import weakref
 
 from . import _abi
+from ._handle import logger
 from ._lib import KTValueError, call, lib
-from .api import Checkpoint, Context, logger
+from .checkpoint import Checkpoint
+from .context import Context
 
 _lock = threading.Lock()
 _contexts = weakref.WeakValueDictionary()

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _abi, _arrays, _device, _model, _unpack
 from ._lib import KTError, KTValueError, call, lib, whole
-from .api import Layer, Ticket, methods
+from .layer import Layer, Ticket, methods
 
 _DEFAULT_MAX_TOKENS = 4096
 

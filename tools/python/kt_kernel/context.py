@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts: configuration, threads and plugins."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _abi
+from ._handle import Handle, encode_path, log_message
+from ._lib import bundled, bundled_folders, call, lib, text
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """A configured plugin, or the built-in reference."""
+
+    name: str
+    state: str  # "loaded", "disabled", "unfit", "refused" or "failed"
+    reason: str  # what is wrong and what to do, or ""
+    file: str
+    version: str
+    description: str
+    formats: tuple[str, ...]
+    level: str  # in use, "" if it is not loaded
+    levels: tuple[str, ...]  # best first
+    priority: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextInfo:
+    """The machine as a context uses it."""
+
+    n_nodes: int  # NUMA nodes in use
+    n_threads: int  # of all nodes, the caller's included
+    bind_failures: int
+    membind_failures: int
+    cpu_variant: str  # "amx" .. "scalar"
+    cpu_features: tuple[str, ...]
+    nodes: tuple[int, ...]  # their numbers, as in numactl
+
+
+def _config_params(settings, file):
+    params = _abi.sized(_abi.kt_config_params)
+    encoded = [setting.encode() for setting in settings]
+    params.settings = (ctypes.c_char_p * len(encoded))(*encoded)
+    params.n_settings = len(encoded)
+    params.file = encode_path(file) if file is not None else None
+    params.log = log_message
+    files = bundled()
+    if files:
+        params.plugin_folder, params.dropin_folder = map(encode_path, bundled_folders(files))
+    return params
+
+
+class Context(Handle):
+    """Configuration, threads and plugins. Layers keep theirs alive; one process may have several.
+
+    threads
+        threads of all NUMA nodes; None: as configured, by default one for each core of this process
+    numa_nodes
+        numbers of the nodes to use; None: as configured, by default all
+    backend
+        wished backend; strict=True makes it an error where another would have to be taken
+    settings
+        ``{"core.spin_us": 100, "plugin.llamafile.level": "avx2"}``, above files and environment
+    config
+        a file to read instead of the installation's and the user's, as ``kt --config``
+
+    Raises KTError (KT_E_CONFIG, KT_E_PLUGIN, KT_E_SYSTEM) with the file and line of a wrong setting.
+    """
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        numa_nodes: Iterable[int] | None = None,
+        backend: str | None = None,
+        strict: bool | None = None,
+        settings: Mapping[str, Any] | None = None,
+        config: str | os.PathLike | None = None,
+    ):
+        wished = dict(settings or {})
+        if threads is not None:
+            wished["core.threads"] = int(threads)
+        if numa_nodes is not None:
+            wished["core.numa_nodes"] = ",".join(str(int(node)) for node in numa_nodes)
+        if backend is not None:
+            wished["core.backend"] = backend
+        if strict is not None:
+            wished["core.strict"] = strict
+        words = {True: "yes", False: "no"}
+        texts = [f"{key}={words[value] if isinstance(value, bool) else value}" for key, value in wished.items()]
+        handle, made = ctypes.c_void_p(), ctypes.c_void_p()
+        call(lib.kt_config_create, ctypes.byref(_config_params(texts, config)), ctypes.byref(made))
+        try:
+            call(lib.kt_context_create, made, ctypes.byref(handle))
+        finally:
+            lib.kt_config_destroy(made)
+        self._hold(handle, lib.kt_context_destroy)
+
+    @property
+    def info(self) -> ContextInfo:
+        info, node = _abi.kt_context_info(), _abi.kt_node_info()
+        lib.kt_context_info(self._use(), ctypes.byref(info))
+        nodes = []
+        for index in range(info.n_nodes):
+            call(lib.kt_context_node, self.handle, index, ctypes.byref(node))
+            nodes.append(node.os_index)
+        return ContextInfo(
+            info.n_nodes,
+            info.n_threads,
+            info.bind_failures,
+            info.membind_failures,
+            text(info.cpu_variant),
+            tuple(text(info.cpu_features).split()),
+            tuple(nodes),
+        )
+
+    def backends(self) -> list[Backend]:
+        """Every configured plugin, usable or not, and the reference."""
+        info, found = _abi.kt_backend_info(), []
+        for index in range(lib.kt_context_backend_count(self._use())):
+            call(lib.kt_context_backend, self.handle, index, ctypes.byref(info))
+            found.append(
+                Backend(
+                    text(info.name),
+                    _abi.BACKEND_STATES[info.state],
+                    text(info.reason),
+                    text(info.file),
+                    text(info.version),
+                    text(info.description),
+                    tuple(text(info.formats).split()),
+                    text(info.level),
+                    tuple(text(info.levels).split()),
+                    info.priority,
+                )
+            )
+        return found
+
+
+def backends(context: Context | None = None) -> list[Backend]:
+    """The backends of a context, or of one as this machine is configured."""
+    if context is not None:
+        return context.backends()
+    with Context(threads=1) as own:
+        return own.backends()
