@@ -53,10 +53,9 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
     return KT_OK;
 }
 
-enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout,
-                                   const void *packed, const struct kt_expert *source,
-                                   enum kt_projection projection, uint64_t row, float *out,
-                                   struct kt_error *error)
+enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
+                               const struct kt_expert *source, enum kt_projection projection,
+                               uint64_t row, float *out, struct kt_error *error)
 {
     (void)instance;
     (void)source;

@@ -64,16 +64,6 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     return status;
 }
 
-#define LEVEL_OPS(level)                         \
-    const struct kt_ops OPS_NAME(level) = { \
-        .struct_size = sizeof(struct kt_ops),    \
-        .layout = lay_out_level,                 \
-        .pack = pack_weights,                    \
-        .act_pack = pack_rows,                   \
-        .gate_up = multiply_gate_up,             \
-        .down = multiply_down,                   \
-        .weight_row = OWN(weight_row),       \
-        .cut = OWN(cut),                     \
-    }
+#define LAY_OUT lay_out_level
 
 #endif

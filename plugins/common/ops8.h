@@ -14,6 +14,19 @@ enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, c
                                uint64_t row, float *out, struct kt_error *error);
 void OWN(cut)(void *instance, const struct kt_cut *job);
 
+/* A level of codes that are multiplied as bytes; LAY_OUT is of the file that says how. */
+#define LEVEL_OPS(level)                      \
+    const struct kt_ops OPS_NAME(level) = {   \
+        .struct_size = sizeof(struct kt_ops), \
+        .layout = LAY_OUT,                    \
+        .pack = pack_weights,                 \
+        .act_pack = pack_rows,                \
+        .gate_up = multiply_gate_up,          \
+        .down = multiply_down,                \
+        .weight_row = OWN(weight_row),        \
+        .cut = OWN(cut),                      \
+    }
+
 /* In kernel_LEVEL.c. */
 extern const struct kt_ops OPS_NAME(scalar);
 extern const struct kt_ops OPS_NAME(avx2);

@@ -43,16 +43,6 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 
 #include "plugins/common/product8.h"
 
-#define LEVEL_OPS(level)                      \
-    const struct kt_ops OPS_NAME(level) = {   \
-        .struct_size = sizeof(struct kt_ops), \
-        .layout = OWN(layout),                \
-        .pack = pack_weights,                 \
-        .act_pack = pack_rows,                \
-        .gate_up = multiply_gate_up,          \
-        .down = multiply_down,                \
-        .weight_row = OWN(weight_row),        \
-        .cut = OWN(cut),                      \
-    }
+#define LAY_OUT OWN(layout)
 
 #endif
