@@ -2,6 +2,7 @@
 """Context, Checkpoint and Layer, with every kind of array."""
 
 import gc
+import inspect
 import os
 import subprocess
 import sys
@@ -303,3 +304,21 @@ def test_bench():
     assert [row["n_tokens"] for row in rows] == [1, 2] and rows[0]["backend"] == "bf16"
     with pytest.raises(kt_kernel.KTError, match="--cycle"):
         kt_kernel.bench(cycle=1)
+
+
+def test_everything_says_what_it_is():
+    for name in kt_kernel.__all__:
+        found = getattr(kt_kernel, name)
+        members = vars(found).items() if inspect.isclass(found) else ()
+        functions = [member for key, member in members if not key.startswith("_") or key == "__init__"]
+        for function in [found, *functions]:
+            function = getattr(function, "fget", getattr(function, "__func__", function))
+            if not inspect.isfunction(function) or function.__qualname__.startswith("__create_fn__"):
+                continue
+            assert function.__doc__ or function.__name__ == "__init__", function.__qualname__
+            arguments = inspect.signature(function)
+            given = {key: one for key, one in arguments.parameters.items() if key not in ("self", "cls")}
+            missing = [key for key, one in given.items() if one.annotation is one.empty]
+            assert not missing, (function.__qualname__, missing)
+            assert function.__name__ == "__init__" or arguments.return_annotation is not arguments.empty, function
+        assert name.startswith("__") or found.__doc__, name

@@ -15,6 +15,7 @@ Neither torch nor a GPU is needed. What goes wrong in the library is a KTError w
 
 import logging as _logging
 import os as _os
+from typing import Any
 
 from ._lib import (
     VERSION as __version__,
@@ -53,7 +54,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+__cpu_variant__: str
+
+
+def __getattr__(name: str) -> Any:
     """__cpu_variant__: the level of this CPU, "amx" .. "scalar", at most what KT_KERNEL_CPU_VARIANT says."""
     if name != "__cpu_variant__":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,10 @@
 Names and order are the headers'; tests/python/test_abi.py has the C compiler compare every size and offset.
 """
 
+from __future__ import annotations
+
 import ctypes as c
+from typing import Any
 
 # ---- numbers ----
 
@@ -331,7 +334,7 @@ def sized(struct):
 # ---- functions: what they return, their arguments; "status" takes a kt_error as its last one ----
 
 _P, _S, _U32, _U64 = c.c_void_p, c.c_char_p, c.c_uint32, c.c_uint64
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kt_version": (_S, []),
     "kt_status_name": (_S, [c.c_int]),
     "kt_dtype_name": (_S, [_U32]),
@@ -386,4 +389,4 @@ def declare(library):
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype = c.c_int if result == "status" else result
-        function.argtypes = [*arguments, _P] if result == "status" else arguments
+        function.argtypes = arguments + [_P] * (result == "status")

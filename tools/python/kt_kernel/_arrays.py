@@ -5,8 +5,11 @@ torch is never imported here: who brings a tensor has imported it. numpy is impo
 made, or another one converted.
 """
 
+from __future__ import annotations
+
 import ctypes
 import sys
+from typing import Any
 
 from . import _abi
 from ._lib import KTValueError
@@ -25,7 +28,7 @@ _TORCH = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
     "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",
 }  # fmt: skip
-_torch_names = {}
+_torch_names: dict[Any, str] = {}
 
 
 class View:
@@ -84,11 +87,13 @@ def _view_torch(torch, tensor):
     size = _SIZE[dtype]
     strides = tuple(step * size for step in tensor.stride())
     device = "cpu" if not tensor.is_cuda and tensor.device.type == "cpu" else str(tensor.device)
+    if tensor.is_neg():
+        raise KTValueError("a tensor whose numbers are still to be negated; pass tensor.resolve_neg()")
     return View(tensor, tensor.data_ptr(), dtype, tuple(tensor.shape), strides, device)
 
 
 def _dense_strides(shape, size):
-    strides = []
+    strides: list[int] = []
     for length in reversed(shape):
         strides.insert(0, size)
         size *= length
@@ -96,7 +101,7 @@ def _dense_strides(shape, size):
 
 
 def _view_interface(array, interface):
-    typestr = interface["typestr"]
+    typestr, dtype = interface["typestr"], None
     # The name only of a dtype that numpy does not know itself: it takes microseconds.
     if typestr[1] == "V" and str(getattr(array, "dtype", "")) == "bfloat16":
         dtype = "bf16"
@@ -164,8 +169,8 @@ def view(array, what):
             return _view_interface(array, interface)
         if hasattr(array, "__dlpack__"):
             return _view_dlpack(array)
-    except KTValueError as error:
-        raise KTValueError(f"{what}: {error}") from None
+    except Exception as error:  # also an object's own, such as a sparse tensor's, which has no address
+        raise KTValueError(f"{what}: {error}") from error
     if hasattr(array, "__cuda_array_interface__"):
         raise KTValueError(f"{what}: arrays on a GPU must be torch tensors")
     raise TypeError(f"{what} must be a torch tensor, a numpy array or have DLPack, not {type(array).__name__}")
@@ -201,6 +206,8 @@ def matrix(array, what, rows, dtype):
         raise KTValueError(f"{what} is {found.dtype}, but must be {'integers' if dtype == 'i64' else 'floats'}")
     if len(found.shape) != 2 or found.shape[0] != rows:
         raise KTValueError(f"{what} has the shape {list(found.shape)}, but must be [{rows}, experts of a token]")
+    if found.dtype == "u64" and (numpy(f"{what} are u64").asarray(array) >> 63).any():
+        raise KTValueError(f"{what} has numbers above {(1 << 63) - 1}")
     if found.dtype != dtype or not found.is_dense():
         found = _convert(array, dtype, what)
     return found
@@ -242,7 +249,3 @@ def empty_like(array, shape):
         name = float_name(view(array, "hidden_states"), "hidden_states")
         dtype = {"f32": "float32", "f16": "float16", "bf16": "uint16"}[name]
     return module.empty(shape, dtype=dtype)
-
-
-def kt_dtype(name):
-    return _abi.DTYPE[name]

@@ -2,12 +2,15 @@
 """Forwards of tensors on a GPU: pinned staging buffers, copies in the order of the stream, and the library's
 submit and wait as functions that the stream calls. All of it may be captured in a graph."""
 
+from __future__ import annotations
+
 import contextlib
 import ctypes
 import threading
 import weakref
 
 from . import _abi, _arrays
+from ._handle import Pointer
 from ._lib import KTValueError, call, lib
 
 _lock = threading.Lock()
@@ -18,7 +21,7 @@ _SIZES = {"i32": 4, "i64": 8, "f32": 4, "bf16": 2, "f16": 2}
 class Sizes:
     """The batch sizes that graphs are captured for, of the whole process."""
 
-    sizes = []
+    sizes: list[int] = []
     version = 0  # counts changes
 
 
@@ -66,17 +69,17 @@ class _Call:
         n, top_k, size = staging.max_tokens, wrapper.num_experts_per_tok, wrapper.hidden_size
         position, self.deferral = wrapper.model.place(wrapper.layer_idx)
         params = _abi.sized(_abi.kt_host_params)
-        params.layer = wrapper.layer_handle()
+        layer = wrapper.loaded()._use()
+        params.layer = layer
         params.max_tokens = n
         params.n_tokens = staging.n_tokens
         params.forward = staging.forward
         if self.deferral:
             params.deferral = self.deferral.handle
             params.position = position - self.deferral.first
-        self.handle = ctypes.c_void_p()
-        call(lib.kt_host_call_create, ctypes.byref(params), ctypes.byref(self.handle))
-        self.moe = wrapper.moe  # lives longer than the call
-        weakref.finalize(self, lib.kt_host_call_destroy, self.handle)
+        handle = Pointer()
+        call(lib.kt_host_call_create, ctypes.byref(params), ctypes.byref(handle))
+        self.handle = handle.own(lib.kt_host_call_destroy, layer, self.deferral)
         self.n_tokens = _tensor(torch, staging.n_tokens, (1,), "i32")
         self.ids = _tensor(torch, staging.expert_ids, (n, top_k), "i64")
         self.weights = _tensor(torch, staging.router_weights, (n, top_k), "f32")
@@ -118,8 +121,8 @@ class Forwards:
 
     def _make(self, torch, hidden, n):
         wrapper, staging = self._wrapper, _abi.kt_staging()
-        name = str(hidden.dtype).rsplit(".", maxsplit=1)[-1]
-        name = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}.get(name)
+        dtype = str(hidden.dtype).rsplit(".", maxsplit=1)[-1]
+        name = {"bfloat16": "bf16", "float16": "f16", "float32": "f32"}.get(dtype)
         if name is None:
             raise KTValueError(f"hidden_states is {hidden.dtype}, but must be bfloat16, float16 or float32")
         params = self._staging_params(name)

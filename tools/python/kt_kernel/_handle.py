@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
-import os
 import weakref
+from typing import Any, TypeVar
 
 from . import _abi
 from ._lib import KTError
+
+Self = TypeVar("Self", bound="Handle")
 
 logger = logging.getLogger("kt_kernel")
 _LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
@@ -19,29 +22,52 @@ def log_message(_data, level, message):
     logger.log(_LEVELS[level], "%s", message.decode(errors="replace"))
 
 
-def encode_path(path):
-    return os.fsencode(os.fspath(path))
+class Pointer(ctypes.c_void_p):
+    """An object of the library, destroyed when nobody holds its pointer any more. A call holds its arguments, so
+    what one thread closes lives until it has returned in another."""
 
-
-class Handle:
-    """What the library made: given back by close(), at the end of a `with`, or with the object."""
-
-    def _hold(self, handle, release):
-        self.handle = handle
-        self._release = weakref.finalize(self, release, handle)
-
-    def close(self) -> None:
-        """Gives the memory back; the object cannot be used afterwards. A second call does nothing."""
-        self._release()
-        self.handle = None
-
-    def __enter__(self):
+    def own(self, destroy, *keep):
+        """From now on; `keep` lives as long as the object."""
+        self.keep = keep
+        # Not when the interpreter ends: threads of the program, and of a GPU's runtime, may still be inside.
+        weakref.finalize(self, destroy, self.value).atexit = False
         return self
 
-    def __exit__(self, *_exception):
+
+class Single:
+    """What stands for something that there is once, so a copy of it would be none."""
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _protocol: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} can be neither copied nor pickled; make another one")
+
+
+class Handle(Single):
+    """What the library made: given back by close(), at the end of a `with`, or with the object."""
+
+    handle: Pointer | None = None
+
+    def close(self) -> None:
+        """Gives the memory back, once calls of other threads have returned; the object cannot be used afterwards.
+        A second call does nothing."""
+        self.handle = None
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
         self.close()
 
     def _use(self):
-        if self.handle is None:
-            raise KTError(f"this {type(self).__name__} is closed")
-        return self.handle
+        handle = self.handle
+        if handle is None:
+            raise KTError(f"this {type(self).__name__} is closed", "KT_E_STATE")
+        return handle
+
+
+def pointer_of(given, kind, what):
+    """The pointer of an argument that must be a Context, a Checkpoint ..."""
+    if not isinstance(given, kind):
+        raise TypeError(f"{what} must be a kt_kernel.{kind.__name__}, not {type(given).__name__}")
+    return given._use()

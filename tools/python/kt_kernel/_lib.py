@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds libktkernel, loads it, and turns its errors into exceptions."""
 
+from __future__ import annotations
+
 import ctypes
+import math
+import numbers
 import operator
 import os
 import pathlib
@@ -23,12 +27,12 @@ class KTError(RuntimeError):
 
     status = "KT_E_STATE"
 
-    def __init__(self, message, status=None):
+    def __init__(self, message: str, status: str | None = None):
         super().__init__(message)
         if status:
             self.status = status
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.args[0])
 
 
@@ -127,18 +131,46 @@ def _open():
 
 
 lib = _open()
-VERSION = lib.kt_version().decode()
+VERSION: str = lib.kt_version().decode()
 
 
-def whole(value, what, least=0):
-    """A whole number from `least` on that fits into the library's 32 bits; ctypes would cut it off."""
+# ---- arguments ----
+
+
+def whole(value, what, least=0, most=(1 << 31) - 1):
+    """A whole number that fits into the library's; ctypes would cut it off."""
     try:
         number = operator.index(value)
     except TypeError:
-        number = -1
-    if isinstance(value, bool) or not least <= number < 1 << 31:
-        raise KTValueError(f"{what} is {value!r}, but must be a whole number from {least} to {(1 << 31) - 1}")
+        number = least - 1
+    if isinstance(value, bool) or not least <= number <= most:
+        raise KTValueError(f"{what} is {value!r}, but must be a whole number from {least} to {most}")
     return number
+
+
+def whole_list(values, what):
+    """Whole numbers from 0 on."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        raise TypeError(f"{what} must be a list of whole numbers, not {values!r}")
+    return [whole(value, f"{what}[{index}]") for index, value in enumerate(values)]
+
+
+def real(value, what):
+    """A number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or math.isnan(value) or value < 0:
+        raise KTValueError(f"{what} is {value!r}, but must be a number from 0 on")
+    return float(value)
+
+
+def encode(given, what):
+    """A string or a path as the library takes it."""
+    try:
+        encoded = os.fsencode(given)
+    except TypeError:
+        raise TypeError(f"{what} must be a string, not {type(given).__name__}") from None
+    if b"\0" in encoded:
+        raise KTValueError(f"{what} is {given!r}, which has a byte of 0 in it")
+    return encoded
 
 
 def text(value):

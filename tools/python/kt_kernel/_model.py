@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the wrappers of one model share: threads, the open checkpoint, deferred experts."""
 
+from __future__ import annotations
+
 import ctypes
 import threading
 import weakref
+from typing import Any
 
 from . import _abi
-from ._handle import logger
+from ._handle import Pointer, logger
 from ._lib import KTValueError, call, lib
 from .checkpoint import Checkpoint
 from .context import Context
 
 _lock = threading.Lock()
-_contexts = weakref.WeakValueDictionary()
-_models = weakref.WeakSet()
+_contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
+_models: weakref.WeakSet[Model] = weakref.WeakSet()
 _instances = 0
 
 
@@ -22,14 +25,14 @@ def context_for(threads, n_pools, nodes):
     key = (threads, n_pools, nodes)
     with _lock:
         context = _contexts.get(key)
-        if context is None:
+        if context is None or context.handle is None:
             context = _contexts[key] = _make_context(threads, n_pools, nodes)
     return context
 
 
 def _make_context(threads, n_pools, nodes):
     # strict: a method that is asked for and cannot be had is an error that says why, never a slower one.
-    options = {"threads": threads or None, "strict": True}
+    options: Any = {"threads": threads or None, "strict": True}
     if nodes is not None:
         return Context(numa_nodes=nodes, **options)
     context = Context(**options)
@@ -51,12 +54,10 @@ class _Deferral:
     """A kt_deferral for the layers from `first` on."""
 
     def __init__(self, context, params, first):
-        handle = ctypes.c_void_p()
+        handle = Pointer()
         call(lib.kt_deferral_create, context._use(), ctypes.byref(params), ctypes.byref(handle))
-        self.handle = handle
+        self.handle = handle.own(lib.kt_deferral_destroy)
         self.first = first
-        self.max_tokens = params.max_tokens
-        weakref.finalize(self, lib.kt_deferral_destroy, handle)
 
 
 class Model:
@@ -144,9 +145,10 @@ class Model:
 
 
 def join(wrapper, key, context):
-    """The model that the wrapper is a layer of: one of the same key that does not have this layer yet."""
+    """The model that the wrapper is a layer of: the latest of the same key that does not have this layer yet, since
+    engines make the layers of one model after another."""
     with _lock:
-        for model in sorted(_models, key=lambda model: model.instance):
+        for model in sorted(_models, key=lambda model: -model.instance):
             if model.key == key and model.context is context and model.wrapper(wrapper.layer_idx) is None:
                 break
         else:
@@ -170,4 +172,5 @@ def clear_buffers():
     for model in models:
         model.clear_calls()
     for context in contexts():
-        call(lib.kt_clear_buffers, context.handle, None)
+        if context.handle is not None:
+            call(lib.kt_clear_buffers, context.handle, None)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _abi
-from ._handle import Handle, encode_path, log_message
-from ._lib import KTValueError, call, lib, text, whole
+from ._handle import Handle, Pointer, log_message
+from ._lib import KTValueError, call, encode, lib, text, whole
 from .context import Context
 from .layer import Layer
 
@@ -25,7 +25,7 @@ class Moe:
     top_k: int  # experts of a token; 0: the checkpoint does not say
     hidden_size: int
     intermediate_size: int
-    dtypes: tuple[str, str, str]  # of gate, up, down
+    dtypes: tuple[str, ...]  # of gate, up, down
     activation: str
     limit: float
     alpha: float
@@ -35,6 +35,8 @@ class Moe:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
+    """What the files say of themselves."""
+
     format: str  # "gguf", "safetensors" or "kt"
     architecture: str
     name: str
@@ -57,15 +59,16 @@ class Checkpoint(Handle):
         params = _abi.sized(_abi.kt_checkpoint_params)
         params.io = _abi.IO[io]
         params.log = log_message
-        handle = ctypes.c_void_p()
+        handle, name = Pointer(), encode(path, "path")
         self.path = os.fspath(path)
-        call(lib.kt_checkpoint_open, encode_path(path), ctypes.byref(params), ctypes.byref(handle))
-        self._hold(handle, lib.kt_checkpoint_close)
+        call(lib.kt_checkpoint_open, name, ctypes.byref(params), ctypes.byref(handle))
+        self.handle = handle.own(lib.kt_checkpoint_close)
 
     @property
     def info(self) -> CheckpointInfo:
-        info = _abi.kt_checkpoint_info()
-        lib.kt_checkpoint_info(self._use(), ctypes.byref(info))
+        """Of all files together."""
+        info, handle = _abi.kt_checkpoint_info(), self._use()
+        lib.kt_checkpoint_info(handle, ctypes.byref(info))
         return CheckpointInfo(
             text(info.format),
             text(info.architecture),
@@ -79,17 +82,18 @@ class Checkpoint(Handle):
     @property
     def layers(self) -> list[int]:
         """The numbers of the layers that have experts, ascending."""
-        info, layer, found = _abi.kt_checkpoint_info(), ctypes.c_uint64(), []
-        lib.kt_checkpoint_info(self._use(), ctypes.byref(info))
+        handle, layer, found = self._use(), ctypes.c_uint64(), []
+        info = _abi.kt_checkpoint_info()
+        lib.kt_checkpoint_info(handle, ctypes.byref(info))
         for index in range(info.n_moe_layers):
-            call(lib.kt_checkpoint_moe_layer, self.handle, index, ctypes.byref(layer))
+            call(lib.kt_checkpoint_moe_layer, handle, index, ctypes.byref(layer))
             found.append(layer.value)
         return found
 
     def moe(self, layer: int) -> Moe:
         """The experts of a layer. KTKeyError: it has none."""
-        info = _abi.kt_moe_info()
-        call(lib.kt_checkpoint_moe, self._use(), whole(layer, "layer"), ctypes.byref(info))
+        info, handle = _abi.kt_moe_info(), self._use()
+        call(lib.kt_checkpoint_moe, handle, whole(layer, "layer"), ctypes.byref(info))
         activations = {number: name for name, number in _abi.ACTIVATION.items()}
         return Moe(
             info.layer,

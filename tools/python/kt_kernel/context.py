@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _abi
-from ._handle import Handle, encode_path, log_message
-from ._lib import bundled, bundled_folders, call, lib, text
+from ._handle import Handle, Pointer, log_message
+from ._lib import bundled, bundled_folders, call, encode, lib, text, whole, whole_list
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,14 +45,14 @@ class ContextInfo:
 
 def _config_params(settings, file):
     params = _abi.sized(_abi.kt_config_params)
-    encoded = [setting.encode() for setting in settings]
+    encoded = [encode(setting, "a setting") for setting in settings]
     params.settings = (ctypes.c_char_p * len(encoded))(*encoded)
     params.n_settings = len(encoded)
-    params.file = encode_path(file) if file is not None else None
+    params.file = encode(file, "config") if file is not None else None
     params.log = log_message
     files = bundled()
     if files:
-        params.plugin_folder, params.dropin_folder = map(encode_path, bundled_folders(files))
+        params.plugin_folder, params.dropin_folder = map(os.fsencode, bundled_folders(files))
     return params
 
 
@@ -85,30 +85,31 @@ class Context(Handle):
     ):
         wished = dict(settings or {})
         if threads is not None:
-            wished["core.threads"] = int(threads)
+            wished["core.threads"] = whole(threads, "threads")
         if numa_nodes is not None:
-            wished["core.numa_nodes"] = ",".join(str(int(node)) for node in numa_nodes)
+            wished["core.numa_nodes"] = ",".join(map(str, whole_list(numa_nodes, "numa_nodes")))
         if backend is not None:
             wished["core.backend"] = backend
         if strict is not None:
             wished["core.strict"] = strict
         words = {True: "yes", False: "no"}
         texts = [f"{key}={words[value] if isinstance(value, bool) else value}" for key, value in wished.items()]
-        handle, made = ctypes.c_void_p(), ctypes.c_void_p()
+        handle, made = Pointer(), ctypes.c_void_p()
         call(lib.kt_config_create, ctypes.byref(_config_params(texts, config)), ctypes.byref(made))
         try:
             call(lib.kt_context_create, made, ctypes.byref(handle))
         finally:
             lib.kt_config_destroy(made)
-        self._hold(handle, lib.kt_context_destroy)
+        self.handle = handle.own(lib.kt_context_destroy)
 
     @property
     def info(self) -> ContextInfo:
-        info, node = _abi.kt_context_info(), _abi.kt_node_info()
-        lib.kt_context_info(self._use(), ctypes.byref(info))
+        """Threads, NUMA nodes and the CPU, as they are used."""
+        info, node, handle = _abi.kt_context_info(), _abi.kt_node_info(), self._use()
+        lib.kt_context_info(handle, ctypes.byref(info))
         nodes = []
         for index in range(info.n_nodes):
-            call(lib.kt_context_node, self.handle, index, ctypes.byref(node))
+            call(lib.kt_context_node, handle, index, ctypes.byref(node))
             nodes.append(node.os_index)
         return ContextInfo(
             info.n_nodes,
@@ -122,9 +123,9 @@ class Context(Handle):
 
     def backends(self) -> list[Backend]:
         """Every configured plugin, usable or not, and the reference."""
-        info, found = _abi.kt_backend_info(), []
-        for index in range(lib.kt_context_backend_count(self._use())):
-            call(lib.kt_context_backend, self.handle, index, ctypes.byref(info))
+        info, found, handle = _abi.kt_backend_info(), [], self._use()
+        for index in range(lib.kt_context_backend_count(handle)):
+            call(lib.kt_context_backend, handle, index, ctypes.byref(info))
             found.append(
                 Backend(
                     text(info.name),

@@ -5,19 +5,22 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import threading
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, _arrays
-from ._handle import Handle
-from ._lib import KTError, KTValueError, call, fail, lib, text, whole
+from ._handle import Handle, Pointer, Single, pointer_of
+from ._lib import KTValueError, call, encode, fail, lib, real, text, whole, whole_list
+from .context import Context
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
-    from .context import Context
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerInfo:
+    """A layer that is loaded."""
+
     backend: str
     level: str
     packed_size: int  # bytes of all packed experts
@@ -27,31 +30,35 @@ class LayerInfo:
     intermediate_size: int
 
 
-class Ticket:
+class Ticket(Single):
     """A forward that was submitted; wait() gives its output. One that is dropped is waited for."""
 
-    __slots__ = ("_keep", "_layer", "_number", "_output")
+    __slots__ = ("_context", "_failure", "_keep", "_lock", "_number", "_output")
 
-    def __init__(self, layer, number, output, keep):
-        self._layer = layer
-        self._number = number
+    def __init__(self, context: Pointer, number: int, output: Any, keep: Any):
+        self._context: Pointer | None = context
+        self._number: int | None = number
         self._output = output
         self._keep = keep
+        self._failure: _abi.kt_error | None = None
+        self._lock = threading.Lock()
 
-    def wait(self):
-        """Waits and returns the output; the same again when called again. Raises what the forward failed with."""
-        if self._number is not None:
-            error = _abi.kt_error()
-            status = self._collect(ctypes.byref(error))
-            if status:
-                self._output = None
-                fail(error)
+    def wait(self) -> Any:
+        """Waits and returns the output, to each thread that calls it. Raises what the forward failed with."""
+        with self._lock:
+            if self._number is not None:
+                error = _abi.kt_error()
+                if self._collect(ctypes.byref(error)):
+                    self._failure, self._output = error, None
+        if self._failure is not None:
+            fail(self._failure)
         return self._output
 
-    def _collect(self, error):
+    # The function is a default, since a module's names may be gone when the interpreter ends.
+    def _collect(self, error, wait=lib.kt_wait):
         number, self._number = self._number, None
-        status = self._layer._wait(number, error)
-        self._keep = self._layer = None
+        status = wait(self._context, number, error)
+        self._context = self._keep = None
         return status
 
     def __del__(self):
@@ -72,7 +79,7 @@ def _expert_map(numbers, n_experts):
         return source.from_buffer_copy(source.from_address(found.pointer))
     if len(numbers) != n_experts:
         raise KTValueError(f"expert_map has {len(numbers)} numbers, but must have {n_experts}")
-    return source(*numbers)
+    return source(*whole_list(numbers, "expert_map"))
 
 
 def _mask_view(mask, n_experts):
@@ -103,6 +110,10 @@ class Layer(Handle):
         int64 [n_experts]: expert i is the checkpoint's expert expert_map[i]
     top_k
         experts of a token at most; None: what the checkpoint says
+    n_experts, hidden_size, intermediate_size
+        what the checkpoint must have; None: whatever it has
+    activation, limit, alpha
+        the activation, instead of the checkpoint's: "silu", "swiglu" (limit) or "swigluoai" (limit and alpha)
 
     Any thread may call forward and submit; forwards of one context run one after another.
     """
@@ -118,14 +129,26 @@ class Layer(Handle):
         skip_mask: Any = None,
         expert_map: Any = None,
         top_k: int | None = None,
-        **shape: Any,
+        n_experts: int | None = None,
+        hidden_size: int | None = None,
+        intermediate_size: int | None = None,
+        activation: str | None = None,
+        limit: float = 0.0,
+        alpha: float = 0.0,
     ):
+        from .checkpoint import Checkpoint
+
         params = _abi.sized(_abi.kt_layer_params)
-        call(lib.kt_checkpoint_layer_params, checkpoint._use(), whole(index, "index"), ctypes.byref(params))
-        if top_k is not None:
-            params.top_k = whole(top_k, "top_k", 1)
-        self._create(context, params, f"layer {index}", backend, max_tokens, skip_mask, expert_map, shape)
-        self._fill(lib.kt_layer_load_checkpoint, checkpoint.handle, index)
+        source, index = pointer_of(checkpoint, Checkpoint, "checkpoint"), whole(index, "index")
+        call(lib.kt_checkpoint_layer_params, source, index, ctypes.byref(params))
+        sizes = {"n_experts": n_experts, "hidden_size": hidden_size, "intermediate_size": intermediate_size}
+        for name, size in {**sizes, "top_k": top_k}.items():
+            if size is not None:
+                setattr(params, name, whole(size, name, 1))
+        if activation is not None:
+            _set_activation(params, activation, limit, alpha)
+        handle = self._create(context, params, f"layer {index}", backend, max_tokens, skip_mask, expert_map)
+        self._fill(handle, lib.kt_layer_load_checkpoint, source, index)
 
     @classmethod
     def from_tensors(
@@ -152,51 +175,42 @@ class Layer(Handle):
         views = [_arrays.on_cpu(array, what) for array, what in ((gate, "gate"), (up, "up"), (down, "down"))]
         experts = _experts(views)
         n_experts, intermediate, hidden = views[0].shape
-        if activation not in _abi.ACTIVATION:
-            raise KTValueError(f'activation is "{activation}", but must be one of {", ".join(_abi.ACTIVATION)}')
         params = _abi.sized(_abi.kt_layer_params)
         params.n_experts, params.top_k = n_experts, whole(top_k, "top_k", 1)
         params.hidden_size, params.intermediate_size = hidden, intermediate
-        params.activation, params.limit, params.alpha = _abi.ACTIVATION[activation], limit, alpha
+        _set_activation(params, activation, limit, alpha)
         layer = cls.__new__(cls)
-        layer._create(context, params, name, backend, max_tokens, skip_mask, expert_map, {})
-        layer._fill(lib.kt_layer_load, experts, n_experts)
+        handle = layer._create(context, params, name, backend, max_tokens, skip_mask, expert_map)
+        layer._fill(handle, lib.kt_layer_load, experts, n_experts)
         return layer
 
-    def _create(self, context, params, name, backend, max_tokens, skip_mask, expert_map, shape):
-        for key, value in shape.items():
-            if key not in ("n_experts", "hidden_size", "intermediate_size", "activation", "limit", "alpha"):
-                raise TypeError(f"a layer has no option {key}")
-            setattr(params, key, value)
-        self._mask = _mask_view(skip_mask, params.n_experts)
+    def _create(self, context, params, name, backend, max_tokens, skip_mask, expert_map):
+        mask = _mask_view(skip_mask, params.n_experts)
         numbers = _expert_map(expert_map, params.n_experts)
-        method = lib.kt_method_backend(backend.encode()) if backend is not None else b"auto"
+        method = lib.kt_method_backend(encode(backend, "backend")) if backend is not None else b"auto"
         if method is None:
             raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
         params.max_tokens = whole(max_tokens, "max_tokens", 1)
         params.backend = None if method == b"auto" else method
-        params.skip_mask = self._mask.pointer if self._mask else None
+        params.skip_mask = mask.pointer if mask else None
         params.expert_map = ctypes.addressof(numbers) if numbers is not None else None
-        params.name = name.encode()
-        handle = ctypes.c_void_p()
-        call(lib.kt_layer_create, context._use(), ctypes.byref(params), ctypes.byref(handle))
-        self._hold(handle, lib.kt_layer_destroy)
+        params.name = encode(name, "name")
+        self._context, handle = pointer_of(context, Context, "context"), Pointer()
+        call(lib.kt_layer_create, self._context, ctypes.byref(params), ctypes.byref(handle))
         self.context = context
-        self._context = context.handle
         self._hidden = params.hidden_size
         self._n_experts = params.n_experts
+        return handle.own(lib.kt_layer_destroy, mask)
 
-    def _fill(self, function, *arguments):
-        try:
-            call(function, self.handle, *arguments)
-        except KTError:
-            self.close()
-            raise
+    def _fill(self, handle, function, *arguments):
+        call(function, handle, *arguments)
+        self.handle = handle
 
     @property
     def info(self) -> LayerInfo:
-        info = _abi.kt_layer_info()
-        lib.kt_layer_info(self._use(), ctypes.byref(info))
+        """Sizes, and what computes."""
+        info, handle = _abi.kt_layer_info(), self._use()
+        lib.kt_layer_info(handle, ctypes.byref(info))
         return LayerInfo(
             text(info.backend),
             text(info.level),
@@ -209,7 +223,6 @@ class Layer(Handle):
 
     def _prepare(self, hidden_states, expert_ids, router_weights, out=None, *, accumulate=False, flat=False):
         """A kt_forward, its output ([tokens, hidden_size] if flat) and what must live as long."""
-        self._use()
         x, n, stride = _arrays.rows_of(hidden_states, "hidden_states", self._hidden)
         ids = _arrays.matrix(expert_ids, "expert_ids", n, "i64")
         weights = _arrays.matrix(router_weights, "router_weights", n, "f32")
@@ -254,7 +267,7 @@ class Layer(Handle):
         not exist.
         """
         forward, out, keep = self._prepare(hidden_states, expert_ids, router_weights, out, accumulate=accumulate)
-        call(lib.kt_layer_forward, self.handle, ctypes.byref(forward))
+        call(lib.kt_layer_forward, self._use(), ctypes.byref(forward))
         del keep
         return out
 
@@ -264,14 +277,8 @@ class Layer(Handle):
 
     def _submit(self, prepared):
         number = ctypes.c_uint64()
-        call(lib.kt_layer_submit, self.handle, ctypes.byref(prepared[0]), ctypes.byref(number))
-        return Ticket(self, number.value, prepared[1], prepared)
-
-    def _wait(self, number, error):
-        # Who closes a layer, or ends the interpreter, has waited for its work, and the queue may be gone since.
-        if self._release.alive or self.context._release.alive:
-            return lib.kt_wait(self._context, number, error)
-        return 0
+        call(lib.kt_layer_submit, self._use(), ctypes.byref(prepared[0]), ctypes.byref(number))
+        return Ticket(self._context, number.value, prepared[1], prepared)
 
     def usage(self) -> list[int]:
         """How often each expert was computed since the layer was made or reset_usage()."""
@@ -280,7 +287,15 @@ class Layer(Handle):
         return list(counts)
 
     def reset_usage(self) -> None:
+        """Begins all statistics of the layer anew; waits for a forward that runs."""
         lib.kt_layer_usage_reset(self._use())
+
+
+def _set_activation(params, activation, limit, alpha):
+    if activation not in _abi.ACTIVATION:
+        raise KTValueError(f'activation is "{activation}", but must be one of {", ".join(_abi.ACTIVATION)}')
+    params.activation = _abi.ACTIVATION[activation]
+    params.limit, params.alpha = real(limit, "limit"), real(alpha, "alpha")
 
 
 def _experts(views):
@@ -306,7 +321,7 @@ def _experts(views):
 
 
 def methods() -> list[str]:
-    """The method names that KT-Kernel's users know."""
+    """The method names that KT-Kernel's users know, "AMXINT4" and so on."""
     found: list[str] = []
     while (name := lib.kt_method_name(len(found))) is not None:
         found.append(name.decode())

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-import collections
 import ctypes
+import numbers
 import os
+import threading
 from typing import Any
 
 from . import _abi, _arrays, _device, _model, _unpack
-from ._lib import KTError, KTValueError, call, lib, whole
+from ._handle import Single
+from ._lib import KTError, KTValueError, call, encode, lib, real, whole, whole_list
+from .context import Context
 from .layer import Layer, Ticket, methods
 
 _DEFAULT_MAX_TOKENS = 4096
@@ -21,6 +24,13 @@ def _refuse_training(what):
     )
 
 
+def _check_mode(mode):
+    if mode == "sft":
+        _refuse_training('mode="sft"')
+    if mode != "inference":
+        raise KTValueError(f'mode is {mode!r}, but must be "inference"')
+
+
 def _check_method(method):
     if not isinstance(method, str):
         raise TypeError(f"method must be a name such as AMXINT4, not {type(method).__name__}")
@@ -29,35 +39,44 @@ def _check_method(method):
         _refuse_training(f'method="{method}"')
     if name == "SYCL_GPTQ_INT4":
         raise NotImplementedError(f'method="{method}" computes on Intel GPUs; on the CPU it is GPTQ_INT4')
-    backend = lib.kt_method_backend(method.encode())
+    backend = lib.kt_method_backend(encode(method, "method"))
     if backend is None:
         raise KTValueError(f'method="{method}" is not known; methods are {", ".join(methods())}')
     return backend.decode()
 
 
-def _make_mask(given, num_gpu_experts, n_experts):
-    """A mask of the wrapper's own, of the caller's kind; the first num_gpu_experts where none is given."""
+def _as_mask(given, n_experts):
+    """What is given as a mask, as an array of booleans of its kind."""
     torch = _arrays.torch_of(given)
+    array = given if torch is not None else _arrays.numpy("gpu_experts_mask is none of torch's").asarray(given)
+    kind = "f" if torch is not None and (given.is_floating_point() or given.is_complex()) else "i"
+    if tuple(array.shape) != (n_experts,):
+        raise KTValueError(f"gpu_experts_mask has the shape {list(array.shape)}, but must be [{n_experts}]")
+    if torch is None:
+        kind = array.dtype.kind
+    # Ids of experts are whole numbers too, but a mask has no 2.
+    if kind not in "biu" or (array > 1).any() or (array < 0).any():
+        raise KTValueError(f"gpu_experts_mask is {array.dtype}, but must be of bool, or of 0 and 1")
+    return array != 0
+
+
+def _make_mask(given, num_gpu_experts, n_experts):
+    """A mask of the wrapper's own, of the caller's kind; the first num_gpu_experts where none is given. Its memory
+    can be neither resized nor freed, since the library reads it."""
+    torch = _arrays.torch_of(given)
+    if given is not None:
+        given = _as_mask(given, n_experts)
+    if torch is not None and torch.cuda.is_available():
+        return torch.empty(n_experts, dtype=torch.bool, pin_memory=True).copy_(given)
     if torch is not None:
-        if tuple(given.shape) != (n_experts,):
-            raise KTValueError(f"gpu_experts_mask has the shape {list(given.shape)}, but must be [{n_experts}]")
-        mask = torch.empty(n_experts, dtype=torch.bool, pin_memory=torch.cuda.is_available())
-        return mask.copy_(given)
+        return torch.frombuffer(bytearray(n_experts), dtype=torch.bool).copy_(given)
     module = _arrays.numpy("gpu_experts_mask is an array of its, where no tensor is given")
-    mask = module.zeros(n_experts, dtype="bool")
-    if given is None:
-        if not 0 <= num_gpu_experts <= n_experts:
-            raise KTValueError(f"num_gpu_experts is {num_gpu_experts}; 0 to num_experts {n_experts} are possible")
-        mask[:num_gpu_experts] = True
-    else:
-        wished = module.asarray(given)
-        if wished.shape != (n_experts,):
-            raise KTValueError(f"gpu_experts_mask has the shape {list(wished.shape)}, but must be [{n_experts}]")
-        mask[:] = wished
+    mask = module.frombuffer(bytearray(n_experts), dtype="bool")
+    mask[:] = module.arange(n_experts) < num_gpu_experts if given is None else given
     return mask
 
 
-class KTMoEWrapper:
+class KTMoEWrapper(Single):
     """The experts of one layer that are computed on the CPU, beside others on a GPU or without one.
 
     layer_idx, num_experts, num_experts_per_tok, hidden_size, moe_intermediate_size
@@ -80,8 +99,9 @@ class KTMoEWrapper:
     swiglu_limit, swiglu_alpha
         not 0: the activation, instead of what the checkpoint says
 
-    Arguments of training raise NotImplementedError. submit_forward and sync_forward are called in turns, by one
-    thread at a time; forward of tensors on the CPU by any.
+    Arguments of training raise NotImplementedError. Any thread may call forward, and submit_forward and sync_forward
+    with hidden_states of its own; on a GPU, and with deferred experts, one pass follows another. A wrapper must live
+    as long as streams and graphs run its forwards.
     """
 
     def __init__(
@@ -112,12 +132,11 @@ class KTMoEWrapper:
         swiglu_limit: float = 0.0,
         swiglu_alpha: float = 0.0,
     ):
-        if mode != "inference":
-            _refuse_training(f'mode="{mode}"')
+        _check_mode(mode)
         if cpu_save:
             raise NotImplementedError("cpu_save: packed weights are written by `kt convert`, see kt-convert(1)")
-        if isinstance(gpu_experts_mask, int) and not isinstance(gpu_experts_mask, bool):
-            num_gpu_experts, gpu_experts_mask = gpu_experts_mask, None
+        if isinstance(gpu_experts_mask, numbers.Integral) and not isinstance(gpu_experts_mask, bool):
+            num_gpu_experts, gpu_experts_mask = int(gpu_experts_mask), None
         self._backend = _check_method(method)
         self.method = method
         self.layer_idx = whole(layer_idx, "layer_idx")
@@ -125,31 +144,31 @@ class KTMoEWrapper:
         self.num_experts_per_tok = whole(num_experts_per_tok, "num_experts_per_tok", 1)
         self.hidden_size = whole(hidden_size, "hidden_size", 1)
         self.moe_intermediate_size = whole(moe_intermediate_size, "moe_intermediate_size", 1)
-        self.weight_path = os.fspath(weight_path)
+        self.weight_path = os.fsdecode(encode(weight_path, "weight_path"))
         # SGLang has -1 where prompts are not cut.
-        bounded = bool(chunked_prefill_size) and chunked_prefill_size > 0
-        self.max_tokens = whole(chunked_prefill_size, "chunked_prefill_size") if bounded else _DEFAULT_MAX_TOKENS
+        cut = whole(chunked_prefill_size or 0, "chunked_prefill_size", -(1 << 31))
+        self.max_tokens = cut if cut > 0 else _DEFAULT_MAX_TOKENS
         self.max_deferred_experts_per_token = whole(
             max_deferred_experts_per_token or 0, "max_deferred_experts_per_token"
         )
-        if swiglu_limit < 0 or swiglu_alpha < 0 or (swiglu_alpha and not swiglu_limit):
-            raise KTValueError(
-                f"swiglu_limit {swiglu_limit}, swiglu_alpha {swiglu_alpha}: neither may be negative, and alpha "
-                "needs a limit"
-            )
-        self._swiglu = (swiglu_limit, swiglu_alpha)
-        self._mask = _make_mask(gpu_experts_mask, num_gpu_experts, self.num_experts)
-        nodes = None if numa_nodes is None else tuple(int(node) for node in numa_nodes)
-        if nodes is not None and threadpool_count and len(nodes) != threadpool_count:
-            raise KTValueError(
-                f"numa_nodes {list(nodes)} are {len(nodes)}, but threadpool_count is {threadpool_count}"
-            )
-        self.context = _model.context_for(int(cpuinfer_threads or 0), int(threadpool_count or 0), nodes)
+        self._activation = _activation_of(real(swiglu_limit, "swiglu_limit"), real(swiglu_alpha, "swiglu_alpha"))
+        n_on_gpu = whole(num_gpu_experts, "num_gpu_experts", 0, self.num_experts)
+        self._mask = _make_mask(gpu_experts_mask, n_on_gpu, self.num_experts)
+        n_threads, n_pools = (
+            whole(number or 0, what)
+            for number, what in ((cpuinfer_threads, "cpuinfer_threads"), (threadpool_count, "threadpool_count"))
+        )
+        nodes = None if numa_nodes is None else tuple(whole_list(numa_nodes, "numa_nodes"))
+        if nodes is not None and n_pools and len(nodes) != n_pools:
+            raise KTValueError(f"numa_nodes {list(nodes)} are {len(nodes)}, but threadpool_count is {n_pools}")
+        self.context = _model.context_for(n_threads, n_pools, nodes)
         self.moe: Layer | None = None
-        self._pending: collections.deque[Ticket] = collections.deque()
+        self._pending: list[tuple[Any, Ticket]] = []
+        self._lock = threading.Lock()  # of _pending
         self._gpu = _device.Forwards(self)
         self._writes = _unpack.Writes(self)
-        key = (os.path.abspath(self.weight_path), self.hidden_size, self.num_experts, self.num_experts_per_tok)
+        path = os.path.abspath(self.weight_path)
+        key = (path, self._backend, self.hidden_size, self.num_experts, self.num_experts_per_tok)
         self.model = _model.join(self, key, self.context)
 
     # ---- attributes that engines use ----
@@ -161,9 +180,7 @@ class KTMoEWrapper:
 
     @gpu_experts_mask.setter
     def gpu_experts_mask(self, mask: Any) -> None:
-        wanted = [self.num_experts]
-        if list(mask.shape) != wanted:
-            raise KTValueError(f"gpu_experts_mask has the shape {list(mask.shape)}, but must be {wanted}")
+        mask = _as_mask(mask, self.num_experts)
         torch = _arrays.torch_of(self._mask)
         if torch is not None:
             self._mask.copy_(torch.as_tensor(mask))
@@ -176,7 +193,7 @@ class KTMoEWrapper:
         return int(self._mask.sum())
 
     @property
-    def cpu_infer(self):
+    def cpu_infer(self) -> Context:
         """The Context: threads and queue."""
         return self.context
 
@@ -187,24 +204,20 @@ class KTMoEWrapper:
         each expert is, None: itself. KTError names the file, the tensor and what is wrong."""
         if not self.weight_path:
             raise KTValueError(f"layer {self.layer_idx}: weight_path is empty")
-        checkpoint = self.model.checkpoint(self.weight_path)
-        shape = {"n_experts": self.num_experts, "hidden_size": self.hidden_size}
-        shape["intermediate_size"] = self.moe_intermediate_size
-        limit, alpha = self._swiglu
-        if limit:
-            activation = "swigluoai" if alpha else "swiglu"
-            shape.update(activation=_abi.ACTIVATION[activation], limit=limit, alpha=alpha)
         self._replace(
             Layer(
                 self.context,
-                checkpoint,
+                self.model.checkpoint(self.weight_path),
                 self.layer_idx,
                 backend=self._backend,
                 max_tokens=self.max_tokens,
                 skip_mask=self._mask,
                 expert_map=physical_to_logical_map_cpu,
                 top_k=self.num_experts_per_tok,
-                **shape,
+                n_experts=self.num_experts,
+                hidden_size=self.hidden_size,
+                intermediate_size=self.moe_intermediate_size,
+                **self._activation,
             )
         )
 
@@ -215,9 +228,9 @@ class KTMoEWrapper:
         [num_experts, hidden_size, moe_intermediate_size], in bfloat16, float16 or float32. They are packed for the
         method and may be freed; nothing is written to weight_path (`kt convert` does that)."""
         expected = (self.num_experts, self.moe_intermediate_size, self.hidden_size)
-        if tuple(gate_proj.shape) != expected:
-            raise KTValueError(f"gate_proj has the shape {list(gate_proj.shape)}, but must be {list(expected)}")
-        limit, alpha = self._swiglu
+        found = _arrays.view(gate_proj, "gate_proj").shape
+        if found != expected:
+            raise KTValueError(f"gate_proj has the shape {list(found)}, but must be {list(expected)}")
         self._replace(
             Layer.from_tensors(
                 self.context,
@@ -229,18 +242,14 @@ class KTMoEWrapper:
                 max_tokens=self.max_tokens,
                 skip_mask=self._mask,
                 expert_map=physical_to_logical_map_cpu,
-                activation="swigluoai" if alpha else "swiglu" if limit else "silu",
-                limit=limit,
-                alpha=alpha,
                 name=f"layer {self.layer_idx}",
+                **self._activation,
             )
         )
 
     def _replace(self, layer):
         self._gpu.clear()
-        self.moe, old = layer, self.moe
-        if old is not None:
-            old.close()
+        self.moe = layer  # what was there ends with the forwards that use it
 
     @staticmethod
     def force_release_loader() -> None:
@@ -249,72 +258,88 @@ class KTMoEWrapper:
 
     # ---- forward ----
 
-    def layer_handle(self):
-        if self.moe is None:
+    def loaded(self) -> Layer:
+        """The layer with its weights. KTError: there are none."""
+        moe = self.moe
+        if moe is None:
             raise KTError(f"layer {self.layer_idx}: there are no weights; call load_weights first", "KT_E_STATE")
-        return self.moe._use()
+        return moe
 
-    def _submit(self, hidden_states, topk_ids, topk_weights) -> Ticket:
-        self.layer_handle()
-        prepared = self.moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
+    def _submit(self, moe, hidden_states, topk_ids, topk_weights) -> Ticket:
+        prepared = moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
         position, deferral = self.model.place(self.layer_idx)
         if deferral is None:
-            return self.moe._submit(prepared)
-        number = ctypes.c_uint64()
-        call(
-            lib.kt_deferral_submit,
-            deferral.handle,
-            position - deferral.first,
-            self.moe.handle,
-            ctypes.byref(prepared[0]),
-            ctypes.byref(number),
-        )
-        return Ticket(self.moe, number.value, prepared[1], (prepared, deferral))
+            return moe._submit(prepared)
+        number, position = ctypes.c_uint64(), position - deferral.first
+        with self.model.lock:
+            call(
+                lib.kt_deferral_submit,
+                deferral.handle,
+                position,
+                moe._use(),
+                ctypes.byref(prepared[0]),
+                ctypes.byref(number),
+            )
+        return Ticket(moe._context, number.value, prepared[1], (prepared, deferral))
 
     def submit_forward(self, hidden_states: Any, topk_ids: Any, topk_weights: Any, cuda_stream: Any = None) -> None:
         """Begins a forward: hidden_states [..., hidden_size], topk_ids [tokens, k] of integers, topk_weights
         [tokens, k]. On a GPU all is in the order of cuda_stream (None: torch's current one; a number or an
         object); on the CPU arrays are read from now on until sync_forward, and cuda_stream is not looked at."""
         if _arrays.is_on_gpu(hidden_states):
-            self.layer_handle()
+            self.loaded()
             self._gpu.submit(hidden_states, topk_ids, topk_weights, cuda_stream)
         else:
-            self._pending.append(self._submit(hidden_states, topk_ids, topk_weights))
+            ticket = self._submit(self.loaded(), hidden_states, topk_ids, topk_weights)
+            with self._lock:
+                self._pending.append((hidden_states, ticket))
 
     def sync_forward(self, hidden_states: Any, cuda_stream: Any = None) -> Any:
-        """The output [tokens, hidden_size] of the oldest forward that was submitted, in the dtype and on the
-        device of its hidden_states. On a GPU it is there when the stream is, and stays until the layer's next
-        forward of that size; failures are raised by a later call."""
+        """The output [tokens, hidden_size] of the oldest forward that was submitted with these hidden_states, else
+        of the oldest one, in the dtype and on the device of its hidden_states. On a GPU it is there when the stream
+        is, and stays until the layer's next forward of that size; failures are raised by a later call."""
         if _arrays.is_on_gpu(hidden_states):
-            self.layer_handle()
+            self.loaded()
             return self._gpu.sync(hidden_states, cuda_stream)
-        if not self._pending:
-            raise KTError(f"layer {self.layer_idx}: sync_forward without a submit_forward before it", "KT_E_STATE")
-        return self._pending.popleft().wait()
+        return self._take(hidden_states).wait()
+
+    def _take(self, hidden_states) -> Ticket:
+        with self._lock:
+            if not self._pending:
+                raise KTError(
+                    f"layer {self.layer_idx}: sync_forward without a submit_forward before it", "KT_E_STATE"
+                )
+            given = (index for index, pair in enumerate(self._pending) if pair[0] is hidden_states)
+            return self._pending.pop(next(given, 0))[1]
 
     def forward(self, hidden_states: Any, topk_ids: Any, topk_weights: Any, cuda_stream: Any = None) -> Any:
         """submit_forward, then sync_forward."""
         if _arrays.is_on_gpu(hidden_states):
             self.submit_forward(hidden_states, topk_ids, topk_weights, cuda_stream)
             return self.sync_forward(hidden_states, cuda_stream)
-        self.layer_handle()
+        moe = self.loaded()
         if self.model.place(self.layer_idx)[1] is not None:
-            return self._submit(hidden_states, topk_ids, topk_weights).wait()
-        forward, output, keep = self.moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
-        call(lib.kt_layer_forward, self.moe.handle, ctypes.byref(forward))
+            return self._submit(moe, hidden_states, topk_ids, topk_weights).wait()
+        forward, output, keep = moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
+        call(lib.kt_layer_forward, moe._use(), ctypes.byref(forward))
         del keep
         return output
 
     def select_deferred_experts(self, expert_ids: Any, scores: Any, protected_k: int) -> tuple[Any, Any]:
         """expert_ids cut into those to compute at once and those that may be late, -1 in place of the others. An
         expert among the protected_k highest scores of any token is immediate for all tokens."""
-        module = _arrays.torch_of(expert_ids) or _arrays.numpy("select_deferred_experts computes with it")
-        protected_k = max(0, min(int(protected_k), expert_ids.shape[1]))
-        if module.__name__ == "torch":
+        shape = _arrays.view(expert_ids, "expert_ids").shape
+        if len(shape) != 2 or _arrays.view(scores, "scores").shape != shape:
+            raise KTValueError(f"expert_ids of the shape {list(shape)} and scores must both be [tokens, k]")
+        protected_k = max(0, min(whole(protected_k, "protected_k", -(1 << 31)), shape[1]))
+        module = torch = _arrays.torch_of(expert_ids)
+        if torch is not None:
+            scores = torch.as_tensor(scores, device=expert_ids.device)
             best = module.sort(scores, dim=1, descending=True, stable=True)[1][:, :protected_k]
             chosen = module.unique(module.gather(expert_ids, 1, best))
             immediate = module.isin(expert_ids, chosen)
         else:
+            module = _arrays.numpy("select_deferred_experts computes with it")
             best = module.argsort(-module.asarray(scores, dtype="float64"), axis=1, kind="stable")[:, :protected_k]
             chosen = module.unique(module.take_along_axis(module.asarray(expert_ids), best, axis=1))
             immediate = module.isin(expert_ids, chosen)
@@ -346,12 +371,14 @@ class KTMoEWrapper:
     @staticmethod
     def set_capture_batch_sizes(capture_bs: list[int]) -> None:
         """Batch sizes that graphs are captured for: forwards on a GPU get buffers of just these sizes."""
-        sizes = [whole(size, "a batch size", 1) for size in capture_bs]
-        _device.Sizes.sizes = sizes
+        if not all(whole_list(capture_bs, "capture_bs")):
+            raise KTValueError(f"a batch size in {list(capture_bs)} is 0")
+        _device.Sizes.sizes = [int(size) for size in capture_bs]
         _device.Sizes.version += 1
 
     @staticmethod
     def get_capture_batch_sizes() -> list[int]:
+        """What set_capture_batch_sizes was given last."""
         return list(_device.Sizes.sizes)
 
     @staticmethod
@@ -361,7 +388,15 @@ class KTMoEWrapper:
 
     @staticmethod
     def clear_sft_buffer_cache() -> None:
+        """KT-Kernel's buffers for training: NotImplementedError."""
         _refuse_training("clear_sft_buffer_cache")
+
+
+def _activation_of(limit, alpha):
+    """Options of Layer for what is not 0."""
+    if alpha and not limit:
+        raise KTValueError(f"swiglu_alpha is {alpha}, but swiglu_limit 0: alpha needs a limit")
+    return {"activation": "swigluoai" if alpha else "swiglu", "limit": limit, "alpha": alpha} if limit else {}
 
 
 class AMXSFTMoEWrapper:
@@ -379,20 +414,21 @@ def generate_gpu_experts_masks(activation_freq: Any, num_gpu_experts: int) -> An
     """
     module = _arrays.numpy("generate_gpu_experts_masks ranks by it")
     torch = _arrays.torch_of(activation_freq)
+    if torch is not None and activation_freq.is_floating_point():
+        activation_freq = activation_freq.double()  # numpy has no bfloat16
     counts = module.asarray(activation_freq.detach().cpu().numpy() if torch is not None else activation_freq)
-    if counts.ndim != 2 or not counts.size:
-        raise KTValueError(f"activation_freq has the shape {list(counts.shape)}, but must be [layers, experts]")
+    if counts.ndim != 2 or not counts.size or counts.dtype.kind not in "biuf":
+        found = f"{counts.dtype} of the shape {list(counts.shape)}"
+        raise KTValueError(f"activation_freq is {found}, but must be numbers [layers, experts]")
     if not module.isfinite(counts).all() or (counts < 0).any():
         raise KTValueError("activation_freq has numbers that are negative or not finite")
-    if num_gpu_experts < 0:
-        raise KTValueError(f"num_gpu_experts is {num_gpu_experts}, but must not be negative")
     # The library wants whole numbers: the place of each among the different ones has the same order.
     ranks = module.unique(counts, return_inverse=True)[1].reshape(counts.shape).astype("uint64")
     masks = module.zeros(counts.shape, dtype="uint8")
     params = _abi.sized(_abi.kt_place_params)
     params.placement = _abi.PLACE_FREQUENCY
     params.n_layers, params.n_experts = counts.shape
-    params.n_on_gpu = min(int(num_gpu_experts), counts.size)
+    params.n_on_gpu = min(whole(num_gpu_experts, "num_gpu_experts"), counts.size)
     params.counts = ranks.ctypes.data
     call(lib.kt_place, ctypes.byref(params), masks.ctypes.data)
     masks = masks.astype("bool")
