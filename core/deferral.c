@@ -14,6 +14,7 @@
 struct kt_deferral {
     struct kt_context *context;
     struct kt_deferral_params params;
+    uint32_t *max_deferred; /* [n_layers] */
     uint32_t next;         /* position that may take what is pending */
     bool pending;          /* `result` holds deferred experts of next - 1 */
     bool waiting;          /* `late` is still to be run */
@@ -64,6 +65,7 @@ enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_de
     size_t numbers = (size_t)params->max_tokens * params->hidden_size;
     deferral->context = kt_context_retain(context);
     deferral->params = *params;
+    deferral->max_deferred = calloc(params->n_layers, sizeof *deferral->max_deferred);
     deferral->immediate = calloc(slots, sizeof *deferral->immediate);
     deferral->deferred = calloc(slots, sizeof *deferral->deferred);
     deferral->weights = calloc(slots, sizeof *deferral->weights);
@@ -71,11 +73,13 @@ enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_de
     deferral->result = calloc(numbers, sizeof(float));
     deferral->is_protected = calloc(params->n_experts, 1);
     deferral->is_taken = calloc(params->top_k, 1);
-    if (!deferral->immediate || !deferral->deferred || !deferral->weights || !deferral->input ||
+    if (!deferral->max_deferred || !deferral->immediate || !deferral->deferred || !deferral->weights || !deferral->input ||
         !deferral->result || !deferral->is_protected || !deferral->is_taken) {
         kt_deferral_destroy(deferral);
         return kt_fail(error, KT_E_NOMEM, "no memory for deferred experts of %u tokens", params->max_tokens);
     }
+    for (uint32_t l = 0; l + 1 < params->n_layers; l++) /* the last layer has 0 */
+        deferral->max_deferred[l] = params->max_deferred_of ? params->max_deferred_of[l] : params->max_deferred;
     *out = deferral;
     return KT_OK;
 }
@@ -86,6 +90,7 @@ void kt_deferral_destroy(struct kt_deferral *deferral)
         return;
     kt_queue_drain(deferral->context->queue);
     kt_context_destroy(deferral->context);
+    free(deferral->max_deferred);
     free(deferral->immediate);
     free(deferral->deferred);
     free(deferral->weights);
@@ -114,9 +119,8 @@ static void take_highest(const float *weights, uint32_t top_k, uint32_t n, uint8
 static uint32_t count_protected(const struct kt_deferral *deferral, const struct kt_forward *forward,
                                 uint32_t position)
 {
-    if (position + 1 >= deferral->params.n_layers)
-        return forward->top_k;
-    return deferral->params.max_deferred < forward->top_k ? forward->top_k - deferral->params.max_deferred : 0;
+    uint32_t max_deferred = deferral->max_deferred[position];
+    return max_deferred < forward->top_k ? forward->top_k - max_deferred : 0;
 }
 
 /* What is protected for any token. */

@@ -4,6 +4,7 @@
 #define KT_CORE_LAYER_H
 
 #include "core/context.h"
+#include "core/outcome.h"
 #include "core/recorder.h"
 #include "core/usage.h"
 
@@ -61,6 +62,10 @@ struct kt_layer {
     struct kt_usage usage;
     struct kt_recording recording; /* guarded by the pool's lock */
     atomic_uint outstanding; /* submitted, not yet done */
+    struct {
+        _Atomic uint64_t done, total; /* bytes */
+        atomic_bool stopped;
+    } load;
 };
 
 /* A backend and how it would hold the layer. */
@@ -99,6 +104,12 @@ struct kt_filling {
 enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
                              const struct kt_expert *experts, const struct kt_filling *filling,
                              struct kt_error *error);
+
+/* Counts an object, or a part of one, that a load has made on a node. */
+void kt_layer_load_count(struct kt_layer *layer, uint64_t size);
+
+/* Has the load been stopped? Fails it if so. */
+bool kt_layer_load_stopped(struct kt_layer *layer, struct kt_outcome *outcome);
 
 /* Views of n_experts experts, as the layer needs them? */
 enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,

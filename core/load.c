@@ -151,6 +151,35 @@ static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard,
     return status;
 }
 
+/* ---- how far it is ---- */
+
+void kt_layer_load_count(struct kt_layer *layer, uint64_t size)
+{
+    (void)atomic_fetch_add(&layer->load.done, size);
+}
+
+bool kt_layer_load_stopped(struct kt_layer *layer, struct kt_outcome *outcome)
+{
+    struct kt_error error;
+    if (atomic_load(&layer->load.stopped) && !kt_outcome_failed(outcome))
+        kt_outcome_fail(outcome, kt_fail(&error, KT_E_STATE, "%s: loading was stopped", layer->name), &error);
+    return kt_outcome_failed(outcome);
+}
+
+void kt_layer_load_progress(const struct kt_layer *layer, uint64_t *done, uint64_t *total)
+{
+    *total = atomic_load(&layer->load.total);
+    uint64_t made = atomic_load(&layer->load.done);
+    *done = made < *total ? made : *total;
+}
+
+void kt_layer_load_stop(struct kt_layer *layer)
+{
+    atomic_store(&layer->load.stopped, true); /* which the next load takes back */
+}
+
+/* ---- packing ---- */
+
 /* Packing, on all threads: a task is a range of panels of one stage of one expert. */
 struct packing {
     struct kt_layer *layer;
@@ -189,8 +218,10 @@ static void pack_task(struct packing *packing, const struct kt_worker *worker, u
                                     (stage == KT_STAGE_DOWN ? shard->down_offset : 0)};
     enum kt_status status = kt_layer_pack(shard, layer->backend, source_of(layer, packing->experts, e),
                                           &job, &error);
-    if (status == KT_OK)
+    if (status == KT_OK) {
+        kt_layer_load_count(layer, shard->layout.weight_size[stage] * (job.panel_end - job.panel_begin) / panels);
         return;
+    }
     (void)kt_fail_prefix(&error, status, "%s, expert %u", layer->name, e);
     kt_outcome_fail(&packing->outcome, status, &error);
 }
@@ -207,7 +238,7 @@ static void pack_all(struct kt_worker *worker, void *argument)
     uint32_t parts = (4 * worker->subpool->n_threads + 2 * n_experts - 1) / (2 * n_experts);
     uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;
     for (uint32_t task; (task = kt_worker_claim(worker, 0)) < n_tasks;)
-        if (!kt_outcome_failed(&packing->outcome))
+        if (!kt_layer_load_stopped(layer, &packing->outcome))
             pack_task(packing, worker, task / parts / 2, (enum kt_stage)(task / parts % 2),
                       task % parts, parts);
 }
@@ -267,6 +298,7 @@ enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
     status = kt_arena_grow(&context->arena, context->topology, layer->n_shards, need,
                            kt_route_size(layer), context->huge_pages, error);
     report_membind(context);
+    atomic_store(&layer->load.total, layer->packed_size);
     if (status == KT_OK && packs)
         status = filling->run(layer, filling->data, error);
     kt_pool_unlock(context->pool);
@@ -342,6 +374,8 @@ static enum kt_status finish(struct kt_layer *layer, enum kt_status status)
     if (status != KT_OK)
         kt_layer_unload(layer);
     layer->loaded = status == KT_OK;
+    atomic_store(&layer->load.total, layer->packed_size);
+    atomic_store(&layer->load.done, layer->packed_size);
     return status;
 }
 
@@ -352,6 +386,9 @@ static enum kt_status make_room(struct kt_layer *layer, struct kt_error *error)
         return kt_fail(error, KT_E_BUSY, "%s still has submitted work; wait for it before loading",
                        layer->name);
     kt_layer_unload(layer);
+    atomic_store(&layer->load.total, 0);
+    atomic_store(&layer->load.done, 0);
+    atomic_store(&layer->load.stopped, false);
     return KT_OK;
 }
 

@@ -430,35 +430,41 @@ static enum kt_status choose(struct storing *storing, struct kt_error *error)
     return status;
 }
 
-static enum kt_status check(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
-                            uint64_t index, const struct kt_store_params *params,
-                            struct kt_error *error)
+static enum kt_status check(const char *function, const struct kt_layer *layer, const void *source,
+                            const struct kt_store_params *params, struct kt_error *error)
 {
-    if (!layer || !checkpoint || !params)
-        return kt_fail(error, KT_E_INVALID,
-                       "kt_layer_store: layer, checkpoint and params must not be NULL");
+    if (!layer || !source || !params)
+        return kt_fail(error, KT_E_INVALID, "%s: layer, what to store and params must not be NULL", function);
     if (params->struct_size < sizeof *params)
         return kt_fail(error, KT_E_INVALID,
-                       "kt_layer_store: struct_size %zu is too small; start with KT_STORE_PARAMS_INIT",
+                       "%s: struct_size %zu is too small; start with KT_STORE_PARAMS_INIT", function,
                        params->struct_size);
     if (!params->folder || !*params->folder)
         return kt_fail(error, KT_E_INVALID, "%s: the folder of the store is %s", layer->name,
                        params->folder ? "empty" : "NULL");
     if (!layer->params.backend || strcmp(layer->params.backend, "auto") == 0)
         return kt_fail(error, KT_E_INVALID, "%s: storing needs the name of a backend", layer->name);
-    if (kt_checkpoint_stored(checkpoint, index))
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: layer %" PRIu64 " is packed already; store it from the original checkpoint",
-                       layer->name, index);
     return KT_OK;
+}
+
+static void release(struct storing *storing)
+{
+    free(storing->room);
+    free(storing->checksum);
+    free(storing->temporary);
+    free(storing->path);
 }
 
 enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *checkpoint, uint64_t index,
                               const struct kt_store_params *params, struct kt_error *error)
 {
-    enum kt_status status = check(layer, checkpoint, index, params, error);
+    enum kt_status status = check("kt_layer_store", layer, checkpoint, params, error);
     if (status != KT_OK)
         return status;
+    if (kt_checkpoint_stored(checkpoint, index))
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: layer %" PRIu64 " is packed already; store it from the original checkpoint",
+                       layer->name, index);
     struct storing storing = {.layer = layer, .params = params, .fd = -1};
     struct kt_expert *experts = NULL;
     kt_checkpoint_info(checkpoint, &storing.model);
@@ -476,9 +482,34 @@ enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *chec
     if (experts)
         kt_checkpoint_unuse(checkpoint, index);
     free(experts);
-    free(storing.room);
-    free(storing.checksum);
-    free(storing.temporary);
-    free(storing.path);
+    release(&storing);
+    return status;
+}
+
+enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_expert *experts,
+                                      uint32_t n_experts, uint64_t index,
+                                      const struct kt_store_params *params, struct kt_error *error)
+{
+    enum kt_status status = check("kt_layer_store_experts", layer, experts, params, error);
+    if (status == KT_OK && index > KT_LARGEST_LAYER)
+        status = kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
+    if (status == KT_OK)
+        status = kt_layer_check_experts(layer, experts, n_experts, error);
+    if (status != KT_OK)
+        return status;
+    const struct kt_layer_params *shape = &layer->params;
+    struct storing storing = {.layer = layer,
+                              .params = params,
+                              .experts = experts,
+                              .info = {.layer = index,
+                                       .n_experts = n_experts,
+                                       .hidden_size = shape->hidden_size,
+                                       .intermediate_size = shape->intermediate_size,
+                                       .dtype = {experts->gate.dtype, experts->up.dtype, experts->down.dtype}},
+                              .model = {.architecture = ""},
+                              .layers = KT_STORE_LAYERS_UNKNOWN,
+                              .fd = -1};
+    status = choose(&storing, error);
+    release(&storing);
     return status;
 }

@@ -182,11 +182,13 @@ static void copy_objects(struct kt_worker *worker, void *argument)
         kt_outcome_fail(&copying->outcome, KT_E_NOMEM, &error);
     }
     for (uint64_t task; (task = kt_worker_claim(worker, 0)) < 2 * (uint64_t)layer->params.n_experts;) {
-        enum kt_status status = KT_OK;
-        if (!kt_outcome_failed(&copying->outcome))
-            status = copy_object(copying, shard, (uint32_t)(task / 2), (enum kt_stage)(task % 2), room,
-                                 &error);
-        if (status != KT_OK)
+        enum kt_stage stage = (enum kt_stage)(task % 2);
+        if (kt_layer_load_stopped(copying->layer, &copying->outcome))
+            continue;
+        enum kt_status status = copy_object(copying, shard, (uint32_t)(task / 2), stage, room, &error);
+        if (status == KT_OK)
+            kt_layer_load_count(copying->layer, shard->layout.weight_size[stage]);
+        else
             kt_outcome_fail(&copying->outcome, status, &error);
     }
     free(room);

@@ -46,7 +46,8 @@ static void close_model(struct model *model)
     kt_context_destroy(model->context);
 }
 
-static struct kt_deferral *make_deferral(const struct model *model, uint32_t max_deferred, uint32_t per_token)
+static struct kt_deferral *make_deferral_of(const struct model *model, uint32_t max_deferred, uint32_t per_token,
+                                            const uint32_t *of)
 {
     struct kt_deferral_params params = KT_DEFERRAL_PARAMS_INIT;
     struct kt_deferral *deferral;
@@ -57,8 +58,14 @@ static struct kt_deferral *make_deferral(const struct model *model, uint32_t max
     params.hidden_size = HIDDEN;
     params.max_deferred = max_deferred;
     params.per_token = per_token;
+    params.max_deferred_of = of;
     ck_ok(kt_deferral_create(model->context, &params, &deferral, &ck_error));
     return deferral;
+}
+
+static struct kt_deferral *make_deferral(const struct model *model, uint32_t max_deferred, uint32_t per_token)
+{
+    return make_deferral_of(model, max_deferred, per_token, NULL);
 }
 
 /* ---- passes by the rule ---- */
@@ -137,8 +144,9 @@ static void spoil(struct batch *batch)
     memset(batch->input, 0xff, sizeof batch->input);
 }
 
-static void check_pass(struct model *model, struct kt_deferral *deferral, uint32_t n_tokens,
-                       uint32_t max_deferred, bool per_token, uint64_t *state)
+/* max_deferred by layer. */
+static void check_pass_of(struct model *model, struct kt_deferral *deferral, uint32_t n_tokens,
+                          const uint32_t *max_deferred, bool per_token, uint64_t *state)
 {
     static struct batch batch;
     static struct late late;
@@ -149,7 +157,7 @@ static void check_pass(struct model *model, struct kt_deferral *deferral, uint32
         for (int e = 0; e < EXPERTS; e++)
             model->mask[l][e] = fixture_uniform(state) < 0.2;
         struct kt_forward forward = make_batch(&batch, n_tokens, state);
-        run_rule(model, l, &forward, max_deferred, per_token, expected, &late);
+        run_rule(model, l, &forward, max_deferred[l], per_token, expected, &late);
         ck_ok(kt_deferral_submit(deferral, (uint32_t)l, model->layer[l], &forward, &ticket, &ck_error));
         ck_ok(kt_wait(model->context, ticket, &ck_error));
         spoil(&batch);
@@ -164,6 +172,15 @@ static void check_pass(struct model *model, struct kt_deferral *deferral, uint32
     }
 }
 
+static void check_pass(struct model *model, struct kt_deferral *deferral, uint32_t n_tokens,
+                       uint32_t max_deferred, bool per_token, uint64_t *state)
+{
+    uint32_t all[LAYERS];
+    for (int l = 0; l < LAYERS; l++)
+        all[l] = max_deferred;
+    check_pass_of(model, deferral, n_tokens, all, per_token, state);
+}
+
 START_TEST(passes_follow_the_rule)
 {
     struct model model;
@@ -173,6 +190,25 @@ START_TEST(passes_follow_the_rule)
         struct kt_deferral *deferral = make_deferral(&model, max_deferred, (uint32_t)_i);
         for (uint32_t n_tokens = 1; n_tokens <= MAX_TOKENS; n_tokens += 2)
             check_pass(&model, deferral, n_tokens, max_deferred, _i != 0, &state);
+        kt_deferral_destroy(deferral);
+    }
+    close_model(&model);
+}
+END_TEST
+
+START_TEST(layers_have_numbers_of_their_own)
+{
+    static const uint32_t numbers[3][LAYERS] = {{3, 0, 1, 2}, {1, 2, 3, 0}, {0, TOP_K + 1, 2, TOP_K}};
+    struct model model;
+    uint64_t state = 17;
+    open_model(&model, 5);
+    for (int i = 0; i < 3; i++) {
+        uint32_t of[LAYERS];
+        memcpy(of, numbers[i], sizeof of);
+        struct kt_deferral *deferral = make_deferral_of(&model, 1, 0, of);
+        memset(of, 0, sizeof of); /* it was copied */
+        for (uint32_t n_tokens = 1; n_tokens <= 3; n_tokens++)
+            check_pass_of(&model, deferral, n_tokens, numbers[i], false, &state);
         kt_deferral_destroy(deferral);
     }
     close_model(&model);
@@ -328,6 +364,7 @@ int main(void)
     Suite *suite = suite_create("deferral");
     TCase *tests = tcase_create("deferral");
     tcase_add_loop_test(tests, passes_follow_the_rule, 0, 2);
+    tcase_add_test(tests, layers_have_numbers_of_their_own);
     tcase_add_test(tests, instances_do_not_meet);
     tcase_add_test(tests, wrong_passes);
     tcase_add_loop_test(tests, sixteen_bits, 0, 2);

@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -174,6 +177,49 @@ START_TEST(a_store_gives_the_same_bits_as_its_source)
 }
 END_TEST
 
+static enum kt_status store_views(uint32_t n_experts, uint64_t index, struct kt_error *error)
+{
+    struct kt_store_params params = KT_STORE_PARAMS_INIT;
+    struct kt_checkpoint *checkpoint = open_path(source_path, KT_IO_MMAP);
+    struct kt_layer *layer = make_layer(context, NULL, "fake");
+    struct kt_expert experts[2];
+    params.folder = sandbox_path("store");
+    ck_ok(kt_checkpoint_experts(checkpoint, 3, experts, 2, &ck_error));
+    enum kt_status status = kt_layer_store_experts(layer, experts, n_experts, index, &params, error);
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(checkpoint);
+    return status;
+}
+
+START_TEST(weights_of_the_callers_own_are_stored_alike)
+{
+    float expected[TOKENS * 32], output[TOKENS * 32];
+    struct kt_error error = {KT_OK, ""};
+    struct kt_checkpoint *checkpoint;
+    struct kt_moe_info info;
+    ck_ok(store_views(2, 3, &ck_error));
+    ck_ok(store_views(2, 0, &ck_error));
+    run(context, source_path, KT_IO_MMAP, NULL, expected);
+    run(context, sandbox_path("store"), KT_IO_MMAP, NULL, output);
+    ck_assert_mem_eq(expected, output, sizeof output);
+    checkpoint = open_path(sandbox_path("store"), KT_IO_MMAP);
+    for (uint64_t l = 0; l <= 3; l += 3) {
+        ck_ok(kt_checkpoint_moe(checkpoint, l, &info, &ck_error));
+        ck_ok(kt_checkpoint_verify(checkpoint, l, &ck_error));
+        ck_assert_str_eq(info.stored_source, "");
+        ck_assert_str_eq(info.stored_layers, "...");
+    }
+    kt_checkpoint_close(checkpoint);
+    ck_assert_int_eq(store_views(3, 3, &error), KT_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(error.message, "3 are given"));
+    ck_assert_int_eq(store_views(2, UINT64_MAX, &error), KT_E_RANGE);
+    ck_assert_int_eq(kt_layer_store_experts(NULL, NULL, 0, 0, NULL, &error), KT_E_INVALID);
+    store(); /* layer 3 is now of the checkpoint, layer 0 is not */
+    ck_assert_int_eq(kt_checkpoint_open(sandbox_path("store"), NULL, &checkpoint, &error), KT_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "packed from another checkpoint"));
+}
+END_TEST
+
 START_TEST(a_store_says_what_it_holds)
 {
     struct kt_moe_info info, original;
@@ -231,6 +277,51 @@ static enum kt_status load_and_run(enum kt_io io, struct kt_error *error)
     kt_checkpoint_close(checkpoint);
     return status;
 }
+
+static atomic_bool go_on;
+
+static void *stop_loads(void *layer)
+{
+    while (atomic_load(&go_on))
+        kt_layer_load_stop(layer);
+    return NULL;
+}
+
+/* Packing, and copying out of a store. */
+START_TEST(a_load_is_watched_and_stopped)
+{
+    struct kt_layer *layer = make_layer(context, NULL, "fake");
+    struct kt_error error = {KT_OK, ""};
+    enum kt_status status = KT_OK;
+    struct kt_layer_info info;
+    uint64_t done, total;
+    pthread_t thread;
+    store();
+    struct kt_checkpoint *checkpoint = open_path(_i ? sandbox_path("store") : source_path, KT_IO_READ);
+    kt_layer_load_progress(layer, &done, &total);
+    ck_assert(done == 0 && total == 0);
+    for (int again = 0; again < 2; again++) {
+        ck_ok(kt_layer_load_checkpoint(layer, checkpoint, 3, &ck_error));
+        kt_layer_load_progress(layer, &done, &total);
+        kt_layer_info(layer, &info);
+        ck_assert(done == total && total == info.packed_size && total > 0);
+        if (again)
+            break;
+        atomic_store(&go_on, true);
+        ck_assert_int_eq(pthread_create(&thread, NULL, stop_loads, layer), 0);
+        while (status == KT_OK)
+            status = kt_layer_load_checkpoint(layer, checkpoint, 3, &error);
+        atomic_store(&go_on, false);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        ck_assert_int_eq(status, KT_E_STATE);
+        ck_assert_str_eq(error.message, "layer 3: loading was stopped");
+        kt_layer_load_progress(layer, &done, &total);
+        ck_assert(done == 0 && total == 0);
+    }
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
 
 START_TEST(damage_anywhere_is_found)
 {
@@ -428,7 +519,9 @@ int main(void)
     TCase *tcase = tcase_create("store");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_store_gives_the_same_bits_as_its_source);
+    tcase_add_test(tcase, weights_of_the_callers_own_are_stored_alike);
     tcase_add_test(tcase, a_store_says_what_it_holds);
+    tcase_add_loop_test(tcase, a_load_is_watched_and_stopped, 0, 2);
     tcase_add_test(tcase, damage_anywhere_is_found);
     tcase_add_loop_test(tcase, a_header_that_lies_is_refused, 0,
                         (int)(sizeof changes / sizeof changes[0]));

@@ -21,6 +21,9 @@
 #define KT_STORE_VERSION 2
 #define KT_STORE_ALIGNMENT 4096
 
+/* Of KT_STORE_KEY_LAYERS: weights of the caller's own, or too many to list. */
+#define KT_STORE_LAYERS_UNKNOWN "..."
+
 /* Keys of __metadata__. All values are text. */
 #define KT_STORE_KEY_FORMAT "kt.format"           /* KT_STORE_FORMAT */
 #define KT_STORE_KEY_VERSION "kt.version"         /* KT_STORE_VERSION */
@@ -32,7 +35,7 @@
 #define KT_STORE_KEY_ACTIVATION "kt.activation"   /* number of enum kt_activation, limit, alpha */
 #define KT_STORE_KEY_SOURCE_TYPES "kt.source_types" /* dtypes of gate, up and down before packing */
 #define KT_STORE_KEY_SOURCE_SCALES "kt.source_scales" /* of each: dtypes of scales and zeros, group */
-#define KT_STORE_KEY_SOURCE "kt.source"           /* kt_checkpoint_fingerprint of the source */
+#define KT_STORE_KEY_SOURCE "kt.source"           /* kt_checkpoint_fingerprint of the source, or "" */
 #define KT_STORE_KEY_MODEL "kt.model"             /* architecture and number of layers of the model */
 #define KT_STORE_KEY_LAYERS "kt.layers"           /* all layers with experts of the model: "0-3,5" */
 #define KT_STORE_KEY_CHECKSUMS "kt.xxh3"          /* XXH3-64 of each tensor, 16 hex digits, in order */
