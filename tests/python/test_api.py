@@ -73,7 +73,8 @@ def test_loading_tells_its_progress(context):
     found, steps = kt_kernel.Checkpoint(DATA / "tiny-moe-q4_k_m.gguf"), []
     layers = found.load(context, [1, 3], progress=lambda done, total: steps.append((done, total)), max_tokens=16)
     sizes = [found.moe(layer).size for layer in (1, 3)]
-    assert list(layers) == [1, 3] and steps == [(0, sum(sizes)), (sizes[0], sum(sizes)), (sum(sizes), sum(sizes))]
+    assert list(layers) == [1, 3] and {total for _done, total in steps} == {sum(sizes)}
+    assert (sizes[0], sum(sizes)) in steps and steps == sorted(steps) and steps[-1][0] == sum(sizes)
     assert layers[3].info.backend == "llamafile" and layers[3].info.packed_size > 0
 
     def stop(done, _total):
@@ -82,6 +83,28 @@ def test_loading_tells_its_progress(context):
 
     with pytest.raises(KeyboardInterrupt):
         found.load(context, progress=stop)
+
+
+def test_a_layer_tells_its_progress(model, context, monkeypatch):
+    monkeypatch.setattr(kt_kernel.layer, "_PROGRESS_SECONDS", 0)
+    checkpoint, steps = kt_kernel.Checkpoint(model.path), []
+    other = kt_kernel.Layer(context, checkpoint, 0, backend="AMXINT8")
+    batch = model.batch(2)
+
+    def tell(*step):
+        steps.append(step)
+        assert other.forward(*batch).any()  # a callback may do what it likes
+
+    layer = kt_kernel.Layer(context, checkpoint, 0, backend="AMXINT8", progress=tell)
+    assert steps[-1] == (layer.info.packed_size,) * 2 and steps == sorted(steps)
+    assert (layer.forward(*batch) == other.forward(*batch)).all()
+    with pytest.raises(ZeroDivisionError):
+        kt_kernel.Layer(context, checkpoint, 0, progress=lambda _done, _total: 1 / 0)
+    with pytest.raises(kt_kernel.KTUnsupportedError, match="takes"):
+        kt_kernel.Layer(kt_kernel.Context(threads=1, strict=True), checkpoint, 0, backend="FP8", progress=tell)
+    wrapper = model.wrapper()
+    wrapper.load_weights(progress=lambda *step: steps.append(step))
+    assert steps[-1] == (wrapper.moe.info.packed_size,) * 2
 
 
 def load(context, model, **options):

@@ -131,6 +131,33 @@ def test_weights_from_tensors(model, torch):
         wrapper.load_weights_from_tensors(stacked[2], stacked[1], stacked[0], order)
 
 
+@pytest.mark.parametrize("method", ["AMXINT8", "AMXINT4", "MOE_INT8"])
+def test_weights_from_tensors_are_saved(tmp_path, method):
+    """As KT-Kernel's converter calls it: quantise, save, and load that in another run."""
+    (tmp_path / "model").mkdir()
+    model, folder = Model(tmp_path / "model", n_layers=2), str(tmp_path / "saved" / "deep")
+    order = np.array([1, 0, 3, 2, 5, 4, 7, 6])
+    batch, outputs = model.batch(5), []
+    for layer in range(2):
+        wrapper = model.wrapper(layer=layer, method=method, weight_path=folder, cpu_save=True)
+        tensors = [model.stacked(layer, name) for name in ("gate_proj", "up_proj", "down_proj")]
+        wrapper.load_weights_from_tensors(*tensors, order)
+        outputs.append(wrapper.forward(*batch))
+    for layer in range(2):
+        wrapper = model.wrapper(layer=layer, method=method, weight_path=folder)
+        wrapper.load_weights(order)
+        assert (wrapper.forward(*batch) == outputs[layer]).all()
+    subprocess.run(["kt", "verify", folder], check=True, capture_output=True)
+    with pytest.raises(ValueError, match="weight_path, which is empty"):
+        model.wrapper(cpu_save=True, weight_path="")
+    with pytest.raises(ValueError, match=r"model.safetensors, which is of no store"):
+        model.wrapper(method=method, cpu_save=True).load_weights_from_tensors(*tensors)
+    with pytest.raises(NotImplementedError, match="cannot be stored"):
+        model.wrapper(method="reference", cpu_save=True, weight_path=str(tmp_path / "x")).load_weights_from_tensors(
+            *tensors
+        )
+
+
 def test_activation(model):
     x, ids, weights = model.batch(4)
     plain, limited = model.wrapper(), model.wrapper(swiglu_limit=0.05)
@@ -207,8 +234,6 @@ def test_training_is_refused(model):
             attempt()
     with pytest.raises(NotImplementedError, match="GPTQ_INT4"):
         model.wrapper(method="SYCL_GPTQ_INT4")
-    with pytest.raises(NotImplementedError, match="kt convert"):
-        model.wrapper(cpu_save=True)
 
 
 def test_more_pools_than_nodes(model, caplog):

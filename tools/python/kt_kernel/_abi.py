@@ -182,6 +182,15 @@ class kt_layer_params(c.Structure):
     ]
 
 
+class kt_store_params(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("folder", c.c_char_p),
+        ("progress", c.c_void_p),
+        ("data", c.c_void_p),
+    ]
+
+
 class kt_layer_info(c.Structure):
     _fields_ = [
         ("backend", c.c_char_p),
@@ -237,6 +246,7 @@ class kt_deferral_params(c.Structure):
         ("hidden_size", c.c_uint64),
         ("max_deferred", c.c_uint32),
         ("per_token", c.c_uint32),
+        ("max_deferred_of", c.c_void_p),
     ]
 
 
@@ -359,6 +369,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kt_layer_destroy": (None, [_P]),
     "kt_layer_load": ("status", [_P, _P, _U32]),
     "kt_layer_load_checkpoint": ("status", [_P, _P, _U64]),
+    "kt_layer_load_progress": (None, [_P, _P, _P]),
+    "kt_layer_load_stop": (None, [_P]),
+    "kt_layer_store_experts": ("status", [_P, _P, _U32, _U64, _P]),
     "kt_layer_info": (None, [_P, _P]),
     "kt_layer_forward": ("status", [_P, _P]),
     "kt_layer_submit": ("status", [_P, _P, _P]),

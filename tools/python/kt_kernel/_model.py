@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _abi
 from ._handle import Pointer, logger
-from ._lib import KTValueError, call, lib
+from ._lib import call, lib
 from .checkpoint import Checkpoint
 from .context import Context
 
@@ -83,6 +83,12 @@ class Model:
             self._wrappers[wrapper.layer_idx] = weakref.ref(wrapper)
             self._places = {}
 
+    def rearrange(self):
+        """A layer defers another number of experts from now on."""
+        self.clear_calls()
+        with self.lock:
+            self._places = {}
+
     def checkpoint(self, path):
         with self.lock:
             if self._checkpoint is None:
@@ -125,22 +131,16 @@ class Model:
         self._places = places
 
     def _defer(self, chain, first):
-        values = {wrapper.max_deferred_experts_per_token or 0 for wrapper in chain[:-1]}
-        if not values:
+        if len(chain) == 1:
             return None
-        values |= {chain[-1].max_deferred_experts_per_token or 0} - {0}
-        if len(values) != 1:
-            raise KTValueError(
-                f"layers {chain[0].layer_idx} to {chain[-1].layer_idx} have max_deferred_experts_per_token "
-                f"{sorted(values)}; layers that follow one another must have the same, or 0"
-            )
+        deferred = (ctypes.c_uint32 * len(chain))(*(wrapper.max_deferred_experts_per_token for wrapper in chain))
         params = _abi.sized(_abi.kt_deferral_params)
         params.n_layers = len(chain)
         params.n_experts = max(wrapper.num_experts for wrapper in chain)
         params.top_k = max(wrapper.num_experts_per_tok for wrapper in chain)
         params.max_tokens = max(wrapper.max_tokens for wrapper in chain)
         params.hidden_size = chain[0].hidden_size
-        params.max_deferred = values.pop()
+        params.max_deferred_of = ctypes.addressof(deferred)
         return _Deferral(self.context, params, first)
 
 

@@ -119,8 +119,8 @@ class Checkpoint(Handle):
     ) -> dict[int, Layer]:
         """Loads layers, by default all that have experts; options are those of Layer.
 
-        progress(done, total) is called with bytes of weights, first with 0 and then after each layer; what it
-        raises ends the loading, and what was loaded is given back.
+        progress(done, total) is called with bytes of the layers' weights in their files, ten times a second and after
+        each layer, from the caller's thread; what it raises ends the loading, and what was loaded is given back.
         """
         chosen = list(self.layers if layers is None else layers)
         sizes = [self.moe(layer).size for layer in chosen]
@@ -129,13 +129,16 @@ class Checkpoint(Handle):
         try:
             for layer, size in zip(chosen, sizes):
                 if progress:
-                    progress(done, sum(sizes))
+                    options["progress"] = _part_of(progress, done, size, sum(sizes))
                 loaded[layer] = Layer(context, self, layer, **options)
                 done += size
-            if progress:
-                progress(done, sum(sizes))
         except BaseException:
             for made in loaded.values():
                 made.close()
             raise
         return loaded
+
+
+def _part_of(progress, before, size, total):
+    """Progress of a layer as progress of all of them."""
+    return lambda done, whole: progress(before + (size * done // whole if whole else 0), total)

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import os
+import re
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, _arrays
@@ -15,6 +18,9 @@ from .context import Context
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
+
+
+_PROGRESS_SECONDS = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +118,9 @@ class Layer(Handle):
         experts of a token at most; None: what the checkpoint says
     n_experts, hidden_size, intermediate_size
         what the checkpoint must have; None: whatever it has
+    progress
+        called with bytes of packed weights, done and in all, while the layer is loaded, from the caller's thread and
+        never inside the library; what it raises ends the loading, as Ctrl-C does
     activation, limit, alpha
         the activation, instead of the checkpoint's: "silu", "swiglu" (limit) or "swigluoai" (limit and alpha)
 
@@ -132,6 +141,7 @@ class Layer(Handle):
         n_experts: int | None = None,
         hidden_size: int | None = None,
         intermediate_size: int | None = None,
+        progress: Callable[[int, int], object] | None = None,
         activation: str | None = None,
         limit: float = 0.0,
         alpha: float = 0.0,
@@ -148,7 +158,7 @@ class Layer(Handle):
         if activation is not None:
             _set_activation(params, activation, limit, alpha)
         handle = self._create(context, params, f"layer {index}", backend, max_tokens, skip_mask, expert_map)
-        self._fill(handle, lib.kt_layer_load_checkpoint, source, index)
+        self._fill(handle, progress, lib.kt_layer_load_checkpoint, source, index)
 
     @classmethod
     def from_tensors(
@@ -166,11 +176,15 @@ class Layer(Handle):
         activation: str = "silu",
         limit: float = 0.0,
         alpha: float = 0.0,
-        name: str = "layer",
+        index: int = 0,
+        store: str | os.PathLike | None = None,
     ) -> Layer:
         """A layer of dense weights: gate and up [n_experts, intermediate_size, hidden_size], down [n_experts,
         hidden_size, intermediate_size], in bfloat16 (numpy: its bits as uint16), float16 or float32 on the CPU.
         They may be freed afterwards. activation is "silu", "swiglu" (limit) or "swigluoai" (limit and alpha).
+
+        store is a folder, made if there is none, into which the packed weights are written too, as layer `index`;
+        Checkpoint opens it. It needs the name of a backend that quantises, and holds such layers only.
         """
         views = [_arrays.on_cpu(array, what) for array, what in ((gate, "gate"), (up, "up"), (down, "down"))]
         experts = _experts(views)
@@ -179,9 +193,11 @@ class Layer(Handle):
         params.n_experts, params.top_k = n_experts, whole(top_k, "top_k", 1)
         params.hidden_size, params.intermediate_size = hidden, intermediate
         _set_activation(params, activation, limit, alpha)
-        layer = cls.__new__(cls)
+        layer, name = cls.__new__(cls), f"layer {whole(index, 'index')}"
         handle = layer._create(context, params, name, backend, max_tokens, skip_mask, expert_map)
-        layer._fill(handle, lib.kt_layer_load, experts, n_experts)
+        if store is not None:
+            _store(handle, experts, index, store)
+        layer._fill(handle, None, lib.kt_layer_load, experts, n_experts)
         return layer
 
     def _create(self, context, params, name, backend, max_tokens, skip_mask, expert_map):
@@ -202,8 +218,11 @@ class Layer(Handle):
         self._n_experts = params.n_experts
         return handle.own(lib.kt_layer_destroy, mask)
 
-    def _fill(self, handle, function, *arguments):
-        call(function, handle, *arguments)
+    def _fill(self, handle, progress, function, *arguments):
+        if progress is None:
+            call(function, handle, *arguments)
+        else:
+            _watch(handle, progress, lambda: call(function, handle, *arguments))
         self.handle = handle
 
     @property
@@ -289,6 +308,48 @@ class Layer(Handle):
     def reset_usage(self) -> None:
         """Begins all statistics of the layer anew; waits for a forward that runs."""
         lib.kt_layer_usage_reset(self._use())
+
+
+def _watch(handle, progress, load):
+    """Runs `load` in a thread of its own, and progress here, so that it may do what it likes."""
+    failures = []
+    done, total = ctypes.c_uint64(), ctypes.c_uint64()
+
+    def run():
+        try:
+            load()
+        except BaseException as error:
+            failures.append(error)
+
+    def tell():
+        lib.kt_layer_load_progress(handle, ctypes.byref(done), ctypes.byref(total))
+        progress(done.value, total.value)
+
+    thread = threading.Thread(target=run, name="kt_kernel load", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            tell()
+            thread.join(_PROGRESS_SECONDS)
+    except BaseException:
+        while thread.is_alive():
+            lib.kt_layer_load_stop(handle)
+            thread.join(0.01)
+        raise
+    if failures:
+        raise failures[0]
+    tell()
+
+
+def _store(handle, experts, index, folder):
+    """Writes the layer into a store, which is no folder of anything else."""
+    params = _abi.sized(_abi.kt_store_params)
+    params.folder = encode(folder, "store")
+    os.makedirs(folder, exist_ok=True)
+    for name in sorted(os.listdir(folder)):
+        if re.search(r"\.(safetensors|gguf|kt)$|^_layer_", name) and not re.match(r"layer-\d+\.safetensors$", name):
+            raise KTValueError(f"{os.fspath(folder)} holds {name}, which is of no store; take an empty folder")
+    call(lib.kt_layer_store_experts, handle, experts, len(experts), index, ctypes.byref(params))
 
 
 def _set_activation(params, activation, limit, alpha):

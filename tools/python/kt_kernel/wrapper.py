@@ -7,6 +7,7 @@ import ctypes
 import numbers
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from . import _abi, _arrays, _device, _model, _unpack
@@ -90,6 +91,8 @@ class KTMoEWrapper(Single):
         Wrappers with the same three share their threads
     weight_path
         the checkpoint: safetensors, GGUF, what KT-Kernel's converter wrote, or a store of ``kt convert``
+    cpu_save
+        load_weights_from_tensors writes what it packed into weight_path
     chunked_prefill_size
         tokens of a batch that buffers are made for; more are computed in pieces, but with deferred experts refused
     max_deferred_experts_per_token
@@ -133,8 +136,6 @@ class KTMoEWrapper(Single):
         swiglu_alpha: float = 0.0,
     ):
         _check_mode(mode)
-        if cpu_save:
-            raise NotImplementedError("cpu_save: packed weights are written by `kt convert`, see kt-convert(1)")
         if isinstance(gpu_experts_mask, numbers.Integral) and not isinstance(gpu_experts_mask, bool):
             num_gpu_experts, gpu_experts_mask = int(gpu_experts_mask), None
         self._backend = _check_method(method)
@@ -145,12 +146,13 @@ class KTMoEWrapper(Single):
         self.hidden_size = whole(hidden_size, "hidden_size", 1)
         self.moe_intermediate_size = whole(moe_intermediate_size, "moe_intermediate_size", 1)
         self.weight_path = os.fsdecode(encode(weight_path, "weight_path"))
+        self.cpu_save = bool(cpu_save)
+        if self.cpu_save and not self.weight_path:
+            raise KTValueError("cpu_save writes into weight_path, which is empty")
         # SGLang has -1 where prompts are not cut.
         cut = whole(chunked_prefill_size or 0, "chunked_prefill_size", -(1 << 31))
         self.max_tokens = cut if cut > 0 else _DEFAULT_MAX_TOKENS
-        self.max_deferred_experts_per_token = whole(
-            max_deferred_experts_per_token or 0, "max_deferred_experts_per_token"
-        )
+        self._max_deferred = whole(max_deferred_experts_per_token or 0, "max_deferred_experts_per_token")
         self._activation = _activation_of(real(swiglu_limit, "swiglu_limit"), real(swiglu_alpha, "swiglu_alpha"))
         n_on_gpu = whole(num_gpu_experts, "num_gpu_experts", 0, self.num_experts)
         self._mask = _make_mask(gpu_experts_mask, n_on_gpu, self.num_experts)
@@ -188,6 +190,16 @@ class KTMoEWrapper(Single):
             self._mask[:] = mask
 
     @property
+    def max_deferred_experts_per_token(self) -> int:
+        """Experts of a token that may be late. To assign is for passes that begin afterwards, without graphs."""
+        return self._max_deferred
+
+    @max_deferred_experts_per_token.setter
+    def max_deferred_experts_per_token(self, number: int | None) -> None:
+        self._max_deferred = whole(number or 0, "max_deferred_experts_per_token")
+        self.model.rearrange()
+
+    @property
     def num_gpu_experts(self) -> int:
         """How many experts the mask names now."""
         return int(self._mask.sum())
@@ -199,9 +211,11 @@ class KTMoEWrapper(Single):
 
     # ---- weights ----
 
-    def load_weights(self, physical_to_logical_map_cpu: Any = None) -> None:
+    def load_weights(
+        self, physical_to_logical_map_cpu: Any = None, *, progress: Callable[[int, int], object] | None = None
+    ) -> None:
         """Loads the layer's experts from weight_path; int64 [num_experts] on the CPU says which of the checkpoint
-        each expert is, None: itself. KTError names the file, the tensor and what is wrong."""
+        each expert is, None: itself; progress as in Layer. KTError names the file, the tensor and what is wrong."""
         if not self.weight_path:
             raise KTValueError(f"layer {self.layer_idx}: weight_path is empty")
         self._replace(
@@ -214,6 +228,7 @@ class KTMoEWrapper(Single):
                 skip_mask=self._mask,
                 expert_map=physical_to_logical_map_cpu,
                 top_k=self.num_experts_per_tok,
+                progress=progress,
                 n_experts=self.num_experts,
                 hidden_size=self.hidden_size,
                 intermediate_size=self.moe_intermediate_size,
@@ -226,7 +241,8 @@ class KTMoEWrapper(Single):
     ) -> None:
         """The same from tensors on the CPU: gate and up [num_experts, moe_intermediate_size, hidden_size], down
         [num_experts, hidden_size, moe_intermediate_size], in bfloat16, float16 or float32. They are packed for the
-        method and may be freed; nothing is written to weight_path (`kt convert` does that)."""
+        method and may be freed. With cpu_save, what was packed is also written into the folder weight_path, before
+        the map, for load_weights of another run: a store of such layers, as `kt convert` makes of a checkpoint."""
         expected = (self.num_experts, self.moe_intermediate_size, self.hidden_size)
         found = _arrays.view(gate_proj, "gate_proj").shape
         if found != expected:
@@ -237,15 +253,18 @@ class KTMoEWrapper(Single):
                 gate_proj,
                 up_proj,
                 down_proj,
+                store=self.weight_path if self.cpu_save else None,
+                index=self.layer_idx,
                 top_k=self.num_experts_per_tok,
                 backend=self._backend,
                 max_tokens=self.max_tokens,
                 skip_mask=self._mask,
                 expert_map=physical_to_logical_map_cpu,
-                name=f"layer {self.layer_idx}",
                 **self._activation,
             )
         )
+        if self.cpu_save:
+            self.model.release_checkpoint()  # what was open does not have this layer
 
     def _replace(self, layer):
         self._gpu.clear()
