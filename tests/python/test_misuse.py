@@ -86,7 +86,8 @@ def test_arguments_of_another_kind(model, wrapper):
             kt_kernel.Layer(context, checkpoint, 0, **options)
     with pytest.raises(ValueError, match="8 experts of 96 x 96, layer 0 of the checkpoint 8 of 64 x 96"):
         kt_kernel.Layer(context, checkpoint, 0, hidden_size=96)
-    for pointers in (None, 5, ["x"], [-5], [1 << 70], [0]):
+    on_gpu = Lie(data_ptr=lambda: 8, is_cuda=True)
+    for pointers in (None, 5, ["x"], [-5], [1 << 70], [0], [on_gpu]):
         with pytest.raises(ValueError, match="w13_weight_ptrs must be"):
             wrapper.submit_write_weight_scale_to_buffer(1, 0, pointers, [], [8], [])
     ids, scores = np.zeros((2, 3), int), np.zeros((2, 3))
@@ -114,6 +115,15 @@ def test_masks(model, torch):
         wrapper.gpu_experts_mask.resize(1 << 20, refcheck=False)
     with pytest.raises(RuntimeError, match="resizable"):
         model.wrapper(mask=torch.zeros(8, dtype=torch.bool)).gpu_experts_mask.resize_(1 << 20)
+
+
+def test_a_layer_keeps_its_mask(model, wrapper):
+    batch = model.batch(4)
+    layer = kt_kernel.Layer(
+        wrapper.context, kt_kernel.Checkpoint(model.path), 0, backend="BF16", skip_mask=np.zeros(8, bool)
+    )
+    others = [np.ones(8, bool) for _ in range(1000)]
+    assert (layer.forward(*batch) == wrapper.forward(*batch)).all() and len(others) == 1000
 
 
 def test_there_is_no_copy(model, wrapper):

@@ -118,9 +118,10 @@ def test_deferred_experts(whole, n, max_deferred):
     masks[:, 6] = True
     numbers = max_deferred if isinstance(max_deferred, tuple) else (max_deferred, max_deferred)
     layers = layers_of(whole, masks, max_deferred=numbers[0])
-    layers[1].wrapper.max_deferred_experts_per_token = numbers[1]
     for _ in range(3):
-        pending = 0.0
+        pending, numbers = 0.0, numbers[::-1]
+        for layer, number in zip(layers, numbers):
+            layer.wrapper.max_deferred_experts_per_token = number
         for layer, number in zip(layers, (*numbers, 0)):
             x, ids, weights = batch_of(whole, n)
             output, mask = layer.apply(x, ids, weights)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import Model, as_numpy
 
+import kt_kernel
 from kt_kernel import KTMoEWrapper, _device
 
 pytest.importorskip("torch", reason="python3-torch is not installed")
@@ -186,6 +187,35 @@ def test_failures_come_with_a_later_call(model, runtime):
     assert wrapper.sync_forward(x[:0]).shape == (0, 64)
     with pytest.raises(ValueError, match="int32"):
         wrapper.submit_forward(off_gpu(x).int().as_subclass(OnGpu), ids, weights)
+
+
+def test_wrong_tensors(model, runtime):
+    wrapper = model.wrapper()
+    wrapper.load_weights()
+    x, ids, weights = (on_gpu(tensor) for tensor in batch_of(model, 4))
+    wrong = {
+        r"hidden_states has the shape \[4, 1\], but must be \[tokens, 64\]": (x[:, :1], ids, weights),
+        r"topk_ids is torch.int32 of the shape \[4, 1\], but must be integers \[4, 3\]": (x, ids[:, :1], weights),
+        r"topk_ids .* \[3\]": (x, ids[0], weights),
+        r"topk_ids is torch.float32": (x, weights, weights),
+        r"topk_ids is torch.bool": (x, ids > 0, weights),
+        r"topk_weights is torch.float32 of the shape \[1, 3\]": (x, ids, weights[:1]),
+        r"topk_weights is torch.int32": (x, ids, ids),
+    }
+    for words, tensors in wrong.items():
+        with pytest.raises(ValueError, match=words):
+            wrapper.submit_forward(*tensors)
+    with pytest.raises(TypeError, match="topk_ids must be a torch tensor, as hidden_states is, not ndarray"):
+        wrapper.submit_forward(x, off_gpu(ids).numpy(), weights)
+    for _ in range(2):
+        with pytest.raises(kt_kernel.KTError, match="sync_forward of 4 tokens without a submit_forward"):
+            wrapper.sync_forward(x)
+        wrapper.submit_forward(x, ids, weights)
+        with pytest.raises(kt_kernel.KTError, match="sync_forward of 3 tokens"):
+            wrapper.sync_forward(x[:3])
+        output = wrapper.sync_forward(x)
+    runtime.synchronize()
+    compare(output, model.moe(0, *(off_gpu(tensor) for tensor in (x, ids, weights))))
 
 
 def test_two_models_do_not_share_buffers(model, runtime):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """KTMoEWrapper: every method's weights, both signatures, masks, errors, experts for GPUs."""
 
+import inspect
 import subprocess
 import threading
 
@@ -91,6 +92,28 @@ def test_both_signatures(model):
     assert new.moe.info.backend == "bf16"
 
 
+def test_arguments_have_their_names_and_places():
+    names = """self layer_idx num_experts num_experts_per_tok hidden_size moe_intermediate_size gpu_experts_mask
+        cpuinfer_threads threadpool_count weight_path chunked_prefill_size cpu_save max_deferred_experts_per_token method
+        numa_nodes mode num_gpu_experts lora_rank lora_alpha lora_dropout max_cache_depth group_size zero_point
+        full_weight_grad swiglu_limit swiglu_alpha"""
+    of = inspect.signature
+    assert list(of(KTMoEWrapper.__init__).parameters) == names.split()
+    methods = {
+        "load_weights": "physical_to_logical_map_cpu progress",
+        "load_weights_from_tensors": "gate_proj up_proj down_proj physical_to_logical_map_cpu",
+        "submit_forward": "hidden_states topk_ids topk_weights cuda_stream",
+        "sync_forward": "hidden_states cuda_stream",
+        "forward": "hidden_states topk_ids topk_weights cuda_stream",
+        "select_deferred_experts": "expert_ids scores protected_k",
+        "submit_write_weight_scale_to_buffer": "gpu_tp_count expert_id w13_weight_ptrs w13_scale_ptrs w2_weight_ptrs "
+        "w2_scale_ptrs",
+        "sync_write_weight_scale_to_buffer": "",
+    }
+    for name, arguments in methods.items():
+        assert list(of(getattr(KTMoEWrapper, name)).parameters) == ["self", *arguments.split()]
+
+
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_the_mask_is_one_buffer(model, kind, request):
     torch = request.getfixturevalue("torch") if kind == "torch" else None
@@ -137,12 +160,15 @@ def test_weights_from_tensors_are_saved(tmp_path, method):
     (tmp_path / "model").mkdir()
     model, folder = Model(tmp_path / "model", n_layers=2), str(tmp_path / "saved" / "deep")
     order = np.array([1, 0, 3, 2, 5, 4, 7, 6])
-    batch, outputs = model.batch(5), []
+    batch, outputs, saved = model.batch(5), [], []
     for layer in range(2):
         wrapper = model.wrapper(layer=layer, method=method, weight_path=folder, cpu_save=True)
         tensors = [model.stacked(layer, name) for name in ("gate_proj", "up_proj", "down_proj")]
         wrapper.load_weights_from_tensors(*tensors, order)
         outputs.append(wrapper.forward(*batch))
+        wrapper.load_weights(order)
+        assert (wrapper.forward(*batch) == outputs[layer]).all()
+        saved.append(wrapper)
     for layer in range(2):
         wrapper = model.wrapper(layer=layer, method=method, weight_path=folder)
         wrapper.load_weights(order)

@@ -11,7 +11,7 @@ import weakref
 
 from . import _abi, _arrays
 from ._handle import Pointer
-from ._lib import KTValueError, call, lib
+from ._lib import KTError, KTValueError, call, lib
 
 _lock = threading.Lock()
 _runtime = None
@@ -86,6 +86,7 @@ class _Call:
         self.input = _tensor(torch, staging.input, (n, size), name)
         self.host_output = _tensor(torch, staging.output, (n, size), name)
         self.output = hidden.new_empty((n, size))
+        self.submitted = 0  # tokens of the forward that is to be waited for
 
 
 class Forwards:
@@ -137,8 +138,9 @@ class Forwards:
 
     def submit(self, hidden, ids, weights, stream):
         torch = _arrays.torch_of(hidden)
-        rows = hidden.reshape(-1, hidden.shape[-1])
-        n = rows.shape[0]
+        n = self._rows(hidden)
+        self._check(torch, ids, "topk_ids", n, "integers")
+        self._check(torch, weights, "topk_weights", n, "floats")
         if n == 0:
             return
         found = self._find(torch, hidden, n)
@@ -148,16 +150,39 @@ class Forwards:
             # Conversions first: a copy to the host that converts is not in the stream's order.
             found.ids[:n].copy_(ids.to(torch.int64), non_blocking=True)
             found.weights[:n].copy_(weights.to(torch.float32), non_blocking=True)
-            found.input[:n].copy_(rows, non_blocking=True)
+            found.input[:n].copy_(hidden.reshape(n, -1), non_blocking=True)
             found.n_tokens.copy_(hidden.new_full((1,), n, dtype=torch.int32), non_blocking=True)
         call(lib.kt_submit_on_stream, runtime(), number, found.handle)
+        found.submitted = n
+
+    def _rows(self, hidden):
+        size = self._wrapper.hidden_size
+        if not hidden.shape or hidden.shape[-1] != size:
+            raise KTValueError(f"hidden_states has the shape {list(hidden.shape)}, but must be [tokens, {size}]")
+        return hidden.numel() // size
+
+    def _check(self, torch, array, what, n, kind):
+        """A copy would stretch another shape, and cut numbers of another kind off."""
+        if _arrays.torch_of(array) is None:
+            raise TypeError(f"{what} must be a torch tensor, as hidden_states is, not {type(array).__name__}")
+        shape = [n, self._wrapper.num_experts_per_tok]
+        integers = not (array.is_floating_point() or array.is_complex() or array.dtype == torch.bool)
+        if list(array.shape) != shape or not (integers if kind == "integers" else array.is_floating_point()):
+            found = f"{array.dtype} of the shape {list(array.shape)}"
+            raise KTValueError(f"{what} is {found}, but must be {kind} {shape}")
 
     def sync(self, hidden, stream):
         torch = _arrays.torch_of(hidden)
-        n = hidden.numel() // hidden.shape[-1]
+        n = self._rows(hidden)
         if n == 0:
             return hidden.new_empty((0, hidden.shape[-1]))
         found = self._find(torch, hidden, n)
+        if found.submitted != n:
+            raise KTError(
+                f"layer {self._wrapper.layer_idx}: sync_forward of {n} tokens without a submit_forward of them before it",
+                "KT_E_STATE",
+            )
+        found.submitted = 0
         number, ordered = _on(torch, hidden.device, stream)
         call(lib.kt_sync_on_stream, runtime(), number, found.handle)
         with ordered:

@@ -49,14 +49,15 @@ def _check_method(method):
 def _as_mask(given, n_experts):
     """What is given as a mask, as an array of booleans of its kind."""
     torch = _arrays.torch_of(given)
-    array = given if torch is not None else _arrays.numpy("gpu_experts_mask is none of torch's").asarray(given)
-    kind = "f" if torch is not None and (given.is_floating_point() or given.is_complex()) else "i"
+    if torch is not None:
+        array, is_whole = given, not (given.is_floating_point() or given.is_complex())
+    else:
+        array = _arrays.numpy("gpu_experts_mask is none of torch's").asarray(given)
+        is_whole = array.dtype.kind in "biu"
     if tuple(array.shape) != (n_experts,):
         raise KTValueError(f"gpu_experts_mask has the shape {list(array.shape)}, but must be [{n_experts}]")
-    if torch is None:
-        kind = array.dtype.kind
     # Ids of experts are whole numbers too, but a mask has no 2.
-    if kind not in "biu" or (array > 1).any() or (array < 0).any():
+    if not is_whole or (array > 1).any() or (array < 0).any():
         raise KTValueError(f"gpu_experts_mask is {array.dtype}, but must be of bool, or of 0 and 1")
     return array != 0
 
@@ -75,6 +76,15 @@ def _make_mask(given, num_gpu_experts, n_experts):
     mask = module.frombuffer(bytearray(n_experts), dtype="bool")
     mask[:] = module.arange(n_experts) < num_gpu_experts if given is None else given
     return mask
+
+
+def _context_of(threads, n_pools, nodes):
+    """The context of wrappers with these settings."""
+    threads, n_pools = whole(threads or 0, "cpuinfer_threads"), whole(n_pools or 0, "threadpool_count")
+    chosen = None if nodes is None else tuple(whole_list(nodes, "numa_nodes"))
+    if chosen is not None and n_pools and len(chosen) != n_pools:
+        raise KTValueError(f"numa_nodes {list(chosen)} are {len(chosen)}, but threadpool_count is {n_pools}")
+    return _model.context_for(threads, n_pools, chosen)
 
 
 class KTMoEWrapper(Single):
@@ -156,14 +166,7 @@ class KTMoEWrapper(Single):
         self._activation = _activation_of(real(swiglu_limit, "swiglu_limit"), real(swiglu_alpha, "swiglu_alpha"))
         n_on_gpu = whole(num_gpu_experts, "num_gpu_experts", 0, self.num_experts)
         self._mask = _make_mask(gpu_experts_mask, n_on_gpu, self.num_experts)
-        n_threads, n_pools = (
-            whole(number or 0, what)
-            for number, what in ((cpuinfer_threads, "cpuinfer_threads"), (threadpool_count, "threadpool_count"))
-        )
-        nodes = None if numa_nodes is None else tuple(whole_list(numa_nodes, "numa_nodes"))
-        if nodes is not None and n_pools and len(nodes) != n_pools:
-            raise KTValueError(f"numa_nodes {list(nodes)} are {len(nodes)}, but threadpool_count is {n_pools}")
-        self.context = _model.context_for(n_threads, n_pools, nodes)
+        self.context = _context_of(cpuinfer_threads, threadpool_count, numa_nodes)
         self.moe: Layer | None = None
         self._pending: list[tuple[Any, Ticket]] = []
         self._lock = threading.Lock()  # of _pending
