@@ -73,13 +73,14 @@ enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_de
     deferral->result = calloc(numbers, sizeof(float));
     deferral->is_protected = calloc(params->n_experts, 1);
     deferral->is_taken = calloc(params->top_k, 1);
-    if (!deferral->max_deferred || !deferral->immediate || !deferral->deferred || !deferral->weights || !deferral->input ||
-        !deferral->result || !deferral->is_protected || !deferral->is_taken) {
+    if (!deferral->max_deferred || !deferral->immediate || !deferral->deferred || !deferral->weights ||
+        !deferral->input || !deferral->result || !deferral->is_protected || !deferral->is_taken) {
         kt_deferral_destroy(deferral);
         return kt_fail(error, KT_E_NOMEM, "no memory for deferred experts of %u tokens", params->max_tokens);
     }
     for (uint32_t l = 0; l + 1 < params->n_layers; l++) /* the last layer has 0 */
-        deferral->max_deferred[l] = params->max_deferred_of ? params->max_deferred_of[l] : params->max_deferred;
+        deferral->max_deferred[l] =
+            params->max_deferred_of ? params->max_deferred_of[l] : params->max_deferred;
     *out = deferral;
     return KT_OK;
 }

@@ -219,7 +219,8 @@ static void pack_task(struct packing *packing, const struct kt_worker *worker, u
     enum kt_status status = kt_layer_pack(shard, layer->backend, source_of(layer, packing->experts, e),
                                           &job, &error);
     if (status == KT_OK) {
-        kt_layer_load_count(layer, shard->layout.weight_size[stage] * (job.panel_end - job.panel_begin) / panels);
+        kt_layer_load_count(layer, shard->layout.weight_size[stage] *
+                                       (job.panel_end - job.panel_begin) / panels);
         return;
     }
     (void)kt_fail_prefix(&error, status, "%s, expert %u", layer->name, e);

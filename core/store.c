@@ -492,7 +492,8 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
 {
     enum kt_status status = check("kt_layer_store_experts", layer, experts, params, error);
     if (status == KT_OK && index > KT_LARGEST_LAYER)
-        status = kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
+        status =
+            kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
     if (status == KT_OK)
         status = kt_layer_check_experts(layer, experts, n_experts, error);
     if (status != KT_OK)

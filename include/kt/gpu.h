@@ -91,7 +91,8 @@ struct kt_deferral_params {
     uint64_t hidden_size;
     uint32_t max_deferred; /**< experts of a token; 0: none, top_k and more: all */
     uint32_t per_token;    /**< not 0: a token's own weights alone say what is protected */
-    const uint32_t *max_deferred_of; /**< [n_layers]: max_deferred of each layer; NULL: the same for all. Copied. */
+    const uint32_t *max_deferred_of; /**< [n_layers]: max_deferred of each layer; NULL: the same for
+                                          all. Copied. */
 };
 #define KT_DEFERRAL_PARAMS_INIT \
     {                           \

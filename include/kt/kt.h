@@ -299,7 +299,8 @@ struct kt_moe_info {
     const char *stored_backend; /**< a store's layer: the backend that its weights are packed for, else "" */
     const char *stored_form;    /**< the form of the packed objects, or "" */
     const char *stored_source;  /**< fingerprint of the checkpoint that was packed; "" if it was none */
-    const char *stored_layers;  /**< all its layers with experts, "0-3,5"; "..." where that is not known; or "" */
+    const char *stored_layers;  /**< all its layers with experts, "0-3,5"; "..." where that is not known;
+                                     or "" */
 };
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
@@ -444,11 +445,12 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
 enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_error *error);
 
-/** How far a load is that runs in another thread: bytes of packed weights on all nodes. Before the first and
- *  while it prepares, both are 0; afterwards done is total. Any thread. */
+/** How far a load is that runs in another thread: bytes of packed weights on all nodes. Before the first
+ *  and while it prepares, both are 0; afterwards done is total. Any thread. */
 void kt_layer_load_progress(const struct kt_layer *layer, uint64_t *done, uint64_t *total);
 
-/** Makes a load that runs in another thread fail soon, with KT_E_STATE; without one it does nothing. Any thread. */
+/** Makes a load that runs in another thread fail soon, with KT_E_STATE; without one it does nothing. Any
+ *  thread. */
 void kt_layer_load_stop(struct kt_layer *layer);
 
 struct kt_store_params {
@@ -475,8 +477,8 @@ struct kt_store_params {
 enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *checkpoint, uint64_t index,
                               const struct kt_store_params *params, struct kt_error *error);
 
-/** The same for weights that are in no checkpoint, n_experts as for kt_layer_load: they become layer `index` of
- *  the store. A store has such layers only, or those of one checkpoint only. */
+/** The same for weights that are in no checkpoint, n_experts as for kt_layer_load: they become layer
+ *  `index` of the store. A store has such layers only, or those of one checkpoint only. */
 enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_expert *experts,
                                       uint32_t n_experts, uint64_t index,
                                       const struct kt_store_params *params, struct kt_error *error);
