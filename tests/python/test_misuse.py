@@ -81,6 +81,9 @@ def test_arguments_of_another_kind(model, wrapper):
     for arguments in ((None, checkpoint), (context, model.path), (checkpoint, context)):
         with pytest.raises(TypeError, match=r"must be a kt_kernel\."):
             kt_kernel.Layer(*arguments, 0)
+    for attempt in (lambda: kt_kernel.backends(5), lambda: checkpoint.load(context, 0)):
+        with pytest.raises(TypeError, match="context must be|layers must be"):
+            attempt()
     for options in ({"hidden_size": (1 << 64) + 64}, {"expert_map": [1 << 70] * 8}, {"expert_map": [0.5] * 8}):
         with pytest.raises(ValueError, match=next(iter(options))):
             kt_kernel.Layer(context, checkpoint, 0, **options)

@@ -151,6 +151,20 @@ def test_a_draft_model_after_the_last_layer(whole):
             compare(draft.apply(x, ids, weights)[0], whole.moe(3, x, ids, weights))
 
 
+def test_a_draft_that_is_abandoned(whole):
+    """A pass may begin behind a layer that defers nothing, whatever the one before left."""
+    masks = torch.zeros(LAYERS, whole.n_experts, dtype=torch.bool)
+    last, draft, after = (Layer(whole, layer, masks[layer], 2, 2 * (layer > 0)) for layer in (0, 2, 3))
+    for layer in (last, draft, after):
+        layer.process_weights_after_loading()
+    for _ in range(3):
+        x, ids, weights = batch_of(whole, 1)
+        output, mask = draft.apply(x, ids, weights)
+        now, later = shares(whole, x, ids, weights, mask, 2)
+        assert later
+        compare(output, whole.moe(2, x, ids, weights, now.__contains__))
+
+
 def test_layerwise_prefill(whole):
     """Expert after expert into two buffers in turns, as rank 0 does for the ranks of a GPU."""
     wrapper = whole.wrapper()

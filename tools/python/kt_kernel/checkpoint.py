@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _abi
 from ._handle import Handle, Pointer, log_message
-from ._lib import KTValueError, call, encode, lib, text, whole
+from ._lib import KTValueError, call, encode, lib, text, whole, whole_list
 from .context import Context
 from .layer import Layer
 
@@ -122,7 +122,7 @@ class Checkpoint(Handle):
         progress(done, total) is called with bytes of the layers' weights in their files, ten times a second and after
         each layer, from the caller's thread; what it raises ends the loading, and what was loaded is given back.
         """
-        chosen = list(self.layers if layers is None else layers)
+        chosen = self.layers if layers is None else whole_list(layers, "layers")
         sizes = [self.moe(layer).size for layer in chosen]
         loaded: dict[int, Layer] = {}
         done = 0

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _abi
-from ._handle import Handle, Pointer, log_message
+from ._handle import Handle, Pointer, log_message, pointer_of
 from ._lib import bundled, bundled_folders, call, encode, lib, text, whole, whole_list
 
 
@@ -146,6 +146,7 @@ class Context(Handle):
 def backends(context: Context | None = None) -> list[Backend]:
     """The backends of a context, or of one as this machine is configured."""
     if context is not None:
+        pointer_of(context, Context, "context")
         return context.backends()
     with Context(threads=1) as own:
         return own.backends()
