@@ -66,6 +66,8 @@ m4_popdef([avx2])
 m4_popdef([avx512])
 KT_ISA([DOTPROD], [aarch64], [-march=armv8.2-a+dotprod])
 KT_ISA([I8MM], [aarch64], [-march=armv8.2-a+dotprod+i8mm])
+KT_ISA([SVE256], [aarch64], [-march=armv8.2-a+sve -msve-vector-bits=256])
+KT_ISA([SVE512], [aarch64], [-march=armv8.2-a+sve -msve-vector-bits=512])
 KT_ISA([ARM_BF16], [aarch64], [-march=armv8.2-a+dotprod+i8mm+bf16])
 # gcc for ARM moves loads up before it gives out registers, and kernels then have too few of them.
 AX_CHECK_COMPILE_FLAG([-fno-schedule-insns], [KT_CFLAGS_IN_ORDER=-fno-schedule-insns],

@@ -8,8 +8,7 @@
 #ifndef KT_PLUGINS_BLIS_INT8_AOCL_H
 #define KT_PLUGINS_BLIS_INT8_AOCL_H
 
-#include <kt/plugin.h>
-#include <stdbool.h>
+#include "plugins/common/vendor8.h"
 
 /* The library's own numbers: dim_t of the default build, md_t of AOCL-DLP. */
 typedef int64_t aocl_dim;
@@ -25,46 +24,14 @@ struct aocl {
     aocl_dim (*get_threads)(void);   /* NULL: unset is -1 */
 };
 
-/* The value of `library` that stands for the names below, and the one that stands for none of them. */
-#define AOCL_AUTO "auto"
-#define AOCL_NONE "none"
-#define AOCL_NAMES "libaocl-dlp.so", "libblis-mt.so.5", "libblis.so.5", "libblis-mt.so.4", "libblis.so.4"
+/* What level aocl asks of it; `library` is a struct aocl. */
+extern const struct vendor8 aocl_vendor;
 
 /*
- * Opens a library and checks it: its functions, its version, and that a product of it is right.
- * `library` is AOCL_AUTO, AOCL_NONE, an absolute path, which must be as safe as a plugin's, or a name for
- * the dynamic linker. It stays loaded for good: a library that has its own threads does not survive
- * being unloaded. KT_E_UNSUPPORTED says what is wrong with each library that was tried.
+ * Opens a library and checks it: its functions, its version, and that a product of it is right. `library` is
+ * the option's value, see plugins/common/library.h.
  */
 enum kt_status aocl_open(const struct kt_host *host, const char *library, struct aocl *aocl,
                          struct kt_error *error);
-
-/* B stands row by row of its transpose, K numbers each: a row of weights. */
-static inline uint64_t aocl_size(const struct aocl *aocl, uint64_t k, uint64_t n)
-{
-    return aocl->reorder_size('r', 't', 'B', (aocl_dim)k, (aocl_dim)n);
-}
-
-static inline void aocl_reorder(const struct aocl *aocl, const int8_t *rows, uint64_t k, uint64_t n,
-                                int8_t *to)
-{
-    aocl->reorder('r', 't', 'B', rows, to, (aocl_dim)k, (aocl_dim)n, (aocl_dim)k);
-}
-
-/* c[m][n] = a[m][k] b, with b reordered and rows of a lda bytes apart. False: the library returned without
- * computing, which it says in no other way. No sum of codes within +-127 is INT32_MIN. */
-static inline bool aocl_multiply(const struct aocl *aocl, uint64_t m, uint64_t n, uint64_t k,
-                                 const int8_t *a, uint64_t lda, const int8_t *b, int32_t *c)
-{
-    c[0] = c[m * n - 1] = INT32_MIN;
-    aocl->multiply('r', 'n', 't', (aocl_dim)m, (aocl_dim)n, (aocl_dim)k, 1, a, (aocl_dim)lda, 'n', b,
-                   (aocl_dim)k, 'r', 0, c, (aocl_dim)n, NULL);
-    return c[0] != INT32_MIN && c[m * n - 1] != INT32_MIN;
-}
-
-/* The calling thread's own setting: products are not cut once more by the library. aocl_leave gives back
- * what aocl_enter returned. */
-aocl_dim aocl_enter(const struct aocl *aocl);
-void aocl_leave(const struct aocl *aocl, aocl_dim before);
 
 #endif

@@ -3,9 +3,7 @@
  * blis_int8.h - the backend's names, and what an instance knows of AMD's library. plugins/common/plain8.h
  * says how the plugin's own levels hold weights.
  *
- * Level aocl holds what the library reorders: opaque bytes, another order on another CPU or of another
- * version, so no store has them. Weights out of a store, and those that go into one, have the form of
- * the other levels at level aocl too, and are multiplied by level avx512_vnni.
+ * Level aocl holds what the library reorders: plugins/common/matrix8.h.
  */
 #ifndef KT_PLUGINS_BLIS_INT8_H
 #define KT_PLUGINS_BLIS_INT8_H

@@ -11,7 +11,7 @@ static const struct kt_option options[] = {
     [OPTION_LIBRARY] = {
         .key = "library",
         .type = KT_OPTION_STRING,
-        .default_text = AOCL_AUTO,
+        .default_text = LIBRARY_AUTO,
         .help = "AMD's AOCL for level aocl: auto, none, an absolute path or a name for the dynamic linker",
     },
     [OPTION_Y] = OPTION_ROW_Y,

@@ -19,6 +19,9 @@ INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
     return pair + v / VEC_PARTS * 64 + v % VEC_PARTS * (4 * VEC_ROWS);
 }
 
+#ifdef VEC_SVE
+#include "plugins/common/group4_sve.h"
+#else
 #ifdef G4_DIRECT
 #include "plugins/common/group4_direct.h"
 #else
@@ -101,6 +104,7 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
         for (unsigned v = 0; v < n; v++)
             vi_store(&out[r][(first + v) * VEC_ROWS], total[r][v]);
 }
+#endif
 
 DEFINE_PASS(pass4_1_near, multiply4, 1, true)
 DEFINE_PASS(pass4_2_near, multiply4, 2, true)

@@ -1,22 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * group4_neon.h - weights of 4 bits on ARM: its figures, by instructions counted (tests/bench/README).
- * Include the backend's header first and, where the CPU has them, define VEC_DOTPROD (sdot) and VEC_I8MM
- * (usmmla) as 1.
+ * Include the backend's header first and, where the CPU has them, define VEC_DOTPROD (sdot), VEC_I8MM
+ * (usmmla) or VEC_SVE (products by SVE, the rest by NEON) as 1.
  */
 #ifndef KT_PLUGINS_GROUP4_NEON_H
 #define KT_PLUGINS_GROUP4_NEON_H
 
 #include "plugins/common/int8_neon.h"
 
-#define ROWS_WIDE 0
 #define NEAR_CODES 0
 #define ROWS_PAIRED VEC_I8MM
-#if VEC_DOTPROD
+#ifdef VEC_SVE
+#define ROWS_WIDE (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
+#define ROWS_TILE (ROWS_WIDE ? 0 : 4)
+#define NEAR_ROWS 3
+#define EXPAND_ROWS 0
+#elif VEC_DOTPROD
+#define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 3
 #define EXPAND_ROWS (VEC_I8MM ? 6 : 20)
 #else
+#define ROWS_WIDE 0
 #define ROWS_TILE 2
 #define NEAR_ROWS 1
 #define EXPAND_ROWS 0

@@ -37,8 +37,14 @@ DEFINE_LEVEL(avx_vnni, NEEDS_AVX2 | KT_CPU_AVX_VNNI, "vpdpbusd");
 #ifdef LEVEL_AVX2
 DEFINE_LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw");
 #endif
+#ifdef LEVEL_KML
+DEFINE_LEVEL(kml, KT_CPU_NEON | KT_CPU_DOTPROD, "sdot", .check = check_kml);
+#endif
 #ifdef LEVEL_I8MM
 DEFINE_LEVEL(i8mm, NEEDS_I8MM, "usmmla");
+#endif
+#ifdef LEVEL_SVE
+DEFINE_LEVEL(sve, KT_CPU_NEON | KT_CPU_SVE, "svdot", .check = check_sve);
 #endif
 #ifdef LEVEL_DOTPROD
 DEFINE_LEVEL(dotprod, KT_CPU_NEON | KT_CPU_DOTPROD, "sdot");
@@ -70,8 +76,14 @@ static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AVX2
     &level_avx2,
 #endif
+#ifdef LEVEL_KML
+    &level_kml,
+#endif
 #ifdef LEVEL_I8MM
     &level_i8mm,
+#endif
+#ifdef LEVEL_SVE
+    &level_sve,
 #endif
 #ifdef LEVEL_DOTPROD
     &level_dotprod,

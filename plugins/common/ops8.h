@@ -37,5 +37,7 @@ extern const struct kt_ops OPS_NAME(amx);
 extern const struct kt_ops OPS_NAME(neon);
 extern const struct kt_ops OPS_NAME(dotprod);
 extern const struct kt_ops OPS_NAME(i8mm);
+extern const struct kt_ops OPS_NAME(sve256);
+extern const struct kt_ops OPS_NAME(sve512);
 
 #endif

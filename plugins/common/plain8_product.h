@@ -5,6 +5,7 @@
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
  *   ROWS_EACH    up to so many, in one pass: the second one would leave memory idle
+ *   MULTIPLY_FILE    what makes the passes, where that is not multiply8.h
  */
 #ifndef KT_PLUGINS_PLAIN8_PRODUCT_H
 #define KT_PLUGINS_PLAIN8_PRODUCT_H
@@ -17,7 +18,11 @@
 
 #include "plugins/common/pass8.h"
 
+#ifdef MULTIPLY_FILE
+#include MULTIPLY_FILE
+#else
 #include "plugins/common/multiply8.h"
+#endif
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
 {

@@ -10,4 +10,6 @@
 
 #include "plugins/common/plain8.h"
 
+extern const struct kt_ops OPS_NAME(kml);
+
 #endif

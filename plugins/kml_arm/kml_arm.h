@@ -8,11 +8,16 @@
 
 #include "plugins/common/tiles8.h"
 
+#include "plugins/kml_arm/kml.h"
+
 #define BACKEND "kml_arm"
 
 struct kml_instance {
     struct instance8 common; /* the shared code knows this part only */
     unsigned bits;           /* of a weight, where no store says otherwise */
+    const char *library;     /* the option: lives as long as the instance */
+    struct kml kml;
+    const struct kt_ops *own_int8, *own_int4; /* of the best level that is not the library's */
 };
 
 #endif

@@ -2,6 +2,8 @@
 /* plugin.c - the plugin kml_arm: weights of 8 or 4 bits on ARM. */
 #include "plugins/kml_arm/kml_arm.h"
 
+#include "plugins/common/sve_bits.h"
+
 #include <kt/version.h>
 #include <string.h>
 
@@ -86,11 +88,111 @@ DEFINE_OPS(dotprod);
 DEFINE_OPS(i8mm);
 #endif
 
+/* ---- level sve: the functions for this process' vector length ---- */
+
+#ifdef LEVEL_SVE
+extern const struct kt_ops kml_arm_int8_sve256, kml_arm_int4_sve256, kml_arm_int8_sve512, kml_arm_int4_sve512;
+
+static enum kt_status lay_out_sve(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    if (read_sve_bits() == 512)
+        return lay_out(&kml_arm_int8_sve512, &kml_arm_int4_sve512, instance, layout, error);
+    return lay_out(&kml_arm_int8_sve256, &kml_arm_int4_sve256, instance, layout, error);
+}
+
+static enum kt_status check_sve(void *instance, struct kt_error *error)
+{
+    unsigned bits = read_sve_bits();
+
+    (void)instance;
+    if (bits == 256 || bits == 512)
+        return KT_OK;
+    return kt_plugin_fail(error, KT_E_UNSUPPORTED, "vectors have %u bits; it is for 256 and 512, in place of NEON's "
+                          "128", bits);
+}
+
+static const struct kt_ops ops_sve = {
+    .struct_size = sizeof(struct kt_ops),
+    .layout = lay_out_sve,
+    .pack = pack,
+    .act_pack = pack_rows,
+    .gate_up = multiply_gate_up,
+    .down = multiply_down,
+    .weight_row = read_weights,
+    .cut = cut,
+};
+#endif
+
+/* ---- level kml: the library's int8; the best of our own for 4 bits and for weights of a store ---- */
+
+extern const struct kt_ops kml_arm_int8_kml;
+
+static enum kt_status lay_out_kml(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    const struct kml_instance *self = instance;
+    return lay_out(&kml_arm_int8_kml, self->own_int4, instance, layout, error);
+}
+
+/* Rows of both lie side by side. */
+static void gather(void *instance, const struct kt_gather *job)
+{
+    kml_arm_int8_kml.gather(instance, job);
+}
+
+static void enter_thread(void *instance)
+{
+    kml_arm_int8_kml.thread_enter(instance);
+}
+
+static void leave_thread(void *instance)
+{
+    kml_arm_int8_kml.thread_leave(instance);
+}
+
+static const struct kt_ops ops_kml = {
+    .struct_size = sizeof(struct kt_ops),
+    .layout = lay_out_kml,
+    .pack = pack,
+    .act_pack = pack_rows,
+    .gather = gather,
+    .gate_up = multiply_gate_up,
+    .down = multiply_down,
+    .weight_row = read_weights,
+    .thread_enter = enter_thread,
+    .thread_leave = leave_thread,
+    .cut = cut,
+};
+
+/* Not before the level is to be taken: a library that nobody uses is not even opened. */
+static enum kt_status check_kml(void *instance, struct kt_error *error)
+{
+    struct kml_instance *self = instance;
+    return kml_open(self->common.host, self->library, &self->kml, error);
+}
+
 #include "plugins/common/levels8.h"
+
+static void find_own(uint64_t cpu, struct kml_instance *self)
+{
+    self->own_int8 = &kml_arm_int8_neon;
+    self->own_int4 = &kml_arm_int4_neon;
+#ifdef LEVEL_DOTPROD
+    if (cpu & KT_CPU_DOTPROD) {
+        self->own_int8 = &kml_arm_int8_dotprod;
+        self->own_int4 = &kml_arm_int4_dotprod;
+    }
+#endif
+#ifdef LEVEL_I8MM
+    if ((cpu & NEEDS_I8MM) == NEEDS_I8MM) {
+        self->own_int8 = &kml_arm_int8_i8mm;
+        self->own_int4 = &kml_arm_int4_i8mm;
+    }
+#endif
+}
 
 /* ---- options and instances ---- */
 
-enum { OPTION_WEIGHTS, OPTION_GROUP_SIZE, OPTION_Y };
+enum { OPTION_WEIGHTS, OPTION_GROUP_SIZE, OPTION_LIBRARY, OPTION_Y };
 static const struct kt_option options[] = {
     [OPTION_WEIGHTS] = {
         .key = "weights",
@@ -100,6 +202,12 @@ static const struct kt_option options[] = {
         .help = "what weights become: int8 with a scale per row, or 4 bits with a scale per group",
     },
     [OPTION_GROUP_SIZE] = OPTION_GROUP4_SIZE,
+    [OPTION_LIBRARY] = {
+        .key = "library",
+        .type = KT_OPTION_STRING,
+        .default_text = LIBRARY_NONE,
+        .help = "Huawei's KML for level kml: none, auto, an absolute path or a name for the dynamic linker",
+    },
     [OPTION_Y] = OPTION_ROW_Y,
 };
 
@@ -111,9 +219,11 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 
     if (!self)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct kml_instance){ .bits = values[OPTION_WEIGHTS].number ? 4 : 8 };
+    *self = (struct kml_instance){ .bits = values[OPTION_WEIGHTS].number ? 4 : 8,
+                                   .library = values[OPTION_LIBRARY].text };
     self->common = make_instance8(host, caps, &values[OPTION_Y]);
     self->common.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
+    find_own(caps->cpu, self);
     *instance = self;
     return KT_OK;
 }
@@ -128,7 +238,7 @@ KT_PLUGIN_DEFINE(kml_arm) = {
     KT_PLUGIN_HEADER(kml_arm),
     .version = KT_VERSION,
     .description = "int8 weights with a scale per row, or 4-bit ones with group scales, quantised from any "
-                   "source, on ARM; int8 activations",
+                   "source, on ARM, by its own kernels or Huawei's KML; int8 activations",
     .formats = "bf16 f16 f32 f64 f8_e4m3 f8_e5m2 and GGUF's blocks",
     .sources = "part of kt-kernel, Apache-2.0",
     .levels = levels,

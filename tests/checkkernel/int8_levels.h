@@ -19,6 +19,7 @@ struct check_level {
     uint64_t cpu; /* what this CPU must have; 0: it runs anywhere, emulated if need be */
     bool tiles;   /* its tiles are those of amx_model.h */
     bool opaque;  /* it packs other bytes than the other levels, and wider panels */
+    unsigned sve_bits; /* the length of ARM's SVE vectors that it is for */
 };
 
 struct check_shape {

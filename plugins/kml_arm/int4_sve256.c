@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int4_sve256.c - ARM with SVE, vectors of 256 bits. */
+#include "plugins/kml_arm/int4.h"
+
+#define VEC_SVE 1
+#include "plugins/common/group4_neon.h"
+
+LEVEL_OPS(sve256);

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int8_kml.c - products by Huawei's library, NEON for all that is not the product. */
+#include "plugins/kml_arm/int8.h"
+
+#define TILED 0
+#include "plugins/common/int8_neon.h"
+
+#define VENDOR (&kml_vendor)
+
+static const void *find_library(const void *instance)
+{
+    return &((const struct kml_instance *)instance)->kml;
+}
+
+static const struct kt_ops *find_own(const void *instance)
+{
+    return ((const struct kml_instance *)instance)->own_int8;
+}
+
+#include "plugins/common/matrix8.h"
+
+const struct kt_ops OPS_NAME(kml) = MATRIX_OPS;

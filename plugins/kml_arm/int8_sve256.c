@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* int8_sve256.c - ARM with SVE, vectors of 256 bits. */
+#include "plugins/kml_arm/int8.h"
+
+#include "plugins/common/plain8_sve.h"
+
+LEVEL_OPS(sve256);
