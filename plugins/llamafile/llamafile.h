@@ -219,5 +219,6 @@ extern const struct kt_ops llamafile_ops_avx512_vbmi;
 extern const struct kt_ops llamafile_ops_amx;
 extern const struct kt_ops llamafile_ops_neon;
 extern const struct kt_ops llamafile_ops_dotprod;
+extern const struct kt_ops llamafile_ops_i8mm;
 
 #endif

@@ -136,6 +136,10 @@ INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
     }
 }
 
+#ifdef DOTS_PAIRED
+#include "plugins/llamafile/pairs.h"
+#endif
+
 INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
                       unsigned g, const uint8_t *const *x, uint64_t at, vf total[][VEC_PARTS],
                       vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
@@ -153,6 +157,9 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
             add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
         return;
     }
+#ifdef DOTS_PAIRED
+    add_group_pairs(t, rows, scales, group, g, x, at, total, sums, minima);
+#else
     /* A real loop, whose count compilers do not know: unrolled, they keep the activations of the first
      * part for the second, for which there are no registers. */
     int parts = VEC_PARTS;
@@ -163,6 +170,7 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
         dot_rows(t, rows, group, scale[0], scales, x, at, g, part, dots);
         add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
     }
+#endif
 }
 
 INLINE void multiply_quants(struct traits t, int rows, uint64_t ahead, const uint8_t *strip,

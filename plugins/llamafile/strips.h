@@ -6,6 +6,7 @@
  *   BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a strip, 1, 2 or 4
  *   AHEAD_*                      prefetch distance in bytes; 0: none; far: what the core says of the machine
  *   EXPANDS                      1: strips can be made tiles of bfloat16 (expand.h)
+ *   DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  */
 #ifndef KT_PLUGINS_LLAMAFILE_STRIPS_H
 #define KT_PLUGINS_LLAMAFILE_STRIPS_H
