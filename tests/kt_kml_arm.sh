@@ -45,7 +45,7 @@ for level in dotprod neon scalar; do
     exits 0
     cmp "$dir/c.safetensors" "$dir/d.safetensors" >/dev/null || fail "int4: level $level gives another output"
 done
-kt convert --input "$model" --output "$dir/store4" --method kml_arm $int4
+kt convert --input "$model" --output "$dir/store4" --method MOE_INT4 --set plugin.kml_arm.weights=int8
 exits 0
 kt verify "$dir/store4"
 exits 0
@@ -58,9 +58,52 @@ for set in "" "$int4" "$int4 --set plugin.kml_arm.group_size=64"; do
 done
 }
 
+# Huawei's KML, a stub of it, where it is asked for and fit; kt backends says which, and why not.
+kml=$dir/libkml
+for variant in good long rounds bare; do
+    cp "$KT_TEST_BUILD/tests/checkkernel/kml_$variant.so" "$kml-$variant.so"
+    chmod 755 "$kml-$variant.so"
+done
+kt backends kml_arm --format csv
+own=$(field kml_arm level)
+[ "$own" != kml ] || fail "KML is asked for only"
+# $1 value of library, $2 level, $3 what is said
+takes()
+{
+    kt backends kml_arm --set "plugin.kml_arm.library=$1" --format csv
+    exits 0
+    [ "$(field kml_arm level)" = "$2" ] || fail "library = $1: its level is $2"
+    says "^kml_arm,loaded,.*$3"
+}
+kt backends kml_arm --set plugin.kml_arm.level=dotprod --format csv
+if [ "$(field kml_arm state)" != loaded ]; then
+    takes "$kml-good.so" "$own" ""
+else
+    takes "$kml-good.so" kml ""
+    takes "$kml-long.so" kml ""
+    takes none "$own" "not kml: library = none"
+    takes "$kml-rounds.so" "$own" "libkml-rounds.so does not multiply"
+    takes "$kml-bare.so" "$own" "libkml-bare.so has no cblas_gemm_s8s8s32"
+    takes /nowhere/libkblas.so "$own" "/nowhere/libkblas.so does not exist"
+    takes auto "$own" "libkblas.so, /usr/local/kml/"
+    # shellcheck disable=SC2086
+    {
+    for from in "$model" "$store"; do
+        kt forward --model "$from" --input "$trace" --backend kml_arm --set "plugin.kml_arm.library=$kml-good.so" \
+            --threads 2 --output "$dir/b.safetensors" --format csv
+        exits 0
+        [ "$(field 0 level)" = kml ] || fail "it runs at level kml"
+        cmp "$dir/a.safetensors" "$dir/b.safetensors" >/dev/null || fail "KML gives another output"
+    done
+    kt forward $runs $int4 --set "plugin.kml_arm.library=$kml-good.so" --output "$dir/d.safetensors"
+    exits 0
+    cmp "$dir/c.safetensors" "$dir/d.safetensors" >/dev/null || fail "int4 beside KML gives another output"
+    }
+fi
+
 # amx_int4 and amx_int8 hold the same bytes, and come after it.
 if with_plugin amx_int4; then
-    kt convert --input "$model" --output "$dir/amx4" --method MOE_INT4
+    kt convert --input "$model" --output "$dir/amx4" --method amx_int4
     exits 0
     for file in "$dir/store4"/layer-*; do
         tail -c 500000 "$file" >"$dir/1"

@@ -437,6 +437,17 @@ START_TEST(methods_stand_for_backends)
     for (const char *name; (name = kt_method_name(n)); n++)
         ck_assert_str_ne(kt_method_backend(name), name);
     ck_assert_uint_gt(n, 10);
+    ck_assert_ptr_null(kt_method_setting("AMXINT4"));
+    ck_assert_ptr_null(kt_method_setting("kml_arm"));
+    ck_assert_ptr_null(kt_method_setting(NULL));
+#if defined __aarch64__
+    ck_assert_str_eq(kt_method_backend("moe_int4"), "kml_arm");
+    ck_assert_str_eq(kt_method_setting("moe_int4"), "plugin.kml_arm.weights=int4");
+    ck_assert_str_eq(kt_method_setting("MOE_INT8"), "plugin.kml_arm.weights=int8");
+#else
+    ck_assert_str_eq(kt_method_backend("moe_int4"), "amx_int4");
+    ck_assert_ptr_null(kt_method_setting("MOE_INT4"));
+#endif
 }
 END_TEST
 

@@ -48,6 +48,10 @@ enum kt_dtype kt_dtype_parse(const char *name);
  *  own name and "auto" stand for themselves. NULL: nothing here does that. Static, or `method` itself. */
 const char *kt_method_backend(const char *method);
 
+/** What such a method needs to be set for its backend, as one of kt_config_params.settings: on ARM, where kml_arm
+ *  has both, "plugin.kml_arm.weights=int4" for MOE_INT4. NULL: nothing. Static. */
+const char *kt_method_setting(const char *method);
+
 /** The names of such methods, 0 .. n - 1; NULL above. Static. */
 const char *kt_method_name(size_t index);
 
@@ -143,6 +147,8 @@ struct kt_context_info {
     const char *cpu_variant;    /**< "amx" .. "scalar": the best named level of the features */
     uint64_t cpu;               /**< KT_CPU_ bits of <kt/plugin.h> */
     const char *membind_message; /**< why memory binding failed, "" if it did not */
+    const char *idle_cpus;       /**< CPUs that the process may use and no thread is bound to, "4-7,12"; "" if
+                                      there are none, or threads are bound to none */
 };
 void kt_context_info(const struct kt_context *context, struct kt_context_info *info);
 

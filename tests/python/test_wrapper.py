@@ -54,6 +54,20 @@ def test_methods(method, path, recorded, bound, trace):
     assert error_of(from_bf16(wrapper.sync_forward(x[:3], None)), expected[:3]) < 1.5 * bound
 
 
+def test_methods_that_need_a_setting(monkeypatch, trace):
+    """As MOE_INT4 on ARM, where one backend has two methods."""
+    needs = {b"AMXINT4": b"plugin.amx_int4.group_size=64"}
+    monkeypatch.setattr(kt_kernel.layer.lib, "kt_method_setting", needs.get)
+    path = DATA / "tiny-moe-bf16-l0-l3.gguf"
+    plain, wished = tiny(path, "AMXINT8"), tiny(path, "AMXINT4")
+    assert wished.context is not plain.context
+    assert wished.context.backend_options("amx_int4")["group_size"] == "64"
+    assert wished.context.backend_options("nobody") == {}
+    with kt_kernel.Context() as other, kt_kernel.Checkpoint(path) as model:
+        with pytest.raises(kt_kernel.KTValueError, match="needs plugin.amx_int4.group_size = 64, but the context has 32"):
+            kt_kernel.Layer(other, model, 0, backend="AMXINT4")
+
+
 def test_a_store_of_kt_convert(tmp_path, trace):
     words = ["kt", "convert", "--input", str(DATA / "fp8-block-l0"), "--output", str(tmp_path)]
     words += ["--method", "AMXINT8"]

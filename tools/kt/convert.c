@@ -413,6 +413,9 @@ int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
     conversion.backend = backend ? backend : args.method;
     if (strcmp(conversion.backend, "auto") == 0)
         return kt_cli_usage(cli, "--method needs the name of a method or backend, not auto");
+    const char *setting = kt_method_setting(args.method);
+    if (setting)
+        kt_cli_set(cli, "%s", setting);
     int code = kt_cli_checkpoint(cli, args.input, &conversion.input);
     if (code != KT_EXIT_OK)
         return code;

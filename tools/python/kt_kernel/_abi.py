@@ -60,11 +60,22 @@ class kt_context_info(c.Structure):
         ("cpu_variant", c.c_char_p),
         ("cpu", c.c_uint64),
         ("membind_message", c.c_char_p),
+        ("idle_cpus", c.c_char_p),
     ]
 
 
 class kt_node_info(c.Structure):
     _fields_ = [("os_index", c.c_uint32), ("n_threads", c.c_uint32), ("memory", c.c_uint64)]
+
+
+class kt_setting(c.Structure):
+    _fields_ = [
+        ("section", c.c_char_p),
+        ("key", c.c_char_p),
+        ("value", c.c_char_p),
+        ("origin", c.c_char_p),
+        ("help", c.c_char_p),
+    ]
 
 
 class kt_backend_info(c.Structure):
@@ -350,6 +361,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kt_dtype_name": (_S, [_U32]),
     "kt_method_backend": (_S, [_S]),
     "kt_method_name": (_S, [c.c_size_t]),
+    "kt_method_setting": (_S, [_S]),
     "kt_config_create": ("status", [_P, _P]),
     "kt_config_destroy": (None, [_P]),
     "kt_context_create": ("status", [_P, _P]),
@@ -358,6 +370,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kt_context_node": ("status", [_P, _U32, _P]),
     "kt_context_backend_count": (c.c_size_t, [_P]),
     "kt_context_backend": ("status", [_P, c.c_size_t, _P]),
+    "kt_context_backend_option": ("status", [_P, c.c_size_t, c.c_size_t, _P]),
     "kt_checkpoint_open": ("status", [_S, _P, _P]),
     "kt_checkpoint_close": (None, [_P]),
     "kt_checkpoint_info": (None, [_P, _P]),

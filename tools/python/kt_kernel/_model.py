@@ -20,19 +20,19 @@ _models: weakref.WeakSet[Model] = weakref.WeakSet()
 _instances = 0
 
 
-def context_for(threads, n_pools, nodes):
+def context_for(threads, n_pools, nodes, settings):
     """The context of wrappers with these settings: made once, gone with the last of them."""
-    key = (threads, n_pools, nodes)
+    key = (threads, n_pools, nodes, *settings.items())
     with _lock:
         context = _contexts.get(key)
         if context is None or context.handle is None:
-            context = _contexts[key] = _make_context(threads, n_pools, nodes)
+            context = _contexts[key] = _make_context(threads, n_pools, nodes, settings)
     return context
 
 
-def _make_context(threads, n_pools, nodes):
+def _make_context(threads, n_pools, nodes, settings):
     # strict: a method that is asked for and cannot be had is an error that says why, never a slower one.
-    options: Any = {"threads": threads or None, "strict": True}
+    options: Any = {"threads": threads or None, "strict": True, "settings": settings}
     if nodes is not None:
         return Context(numa_nodes=nodes, **options)
     context = Context(**options)

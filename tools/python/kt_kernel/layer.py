@@ -206,6 +206,7 @@ class Layer(Handle):
         method = lib.kt_method_backend(encode(backend, "backend")) if backend is not None else b"auto"
         if method is None:
             raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
+        _check_method(context, backend)
         params.max_tokens = whole(max_tokens, "max_tokens", 1)
         params.backend = None if method == b"auto" else method
         params.skip_mask = mask.pointer if mask else None
@@ -379,6 +380,24 @@ def _experts(views):
             target, data = ctypes.byref(getattr(expert, name)), view.pointer + index * size
             call(lib.kt_view_dense, target, dtype, data, size, rows, cols)
     return experts
+
+
+def method_settings(method: str | None) -> dict[str, str]:
+    """What a method needs of a context beside its backend: ``Context(settings=...)``."""
+    setting = lib.kt_method_setting(encode(method, "method")) if method is not None else None
+    return dict([setting.decode().split("=", 1)]) if setting else {}
+
+
+def _check_method(context, method):
+    """A backend that has several methods is told which when the context is made."""
+    for setting, wanted in method_settings(method).items():
+        section, _, key = setting.rpartition(".")
+        found = context.backend_options(section.removeprefix("plugin.")).get(key, wanted)
+        if found != wanted:
+            raise KTValueError(
+                f'"{method}" needs {setting} = {wanted}, but the context has {found}: make one with '
+                f"settings={method_settings(method)}"
+            )
 
 
 def methods() -> list[str]:

@@ -14,7 +14,7 @@ from . import _abi, _arrays, _device, _model, _unpack
 from ._handle import Single
 from ._lib import KTError, KTValueError, call, encode, lib, real, whole, whole_list
 from .context import Context
-from .layer import Layer, Ticket, methods
+from .layer import Layer, Ticket, method_settings, methods
 
 _DEFAULT_MAX_TOKENS = 4096
 
@@ -78,13 +78,13 @@ def _make_mask(given, num_gpu_experts, n_experts):
     return mask
 
 
-def _context_of(threads, n_pools, nodes):
+def _context_of(threads, n_pools, nodes, method):
     """The context of wrappers with these settings."""
     threads, n_pools = whole(threads or 0, "cpuinfer_threads"), whole(n_pools or 0, "threadpool_count")
     chosen = None if nodes is None else tuple(whole_list(nodes, "numa_nodes"))
     if chosen is not None and n_pools and len(chosen) != n_pools:
         raise KTValueError(f"numa_nodes {list(chosen)} are {len(chosen)}, but threadpool_count is {n_pools}")
-    return _model.context_for(threads, n_pools, chosen)
+    return _model.context_for(threads, n_pools, chosen, method_settings(method))
 
 
 class KTMoEWrapper(Single):
@@ -98,7 +98,8 @@ class KTMoEWrapper(Single):
         into the attribute of the same name, one buffer that may be changed in place while serving
     cpuinfer_threads, threadpool_count, numa_nodes
         threads of all NUMA nodes (0: one a core), how many nodes (those that the machine has, at most), which.
-        Wrappers with the same three share their threads
+        Wrappers with the same three share their threads, but methods
+        that are one backend's with other options do not
     weight_path
         the checkpoint: safetensors, GGUF, what KT-Kernel's converter wrote, or a store of ``kt convert``
     cpu_save
@@ -166,7 +167,7 @@ class KTMoEWrapper(Single):
         self._activation = _activation_of(real(swiglu_limit, "swiglu_limit"), real(swiglu_alpha, "swiglu_alpha"))
         n_on_gpu = whole(num_gpu_experts, "num_gpu_experts", 0, self.num_experts)
         self._mask = _make_mask(gpu_experts_mask, n_on_gpu, self.num_experts)
-        self.context = _context_of(cpuinfer_threads, threadpool_count, numa_nodes)
+        self.context = _context_of(cpuinfer_threads, threadpool_count, numa_nodes, method)
         self.moe: Layer | None = None
         self._pending: list[tuple[Any, Ticket]] = []
         self._lock = threading.Lock()  # of _pending
