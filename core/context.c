@@ -35,6 +35,7 @@ static enum kt_status build(struct kt_context *context, struct kt_error *error)
                                  &context->queue, error);
     if (status != KT_OK)
         return status;
+    kt_pool_idle_cpus(context->pool, context->idle_cpus, sizeof context->idle_cpus);
     context->huge_pages = kt_config_bool(config, "core", "huge_pages");
     (void)kt_cpu_names(caps.cpu, context->cpu_features, sizeof context->cpu_features);
     kt_log_write(context->log, KT_LOG_DEBUG, "%u threads on %u NUMA nodes, CPU level %s (%s)",
@@ -104,6 +105,7 @@ void kt_context_info(const struct kt_context *context, struct kt_context_info *i
         .cpu_variant = kt_cpu_variant(cpu),
         .cpu = cpu,
         .membind_message = failures ? context->topology->membind_message : "",
+        .idle_cpus = context->idle_cpus,
     };
 }
 

@@ -23,6 +23,7 @@ struct kt_context {
     struct kt_stagings stagings;
     bool huge_pages;
     char cpu_features[256];
+    char idle_cpus[96];
 };
 
 struct kt_context *kt_context_retain(struct kt_context *context);

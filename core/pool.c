@@ -144,6 +144,21 @@ void kt_pool_destroy(struct kt_pool *pool)
     free(pool);
 }
 
+void kt_pool_idle_cpus(const struct kt_pool *pool, char *text, size_t size)
+{
+    cpu_set_t cpus;
+    hwloc_bitmap_t idle = pool->bound ? hwloc_bitmap_alloc() : NULL;
+    text[0] = '\0';
+    if (idle && sched_getaffinity(0, sizeof cpus, &cpus) == 0) {
+        for (size_t i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET(i, &cpus) && !CPU_ISSET(i, &pool->first) && !CPU_ISSET(i, &pool->others))
+                (void)hwloc_bitmap_set(idle, (unsigned)i);
+        if (!hwloc_bitmap_iszero(idle))
+            (void)hwloc_bitmap_list_snprintf(text, size, idle);
+    }
+    hwloc_bitmap_free(idle);
+}
+
 enum kt_status kt_pool_lock(struct kt_pool *pool, struct kt_error *error)
 {
     if (pool->pid != getpid())

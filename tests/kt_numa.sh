@@ -40,6 +40,7 @@ else
     says '^numa node  *ok  *node 0: 2 threads'
     says '^numa node  *ok  *node 1: 2 threads'
     says '^numa memory  *ok  *bound to its node'
+    says '^idle cpus  *ok  *4  '
     kt explain --model "$model" --layer 0
     exits 0
     says '^ *0  *1  '

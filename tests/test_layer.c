@@ -42,9 +42,22 @@ START_TEST(test_definition)
 }
 END_TEST
 
+/* On one node: threads decide where several nodes cut an expert. */
+static void use_first_node(void)
+{
+    struct kt_context *context = fixture_context(1);
+    struct kt_node_info node;
+    char number[16];
+    ck_ok(kt_context_node(context, 0, &node, &ck_error));
+    (void)snprintf(number, sizeof number, "%u", node.os_index);
+    (void)setenv("KT_KERNEL_CORE_NUMA_NODES", number, 1);
+    kt_context_destroy(context);
+}
+
 START_TEST(test_threads_give_same_bits)
 {
     float *first = NULL;
+    use_first_node();
     for (uint32_t threads = 1; threads <= 9; threads += 2) {
         struct fixture fixture = {.n_tokens = 1 + (uint32_t)_i * 30, .n_experts = 6, .top_k = 3,
                                   .hidden = 100, .intermediate = 60};
@@ -61,6 +74,7 @@ START_TEST(test_threads_give_same_bits)
         }
         fixture_free(&fixture);
     }
+    (void)unsetenv("KT_KERNEL_CORE_NUMA_NODES");
     free(first);
 }
 END_TEST

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_pool.c - events, barriers, task counters and runs, on topologies that hwloc makes up. */
+#define _GNU_SOURCE
 #include "core/buffer.h"
 #include "core/pool.h"
 #include "core/topology.h"
@@ -75,6 +76,24 @@ START_TEST(test_runs)
     ck_assert_uint_eq(pool->n_threads, threads[_i % 5] ? threads[_i % 5] : topology->n_cores);
     run_often(pool, 300);
     kt_pool_destroy(pool);
+    kt_topology_destroy(topology);
+}
+END_TEST
+
+/* With one thread, all CPUs but its core's; with a thread a core, none. */
+START_TEST(test_idle_cpus)
+{
+    struct kt_topology *topology = topology_of("all");
+    struct kt_pool *all = pool_of(topology, 0, 0), *one = pool_of(topology, 1, 0);
+    cpu_set_t cpus;
+    char text[96];
+    ck_assert_int_eq(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+    kt_pool_idle_cpus(one, text, sizeof text);
+    ck_assert_int_eq(text[0] != '\0', one->bound && CPU_COUNT(&one->first) < CPU_COUNT(&cpus));
+    kt_pool_idle_cpus(all, text, sizeof text);
+    ck_assert_str_eq(text, all->bound ? topology->idle : "");
+    kt_pool_destroy(one);
+    kt_pool_destroy(all);
     kt_topology_destroy(topology);
 }
 END_TEST
@@ -184,6 +203,7 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, test_runs, 0, 10);
+    tcase_add_test(all, test_idle_cpus);
     tcase_add_test(all, test_buffers);
     tcase_add_test(all, test_fork);
     suite_add_tcase(suite, all);
