@@ -126,9 +126,9 @@ static const struct type *find_type(const char *name)
 static void run(const struct kt_ops *ops, void *instance, const struct type *type, uint32_t n_rows,
                 uint64_t columns, uint64_t times)
 {
-    struct kt_format format = {.dtype = type->dtype};
+    struct kt_format format = {.dtype = type->dtype}, down = {.dtype = KT_DTYPE_BF16}; /* of 16 columns */
     struct kt_layout layout = {.shape = {.n_experts = 1, .top_k = 1, .hidden_size = columns,
-                                         .intermediate_size = OUTPUTS, .format = {format, format, format}}};
+                                         .intermediate_size = OUTPUTS, .format = {format, format, down}}};
     struct kt_error error = {KT_OK, ""};
     if (ops->layout(instance, &layout, &error))
         fail(error.message);
