@@ -144,11 +144,11 @@ class Context(Handle):
 
     def backend_options(self, name: str) -> dict[str, str]:
         """A backend's own options, as they stand; none where it is not loaded."""
-        info, setting, found = _abi.kt_backend_info(), _abi.kt_setting(), {}
-        for index in range(lib.kt_context_backend_count(self._use())):
-            call(lib.kt_context_backend, self.handle, index, ctypes.byref(info))
+        info, setting, found, handle = _abi.kt_backend_info(), _abi.kt_setting(), {}, self._use()
+        for index in range(lib.kt_context_backend_count(handle)):
+            call(lib.kt_context_backend, handle, index, ctypes.byref(info))
             for option in range(info.n_options if text(info.name) == name else 0):
-                call(lib.kt_context_backend_option, self.handle, index, option, ctypes.byref(setting))
+                call(lib.kt_context_backend_option, handle, index, option, ctypes.byref(setting))
                 found[text(setting.key)] = text(setting.value)
         return found
 
