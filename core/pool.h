@@ -74,7 +74,8 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
                               struct kt_pool **pool, struct kt_error *error);
 void kt_pool_destroy(struct kt_pool *pool);
 
-/** CPUs that this process may use and that are no thread's core, as "4-7,12"; "" where threads are not bound. */
+/** CPUs that this process may use and that are no thread's core, as "4-7,12"; "" where threads are not
+ *  bound. */
 void kt_pool_idle_cpus(const struct kt_pool *pool, char *text, size_t size);
 
 /** Takes the pool for a run and what is prepared for it; KT_E_STATE in a forked child. */

@@ -48,8 +48,8 @@ enum kt_dtype kt_dtype_parse(const char *name);
  *  own name and "auto" stand for themselves. NULL: nothing here does that. Static, or `method` itself. */
 const char *kt_method_backend(const char *method);
 
-/** What such a method needs to be set for its backend, as one of kt_config_params.settings: on ARM, where kml_arm
- *  has both, "plugin.kml_arm.weights=int4" for MOE_INT4. NULL: nothing. Static. */
+/** What such a method needs to be set for its backend, as one of kt_config_params.settings: on ARM, where
+ *  kml_arm has both, "plugin.kml_arm.weights=int4" for MOE_INT4. NULL: nothing. Static. */
 const char *kt_method_setting(const char *method);
 
 /** The names of such methods, 0 .. n - 1; NULL above. Static. */

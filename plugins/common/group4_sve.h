@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * group4_sve.h - a panel of codes of 4 bits with ARM's SVE, as group4_direct.h: a code becomes an int8 weight by
- * one multiplication of bytes that adds, and sdot adds to the row's total. group4_multiply.h includes it.
+ * group4_sve.h - a panel of codes of 4 bits with ARM's SVE, as group4_direct.h: a code becomes an int8 weight
+ * by one multiplication of bytes that adds, and sdot adds to the row's total. group4_multiply.h includes it.
  */
 #ifndef KT_PLUGINS_GROUP4_SVE_H
 #define KT_PLUGINS_GROUP4_SVE_H
@@ -62,7 +62,8 @@ INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const stru
     }
 }
 
-/* The sums of `rows` rows and vectors first..first+n-1, of 16 bytes, of a panel: constants in each instance. */
+/* The sums of `rows` rows and vectors first..first+n-1, of 16 bytes, of a panel: constants in each
+ * instance. */
 INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
                       unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plain8_sve.h - int8 weights on ARM with SVE: its figures. Include the backend's header first. What is not the
- * product is NEON's, which every CPU with SVE has.
+ * plain8_sve.h - int8 weights on ARM with SVE: its figures. Include the backend's header first. What is not
+ * the product is NEON's, which every CPU with SVE has.
  */
 #ifndef KT_PLUGINS_PLAIN8_SVE_H
 #define KT_PLUGINS_PLAIN8_SVE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sve8.h - ARM's SVE for products of int8, at the vector length that the compiler was told (-msve-vector-bits):
- * then vectors are types like others, and sums can stand in arrays. sve_bits.h tells a CPU's.
+ * sve8.h - ARM's SVE for products of int8, at the vector length that the compiler was told
+ * (-msve-vector-bits): then vectors are types like others, and sums can stand in arrays. sve_bits.h tells a
+ * CPU's.
  */
 #ifndef KT_PLUGINS_SVE8_H
 #define KT_PLUGINS_SVE8_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor8.h - a vendor's library that multiplies int8: what a backend's level asks of it (matrix8.h), and that
- * it computes at all. `library` is the backend's own struct of the functions that it found.
+ * vendor8.h - a vendor's library that multiplies int8: what a backend's level asks of it (matrix8.h).
+ * `library` is the backend's own struct of the functions that it found.
  */
 #ifndef KT_PLUGINS_VENDOR8_H
 #define KT_PLUGINS_VENDOR8_H

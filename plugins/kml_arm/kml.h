@@ -2,9 +2,9 @@
 /*
  * kml.h - the int8 product of Huawei's KML (its KBLAS), opened at run time.
  *
- * Its header makes sizes int, or long where it is built for that (USE64BITINT), and no function says which. Here
- * they are 64 bits wide: on Linux for aarch64 each has a register or 8 bytes of the stack to itself, of which a
- * library of int reads the lower half.
+ * Its header makes sizes int, or long where it is built for that (USE64BITINT), and no function says which.
+ * Here they are 64 bits wide: on Linux for aarch64 each has a register or 8 bytes of the stack to itself, of
+ * which a library of int reads the lower half.
  */
 #ifndef KT_PLUGINS_KML_ARM_KML_H
 #define KT_PLUGINS_KML_ARM_KML_H

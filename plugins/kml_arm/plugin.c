@@ -107,8 +107,8 @@ static enum kt_status check_sve(void *instance, struct kt_error *error)
     (void)instance;
     if (bits == 256 || bits == 512)
         return KT_OK;
-    return kt_plugin_fail(error, KT_E_UNSUPPORTED, "vectors have %u bits; it is for 256 and 512, in place of NEON's "
-                          "128", bits);
+    return kt_plugin_fail(error, KT_E_UNSUPPORTED, "vectors have %u bits; it is for 256 and 512, in place of "
+                          "NEON's 128", bits);
 }
 
 static const struct kt_ops ops_sve = {

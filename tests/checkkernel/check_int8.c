@@ -436,6 +436,8 @@ END_TEST
 
 int main(void)
 {
+    if (!check_list_levels())
+        return 1;
     Suite *suite = suite_create(BACKEND);
     TCase *tcase = tcase_create("levels");
     tcase_set_timeout(tcase, 0);
@@ -447,7 +449,6 @@ int main(void)
     tcase_add_test(tcase, refusals);
     model_tests(tcase);
     suite_add_tcase(suite, tcase);
-    check_list_levels();
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);

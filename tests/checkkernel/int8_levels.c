@@ -86,23 +86,36 @@ static bool is_emulated_twice(const struct check_level *level)
     return emulator && *emulator && strstr(level->name, "emulated");
 }
 
+/* KT_TEST_LEVEL: the only one to check, which must be able to run. */
+static bool is_asked_for(const struct check_level *level)
+{
+    const char *wanted = getenv("KT_TEST_LEVEL");
+    return !wanted || strcmp(level->name, wanted) == 0;
+}
+
 bool check_can_run(const struct check_level *level)
 {
     static struct kt_caps caps;
     struct kt_error error;
 
-    if (is_emulated_twice(level) || (level->sve_bits && level->sve_bits != read_sve_bits()))
+    if (!is_asked_for(level) || is_emulated_twice(level) ||
+        (level->sve_bits && level->sve_bits != read_sve_bits()))
         return false;
     if (!caps.cpu && kt_cpu_detect(NULL, &caps, &error) != KT_OK)
         caps.cpu = 0;
     return (level->cpu & ~caps.cpu) == 0;
 }
 
-void check_list_levels(void)
+bool check_list_levels(void)
 {
-    for (size_t i = 0; i < check_n_levels; i++)
-        printf("%s: %s\n", check_levels[i].name,
-               check_can_run(&check_levels[i]) ? "checked" : "not here");
+    bool any = false;
+
+    for (size_t i = 0; i < check_n_levels; i++) {
+        bool here = check_can_run(&check_levels[i]);
+        printf("%s: %s\n", check_levels[i].name, here ? "checked" : "not here");
+        any |= here;
+    }
+    return any;
 }
 
 void check_tiles(const struct check_level *level)

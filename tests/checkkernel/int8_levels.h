@@ -36,7 +36,8 @@ struct check_shape {
 extern const struct check_level check_levels[];
 extern const size_t check_n_levels;
 bool check_can_run(const struct check_level *level);
-void check_list_levels(void);
+/* Says which; false: none. */
+bool check_list_levels(void);
 /* That the level used the modelled tiles, if it has them, and nothing the CPU would refuse. */
 void check_tiles(const struct check_level *level);
 

@@ -39,7 +39,8 @@ void model_open(void *instance)
 
     self->library = file ? file : find_stub("good");
     if (!library.multiply)
-        ck_assert_msg(VENDOR_OPEN(&check_host, self->library, &library, &error) == KT_OK, "%s", error.message);
+        ck_assert_msg(VENDOR_OPEN(&check_host, self->library, &library, &error) == KT_OK, "%s",
+                      error.message);
     self->aocl = library;
 }
 

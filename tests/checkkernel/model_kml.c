@@ -40,7 +40,8 @@ void model_open(void *instance)
     self->library = file ? file : find_stub("good");
     self->own_int8 = &OPS_NAME(dotprod);
     if (!library.multiply)
-        ck_assert_msg(VENDOR_OPEN(&check_host, self->library, &library, &error) == KT_OK, "%s", error.message);
+        ck_assert_msg(VENDOR_OPEN(&check_host, self->library, &library, &error) == KT_OK, "%s",
+                      error.message);
     self->kml = library;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor_tests.h - a level whose products are a vendor's (plugins/common/matrix8.h), with stubs of its library:
- * the tests of backends that have one. What includes it says
+ * vendor_tests.h - a level whose products are a vendor's (plugins/common/matrix8.h), with stubs of its
+ * library: the tests of backends that have one. What includes it says
  *
  *   VENDOR_LEVEL, VENDOR_OWN_LEVEL       names of the level, and of the one that multiplies stored weights
  *   VENDOR_LIBRARY                       the struct of its functions
@@ -32,7 +32,8 @@ START_TEST(fit_libraries_are_taken)
     VENDOR_LIBRARY library;
     struct kt_error error = { KT_OK, "" };
 
-    ck_assert_msg(VENDOR_OPEN(&check_host, find_stub(fit[_i]), &library, &error) == KT_OK, "%s", error.message);
+    ck_assert_msg(VENDOR_OPEN(&check_host, find_stub(fit[_i]), &library, &error) == KT_OK, "%s",
+                  error.message);
     ck_assert_int_eq(check_allocated, 0);
 }
 END_TEST
