@@ -42,6 +42,7 @@ found()
 echo 'int main;' >"$dir/kt_text.so"
 found "$dir/kt_text.so" load 'is not an ELF file'
 says '^symbols .*failed'
+says '^constructors .*skipped'
 head -c 3000 "$plugins/kt_fake.so" >"$dir/kt_short.so"
 found "$dir/kt_short.so" load 'cut short or damaged'
 head -c 40 "$plugins/kt_fake.so" >"$dir/kt_tiny.so"
@@ -78,7 +79,10 @@ exits 0
 says '^probe  *skipped  it refuses to work here: there is no vendor library here'
 
 # ---- what lies in the file ---------------------------------------------------------------------------
-found "$plugins/kt_constructor.so" constructors 'would run when it is loaded'
+found "$plugins/kt_constructor.so" constructors '2 functions would run when it is loaded'
+found "$plugins/kt_initialiser.so" constructors 'a function of its own .* without -Wl,-init'
+found "$plugins/kt_bare.so" constructors 'a function of its own .* start-up files are not in it'
+found "$plugins/kt_resolver.so" constructors '1 times a function would run when it is loaded, to choose another'
 found "$plugins/kt_second_symbol.so" symbols 'it exports another_symbol'
 found "$plugins/kt_stack.so" symbols 'it asks for an executable stack'
 found "$plugins/kt_boastful.so" layout 'formats says q4_k'

@@ -2,7 +2,7 @@
 /*
  * wrong.c - the plugin of fake.c with one fault in what it does: the one that KT_TEST_FAULT names in the
  * environment. tests/kt_plugin.sh says which check must find it. What lies in the file itself is built with
- * -DCONSTRUCTOR, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
+ * -DCONSTRUCTOR, -DINITIALISER, -DRESOLVER, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
  */
 #define _GNU_SOURCE
 #define WRONG
@@ -44,6 +44,25 @@ static __attribute__((constructor)) void run_early(void)
 {
     zero = 0;
 }
+#endif
+#if defined INITIALISER /* the linker is told its name */
+void run_early(void);
+void run_early(void)
+{
+    zero = 0;
+}
+#endif
+#if defined RESOLVER
+static int one(void)
+{
+    return 1;
+}
+static __attribute__((used)) int (*resolve(void))(void)
+{
+    return one;
+}
+int chosen(void) __attribute__((ifunc("resolve")));
+int (*volatile call_chosen)(void) = chosen;
 #endif
 #if defined SECOND_SYMBOL
 __attribute__((visibility("default"))) extern int another_symbol;

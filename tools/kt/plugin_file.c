@@ -294,27 +294,127 @@ enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plu
 
 /* ---- constructors ----------------------------------------------------------------------------- */
 
-/* The compiler's start-up files put one function of their own into each array. */
+#if defined __aarch64__
+#define RELOCATION_BY_CALL 1032 /* R_AARCH64_IRELATIVE */
+#else
+#define RELOCATION_BY_CALL R_X86_64_IRELATIVE
+#endif
+
+/* What the dynamic section says will run. */
+struct start {
+    uint64_t init, fini; /* addresses of functions, 0: none */
+    uint64_t n_init, n_fini;
+    bool has_preinit;
+};
+
+static bool read_start(const struct plugin_file *file, struct start *start)
+{
+    Elf64_Shdr dynamic;
+
+    *start = (struct start){.init = 0};
+    if (!find_section(file, SHT_DYNAMIC, &dynamic))
+        return false;
+    for (uint64_t i = 0; i + sizeof(Elf64_Dyn) <= dynamic.sh_size; i += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn entry;
+        memcpy(&entry, file->data + dynamic.sh_offset + i, sizeof(entry));
+        if (entry.d_tag == DT_NULL)
+            break;
+        if (entry.d_tag == DT_INIT)
+            start->init = entry.d_un.d_ptr;
+        else if (entry.d_tag == DT_FINI)
+            start->fini = entry.d_un.d_ptr;
+        else if (entry.d_tag == DT_INIT_ARRAYSZ)
+            start->n_init = entry.d_un.d_val / sizeof(Elf64_Addr);
+        else if (entry.d_tag == DT_FINI_ARRAYSZ)
+            start->n_fini = entry.d_un.d_val / sizeof(Elf64_Addr);
+        else if (entry.d_tag == DT_PREINIT_ARRAYSZ)
+            start->has_preinit = entry.d_un.d_val > 0;
+    }
+    return true;
+}
+
+/* Does a section of this name begin at an address? The start-up files' own .init and .fini do. */
+static bool begins(const struct plugin_file *file, const char *name, uint64_t address)
+{
+    Elf64_Ehdr header;
+    Elf64_Shdr names, section;
+
+    memcpy(&header, file->data, sizeof(header)); /* it has been read before */
+    if (!read_section(file, header.e_shstrndx, &names) || names.sh_type != SHT_STRTAB)
+        return false;
+    for (uint32_t i = 0; i < UINT16_MAX && read_section(file, i, &section); i++) {
+        const char *text = section.sh_addr == address ? read_string(file, &names, section.sh_name) : NULL;
+        if (text && strcmp(text, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The start-up files' function at the end of .fini_array calls this one, if it is there. */
+static bool has_start_files(const struct plugin_file *file)
+{
+    Elf64_Shdr table, strings;
+
+    if (!find_section(file, SHT_DYNSYM, &table) || !read_section(file, table.sh_link, &strings) ||
+        strings.sh_type != SHT_STRTAB)
+        return false;
+    for (uint64_t i = 0; i + sizeof(Elf64_Sym) <= table.sh_size; i += sizeof(Elf64_Sym)) {
+        Elf64_Sym symbol;
+        memcpy(&symbol, file->data + table.sh_offset + i, sizeof(symbol));
+        const char *name = read_string(file, &strings, symbol.st_name);
+        if (name && symbol.st_shndx == SHN_UNDEF && strcmp(name, "__cxa_finalize") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Functions that the dynamic linker calls to know where another one is. */
+static uint64_t count_resolvers(const struct plugin_file *file)
+{
+    Elf64_Shdr section;
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < UINT16_MAX && read_section(file, i, &section); i++) {
+        if (section.sh_type != SHT_RELA)
+            continue;
+        for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= section.sh_size; at += sizeof(Elf64_Rela)) {
+            Elf64_Rela entry;
+            memcpy(&entry, file->data + section.sh_offset + at, sizeof(entry));
+            n += ELF64_R_TYPE(entry.r_info) == RELOCATION_BY_CALL;
+        }
+    }
+    return n;
+}
+
+/* The compiler's start-up files put one function of their own into each array, and .init and .fini. */
 enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict)
 {
-    static const struct {
-        uint32_t type;
-        const char *what;
-    } arrays[] = {{SHT_INIT_ARRAY, "loaded"}, {SHT_FINI_ARRAY, "unloaded"}};
-    Elf64_Shdr section;
+    struct start start;
 
-    if (find_section(file, SHT_PREINIT_ARRAY, &section))
+    if (!read_start(file, &start))
+        return plugin_say(verdict, PLUGIN_SKIPPED, "it has no dynamic section that could be read");
+    if (start.has_preinit)
         return plugin_say(verdict, PLUGIN_FAILED, "it has a .preinit_array");
-    for (int i = 0; i < 2; i++) {
-        if (!find_section(file, arrays[i].type, &section))
-            continue;
-        uint64_t n = section.sh_size / sizeof(Elf64_Addr);
-        if (n > 1)
-            return plugin_say(
-                verdict, PLUGIN_FAILED,
-                "%llu functions would run when it is %s; only the compiler's own one may: move what "
-                "they do to open and close",
-                (unsigned long long)n, arrays[i].what);
-    }
+    if (start.n_init > 1 || start.n_fini > 1)
+        return plugin_say(
+            verdict, PLUGIN_FAILED,
+            "%llu functions would run when it is %s; only the compiler's own one may: move what they do to "
+            "open and close, and ask kt_caps.cpu instead of __builtin_cpu_supports, which brings one",
+            (unsigned long long)(start.n_init > 1 ? start.n_init : start.n_fini),
+            start.n_init > 1 ? "loaded" : "unloaded");
+    if ((start.init && !begins(file, ".init", start.init)) ||
+        (start.fini && !begins(file, ".fini", start.fini)))
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "a function of its own would run when it is loaded or unloaded: link without "
+                          "-Wl,-init and -Wl,-fini, and move what it does to open and close");
+    if ((start.n_init || start.n_fini) && !has_start_files(file))
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "a function of its own would run when it is loaded or unloaded, since the compiler's "
+                          "start-up files are not in it: move what it does to open and close");
+    if (count_resolvers(file) > 0)
+        return plugin_say(verdict, PLUGIN_FAILED,
+                          "%llu times a function would run when it is loaded, to choose another (ifunc): give each "
+                          "choice a struct kt_level",
+                          (unsigned long long)count_resolvers(file));
     return plugin_say(verdict, PLUGIN_OK, "none");
 }
