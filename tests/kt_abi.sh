@@ -27,4 +27,12 @@ kt doctor
 exits 0
 says '^backend example  *ok'
 says '^self-test example  *ok'
+
+kt plugin check --quick --cases 1 "$dir/plugins/kt_example.so"
+says '^load .* ok .* built for plugin ABI 1\.0$'
+if grep -q __asan_init "$dir/plugins/kt_example.so"; then # a constructor in each plugin
+    finish
+fi
+exits 0
+is_silent
 finish

@@ -81,6 +81,19 @@ grep -c '^core,' "$dir/defaults" | cmp -s - "$dir/count" ||
 cut -d, -f1-3 "$out" >"$dir/values"
 cut -d, -f1-3 "$dir/defaults" | cmp -s - "$dir/values" || fail "etc/kt.ini must hold the defaults"
 
+# What plugin authors choose from: CPU features, and the instructions whose peaks kt bench measures.
+sed -n 's/^ *{"\([a-z0-9_]*\)", KT_CPU_[A-Z0-9_]*},$/\1/p' "$KT_TEST_SOURCE/core/cpu.c" >"$dir/features"
+[ "$(wc -l <"$dir/features")" -ge 22 ] || fail "core/cpu.c must hold the names of CPU features"
+while read -r name; do
+    grep -qE "^\.BR? $name( [,.])?$" "$man/kt.ini.5" || fail "kt.ini(5) must name the CPU feature $name"
+done <"$dir/features"
+sed -n '/^\.B instruction$/,/^\.B formats$/s/^\.BR \([a-z0-9]*\) [,.]$/\1/p' "$man/kt-kernel-plugin.7" >"$dir/peaks"
+[ "$(wc -l <"$dir/peaks")" -ge 15 ] || fail "kt-kernel-plugin(7) must name instructions"
+while read -r name; do
+    cat "$KT_TEST_SOURCE"/tools/kt/bench_*.c | grep -qE "^ *\{\"([a-z0-9]+ )?$name[ \"]" ||
+        fail "kt bench does not know $name, an instruction of kt-kernel-plugin(7)"
+done <"$dir/peaks"
+
 # A reader sees no name that only the build knows.
 ! grep -l -e DATADIR -e SYSCONFDIR/ "$man"/* >"$err" || fail "these pages name a make variable"
 

@@ -191,6 +191,7 @@ for format in table json csv tap; do
 done
 says '^TAP version 13$'
 says '^ok 1 - file: kt_wrong.so'
+says '^ok 2 - load: version 1.0, built for plugin ABI 1\.[1-9]'
 says '^ok [0-9]* - numbers scalar: 2 formats'
 says '^ok [0-9]* - speed # SKIP --quick'
 [ "$(sed -n '$p' "$out")" = "1..$(grep -c '^ok' "$out")" ] || fail "the plan must count the tests"

@@ -48,7 +48,8 @@ static const struct kt_cli_command command = {
         "check: does the plugin FILE.so, called kt_NAME.so, keep the contract of <kt/plugin.h>? It looks at "
         "symbols and instructions, and runs every function of every level that this CPU has, on random "
         "weights of every format, in children whose crashes, loops and exits are verdicts. --config NAME.ini "
-        "checks its INI too. Exit status 1 if a check failed.\n"
+        "checks its INI too, --format tap writes the Test Anything Protocol. Exit status 1 if a check "
+        "failed.\n"
         "new: writes the project of a backend NAME, complete and slow: sources, INI, test, Debian packaging.",
     .options = options,
     .arguments = "check FILE.so or new NAME",

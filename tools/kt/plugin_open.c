@@ -260,8 +260,11 @@ void plugin_job_load(void *data, struct plugin_child *child)
         return;
     if (facts->state == KT_BACKEND_FAILED || facts->state == KT_BACKEND_DISABLED)
         plugin_say(&child->verdict, PLUGIN_FAILED, "%s", facts->reason);
+    else if (run->plugin)
+        plugin_say(&child->verdict, PLUGIN_OK, "version %s, built for plugin ABI %u.%u", facts->version,
+                   run->plugin->abi_major, run->plugin->abi_minor);
     else
-        plugin_say(&child->verdict, PLUGIN_OK, "version %s, ABI %d", facts->version, KT_PLUGIN_ABI_MAJOR);
+        plugin_say(&child->verdict, PLUGIN_OK, "not opened on this CPU");
 }
 
 /* ---- here ------------------------------------------------------------------------------------- */
