@@ -83,7 +83,8 @@ for layer in 0 3; do
 done
 
 sed -n '/^    \/\* embed\.c/,/^    }$/s/^    //p' "$source/README" >"$work/embed.c"
-step "README's C program" "$CC" -Wall -Wextra -Werror -o "$work/embed" "$work/embed.c" \
+# shellcheck disable=SC2086 # CC may be several words
+step "README's C program" $CC -Wall -Wextra -Werror -o "$work/embed" "$work/embed.c" \
     $(pkg-config --cflags --libs kt-kernel)
 step "  runs" ${EMULATOR:-} "$work/embed" "$model/tiny-moe-q4_k_m.gguf"
 cat "$work/log"
