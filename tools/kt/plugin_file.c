@@ -409,12 +409,12 @@ enum plugin_state plugin_file_constructors(const struct plugin_file *file, struc
                           "-Wl,-init and -Wl,-fini, and move what it does to open and close");
     if ((start.n_init || start.n_fini) && !has_start_files(file))
         return plugin_say(verdict, PLUGIN_FAILED,
-                          "a function of its own would run when it is loaded or unloaded, since the compiler's "
-                          "start-up files are not in it: move what it does to open and close");
+                          "a function of its own would run when it is loaded or unloaded, since the "
+                          "compiler's start-up files are not in it: move what it does to open and close");
     if (count_resolvers(file) > 0)
         return plugin_say(verdict, PLUGIN_FAILED,
-                          "%llu times a function would run when it is loaded, to choose another (ifunc): give each "
-                          "choice a struct kt_level",
+                          "%llu times a function would run when it is loaded, to choose another (ifunc): give "
+                          "each choice a struct kt_level",
                           (unsigned long long)count_resolvers(file));
     return plugin_say(verdict, PLUGIN_OK, "none");
 }
