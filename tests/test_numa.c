@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_numa.c - layers of every backend that packs float32 weights, cut over nodes: the result is that of its
- * shards, and on this machine's own nodes packed weights, buffers and threads are where they belong. Most
- * machines have one node; `make check-numa` boots one that has two, and says so in KT_TEST_NODES.
+ * test_numa.c - layers of every backend, cut over nodes: the result is that of its shards, and on this
+ * machine's own nodes packed weights, buffers and threads are where they belong. Most machines have one node;
+ * `make check-numa` boots one that has two, and says so in KT_TEST_NODES.
  */
 #define _GNU_SOURCE
 #include "core/layer.h"
@@ -31,11 +31,44 @@
 static const struct {
     const char *name;
     const char *setting;
+    uint32_t dtype; /* of the weights, with scales of groups of rows x cols; 0: float32 */
+    uint64_t rows, cols;
 } backends[] = {
-    {"reference", ""}, {"llamafile", ""}, {"bf16", "plugin.bf16.wider=round"},
-    {"amx_int8", ""},  {"amx_int4", ""},  {"blis_int8", ""},
-    {"kml_arm", ""},
+    {"reference", "", 0, 0, 0},
+    {"llamafile", "", 0, 0, 0},
+    {"bf16", "plugin.bf16.wider=round", 0, 0, 0},
+    {"amx_int8", "", 0, 0, 0},
+    {"amx_int4", "", 0, 0, 0},
+    {"blis_int8", "", 0, 0, 0},
+    {"kml_arm", "", 0, 0, 0},
+    {"rawint4", "", KT_DTYPE_INT4, 1, 32},
+    {"avx512_fp8", "", KT_DTYPE_F8_E4M3, 128, 128},
 };
+
+/* Makes codes and scales of a matrix of random floats, in its own memory. No code is NaN. */
+static void code_view(size_t backend, struct kt_view *view)
+{
+    uint8_t *codes = (uint8_t *)(uintptr_t)view->data;
+    uint64_t n = view->rows * view->cols, cols = (view->cols - 1) / backends[backend].cols + 1;
+    uint64_t n_scales = ((view->rows - 1) / backends[backend].rows + 1) * cols;
+    for (uint64_t i = 0; i < n; i++)
+        codes[i] = codes[4 * i + 1] & 0xbf;
+    float *scales = (float *)(void *)(codes + n);
+    for (uint64_t i = 0; i < n_scales; i++)
+        scales[i] = 0.01f * (float)(1 + i % 7);
+    uint32_t elements, bytes;
+    kt_dtype_block(backends[backend].dtype, &elements, &bytes);
+    view->dtype = backends[backend].dtype;
+    view->block_stride = bytes;
+    view->row_stride = (int64_t)(view->cols / elements * bytes);
+    view->size = n / elements * bytes;
+    view->scales = (struct kt_scales){.data = scales, .size = n_scales * sizeof *scales,
+                                      .dtype = KT_DTYPE_F32,
+                                      .group_rows = backends[backend].rows,
+                                      .group_cols = backends[backend].cols,
+                                      .row_stride = (int64_t)(cols * sizeof *scales),
+                                      .col_stride = sizeof *scales};
+}
 
 /* A context with that backend alone; false if it is not built. */
 static bool make_context(struct fixture *fixture, size_t backend, const char *nodes)
@@ -62,6 +95,11 @@ static bool load(struct fixture *fixture, size_t backend, const char *nodes)
     fixture->hidden = 64;
     fixture->intermediate = 512;
     fixture_fill(fixture, 17 + backend);
+    for (uint32_t e = 0; backends[backend].dtype && e < fixture->n_experts; e++) {
+        code_view(backend, &fixture->experts[e].gate);
+        code_view(backend, &fixture->experts[e].up);
+        code_view(backend, &fixture->experts[e].down);
+    }
     if (!make_context(fixture, backend, nodes)) {
         fixture_free(fixture);
         return false;
