@@ -141,6 +141,7 @@ def test_there_is_no_copy(model, wrapper):
         kt_kernel.Checkpoint("/nowhere")
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again)) == (kt_kernel.KTFileError, str(caught.value))
+    assert repr(type(again)) == "<class 'kt_kernel.KTFileError'>"
 
 
 def test_a_failure_is_raised_again(model, wrapper):

@@ -66,6 +66,9 @@ class KTUnsupportedError(KTError, NotImplementedError):
     status = "KT_E_UNSUPPORTED"
 
 
+for _class in (KTError, *KTError.__subclasses__()):
+    _class.__module__ = "kt_kernel"  # as programs and tracebacks call them
+
 _CLASSES = {
     "KT_E_INVALID": KTValueError,
     "KT_E_RANGE": KTValueError,
