@@ -155,7 +155,7 @@ export DEB_BUILD_OPTIONS DEB_BUILD_PROFILES
 quiet sh -c "cd /src/kt-kernel-plugin-third-party && dpkg-buildpackage -us -uc -b"
 quiet dpkg --install "$(deb kt-kernel-tools)"
 quiet sh -c "dpkg --install /src/kt-kernel-plugin-third-party_*.deb"
-[ "$(backends)" = "reference third_party" ] || fail "kt backends must list third_party and the reference only"
+[ "$(backends)" = "third_party reference" ] || fail "kt backends must list third_party and the reference only"
 says '^third_party,loaded,'
 quiet dpkg --purge kt-kernel-plugin-third-party kt-kernel-tools libktkernel-dev libktkernel0
 left=$(find "$root/usr" "$root/etc" -name '*ktkernel*' -o -name '*kt-kernel*')
