@@ -154,6 +154,7 @@ DOWN_SCALE       numbers      float64 gives\|all y together are off
 DOWN_MEAN        numbers      all y together are off
 DOWN_BEYOND      numbers      y
 DOWN_PANELS      ranges       differs from all panels at once
+DOWN_PLACE       ranges       depends on its place
 NAN_LEAKS        isolation    a NaN in token [0-9]* changed y
 NAN_HIDDEN       isolation    it is hidden
 CUT_ROW          cut          is not the whole expert.s

@@ -351,8 +351,8 @@ struct kt_ops {
     /** Optional. */
     void (*gather)(void *instance, const struct kt_gather *job);
     /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends on its own
-     *  input, its place, the weights and n_rows only, not on the panel range or on other rows: results
-     *  do not depend on threads. */
+     *  input, the weights and n_rows only, not on its place, the panel range or other rows: results do
+     *  not depend on threads, nor on what else is in a batch unless n_rows changes the way to multiply. */
     void (*gate_up)(void *instance, const struct kt_product *job);
     /** Required. y = down * h + bias. */
     void (*down)(void *instance, const struct kt_product *job);

@@ -21,7 +21,7 @@
 
 #include "plugins/common/multiply16.h"
 
-#include "plugins/bf16/few.h"
+DEFINE_PASS(one_row, multiply16, 1, true)
 
 #include "plugins/common/product8_amx.h"
 
@@ -40,7 +40,8 @@ static const struct choice *list_choices(void)
 static void multiply_few(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = { .codes = part->panel_data, .tiles = part->tiles };
-    struct way way = { few_passes, true, false };
+    static const struct pass passes[] = { { 1, 1, { NULL, one_row } } };
+    struct way way = { passes, true, false };
 
     if (part->end - begin > 1) {
         multiply_near(part, find_block(part, begin), part->scratch);

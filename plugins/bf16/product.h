@@ -21,18 +21,13 @@
 
 #include "plugins/common/multiply16.h"
 
-#include "plugins/bf16/few.h"
-
 #define MULTIPLY multiply16
 #include "plugins/common/passes8.h"
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    (void)job;
     (void)stage;
-    if (rows <= FEW_ROWS)
-        return (struct way){ few_passes, true, false };
-    return (struct way){ passes8, rows <= NEAR_ROWS, false };
+    return (struct way){ passes8, job->n_rows <= NEAR_ROWS, false };
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

@@ -16,9 +16,9 @@
 #define MULTIPLY multiply16
 #include "plugins/common/passes8.h"
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    if (rows >= EXPAND_ROWS)
+    if (job->n_rows >= EXPAND_ROWS)
         return (struct way){ passes8, false, PANEL_FACTORS };
     return (struct way){ list_few(job, stage), true, false };
 }

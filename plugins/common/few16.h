@@ -13,6 +13,8 @@
  * The products of a group are added up without its scale, which multiplies their sum: no rounding but
  * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
  * operations more. Both tiles take turns at each vector, so that a row's pair is loaded once for both.
+ * Products of 32 columns are one chain, whose sum is added to the group's: so chains of one tile and
+ * the next overlap, and a row has the same sums in a pass of one row as in one of eight.
  */
 #ifndef KT_PLUGINS_FEW16_H
 #define KT_PLUGINS_FEW16_H
@@ -72,15 +74,15 @@ INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned 
     return vf_add(vf_from_int(zero), vf_set(CODE_ZERO(kind)));
 }
 
-/* 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
+/* The sums of 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
 INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at,
-                      unsigned rows, int kind, const struct decoder *decoder, vf even[MAX_ROWS][VECS],
-                      vf odd[MAX_ROWS][VECS])
+                      unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     /* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
     UNROLL
     for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
         PREFETCH(codes + i + ahead);
+    clear(rows, VECS, sum);
     for (unsigned q = 0; q < CODE_VECTORS; q++) {
         vi w[CODE_LINES][VECS];
         UNROLL
@@ -92,14 +94,32 @@ INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *
                 w[i][v] = line[i];
         }
         UNROLL
-        for (unsigned i = 0; i < CODE_LINES; i++) {
-            uint64_t line = at + (q * CODE_LINES + i) * LINE_STEP;
-            if (PAIRS && i % 2)
-                add_line(w[i], x, line, rows, VECS, odd, even);
-            else
-                add_line(w[i], x, line, rows, VECS, even, odd);
-        }
+        for (unsigned i = 0; i < CODE_LINES; i++)
+            add_line(w[i], x, at + (q * CODE_LINES + i) * LINE_STEP, rows, VECS, sum, sum);
     }
+}
+
+/* The same, added to the sums of tiles before it. */
+INLINE void add_tile(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows,
+                     int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+{
+    vf own[MAX_ROWS][VECS];
+
+    add_codes(codes, ahead, x, at, rows, kind, decoder, own);
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < VECS; v++)
+            sum[r][v] = vf_add(sum[r][v], own[r][v]);
+}
+
+/* The sums of the columns of tile t, which offsets multiply. */
+INLINE void add_sums(const struct rows8 *x, uint64_t t, unsigned rows, int kind, float sums[MAX_ROWS])
+{
+    (void)kind;
+    UNROLL
+    for (unsigned r = 0; OFFSETS(kind) && r < rows; r++)
+        sums[r] += x->sums[r][t];
 }
 
 INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows, int kind,
@@ -112,24 +132,27 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
     const uint64_t skip = coded->scales_size + coded->zeros_size;
     const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, ahead = panel->ahead;
     const uint64_t last = ahead < size ? (size - ahead) / (2 * CODES_SIZE) : 0;
-    vf sum[MAX_ROWS][VECS], even[MAX_ROWS][VECS], odd[MAX_ROWS][VECS];
+    vf sum[MAX_ROWS][VECS], group[MAX_ROWS][VECS];
 
     clear(rows, VECS, sum);
     for (uint64_t t = 0; t < coded->tiles; scales += coded->scales_step, zeros += PANEL_ROWS) {
         uint64_t end = coded->tiles - t < coded->group_tiles ? coded->tiles : t + coded->group_tiles;
         float sums[MAX_ROWS] = { 0 };
         PREFETCH(scales + next);
-        clear(rows, VECS, even);
-        clear(rows, VECS, odd);
+        if (IS_FIXED(kind)) {
+            clear(rows, VECS, group);
+        } else {
+            add_codes(codes, t < last ? ahead : ahead + skip, x, t * X_STEP, rows, kind, &decoder, group);
+            add_sums(x, t++, rows, kind, sums);
+            codes += 2 * CODES_SIZE;
+        }
         for (; t < end; t++, codes += 2 * CODES_SIZE) {
             uint64_t far = t < last ? ahead : ahead + skip;
             if (IS_FIXED(kind))
-                add_fixed(codes, far, x, t, coded->tiles + coded->tiles % 2, rows, kind, &decoder, even);
+                add_fixed(codes, far, x, t, coded->tiles + coded->tiles % 2, rows, kind, &decoder, group);
             else
-                add_codes(codes, far, x, t * X_STEP, rows, kind, &decoder, even, rows > 2 ? even : odd);
-            UNROLL
-            for (unsigned r = 0; OFFSETS(kind) && r < rows; r++)
-                sums[r] += x->sums[r][t];
+                add_tile(codes, far, x, t * X_STEP, rows, kind, &decoder, group);
+            add_sums(x, t, rows, kind, sums);
         }
         UNROLL
         for (unsigned v = 0; v < VECS; v++) {
@@ -139,7 +162,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             vf offset = load_offset(coded, zeros, v, kind);
             UNROLL
             for (unsigned r = 0; r < rows; r++) {
-                vf add = rows > 2 || IS_FIXED(kind) ? even[r][v] : vf_add(even[r][v], odd[r][v]);
+                vf add = group[r][v];
                 if (OFFSETS(kind))
                     add = vf_fnma(vf_set(sums[r]), offset, add);
                 sum[r][v] = vf_fma(add, scale, sum[r][v]);

@@ -25,15 +25,14 @@
 #include "plugins/common/multiply8.h"
 #endif
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    (void)job;
     (void)stage;
 #if EXPAND_ROWS
-    if (rows >= EXPAND_ROWS)
+    if (job->n_rows >= EXPAND_ROWS)
         return (struct way){ passes8, false, W8_SUMS_CODES };
 #endif
-    return (struct way){ passes4, rows <= NEAR_ROWS, false };
+    return (struct way){ passes4, job->n_rows <= NEAR_ROWS, false };
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

@@ -87,6 +87,17 @@ INLINE void store_sums(unsigned rows, unsigned first, unsigned n, vf sum[MAX_ROW
             vf_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
 }
 
+/* The sums of a tile, of vectors first..first+n-1 of its line, are a chain of their own: chains of one tile and
+ * the next overlap, and a row has the same sums in a pass of one row as in one of eight. */
+INLINE void add_sums16(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum[MAX_ROWS][VECS])
+{
+    UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        UNROLL
+        for (unsigned v = 0; v < n; v++)
+            sum[r][v] = vf_add(sum[r][v], own[r][v]);
+}
+
 /* A panel from memory with `rows` rows: tile after tile, as it lies. Taking turns between the lines of
  * both, which spares loads of activations, is two streams and half as fast. */
 INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
@@ -99,12 +110,15 @@ INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, u
     clear(rows, VEC_PARTS, sum[1]);
     for (uint64_t t = 0; t < panel->tiles; t++) {
         UNROLL
-        for (unsigned half = 0; half < 2; half++, tile += TILE_SIZE)
+        for (unsigned half = 0; half < 2; half++, tile += TILE_SIZE) {
+            vf own[MAX_ROWS][VECS];
+            clear(rows, VEC_PARTS, own);
             for (unsigned q = 0; q < LINES; q++) {
                 PREFETCH(tile + 64 * q + AHEAD);
-                add_columns(tile + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, 0, VEC_PARTS, sum[half],
-                            sum[half]);
+                add_columns(tile + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, 0, VEC_PARTS, own, own);
             }
+            add_sums16(rows, VEC_PARTS, own, sum[half]);
+        }
     }
     store_sums(rows, 0, VEC_PARTS, sum[0], out);
     store_sums(rows, VEC_PARTS, VEC_PARTS, sum[1], out);
@@ -125,9 +139,12 @@ INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsign
     }
     clear(rows, n, sum);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
+        vf own[MAX_ROWS][VECS];
         stream_step(stream);
+        clear(rows, n, own);
         for (unsigned q = 0; q < LINES; q++)
-            add_columns(pair + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, first, n, sum, sum);
+            add_columns(pair + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, first, n, own, own);
+        add_sums16(rows, n, own, sum);
     }
     store_sums(rows, first, n, sum, out);
 }

@@ -24,15 +24,14 @@
 #include "plugins/common/multiply8.h"
 #endif
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    (void)job;
     (void)stage;
 #if ROWS_EACH
-    if (rows <= ROWS_EACH)
+    if (job->n_rows <= ROWS_EACH)
         return (struct way){ each8, true, W8_SUMS_CODES };
 #endif
-    return (struct way){ passes8, rows <= NEAR_ROWS, W8_SUMS_CODES };
+    return (struct way){ passes8, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES };
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

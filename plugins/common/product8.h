@@ -3,7 +3,8 @@
  * product8.h - the products of the vector levels, written once: lots of rows whose activations stay in
  * L2 go through all panels, lot after lot. Include pass8.h first and say
  *
- *   struct way choose_way(job, stage, rows)  how a lot of so many rows is multiplied
+ *   struct way choose_way(job, stage)    how lots of rows are multiplied: all of a product alike, so that a
+ *                                        row's result does not depend on the lot it is in
  *   struct panel8 open_panel(job, stage, number, way)    where the weights of a panel are
  */
 #ifndef KT_PLUGINS_PRODUCT8_H
@@ -27,12 +28,12 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     uint32_t lot = count_lot(job, stage);
     const uint8_t *base = find_panels(job, bytes);
     uint64_t size = base ? (job->panel_end - job->panel_begin) * bytes : 0;
+    const struct way way = choose_way(job, stage);
     struct stream stream;
 
     for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
         bool last = job->n_rows - begin <= lot;
         uint32_t end = last ? job->n_rows : begin + lot;
-        struct way way = choose_way(job, stage, end - begin);
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = count_steps(&way, end - begin) * tiles * (job->panel_end - job->panel_begin);

@@ -5,9 +5,8 @@
 
 #include "plugins/llamafile/passes.h"
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage, uint32_t rows)
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    (void)rows;
     return (struct way){ list_few(job, stage), true, false };
 }
 

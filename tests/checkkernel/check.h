@@ -14,7 +14,9 @@
  *               sums are right
  *   gate_up     within the bound of float32 rounding of a float64 product of the same numbers
  *   down        likewise, from the h that gate_up really wrote
- *   ranges      any split of the panels gives the same bits, and so does any number of rows
+ *   ranges      any split of the panels gives the same bits, and so does any number of rows that the level
+ *               multiplies in the same way
+ *   places      so does any order of the rows
  *   levels      all levels give the same bits, where a plugin promises that
  *   NaN         in one input row changes no bit of another
  *   memory      weights, activations, h, y and biases stand against pages that cannot be touched
@@ -28,6 +30,12 @@
 /* How codes are multiplied: as they are, or, of many rows, as weights rounded to bfloat16 (model_scaled.c). */
 enum way { WAY_CODES, WAY_ROUNDED };
 
+/* A level that multiplies so many rows and more in another way than fewer. */
+struct turn {
+    const char *level;
+    uint32_t rows;
+};
+
 /* What a plugin promises. */
 struct model {
     const char *plugin;
@@ -38,8 +46,8 @@ struct model {
     /* Levels "a b" whose instruction adds in an order of its own and takes subnormals for 0; all
      * others agree to the bit, unless they choose a way of their own for weights with scales. */
     const char *own_order;
-    const char *mixed; /* levels where n_rows changes a row's bits, for it decides the instruction */
-    const char *rounded; /* levels that know both ways to multiply */
+    const struct turn *turns; /* levels where n_rows changes a row's bits, the last one's name is NULL */
+    bool rounded;      /* behind its turn a level multiplies weights rounded to bfloat16, before it codes */
     /* The numbers that a projection really multiplies one way, from a packed row, and a check of them
      * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
      * is the first of its row_unit. */
@@ -51,6 +59,8 @@ struct model {
 const struct model *model_find(const char *plugin);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
+/* The level's turn, UINT32_MAX: none. */
+uint32_t model_turn(const struct model *model, const struct kt_level *level);
 
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x);

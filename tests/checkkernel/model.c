@@ -32,6 +32,14 @@ bool model_lists(const char *list, const struct kt_level *level)
     return false;
 }
 
+uint32_t model_turn(const struct model *model, const struct kt_level *level)
+{
+    for (const struct turn *turn = model->turns; turn && turn->level; turn++)
+        if (strcmp(turn->level, level->name) == 0)
+            return turn->rows;
+    return UINT32_MAX;
+}
+
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x)
 {
     const struct kt_shape *shape = &check->layout.shape;
@@ -166,16 +174,23 @@ static const uint32_t plain_dtypes[] = { KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF
 static const uint32_t dtypes_of_8[] = { KT_DTYPE_F8_E4M3, KT_DTYPE_NONE };
 static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE };
 
-#define ALL_16 "amx avx512_bf16 avx512 avx2 arm_bf16 neon scalar"
+static const struct turn llamafile_turns[] = { { "amx", 9 }, { NULL, 0 } };
+static const struct turn bf16_turns[] = { { "amx", 2 }, { "arm_bf16", 3 }, { NULL, 0 } };
+static const struct turn rawint4_turns[] = {
+    { "amx", 5 }, { "avx512_bf16", 24 }, { "avx512", 24 }, { "avx2", 4 }, { "scalar", 8 }, { NULL, 0 },
+};
+static const struct turn fp8_turns[] = {
+    { "amx", 3 }, { "avx512", 6 }, { "avx2", 20 }, { "scalar", 8 }, { NULL, 0 },
+};
 
 static const struct model models[] = {
-    { "llamafile", all_dtypes, false, keep, 0.5, "amx", "amx", "amx", read_llamafile, NULL },
-    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, NULL, read_reference, NULL },
-    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", ALL_16, NULL,
+    { "llamafile", all_dtypes, false, keep, 0.5, "amx", llamafile_turns, true, read_llamafile, NULL },
+    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, false, read_reference, NULL },
+    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", bf16_turns, false,
       model_read_bf16, NULL },
-    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16,
+    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", rawint4_turns, true,
       model_read_bf16_sums, "avx2" },
-    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", ALL_16, ALL_16,
+    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", fp8_turns, true,
       model_read_bf16, NULL },
 };
 

@@ -18,8 +18,8 @@
  *   WAY_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
  *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
  *
- * One row goes the first way; of more rows the level's figures choose, so either will do, but one
- * for all outputs of a row.
+ * Less rows than the level's turn go the first way. Of more rows the format chooses, so either will do, but
+ * one for all outputs of a row.
  */
 #include "core/weights/weights.h"
 #include "tests/checkkernel/check.h"

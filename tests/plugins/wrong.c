@@ -311,6 +311,8 @@ static void wrong_down(void *instance, const struct kt_product *job)
                 y[row] *= 1.1f;
             if (IS(DOWN_PANELS) && row == first && first > 0)
                 y[row] *= 1.0001f;
+            if (IS(DOWN_PLACE) && r + 1 == job->n_rows)
+                y[row] *= 1.0001f;
             if (IS(NAN_LEAKS) && r > 0 && isnan(y_row(job, 0)[row]))
                 y[row] = NAN;
             if (IS(NAN_HIDDEN) && isnan(y[row]))

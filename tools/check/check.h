@@ -125,6 +125,10 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
 /* The whole product, then the same in two panel ranges: the same bits. */
 void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out);
 
+/* Both products again from the packed inputs, with the rows in other places: the same bits, wherever y's
+ * rows go. Leaves the case as it was. */
+void check_places(struct check *check);
+
 static inline uint64_t count_panels(const struct check *check, enum kt_stage stage)
 {
     const struct kt_layout *layout = &check->layout;

@@ -327,3 +327,42 @@ void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out)
         check_fail(check, "stage %d in two panel ranges differs from all panels at once", stage);
     free(other);
 }
+
+/* n numbers, each `by` places later, the last ones first. */
+static void rotate(uint32_t *numbers, uint32_t n, uint32_t by)
+{
+    uint32_t *kept = check_need(malloc(n * sizeof *kept));
+
+    memcpy(kept, numbers, n * sizeof *kept);
+    for (uint32_t i = 0; i < n; i++)
+        numbers[(i + by) % n] = kept[i];
+    free(kept);
+}
+
+void check_places(struct check *check)
+{
+    struct guarded *const made[] = { &check->h, &check->act[1], &check->y };
+    uint8_t *kept[3];
+    uint32_t n = check->n_rows, by = n > 1 ? 1 + random_below(&check->random, n - 1) : 0;
+
+    if (by == 0)
+        return;
+    for (int i = 0; i < 3; i++) {
+        kept[i] = check_need(malloc(made[i]->size));
+        memcpy(kept[i], made[i]->data, made[i]->size);
+        memset(made[i]->data, 0x5a, made[i]->size);
+    }
+    rotate(check->index, n, by);
+    rotate(check->out_index, n, by);
+    run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, n, check->h.data);
+    pack_rows(check, KT_STAGE_DOWN, 0, 0, n, check->act[1].data);
+    run_product(check, KT_STAGE_DOWN, 0, count_panels(check, KT_STAGE_DOWN), 0, n, check->y.data);
+    if (memcmp(check->y.data, kept[2], check->y.size) != 0)
+        check_fail(check, "rows have other bits %u places later: a row's result depends on its place", by);
+    rotate(check->index, n, n - by);
+    rotate(check->out_index, n, n - by);
+    for (int i = 0; i < 3; i++) {
+        memcpy(made[i]->data, kept[i], made[i]->size);
+        free(kept[i]);
+    }
+}

@@ -238,7 +238,7 @@ void plugin_job_numbers(void *data, struct plugin_child *child)
     plugin_cases_run(data, child, plugin_job_numbers, plugin_step_numbers);
 }
 
-/* ---- ranges of panels, NaN -------------------------------------------------------------------------- */
+/* ---- ranges of panels, places of rows, NaN ----------------------------------------------------------- */
 
 static void step_ranges(struct plugin_case *item)
 {
@@ -251,6 +251,8 @@ static void step_ranges(struct plugin_case *item)
         check_ranges(check, KT_STAGE_GATE_UP, &check->h);
     if (!check->wrong)
         check_ranges(check, KT_STAGE_DOWN, &check->y);
+    if (!check->wrong)
+        check_places(check);
 }
 
 void plugin_job_ranges(void *data, struct plugin_child *child)
