@@ -221,12 +221,21 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
     return status;
 }
 
+/* The instruction that multiplies: what a shard's layout says, else the level's. */
+static const char *find_instruction(const struct kt_layer *layer)
+{
+    for (uint32_t s = 0; s < layer->n_shards; s++)
+        if (layer->shard[s].begin < layer->shard[s].end && layer->shard[s].layout.instruction)
+            return layer->shard[s].layout.instruction;
+    return layer->backend->level->instruction;
+}
+
 void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
 {
     *info = (struct kt_layer_info){
         .backend = layer->backend ? layer->backend->name : "",
         .level = layer->backend ? layer->backend->level->name : "",
-        .instruction = layer->backend ? layer->backend->level->instruction : "",
+        .instruction = layer->backend ? find_instruction(layer) : "",
         .packed_size = layer->packed_size,
         .nominal_size = layer->nominal_size,
         .n_experts = layer->params.n_experts,

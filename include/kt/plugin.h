@@ -22,6 +22,7 @@
  *   1.0  2026-11-21  first version
  *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, which was reserved
  *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
+ *   1.3  2026-11-21  kt_layout.instruction
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is
  * called from many threads at once, with jobs that write to disjoint memory.
@@ -44,7 +45,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 2
+#define KT_PLUGIN_ABI_MINOR 3
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -220,6 +221,10 @@ struct kt_layout {
     /** The plugin's own: what it decided for this shape. release_layout frees what hangs on it. */
     uint64_t words[8];
     void *state;
+
+    /** Since 1.3. The multiply instruction whose peak bounds this layout's products, where an option made it
+     *  another than the level's; NULL: the level's. Static. */
+    const char *instruction;
 };
 
 /** Pack panels [panel_begin, panel_end) of one stage of one expert. */

@@ -75,6 +75,7 @@ static inline void mark_panel(const struct coded *coded, uint8_t *panel)
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status avx512_fp8_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
+#define avx512_fp8_layout_tiles avx512_fp8_layout_pairs
 enum kt_status avx512_fp8_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
                                      const struct kt_expert *source, enum kt_projection projection,
                                      uint64_t row, float *out, struct kt_error *error);

@@ -4,6 +4,7 @@
 #define PAIRS 0
 #define TILED 0
 #define AHEAD 0
+#define PREFETCH_FAR 1
 #include "plugins/common/int8_avx2.h"
 
 #include "plugins/common/codes_avx2.h"

@@ -58,7 +58,7 @@ static void lay_out_tiles(struct kt_layout *layout)
     static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
                                         struct kt_error *error)                                     \
     {                                                                                               \
-        enum kt_status status = backend##_layout_pairs(instance, layout, error);                    \
+        enum kt_status status = backend##_layout_tiles(instance, layout, error);                    \
         if (!status)                                                                                \
             lay_out_tiles(layout);                                                                  \
         return status;                                                                              \

@@ -18,7 +18,7 @@
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    if (job->n_rows >= EXPAND_ROWS)
+    if (job->n_rows >= EXPAND_ROWS && !job->layout->words[WORD_INT8_ROWS])
         return (struct way){ passes8, false, PANEL_FACTORS };
     return (struct way){ list_few(job, stage), true, false };
 }
@@ -53,6 +53,10 @@ static uint64_t size_scratch(const struct kt_layout *layout)
 #define LAY_OUT_ROWS(backend) backend##_layout_floats
 #endif
 
+#ifndef PACK_ROWS /* the backend's own */
+#define PACK_ROWS pack_rows
+#endif
+
 #define CODED_LEVEL(backend, level)                                                                 \
     static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
                                         struct kt_error *error)                                     \
@@ -60,13 +64,15 @@ static uint64_t size_scratch(const struct kt_layout *layout)
         enum kt_status status = LAY_OUT_ROWS(backend)(instance, layout, error);                     \
         if (!status)                                                                                \
             layout->scratch_size = size_scratch(layout);                                            \
+        if (!status && layout->words[WORD_INT8_ROWS])                                               \
+            layout->instruction = VEC_INT8_DOT;                                                     \
         return status;                                                                              \
     }                                                                                               \
     const struct kt_ops backend##_ops_##level = {                                                   \
         .struct_size = sizeof(struct kt_ops),                                                       \
         .layout = lay_out_level,                                                                    \
         .pack = pack_weights,                                                                       \
-        .act_pack = pack_rows,                                                                      \
+        .act_pack = PACK_ROWS,                                                                      \
         .gate_up = multiply_gate_up,                                                                \
         .down = multiply_down,                                                                      \
         .weight_row = backend##_weight_row,                                                         \

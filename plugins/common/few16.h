@@ -9,6 +9,7 @@
  *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
  *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for rows
  *                                             of whole numbers? do codes stand for half of their numbers?
+ *   FIND_SUMS(kind, x, r, filled)             if said: where row r has the sums of so many tiles
  *
  * The products of a group are added up without its scale, which multiplies their sum: no rounding but
  * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
@@ -19,6 +20,9 @@
 #ifndef KT_PLUGINS_FEW16_H
 #define KT_PLUGINS_FEW16_H
 
+#ifndef FIND_SUMS
+#define FIND_SUMS(kind, x, r, filled) ((x)->sums[r])
+#endif
 #ifndef IS_FIXED
 #define IS_FIXED(kind) 0
 #define DOUBLED(kind) 0
@@ -114,12 +118,14 @@ INLINE void add_tile(const uint8_t *codes, uint64_t ahead, const struct rows8 *x
 }
 
 /* The sums of the columns of tile t, which offsets multiply. */
-INLINE void add_sums(const struct rows8 *x, uint64_t t, unsigned rows, int kind, float sums[MAX_ROWS])
+INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigned rows, int kind,
+                     float sums[MAX_ROWS])
 {
     (void)kind;
+    (void)filled;
     UNROLL
     for (unsigned r = 0; OFFSETS(kind) && r < rows; r++)
-        sums[r] += x->sums[r][t];
+        sums[r] += FIND_SUMS(kind, x, r, filled)[t];
 }
 
 INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows, int kind,
@@ -132,6 +138,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
     const uint64_t skip = coded->scales_size + coded->zeros_size;
     const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, ahead = panel->ahead;
     const uint64_t last = ahead < size ? (size - ahead) / (2 * CODES_SIZE) : 0;
+    const uint64_t filled = coded->tiles + coded->tiles % 2;
     vf sum[MAX_ROWS][VECS], group[MAX_ROWS][VECS];
 
     clear(rows, VECS, sum);
@@ -143,16 +150,16 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             clear(rows, VECS, group);
         } else {
             add_codes(codes, t < last ? ahead : ahead + skip, x, t * X_STEP, rows, kind, &decoder, group);
-            add_sums(x, t++, rows, kind, sums);
+            add_sums(x, t++, filled, rows, kind, sums);
             codes += 2 * CODES_SIZE;
         }
         for (; t < end; t++, codes += 2 * CODES_SIZE) {
             uint64_t far = t < last ? ahead : ahead + skip;
             if (IS_FIXED(kind))
-                add_fixed(codes, far, x, t, coded->tiles + coded->tiles % 2, rows, kind, &decoder, group);
+                add_fixed(codes, far, x, t, filled, rows, kind, &decoder, group);
             else
                 add_tile(codes, far, x, t * X_STEP, rows, kind, &decoder, group);
-            add_sums(x, t, rows, kind, sums);
+            add_sums(x, t, filled, rows, kind, sums);
         }
         UNROLL
         for (unsigned v = 0; v < VECS; v++) {

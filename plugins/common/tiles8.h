@@ -51,10 +51,12 @@ struct instance8 {
     uint32_t group_size; /* of weights with one scale, in backends that have such groups */
     bool refuses_wider;  /* bf16: weights of more precision than its own */
     bool in_place;       /* llamafile: products read the source, nothing is packed */
+    bool int8_rows;      /* rawint4: activations become int8 */
 };
 
 /* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
 #define WORD_AHEAD 7 /* kt_layout.words: instance8.ahead */
+#define WORD_INT8_ROWS 6 /* likewise: 1 where rows are int8, which only rawint4 can have */
 
 static inline uint64_t round_up(uint64_t size, uint64_t unit)
 {

@@ -15,7 +15,12 @@
 #define VEC_ROWS 8
 #define VEC_PARTS 2
 #define VEC_DOT_WIDE 0
-#define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T0)
+#define VEC_INT8_DOT "vpmaddubsw" /* what vi_dot_add multiplies with */
+/* Into L1 what is needed soon; into L2 where a kernel says that it prefetches far ahead. */
+#ifndef PREFETCH_FAR
+#define PREFETCH_FAR 0
+#endif
+#define PREFETCH(address) _mm_prefetch((const char *)(address), PREFETCH_FAR ? _MM_HINT_T1 : _MM_HINT_T0)
 
 typedef __m256i vi;
 typedef __m256 vf;

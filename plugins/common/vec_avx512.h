@@ -16,6 +16,7 @@
 #endif
 #define VEC_PARTS 1
 #define VEC_DOT_WIDE VEC_VNNI
+#define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */
 /* Into L2: the streamer behind it carries on from there. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 

@@ -17,6 +17,8 @@
 #define VEC_PARTS 1
 /* A dot accumulator holds any sum of 32 products; 0: it holds two int16, see vec_avx2.h. */
 #define VEC_DOT_WIDE 1
+/* What vi_dot_add multiplies with, as the peak of kt bench is called. */
+#define VEC_INT8_DOT "scalar"
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define INLINE static __attribute__((noinline, unused)) /* inlined, instrumented code takes minutes to compile */
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed.h - a tile with a few rows of whole numbers (fixed_rows.h): products of bytes. Per vector of 32
+ * fixed.h - a tile with a few rows of whole numbers (fixed_rows.h, int8_rows.h): products of bytes. Per vector of 32
  * codes and row 1.5 operations to part them and 4 to multiply and add, where bfloat16 takes 14. No int16
  * gathers more than fits, and what a tile adds up to is below 2^24, so float32 has it exactly: nothing but
  * adding tiles up rounds. Include pass8.h first.
@@ -25,11 +25,12 @@ INLINE void part_codes(vi codes, const struct decoder *decoder, int kind, vi w[2
 INLINE void add_lines(const uint8_t *lines, unsigned begin, unsigned end, const int8_t *const *x,
                       unsigned rows, int kind, const struct decoder *decoder, vi sums[MAX_ROWS][VEC_PARTS])
 {
+    const unsigned parts = IS_INT8(kind) ? 1 : 2;
     vdot dot[2][MAX_ROWS][VEC_PARTS];
 
     UNROLL
-    for (unsigned i = 0; i < 2 * rows * VEC_PARTS; i++)
-        dot[i % 2][i / 2 / VEC_PARTS][i / 2 % VEC_PARTS] = vi_dot_zero();
+    for (unsigned i = 0; i < parts * rows * VEC_PARTS; i++)
+        dot[i % parts][i / parts / VEC_PARTS][i / parts % VEC_PARTS] = vi_dot_zero();
     UNROLL
     for (unsigned q = begin; q < end; q++) {
         UNROLL
@@ -37,8 +38,8 @@ INLINE void add_lines(const uint8_t *lines, unsigned begin, unsigned end, const 
             vi w[2];
             part_codes(vi_keep(vi_load_once(lines + 128 * q + 4 * VEC_ROWS * v)), decoder, kind, w);
             UNROLL
-            for (unsigned i = 0; i < 4 * rows; i++) {
-                unsigned part = i / 2 % 2, r = i / 4;
+            for (unsigned i = 0; i < 2 * parts * rows; i++) {
+                unsigned part = i / 2 % parts, r = i / 2 / parts;
                 const int8_t *bytes = x[r] + part * TILE_COLUMNS + 8 * q + i % 2 * 4;
                 dot[part][r][v] = vi_keep(vi_dot_add(dot[part][r][v], w[i % 2], bytes));
             }
@@ -47,8 +48,10 @@ INLINE void add_lines(const uint8_t *lines, unsigned begin, unsigned end, const 
     UNROLL
     for (unsigned i = 0; i < rows * VEC_PARTS; i++) {
         unsigned r = i / VEC_PARTS, v = i % VEC_PARTS;
-        vi high = vi_shl32(vi_dot_sum(dot[0][r][v]), 8);
-        sums[r][v] = vi_add32(vi_add32(sums[r][v], high), vi_dot_sum(dot[1][r][v]));
+        vi high = vi_dot_sum(dot[0][r][v]);
+        if (parts == 2)
+            high = vi_add32(vi_shl32(high, 8), vi_dot_sum(dot[1][r][v]));
+        sums[r][v] = vi_add32(sums[r][v], high);
     }
 }
 
@@ -57,18 +60,23 @@ INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *
                       uint64_t filled, unsigned rows, int kind, const struct decoder *decoder,
                       vf sum[MAX_ROWS][VECS])
 {
-    const unsigned step = (kind & 1) == KIND_INT4 ? 4 : 2;
+    const unsigned step = VEC_DOT_WIDE || (kind & 1) == KIND_INT4 ? 4 : 2;
     const int8_t *bytes[MAX_ROWS];
+    const float *units[MAX_ROWS];
 
     UNROLL
     for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
         PREFETCH(codes + i + ahead);
     UNROLL
+    for (unsigned r = 0; r < rows; r++)
+        units[r] = FIND_SUMS(kind, x, r, filled) + filled;
+    UNROLL
     for (unsigned tile = 0; tile < 2; tile++) {
         vi whole[MAX_ROWS][VEC_PARTS];
         UNROLL
         for (unsigned r = 0; r < rows; r++) {
-            bytes[r] = (const int8_t *)(x->sums[r] + 2 * filled) + t * FIXED_BYTES;
+            bytes[r] = IS_INT8(kind) ? x->x[r] + t * TILE_COLUMNS
+                                     : (const int8_t *)(units[r] + filled) + t * FIXED_BYTES;
             /* Else all 16 broadcasts of the first tile are kept for the second, in memory. */
             __asm__ volatile("" : "+r"(bytes[r]));
         }
@@ -81,7 +89,7 @@ INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *
         UNROLL
         for (unsigned i = 0; i < rows * VEC_PARTS; i++) {
             unsigned r = i / VEC_PARTS, v = tile * VEC_PARTS + i % VEC_PARTS;
-            sum[r][v] = vf_fma(vf_from_int(whole[r][i % VEC_PARTS]), vf_splat(x->sums[r] + filled + t), sum[r][v]);
+            sum[r][v] = vf_fma(vf_from_int(whole[r][i % VEC_PARTS]), vf_splat(units[r] + t), sum[r][v]);
         }
     }
 }

@@ -48,19 +48,36 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
 
 #include "plugins/common/coded_unpack.h"
 
+/* Rows of a level's own form or, if they are to be, of int8 with a sum and a scale for each 32. */
+static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout, struct row_form form,
+                                   struct kt_error *error)
+{
+    if (self->int8_rows)
+        form = (struct row_form){ sizeof(int8_t), 2 * sizeof(float) };
+    enum kt_status status = lay_out_codes(self, layout, &form, error);
+    if (!status)
+        layout->words[WORD_INT8_ROWS] = self->int8_rows;
+    return status;
+}
+
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(float), sizeof(float) };
-    return lay_out_codes(instance, layout, &form, error);
+    return lay_out_rows(instance, layout, (struct row_form){ sizeof(float), sizeof(float) }, error);
 }
 
 enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(float), 2 * sizeof(float) + FIXED_BYTES };
-    return lay_out_codes(instance, layout, &form, error);
+    return lay_out_rows(instance, layout, (struct row_form){ sizeof(float), 2 * sizeof(float) + FIXED_BYTES },
+                        error);
 }
 
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    return lay_out_rows(instance, layout, (struct row_form){ sizeof(uint16_t), sizeof(float) }, error);
+}
+
+/* Tiles are bfloat16 whatever was asked for. */
+enum kt_status rawint4_layout_tiles(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     const struct row_form form = { sizeof(uint16_t), sizeof(float) };
     return lay_out_codes(instance, layout, &form, error);

@@ -7,6 +7,9 @@
 
 #include "plugins/common/rows16.h"
 #include "plugins/common/stream.h"
+#if !TILED
+#include "plugins/rawint4/int8_rows.h"
+#endif
 #include "plugins/rawint4/pack.h"
 
 #include "plugins/common/epilogue16.h"
@@ -15,8 +18,10 @@
 
 #include "plugins/common/multiply16.h"
 
-/* A kind of codes for rows of whole numbers (fixed.h); KIND_FEW: what few rows are multiplied as. */
+/* Kinds of codes for rows of whole numbers (fixed.h): of 15 bits, or of 8. KIND_FEW: what few rows are
+ * multiplied as. */
 #define KIND_FIXED 2
+#define KIND_INT8 6
 #define KIND_FEW(kind) ((kind) | (FIXED ? KIND_FIXED : 0))
 
 struct decoder {
@@ -47,9 +52,11 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
 }
 
 #define OFFSETS(kind) ((kind) != KIND_E2M1)
-#define CODE_ZERO(kind) ((kind) == KIND_INT4 ? 128.0f : (kind) == (KIND_E2M1 | KIND_FIXED) ? 12.0f : 0.0f)
-#define DOUBLED(kind) ((kind) == (KIND_E2M1 | KIND_FIXED))
 #define IS_FIXED(kind) ((kind) & KIND_FIXED)
+#define IS_INT8(kind) (((kind) & KIND_INT8) == KIND_INT8)
+#define DOUBLED(kind) (((kind) & 1) == KIND_E2M1 && IS_FIXED(kind))
+#define CODE_ZERO(kind) ((kind) == KIND_INT4 ? 128.0f : DOUBLED(kind) ? 12.0f : 0.0f)
+#define FIND_SUMS(kind, x, r, filled) (IS_INT8(kind) ? INT8_SUMS((x)->x[r], filled) : (x)->sums[r])
 
 #include "plugins/rawint4/fixed.h"
 
@@ -57,39 +64,45 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
 
 #include "plugins/common/expand16.h"
 
-DEFINE_FEW(int4_1, 1, KIND_FEW(KIND_INT4))
-DEFINE_FEW(int4_2, 2, KIND_FEW(KIND_INT4))
-DEFINE_FEW(e2m1_1, 1, KIND_FEW(KIND_E2M1))
-DEFINE_FEW(e2m1_2, 2, KIND_FEW(KIND_E2M1))
-#if FEW_ROWS >= 4
-DEFINE_FEW(int4_4, 4, KIND_FEW(KIND_INT4))
-DEFINE_FEW(e2m1_4, 4, KIND_FEW(KIND_E2M1))
-#endif
+/* Passes of few rows with codes of a kind, and a list of them. */
 #if FEW_ROWS >= 8
-DEFINE_FEW(int4_8, 8, KIND_FEW(KIND_INT4))
-DEFINE_FEW(e2m1_8, 8, KIND_FEW(KIND_E2M1))
+#define DEFINE_PASSES(name, kind)              \
+    DEFINE_FEW(name##_1, 1, kind)              \
+    DEFINE_FEW(name##_2, 2, kind)              \
+    DEFINE_FEW(name##_4, 4, kind)              \
+    DEFINE_FEW(name##_8, 8, kind)              \
+    static const struct pass name##_passes[] = { \
+        { 8, 1, { name##_8, name##_8 } },      \
+        { 4, 1, { name##_4, name##_4 } },      \
+        { 2, 1, { name##_2, name##_2 } },      \
+        { 1, 1, { name##_1, name##_1 } },      \
+    };
+#elif FEW_ROWS >= 4
+#define DEFINE_PASSES(name, kind)              \
+    DEFINE_FEW(name##_1, 1, kind)              \
+    DEFINE_FEW(name##_2, 2, kind)              \
+    DEFINE_FEW(name##_4, 4, kind)              \
+    static const struct pass name##_passes[] = { \
+        { 4, 1, { name##_4, name##_4 } },      \
+        { 2, 1, { name##_2, name##_2 } },      \
+        { 1, 1, { name##_1, name##_1 } },      \
+    };
+#else
+#define DEFINE_PASSES(name, kind)              \
+    DEFINE_FEW(name##_1, 1, kind)              \
+    DEFINE_FEW(name##_2, 2, kind)              \
+    static const struct pass name##_passes[] = { \
+        { 2, 1, { name##_2, name##_2 } },      \
+        { 1, 1, { name##_1, name##_1 } },      \
+    };
 #endif
 
-static const struct pass int4_passes[] = {
-#if FEW_ROWS >= 8
-    { 8, 1, { int4_8, int4_8 } },
+DEFINE_PASSES(int4, KIND_FEW(KIND_INT4))
+DEFINE_PASSES(e2m1, KIND_FEW(KIND_E2M1))
+#if !TILED
+DEFINE_PASSES(int4_int8, KIND_INT4 | KIND_INT8)
+DEFINE_PASSES(e2m1_int8, KIND_E2M1 | KIND_INT8)
 #endif
-#if FEW_ROWS >= 4
-    { 4, 1, { int4_4, int4_4 } },
-#endif
-    { 2, 1, { int4_2, int4_2 } },
-    { 1, 1, { int4_1, int4_1 } },
-};
-static const struct pass e2m1_passes[] = {
-#if FEW_ROWS >= 8
-    { 8, 1, { e2m1_8, e2m1_8 } },
-#endif
-#if FEW_ROWS >= 4
-    { 4, 1, { e2m1_4, e2m1_4 } },
-#endif
-    { 2, 1, { e2m1_2, e2m1_2 } },
-    { 1, 1, { e2m1_1, e2m1_1 } },
-};
 
 static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
 {
@@ -98,7 +111,13 @@ static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
 
 static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
 {
-    return find_stage_kind(job, stage) == KIND_INT4 ? int4_passes : e2m1_passes;
+    bool int4 = find_stage_kind(job, stage) == KIND_INT4;
+
+#if !TILED
+    if (job->layout->words[WORD_INT8_ROWS])
+        return int4 ? int4_int8_passes : e2m1_int8_passes;
+#endif
+    return int4 ? int4_passes : e2m1_passes;
 }
 
 static void expand_panel(const struct kt_product *job, enum kt_stage stage,

@@ -40,10 +40,14 @@ static inline int find_kind(uint32_t dtype)
 /* Of 32 activations as whole numbers of 15 bits: fixed.h. */
 #define FIXED_BYTES 64
 
+/* With the option activations = int8: the bytes of the columns of tile t of a row, and where its sums stand. */
+#define INT8_SUMS(row, filled) ((const float *)(const void *)((row) + (filled) * TILE_COLUMNS))
+
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status rawint4_layout_tiles(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
                                   const struct kt_expert *source, enum kt_projection projection,
                                   uint64_t row, float *out, struct kt_error *error);

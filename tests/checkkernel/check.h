@@ -17,7 +17,7 @@
  *   ranges      any split of the panels gives the same bits, and so does any number of rows that the level
  *               multiplies in the same way
  *   places      so does any order of the rows
- *   levels      all levels give the same bits, where a plugin promises that
+ *   levels      all levels give the same bits, where a plugin promises that, or its rows are int8
  *   NaN         in one input row changes no bit of another
  *   memory      weights, activations, h, y and biases stand against pages that cannot be touched
  */
@@ -59,8 +59,10 @@ struct model {
 const struct model *model_find(const char *plugin);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
+/* Does an option make rows int8, with a scale for each 32? Then all levels multiply any number of them alike. */
+bool model_is_int8(const struct check *check);
 /* The level's turn, UINT32_MAX: none. */
-uint32_t model_turn(const struct model *model, const struct kt_level *level);
+uint32_t model_turn(const struct check *check);
 
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x);

@@ -32,10 +32,16 @@ bool model_lists(const char *list, const struct kt_level *level)
     return false;
 }
 
-uint32_t model_turn(const struct model *model, const struct kt_level *level)
+/* Such a layout multiplies with another instruction than its level. */
+bool model_is_int8(const struct check *check)
 {
-    for (const struct turn *turn = model->turns; turn && turn->level; turn++)
-        if (strcmp(turn->level, level->name) == 0)
+    return check->layout.instruction != NULL;
+}
+
+uint32_t model_turn(const struct check *check)
+{
+    for (const struct turn *turn = check->model->turns; turn && turn->level; turn++)
+        if (strcmp(turn->level, check->level->name) == 0 && !model_is_int8(check))
             return turn->rows;
     return UINT32_MAX;
 }
@@ -189,7 +195,7 @@ static const struct model models[] = {
     { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", bf16_turns, false,
       model_read_bf16, NULL },
     { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", rawint4_turns, true,
-      model_read_bf16_sums, "avx2" },
+      model_read_bf16_sums, "avx2 avx512" },
     { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", fp8_turns, true,
       model_read_bf16, NULL },
 };

@@ -15,6 +15,8 @@
  *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of 32 columns are exact in float32, so n
  *   counts these.
  *
+ *   Where rows are int8, x is q times a scale per 32 columns, and the same holds: sums of q are exact.
+ *
  *   WAY_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
  *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
  *
@@ -102,7 +104,7 @@ static void add_terms(struct group *group, const float *w, const double *x, uint
     }
 }
 
-/* What is taken off each code of a group. */
+/* What is taken off each code of a group; `whole`: codes are multiplied as whole numbers. */
 static double find_offset(const struct kt_view *view, uint64_t row, uint64_t group, bool whole)
 {
     if (view->dtype != KT_DTYPE_INT4)
@@ -113,13 +115,14 @@ static double find_offset(const struct kt_view *view, uint64_t row, uint64_t gro
 static struct value dot_codes(const struct check *check, const struct kt_view *view, uint64_t row,
                               const float *w, const double *x)
 {
-    bool whole = check->model->whole && model_lists(check->model->whole, check->level);
+    bool int8 = model_is_int8(check);
+    bool whole = !int8 && check->model->whole && model_lists(check->model->whole, check->level);
     uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
     uint64_t groups = (k + n - 1) / n;
     double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
 
     for (uint64_t g = 0; g < groups; g++) {
-        double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole);
+        double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole || int8);
         uint64_t end = k - g * n < n ? k : (g + 1) * n;
         struct group group = { 0 };
         for (uint64_t c = g * n, m; c < end; c += m) {
@@ -131,7 +134,7 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
                 fixed[i] = whole ? unit * q[i] : x[c + i];
             add_terms(&group, w + c, fixed, m, scale, offset);
         }
-        double steps = (double)(whole ? (n + WHOLE - 1) / WHOLE : n);
+        double steps = (double)(whole || int8 ? (n + WHOLE - 1) / WHOLE : n);
         errors += fabs(scale) * (steps + 3) * (group.codes + offset * group.x_sum);
         sum += group.sum;
         terms += group.terms;
@@ -239,6 +242,36 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
     return right;
 }
 
+/* A row of int8: columns in the order of their codes, then the sums of 32, then their scales. */
+static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, double *out)
+{
+    static const int place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    uint64_t padded = (k + 63) / 64 * 64;
+    const uint8_t *sums = packed + padded, *scales = sums + padded / 32 * 4;
+    bool right = true;
+
+    for (uint64_t c = 0; c < padded; c += 32) {
+        float scale = load_float(scales + c / 32 * 4), stored = load_float(sums + c / 32 * 4), max = 0;
+        bool finite = true;
+        int sum = 0;
+        for (uint64_t i = c; i < c + 32 && i < k; i++) {
+            finite = finite && isfinite(x[i]);
+            max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
+        }
+        for (uint64_t i = c; i < c + 32; i++) {
+            int q = (int8_t)packed[i / 8 * 8 + (unsigned)place[i % 8]];
+            double value = (double)scale * q, wanted = i < k ? (double)x[i] : 0;
+            right = right && (finite ? fabs(value - wanted) <= (double)scale * 0.50002 + 0x1p-118 : q == 0);
+            sum += q;
+            if (i < k)
+                out[i] = value;
+        }
+        right = right && (finite ? scale == (max < 0x1p-118f ? 0.0f : max / 127.0f) && stored == scale * (float)sum
+                                 : isnan(scale) && isnan(stored));
+    }
+    return right;
+}
+
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum way way, double *out)
 {
@@ -250,6 +283,8 @@ bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection pro
                           const uint8_t *packed, const float *x, enum way way, double *out)
 {
     (void)way;
+    if (layout->instruction)
+        return read_int8(projection_cols(&layout->shape, projection), packed, x, out);
     return read_row(layout, projection, packed, x, out, true);
 }
 

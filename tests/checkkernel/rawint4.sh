@@ -1,11 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Every level of the plugin rawint4 that this CPU can run.
+# Every level of the plugin rawint4 that this CPU can run, with both forms of activations.
 plugin=$KT_TEST_BUILD/.libs/kt_rawint4.so
 if [ ! -e "$plugin" ]; then
     echo "SKIP: the backend rawint4 was not built"
     exit 77
 fi
-# shellcheck disable=SC2086 # an emulator comes with its arguments
-exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --cases 48 --seed "${KT_TEST_SEED:-20261121}"
+run()
+{
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
+        --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" "$@" || exit
+}
+run --cases 48
+run --cases 24 --set activations=1 # int8

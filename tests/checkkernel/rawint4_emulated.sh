@@ -10,6 +10,11 @@ if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
     echo "SKIP: this CPU has no AVX2 to emulate AVX-512 with"
     exit 77
 fi
-# shellcheck disable=SC2086 # an emulator comes with its arguments
-exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --cases 24 --seed "${KT_TEST_SEED:-20261121}" --emulated
+run()
+{
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
+        --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" --emulated "$@" || exit
+}
+run --cases 24
+run --cases 12 --set activations=1 # int8

@@ -38,6 +38,7 @@ static const struct kt_column layer_columns[] = {
     {"source_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
     {"nominal_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
     {"keeps_source", "IN PLACE", KT_COLUMN_BOOL, 0, 0},
+    {"options", "OPTIONS", KT_COLUMN_TEXT, 0, 0},
     {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, 0},
     {"error", "ERROR", KT_COLUMN_TEXT, 0, 0},
 };
@@ -141,9 +142,34 @@ static void begin_row(struct kt_table *table, const struct plan *plan, const cha
     kt_table_text(table, "layers", range);
 }
 
-static void add_layer(struct kt_table *table, const struct plan *plan, const char *range)
+/* "y=f32 activations=int8": the options of a backend; what does not fit is left out. */
+static void list_options(const struct kt_context *context, const char *backend, char *text, size_t size)
 {
-    char types[64];
+    struct kt_backend_info info;
+    struct kt_setting setting;
+    size_t end = 0;
+
+    *text = '\0';
+    for (size_t b = 0; b < kt_context_backend_count(context); b++) {
+        if (kt_context_backend(context, b, &info, NULL) != KT_OK || strcmp(info.name, backend) != 0)
+            continue;
+        for (size_t i = 0; i < info.n_options; i++) {
+            if (kt_context_backend_option(context, b, i, &setting, NULL) != KT_OK)
+                continue;
+            int n = snprintf(text + end, size - end, "%s%s=%s", end ? " " : "", setting.key, setting.value);
+            if (n < 0 || (size_t)n >= size - end) {
+                text[end] = '\0';
+                return;
+            }
+            end += (size_t)n;
+        }
+    }
+}
+
+static void add_layer(const struct kt_context *context, struct kt_table *table, const struct plan *plan,
+                      const char *range)
+{
+    char types[64], chosen[256];
 
     begin_row(table, plan, range);
     kt_table_text(table, "types", kt_model_types(&plan->moe, types, sizeof(types)));
@@ -160,6 +186,8 @@ static void add_layer(struct kt_table *table, const struct plan *plan, const cha
             continue;
         kt_table_text(table, "backend", plan->plan.candidate[c].backend);
         kt_table_text(table, "level", plan->plan.candidate[c].level);
+        list_options(context, plan->plan.candidate[c].backend, chosen, sizeof(chosen));
+        kt_table_text(table, "options", chosen);
     }
     kt_table_uint(table, "weight_bytes", plan->plan.weight_size);
     kt_table_uint(table, "buffer_bytes", plan->plan.buffer_size);
@@ -172,7 +200,7 @@ static void add_layer(struct kt_table *table, const struct plan *plan, const cha
 static void add_plan(const struct kt_context *context, const struct tables *tables,
                      const struct plan *plan, const char *range)
 {
-    add_layer(tables->layers, plan, range);
+    add_layer(context, tables->layers, plan, range);
     /* A plan that failed has candidates too, if there were any: why each one refused. */
     for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
         const struct kt_candidate *candidate = &plan->plan.candidate[c];

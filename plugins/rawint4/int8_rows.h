@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * int8_rows.h - rows of activations as int8, where the option asks for them: 32 columns are scale * q, scale
+ * the largest of them / 127, q the nearest whole number. Behind the columns, filled up to 64, stand the sums
+ * scale * (sum of q) of each 32, then the scales. Of each 8 columns the order is that of their codes: 0 4 1 5
+ * 2 6 3 7. Include rows16.h first.
+ */
+#ifndef KT_PLUGINS_RAWINT4_INT8_ROWS_H
+#define KT_PLUGINS_RAWINT4_INT8_ROWS_H
+
+/* 32 columns of x. */
+INLINE void store_int8(const float *x, uint8_t *to, float *sum, float *scale)
+{
+    static const uint8_t place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    struct q8_scale made = q8_make_scale((int32_t)vec_absmax32(x));
+    int8_t q[TILE_COLUMNS] = { 0 };
+    int32_t whole = 0;
+
+    if (made.inverse > 0.0f)
+        vec_quantize32(x, made.inverse, q);
+    for (unsigned i = 0; i < TILE_COLUMNS; i++) {
+        to[i / 8 * 8 + place[i % 8]] = (uint8_t)q[i];
+        whole += q[i];
+    }
+    *sum = made.scale * (float)whole;
+    *scale = made.scale;
+}
+
+static void pack_int8_rows(const struct kt_act_pack *job)
+{
+    bool down = job->stage == KT_STAGE_DOWN;
+    uint32_t dtype = down ? (uint32_t)KT_DTYPE_F32 : job->source_dtype;
+    uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
+    uint64_t k = stage_k(job->layout, job->stage), tiles = stage_tiles(job->layout, job->stage);
+    uint64_t filled = tiles + tiles % 2;
+    int64_t stride = down ? (int64_t)job->layout->h_row_size : job->source_stride;
+    _Alignas(64) float x[Q8_STEP];
+
+    for (uint32_t row = job->row_begin; row < job->row_end; row++) {
+        const uint8_t *from = (const uint8_t *)job->source + (int64_t)row * stride;
+        uint8_t *to = (uint8_t *)job->packed + row * size;
+        float *sums = (float *)(void *)(to + filled * TILE_COLUMNS);
+        for (uint64_t t = 0; t < filled; t += 2) {
+            uint64_t c = t * TILE_COLUMNS;
+            q8_read(from + c * element, dtype, k - c, x);
+            store_int8(x, to + c, sums + t, sums + filled + t);
+            store_int8(x + TILE_COLUMNS, to + c + TILE_COLUMNS, sums + t + 1, sums + filled + t + 1);
+        }
+    }
+}
+
+static void pack_any_rows(void *instance, const struct kt_act_pack *job)
+{
+    if (job->layout->words[WORD_INT8_ROWS])
+        pack_int8_rows(job);
+    else
+        pack_rows(instance, job);
+}
+#define PACK_ROWS pack_any_rows
+
+#endif
