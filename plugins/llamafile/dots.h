@@ -15,6 +15,18 @@ struct traits {
     int offset;
 };
 
+/* scales_size of so many groups. */
+INLINE uint64_t size_scales(struct traits t, uint64_t groups)
+{
+    return round_up((t.block == SUPERBLOCK ? 1 : groups) * t.scale_bytes * TILE_ROWS, 64);
+}
+
+/* Bytes of heads in superblock s, not shared with the one before. */
+INLINE uint64_t size_heads(struct traits t, uint64_t s)
+{
+    return heads_size(t.head_bytes, s + 1) - heads_size(t.head_bytes, s);
+}
+
 /* ---- codes ---- */
 
 /* The planes of high bits of a group, for the rows of `part`; of 2 and 3 bits also the low ones. */

@@ -79,27 +79,26 @@ INLINE void expand_group(struct traits t, const uint8_t *head, const uint8_t *sc
 }
 
 /* The strip's groups t..stop-1. */
-INLINE void expand_quants(struct traits t, uint64_t far, const uint8_t *strip, uint64_t k, uint64_t begin,
+INLINE void expand_quants(struct traits t, bool near, const uint8_t *strip, uint64_t k, uint64_t begin,
                           uint64_t stop, uint8_t *to)
 {
-    const uint64_t count = t.block == SUPERBLOCK ? 1 : 8, step = 64 * t.bits;
-    const uint64_t scales_step = round_up(count * t.scale_bytes * TILE_ROWS, 64);
-    const uint8_t *first = strip + round_up(k / SUPERBLOCK * t.head_bytes * TILE_ROWS, 64);
+    const uint64_t step = 64 * t.bits, scales_step = size_scales(t, 8) + 8 * step;
 
     for (uint64_t i = begin; i < stop; i++, to += PAIR_SIZE) {
         uint64_t s = i / 8, left = k / GROUP - 8 * s;
-        const uint8_t *scales = first + s * (scales_step + 8 * step), *group = scales + scales_step;
-        if (t.block != SUPERBLOCK && left < 8)
-            group = scales + round_up(left * t.scale_bytes * TILE_ROWS, 64);
-        group += i % 8 * step;
-        for (unsigned line = 0; far && line < t.bits; line++)
-            PREFETCH(group + far + 64 * line);
-        expand_group(t, strip + s * t.head_bytes * TILE_ROWS, scales, group, (unsigned)(i % 8), to);
+        const uint8_t *scales = strip + s * scales_step + heads_size(t.head_bytes, s);
+        const uint8_t *heads = scales + size_scales(t, left < 8 ? left : 8), *head = heads;
+        const uint8_t *group = heads + size_heads(t, s) + i % 8 * step;
+        if (t.head_bytes && size_heads(t, s) == 0) /* the second of a pair */
+            head = heads - scales_step - 64 + t.head_bytes * TILE_ROWS;
+        for (unsigned line = 0; near && line < t.bits; line++)
+            PREFETCH(group + AHEAD + 64 * line);
+        expand_group(t, head, scales, group, (unsigned)(i % 8), to);
     }
 }
 
 /* Columns behind the last are 0. */
-INLINE void expand_floats(uint32_t dtype, uint64_t far, const uint8_t *strip, uint64_t k, uint64_t begin,
+INLINE void expand_floats(uint32_t dtype, bool near, const uint8_t *strip, uint64_t k, uint64_t begin,
                           uint64_t stop, uint8_t *to)
 {
     const unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64; /* of two columns */
@@ -108,8 +107,8 @@ INLINE void expand_floats(uint32_t dtype, uint64_t far, const uint8_t *strip, ui
         const uint8_t *from = strip + c / 2 * step;
         uint8_t *line = to + (c / TILE_COLUMNS - begin) * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;
         vi pairs = vi_splat32(0);
-        if (far)
-            PREFETCH(from + far);
+        if (near)
+            PREFETCH(from + AHEAD);
         if (c < k && dtype == KT_DTYPE_BF16) {
             pairs = vi_load(from);
         } else if (c < k) {

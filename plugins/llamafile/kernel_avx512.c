@@ -7,17 +7,8 @@
 #define BLOCK_FLOATS 4
 #define EXPANDS 0
 
-/*
- * Not tuned on such a machine yet. From measurements of prototypes with this layout on a Xeon: into L2,
- * 512 to 1024 bytes ahead in the same stream, is best where the kernel is light; heavier ones want 2 KB.
- */
-#define AHEAD_Q2 far
-#define AHEAD_Q4 far
-#define AHEAD_Q5 far
-#define AHEAD_Q6 far
-#define AHEAD_Q8 far
-#define AHEAD_IQ4 far
-#define AHEAD_FLOATS far
+/* As on level avx512_vbmi. */
+#define AHEAD 512
 
 #include "plugins/llamafile/strips.h"
 

@@ -8,7 +8,7 @@
 #define BLOCK_FLOATS 2
 #define EXPANDS 0
 #define DOTS_PAIRED
-#include "plugins/llamafile/ahead_arm.h"
+#define AHEAD 1024
 
 #include "plugins/llamafile/strips.h"
 

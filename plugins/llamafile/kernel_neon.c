@@ -5,7 +5,7 @@
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
 #define EXPANDS 0
-#include "plugins/llamafile/ahead_arm.h"
+#define AHEAD 1024
 
 #include "plugins/llamafile/strips.h"
 

@@ -5,13 +5,7 @@
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
 #define EXPANDS 0
-#define AHEAD_Q2 0
-#define AHEAD_Q4 0
-#define AHEAD_Q5 0
-#define AHEAD_Q6 0
-#define AHEAD_Q8 0
-#define AHEAD_IQ4 0
-#define AHEAD_FLOATS 0
+#define AHEAD 0
 
 #include "plugins/llamafile/strips.h"
 

@@ -36,7 +36,7 @@ uint64_t llamafile_strip_size(const struct llamafile_format *format, uint64_t k)
 
     if (format_is_float(format)) /* BF16 in pairs of columns; chunks stay aligned */
         return round_up(k, 2) * TILE_ROWS * format->block_bytes;
-    uint64_t size = strip_head_size(format, k) +
+    uint64_t size = heads_size(format->head_bytes, full) +
                     full * (scales_size(format, 8) + 8 * group_size(format));
     if (rest)
         size += scales_size(format, rest) + rest * group_size(format);

@@ -4,8 +4,10 @@
  *
  * Weights   A strip is 16 rows with all their K columns; what is missing in the last one is rows of zeros.
  *           A panel is two strips: of stage 0 gate and up, of stage 1 the next 32 rows (tiles8.h).
- *           Quantised strips: [head][superblock]..., a superblock being 256 columns (the last of a
- *           32-column format may be shorter): [scales][group]..., a group being 32 columns.
+ *           Quantised strips: superblocks of 256 columns (the last of a 32-column format may be
+ *           shorter): [scales][heads][group]..., a group being 32 columns. All that a superblock needs
+ *           lies together: a processor follows one ascending stream from memory, and reads half as
+ *           fast where the heads of a strip lie apart.
  *           A group holds planes of 64-byte chunks; a chunk gives each row one 32-bit lane, so one
  *           instruction multiplies 4 weights of each of 16 (8) rows with the same 4 activations:
  *             bytes     chunk i: columns 4i..4i+3                                  (8 bits)
@@ -18,8 +20,9 @@
  *           Blocks of 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two
  *           scales as float16, which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5
  *           (2.25), Q1_0 1.5 (1.125).
- *           Scales keep the format's own numbers, 6-bit ones in a byte each; float16 scales of a
- *           superblock stand in the head, so that every chunk is aligned to 64.
+ *           Scales keep the format's own numbers, 6-bit ones in a byte each. A head has the float16
+ *           scales of a superblock; two that take 32 bytes share a line, in the first superblock of a
+ *           pair, so that every chunk is aligned to 64.
  *           Float strips: column after column, 16 numbers each; BF16 in pairs of columns.
  * Activations  One form for all quantised formats (ACT_*), per 256 columns; float32 for the others;
  *           a row holds both if gate and up need both. Level amx multiplies many rows in bfloat16: its
@@ -58,7 +61,7 @@ struct llamafile_format {
     uint16_t block;       /* columns of a block of the source */
     uint16_t block_bytes;
     uint8_t bits;         /* of a code; 16 and 32: floats */
-    uint8_t head_bytes;   /* per row and superblock, in the strip's head */
+    uint8_t head_bytes;   /* per row and superblock, 0 where block is not 256 */
     uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (others); 0: the head's */
     uint8_t scale_unit;   /* bytes of one scale: rows are interleaved in these */
     uint8_t offset;       /* code = weight + offset */
@@ -75,16 +78,17 @@ static inline bool format_is_float(const struct llamafile_format *format)
     return format->bits >= 16;
 }
 
-/* Bytes of a strip's head, of a superblock's scales with n groups, of a group's codes. */
-static inline uint64_t strip_head_size(const struct llamafile_format *format, uint64_t k)
-{
-    return round_up(k / SUPERBLOCK * format->head_bytes * TILE_ROWS, 64);
-}
-
+/* Bytes of a superblock's scales with n groups, of a group's codes. */
 static inline uint64_t scales_size(const struct llamafile_format *format, uint64_t groups)
 {
     uint64_t count = format->block == SUPERBLOCK ? 1 : groups;
     return round_up(count * format->scale_bytes * TILE_ROWS, 64);
+}
+
+/* Bytes of heads in the first n superblocks. */
+static inline uint64_t heads_size(uint64_t head_bytes, uint64_t n)
+{
+    return round_up(n * head_bytes * TILE_ROWS, 64);
 }
 
 static inline uint64_t group_size(const struct llamafile_format *format)

@@ -8,20 +8,26 @@
 
 /* Where a superblock lies in a strip. */
 struct place {
-    uint64_t head, scales, codes; /* offsets */
+    uint64_t scales, head, codes; /* offsets */
     unsigned groups;
 };
 
+static uint64_t find_scales(const struct llamafile_format *format, uint64_t s)
+{
+    return s * (scales_size(format, 8) + 8 * group_size(format)) + heads_size(format->head_bytes, s);
+}
+
 static struct place find_superblock(const struct llamafile_format *format, uint64_t k, uint64_t s)
 {
-    uint64_t left = (k - s * SUPERBLOCK) / GROUP;
+    uint64_t left = (k - s * SUPERBLOCK) / GROUP, head = format->head_bytes * TILE_ROWS;
+    uint64_t shared = head ? s % (64 / head) : 0; /* superblocks back to that with the line */
     struct place place;
 
     place.groups = left < 8 ? (unsigned)left : 8;
-    place.head = s * format->head_bytes * TILE_ROWS;
-    place.scales = strip_head_size(format, k) +
-                   s * (scales_size(format, 8) + 8 * group_size(format));
-    place.codes = place.scales + scales_size(format, place.groups);
+    place.scales = find_scales(format, s);
+    place.head = find_scales(format, s - shared) + scales_size(format, 8) + shared * head;
+    place.codes = place.scales + scales_size(format, place.groups) + heads_size(format->head_bytes, s + 1) -
+                  heads_size(format->head_bytes, s);
     return place;
 }
 

@@ -19,7 +19,6 @@ struct strip {
 struct coded_panel {
     struct strip strip[2];
     uint64_t k;
-    uint64_t ahead; /* bytes to prefetch ahead of what is read */
 };
 #define PANEL_OWN struct coded_panel coded;
 
@@ -62,7 +61,6 @@ static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage
         .strip = { find_strip(layout, down ? KT_DOWN : KT_GATE, data),
                    find_strip(layout, down ? KT_DOWN : KT_UP, data + first_strip_size(layout, stage)) },
         .k = stage_k(layout, stage),
-        .ahead = layout->words[WORD_AHEAD],
     };
 }
 
@@ -77,8 +75,7 @@ INLINE void run_strips(const struct coded_panel *panel, const struct rows8 *x, u
             const uint8_t *from[MAX_ROWS];
             for (unsigned r = 0; r < n; r++)
                 from[r] = (const uint8_t *)x->x[row + r] + strip->at;
-            strip->kernel->multiply[n / 2](strip->data, panel->k, from, panel->ahead,
-                                           &out[row][i * TILE_ROWS]);
+            strip->kernel->multiply[n / 2](strip->data, panel->k, from, &out[row][i * TILE_ROWS]);
         }
     }
 }

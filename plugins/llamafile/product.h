@@ -83,10 +83,9 @@ INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, unsi
         add_minima(t, rows, scales, g, x, at, part, minima);
 }
 
-INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, uint64_t s,
-                           vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf total[][VEC_PARTS],
+                           vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
-    head += s * t.head_bytes * TILE_ROWS;
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++) {
         vf d = vf_from_half(head + part * 2 * VEC_ROWS);
@@ -173,37 +172,33 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
 #endif
 }
 
-INLINE void multiply_quants(struct traits t, int rows, uint64_t ahead, const uint8_t *strip,
-                            uint64_t k, const uint8_t *const *x, float *out)
+INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uint64_t k,
+                            const uint8_t *const *x, float *out)
 {
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
-    const uint8_t *scales = strip + round_up(k / SUPERBLOCK * t.head_bytes * TILE_ROWS, 64);
+    const uint8_t *scales = strip, *head = NULL;
 
     clear(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
-        unsigned count = t.block == SUPERBLOCK ? 1 : n;
-        const uint8_t *group = scales + round_up(count * t.scale_bytes * TILE_ROWS, 64);
-        if (ahead) {
-            for (const uint8_t *line = scales; line < group; line += 64)
-                PREFETCH(line + ahead);
-        }
+        const uint8_t *heads = scales + size_scales(t, n), *group = heads + size_heads(t, s);
+        head = group > heads ? heads : head + t.head_bytes * TILE_ROWS;
+        for (const uint8_t *line = scales; AHEAD && line < group; line += 64)
+            PREFETCH(line + AHEAD);
         if (t.block == SUPERBLOCK) {
             clear(rows, sums);
             clear(rows, minima);
         }
         for (unsigned g = 0; g < n; g++) {
-            if (ahead) {
-                UNROLL
-                for (unsigned line = 0; line < t.bits; line++)
-                    PREFETCH(group + ahead + 64 * line);
-            }
+            UNROLL
+            for (unsigned line = 0; AHEAD && line < t.bits; line++)
+                PREFETCH(group + AHEAD + 64 * line);
             add_group(t, rows, scales, group, g, x, at, total, sums, minima);
             group += 64 * t.bits;
         }
         if (t.block == SUPERBLOCK)
-            add_superblock(t, rows, strip, s, total, sums, minima);
+            add_superblock(t, rows, head, total, sums, minima);
         scales = group;
         groups -= n;
     }
@@ -228,8 +223,8 @@ INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
 
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
  * last is zero in the strip and in x. */
-INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint8_t *strip,
-                            uint64_t k, const uint8_t *const *x, float *out)
+INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint64_t k,
+                            const uint8_t *const *x, float *out)
 {
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
     unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
@@ -237,11 +232,8 @@ INLINE void multiply_floats(uint32_t dtype, int rows, uint64_t ahead, const uint
     clear(rows, even);
     clear(rows, odd);
     for (uint64_t c = 0; c < k; c += 2, strip += step) {
-        if (ahead) {
-            PREFETCH(strip + ahead);
-            if (step == 128)
-                PREFETCH(strip + ahead + 64);
-        }
+        for (unsigned line = 0; AHEAD && line < step; line += 64)
+            PREFETCH(strip + AHEAD + line);
         UNROLL
         for (int part = 0; part < VEC_PARTS; part++) {
             vf w[2];

@@ -4,7 +4,7 @@
  * the level's figures and includes this.
  *
  *   BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a strip, 1, 2 or 4
- *   AHEAD_*                      prefetch distance in bytes; 0: none; far: what the core says of the machine
+ *   AHEAD                        bytes ahead of what is read at which lines are prefetched; 0: none
  *   EXPANDS                      1: strips can be made tiles of bfloat16 (expand.h)
  *   DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  */
@@ -18,62 +18,58 @@
 #endif
 
 /* The products of one strip with up to BLOCK rows. */
-typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t far, float *out);
-/* Tiles t..stop-1 of one strip, PAIR_SIZE apart; far 0: nothing is prefetched. */
-typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t far,
+typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, float *out);
+/* Tiles t..stop-1 of one strip, PAIR_SIZE apart; near: it comes from memory. */
+typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, bool near,
                           uint8_t *to);
 
-/* Name, dtype, AHEAD_*; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
+/* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
  * and 128 as groups of 32. */
 #define EACH_QUANT(DO) \
-    DO(q4_0, KT_DTYPE_Q4_0, AHEAD_Q4, 4, 0, 2, 32, 8)          \
-    DO(q4_1, KT_DTYPE_Q4_1, AHEAD_Q4, 4, 0, 4, 32, 0)          \
-    DO(q5_0, KT_DTYPE_Q5_0, AHEAD_Q5, 5, 0, 2, 32, 16)         \
-    DO(q5_1, KT_DTYPE_Q5_1, AHEAD_Q5, 5, 0, 4, 32, 0)          \
-    DO(q8_0, KT_DTYPE_Q8_0, AHEAD_Q8, 8, 0, 2, 32, 0)          \
-    DO(q2_k, KT_DTYPE_Q2_K, AHEAD_Q2, 2, 4, 16, 256, 0)        \
-    DO(q3_k, KT_DTYPE_Q3_K, AHEAD_Q2, 3, 2, 16, 256, 4)        \
-    DO(q4_k, KT_DTYPE_Q4_K, AHEAD_Q4, 4, 4, 16, 256, 0)        \
-    DO(q5_k, KT_DTYPE_Q5_K, AHEAD_Q5, 5, 4, 16, 256, 0)        \
-    DO(q6_k, KT_DTYPE_Q6_K, AHEAD_Q6, 6, 2, 16, 256, 32)       \
-    DO(iq4_nl, KT_DTYPE_IQ4_NL, AHEAD_IQ4, 4, 0, 2, 32, 0)     \
-    DO(iq4_xs, KT_DTYPE_IQ4_XS, AHEAD_IQ4, 4, 2, 8, 256, 0)    \
-    DO(mxfp4, KT_DTYPE_MXFP4, AHEAD_IQ4, 4, 0, 1, 32, 12)      \
-    DO(iq1_s, KT_DTYPE_IQ1_S, AHEAD_IQ4, 3, 2, 8, 256, 0)      \
-    DO(iq1_m, KT_DTYPE_IQ1_M, AHEAD_IQ4, 3, 2, 16, 256, 0)     \
-    DO(iq2_xxs, KT_DTYPE_IQ2_XXS, AHEAD_IQ4, 3, 2, 8, 256, 0)  \
-    DO(iq2_xs, KT_DTYPE_IQ2_XS, AHEAD_IQ4, 3, 2, 16, 256, 0)   \
-    DO(iq2_s, KT_DTYPE_IQ2_S, AHEAD_IQ4, 3, 2, 16, 256, 0)     \
-    DO(iq3_xxs, KT_DTYPE_IQ3_XXS, AHEAD_IQ4, 4, 2, 8, 256, 0)  \
-    DO(iq3_s, KT_DTYPE_IQ3_S, AHEAD_IQ4, 4, 2, 8, 256, 0)      \
-    DO(tq1_0, KT_DTYPE_TQ1_0, AHEAD_Q2, 2, 2, 0, 256, 1)       \
-    DO(tq2_0, KT_DTYPE_TQ2_0, AHEAD_Q2, 2, 2, 0, 256, 1)       \
-    DO(nvfp4, KT_DTYPE_NVFP4, AHEAD_IQ4, 4, 0, 4, 32, 0)       \
-    DO(q1_0, KT_DTYPE_Q1_0, AHEAD_Q2, 1, 0, 2, 32, 1)          \
-    DO(q2_0, KT_DTYPE_Q2_0, AHEAD_Q2, 2, 0, 2, 32, 1)
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8)          \
+    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0)          \
+    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16)         \
+    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0)          \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0)          \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0)        \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4)        \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0)        \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0)        \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32)       \
+    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0)     \
+    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0)    \
+    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12)      \
+    DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0)      \
+    DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0)     \
+    DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0)  \
+    DO(iq2_xs, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0)   \
+    DO(iq2_s, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0)     \
+    DO(iq3_xxs, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0)  \
+    DO(iq3_s, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0)      \
+    DO(tq1_0, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1)       \
+    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1)       \
+    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0)       \
+    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1)          \
+    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1)
 #define EACH_FLOAT(DO)     \
     DO(f32, KT_DTYPE_F32)  \
     DO(f16, KT_DTYPE_F16)  \
     DO(bf16, KT_DTYPE_BF16)
 
-#define QUANT_PRODUCT(name, rows, ahead, ...)                                            \
-    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, \
-                              uint64_t far, float *out)                                  \
-    {                                                                                    \
-        (void)far;                                                                       \
-        multiply_quants((struct traits){ __VA_ARGS__ }, rows, ahead, strip, k, x, out);  \
+#define QUANT_PRODUCT(name, rows, ...)                                                               \
+    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, float *out) \
+    {                                                                                                \
+        multiply_quants((struct traits){ __VA_ARGS__ }, rows, strip, k, x, out);                     \
     }
-#define FLOAT_PRODUCT(name, rows, dtype)                                                 \
-    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, \
-                              uint64_t far, float *out)                                  \
-    {                                                                                    \
-        (void)far;                                                                       \
-        multiply_floats(dtype, rows, AHEAD_FLOATS, strip, k, x, out);                    \
+#define FLOAT_PRODUCT(name, rows, dtype)                                                             \
+    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, float *out) \
+    {                                                                                                \
+        multiply_floats(dtype, rows, strip, k, x, out);                                              \
     }
-#define QUANT_PRODUCTS(name, dtype, ahead, ...)       \
-    QUANT_PRODUCT(name, 1, ahead, dtype, __VA_ARGS__) \
-    QUANT_PRODUCT(name, 2, ahead, dtype, __VA_ARGS__) \
-    QUANT_PRODUCT(name, 4, ahead, dtype, __VA_ARGS__)
+#define QUANT_PRODUCTS(name, ...)       \
+    QUANT_PRODUCT(name, 1, __VA_ARGS__) \
+    QUANT_PRODUCT(name, 2, __VA_ARGS__) \
+    QUANT_PRODUCT(name, 4, __VA_ARGS__)
 #define FLOAT_PRODUCTS(name, dtype) \
     FLOAT_PRODUCT(name, 1, dtype)   \
     FLOAT_PRODUCT(name, 2, dtype)   \
@@ -83,17 +79,17 @@ EACH_QUANT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
 #if EXPANDS
-#define QUANT_EXPAND(name, dtype, ahead, ...)                                                      \
-    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop,         \
-                              uint64_t far, uint8_t *to)                                           \
-    {                                                                                              \
-        expand_quants((struct traits){ dtype, __VA_ARGS__ }, far, strip, k, t, stop, to);          \
+#define QUANT_EXPAND(name, ...)                                                                      \
+    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, bool near, \
+                              uint8_t *to)                                                           \
+    {                                                                                                \
+        expand_quants((struct traits){ __VA_ARGS__ }, near, strip, k, t, stop, to);                  \
     }
-#define FLOAT_EXPAND(name, dtype)                                                                  \
-    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop,         \
-                              uint64_t far, uint8_t *to)                                           \
-    {                                                                                              \
-        expand_floats(dtype, far, strip, k, t, stop, to);                                          \
+#define FLOAT_EXPAND(name, dtype)                                                                    \
+    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, bool near, \
+                              uint8_t *to)                                                           \
+    {                                                                                                \
+        expand_floats(dtype, near, strip, k, t, stop, to);                                           \
     }
 EACH_QUANT(QUANT_EXPAND)
 EACH_FLOAT(FLOAT_EXPAND)
