@@ -20,7 +20,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 3
-#define NEAR_CODES 0
+#define AHEAD 1024
 #define EXPAND_ROWS 0
 
 #include "plugins/common/group4_product.h"

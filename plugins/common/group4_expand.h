@@ -7,11 +7,11 @@
 static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
     for (; t < stop; t++, to += PAIR_SIZE) {
-        const uint8_t *pair = panel->codes + t * 2 * CODES_SIZE;
+        const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);
         if (near)
             stream_near(pair);
         for (unsigned half = 0; half < 2; half++) {
-            const uint8_t *group = panel->scales + ((2 * t + half) >> panel->group_shift) * PANEL_ROWS;
+            const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
             UNROLL
             for (unsigned v = 0; v < VECS; v++) {
                 const uint8_t *bytes = group + v / VEC_PARTS * TILE_ROWS;

@@ -43,7 +43,7 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
     enum kt_status status = lay_out(self, layout, error);
     if (status)
         return status;
-    layout->k_unit = group < TILE_COLUMNS ? TILE_COLUMNS : group;
+    layout->k_unit = 2 * group;
     /* codes, a byte per group, a unit per row */
     layout->nominal_size[0] = 2 * intermediate *
                               ((hidden + 1) / 2 + (hidden + group - 1) / group + sizeof(float));
@@ -68,11 +68,11 @@ enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, c
     if (status)
         return status;
     memcpy(&unit, panel + panel_size(layout, stage) - SCALES_SIZE + 4 * place, sizeof unit);
-    const uint8_t *groups = panel + groups_offset(layout, stage) + place;
+    unsigned shift = group_shift(layout);
     const uint8_t *codes = panel + place / TILE_ROWS * 64 + place % TILE_ROWS * 4;
     for (uint64_t c = 0; c < k; c++) {
-        unsigned group = groups[(c / MIN_GROUP >> group_shift(layout)) * PANEL_ROWS];
-        unsigned code = codes[c / TILE_COLUMNS * 2 * CODES_SIZE + c % TILE_COLUMNS / 8 * 128 + c % 4];
+        unsigned group = panel[group_offset(shift, c / MIN_GROUP) + place];
+        unsigned code = codes[pair_offset(shift, c / TILE_COLUMNS) + c % TILE_COLUMNS / 8 * 128 + c % 4];
         int scale = (int)(group & 15) + 1, zero = (int)(group >> 4);
         code = c % 8 < 4 ? code & 15 : code >> 4;
         out[c] = unit * (float)(scale * ((int)code - zero));
@@ -80,19 +80,13 @@ enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, c
     return KT_OK;
 }
 
-/* A part of the codes and groups; units are of whole rows. */
+/* Some of the blocks; units are of whole rows. */
 static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
 {
-    enum kt_stage stage = job->stage;
-    uint64_t end = panel_size(job->shard, stage) - SCALES_SIZE;
-    uint64_t codes = groups_offset(job->shard, stage);
-    uint64_t groups = count_groups(job->shard, stage) * PANEL_ROWS;
-    uint64_t skipped = job->begin / MIN_GROUP >> group_shift(job->whole);
+    uint64_t blocks = panel_size(job->shard, job->stage) - SCALES_SIZE;
 
-    memcpy(to, from + job->begin / TILE_COLUMNS * 2 * CODES_SIZE, codes);
-    memset(to + codes, 0, end - codes);
-    memcpy(to + codes, from + groups_offset(job->whole, stage) + skipped * PANEL_ROWS, groups);
-    memcpy(to + end, from + panel_size(job->whole, stage) - SCALES_SIZE, SCALES_SIZE);
+    memcpy(to, from + group_offset(group_shift(job->whole), job->begin / MIN_GROUP), blocks);
+    memcpy(to + blocks, from + panel_size(job->whole, job->stage) - SCALES_SIZE, SCALES_SIZE);
 }
 
 void OWN(cut)(void *instance, const struct kt_cut *job)

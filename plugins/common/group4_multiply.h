@@ -7,8 +7,7 @@
  * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
  * per vector of codes and row; without it, it saves the widening to int32 of each product.
  *
- *   NEAR_CODES   bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the
- *                machine's core says (struct kt_caps.stream_ahead)
+ *   AHEAD        bytes that the near passes prefetch ahead, a group's lines at a time
  */
 #ifndef KT_PLUGINS_GROUP4_MULTIPLY_H
 #define KT_PLUGINS_GROUP4_MULTIPLY_H
@@ -29,13 +28,13 @@ INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
  * per row at group. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
-                           bool near, uint64_t ahead, vi total[MAX_ROWS][VECS])
+                           bool near, vi total[MAX_ROWS][VECS])
 {
     g4_sum sum[MAX_ROWS][VECS];
 
     UNROLL
     for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-        STREAM_LINE((uintptr_t)lines + ahead + i);
+        STREAM_LINE((uintptr_t)lines + AHEAD + i);
     UNROLL
     for (unsigned v = 0; v < n; v++) {
         unsigned place = first + v;
@@ -76,7 +75,8 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
                       int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
-    const uint64_t ahead = NEAR_CODES ? NEAR_CODES : panel->ahead;
+    const uint64_t last = (UINT64_C(1) << panel->group_shift) - 1; /* of a block's pairs */
+    const uint8_t *groups = NULL;
     vi total[MAX_ROWS][VECS];
 
     UNROLL
@@ -85,17 +85,19 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
         for (unsigned v = 0; v < n; v++)
             total[r][v] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += 2 * CODES_SIZE) {
-        if (near)
-            STREAM_LINE((uintptr_t)panel->scales + (2 * t >> panel->group_shift) * PANEL_ROWS +
-                        STREAM_NEAR);
-        else
+        if ((t & last) == 0) {
+            groups = pair;
+            pair += GROUPS_SIZE;
+            if (near)
+                STREAM_LINE((uintptr_t)groups + AHEAD);
+        }
+        if (!near)
             stream_step(stream);
         for (unsigned half = 0; half < 2; half++) {
             uint64_t part = 2 * t + half;
             multiply_group(pair + half * CODES_SIZE,
-                           panel->scales + (part >> panel->group_shift) * PANEL_ROWS, x,
-                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near,
-                           ahead, total);
+                           groups + (part >> panel->group_shift & 1) * PANEL_ROWS, x,
+                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near, total);
         }
     }
     UNROLL
@@ -139,17 +141,13 @@ static const struct pass passes4[] = {
     { 1, 1, { pass4_1, pass4_1_near } },
 };
 
-/* Panel `number`'s codes. */
+/* Panel `number`, where its blocks begin. */
 static struct panel8 find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
-    const uint8_t *panel = (const uint8_t *)job->packed + number * panel_size(job->layout, stage);
-
     return (struct panel8){
-        .codes = panel,
-        .scales = panel + groups_offset(job->layout, stage),
+        .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),
-        .ahead = job->layout->words[WORD_AHEAD],
     };
 }
 

@@ -9,7 +9,7 @@
 
 #include "plugins/common/int8_neon.h"
 
-#define NEAR_CODES 0
+#define AHEAD 1024
 #define ROWS_PAIRED VEC_I8MM
 #ifdef VEC_SVE
 #define ROWS_WIDE (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)

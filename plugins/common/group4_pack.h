@@ -110,10 +110,12 @@ INLINE vi encode_line(const struct coding *coding, const float *x)
     return line;
 }
 
-/* n columns of 16 rows, from column `begin` on. */
+/* n columns of 16 rows, from column `begin` on, to tile `tile` of each pair of a panel. */
 static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, const float *inverse,
-                       uint8_t *codes, uint8_t *group)
+                       uint8_t *panel, uint64_t tile)
 {
+    const unsigned shift = group_shift(bench->layout);
+    uint8_t *group = panel + group_offset(shift, begin / MIN_GROUP) + tile * TILE_ROWS;
     _Alignas(64) float x[MAX_GROUP * TILE_ROWS], scale[TILE_ROWS], least[TILE_ROWS];
 
     unsigned turned = 0;
@@ -134,7 +136,8 @@ static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, co
         struct coding coding = search_group(x + r, n, low, high);
         for (unsigned c = 0; c < n; c += 8) {
             uint64_t column = begin + c;
-            vi_store(codes + column / TILE_COLUMNS * 2 * CODES_SIZE + column % TILE_COLUMNS * 16 + 4 * r,
+            vi_store(panel + pair_offset(shift, column / TILE_COLUMNS) + column % TILE_COLUMNS * 16 + tile * 64 +
+                         4 * r,
                      encode_line(&coding, x + c * TILE_ROWS + r));
         }
         vf_store(scale + r, coding.scale);
@@ -147,8 +150,6 @@ static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, co
 static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
-    uint8_t *groups = target->panel + groups_offset(bench->layout, bench->stage) +
-                      target->tile * TILE_ROWS;
     uint64_t size = (uint64_t)MIN_GROUP << group_shift(bench->layout);
     _Alignas(64) float inverse[TILE_ROWS];
 
@@ -166,13 +167,14 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
         inverse[i] = scale.inverse;
         memcpy(target->scales + 4 * i, &scale.scale, sizeof scale.scale);
     }
-    for (uint64_t c = 0; c < bench->width; c += size, groups += PANEL_ROWS) {
+    uint64_t c = 0;
+    for (; c < bench->width; c += size) {
         uint64_t left = bench->width - c;
-        pack_group(bench, c, (unsigned)(left < size ? left : size), inverse,
-                   target->panel + target->tile * 64, groups);
+        pack_group(bench, c, (unsigned)(left < size ? left : size), inverse, target->panel, target->tile);
     }
-    if (count_groups(bench->layout, bench->stage) % 2) /* up to 64 bytes */
-        memset(groups, 0, TILE_ROWS);
+    if (c / size % 2) /* a block has two */
+        memset(target->panel + group_offset(group_shift(bench->layout), c / MIN_GROUP) + target->tile * TILE_ROWS,
+               0, TILE_ROWS);
     return KT_OK;
 }
 

@@ -8,7 +8,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 0
 #define NEAR_ROWS 0
-#define NEAR_CODES 1024
+#define AHEAD 1024
 #define EXPAND_ROWS 0
 
 #include "plugins/common/group4_product.h"

@@ -31,7 +31,6 @@
 /* Where a pass finds its weights. */
 struct panel8 {
     const uint8_t *codes;
-    const uint8_t *scales; /* of groups: the backend's own, or NULL */
     uint64_t tiles;        /* along K */
     uint64_t ahead;        /* bytes to prefetch ahead of codes, where a backend asks for it */
     unsigned group_shift;  /* a group is 32 << group_shift columns */

@@ -345,7 +345,7 @@ START_TEST(cuts_keep_weights)
 {
     static const struct check_shape shape = { SHAPE(70, 450, SILU), { F32, F32, F32 }, F32, 0, false,
                                               1 << 20, 64, NULL };
-    static const uint64_t cut[][2] = { { 0, 128 }, { 128, 64 }, { 192, 258 }, { 384, 66 } };
+    static const uint64_t cut[][2] = { { 0, 256 }, { 128, 128 }, { 256, 194 }, { 384, 66 } };
     struct expert expert;
     struct run run;
     make_expert(&expert, &shape);

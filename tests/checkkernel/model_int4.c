@@ -21,15 +21,16 @@ static struct parts read_parts(const uint8_t *packed, const struct kt_layout *la
     const struct kt_shape *shape = &layout->shape;
     bool down = projection == KT_DOWN;
     uint64_t k = down ? shape->intermediate_size : shape->hidden_size, tiles = (k + 63) / 64;
-    uint64_t groups = (tiles * 64 + group_size - 1) / group_size;
-    uint64_t units = tiles * 1024 + (groups * 32 + 63) / 64 * 64, size = units + 32 * 4;
+    uint64_t columns = 2 * group_size, blocks = (tiles * 64 + columns - 1) / columns;
+    uint64_t units = tiles * 1024 + blocks * 64, size = units + 32 * 4;
     uint64_t panel = down ? row / 32 : row / 16, place = down ? row % 32 : row % 16;
     struct parts parts;
 
     place += projection == KT_UP ? 16 : 0;
     packed += panel * size;
-    unsigned byte = packed[column / 8 * 128 + place / 16 * 64 + place % 16 * 4 + column % 4];
-    unsigned group = packed[tiles * 1024 + column / group_size * 32 + place];
+    const uint8_t *block = packed + column / columns * (64 + columns * 16);
+    unsigned group = block[column % columns / group_size * 32 + place];
+    unsigned byte = block[64 + column % columns / 8 * 128 + place / 16 * 64 + place % 16 * 4 + column % 4];
     parts.code = (int)(column % 8 < 4 ? byte % 16 : byte / 16);
     parts.scale = (int)group % 16 + 1;
     parts.zero = (int)group / 16;
