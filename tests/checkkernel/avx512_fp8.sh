@@ -6,6 +6,8 @@ if [ ! -e "$plugin" ]; then
     echo "SKIP: the backend avx512_fp8 was not built"
     exit 77
 fi
+cases=48
+[ -z "${KT_TEST_QUICK:-}" ] || cases=16
 # shellcheck disable=SC2086 # an emulator comes with its arguments
 exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --cases 48 --seed "${KT_TEST_SEED:-20261121}"
+    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --cases $cases --seed "${KT_TEST_SEED:-20261121}"

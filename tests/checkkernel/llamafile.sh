@@ -7,7 +7,7 @@ if [ ! -e "$plugin" ]; then
     exit 77
 fi
 cases=4
-[ -z "${EMULATOR:-}" ] || cases=2
+[ -z "${KT_TEST_QUICK:-}" ] || cases=2
 for repack in 1 0; do
     # shellcheck disable=SC2086 # an emulator comes with its arguments
     "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \

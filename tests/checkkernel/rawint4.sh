@@ -12,5 +12,7 @@ run()
     "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
         --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" "$@" || exit
 }
-run --cases 48
-run --cases 24 --set activations=1 # int8
+cases=24
+[ -z "${KT_TEST_QUICK:-}" ] || cases=8
+run --cases $((2 * cases))
+run --cases $cases --set activations=1 # int8
