@@ -68,7 +68,6 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
                       unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const unsigned begin = first * 16 / SVE_SIZE, count = n * 16 / SVE_SIZE, turns = sve_turns(rows * count);
-    const uint8_t *pair = panel->codes;
     sv32 total[4][MAX_ROWS][2 * SVE_PARTS];
 
     UNROLL
@@ -78,14 +77,17 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
             UNROLL
             for (unsigned v = begin; v < begin + count; v++)
                 total[i][r][v] = svdup_s32(0);
-    for (uint64_t t = 0; t < panel->tiles; t++, pair += 2 * CODES_SIZE) {
+    for (uint64_t t = 0; t < panel->tiles; t++) {
+        const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);
         if (!near)
             stream_step(stream);
         for (unsigned half = 0; half < 2; half++) {
-            const uint8_t *group = panel->scales + ((2 * t + half) >> panel->group_shift) * PANEL_ROWS;
+            const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
+            if (near)
+                STREAM_LINE((uintptr_t)group + AHEAD);
             UNROLL
             for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-                STREAM_LINE((uintptr_t)pair + half * CODES_SIZE + panel->ahead + i);
+                STREAM_LINE((uintptr_t)pair + half * CODES_SIZE + AHEAD + i);
             add_group_sve(pair + half * CODES_SIZE, group, x, t * X_STEP + half * SUM_COLUMNS, rows, begin,
                           count, turns, total);
         }
