@@ -49,7 +49,7 @@ kt convert --input "$model" --output "$dir/store4" --method MOE_INT4 --set plugi
 exits 0
 kt verify "$dir/store4"
 exits 0
-says '^ *3  kml_arm  amx_int4-g32-2 .* ok$'
+says '^ *3  kml_arm  amx_int4-g32-3 .* ok$'
 for set in "" "$int4" "$int4 --set plugin.kml_arm.group_size=64"; do
     kt forward --model "$dir/store4" --input "$trace" $set --output "$dir/d.safetensors"
     exits 0
