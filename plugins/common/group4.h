@@ -31,7 +31,7 @@
 #define ROW_SUMS 1
 
 #define CODES_SIZE (TILE_SIZE / 2) /* of a tile */
-#define GROUPS_SIZE (2 * PANEL_ROWS)  /* of a block's scales and zeros */
+#define GROUPS_SIZE (2 * PANEL_ROWS) /* of a block's scales and zeros */
 #define MIN_GROUP 32
 #define MAX_GROUP 128
 
@@ -52,7 +52,8 @@ static inline uint64_t pair_offset(unsigned shift, uint64_t t)
 
 static inline uint64_t group_offset(unsigned shift, uint64_t part)
 {
-    return (part >> shift >> 1) * (GROUPS_SIZE + (UINT64_C(2) * CODES_SIZE << shift)) + (part >> shift & 1) * PANEL_ROWS;
+    uint64_t group = part >> shift, block_size = GROUPS_SIZE + (UINT64_C(2) * CODES_SIZE << shift);
+    return group / 2 * block_size + group % 2 * PANEL_ROWS;
 }
 
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
