@@ -273,7 +273,7 @@ void check_refused(struct check *check)
     uint8_t *scale = (uint8_t *)(uintptr_t)scales->data +
                      (int64_t)random_below(&check->random, (uint32_t)rows) * scales->row_stride +
                      (int64_t)random_below(&check->random, (uint32_t)cols) * scales->col_stride;
-    uint8_t *packed = malloc(check->layout.weight_size[stage]);
+    uint8_t *packed = aligned_alloc(64, (check->layout.weight_size[stage] + 63) / 64 * 64);
     if (!packed)
         abort();
     struct kt_pack job = { &check->layout, stage, expert, 0, count_panels(check, stage), packed };
