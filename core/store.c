@@ -312,12 +312,17 @@ static bool is_named(int fd, const char *path)
 {
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_ino == named.st_ino &&
-           opened.st_dev == named.st_dev && S_ISREG(opened.st_mode);
+           opened.st_dev == named.st_dev;
 }
 
 /* One process at a time: the one that has the temporary file locked. */
 static enum kt_status lock_file(struct storing *storing, int fd, struct kt_error *error)
 {
+    struct stat opened;
+    if (fstat(fd, &opened) == 0 && !S_ISREG(opened.st_mode)) {
+        (void)close(fd);
+        return kt_fail(error, KT_E_IO, "%s: is no regular file: remove it", storing->temporary);
+    }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, storing->temporary)) {
         storing->fd = fd;
         return ftruncate(fd, 0) == 0 ? KT_OK : fail_io(storing, "emptied", error);

@@ -142,6 +142,11 @@ exits 1
 warns 'no checksums'
 kt verify
 exits 2
+mkdir "$dir/pipe"
+mkfifo "$dir/pipe/.layer-00000.part"
+kt convert --input "$model" --output "$dir/pipe" --method AMXINT8
+exits 1
+warns 'no regular file: remove it'
 command_line="kt convert on a full disk"
 (ulimit -f 500 && kt_run convert --input "$model" --output "$dir/full" --method AMXINT8) >"$out" 2>"$err"
 code=$?
