@@ -57,6 +57,25 @@ enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uin
     return KT_OK;
 }
 
+uint64_t kt_buffer_pages(const struct kt_buffer *buffer)
+{
+    return (buffer->size + HUGE_PAGE - 1) / HUGE_PAGE;
+}
+
+/* Linux clears a huge page towards the address that was touched: for its last byte in ascending order, which
+ * a CPU follows twice as fast as the descending one. Small pages come by one call, not by a fault each. */
+void kt_buffer_touch(const struct kt_buffer *buffer, uint64_t page)
+{
+    uint64_t begin = page * HUGE_PAGE, left = buffer->size - begin;
+    uint64_t size = left < HUGE_PAGE ? left : HUGE_PAGE;
+    char *data = (char *)buffer->data + begin;
+    volatile char *last = data + size - 1;
+    *last = *last;
+#ifdef MADV_POPULATE_WRITE
+    (void)madvise(data, size, MADV_POPULATE_WRITE); /* since Linux 5.14 */
+#endif
+}
+
 void kt_buffer_destroy(struct kt_buffer *buffer)
 {
     if (buffer->data)

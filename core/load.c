@@ -244,6 +244,17 @@ static void pack_all(struct kt_worker *worker, void *argument)
                       task % parts, parts);
 }
 
+/* The pages that are to be filled, by the threads of their node. */
+static void touch_all(struct kt_worker *worker, void *argument)
+{
+    const struct kt_layer *layer = argument;
+    const struct kt_buffer *weights = &layer->shard[worker->node].weights;
+    uint64_t n = kt_buffer_pages(weights);
+    for (uint32_t page; (page = kt_worker_claim(worker, 0)) < n;)
+        if (!atomic_load(&layer->load.stopped))
+            kt_buffer_touch(weights, page);
+}
+
 static enum kt_status pack(struct kt_layer *layer, void *experts, struct kt_error *error)
 {
     struct packing packing = {.layer = layer, .experts = experts};
@@ -300,8 +311,10 @@ enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
                            kt_route_size(layer), context->huge_pages, error);
     report_membind(context);
     atomic_store(&layer->load.total, layer->packed_size);
-    if (status == KT_OK && packs)
+    if (status == KT_OK && packs) {
+        kt_pool_run(context->pool, touch_all, layer);
         status = filling->run(layer, filling->data, error);
+    }
     kt_pool_unlock(context->pool);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,6 +154,36 @@ START_TEST(test_node_lists)
 }
 END_TEST
 
+/* Its last byte, which is what was touched, and then all of it, without a change. */
+START_TEST(test_touched_pages)
+{
+    struct kt_topology *topology = topology_of("all");
+    static const struct {
+        uint64_t size, pages;
+    } cases[] = {{0, 0}, {1, 1}, {2u << 20, 1}, {(2u << 20) + 1, 2}, {5u << 20, 3}};
+    struct kt_error error;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kt_buffer buffer;
+        ck_assert_int_eq(kt_buffer_create(topology, 0, cases[i].size, i % 2, &buffer, &error), KT_OK);
+        ck_assert_uint_eq(kt_buffer_pages(&buffer), cases[i].pages);
+        for (uint64_t page = 0; page < cases[i].pages; page++) {
+            uint64_t end = (page + 1) << 21;
+            unsigned char resident = 0;
+            uint8_t *last = (uint8_t *)buffer.data + (end < buffer.size ? end : buffer.size) - 1;
+            kt_buffer_touch(&buffer, page);
+            ck_assert_int_eq(mincore(last - 4095, 4096, &resident), 0);
+            ck_assert_int_eq(resident & 1, 1);
+            ck_assert_uint_eq(*last, 0);
+            *last = 7;
+            kt_buffer_touch(&buffer, page);
+            ck_assert_uint_eq(*last, 7);
+        }
+        kt_buffer_destroy(&buffer);
+    }
+    kt_topology_destroy(topology);
+}
+END_TEST
+
 START_TEST(test_buffers)
 {
     struct kt_topology *topology = topology_of("all");
@@ -204,6 +235,7 @@ int main(void)
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, test_runs, 0, 10);
     tcase_add_test(all, test_idle_cpus);
+    tcase_add_test(all, test_touched_pages);
     tcase_add_test(all, test_buffers);
     tcase_add_test(all, test_fork);
     suite_add_tcase(suite, all);
