@@ -93,8 +93,9 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
         uint64_t n = k - c < PIECE_COLUMNS ? k - c : PIECE_COLUMNS;
         read_piece(&rows, c, n, piece);
         for (uint64_t t = 0; t < n; t += TILE_COLUMNS, to += PAIR_SIZE)
-            vec_make_tile(piece + 2 * t, PIECE_STRIDE, to);
+            stream_tile(piece + 2 * t, PIECE_STRIDE, to);
     }
+    vec_stream_end();
     return KT_OK;
 }
 

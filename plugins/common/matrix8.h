@@ -93,22 +93,15 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
                                  const struct target *target, struct kt_error *error)
 {
     int8_t *to = (int8_t *)target->panel + target->tile * TILE_ROWS * bench->width;
-    float inverse[TILE_ROWS];
     struct plain_rows rows;
-    enum kt_status status = scale_rows(bench, view, begin, target->scales, &rows, inverse, error);
+    enum kt_status status = find_source(bench, view, begin, &rows, error);
 
     if (status)
         return status;
     for (unsigned i = 0; i < TILE_ROWS; i++, to += bench->width) {
-        const uint8_t *row = rows.first + (int64_t)i * rows.stride;
-        uint64_t element = rows.dtype == KT_DTYPE_F32 ? 4 : 2;
-        if (inverse[i] <= 0.0f)
-            memset(to, 0, bench->width);
-        for (uint64_t c = 0; inverse[i] > 0.0f && c < bench->width; c += Q8_STEP) {
-            _Alignas(64) float x[Q8_STEP];
-            q8_read(row + c * element, rows.dtype, bench->k - c, x);
-            q8_quantize(x, inverse[i], to + c);
-        }
+        code_row(bench, &rows, i, target->scales, (uint8_t *)to);
+        for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
+            vec_flip64(to + c);
     }
     return KT_OK;
 }

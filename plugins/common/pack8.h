@@ -66,6 +66,17 @@ static inline struct q8_scale scale_row(const struct bench *bench, const float *
     return q8_make_scale(q8_fold(max));
 }
 
+/* 16 rows of 64 bytes, `stride` apart, to a tile, past the caches: to read what it overwrites takes as long
+ * as all the rest of packing. vec_stream_end follows the last one. */
+INLINE void stream_tile(const uint8_t *rows, uint64_t stride, uint8_t *to)
+{
+    _Alignas(64) uint8_t tile[TILE_SIZE];
+
+    vec_make_tile(rows, stride, tile);
+    for (uint64_t line = 0; line < TILE_SIZE; line += 64)
+        vec_stream64(to + line, tile + line);
+}
+
 /* The 32 rows of panel `number`, its two tiles. */
 static enum kt_status pack_pair(const struct kt_pack *job, uint64_t number, const struct bench *bench,
                                 struct target target, struct kt_error *error)

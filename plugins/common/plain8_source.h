@@ -8,6 +8,10 @@
 
 #include "plugins/common/pack8.h"
 
+/* Memory is asked for a row that far ahead: 4 KB a row and 8 rows are 32 KB, which stay in L2 until they are
+ * read. Nearer than 4 rows packing waits for it. */
+#define AHEAD_ROWS 8
+
 /* 16 rows of plain numbers. */
 struct plain_rows {
     const uint8_t *first;
@@ -60,23 +64,44 @@ static struct q8_scale scale_plain(const struct bench *bench, const uint8_t *row
     return q8_make_scale((int32_t)(most > rest ? most : rest));
 }
 
-/* The rows from `begin` on, and their scales; inverse[i] is 0 where row i is 0, or not there. */
-static enum kt_status scale_rows(const struct bench *bench, const struct kt_view *view, uint64_t begin,
-                                 uint8_t *scales, struct plain_rows *rows, float inverse[TILE_ROWS],
-                                 struct kt_error *error)
+/* The row's numbers to q + 128, filled up with 0, while a later row is on its way to L2. */
+INLINE void code_plain(const struct bench *bench, const struct plain_rows *rows, const uint8_t *row,
+                       uint32_t dtype, float inverse, uint8_t *codes)
 {
-    enum kt_status status = find_source(bench, view, begin, rows, error);
+    uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
 
-    if (status)
-        return status;
-    for (unsigned i = 0; i < TILE_ROWS; i++) {
-        struct q8_scale scale = { 0.0f, 0.0f };
-        if (i < rows->n)
-            scale = scale_plain(bench, rows->first + (int64_t)i * rows->stride, rows->dtype);
-        inverse[i] = scale.inverse;
-        memcpy(scales + 4 * i, &scale.scale, sizeof scale.scale);
+    for (uint64_t c = 0; c < bench->width; c += Q8_STEP) {
+        const uint8_t *from = row + c * element;
+        _Alignas(64) float x[Q8_STEP];
+        for (uint64_t line = 0; line < Q8_STEP * element; line += 64)
+            PREFETCH((const void *)((uintptr_t)from + AHEAD_ROWS * (uint64_t)rows->stride + line));
+        if (dtype == KT_DTYPE_BF16 && bench->k - c >= Q8_STEP) {
+            vec_codes64_bf16(from, inverse, codes + c);
+            continue;
+        }
+        q8_read(from, dtype, bench->k - c, x);
+        q8_quantize(x, inverse, (int8_t *)codes + c);
+        vec_flip64((int8_t *)codes + c);
     }
-    return KT_OK;
+}
+
+/* Row i of 16: its scale, and its codes q + 128, which may take the place of its numbers. A row that is 0, or
+ * not there, has codes of 0. */
+static void code_row(const struct bench *bench, const struct plain_rows *rows, unsigned i, uint8_t *scales,
+                     uint8_t *codes)
+{
+    const uint8_t *row = rows->first + (int64_t)i * rows->stride;
+    struct q8_scale scale = { 0.0f, 0.0f };
+
+    if (i < rows->n)
+        scale = scale_plain(bench, row, rows->dtype);
+    memcpy(scales + 4 * i, &scale.scale, sizeof scale.scale);
+    if (!(scale.inverse > 0.0f))
+        memset(codes, 128, bench->width);
+    else if (rows->dtype == KT_DTYPE_BF16) /* the usual source: without a branch for every number */
+        code_plain(bench, rows, row, KT_DTYPE_BF16, scale.inverse, codes);
+    else
+        code_plain(bench, rows, row, rows->dtype, scale.inverse, codes);
 }
 
 #endif

@@ -375,6 +375,27 @@ INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
     }
 }
 
+/* The low byte of a sum is q + 128. */
+INLINE uint16x8_t code8(uint16x8_t x, float scale)
+{
+    float32x4_t magic = vdupq_n_f32(12582912.0f + 128.0f), scales = vdupq_n_f32(scale);
+    float32x4_t low = vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(x), 16));
+    float32x4_t high = vreinterpretq_f32_u32(vshll_high_n_u16(x, 16));
+    low = vaddq_f32(vmulq_f32(low, scales), magic);
+    high = vaddq_f32(vmulq_f32(high, scales), magic);
+    return vuzp1q_u16(vreinterpretq_u16_f32(low), vreinterpretq_u16_f32(high));
+}
+
+INLINE void vec_codes64_bf16(const uint8_t *from, float scale, uint8_t *codes)
+{
+    UNROLL
+    for (int i = 0; i < 64; i += 16) {
+        uint16x8_t low = code8(vreinterpretq_u16_u8(vld1q_u8(from + 2 * i)), scale);
+        uint16x8_t high = code8(vreinterpretq_u16_u8(vld1q_u8(from + 2 * i + 16)), scale);
+        vst1q_u8(codes + i, vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)));
+    }
+}
+
 INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
 {
     int16x8_t low = vpaddlq_s8(vld1q_s8(q)), high = vpaddlq_s8(vld1q_s8(q + 16));

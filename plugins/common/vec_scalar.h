@@ -411,6 +411,15 @@ INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
     }
 }
 
+/* 64 bfloat16 to q + 128, where q = x * scale as above. */
+INLINE void vec_codes64_bf16(const uint8_t *from, float scale, uint8_t *codes)
+{
+    for (int i = 0; i < 64; i++) {
+        float x = bits_to_float((uint32_t)load_u16(from + 2 * i) << 16);
+        codes[i] = (uint8_t)float_to_bits(x * scale + (12582912.0f + 128.0f));
+    }
+}
+
 /* For each half of 16 values: the sums of those at places 0 and 1, and 2 and 3, of each four. */
 INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
 {

@@ -79,6 +79,29 @@ INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
     _mm256_storeu_si256((__m256i *)(void *)q, bytes);
 }
 
+/* 64 bfloat16 to q + 128, which is what the low half of a sum holds. */
+INLINE void vec_codes64_bf16(const uint8_t *from, float scale, uint8_t *codes)
+{
+    const __m256 magic = _mm256_set1_ps(12582912.0f + 128.0f), scales = _mm256_set1_ps(scale);
+    const __m256i high = _mm256_set1_epi32((int)0xffff0000);
+    UNROLL
+    for (int i = 0; i < 64; i += 32) {
+        __m256i pair[2];
+        UNROLL
+        for (int j = 0; j < 2; j++) {
+            __m256i x = _mm256_loadu_si256((const void *)(from + 2 * (i + 16 * j)));
+            __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
+            __m256 odd = _mm256_castsi256_ps(_mm256_and_si256(x, high));
+            even = _mm256_add_ps(_mm256_mul_ps(even, scales), magic);
+            odd = _mm256_add_ps(_mm256_mul_ps(odd, scales), magic);
+            pair[j] = _mm256_blend_epi16(_mm256_castps_si256(even),
+                                         _mm256_slli_epi32(_mm256_castps_si256(odd), 16), 0xaa);
+        }
+        __m256i bytes = _mm256_permute4x64_epi64(_mm256_packus_epi16(pair[0], pair[1]), 0xd8);
+        _mm256_storeu_si256((__m256i *)(void *)(codes + i), bytes);
+    }
+}
+
 INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
 {
     __m256i sums = _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const void *)q));
