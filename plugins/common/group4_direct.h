@@ -27,7 +27,7 @@ INLINE vi low_weights(vi codes, const struct coding4 *coding)
 
 INLINE vi high_weights(vi codes, const struct coding4 *coding)
 {
-    return g4_expand(vi_shr(codes, 4), coding->scales, coding->offsets);
+    return g4_expand(vi_high4(codes), coding->scales, coding->offsets);
 }
 
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero per row
@@ -59,8 +59,8 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
                 UNROLL
                 for (unsigned r = 0; r < rows; r++) {
                     vi *sum = &total[r][tile + v];
-                    *sum = g4_add_quad(*sum, low, a[r], i % 2 * 2);
-                    *sum = g4_add_quad(*sum, high, a[r], i % 2 * 2 + 1);
+                    *sum = dot4_quad(*sum, low, a[r], i % 2 * 2);
+                    *sum = dot4_quad(*sum, high, a[r], i % 2 * 2 + 1);
                 }
             }
         }

@@ -23,7 +23,7 @@ static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, 
                 UNROLL
                 for (unsigned i = 0; i < 4; i++, from += 128, line += 128) {
                     vi codes = vi_load(from);
-                    vi low = vi_and(codes, vi_set_u8(15)), high = vi_and(vi_shr(codes, 4), vi_set_u8(15));
+                    vi low = vi_and(codes, vi_set_u8(15)), high = vi_high4(codes);
                     vi_store(line, g4_expand(low, scales, offsets));
                     vi_store(line + 64, g4_expand(high, scales, offsets));
                 }

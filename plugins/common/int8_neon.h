@@ -94,22 +94,6 @@ INLINE vi g4_expand(vi code, vi scales, vi offsets)
 {
     return vi_from_bytes(vmlaq_u8(vi_bytes(offsets), vi_bytes(code), vi_bytes(scales)));
 }
-
-/* Adds the products of w with quad `quad` of 16 activations. */
-INLINE vi g4_add_quad(vi sum, vi w, int8x16_t x, unsigned quad)
-{
-    int8x16_t bytes = vreinterpretq_s8_s32(w);
-    switch (quad) {
-    case 0:
-        return vdotq_laneq_s32(sum, bytes, x, 0);
-    case 1:
-        return vdotq_laneq_s32(sum, bytes, x, 1);
-    case 2:
-        return vdotq_laneq_s32(sum, bytes, x, 2);
-    default:
-        return vdotq_laneq_s32(sum, bytes, x, 3);
-    }
-}
 #else
 INLINE vi g4_zeros(const uint8_t *p, int part)
 {

@@ -66,6 +66,11 @@ INLINE vi vi_shr(vi v, int bits)
     return bits ? _mm256_srli_epi16(v, bits) : v;
 }
 
+INLINE vi vi_high4(vi v)
+{
+    return vi_and(vi_shr(v, 4), vi_set_u8(15));
+}
+
 INLINE vi vi_shl(vi v, int bits)
 {
     return bits ? _mm256_slli_epi16(v, bits) : v;

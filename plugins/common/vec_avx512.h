@@ -77,6 +77,11 @@ INLINE vi vi_shr(vi v, int bits)
     }
 }
 
+INLINE vi vi_high4(vi v)
+{
+    return vi_and(vi_shr(v, 4), vi_set_u8(15));
+}
+
 INLINE vi vi_shl(vi v, int bits)
 {
     switch (bits) {

@@ -75,6 +75,11 @@ INLINE vi vi_shr(vi v, int bits)
     return vi_from_bytes(vi_bytes(v) >> (uint8_t)bits);
 }
 
+INLINE vi vi_high4(vi v)
+{
+    return vi_shr(v, 4);
+}
+
 INLINE vi vi_shl(vi v, int bits)
 {
     return vi_from_bytes(vi_bytes(v) << (uint8_t)bits);
@@ -102,7 +107,7 @@ INLINE vi vi_lookup_low4(vi table, vi codes)
 
 INLINE vi vi_lookup_high4(vi table, vi codes)
 {
-    return vi_lookup(table, vi_shr(codes, 4));
+    return vi_lookup(table, vi_high4(codes));
 }
 
 INLINE vi vi_lookup_low3(vi table, vi codes)
@@ -115,9 +120,13 @@ INLINE vi vi_lookup_next3(vi table, vi codes)
     return vi_lookup_low4(table, vi_shr(codes, 3));
 }
 
-/* All 16 bytes are loaded, and widened by halves, for each part: compilers do it once. */
+/* For parts that a compiler knows, all 16 bytes are loaded and widened by halves: it does that once. */
 INLINE vi vi_widen_u8(const uint8_t *p, int part)
 {
+    if (!__builtin_constant_p(part)) {
+        uint16x8_t quarter = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(load_u32(p + 4 * part))));
+        return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(quarter)));
+    }
     uint8x16_t bytes = vld1q_u8(p);
     uint16x8_t half = part < 2 ? vmovl_u8(vget_low_u8(bytes)) : vmovl_high_u8(bytes);
     return vreinterpretq_s32_u32(part % 2 ? vmovl_high_u16(half) : vmovl_u16(vget_low_u16(half)));
@@ -163,6 +172,36 @@ INLINE vi dot4(vi sum, vi w, int8x16_t x)
     return vpadalq_s16(sum, vpaddq_s16(low, high));
 #endif
 }
+
+#if VEC_DOTPROD
+#define VEC_QUADS
+
+/* 32 activations, which sdot takes four at a time out of registers. */
+typedef struct {
+    int8x16_t of[2];
+} vec_quads;
+
+INLINE vec_quads vec_load_quads(const int8_t *x)
+{
+    return (vec_quads){ { vld1q_s8(x), vld1q_s8(x + 16) } };
+}
+
+/* Adds the products of w with quad `quad` of 16 activations. */
+INLINE vi dot4_quad(vi sum, vi w, int8x16_t x, unsigned quad)
+{
+    int8x16_t bytes = vreinterpretq_s8_s32(w);
+    switch (quad) {
+    case 0:
+        return vdotq_laneq_s32(sum, bytes, x, 0);
+    case 1:
+        return vdotq_laneq_s32(sum, bytes, x, 1);
+    case 2:
+        return vdotq_laneq_s32(sum, bytes, x, 2);
+    default:
+        return vdotq_laneq_s32(sum, bytes, x, 3);
+    }
+}
+#endif
 
 INLINE vdot vi_dot_zero(void)
 {

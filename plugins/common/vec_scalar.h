@@ -95,6 +95,12 @@ INLINE vi vi_shr(vi v, int bits)
     return v;
 }
 
+/* The upper 4 bits of each byte. */
+INLINE vi vi_high4(vi v)
+{
+    return vi_and(vi_shr(v, 4), vi_set_u8(15));
+}
+
 INLINE vi vi_shl(vi v, int bits)
 {
     for (int i = 0; i < 16; i++)

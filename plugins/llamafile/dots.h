@@ -93,7 +93,7 @@ INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *pla
     if (bits >= 4) {
         vi v = vi_keep(vi_load(from + 64 * c));
         w[0] = vi_and(v, vi_set_u8(15));
-        w[1] = vi_and(vi_shr(v, 4), vi_set_u8(15));
+        w[1] = vi_high4(v);
     } else {
         w[0] = w[1] = vi_set_u8(0);
     }
@@ -215,14 +215,41 @@ INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
     return dots;
 }
 
+/* The activations of a group: where they are, or registers of 16, of which an instruction takes a quad. */
+#ifdef VEC_QUADS
+typedef vec_quads activations;
+
+INLINE activations load_activations(const uint8_t *x, unsigned g)
+{
+    return vec_load_quads((const int8_t *)x + ACT_Q + GROUP * g);
+}
+
+INLINE vdot add_quad(struct traits t, vdot sum, vi w, activations q, int i)
+{
+    (void)t;
+    return dot4_quad(sum, w, q.of[i / 4], (unsigned)i % 4);
+}
+#else
+typedef const int8_t *activations;
+
+INLINE activations load_activations(const uint8_t *x, unsigned g)
+{
+    return (const int8_t *)x + ACT_Q + GROUP * g;
+}
+
+INLINE vdot add_quad(struct traits t, vdot sum, vi w, activations q, int i)
+{
+    return is_signed(t.dtype) ? vi_signed_add(sum, w, q + 4 * i) : vi_dot_add(sum, w, q + 4 * i);
+}
+#endif
+
 /* Adds columns 8c..8c+7. */
-INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const int8_t *q, int c)
+INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], activations q, int c)
 {
     vdot *sum = &dots->half[has_two_sums(t) ? c / 2 : 0];
     UNROLL
     for (int i = 0; i < 2; i++)
-        *sum = is_signed(t.dtype) ? vi_signed_add(*sum, w[i], q + 8 * c + 4 * i)
-                                  : vi_dot_add(*sum, w[i], q + 8 * c + 4 * i);
+        *sum = add_quad(t, *sum, w[i], q, 2 * c + i);
 }
 
 /* The group's int32 for each row, scaled where the format has integer scales. */
@@ -262,7 +289,7 @@ INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
 {
     struct planes planes[VEC_PARTS];
     struct dots dots[VEC_PARTS];
-    const int8_t *q = (const int8_t *)x + ACT_Q + GROUP * g;
+    activations q = load_activations(x, g);
 
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++) {
@@ -296,9 +323,10 @@ INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi s
     UNROLL
     for (int r = 0; r < rows; r++) {
         struct dots dots = begin_dots(t, x[r] + at, g);
+        activations q = load_activations(x[r] + at, g);
         UNROLL
         for (int c = 0; c < 4; c++)
-            add_dots(t, &dots, w + 2 * c, (const int8_t *)x[r] + at + ACT_Q + GROUP * g, c);
+            add_dots(t, &dots, w + 2 * c, q, c);
         out[r][part] = finish_dots(t, dots, scale, scales, g, part);
     }
 }

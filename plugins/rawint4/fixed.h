@@ -13,7 +13,7 @@ INLINE void part_codes(vi codes, const struct decoder *decoder, int kind, vi w[2
 {
     if ((kind & 1) == KIND_INT4) {
         w[0] = vi_and(codes, vi_set_u8(15));
-        w[1] = vi_and(vi_shr(codes, 4), vi_set_u8(15));
+        w[1] = vi_high4(codes);
     } else {
         w[0] = vi_lookup_low4(decoder->fixed_e2m1, codes);
         w[1] = vi_lookup_high4(decoder->fixed_e2m1, codes);
