@@ -15,6 +15,11 @@ kt forward $runs --threads 1 --set plugin.kml_arm.level=neon --output "$dir/b.sa
 exits 0
 cmp "$dir/a.safetensors" "$dir/b.safetensors" >/dev/null || fail "level neon gives another output"
 }
+# The limit of each level is known, and so are its errors.
+kt bench --backend kml_arm --levels --shape 256,256,4,2 --tokens 1 --threads 2 --cycle 2 --repeats 3 --runs 1
+exits 0
+says '^kml_arm  *scalar '
+! grep 'is not known' "$err" || fail "a level without a peak"
 kt convert --input "$model" --output "$store" --method MOE_INT8
 exits 0
 kt verify "$store"

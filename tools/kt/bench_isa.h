@@ -45,6 +45,7 @@ extern const struct bench_isa bench_isa_avx512;
 extern const struct bench_isa bench_isa_amx;
 extern const struct bench_isa bench_isa_dotprod;
 extern const struct bench_isa bench_isa_i8mm;
+extern const struct bench_isa bench_isa_sve;
 extern const struct bench_isa bench_isa_arm_bf16;
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_limits.c - read bandwidth and instruction peaks, on the threads that will run the layer. */
+#include "plugins/common/sve_bits.h"
 #include "tools/kt/bench.h"
 
 #include <errno.h>
@@ -48,6 +49,9 @@ static const struct bench_isa *const instruction_sets[] = {
 #ifdef BENCH_I8MM
     &bench_isa_i8mm,
 #endif
+#ifdef BENCH_SVE
+    &bench_isa_sve,
+#endif
 #ifdef BENCH_ARM_BF16
     &bench_isa_arm_bf16,
 #endif
@@ -94,6 +98,8 @@ size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction
             const struct bench_peak *peak = &isa->peaks[p];
             if ((cpu & peak->cpu) != peak->cpu || peak->bits > widest)
                 continue;
+            if ((peak->cpu & KT_CPU_SVE) && peak->bits != read_sve_bits())
+                continue; /* SVE's registers are as long as the kernel says */
             if (instruction == NULL || has_name(peak->instruction, instruction))
                 peaks[n++] = peak;
         }
