@@ -12,8 +12,9 @@
  *   STUB_IDLE       its product returns without computing
  *   STUB_LIMIT      its product forgets what stands behind so many columns
  */
+#include "tests/checkkernel/vendor_stub.h"
+
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #ifndef STUB_VERSION
@@ -23,11 +24,7 @@
 #define STUB_LIMIT INT64_MAX
 #endif
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* ---- threads: a setting of each ---- */
-
-static _Thread_local int64_t n_threads = 4;
+/* ---- threads ---- */
 
 #ifdef STUB_DLP
 EXPORT void dlp_thread_set_num_threads(int64_t n);
@@ -48,21 +45,6 @@ int64_t bli_thread_get_num_threads(void)
     return n_threads;
 }
 #endif
-
-/* For tests: what the calling thread has. */
-EXPORT int64_t stub_threads(void);
-int64_t stub_threads(void)
-{
-    return n_threads;
-}
-
-/* For tests: not 0: from now on products return without computing. */
-static int idle;
-EXPORT void stub_idle(int now);
-void stub_idle(int now)
-{
-    idle = now;
-}
 
 #if !defined STUB_DLP && !defined STUB_MUTE
 EXPORT const char *bli_info_get_version_str(void);

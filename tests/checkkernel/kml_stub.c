@@ -11,8 +11,9 @@
  *   STUB_LIMIT      its product forgets what stands behind so many columns
  *   STUB_ROUNDS     its sums go through float32
  */
+#include "tests/checkkernel/vendor_stub.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 #ifndef STUB_INT
 #define STUB_INT int
@@ -21,19 +22,15 @@
 #define STUB_LIMIT INT32_MAX
 #endif
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* ---- threads: a setting of each, or one ---- */
+/* ---- threads ---- */
 
 #ifdef STUB_SHARED
-static int n_threads = 4;
 EXPORT void BlasSetNumThreads(int n);
 void BlasSetNumThreads(int n)
 {
     n_threads = n;
 }
 #else
-static _Thread_local int n_threads = 4;
 EXPORT void BlasSetNumThreadsLocal(int n);
 EXPORT int BlasGetNumThreadsLocal(void);
 void BlasSetNumThreadsLocal(int n)
@@ -43,24 +40,9 @@ void BlasSetNumThreadsLocal(int n)
 
 int BlasGetNumThreadsLocal(void)
 {
-    return n_threads;
+    return (int)n_threads;
 }
 #endif
-
-/* For tests: what the calling thread has. */
-EXPORT int64_t stub_threads(void);
-int64_t stub_threads(void)
-{
-    return n_threads;
-}
-
-/* For tests: not 0: from now on products return without computing. */
-static int idle;
-EXPORT void stub_idle(int now);
-void stub_idle(int now)
-{
-    idle = now;
-}
 
 /* ---- the product ---- */
 
