@@ -3,13 +3,14 @@
 # Boots a machine of two NUMA nodes and a third without memory, which qemu emulates, and runs tests in it:
 #     numa_boot.sh KERNEL TEST...
 # from the build folder. The guest has nothing but busybox, this build, its libraries and the tests' data, all
-# in memory. What each test printed goes to numa/TEST.log, its result to numa/TEST.trs, as make check has it.
+# in memory. What each test printed goes to numa/TEST.log, its result to numa/TEST.trs, as make check has it;
+# beside it stand the guest's seconds.
 # Exit status 77: something that it needs is missing, and it says what.
 set -eu
 : "${KT_TEST_BUILD:?is set by make check-numa}" "${KT_TEST_SOURCE:?is set by make check-numa}"
 kernel=$1
 shift
-seconds=600 # for all of it; some 30 on a quiet machine
+seconds=600 # for all of it; some 60 on a quiet machine
 
 skip()
 {
@@ -81,6 +82,7 @@ mount -t sysfs none /sys
 mount -t devtmpfs none /dev
 cp '$(real "$KT_TEST_BUILD/kt")' '$KT_TEST_BUILD/kt' 2>/dev/null
 cp '$(real "$KT_TEST_BUILD/tests/refuse")' '$KT_TEST_BUILD/tests/refuse' 2>/dev/null
+now() { cut -d. -f1 /proc/uptime; }
 echo "== nodes \$(cat /sys/devices/system/node/has_memory), CPUs \$(cat /sys/devices/system/cpu/online)"
 END
 for test; do
@@ -88,7 +90,9 @@ for test; do
     *.sh) command="sh $KT_TEST_SOURCE/$test" ;;
     *) command=$(cat "numa/${test##*/}.path") ;;
     esac
-    printf 'echo "== begin %s"\n%s 2>&1\necho "== end %s $?"\n' "$test" "$command" "$test" >>"$root/init"
+    # shellcheck disable=SC2016 # for the guest
+    printf 'begin=$(now)\necho "== begin %s"\n%s 2>&1\necho "== end %s $? $(($(now) - begin))"\n' \
+        "$test" "$command" "$test" >>"$root/init"
 done
 printf 'echo "== done"\npoweroff -f\n' >>"$root/init"
 chmod 755 "$root/init"
@@ -108,14 +112,15 @@ failed=0
 for test; do
     name=numa/${test##*/}
     sed -n "\\,^== begin $test\$,,\\,^== end $test ,p" numa/console.log | sed '/^== /d' >"$name.log"
-    code=$(sed -n "s,^== end $test ,,p" numa/console.log)
+    end=$(sed -n "s,^== end $test ,,p" numa/console.log)
+    code=${end% *}
     case $code in
     0) result=PASS ;;
     77) result=SKIP ;;
     *) result=FAIL failed=1 ;;
     esac
     printf ':test-result: %s\n' "$result" >"$name.trs"
-    echo "$result: $test"
+    echo "$result: $test${end:+, ${end#* } s}"
     [ $result != FAIL ] || {
         echo "exit status '$code'" >>"$name.log"
         tail -n 20 "$name.log"
