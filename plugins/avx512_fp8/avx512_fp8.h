@@ -9,8 +9,8 @@
  * Codes     a line of 64 bytes has columns 4i..4i+3 of 16 rows: 16 bytes for 4 rows each, columns 4i and
  *           4i+1 of these rows, then 4i+2 and 4i+3. So two interleavings of bytes, which work in 16
  *           bytes each, leave two lines of 16-bit numbers as a tile has them.
- * Mark      1 in the last byte of a panel's scales: there is a NaN among its codes. Levels that make
- *           float16 of codes look for it there only.
+ * Mark      1 in the last byte of a panel's scales: there is a NaN among its codes. Levels that
+ *           make float32 of codes by moving their bits look for it there only.
  */
 #ifndef KT_PLUGINS_AVX512_FP8_H
 #define KT_PLUGINS_AVX512_FP8_H
@@ -74,6 +74,7 @@ static inline void mark_panel(const struct coded *coded, uint8_t *panel)
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status avx512_fp8_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status avx512_fp8_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 #define avx512_fp8_layout_tiles avx512_fp8_layout_pairs
 enum kt_status avx512_fp8_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx2.h - codes to bfloat16 with AVX2, and halves.h's vectors. Include int8_avx2.h first. */
+/* decode_avx2.h - codes to bfloat16 with AVX2, and moved.h's vectors. Include int8_avx2.h first. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 
@@ -45,39 +45,34 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     }
 }
 
-INLINE vi vi_interleave(vi a, vi b, int high)
+INLINE vi move_codes(vi codes, int odd)
 {
-    return high ? _mm256_unpackhi_epi8(a, b) : _mm256_unpacklo_epi8(a, b);
+    return _mm256_maddubs_epi16(_mm256_set1_epi16(odd ? 16 << 8 : 16), codes);
 }
 
-INLINE vi make_half(vi codes, int kind)
+INLINE vf vf_from_moved(vi moved, int high)
 {
-    vi half = _mm256_and_si256(_mm256_srai_epi16(codes, 1), _mm256_set1_epi16((short)0xbf80));
-
-    if (kind == KIND_NAN) {
-        vi ones = _mm256_set1_epi16(0x3f80);
-        vi nan = _mm256_cmpeq_epi16(_mm256_and_si256(half, ones), ones);
-        half = _mm256_or_si256(half, _mm256_and_si256(nan, _mm256_set1_epi16(0x7e00)));
-    }
-    return half;
+    moved = high ? moved : _mm256_slli_epi32(moved, 16);
+    return _mm256_castsi256_ps(_mm256_and_si256(moved, _mm256_set1_epi32((int)0x87f00000)));
 }
 
-INLINE vf vf_from_halves(vi halves, int high)
+INLINE vf vf_from_nan(vi moved, int high)
 {
-    return _mm256_cvtph_ps(high ? _mm256_extracti128_si256(halves, 1) : _mm256_castsi256_si128(halves));
+    const vi most = _mm256_set1_epi32(0x07f00000);
+    vi number = _mm256_castps_si256(vf_from_moved(moved, high));
+    vi nan = _mm256_cmpeq_epi32(_mm256_and_si256(number, most), most);
+    return _mm256_castsi256_ps(_mm256_or_si256(number, _mm256_and_si256(nan, _mm256_set1_epi32(0x7fc00000))));
 }
 
-INLINE vf vf_splat_pair(const void *from)
+INLINE vf vf_load_columns(const float *from, int odd)
 {
-    double pair;
-    memcpy(&pair, from, sizeof pair);
-    return _mm256_castpd_ps(_mm256_set1_pd(pair));
+    vf four = _mm256_broadcast_ps((const void *)from);
+    return odd ? _mm256_movehdup_ps(four) : _mm256_moveldup_ps(four);
 }
 
-INLINE vf vf_fold_pairs(vf low, vf high)
+INLINE vf vf_fold_columns(vf low, vf high)
 {
-    vf sums = _mm256_hadd_ps(low, high);
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(sums), 0xd8));
+    return vf_add(_mm256_unpacklo_ps(low, high), _mm256_unpackhi_ps(low, high));
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128. And halves.h's vectors.
+/* decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128. And moved.h's vectors.
  * Include int8_avx512.h first. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
@@ -53,41 +53,34 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     w[1] = look_up(_mm512_unpackhi_epi8(codes, codes), decoder);
 }
 
-INLINE vi vi_interleave(vi a, vi b, int high)
+INLINE vi move_codes(vi codes, int odd)
 {
-    return high ? _mm512_unpackhi_epi8(a, b) : _mm512_unpacklo_epi8(a, b);
+    return _mm512_maddubs_epi16(_mm512_set1_epi16(odd ? 16 << 8 : 16), codes);
 }
 
-INLINE vi make_half(vi codes, int kind)
+INLINE vf vf_from_moved(vi moved, int high)
 {
-    __m512i half = _mm512_and_si512(_mm512_srai_epi16(codes, 1), _mm512_set1_epi16((short)0xbf80));
-
-    if (kind == KIND_NAN) {
-        __m512i ones = _mm512_set1_epi16(0x3f80);
-        __mmask32 nan = _mm512_cmpeq_epi16_mask(_mm512_and_si512(half, ones), ones);
-        half = _mm512_mask_blend_epi16(nan, half, _mm512_set1_epi16(0x7e00));
-    }
-    return half;
+    moved = high ? moved : _mm512_slli_epi32(moved, 16);
+    return _mm512_castsi512_ps(_mm512_and_si512(moved, _mm512_set1_epi32((int)0x87f00000)));
 }
 
-INLINE vf vf_from_halves(vi halves, int high)
+INLINE vf vf_from_nan(vi moved, int high)
 {
-    return _mm512_cvtph_ps(high ? _mm512_extracti64x4_epi64(halves, 1) : _mm512_castsi512_si256(halves));
+    const __m512i most = _mm512_set1_epi32(0x07f00000);
+    __m512i number = _mm512_castps_si512(vf_from_moved(moved, high));
+    __mmask16 nan = _mm512_cmpeq_epi32_mask(_mm512_and_si512(number, most), most);
+    return _mm512_castsi512_ps(_mm512_mask_set1_epi32(number, nan, 0x7fc00000));
 }
 
-INLINE vf vf_splat_pair(const void *from)
+INLINE vf vf_load_columns(const float *from, int odd)
 {
-    double pair;
-    memcpy(&pair, from, sizeof pair);
-    return _mm512_castpd_ps(_mm512_set1_pd(pair));
+    vf four = _mm512_broadcast_f32x4(_mm_loadu_ps(from));
+    return odd ? _mm512_shuffle_ps(four, four, 0xf5) : _mm512_shuffle_ps(four, four, 0xa0);
 }
 
-INLINE vf vf_fold_pairs(vf low, vf high)
+INLINE vf vf_fold_columns(vf low, vf high)
 {
-    static const int32_t even[16] = { 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30 };
-    __m512i place = vi_load(even);
-    vf odd = _mm512_permutex2var_ps(low, _mm512_or_si512(place, _mm512_set1_epi32(1)), high);
-    return vf_add(_mm512_permutex2var_ps(low, place, high), odd);
+    return vf_add(_mm512_unpacklo_ps(low, high), _mm512_unpackhi_ps(low, high));
 }
 
 #endif

@@ -10,7 +10,6 @@
 
 #define FEW_ROWS 2
 #define FEW_TILE_ROWS 2
-#define HALVES 0
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
 

@@ -4,6 +4,7 @@
 #define PAIRS 0
 #define TILED 0
 #define AHEAD 0
+#define FIXED 1
 #define PREFETCH_FAR 1
 #include "plugins/common/int8_avx2.h"
 
@@ -13,8 +14,7 @@
 #define EXPAND_ROWS 20
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
-#define HALVES 1
-#define HALVES_VECS 1
+#define MOVED_VECS 1
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
 

@@ -4,6 +4,7 @@
 #define PAIRS 0
 #define TILED 0
 #define AHEAD 0
+#define FIXED 1
 #include "plugins/common/int8_avx512.h"
 
 #include "plugins/common/codes_avx512.h"
@@ -12,8 +13,7 @@
 #define EXPAND_ROWS 6
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define HALVES 1
-#define HALVES_VECS 2
+#define MOVED_VECS 2
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
 

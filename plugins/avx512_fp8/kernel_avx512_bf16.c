@@ -12,7 +12,6 @@
 #define EXPAND_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define HALVES 0
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
 

@@ -11,7 +11,6 @@
 #define EXPAND_ROWS 8
 #define ROWS_WIDE 0
 #define ROWS_TILE 0
-#define HALVES 0
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
 

@@ -3,13 +3,15 @@
  * product.h - what codes are made to on vectors. A kernel_LEVEL.c includes its decode_*.h first; see
  * plugins/common/coded_product.h for what else it sets.
  *
- *   HALVES       1: a few rows go by halves.h. 0: by few16.h
- *   HALVES_VECS  vectors at a time with 2 rows and more
+ *   FIXED        1: a few rows go by moved.h. 0: by few16.h
+ *   MOVED_VECS   vectors at a time with 2 rows and more
  */
 #ifndef KT_PLUGINS_AVX512_FP8_PRODUCT_H
 #define KT_PLUGINS_AVX512_FP8_PRODUCT_H
 
+#include "plugins/avx512_fp8/moved_rows.h"
 #include "plugins/avx512_fp8/pack.h"
+
 #include "plugins/common/rows16.h"
 #include "plugins/common/stream.h"
 
@@ -27,27 +29,39 @@
 
 #include "plugins/common/expand16.h"
 
-#if HALVES
-#include "plugins/avx512_fp8/halves.h"
+#if FIXED
+#include "plugins/avx512_fp8/moved.h"
 
-#define DEFINE_HALVES(name, rows, together)                                                    \
+#define DEFINE_MOVED(name, rows, together)                                                     \
+    static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x, \
+                                        float out[MAX_ROWS][PANEL_ROWS])                       \
+    {                                                                                          \
+        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                           \
+    }                                                                                          \
+    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,    \
+                                    float out[MAX_ROWS][PANEL_ROWS])                           \
+    {                                                                                          \
+        multiply_moved(panel, x, rows, together, KIND_NAN, out);                               \
+    }                                                                                          \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
                      float out[MAX_ROWS][PANEL_ROWS])                                          \
     {                                                                                          \
+        uint32_t mode = keep_subnormal();                                                      \
         (void)stream;                                                                          \
         if (panel->coded.scales[panel->coded.coded.scales_size - 1])                           \
-            multiply_halves(&panel->coded, x, rows, together, KIND_NAN, out);                  \
+            name##_nan(&panel->coded, x, out);                                                 \
         else                                                                                   \
-            multiply_halves(&panel->coded, x, rows, together, KIND_NUMBERS, out);              \
+            name##_numbers(&panel->coded, x, out);                                             \
+        _mm_setcsr(mode);                                                                      \
     }
 
-DEFINE_HALVES(few_1, 1, VECS)
-DEFINE_HALVES(few_2, 2, HALVES_VECS)
+DEFINE_MOVED(few_1, 1, VECS)
+DEFINE_MOVED(few_2, 2, MOVED_VECS)
 #if FEW_ROWS >= 4
-DEFINE_HALVES(few_4, 4, HALVES_VECS)
+DEFINE_MOVED(few_4, 4, MOVED_VECS)
 #endif
 #if FEW_ROWS >= 8
-DEFINE_HALVES(few_8, 8, HALVES_VECS)
+DEFINE_MOVED(few_8, 8, MOVED_VECS)
 #endif
 #else
 DEFINE_FEW(few_1, 1, KIND_NUMBERS)

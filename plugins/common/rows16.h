@@ -4,7 +4,7 @@
  * backend's header (layout16.h) first. PAIRS is 1 where they are kept as bfloat16, 0 as float32; TILED is 1
  * where products read tiles of 16 rows (level amx). ROW_SUMS is 1 where the sum of each 32 columns follows,
  * float32; of tiled rows they stand row after row behind the 16 rows' tiles. FIXED is 1 where the backend
- * has store_fixed, which puts its own sums there and more behind them.
+ * has store_fixed, which puts there what it wants beside the columns.
  */
 #ifndef KT_PLUGINS_ROWS16_H
 #define KT_PLUGINS_ROWS16_H
@@ -82,7 +82,7 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
     uint32_t dtype = down ? (uint32_t)KT_DTYPE_F32 : job->source_dtype;
     uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
     uint64_t k = stage_k(job->layout, job->stage);
-#if ROW_SUMS
+#if ROW_SUMS || FIXED
     uint64_t tiles = stage_tiles(job->layout, job->stage);
 #endif
     int64_t stride = down ? (int64_t)job->layout->h_row_size : job->source_stride;
@@ -96,17 +96,18 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
             float first = store_columns(x, find_columns(job->packed, size, row, t, tiled));
             float second = store_columns(x + TILE_COLUMNS,
                                          find_columns(job->packed, size, row, t + 1, tiled));
-#if ROW_SUMS
+            (void)first;
+            (void)second;
+#if ROW_SUMS || FIXED
             float *sums = find_sums(job->packed, size, tiles, row, tiled);
+#endif
+#if ROW_SUMS
             sums[t] = first;
             sums[t + 1] = second;
+#endif
 #if FIXED
             for (uint64_t i = t; i < t + 2; i++)
                 store_fixed(find_columns(job->packed, size, row, i, false), sums, tiles + tiles % 2, i);
-#endif
-#else
-            (void)first;
-            (void)second;
 #endif
         }
     }

@@ -8,6 +8,11 @@ if [ ! -e "$plugin" ]; then
 fi
 cases=48
 [ -z "${KT_TEST_QUICK:-}" ] || cases=16
-# shellcheck disable=SC2086 # an emulator comes with its arguments
-exec "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
-    "$KT_TEST_BUILD/tests/checkkernel/checkkernel" --plugin "$plugin" --cases $cases --seed "${KT_TEST_SEED:-20261121}"
+run()
+{
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
+        --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" "$@" || exit
+}
+run --cases $cases
+run --cases $((cases / 4)) --no-subnormal

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * main.c - checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] [--seed N] [--emulated]
- *          [--set KEY=NUMBER]
+ *          [--no-subnormal] [--set KEY=NUMBER]
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
  * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
- * instructions were translated. Exit 0: all right, 1: something is wrong, 2: usage, 77: nothing to do.
+ * instructions were translated. --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all right,
+ * 1: something is wrong, 2: usage, 77: nothing to do.
  */
 #include "core/cpu.h"
 #include "core/module.h"
@@ -14,6 +15,9 @@
 #include "tests/checkkernel/check.h"
 
 #include <dlfcn.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,13 +276,21 @@ static unsigned run_cases(struct run *run, void *instance)
     return levels;
 }
 
+/* The mode that some programs compute in: subnormal numbers are read as 0. */
+static void drop_subnormal(void)
+{
+#ifdef __SSE2__
+    _mm_setcsr(_mm_getcsr() | 0x40);
+#endif
+}
+
 static bool parse(int argc, char **argv, struct run *run, const char **file)
 {
     static const struct option options[] = {
         { "plugin", required_argument, NULL, 'p' }, { "level", required_argument, NULL, 'l' },
         { "type", required_argument, NULL, 't' },   { "cases", required_argument, NULL, 'c' },
         { "seed", required_argument, NULL, 's' },   { "emulated", no_argument, NULL, 'e' },
-        { "set", required_argument, NULL, 'o' },
+        { "set", required_argument, NULL, 'o' },    { "no-subnormal", no_argument, NULL, 'n' },
         { NULL, 0, NULL, 0 },
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -294,6 +306,8 @@ static bool parse(int argc, char **argv, struct run *run, const char **file)
             run->seed = strtoull(optarg, NULL, 10);
         else if (option == 'e')
             run->emulated = true;
+        else if (option == 'n')
+            drop_subnormal();
         else if (option == 'o' && strchr(optarg, '='))
             run->set = optarg;
         else
@@ -361,7 +375,7 @@ int main(int argc, char **argv)
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a crash takes no message along */
     if (!parse(argc, argv, &run, &file)) {
         (void)fputs("usage: checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] "
-                    "[--seed N] [--emulated] [--set KEY=NUMBER]\n",
+                    "[--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER]\n",
                     stderr);
         return 2;
     }
