@@ -8,7 +8,7 @@
 #define EXPANDS 0
 
 /* As on level avx512_vbmi. */
-#define AHEAD 512
+#define AHEAD 0
 
 #include "plugins/llamafile/strips.h"
 

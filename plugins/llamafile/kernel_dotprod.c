@@ -6,7 +6,7 @@
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
 #define EXPANDS 0
-#define AHEAD 1024
+#define AHEAD 0
 
 #include "plugins/llamafile/strips.h"
 

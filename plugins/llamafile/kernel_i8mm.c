@@ -8,7 +8,7 @@
 #define BLOCK_FLOATS 2
 #define EXPANDS 0
 #define DOTS_PAIRED
-#define AHEAD 1024
+#define AHEAD 0
 
 #include "plugins/llamafile/strips.h"
 

@@ -18,7 +18,7 @@ struct strip {
 };
 struct coded_panel {
     struct strip strip[2];
-    uint64_t k;
+    uint64_t k, ahead; /* bytes to prefetch ahead; 0: weights come from a cache */
 };
 #define PANEL_OWN struct coded_panel coded;
 
@@ -61,6 +61,7 @@ static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage
         .strip = { find_strip(layout, down ? KT_DOWN : KT_GATE, data),
                    find_strip(layout, down ? KT_DOWN : KT_UP, data + first_strip_size(layout, stage)) },
         .k = stage_k(layout, stage),
+        .ahead = !job->packed ? 0 : AHEAD ? AHEAD : layout->words[WORD_AHEAD],
     };
 }
 
@@ -75,7 +76,8 @@ INLINE void run_strips(const struct coded_panel *panel, const struct rows8 *x, u
             const uint8_t *from[MAX_ROWS];
             for (unsigned r = 0; r < n; r++)
                 from[r] = (const uint8_t *)x->x[row + r] + strip->at;
-            strip->kernel->multiply[n / 2](strip->data, panel->k, from, &out[row][i * TILE_ROWS]);
+            strip->kernel->multiply[n / 2](strip->data, panel->k, from, panel->ahead,
+                                           &out[row][i * TILE_ROWS]);
         }
     }
 }

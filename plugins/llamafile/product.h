@@ -8,6 +8,7 @@
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
 
 #include "plugins/common/glu.h"
+#include "plugins/common/stream.h"
 #include "plugins/llamafile/dots.h"
 #include "plugins/llamafile/llamafile.h"
 #include "plugins/llamafile/quantize.h"
@@ -172,9 +173,27 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
 #endif
 }
 
-INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uint64_t k,
-                            const uint8_t *const *x, float *out)
+/* A row or two of whole bytes are multiplied faster than memory brings them: then the hardware's streamer is
+ * always ahead, and lines that are asked for from far away only disturb it. */
+INLINE uint64_t choose_ahead(bool light, uint64_t ahead)
 {
+    return light && ahead > STREAM_NEAR ? STREAM_NEAR : ahead;
+}
+
+/* The n lines that stand so far behind `from`. */
+INLINE void bring(const uint8_t *from, uint64_t ahead, unsigned n)
+{
+    if (!ahead)
+        return;
+    UNROLL
+    for (unsigned line = 0; line < n; line++)
+        PREFETCH(from + ahead + 64 * line);
+}
+
+INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uint64_t k,
+                            const uint8_t *const *x, uint64_t distance, float *out)
+{
+    const uint64_t ahead = choose_ahead(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE, distance);
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
     const uint8_t *scales = strip, *head = NULL;
@@ -184,16 +203,14 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         const uint8_t *heads = scales + size_scales(t, n), *group = heads + size_heads(t, s);
         head = group > heads ? heads : head + t.head_bytes * TILE_ROWS;
-        for (const uint8_t *line = scales; AHEAD && line < group; line += 64)
-            PREFETCH(line + AHEAD);
+        for (const uint8_t *line = scales; line < group; line += 64)
+            bring(line, ahead, 1);
         if (t.block == SUPERBLOCK) {
             clear(rows, sums);
             clear(rows, minima);
         }
         for (unsigned g = 0; g < n; g++) {
-            UNROLL
-            for (unsigned line = 0; AHEAD && line < t.bits; line++)
-                PREFETCH(group + AHEAD + 64 * line);
+            bring(group, ahead, t.bits);
             add_group(t, rows, scales, group, g, x, at, total, sums, minima);
             group += 64 * t.bits;
         }
@@ -224,16 +241,16 @@ INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
  * last is zero in the strip and in x. */
 INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint64_t k,
-                            const uint8_t *const *x, float *out)
+                            const uint8_t *const *x, uint64_t distance, float *out)
 {
+    const uint64_t ahead = choose_ahead(rows == 1 && VEC_ROWS == 16, distance);
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
     unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
 
     clear(rows, even);
     clear(rows, odd);
     for (uint64_t c = 0; c < k; c += 2, strip += step) {
-        for (unsigned line = 0; AHEAD && line < step; line += 64)
-            PREFETCH(strip + AHEAD + line);
+        bring(strip, ahead, step / 64);
         UNROLL
         for (int part = 0; part < VEC_PARTS; part++) {
             vf w[2];

@@ -4,7 +4,8 @@
  * the level's figures and includes this.
  *
  *   BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a strip, 1, 2 or 4
- *   AHEAD                        bytes ahead of what is read at which lines are prefetched; 0: none
+ *   AHEAD                        bytes ahead of what is read at which lines are prefetched; 0: what the core
+ *                                says of the machine (struct kt_caps.stream_ahead)
  *   EXPANDS                      1: strips can be made tiles of bfloat16 (expand.h)
  *   DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  */
@@ -18,9 +19,10 @@
 #endif
 
 /* The products of one strip with up to BLOCK rows. */
-typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, float *out);
-/* Tiles t..stop-1 of one strip, PAIR_SIZE apart; near: it comes from memory. */
-typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, bool near,
+typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t ahead,
+                         float *out);
+/* Tiles t..stop-1 of one strip, PAIR_SIZE apart. */
+typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t ahead,
                           uint8_t *to);
 
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
@@ -57,14 +59,16 @@ typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t
     DO(bf16, KT_DTYPE_BF16)
 
 #define QUANT_PRODUCT(name, rows, ...)                                                               \
-    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, float *out) \
+    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x,             \
+                              uint64_t ahead, float *out)                                            \
     {                                                                                                \
-        multiply_quants((struct traits){ __VA_ARGS__ }, rows, strip, k, x, out);                     \
+        multiply_quants((struct traits){ __VA_ARGS__ }, rows, strip, k, x, ahead, out);              \
     }
 #define FLOAT_PRODUCT(name, rows, dtype)                                                             \
-    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, float *out) \
+    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x,             \
+                              uint64_t ahead, float *out)                                            \
     {                                                                                                \
-        multiply_floats(dtype, rows, strip, k, x, out);                                              \
+        multiply_floats(dtype, rows, strip, k, x, ahead, out);                                       \
     }
 #define QUANT_PRODUCTS(name, ...)       \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
@@ -79,17 +83,17 @@ EACH_QUANT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
 #if EXPANDS
-#define QUANT_EXPAND(name, ...)                                                                      \
-    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, bool near, \
-                              uint8_t *to)                                                           \
-    {                                                                                                \
-        expand_quants((struct traits){ __VA_ARGS__ }, near, strip, k, t, stop, to);                  \
+#define QUANT_EXPAND(name, ...)                                                                \
+    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop,     \
+                              uint64_t ahead, uint8_t *to)                                     \
+    {                                                                                          \
+        expand_quants((struct traits){ __VA_ARGS__ }, ahead, strip, k, t, stop, to);           \
     }
-#define FLOAT_EXPAND(name, dtype)                                                                    \
-    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, bool near, \
-                              uint8_t *to)                                                           \
-    {                                                                                                \
-        expand_floats(dtype, near, strip, k, t, stop, to);                                           \
+#define FLOAT_EXPAND(name, dtype)                                                              \
+    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop,     \
+                              uint64_t ahead, uint8_t *to)                                     \
+    {                                                                                          \
+        expand_floats(dtype, ahead, strip, k, t, stop, to);                                    \
     }
 EACH_QUANT(QUANT_EXPAND)
 EACH_FLOAT(FLOAT_EXPAND)
