@@ -37,7 +37,8 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = count_steps(&way, end - begin) * tiles * (job->panel_end - job->panel_begin);
-        stream_start(&stream, !way.near, base, size, steps, next, next_size);
+        stream_start(&stream, !way.near, job->layout->words[WORD_AHEAD], base, size, steps, next,
+                     next_size);
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
             if (way.near && p + 1 == job->panel_end)
                 stream_begin(next, next_size);

@@ -198,7 +198,8 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;
-        stream_start(&stream, !choice->near, base, size, steps, next, next_size);
+        stream_start(&stream, !choice->near, layout->words[WORD_AHEAD], base, size, steps, next,
+                     next_size);
         part.choice = choice;
         part.end = begin + rows;
         for (uint64_t p = 0; p < n_panels; p++) {
