@@ -141,7 +141,7 @@ START_TEST(sources_have_their_deviation)
         ck_assert_msg(fabs(sum / n) < 0.1 * sigma, "%s: %g", name, sum / n);
         bench_source_destroy(&source);
     }
-    ck_assert_uint_ge(n_types, 37);
+    ck_assert_uint_ge(n_types, 38);
 }
 END_TEST
 

@@ -41,6 +41,10 @@ static const struct source sources[] = {
     {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_F16, 2, 0, 1, 32, 96, 256, 1},
     {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_F32, 4, 1, 1, ALL, 72, 160, 0},
     {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_BF16, 2, 1, 32, 32, 104, 512, 0},
+    {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_BF16, 2, 0, 1, 16, 232, 384, 0},
+    {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_F16, 2, 1, 1, 48, 200, 576, 0},
+    {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_F16, 2, 0, 1, 8, 72, 160, 1},
+    {"rawint4", KT_DTYPE_INT4, 8, 4, KT_DTYPE_BF16, 2, 1, 32, 16, 104, 512, 0},
     {"rawint4", KT_DTYPE_F4_E2M1, 8, 4, KT_DTYPE_F8_E8M0, 1, 0, 1, 32, 160, 384, 0},
 };
 #define N_SOURCES (int)(sizeof sources / sizeof sources[0])

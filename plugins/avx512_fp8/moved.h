@@ -119,7 +119,7 @@ INLINE void multiply_moved(const struct coded_panel *panel, const struct rows8 *
     for (unsigned r = 0; r < rows; r++)
         memset(out[r], 0, sizeof out[r]);
     for (uint64_t t = 0; t < coded->tiles; scales += coded->scales_step) {
-        uint64_t end = coded->tiles - t < coded->group_tiles ? coded->tiles : t + coded->group_tiles;
+        uint64_t end = coded->tiles - t < coded->group_steps ? coded->tiles : t + coded->group_steps;
         vf sum[MAX_ROWS][VECS][2];
         UNROLL
         for (unsigned r = 0; r < rows; r++)

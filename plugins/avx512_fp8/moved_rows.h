@@ -14,9 +14,11 @@ INLINE float *find_moved(float *units, uint64_t filled, uint64_t t)
     return units + filled + t * TILE_COLUMNS;
 }
 
-/* Tile t of a row whose columns stand at x, bfloat16 as float32. */
-INLINE void store_fixed(const uint8_t *x, float *units, uint64_t filled, uint64_t t)
+/* Tile t of a row whose columns stand at x, bfloat16 as float32. There are no sums. */
+INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
 {
+    (void)n;
+    (void)sums;
     float *to = find_moved(units, filled, t);
     /* The largest one's: from 2^-7 on, so that there is a float32 for 2^120 / unit. */
     uint32_t exponent = vec_absmax32((const float *)(const void *)x) >> 23;

@@ -144,9 +144,9 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
 {
     const struct coded *coded = &panel->coded;
 
-    for (uint64_t group = t / coded->group_tiles; t < stop; group++) {
+    for (uint64_t group = t / coded->group_steps; t < stop; group++) {
         const uint8_t *scales = panel->scales + group * coded->scales_step;
-        uint64_t end = (group + 1) * coded->group_tiles;
+        uint64_t end = (group + 1) * coded->group_steps;
         const struct decoder first = make_scaled(load_f32(scales)), second = make_scaled(load_f32(scales + 4));
         for (; t < end && t < stop; t++, to += PAIR_SIZE) {
             const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;

@@ -10,7 +10,7 @@
  *     codes    [columns][2 tiles][64 bytes], 4 bytes to a row: read as it lies. Of what is in the 4
  *              bytes the backend says what is where; a line of 64 bytes stands for some lines of the tile
  *              as layout16.h describes it
- * each part filled up to 64 bytes. A group is a multiple of 32 columns, or all of them. K and rows are
+ * each part filled up to 64 bytes. A group is a multiple of GROUP_COLUMNS, or all of K. K and rows are
  * filled up with codes of 0 and scales of 0. CODES_SIZE: bytes of a tile's 32 columns. (With 32 columns
  * of one tile before those of the other, reading took turns between lines and was a third slower.)
  */
@@ -25,6 +25,14 @@
 #define PANEL_MARKS 0
 #endif
 
+#define CODE_VECTORS (CODES_SIZE / 64)              /* lines of codes of a tile */
+#define CODE_COLUMNS (TILE_COLUMNS / CODE_VECTORS) /* that a line has */
+
+/* What groups are a multiple of: a tile's columns or, where products know `fine` groups, a line's. */
+#ifndef GROUP_COLUMNS
+#define GROUP_COLUMNS(dtype) TILE_COLUMNS
+#endif
+
 /* How the scale of a row is stored. */
 enum scale_form { SCALE_ONE, SCALE_F32, SCALE_F16, SCALE_BF16, SCALE_E8M0 };
 
@@ -32,8 +40,9 @@ enum scale_form { SCALE_ONE, SCALE_F32, SCALE_F16, SCALE_BF16, SCALE_E8M0 };
 struct coded {
     enum scale_form form;
     bool has_zeros;
+    bool fine;                       /* a step of a group is a line of codes; else it is a tile */
     uint64_t tiles;                  /* of 32 columns */
-    uint64_t groups, group_tiles;    /* tiles of 32 columns in a group; the last may have fewer */
+    uint64_t groups, group_steps;    /* steps in a group; the last may have fewer */
     uint64_t scales_step;            /* bytes from group to group */
     uint64_t scales_size, zeros_size; /* bytes of a panel's parts */
 };
@@ -74,12 +83,16 @@ static inline struct coded find_coded(const struct kt_layout *layout, enum kt_st
     const struct kt_shape *shape = &layout->shape;
     const struct kt_format *format = &shape->format[down ? KT_DOWN : KT_GATE];
     uint64_t k = stage_k(layout, stage), group = format->group_cols < k ? format->group_cols : k;
+    bool fine = group < k && group % TILE_COLUMNS != 0;
+    uint64_t step = fine ? CODE_COLUMNS : TILE_COLUMNS;
     struct coded coded = {
         .form = find_form(format, down ? shape->hidden_size : shape->intermediate_size),
         .has_zeros = format->zero_dtype != KT_DTYPE_NONE,
+        .fine = fine,
         .tiles = stage_tiles(layout, stage),
-        .groups = (k + group - 1) / group,
-        .group_tiles = round_up(group, TILE_COLUMNS) / TILE_COLUMNS,
+        /* What fills up the last tile may be groups. */
+        .groups = ((fine ? round_up(k, TILE_COLUMNS) : k) + group - 1) / group,
+        .group_steps = round_up(group, step) / step,
     };
     uint64_t values = coded.form == SCALE_ONE ? 2 : PANEL_ROWS;
 
@@ -103,6 +116,11 @@ struct coded_panel {
 };
 #define PANEL_OWN struct coded_panel coded;
 
+/* The group that column c is in. */
+static inline uint64_t find_group(const struct coded *coded, uint64_t c)
+{
+    return c / (coded->fine ? CODE_COLUMNS : TILE_COLUMNS) / coded->group_steps;
+}
 
 /* Scale of row `place` of 32 in the group whose scales stand at `scales`, in plain C. */
 static inline float read_scale(enum scale_form form, const uint8_t *scales, uint64_t place)

@@ -34,12 +34,12 @@ static enum kt_status check_format(const struct instance8 *self, const struct kt
                               format->scale_dtype ? self->host->dtype_name(format->scale_dtype) : "",
                               format->zero_dtype ? " and zeros" : "");
     if (format->group_rows == 0 || format->group_cols == 0 ||
-        (format->group_cols < k && format->group_cols % TILE_COLUMNS != 0))
+        (format->group_cols < k && format->group_cols % GROUP_COLUMNS(format->dtype) != 0))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": the %s projection has a scale for each %llu columns of %llu; it "
                               "must be a multiple of %d, or all of them",
                               projection_names[p], (unsigned long long)format->group_cols,
-                              (unsigned long long)k, TILE_COLUMNS);
+                              (unsigned long long)k, GROUP_COLUMNS(format->dtype));
     return KT_OK;
 }
 
@@ -95,6 +95,14 @@ static uint64_t nominal_size(const struct kt_format *format, uint64_t rows, uint
            groups * (scale + (format->zero_dtype ? 1 : 0));
 }
 
+/* Bytes of a packed row of a stage. Of fine groups, sums stand beside it for each line of codes. */
+static uint64_t size_stage_row(const struct kt_layout *layout, enum kt_stage stage, struct row_form form)
+{
+    if (ROW_SUMS && find_coded(layout, stage).fine)
+        form.beside += (CODE_VECTORS - 1) * sizeof(float);
+    return size_row(stage_k(layout, stage), &form);
+}
+
 static enum kt_status lay_out_codes(const struct instance8 *self, struct kt_layout *layout,
                                     const struct row_form *form, struct kt_error *error)
 {
@@ -104,7 +112,8 @@ static enum kt_status lay_out_codes(const struct instance8 *self, struct kt_layo
 
     if (status)
         return status;
-    lay_out16(self, layout, size_row(hidden, form), size_row(intermediate, form));
+    lay_out16(self, layout, size_stage_row(layout, KT_STAGE_GATE_UP, *form),
+              size_stage_row(layout, KT_STAGE_DOWN, *form));
     layout->k_unit = find_k_unit(shape);
     layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
     layout->nominal_size[1] = nominal_size(&shape->format[KT_DOWN], hidden, intermediate);
@@ -127,7 +136,7 @@ static enum kt_status read_weights(const struct kt_layout *layout, const void *p
         return status;
     const uint8_t *zeros = panel + coded.scales_size, *codes = zeros + coded.zeros_size;
     for (uint64_t c = 0; c < k; c++) {
-        uint64_t t = c / TILE_COLUMNS, group = t / coded.group_tiles;
+        uint64_t t = c / TILE_COLUMNS, group = find_group(&coded, c);
         const uint8_t *tile = codes + t * 2 * CODES_SIZE + place / TILE_ROWS * 64;
         float scale = read_scale(coded.form, panel + group * coded.scales_step, place);
         float zero = coded.has_zeros ? (float)zeros[group * PANEL_ROWS + place] : NO_ZERO(find_kind(dtype));
@@ -156,7 +165,8 @@ static void cut_scales(const struct coded *whole, const struct coded *shard, uin
 static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
 {
     struct coded whole = find_coded(job->whole, job->stage), shard = find_coded(job->shard, job->stage);
-    uint64_t t = job->stage == KT_STAGE_DOWN ? job->begin / TILE_COLUMNS : 0, group = t / whole.group_tiles;
+    uint64_t t = job->stage == KT_STAGE_DOWN ? job->begin / TILE_COLUMNS : 0;
+    uint64_t group = find_group(&whole, t * TILE_COLUMNS);
     uint8_t *codes = to + shard.scales_size + shard.zeros_size;
 
     memset(to, 0, shard.scales_size + shard.zeros_size);

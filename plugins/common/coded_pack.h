@@ -65,12 +65,13 @@ static enum kt_status pack_tile(const struct coded *coded, const struct source_r
                                 uint8_t *panel, struct kt_error *error)
 {
     uint64_t scaled = coded->form == SCALE_ONE && rows->n ? 1 : rows->n;
+    uint64_t groups = (rows->view->cols - 1) / rows->view->scales.group_cols + 1;
     uint8_t *scales = panel + tile * coded->scales_step / 2;
     uint8_t *zeros = panel + coded->scales_size + tile * TILE_ROWS;
     uint8_t *codes = panel + coded->scales_size + coded->zeros_size + tile * 64;
     enum kt_status status = KT_OK;
 
-    for (uint64_t g = 0; g < coded->groups; g++, scales += coded->scales_step, zeros += PANEL_ROWS) {
+    for (uint64_t g = 0; g < groups; g++, scales += coded->scales_step, zeros += PANEL_ROWS) {
         for (uint64_t i = 0; i < scaled && !status; i++)
             status = pack_scale(coded, rows, i, g, scales, error);
         for (uint64_t i = 0; coded->has_zeros && i < rows->n; i++)

@@ -9,6 +9,8 @@
  *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
  *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for rows
  *                                             of whole numbers? do codes stand for half of their numbers?
+ *   IS_FINE(kind)                             if said: are groups fine (coded16.h)? Rows then have a sum for
+ *                                             each line of codes
  *   FIND_SUMS(kind, x, r, filled)             if said: where row r has the sums of so many tiles
  *
  * The products of a group are added up without its scale, which multiplies their sum: no rounding but
@@ -27,9 +29,12 @@
 #define IS_FIXED(kind) 0
 #define DOUBLED(kind) 0
 #define add_fixed(...) (void)0
+#define add_fixed_lines(...) (void)0
+#endif
+#ifndef IS_FINE
+#define IS_FINE(kind) 0
 #endif
 
-#define CODE_VECTORS (CODES_SIZE / 64) /* of a tile's 32 columns */
 #define CODE_LINES (LINES / CODE_VECTORS)
 
 static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
@@ -78,29 +83,41 @@ INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned 
     return vf_add(vf_from_int(zero), vf_set(CODE_ZERO(kind)));
 }
 
+/* The columns of a line of codes of both tiles, added to sums. */
+INLINE void add_code_line(const uint8_t *codes, const struct rows8 *x, uint64_t at, unsigned rows, int kind,
+                          const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+{
+    vi w[CODE_LINES][VECS];
+
+    UNROLL
+    for (unsigned v = 0; v < VECS; v++) {
+        vi line[CODE_LINES];
+        decode(vi_load_once(find_codes(codes, v)), decoder, kind, line);
+        UNROLL
+        for (unsigned i = 0; i < CODE_LINES; i++)
+            w[i][v] = line[i];
+    }
+    UNROLL
+    for (unsigned i = 0; i < CODE_LINES; i++)
+        add_line(w[i], x, at + i * LINE_STEP, rows, VECS, sum, sum);
+}
+
+/* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
+INLINE void bring_pair(const uint8_t *codes)
+{
+    UNROLL
+    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+        PREFETCH(codes + i);
+}
+
 /* The sums of 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
 INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at,
                       unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
-    /* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
-    UNROLL
-    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
-        PREFETCH(codes + i + ahead);
+    bring_pair(codes + ahead);
     clear(rows, VECS, sum);
-    for (unsigned q = 0; q < CODE_VECTORS; q++) {
-        vi w[CODE_LINES][VECS];
-        UNROLL
-        for (unsigned v = 0; v < VECS; v++) {
-            vi line[CODE_LINES];
-            decode(vi_load_once(find_codes(codes + 128 * q, v)), decoder, kind, line);
-            UNROLL
-            for (unsigned i = 0; i < CODE_LINES; i++)
-                w[i][v] = line[i];
-        }
-        UNROLL
-        for (unsigned i = 0; i < CODE_LINES; i++)
-            add_line(w[i], x, at + (q * CODE_LINES + i) * LINE_STEP, rows, VECS, sum, sum);
-    }
+    for (unsigned q = 0; q < CODE_VECTORS; q++)
+        add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, kind, decoder, sum);
 }
 
 /* The same, added to the sums of tiles before it. */
@@ -117,15 +134,41 @@ INLINE void add_tile(const uint8_t *codes, uint64_t ahead, const struct rows8 *x
             sum[r][v] = vf_add(sum[r][v], own[r][v]);
 }
 
-/* The sums of the columns of tile t, which offsets multiply. */
+/* The sums of the columns of step t, which offsets multiply. */
 INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigned rows, int kind,
                      float sums[MAX_ROWS])
 {
     (void)kind;
     (void)filled;
+    if (!OFFSETS(kind))
+        return;
     UNROLL
-    for (unsigned r = 0; OFFSETS(kind) && r < rows; r++)
+    for (unsigned r = 0; r < rows; r++)
         sums[r] += FIND_SUMS(kind, x, r, filled)[t];
+}
+
+/* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `ahead` up to tile `last` and `skip`
+ * farther from there on comes with the first lines of a tile. */
+INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
+                     const struct rows8 *x, uint64_t filled, unsigned rows, int kind,
+                     const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
+{
+    const uint64_t skip = panel->coded.scales_size + panel->coded.zeros_size;
+
+    clear(rows, VECS, sum);
+    while (begin < end) {
+        uint64_t t = begin / CODE_VECTORS, line = begin % CODE_VECTORS, left = CODE_VECTORS - line;
+        uint64_t n = left < end - begin ? left : end - begin;
+        const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+        if (line == 0)
+            bring_pair(codes + panel->ahead + (t < last ? 0 : skip));
+        if (IS_FIXED(kind))
+            add_fixed_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, kind, decoder, sum);
+        for (uint64_t q = line; q < line + n && !IS_FIXED(kind); q++)
+            add_code_line(codes + 128 * q, x, t * X_STEP + q * CODE_LINES * LINE_STEP, rows, kind, decoder, sum);
+        for (; n > 0; n--)
+            add_sums(x, begin++, filled, rows, kind, sums);
+    }
 }
 
 INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows, int kind,
@@ -139,14 +182,18 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
     const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, ahead = panel->ahead;
     const uint64_t last = ahead < size ? (size - ahead) / (2 * CODES_SIZE) : 0;
     const uint64_t filled = coded->tiles + coded->tiles % 2;
+    const uint64_t steps = IS_FINE(kind) ? coded->tiles * CODE_VECTORS : coded->tiles;
     vf sum[MAX_ROWS][VECS], group[MAX_ROWS][VECS];
 
     clear(rows, VECS, sum);
-    for (uint64_t t = 0; t < coded->tiles; scales += coded->scales_step, zeros += PANEL_ROWS) {
-        uint64_t end = coded->tiles - t < coded->group_tiles ? coded->tiles : t + coded->group_tiles;
+    for (uint64_t t = 0; t < steps; scales += coded->scales_step, zeros += PANEL_ROWS) {
+        uint64_t end = steps - t < coded->group_steps ? steps : t + coded->group_steps;
         float sums[MAX_ROWS] = { 0 };
         PREFETCH(scales + next);
-        if (IS_FIXED(kind)) {
+        if (IS_FINE(kind)) {
+            add_fine(panel, t, end, last, x, filled, rows, kind, &decoder, group, sums);
+            t = end;
+        } else if (IS_FIXED(kind)) {
             clear(rows, VECS, group);
         } else {
             add_codes(codes, t < last ? ahead : ahead + skip, x, t * X_STEP, rows, kind, &decoder, group);

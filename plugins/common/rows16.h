@@ -2,9 +2,9 @@
 /*
  * rows16.h - rows of bfloat16 activations: rounded, and where they lie. Include an int8_*.h and the
  * backend's header (layout16.h) first. PAIRS is 1 where they are kept as bfloat16, 0 as float32; TILED is 1
- * where products read tiles of 16 rows (level amx). ROW_SUMS is 1 where the sum of each 32 columns follows,
- * float32; of tiled rows they stand row after row behind the 16 rows' tiles. FIXED is 1 where the backend
- * has store_fixed, which puts there what it wants beside the columns.
+ * where products read tiles of 16 rows (level amx). ROW_SUMS is 1 where the sum of each 32 columns follows, or
+ * of as many equal parts of them as COUNT_SUMS says, float32; of tiled rows they stand row after row behind the
+ * 16 rows' tiles. FIXED is 1 where the backend has store_fixed, which puts there what it wants beside the columns.
  */
 #ifndef KT_PLUGINS_ROWS16_H
 #define KT_PLUGINS_ROWS16_H
@@ -14,6 +14,10 @@
 
 #ifndef FIXED
 #define FIXED 0
+#endif
+
+#ifndef COUNT_SUMS
+#define COUNT_SUMS(layout, stage) ((void)(layout), (void)(stage), ROW_SUMS)
 #endif
 
 #define SUM float
@@ -35,8 +39,8 @@ INLINE float *find_sums(void *act, uint64_t row_size, uint64_t tiles, uint64_t r
     uint64_t filled = tiles + tiles % 2;
 
     if (tiled)
-        return (float *)(void *)find_columns(act, row_size, row / TILE_ROWS * TILE_ROWS, filled, true) +
-               row % TILE_ROWS * filled;
+        return (float *)(void *)(find_columns(act, row_size, row / TILE_ROWS * TILE_ROWS, filled, true) +
+                                 row % TILE_ROWS * (row_size - filled * TILE_LINE));
     return (float *)(void *)find_columns(act, row_size, row, filled, false);
 }
 
@@ -51,13 +55,13 @@ INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row
 {
     if (ROW_SUMS)
         memcpy(find_sums(act, row_size, tiles, row, true), read_sums(from, row_size, tiles, 0, false),
-               tiles * sizeof(float));
+               row_size - (tiles + tiles % 2) * TILE_LINE);
 }
 
-/* 32 numbers as this level keeps them; their sum, in the order that every level has. */
-INLINE float store_columns(const float *x, uint8_t *to)
+/* 32 numbers as this level keeps them; n sums of equal parts, in the order that every level has. */
+INLINE void store_columns(const float *x, uint8_t *to, unsigned n, float *sums)
 {
-    float rounded[TILE_COLUMNS], sum = 0.0f;
+    float rounded[TILE_COLUMNS];
 
     UNROLL
     for (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS) {
@@ -69,9 +73,12 @@ INLINE float store_columns(const float *x, uint8_t *to)
         else
             memcpy(to + 4 * i, rounded + i, 4 * VEC_ROWS);
     }
-    for (unsigned i = 0; ROW_SUMS && i < TILE_COLUMNS; i++)
-        sum += rounded[i];
-    return sum;
+    for (unsigned s = 0, i = 0; s < n; s++) {
+        float sum = 0.0f;
+        for (unsigned end = i + TILE_COLUMNS / n; i < end; i++)
+            sum += rounded[i];
+        sums[s] = sum;
+    }
 }
 
 /* h is float32 in rows, so both stages read alike; tiles of 16 rows are made of h only. */
@@ -81,34 +88,24 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
     bool down = job->stage == KT_STAGE_DOWN, tiled = TILED && down;
     uint32_t dtype = down ? (uint32_t)KT_DTYPE_F32 : job->source_dtype;
     uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
-    uint64_t k = stage_k(job->layout, job->stage);
-#if ROW_SUMS || FIXED
-    uint64_t tiles = stage_tiles(job->layout, job->stage);
-#endif
+    uint64_t k = stage_k(job->layout, job->stage), tiles = stage_tiles(job->layout, job->stage);
+    unsigned n = COUNT_SUMS(job->layout, job->stage);
     int64_t stride = down ? (int64_t)job->layout->h_row_size : job->source_stride;
     _Alignas(64) float x[Q8_STEP];
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         const uint8_t *from = (const uint8_t *)job->source + (int64_t)row * stride;
-        for (uint64_t c = 0; c < k; c += Q8_STEP) {
-            uint64_t t = c / TILE_COLUMNS;
+        float *sums = find_sums(job->packed, size, tiles, row, tiled);
+        for (uint64_t t = 0; t < tiles; t += 2) {
+            uint64_t c = t * TILE_COLUMNS;
             q8_read(from + c * element, dtype, k - c, x);
-            float first = store_columns(x, find_columns(job->packed, size, row, t, tiled));
-            float second = store_columns(x + TILE_COLUMNS,
-                                         find_columns(job->packed, size, row, t + 1, tiled));
-            (void)first;
-            (void)second;
-#if ROW_SUMS || FIXED
-            float *sums = find_sums(job->packed, size, tiles, row, tiled);
-#endif
-#if ROW_SUMS
-            sums[t] = first;
-            sums[t + 1] = second;
-#endif
+            for (unsigned i = 0; i < 2; i++) {
+                uint8_t *to = find_columns(job->packed, size, row, t + i, tiled);
+                store_columns(x + i * TILE_COLUMNS, to, n, sums + n * (t + i));
 #if FIXED
-            for (uint64_t i = t; i < t + 2; i++)
-                store_fixed(find_columns(job->packed, size, row, i, false), sums, tiles + tiles % 2, i);
+                store_fixed(to, n, sums + n * (t + i), sums + n * (tiles + tiles % 2), tiles + tiles % 2, t + i);
 #endif
+            }
         }
     }
 }

@@ -55,21 +55,18 @@ INLINE void add_lines(const uint8_t *lines, unsigned begin, unsigned end, const 
     }
 }
 
-/* 32 columns of a pair of tiles, number t of `filled`. */
-INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t t,
-                      uint64_t filled, unsigned rows, int kind, const struct decoder *decoder,
-                      vf sum[MAX_ROWS][VECS])
+/* n lines of a pair of tiles, number t of `filled`, from line `begin` on: all 4, but of fine groups. */
+INLINE void add_fixed_lines(const uint8_t *codes, const struct rows8 *x, uint64_t t, uint64_t filled,
+                            unsigned begin, unsigned n, unsigned rows, int kind,
+                            const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     const unsigned step = VEC_DOT_WIDE || (kind & 1) == KIND_INT4 ? 4 : 2;
     const int8_t *bytes[MAX_ROWS];
     const float *units[MAX_ROWS];
 
     UNROLL
-    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
-        PREFETCH(codes + i + ahead);
-    UNROLL
     for (unsigned r = 0; r < rows; r++)
-        units[r] = FIND_SUMS(kind, x, r, filled) + filled;
+        units[r] = FIND_SUMS(kind, x, r, filled) + (IS_FINE(kind) ? CODE_VECTORS : 1) * filled;
     UNROLL
     for (unsigned tile = 0; tile < 2; tile++) {
         vi whole[MAX_ROWS][VEC_PARTS];
@@ -83,15 +80,36 @@ INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *
         UNROLL
         for (unsigned i = 0; i < rows * VEC_PARTS; i++)
             whole[i / VEC_PARTS][i % VEC_PARTS] = vi_splat32(0);
-        UNROLL
-        for (unsigned q = 0; q < 4; q += step)
-            add_lines(codes + 64 * tile, q, q + step, bytes, rows, kind, decoder, whole);
+        if (IS_FINE(kind)) {
+            for (unsigned q = begin; q < begin + n; q++) {
+                const int8_t *at[MAX_ROWS];
+                UNROLL
+                for (unsigned r = 0; r < rows; r++)
+                    at[r] = bytes[r] + 8 * q;
+                add_lines(codes + 64 * tile + 128 * q, 0, 1, at, rows, kind, decoder, whole);
+            }
+        } else {
+            UNROLL
+            for (unsigned q = 0; q < 4; q += step)
+                add_lines(codes + 64 * tile, q, q + step, bytes, rows, kind, decoder, whole);
+        }
         UNROLL
         for (unsigned i = 0; i < rows * VEC_PARTS; i++) {
             unsigned r = i / VEC_PARTS, v = tile * VEC_PARTS + i % VEC_PARTS;
             sum[r][v] = vf_fma(vf_from_int(whole[r][i % VEC_PARTS]), vf_splat(units[r] + t), sum[r][v]);
         }
     }
+}
+
+/* 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
+INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t t,
+                      uint64_t filled, unsigned rows, int kind, const struct decoder *decoder,
+                      vf sum[MAX_ROWS][VECS])
+{
+    UNROLL
+    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+        PREFETCH(codes + i + ahead);
+    add_fixed_lines(codes, x, t, filled, 0, 4, rows, kind, decoder, sum);
 }
 
 #endif

@@ -4,7 +4,7 @@
  *
  * 32 columns of a row are q * unit, unit a power of two and |q| <= 16320: bfloat16 numbers down to 2^-6 of
  * the largest are exact, smaller ones are at most half a unit off, 2^-14 of it. q is 256 * high + low, two
- * int8. Behind the sums of a row (unit * the sum of q, exact) stand the units, then of each tile 32 bytes
+ * int8. Behind the sums of a row (unit * a sum of q, exact) stand the units, then of each tile 32 bytes
  * of high and 32 of low parts, of each 8 columns in the order in which their codes lie: 0 4 1 5 2 6 3 7.
  */
 #ifndef KT_PLUGINS_RAWINT4_FIXED_ROWS_H
@@ -22,18 +22,13 @@ INLINE uint32_t choose_unit(uint32_t max_bits)
     return (exponent > 14 ? exponent - 13 : 1) << 23;
 }
 
-INLINE int8_t *find_fixed(float *sums, uint64_t filled, uint64_t t)
-{
-    return (int8_t *)(sums + 2 * filled) + t * FIXED_BYTES;
-}
-
-/* Tile t of a row whose columns stand at x, bfloat16 as float32. */
-INLINE void store_fixed(const uint8_t *x, float *sums, uint64_t filled, uint64_t t)
+/* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums. */
+INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
 {
     static const uint8_t place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
     uint32_t max = 0, unit;
-    int32_t sum = 0;
-    int8_t *high = find_fixed(sums, filled, t), *low = high + TILE_COLUMNS;
+    int32_t sum[TILE_COLUMNS / CODE_COLUMNS] = { 0 };
+    int8_t *high = (int8_t *)(units + filled) + t * FIXED_BYTES, *low = high + TILE_COLUMNS;
 
     for (unsigned i = 0; i < TILE_COLUMNS; i++) {
         uint32_t bits = load_u32(x + 4 * i) & 0x7fffffff;
@@ -49,10 +44,11 @@ INLINE void store_fixed(const uint8_t *x, float *sums, uint64_t filled, uint64_t
         unsigned to = i / 8 * 8 + place[i % 8];
         high[to] = (int8_t)((q + 128) >> 8);
         low[to] = (int8_t)(q - high[to] * 256);
-        sum += q;
+        sum[i * n / TILE_COLUMNS] += q;
     }
-    sums[t] = bits_to_float(unit) * (float)sum;
-    sums[filled + t] = bits_to_float(unit);
+    for (unsigned i = 0; i < n; i++)
+        sums[i] = bits_to_float(unit) * (float)sum[i];
+    units[t] = bits_to_float(unit);
 }
 
 #endif

@@ -46,16 +46,17 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     UNROLL
     for (int i = 0; i < 4; i++) {
         vi shifted = i ? vi_shr32(codes, 4 * i) : codes;
-        w[i] = kind == KIND_INT4 ? vi_and_or(shifted, low, one28)
+        w[i] = (kind & 1) == KIND_INT4 ? vi_and_or(shifted, low, one28)
                                  : vi_lookup16(decoder->e2m1, shifted);
     }
 }
 
 #define OFFSETS(kind) ((kind) != KIND_E2M1)
+#define IS_FINE(kind) ((kind) & KIND_FINE)
 #define IS_FIXED(kind) ((kind) & KIND_FIXED)
 #define IS_INT8(kind) (((kind) & KIND_INT8) == KIND_INT8)
 #define DOUBLED(kind) (((kind) & 1) == KIND_E2M1 && IS_FIXED(kind))
-#define CODE_ZERO(kind) ((kind) == KIND_INT4 ? 128.0f : DOUBLED(kind) ? 12.0f : 0.0f)
+#define CODE_ZERO(kind) (((kind) & ~KIND_FINE) == KIND_INT4 ? 128.0f : DOUBLED(kind) ? 12.0f : 0.0f)
 #define FIND_SUMS(kind, x, r, filled) (IS_INT8(kind) ? INT8_SUMS((x)->x[r], filled) : (x)->sums[r])
 
 #include "plugins/rawint4/fixed.h"
@@ -98,33 +99,40 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
 #endif
 
 DEFINE_PASSES(int4, KIND_FEW(KIND_INT4))
+DEFINE_PASSES(fine, KIND_FEW(KIND_INT4 | KIND_FINE))
 DEFINE_PASSES(e2m1, KIND_FEW(KIND_E2M1))
 #if !TILED
 DEFINE_PASSES(int4_int8, KIND_INT4 | KIND_INT8)
+DEFINE_PASSES(fine_int8, KIND_INT4 | KIND_INT8 | KIND_FINE)
 DEFINE_PASSES(e2m1_int8, KIND_E2M1 | KIND_INT8)
 #endif
 
 static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
 {
-    return find_kind(job->layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype);
+    int kind = find_kind(job->layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype);
+    return kind | (find_coded(job->layout, stage).fine ? KIND_FINE : 0);
 }
 
 static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
 {
-    bool int4 = find_stage_kind(job, stage) == KIND_INT4;
+    int kind = find_stage_kind(job, stage);
 
 #if !TILED
     if (job->layout->words[WORD_INT8_ROWS])
-        return int4 ? int4_int8_passes : e2m1_int8_passes;
+        return kind == KIND_INT4 ? int4_int8_passes : kind == KIND_FINE ? fine_int8_passes : e2m1_int8_passes;
 #endif
-    return int4 ? int4_passes : e2m1_passes;
+    return kind == KIND_INT4 ? int4_passes : kind == KIND_FINE ? fine_passes : e2m1_passes;
 }
 
 static void expand_panel(const struct kt_product *job, enum kt_stage stage,
                          const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
-    if (find_stage_kind(job, stage) == KIND_INT4)
+    int kind = find_stage_kind(job, stage);
+
+    if (kind == KIND_INT4)
         expand_tiles(panel, t, stop, KIND_INT4, near, to);
+    else if (kind == KIND_FINE)
+        expand_tiles(panel, t, stop, KIND_FINE, near, to);
     else
         expand_tiles(panel, t, stop, KIND_E2M1, near, to);
 }

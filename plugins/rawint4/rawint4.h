@@ -15,16 +15,20 @@
 #define TILE_COLUMNS 32
 #define CODES_SIZE 256 /* of 16 rows x 32 columns */
 
+/* f4_e2m1 is published in groups of 32 only. */
+#define GROUP_COLUMNS(dtype) ((dtype) == KT_DTYPE_INT4 ? CODE_COLUMNS : TILE_COLUMNS)
+
 #include "plugins/common/coded16.h"
 
 #define BACKEND "rawint4"
 #define FORM "rawint4-1" /* kt_layout.form: another number where a packed byte means something else */
 #define OPS_NAME(level) rawint4_ops_##level
 #define ROW_SUMS 1
+#define COUNT_SUMS(layout, stage) (find_coded(layout, stage).fine ? CODE_VECTORS : 1)
 #define ACC float
 
 /* Kinds of codes, and what is their zero where none stands beside them. */
-enum { KIND_INT4, KIND_E2M1 };
+enum { KIND_INT4, KIND_E2M1, KIND_FINE = 8 /* int4 in fine groups */ };
 #define NO_ZERO(kind) (((kind) & 1) == KIND_INT4 ? 8.0f : 0.0f)
 
 static inline int find_kind(uint32_t dtype)

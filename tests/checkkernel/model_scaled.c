@@ -12,8 +12,8 @@
  *   once more, which the kernel did not. Together
  *       u (sum over groups of |s| (n + 3) (sum|d x| + o sum|x|)  +  (groups + 2) sum|w x|)
  *   A level that `whole` names multiplies x rounded to whole numbers of a unit per 32 columns; d and o are
- *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of 32 columns are exact in float32, so n
- *   counts these.
+ *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of what a group has of such 32 columns are exact
+ *   in float32, so n counts these. (Where a group ends among 32 columns, x is added up in eights, exactly too.)
  *
  *   Where rows are int8, x is q times a scale per 32 columns, and the same holds: sums of q are exact.
  *
@@ -84,6 +84,17 @@ static double make_whole(const double *x, uint64_t n, int *q)
     return ldexp(1, exponent);
 }
 
+/* Columns c..c+n-1, of k and of one 32, as what a level multiplies. */
+static void fix_columns(const double *x, uint64_t k, uint64_t c, uint64_t n, bool whole, double *fixed)
+{
+    uint64_t first = c / WHOLE * WHOLE;
+    int q[WHOLE];
+    double unit = whole ? make_whole(x + first, k - first < WHOLE ? k - first : WHOLE, q) : 0;
+
+    for (uint64_t i = 0; i < n; i++)
+        fixed[i] = whole ? unit * q[c - first + i] : x[c + i];
+}
+
 /* Terms of a group, columns begin..end-1, added up. */
 struct group {
     double sum, terms, codes, x_sum, factors;
@@ -127,14 +138,11 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
         struct group group = { 0 };
         for (uint64_t c = g * n, m; c < end; c += m) {
             double fixed[WHOLE];
-            int q[WHOLE];
-            m = end - c < WHOLE ? end - c : WHOLE;
-            double unit = whole ? make_whole(x + c, m, q) : 0;
-            for (uint64_t i = 0; i < m; i++)
-                fixed[i] = whole ? unit * q[i] : x[c + i];
+            m = WHOLE - c % WHOLE < end - c ? WHOLE - c % WHOLE : end - c;
+            fix_columns(x, k, c, m, whole, fixed);
             add_terms(&group, w + c, fixed, m, scale, offset);
         }
-        double steps = (double)(whole || int8 ? (n + WHOLE - 1) / WHOLE : n);
+        double steps = (double)(whole || int8 ? (end - 1) / WHOLE - g * n / WHOLE + 1 : n);
         errors += fabs(scale) * (steps + 3) * (group.codes + offset * group.x_sum);
         sum += group.sum;
         terms += group.terms;
@@ -188,34 +196,48 @@ static uint64_t row_bytes(uint64_t columns, uint64_t element, uint64_t beside)
     return ((columns * element + columns / 32 * beside + 63) / 64 * 64) | 64;
 }
 
-/* Numbers 32 * t .. of a row, and what a level that multiplies whole numbers has made of them: `sums`, the
- * units, then high and low bytes in the order of the codes. */
-static bool check_whole(const double *x, const uint8_t *sums, uint64_t tiles, uint64_t t)
+/* Sums of 32 columns that stand beside them in a row: 1, or 4 of 8 columns where a group ends among the 32. */
+static unsigned count_sums(const struct kt_layout *layout, enum kt_projection projection)
 {
-    static const int order[8] = { 0, 4, 1, 5, 2, 6, 3, 7 };
-    const int8_t *high = (const int8_t *)sums + 8 * tiles + 64 * t, *low = high + WHOLE;
-    int q[WHOLE], sum = 0;
-    double unit = make_whole(x, WHOLE, q), stored = (double)load_float(sums + 4 * (tiles + t));
-    bool right = isnan(unit) ? isnan(stored) : stored == unit;
+    uint64_t k = projection_cols(&layout->shape, projection);
+    uint64_t group = layout->shape.format[projection].group_cols;
 
-    for (int i = 0; i < WHOLE; i++) {
-        int column = i / 8 * 8 + order[i % 8];
-        right = right && q[column] == 256 * high[i] + low[i];
-        sum += q[column];
-    }
-    stored = (double)load_float(sums + 4 * t);
-    return right && (isnan(unit) ? isnan(stored) : stored == unit * sum);
+    return group < k && group % 32 != 0 ? 4 : 1;
 }
 
-/* Each x rounded, and each sum of 32 to the bit: one after the other, as every level adds them, unless it
- * multiplies whole numbers. */
+/* Numbers 32 * t .. of a row, and what a level that multiplies whole numbers has made of them: n sums of these,
+ * behind those of all tiles the units, then high and low bytes in the order of the codes. */
+static bool check_whole(const double *x, const uint8_t *sums, uint64_t tiles, uint64_t t, unsigned n)
+{
+    static const int order[8] = { 0, 4, 1, 5, 2, 6, 3, 7 };
+    const uint8_t *units = sums + 4 * n * tiles;
+    const int8_t *high = (const int8_t *)units + 4 * tiles + 64 * t, *low = high + WHOLE;
+    int q[WHOLE], sum[4] = { 0 };
+    double unit = make_whole(x, WHOLE, q), stored = (double)load_float(units + 4 * t);
+    bool right = isnan(unit) ? isnan(stored) : stored == unit;
+
+    for (unsigned i = 0; i < WHOLE; i++) {
+        int column = (int)i / 8 * 8 + order[i % 8];
+        right = right && q[column] == 256 * high[i] + low[i];
+        sum[i * n / WHOLE] += q[column];
+    }
+    for (unsigned i = 0; i < n; i++) {
+        stored = (double)load_float(sums + 4 * (n * t + i));
+        right = right && (isnan(unit) ? isnan(stored) : stored == unit * sum[i]);
+    }
+    return right;
+}
+
+/* Each x rounded, and each sum of 32, or of 8, to the bit: one after the other, as every level adds them, unless
+ * it multiplies whole numbers. */
 static bool read_row(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, double *out, bool has_sums)
 {
     uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
     bool down = projection == KT_DOWN, tiled = down && layout->row_unit > 1, right = true;
-    bool halves = layout->act_row_size[down] == row_bytes(padded, 2, has_sums ? 4 : 0);
-    bool whole = has_sums && layout->act_row_size[down] == row_bytes(padded, 4, 72);
+    unsigned n = has_sums ? count_sums(layout, projection) : 0, part = n ? 32 / n : 32;
+    bool halves = layout->act_row_size[down] == row_bytes(padded, 2, 4 * n);
+    bool whole = has_sums && layout->act_row_size[down] == row_bytes(padded, 4, 4 * n + 68);
     const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (halves ? 2 : 4));
     double columns[32];
     float sum = 0;
@@ -229,11 +251,11 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
         float value = load_float(halves ? half : packed + at);
         right = right && memcmp(&value, &wanted, sizeof value) == 0;
         columns[i % 32] = (double)value;
-        sum = i % 32 == 0 ? value : sum + value;
+        sum = i % part == 0 ? value : sum + value;
         if (whole && i % 32 == 31) {
-            right = right && check_whole(columns, sums, padded / 32, i / 32);
-        } else if (has_sums && i % 32 == 31) {
-            float stored = load_float(sums + i / 32 * sizeof stored);
+            right = right && check_whole(columns, sums, padded / 32, i / 32, n);
+        } else if (has_sums && !whole && i % part == part - 1) {
+            float stored = load_float(sums + i / part * sizeof stored);
             right = right && (stored == sum || (isnan(stored) && isnan(sum)));
         }
         if (i < k)
@@ -242,18 +264,18 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
     return right;
 }
 
-/* A row of int8: columns in the order of their codes, then the sums of 32, then their scales. */
-static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, double *out)
+/* A row of int8: columns in the order of their codes, then n sums of each 32, then their scales. */
+static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, unsigned n, double *out)
 {
     static const int place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
     uint64_t padded = (k + 63) / 64 * 64;
-    const uint8_t *sums = packed + padded, *scales = sums + padded / 32 * 4;
+    const uint8_t *sums = packed + padded, *scales = sums + padded / 32 * 4 * n;
     bool right = true;
 
     for (uint64_t c = 0; c < padded; c += 32) {
-        float scale = load_float(scales + c / 32 * 4), stored = load_float(sums + c / 32 * 4), max = 0;
+        float scale = load_float(scales + c / 32 * 4), max = 0;
         bool finite = true;
-        int sum = 0;
+        int sum[4] = { 0 };
         for (uint64_t i = c; i < c + 32 && i < k; i++) {
             finite = finite && isfinite(x[i]);
             max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
@@ -262,12 +284,15 @@ static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, double 
             int q = (int8_t)packed[i / 8 * 8 + (unsigned)place[i % 8]];
             double value = (double)scale * q, wanted = i < k ? (double)x[i] : 0;
             right = right && (finite ? fabs(value - wanted) <= (double)scale * 0.50002 + 0x1p-118 : q == 0);
-            sum += q;
+            sum[(i - c) * n / 32] += q;
             if (i < k)
                 out[i] = value;
         }
-        right = right && (finite ? scale == (max < 0x1p-118f ? 0.0f : max / 127.0f) && stored == scale * (float)sum
-                                 : isnan(scale) && isnan(stored));
+        right = right && (finite ? scale == (max < 0x1p-118f ? 0.0f : max / 127.0f) : isnan(scale));
+        for (unsigned i = 0; i < n; i++) {
+            float stored = load_float(sums + (c / 32 * n + i) * 4);
+            right = right && (finite ? stored == scale * (float)sum[i] : isnan(stored));
+        }
     }
     return right;
 }
@@ -284,7 +309,7 @@ bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection pro
 {
     (void)way;
     if (layout->instruction)
-        return read_int8(projection_cols(&layout->shape, projection), packed, x, out);
+        return read_int8(projection_cols(&layout->shape, projection), packed, x, count_sums(layout, projection), out);
     return read_row(layout, projection, packed, x, out, true);
 }
 

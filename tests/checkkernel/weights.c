@@ -103,7 +103,7 @@ static bool spoil(unsigned kind, struct kt_shape *shape)
         return true;
     case 8: /* a group that ends inside a tile, and another one after it */
         shape->hidden_size = shape->intermediate_size = 96;
-        format->group_cols = kind % 2 ? 48 : 16;
+        format->group_cols = kind % 2 ? 36 : 4;
         break;
     case 9: /* only gate and up must be alike */
         up->group_rows += kind % 2;

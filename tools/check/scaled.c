@@ -6,14 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every form of scales meets every size of groups as `kind` counts up: 4, 5 and 3 have no common factor. */
+/* Every form of scales meets every size of groups as `kind` counts up: 4, 5 or 7, and 3 have no common factor. */
 void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows, uint64_t cols,
                    struct kt_format *format)
 {
     static const uint32_t forms[4] = { KT_DTYPE_BF16, KT_DTYPE_F16, KT_DTYPE_F32, KT_DTYPE_F8_E8M0 };
     static const uint64_t columns[5] = { 32, 128, UINT64_MAX, 64, 96 };
+    static const uint64_t fine[7] = { 32, 16, UINT64_MAX, 48, 128, 8, 72 };
     static const uint64_t tall[4] = { 16, 128, UINT64_MAX, 24 };
-    uint64_t group_cols = columns[kind % 5], group_rows = 1;
+    uint64_t group_cols = dtype == KT_DTYPE_INT4 ? fine[kind % 7] : columns[kind % 5], group_rows = 1;
 
     if (kind % 3 == 2)
         group_rows = tall[random_below(state, 4)];

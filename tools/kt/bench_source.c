@@ -16,6 +16,7 @@ static const struct bench_source_type types[] = {
     {"fp8_channel", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 1, 0, false},
     {"mxfp8", KT_DTYPE_F8_E4M3, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
     {"fp4_g32", KT_DTYPE_F4_E2M1, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
+    {"int4_g16", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 16, false},
     {"int4_g32", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 32, false},
     {"int4_g128", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 128, false},
     {"int4_channel", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 0, false},
