@@ -19,7 +19,7 @@
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
-#define AHEAD 1024
+#define AHEAD 0
 
 #include "plugins/common/pass8.h"
 

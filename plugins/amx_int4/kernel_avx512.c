@@ -8,7 +8,7 @@
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 #define NEAR_ROWS 8
-#define AHEAD 512
+#define AHEAD 0
 #define EXPAND_ROWS 0
 
 #include "plugins/common/group4_product.h"

@@ -8,7 +8,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 3
-#define AHEAD 1536
+#define AHEAD 0
 #define EXPAND_ROWS 16
 
 #include "plugins/common/group4_product.h"

@@ -34,12 +34,12 @@ INLINE vi high_weights(vi codes, const struct coding4 *coding)
  * at group. One tile after the other: the codings of both would take all registers. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
-                           bool near, vi total[MAX_ROWS][VECS])
+                           bool near, uint64_t ahead, vi total[MAX_ROWS][VECS])
 {
     (void)sums;
     UNROLL
     for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-        STREAM_LINE((uintptr_t)lines + AHEAD + i);
+        STREAM_LINE((uintptr_t)lines + ahead + i);
     UNROLL
     for (unsigned tile = 0; tile < n; tile += VEC_PARTS) {
         struct coding4 coding[VEC_PARTS];

@@ -7,7 +7,8 @@
  * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
  * per vector of codes and row; without it, it saves the widening to int32 of each product.
  *
- *   AHEAD        bytes that the near passes prefetch ahead, a group's lines at a time
+ *   AHEAD        bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the core says
+ *                of the machine (struct kt_caps.stream_ahead)
  */
 #ifndef KT_PLUGINS_GROUP4_MULTIPLY_H
 #define KT_PLUGINS_GROUP4_MULTIPLY_H
@@ -28,13 +29,13 @@ INLINE const uint8_t *find_codes(const uint8_t *pair, unsigned v)
  * per row at group. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
-                           bool near, vi total[MAX_ROWS][VECS])
+                           bool near, uint64_t ahead, vi total[MAX_ROWS][VECS])
 {
     g4_sum sum[MAX_ROWS][VECS];
 
     UNROLL
     for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-        STREAM_LINE((uintptr_t)lines + AHEAD + i);
+        STREAM_LINE((uintptr_t)lines + ahead + i);
     UNROLL
     for (unsigned v = 0; v < n; v++) {
         unsigned place = first + v;
@@ -89,7 +90,7 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
             groups = pair;
             pair += GROUPS_SIZE;
             if (near)
-                STREAM_LINE((uintptr_t)groups + AHEAD);
+                STREAM_LINE((uintptr_t)groups + panel->ahead);
         }
         if (!near)
             stream_step(stream);
@@ -97,7 +98,8 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
             uint64_t part = 2 * t + half;
             multiply_group(pair + half * CODES_SIZE,
                            groups + (part >> panel->group_shift & 1) * PANEL_ROWS, x,
-                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near, total);
+                           t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near, panel->ahead,
+                           total);
         }
     }
     UNROLL
@@ -148,6 +150,7 @@ static struct panel8 find_panel(const struct kt_product *job, enum kt_stage stag
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),
+        .ahead = AHEAD ? AHEAD : job->layout->words[WORD_AHEAD],
     };
 }
 

@@ -84,10 +84,10 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
         for (unsigned half = 0; half < 2; half++) {
             const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
             if (near)
-                STREAM_LINE((uintptr_t)group + AHEAD);
+                STREAM_LINE((uintptr_t)group + panel->ahead);
             UNROLL
             for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-                STREAM_LINE((uintptr_t)pair + half * CODES_SIZE + AHEAD + i);
+                STREAM_LINE((uintptr_t)pair + half * CODES_SIZE + panel->ahead + i);
             add_group_sve(pair + half * CODES_SIZE, group, x, t * X_STEP + half * SUM_COLUMNS, rows, begin,
                           count, turns, total);
         }
