@@ -7,7 +7,7 @@
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 2
-#define AHEAD 1280
+#define AHEAD 0
 
 #include "plugins/bf16/product.h"
 

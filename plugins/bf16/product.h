@@ -4,7 +4,8 @@
  * level's figures (pass8.h), includes this and names its struct kt_ops.
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
- *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream
+ *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream: by one row, and by
+ *                all where the core cannot say (struct kt_caps.stream_ahead); 0: always as it says
  */
 #ifndef KT_PLUGINS_BF16_PRODUCT_H
 #define KT_PLUGINS_BF16_PRODUCT_H
@@ -33,10 +34,13 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
+    const uint64_t ahead = job->layout->words[WORD_AHEAD];
+
     (void)way;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
+        .ahead = ahead ? ahead : AHEAD,
     };
 }
 

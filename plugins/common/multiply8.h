@@ -71,11 +71,12 @@ INLINE void clear8(unsigned rows, vi sum[MAX_ROWS][VECS])
  * between the lines of both is two streams, and a tenth slower. With one or two rows, lines have sums of
  * their own in turns: additions that wait for each other would hold up the loads. Two cores of a Zen 4
  * then read 59 GB/s with 1 KB ahead and 37 with 8, but with 8 rows, whose streams keep the hardware from
- * following the weights', 25 and 36. */
+ * following the weights', 25 and 36; vectors of 256 bits, too slow for that with any rows, read 36 to 41 and
+ * 41 to 48. */
 INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
                            int32_t out[MAX_ROWS][PANEL_ROWS])
 {
-    const uint64_t ahead = rows > 2 ? panel->ahead : STREAM_NEAR;
+    const uint64_t ahead = VEC_PARTS > 1 || rows > 2 ? panel->ahead : STREAM_NEAR;
     const bool turns = rows * VECS <= 4;
     const uint8_t *pair = panel->codes;
     vi sum[2][2][MAX_ROWS][VECS];

@@ -37,11 +37,13 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
+    const uint64_t ahead = job->layout->words[WORD_AHEAD]; /* 0: the core cannot say */
+
     (void)way;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
-        .ahead = job->layout->words[WORD_AHEAD],
+        .ahead = ahead ? ahead : STREAM_NEAR,
     };
 }
 
