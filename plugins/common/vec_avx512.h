@@ -53,7 +53,7 @@ INLINE vi vi_or(vi a, vi b)
 
 INLINE vi vi_select(vi mask, vi a, vi b)
 {
-    return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
+    return _mm512_ternarylogic_epi32(a, b, mask, 0xe4);
 }
 
 /* Immediate counts also where nothing is optimised. */

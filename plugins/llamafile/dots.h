@@ -282,13 +282,18 @@ INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], cons
     return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * TILE_ROWS), low);
 }
 
+/* vpdpbusd waits 4 cycles for the one before: where a vector is all 16 rows, one row takes two chains of them, and
+ * several rows take turns. Shorter vectors have chains enough, and too few registers. */
+#define LONG_CHAINS (VEC_PARTS == 1 && VEC_DOT_WIDE)
+
 /* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as
  * soon as it is there; several rows share the codes of one part after the other. */
 INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
                     const uint8_t *scales, const uint8_t *x, unsigned g, vf out[VEC_PARTS])
 {
     struct planes planes[VEC_PARTS];
-    struct dots dots[VEC_PARTS];
+    struct dots dots[VEC_PARTS], second = { { vi_dot_zero(), vi_dot_zero() } };
+    const bool two_chains = LONG_CHAINS && !has_two_sums(t);
     activations q = load_activations(x, g);
 
     UNROLL
@@ -302,21 +307,51 @@ INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
         for (int part = 0; part < VEC_PARTS; part++) {
             vi w[2];
             decode_weights(t, group, &planes[part], c, part, w);
-            add_dots(t, &dots[part], w, q, c);
+            add_dots(t, c % 2 && two_chains ? &second : &dots[part], w, q, c);
         }
     }
+    if (two_chains)
+        dots[0].half[0] = vi_add32(dots[0].half[0], second.half[0]);
     UNROLL
     for (int part = 0; part < VEC_PARTS; part++)
         out[part] = finish_dots(t, dots[part], scale[part], scales, g, part);
+}
+
+INLINE void dot_rows_abreast(struct traits t, int rows, const uint8_t *group, const vi scale[2],
+                             const uint8_t *scales, const uint8_t *const *x, uint64_t at, unsigned g,
+                             vf out[][VEC_PARTS])
+{
+    struct planes planes = load_planes(t, group, 0);
+    struct dots dots[8];
+
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        dots[r] = begin_dots(t, x[r] + at, g);
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        vi w[2];
+        decode_weights(t, group, &planes, c, 0, w);
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            add_dots(t, &dots[r], w, load_activations(x[r] + at, g), c);
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++)
+        out[r][0] = finish_dots(t, dots[r], scale, scales, g, 0);
 }
 
 INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi scale[2],
                      const uint8_t *scales, const uint8_t *const *x, uint64_t at, unsigned g, int part,
                      vf out[][VEC_PARTS])
 {
-    struct planes planes = load_planes(t, group, part);
+    struct planes planes;
     vi w[8];
 
+    if (LONG_CHAINS) {
+        dot_rows_abreast(t, rows, group, scale, scales, x, at, g, out);
+        return;
+    }
+    planes = load_planes(t, group, part);
     UNROLL
     for (int c = 0; c < 4; c++)
         decode_weights(t, group, &planes, c, part, w + 2 * c);

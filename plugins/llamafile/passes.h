@@ -27,7 +27,9 @@ struct coded_panel {
 
 #include "plugins/common/pass8.h"
 
-static struct strip find_strip(const struct kt_layout *layout, enum kt_projection projection,
+/* Inlined, and with it the next: a structure that was stored as numbers and is copied as vectors waits until the
+ * panel before has been multiplied. */
+INLINE struct strip find_strip(const struct kt_layout *layout, enum kt_projection projection,
                                const uint8_t *data)
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
@@ -50,7 +52,7 @@ static void fill_panel(const struct kt_product *job, enum kt_stage stage, uint64
 }
 #define FILL_PANEL(job, stage, number) fill_panel(job, stage, number)
 
-static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+INLINE struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
     const struct kt_layout *layout = job->layout;
     const uint8_t *data = job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage)
