@@ -396,7 +396,8 @@ static enum kt_status store_chosen(struct storing *storing, struct kt_error *err
 {
     const struct kt_layout *layout = &storing->shard->layout;
     if (layout->keeps_source || !layout->form[0])
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: what backend %s makes of weights cannot be stored",
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: what backend %s makes of weights cannot be stored: use the "
+                       "checkpoint as it is, or another method",
                        storing->layer->name, storing->backend->name);
     storing->n_tensors = 2 * storing->info.n_experts;
     for (int p = KT_GATE; p <= KT_DOWN; p++)

@@ -63,6 +63,13 @@ kt inspect "$dir/INT8-1-tensors/model-00003.safetensors"
 exits 0
 says '^layers with experts: *1'
 
+# Experts of two layouts in one folder: those that are left out are not left out in silence.
+cp -r "$dir/INT8-1-tensors" "$dir/mixed"
+cp "$KT_TEST_DATA/tiny-moe/int4-g32-l0/model.safetensors" "$dir/mixed/original.safetensors"
+kt inspect "$dir/mixed"
+exits 0
+warns "in the layout of KT-Kernel's converter and in that of a known family of models, which are left out"
+
 # What cannot be read says so.
 rm "$dir/INT8-4-files/_layer_3/_numa_2/"INT8_up_5_*Byte_scale_.kt
 kt inspect "$dir/INT8-4-files"

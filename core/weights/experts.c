@@ -405,7 +405,8 @@ static enum kt_status map_families(struct kt_checkpoint *checkpoint,
     return status;
 }
 
-const struct kt_mapper kt_mapper_families = {.matches = match_families,
+const struct kt_mapper kt_mapper_families = {.whose = "a known family of models",
+                                             .matches = match_families,
                                              .map = map_families,
                                              .experts = kt_map_experts,
                                              .release = kt_map_release};

@@ -413,7 +413,8 @@ enum kt_status kt_pieces_map(struct kt_checkpoint *checkpoint, const struct kt_m
     return status;
 }
 
-const struct kt_mapper kt_mapper_ktkernel = {.matches = matches_tensors,
+const struct kt_mapper kt_mapper_ktkernel = {.whose = "KT-Kernel's converter",
+                                             .matches = matches_tensors,
                                              .map = map_tensors,
                                              .experts = kt_packed_experts,
                                              .release = kt_packed_release};

@@ -186,7 +186,8 @@ const struct kt_checkpoint_format kt_format_ktkernel_files = {
     .no_experts = "no file in its folders _layer_N has a name that KT-Kernel gives",
 };
 
-const struct kt_mapper kt_mapper_ktkernel_files = {.matches = matches_files,
+const struct kt_mapper kt_mapper_ktkernel_files = {.whose = "KT-Kernel's converter",
+                                                   .matches = matches_files,
                                                    .map = map_files,
                                                    .experts = kt_packed_experts,
                                                    .release = kt_packed_release};

@@ -12,13 +12,28 @@ static const struct kt_mapper *const mappers[] = {&kt_mapper_store, &kt_mapper_k
                                                   &kt_mapper_ktkernel_files, &kt_mapper_families,
                                                   NULL};
 
+/* The first that matches, which is told of any other: its experts would be missed in silence. */
+static const struct kt_mapper *choose(const struct kt_checkpoint *checkpoint)
+{
+    const struct kt_mapper *mapper = NULL;
+    for (size_t i = 0; mappers[i]; i++) {
+        if (!mappers[i]->matches(checkpoint))
+            continue;
+        if (!mapper)
+            mapper = mappers[i];
+        else
+            kt_log_write(&checkpoint->log, KT_LOG_WARNING,
+                         "%s: holds experts in the layout of %s and in that of %s, which are left out: keep "
+                         "each in a folder of its own",
+                         checkpoint->label, mapper->whose, mappers[i]->whose);
+    }
+    return mapper;
+}
+
 enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     struct kt_model_config config;
-    const struct kt_mapper *mapper = NULL;
-    for (size_t i = 0; !mapper && mappers[i]; i++)
-        if (mappers[i]->matches(checkpoint))
-            mapper = mappers[i];
+    const struct kt_mapper *mapper = choose(checkpoint);
     /* A lone file without experts has nothing to do with a config.json beside it. */
     if (!mapper && !checkpoint->whole)
         return KT_OK;

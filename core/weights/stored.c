@@ -505,6 +505,7 @@ static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_m
 }
 
 const struct kt_mapper kt_mapper_store = {
+    .whose = "kt convert",
     .matches = matches_store, .map = map_store, .experts = show_experts};
 
 const struct kt_stored *kt_checkpoint_stored(const struct kt_checkpoint *checkpoint, uint64_t layer)

@@ -195,7 +195,9 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
         return KT_EXIT_OK;
     kt_layer_destroy(*layer);
     if (status == KT_OK && !plan->fallback)
-        return kt_cli_error(conversion->cli, "%s: what backend %s makes of weights cannot be stored", name,
+        return kt_cli_error(conversion->cli, "%s: what backend %s makes of weights cannot be stored: use the "
+                            "checkpoint as it is, or another method",
+                            name,
                             conversion->backend);
     for (uint32_t c = 0; c < plan->n_candidates; c++)
         if (strcmp(plan->candidate[c].backend, conversion->backend) == 0)
