@@ -115,6 +115,10 @@ bool kt_layer_load_stopped(struct kt_layer *layer, struct kt_outcome *outcome);
 enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
                                       uint32_t n_experts, struct kt_error *error);
 
+/* The same of views that no checkpoint handed out, which would have looked at their scales. */
+enum kt_status kt_layer_check_own(const struct kt_layer *layer, const struct kt_expert *experts,
+                                  uint32_t n_experts, struct kt_error *error);
+
 /* Are the layer's sizes those of layer `index` of the checkpoint? */
 enum kt_status kt_layer_check_moe(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
                                   uint64_t index, struct kt_error *error);

@@ -6,6 +6,7 @@
 #include "core/stored.h"
 #include "core/weights/weights.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,6 +73,22 @@ enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct
             status = kt_fail(error, KT_E_INVALID,
                              "%s: expert %u and expert 0 differ in which biases they have", layer->name, e);
     }
+    return status;
+}
+
+enum kt_status kt_layer_check_own(const struct kt_layer *layer, const struct kt_expert *experts,
+                                  uint32_t n_experts, struct kt_error *error)
+{
+    enum kt_status status = kt_layer_check_experts(layer, experts, n_experts, error);
+    for (uint32_t e = 0; e < n_experts && status == KT_OK; e++)
+        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
+            const struct kt_view *view = view_of(&experts[e], (enum kt_projection)p);
+            char label[128];
+            if (!view->scales.data)
+                continue;
+            (void)snprintf(label, sizeof label, "%s, expert %u", layer->name, e);
+            status = kt_scales_check(view, label, view->name ? view->name : projection_names[p], error);
+        }
     return status;
 }
 
@@ -416,7 +433,9 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
         return status;
     if (!experts)
         return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
-    status = load(layer, (struct kt_expert *)experts, n_experts, error);
+    status = kt_layer_check_own(layer, experts, n_experts, error);
+    if (status == KT_OK)
+        status = load(layer, (struct kt_expert *)experts, n_experts, error);
     if (status == KT_OK && keeps_source(layer))
         status = kt_layer_copy_source(layer, error);
     return finish(layer, status);

@@ -501,7 +501,7 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
         status =
             kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
     if (status == KT_OK)
-        status = kt_layer_check_experts(layer, experts, n_experts, error);
+        status = kt_layer_check_own(layer, experts, n_experts, error);
     if (status != KT_OK)
         return status;
     const struct kt_layer_params *shape = &layer->params;

@@ -175,6 +175,13 @@ START_TEST(scales_that_do_not_fit)
          2,
          {130, 4},
          KT_E_FORMAT},
+        {"weight_scale_inv",
+         "F32",
+         "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}}",
+         "\"quant_method\" is gptq, but tensor",
+         2,
+         {2, 2},
+         KT_E_FORMAT},
         {"weight_scale_inv", "I32", "{}", "is of type i32; scales must be", 2, {2, 2}, KT_OK},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -377,6 +377,51 @@ START_TEST(test_wrong_load)
 }
 END_TEST
 
+/* Lets the view show FP8 whose rows have a scale each. */
+static void scale_rows(struct kt_view *view, const uint8_t *codes, const float *scales)
+{
+    view->data = codes;
+    view->dtype = KT_DTYPE_F8_E4M3;
+    view->size = view->rows * view->cols;
+    view->row_stride = (int64_t)view->cols;
+    view->block_stride = 1;
+    view->scales = (struct kt_scales){.data = scales,
+                                      .size = view->rows * sizeof *scales,
+                                      .dtype = KT_DTYPE_F32,
+                                      .group_rows = 1,
+                                      .group_cols = view->cols,
+                                      .row_stride = sizeof *scales,
+                                      .col_stride = sizeof *scales};
+}
+
+START_TEST(test_wrong_scales)
+{
+    static const float wrong[] = {NAN, INFINITY, -1};
+    static float right[4096], odd[4096];
+    static uint8_t codes[1 << 20];
+    struct fixture fixture = {0};
+    struct kt_error error;
+    fixture_fill(&fixture, 1);
+    fixture_load(&fixture, 1);
+    for (int i = 0; i < 4096; i++)
+        right[i] = odd[i] = 0.5f;
+    odd[3] = wrong[_i];
+    struct kt_expert *experts = fixture.experts;
+    for (int e = 0; e < 5; e++) {
+        scale_rows(&experts[e].gate, codes, right);
+        scale_rows(&experts[e].up, codes, right);
+        scale_rows(&experts[e].down, codes, right);
+    }
+    experts[1].up.scales.data = odd;
+    ck_assert_int_eq(kt_layer_load(fixture.layer, experts, 5, &error), KT_E_FORMAT);
+    ck_assert_msg(strstr(error.message, "expert 1: tensor \"up\": the scale of row 3, column 0") != NULL, "%s",
+                  error.message);
+    experts[1].up.scales.data = right;
+    ck_ok(kt_layer_load(fixture.layer, experts, 5, &ck_error));
+    fixture_free(&fixture);
+}
+END_TEST
+
 /* The source may be freed after load, also where the backend goes on reading it. */
 START_TEST(test_source_is_copied)
 {
@@ -480,6 +525,7 @@ int main(void)
     tcase_add_test(all, test_wrong_params);
     tcase_add_test(all, test_wrong_forward);
     tcase_add_test(all, test_wrong_load);
+    tcase_add_loop_test(all, test_wrong_scales, 0, 3);
     tcase_add_test(all, test_source_is_copied);
     tcase_add_test(all, test_wish);
     tcase_add_test(all, test_usage);

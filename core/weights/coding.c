@@ -216,6 +216,18 @@ static enum kt_status check_config(const struct kt_model_config *config, enum kt
     return check_packing(config, coding, weight, error);
 }
 
+/* GPTQ and AWQ may leave experts as they were, which is no FP8. */
+static enum kt_status check_plain(const struct kt_model_config *config, const struct kt_tensor *weight,
+                                  struct kt_error *error)
+{
+    const char *method = config->quantization.method;
+    if (weight->info.dtype != KT_DTYPE_F8_E4M3 ||
+        (strcmp(method, "gptq") != 0 && strcmp(method, "awq") != 0))
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT, "%s: key \"quant_method\" is %s, but tensor \"%s\" is %s",
+                   config->label, method, weight->info.name, kt_dtype_name(weight->info.dtype));
+}
+
 enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint,
                                  const struct kt_model_config *config, struct kt_expert_map *map,
                                  int projection, struct kt_error *error)
@@ -227,8 +239,9 @@ enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint,
     map->zero = strcmp(config->quantization.packing, "gptq_v2") == 0 ? 8 : 7;
     enum kt_status status =
         check_fused(checkpoint, map->stride == 0, matrix->coding, weight, scale, error);
-    if (status == KT_OK && matrix->coding != KT_CODING_PLAIN)
-        status = check_config(config, matrix->coding, weight, error);
+    if (status == KT_OK)
+        status = matrix->coding == KT_CODING_PLAIN ? check_plain(config, weight, error)
+                                                   : check_config(config, matrix->coding, weight, error);
     if (status == KT_OK)
         status = check_roles(checkpoint, matrix->coding, tensors, error);
     if (status == KT_OK && matrix->coding != KT_CODING_PLAIN)

@@ -88,11 +88,6 @@ enum kt_status kt_coding_scales(const struct kt_checkpoint *checkpoint,
 enum kt_status kt_coding_check(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                                uint32_t expert, int projection, struct kt_error *error);
 
-/* Are the view's scales numbers, and those of FP8 weights at least 0? `label` and `name` are the file's
- * and the tensor's, for the message. */
-enum kt_status kt_scales_check(const struct kt_view *view, const char *label, const char *name,
-                               struct kt_error *error);
-
 /* Decodes the AWQ projections of an expert into `map`, unless they are. */
 enum kt_status kt_awq_decode(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                              uint32_t expert, struct kt_error *error);

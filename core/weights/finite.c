@@ -4,7 +4,7 @@
  * infinite, and all outputs after it. They are looked at when an expert is asked for, not when a file
  * is opened: only then are they read anyway. They are a sixteenth of the weights at most.
  *
- * Scales of FP8 are the largest weight divided by 448, so never negative. Those of int4 may be: a
+ * Scales of FP8 are the largest weight divided by 448, so never negative. Those of integers may be: a
  * quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
  */
 #include "core/weights/experts.h"
@@ -100,7 +100,7 @@ enum kt_status kt_scales_check(const struct kt_view *view, const char *label, co
     uint64_t rows = (view->rows - 1) / scales->group_rows + 1;
     uint64_t cols = (view->cols - 1) / scales->group_cols + 1;
     int64_t bytes = kt_dtype_find(scales->dtype)->bytes;
-    bool negative = view->dtype == KT_DTYPE_INT4;
+    bool negative = view->dtype == KT_DTYPE_INT4 || view->dtype == KT_DTYPE_I8;
     /* Along what lies side by side. */
     bool turned = cols == 1 || scales->col_stride != bytes;
     uint64_t lines = turned ? cols : rows, n = turned ? rows : cols;
@@ -115,7 +115,7 @@ enum kt_status kt_scales_check(const struct kt_view *view, const char *label, co
             continue;
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\": the scale of row %" PRIu64 ", column %" PRIu64
-                       " on is %g; it must be a finite number%s: the file is damaged",
+                       " on is %g; it must be a finite number%s: the weights are damaged",
                        label, name, (turned ? at : i) * scales->group_rows,
                        (turned ? i : at) * scales->group_cols,
                        (double)value_of(line + (int64_t)at * along, scales->dtype),

@@ -71,13 +71,15 @@ static enum kt_status read_block(const json_t *quantization, struct kt_model_con
         block = find_structure(quantization), key = "block_structure";
     if (!block)
         return KT_OK;
+    if (json_array_size(block) != 2)
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1",
+                       config->label, key);
     enum kt_status status = kt_model_config_count(config->label, json_array_get(block, 0), key,
                                             KT_LARGEST_SIZE, &config->block_rows, error);
     if (status == KT_OK)
         status = kt_model_config_count(config->label, json_array_get(block, 1), key, KT_LARGEST_SIZE,
                                  &config->block_cols, error);
-    if (status == KT_OK && (json_array_size(block) != 2 || config->block_rows.value == 0 ||
-                            config->block_cols.value == 0))
+    if (status == KT_OK && (config->block_rows.value == 0 || config->block_cols.value == 0))
         status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1",
                          config->label, key);
     return status;
@@ -158,17 +160,31 @@ static enum kt_status read_flat(const char *label, const json_t *object,
     return status;
 }
 
+static enum kt_status check_groups(const char *label, const json_t *groups, struct kt_error *error)
+{
+    const char *name;
+    json_t *group;
+    bool objects = json_is_object(groups);
+    json_object_foreach((json_t *)(uintptr_t)groups, name, group) objects = objects && json_is_object(group);
+    return objects ? KT_OK
+                   : kt_fail(error, KT_E_FORMAT, "%s: key \"config_groups\" must be an object of objects",
+                             label);
+}
+
 enum kt_status kt_quantization_read(const json_t *object, struct kt_model_config *config,
                                     struct kt_error *error)
 {
     struct kt_quantization *said = &config->quantization;
     enum kt_status status = kt_model_config_text(config->label, find_in(object, "quant_method"),
                                            "quant_method", said->method, sizeof said->method, error);
+    const json_t *groups = find_in(object, "config_groups");
+    if (status == KT_OK && groups)
+        status = check_groups(config->label, groups, error);
     if (status == KT_OK)
         status = read_block(object, config, error);
     if (status != KT_OK)
         return status;
-    if (find_in(object, "config_groups"))
+    if (groups)
         return read_compressed(config->label, find_weights(object), said, error);
     return read_flat(config->label, object, said, error);
 }

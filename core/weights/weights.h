@@ -11,6 +11,11 @@
  * groups complete? Names the view and the numbers that disagree. */
 enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error);
 
+/* Are the scales of a view that is right numbers, and those of FP8 weights at least 0? `label` and `name`
+ * are the file's and the tensor's, for the message. */
+enum kt_status kt_scales_check(const struct kt_view *view, const char *label, const char *name,
+                               struct kt_error *error);
+
 /* A part of a view: rows and columns; col must fall on a block of the format and on a scale group. */
 enum kt_status kt_view_slice(const struct kt_view *view, uint64_t row, uint64_t rows, uint64_t col,
                              uint64_t cols, struct kt_view *part, struct kt_error *error);

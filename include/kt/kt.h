@@ -434,7 +434,8 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
 
 /**
  * Packs n_experts experts, in parallel, each shard on its node. Experts must all have the same
- * formats. The memory may be freed afterwards. On failure the layer has no weights, except that
+ * formats; KT_E_FORMAT: a scale is NaN, infinite, or negative beside floats. The memory may be freed
+ * afterwards. On failure the layer has no weights, except that
  * KT_E_BUSY (submitted work still needs them) leaves it as it was.
  */
 enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
