@@ -87,8 +87,11 @@ static void make_values(struct kt_scales *scales, uint32_t dtype, uint32_t bytes
     uint64_t rows = (view->rows + group_rows - 1) / group_rows;
     uint64_t cols = (view->cols + group_cols - 1) / group_cols, stride = source->turned ? rows : cols;
     uint8_t *data = random_bytes(rows * cols * bytes);
-    for (uint64_t i = 0; i < rows * cols && dtype != KT_DTYPE_U8; i++)
+    for (uint64_t i = 0; i < rows * cols && dtype != KT_DTYPE_U8; i++) {
         make_finite(data + i * bytes, dtype);
+        if (bytes > 1 && view->dtype != KT_DTYPE_INT4) /* only integers have scales below 0 */
+            data[(i + 1) * bytes - 1] &= 0x7f;
+    }
     *scales = (struct kt_scales){
         .data = data,
         .size = rows * cols * bytes,
