@@ -4,8 +4,8 @@
  * level's figures (pass8.h), includes this and names its struct kt_ops.
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
- *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream: by one row, and by
- *                all where the core cannot say (struct kt_caps.stream_ahead); 0: always as it says
+ *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream: by one or two
+ *                rows, and by all where the core cannot say (struct kt_caps.stream_ahead); 0: always as it says
  */
 #ifndef KT_PLUGINS_BF16_PRODUCT_H
 #define KT_PLUGINS_BF16_PRODUCT_H
