@@ -32,9 +32,7 @@ static const struct {
     {"cut JSON", "{" A8, 8, KT_E_FORMAT, "the header is no JSON"},
     {"two objects", "{" A8 "}{}", 8, KT_E_FORMAT, "the header is no JSON"},
     {"garbage after the object", "{" A8 "}  x", 8, KT_E_FORMAT, "the header is no JSON"},
-    {"same name twice", "{" A8 "," A8 "}", 8, KT_E_FORMAT, "two tensors have the name \"a\""},
-    {"same name twice, for the JSON library", "{" A8 "," A8 ",\"\\u0062\":0}", 8, KT_E_FORMAT, "duplicate"},
-    {"metadata twice", "{\"__metadata__\":{},\"__metadata__\":{}," A8 "}", 8, KT_E_FORMAT, "duplicate"},
+    {"same name twice", "{" A8 "," A8 "}", 8, KT_E_FORMAT, "duplicate"},
     {"same key twice in an entry",
      "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
      KT_E_FORMAT, "duplicate"},
@@ -112,31 +110,18 @@ static const struct {
      KT_E_FORMAT, "nests deeper than 8"},
 };
 
-/* The same header with a letter escaped, which only the JSON library reads. */
-static const char *escape(const char *header)
-{
-    static char text[4096];
-    const char *at = strstr(header, "\"dtype\"");
-    if (at)
-        (void)snprintf(text, sizeof text, "%.*s\"\\u0064type\"%s", (int)(at - header), header, at + 7);
-    return at ? text : header;
-}
-
 START_TEST(malformed_files)
 {
     struct kt_checkpoint *checkpoint = NULL;
-    for (int way = 0; way < 4; way++) {
-        int io = way % 2 ? KT_IO_READ : KT_IO_MMAP;
-        make(way < 2 ? cases[_i].header : escape(cases[_i].header), cases[_i].data);
+    for (int io = KT_IO_MMAP; io <= KT_IO_READ; io++) {
+        make(cases[_i].header, cases[_i].data);
         memset(&error, 0, sizeof error);
         enum kt_status status =
             open_bytes(file.data, file.size, (enum kt_io)io, &checkpoint, &error);
         ck_assert_msg(status == cases[_i].status && error.status == status, "%s: %s: %s",
                       cases[_i].name, kt_status_name(status), error.message);
-        /* The JSON library refuses a name that stands twice in its own words. */
-        ck_assert_msg(strstr(error.message, cases[_i].fragment) != NULL ||
-                          (way >= 2 && strstr(error.message, "duplicate")),
-                      "%s: \"%s\" is not in: %s", cases[_i].name, cases[_i].fragment, error.message);
+        ck_assert_msg(strstr(error.message, cases[_i].fragment) != NULL, "%s: \"%s\" is not in: %s",
+                      cases[_i].name, cases[_i].fragment, error.message);
         ck_assert_msg(strstr(error.message, "kt-test-") != NULL && !strchr(error.message, '\n'),
                       "%s: %s", cases[_i].name, error.message);
         ck_assert_ptr_null(checkpoint);
@@ -165,7 +150,7 @@ START_TEST(lengths)
     expect_length(100000001, "100000000 are allowed");
     expect_length(file.size - 7, "is said to take");
     expect_length(right - 1, "no JSON");
-    expect_length(right + 1, "of the data, which has 7");
+    expect_length(right + 1, "holds control character 00");
     expect_length(0, "no JSON");
     expect_length(1, "no JSON");
 }
@@ -232,12 +217,12 @@ START_TEST(right_file)
     struct kt_tensor_info tensor;
     const void *data;
     uint64_t index;
-    static const char header[] =
-        "{\"__metadata__\":{\"format\":\"pt\"},\"z\":" T("BF16", "[2,1]", "[0,4]")
-        ", \"none\" :" T("I64", " [3, 0]", "[4,4]") ",\n\"scalar\":" T("U8", "[]", "[4,5]")
-        ",\"a\":" T("F32", "[1,2]", "[5,13]") "}  ";
-    make(_i < 2 ? header : escape(header), 13);
-    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)(_i % 2), &checkpoint, &error) == KT_OK,
+    make("{\"__metadata__\":{\"format\":\"pt\"},\"z\":" T("BF16", "[2,1]", "[0,4]") ",\"none\":" T(
+             "I64", "[3,0]", "[4,4]") ",\"scalar\":" T("U8", "[]",
+                                                       "[4,5]") ",\"a\":" T("F32", "[1,2]",
+                                                                            "[5,13]") "}  ",
+         13);
+    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)_i, &checkpoint, &error) == KT_OK,
                   "%s", error.message);
     kt_checkpoint_info(checkpoint, &info);
     ck_assert_str_eq(info.format, "safetensors");
@@ -245,7 +230,6 @@ START_TEST(right_file)
     ck_assert_uint_eq(info.n_tensors, 4);
     ck_assert_uint_eq(info.size, file.size);
     static const char *const names[] = {"z", "none", "scalar", "a"};
-    ck_assert_str_eq(kt_checkpoint_metadata(checkpoint, 0, "format"), "pt");
     static const uint64_t sizes[] = {4, 0, 1, 8}, dims[] = {2, 2, 0, 2};
     uint64_t begin = file.size - 13;
     for (uint64_t i = 0; i < 4; i++) {
@@ -337,7 +321,7 @@ int main(void)
     tcase_add_test(tests, lengths);
     tcase_add_test(tests, bombs);
     tcase_add_test(tests, strings);
-    tcase_add_loop_test(tests, right_file, 0, 4);
+    tcase_add_loop_test(tests, right_file, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, cut_at_every_byte, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_test(tests, every_byte_changed);
     tcase_add_test(tests, recorded_trace);

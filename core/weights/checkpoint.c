@@ -252,18 +252,11 @@ static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_
     if (checkpoint->n_moe == 0)
         return kt_fail(error, KT_E_NOT_FOUND, "%s: holds no layer with experts: %s",
                        checkpoint->label, checkpoint->format->no_experts);
-    uint64_t low = 0, high = checkpoint->n_moe;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        if (checkpoint->moe[middle].info.layer < layer)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < checkpoint->n_moe && checkpoint->moe[low].info.layer == layer) {
-        *moe = &checkpoint->moe[low];
-        return KT_OK;
-    }
+    for (uint64_t i = 0; i < checkpoint->n_moe; i++)
+        if (checkpoint->moe[i].info.layer == layer) {
+            *moe = &checkpoint->moe[i];
+            return KT_OK;
+        }
     char layers[256];
     kt_checkpoint_list_layers(checkpoint, layers, sizeof layers);
     return kt_fail(error, KT_E_NOT_FOUND, "%s: layer %" PRIu64 " holds no experts; these do: %s",

@@ -29,15 +29,10 @@ struct kt_tensor {
     void *loaded;               /* its bytes, where they are not read through the mapping */
 };
 
-struct kt_named_tensor {
-    uint64_t hash; /* of its name */
-    struct kt_tensor *tensor;
-};
-
 struct kt_tensors {
     struct kt_tensor *tensor; /* by file and offset, once indexed */
     uint64_t n, capacity;
-    struct kt_named_tensor *by_name; /* by hash, then by name */
+    struct kt_tensor **by_name;
 };
 
 struct kt_moe {
@@ -153,9 +148,6 @@ enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part,
 /* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap.
  */
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
-
-/* Forgets the tensors from number `n` on; not once they are indexed. */
-void kt_tensors_drop(struct kt_tensors *tensors, uint64_t n);
 
 /* The tensor of that name, or NULL. */
 struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name);

@@ -11,19 +11,113 @@
 
 #include "core/error.h"
 #include "core/weights/gguf.h"
-#include "core/weights/index.h"
+#include "core/weights/json.h"
 #include "core/weights/ktkernel.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define INDEX "model.safetensors.index.json"
+#define SUFFIX ".safetensors"
+
+enum { LARGEST_INDEX = 100000000, LARGEST_FILES = 4096, LARGEST_FILE_NAME = 255 };
+
+/* The index, while a folder is being opened. */
+struct index {
+    char label[KT_LABEL_SIZE];
+    json_t *root;    /* NULL: there is none */
+    json_t *weights; /* its weight_map */
+};
+
+/* Names of files, each once, in order. */
+struct names {
+    const char **name;
+    size_t n, capacity;
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length > tail && strcmp(text + length - tail, end) == 0;
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* May the index name this file? It must lie in the folder itself, whatever the index says. */
+static bool plain_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length <= LARGEST_FILE_NAME && name[0] != '.' && !strchr(name, '/') &&
+           kt_name_valid(name, length) && ends_with(name, SUFFIX);
+}
+
+static enum kt_status check_index(const struct index *index, struct kt_error *error)
+{
+    const char *name;
+    json_t *file;
+    if (!json_is_object(index->root) || !json_is_object(index->weights))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: must be an object with the object \"weight_map\" in it", index->label);
+    if (json_object_size(index->weights) == 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: weight_map names no tensor", index->label);
+    json_object_foreach(index->weights, name, file)
+    {
+        size_t length = strlen(name);
+        if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: the name of a tensor in weight_map has %zu letters; 1 to %d are "
+                           "allowed, none of them a control character",
+                           index->label, length, KT_NAME_SIZE);
+        if (!json_is_string(file) || !plain_name(json_string_value(file)))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\": weight_map must give the name of a %s file in the "
+                           "same folder, without '/'",
+                           index->label, name, SUFFIX);
+    }
+    return KT_OK;
+}
+
+/* KT-Kernel's converter writes an index that its own loader never reads: of no size, over tensors blk.N
+ * or none at all. The files of such a folder are all that it has. */
+static bool is_placeholder(const struct index *index)
+{
+    const json_t *size = json_object_get(json_object_get(index->root, "metadata"), "total_size");
+    const char *name;
+    json_t *file;
+    if (!json_is_integer(size) || json_integer_value(size) != 0)
+        return false;
+    json_object_foreach(index->weights, name, file)
+    {
+        if (strncmp(name, "blk.", 4) == 0)
+            return true;
+    }
+    return json_object_size(index->weights) == 0;
+}
+
+static enum kt_status read_index(const char *path, struct index *index, struct kt_error *error)
+{
+    static const struct kt_json_bounds bounds = {
+        .what = "the index", .largest = LARGEST_INDEX, .depth = 8, .spare = 64};
+    enum kt_status status = kt_json_open(path, &bounds, index->label, &index->root, error);
+    if (status != KT_OK)
+        return status;
+    index->weights = json_object_get(index->root, "weight_map");
+    if (!is_placeholder(index))
+        return check_index(index, error);
+    json_decref(index->root);
+    index->root = index->weights = NULL;
+    return KT_OK;
+}
 
 /* The index of the folder, if it has one. */
-static enum kt_status find_index(const char *folder, struct kt_index *index, struct kt_error *error)
+static enum kt_status find_index(const char *folder, struct index *index, struct kt_error *error)
 {
     struct stat found;
     enum kt_status status = KT_OK;
@@ -31,9 +125,59 @@ static enum kt_status find_index(const char *folder, struct kt_index *index, str
     if (!path)
         return KT_E_NOMEM;
     if (stat(path, &found) == 0 || errno != ENOENT)
-        status = kt_index_read(path, index, error);
+        status = read_index(path, index, error);
     free(path);
     return status;
+}
+
+static bool index_lists(const struct index *index, const char *file)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(index->weights, name,
+                        value) if (strcmp(json_string_value(value), file) == 0) return true;
+    return false;
+}
+
+static enum kt_status add_name(struct names *names, const char *name, const char *label,
+                               struct kt_error *error)
+{
+    if (names->n == names->capacity) {
+        size_t capacity = names->capacity ? names->capacity * 2 : 64;
+        const char **grown = realloc(names->name, capacity * sizeof *grown);
+        if (!grown)
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the names of %zu files", label,
+                           capacity);
+        names->name = grown;
+        names->capacity = capacity;
+    }
+    names->name[names->n++] = name;
+    return KT_OK;
+}
+
+/* The files that the index names; the strings stay the index's. */
+static enum kt_status list_index(const struct index *index, struct names *names,
+                                 struct kt_error *error)
+{
+    const char *tensor, *last = NULL;
+    json_t *file;
+    size_t kept = 0;
+    json_object_foreach(index->weights, tensor, file)
+    {
+        const char *name = json_string_value(file);
+        if (last && strcmp(name, last) == 0)
+            continue;
+        last = name;
+        enum kt_status status = add_name(names, name, index->label, error);
+        if (status != KT_OK)
+            return status;
+    }
+    qsort(names->name, names->n, sizeof *names->name, compare_names);
+    for (size_t i = 0; i < names->n; i++)
+        if (kept == 0 || strcmp(names->name[i], names->name[kept - 1]) != 0)
+            names->name[kept++] = names->name[i];
+    names->n = kept;
+    return KT_OK;
 }
 
 /* What a folder may hold instead of safetensors files. */
@@ -41,13 +185,8 @@ struct others {
     bool gguf, layers;
 };
 
-static int compare_names(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
-/* All safetensors files of the folder, in order. */
-static enum kt_status list_folder(const char *folder, const char *label, struct kt_names *names,
+/* All safetensors files of the folder; the strings belong to the list. */
+static enum kt_status list_folder(const char *folder, const char *label, struct names *names,
                                   struct others *others, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
@@ -56,11 +195,15 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
     if (!listing)
         return kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     while (status == KT_OK && (errno = 0, entry = readdir(listing)) != NULL) {
-        others->gguf |= kt_ends_with(entry->d_name, ".gguf");
+        others->gguf |= ends_with(entry->d_name, ".gguf");
         others->layers |= strncmp(entry->d_name, "_layer_", 7) == 0;
-        if (entry->d_name[0] == '.' || !kt_ends_with(entry->d_name, KT_SAFETENSORS))
+        if (entry->d_name[0] == '.' || !ends_with(entry->d_name, SUFFIX))
             continue;
-        status = kt_names_add(names, names->n, entry->d_name, label, error);
+        char *name = strdup(entry->d_name);
+        status = name ? add_name(names, name, label, error)
+                      : kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a file", label);
+        if (status != KT_OK)
+            free(name);
     }
     if (status == KT_OK && errno != 0)
         status =
@@ -71,13 +214,13 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
     return status;
 }
 
-static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct kt_names *names,
+static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct names *names,
                                  struct kt_error *error)
 {
     enum kt_status status = KT_OK;
-    if (names->n > KT_LARGEST_FILES)
+    if (names->n > LARGEST_FILES)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: has %zu files; at most %d can be handled",
-                       checkpoint->label, names->n, KT_LARGEST_FILES);
+                       checkpoint->label, names->n, LARGEST_FILES);
     for (size_t i = 0; i < names->n && status == KT_OK; i++) {
         char *path = kt_path_join(checkpoint->folder, names->name[i], error);
         if (!path)
@@ -90,13 +233,44 @@ static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct 
     return status == KT_OK ? kt_safetensors_index(checkpoint, error) : status;
 }
 
-static enum kt_status open_listed(struct kt_checkpoint *checkpoint, const struct kt_index *index,
+/* Is each tensor of the index where it says? File number i is names->name[i]. */
+static enum kt_status compare_index(const struct kt_checkpoint *checkpoint,
+                                    const struct index *index, const struct names *names,
+                                    struct kt_error *error)
+{
+    const char *name;
+    json_t *file;
+    json_object_foreach(index->weights, name, file)
+    {
+        const struct kt_tensor *tensor = kt_tensors_find(&checkpoint->tensors, name);
+        const char *said = json_string_value(file);
+        if (!tensor || strcmp(names->name[tensor->part], said) != 0)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\" is said to be in %.255s, but it is in %.255s",
+                           index->label, name, said,
+                           tensor ? names->name[tensor->part] : "no file");
+    }
+    uint64_t listed = json_object_size(index->weights);
+    if (checkpoint->tensors.n > listed)
+        kt_log_write(&checkpoint->log, KT_LOG_INFO,
+                     "%s: lists %" PRIu64 " tensors; its files hold %" PRIu64, index->label, listed,
+                     checkpoint->tensors.n);
+    return KT_OK;
+}
+
+static enum kt_status open_listed(struct kt_checkpoint *checkpoint, const struct index *index,
                                   struct kt_error *error)
 {
-    enum kt_status status = read_files(checkpoint, &index->files, error);
+    struct names names = {.n = 0};
+    enum kt_status status = list_index(index, &names, error);
+    if (status == KT_OK)
+        status = read_files(checkpoint, &names, error);
     if (status != KT_OK)
         (void)kt_fail_prefix(error, status, "%s", index->label);
-    return status == KT_OK ? kt_index_compare(checkpoint, index, error) : status;
+    else
+        status = compare_index(checkpoint, index, &names, error);
+    free(names.name);
+    return status;
 }
 
 static enum kt_status open_gguf(struct kt_checkpoint *checkpoint, struct kt_error *error)
@@ -115,7 +289,7 @@ static enum kt_status open_gguf(struct kt_checkpoint *checkpoint, struct kt_erro
 
 static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
-    struct kt_names names = {.n = 0};
+    struct names names = {.n = 0};
     struct others others = {.gguf = false};
     enum kt_status status =
         list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
@@ -129,23 +303,25 @@ static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error
         status = kt_fail(error, KT_E_NOT_FOUND,
                          "%s: the folder holds no %s and no .gguf file; name the folder of a "
                          "checkpoint, or a file of one",
-                         checkpoint->label, KT_SAFETENSORS);
+                         checkpoint->label, SUFFIX);
     if (status == KT_OK)
         status = read_files(checkpoint, &names, error);
-    kt_names_drop(&names);
+    for (size_t i = 0; i < names.n; i++)
+        free((void *)(uintptr_t)names.name[i]);
+    free(names.name);
     return status;
 }
 
-static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct kt_index *index,
+static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct index *index,
                                   struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     checkpoint->format = &kt_format_safetensors;
     checkpoint->whole = true;
-    if (!index->found)
+    if (!index->root)
         status = find_index(checkpoint->folder, index, error);
     if (status == KT_OK)
-        status = index->found ? open_listed(checkpoint, index, error) : open_all(checkpoint, error);
+        status = index->root ? open_listed(checkpoint, index, error) : open_all(checkpoint, error);
     if (status != KT_OK || checkpoint->format == &kt_format_gguf)
         return status;
     return kt_safetensors_map(checkpoint, error);
@@ -169,11 +345,11 @@ enum kt_status kt_folder_open(struct kt_checkpoint *checkpoint, const char *path
                               struct kt_error *error)
 {
     struct stat found;
-    struct kt_index index = {.found = false};
+    struct index index = {.root = NULL};
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     bool folder = stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-    bool is_index = !folder && kt_ends_with(name, ".index.json");
-    bool is_file = !folder && kt_ends_with(name, KT_SAFETENSORS);
+    bool is_index = !folder && ends_with(name, ".index.json");
+    bool is_file = !folder && ends_with(name, SUFFIX);
     *whole = folder || is_index || (!folder && strcmp(name, "config.json") == 0);
     if (!*whole && !is_file)
         return KT_OK;
@@ -181,13 +357,13 @@ enum kt_status kt_folder_open(struct kt_checkpoint *checkpoint, const char *path
     size_t length = folder ? strlen(path) : (size_t)(name - path);
     enum kt_status status = set_folder(checkpoint, path, length, error);
     if (status == KT_OK && is_index)
-        status = kt_index_read(path, &index, error);
+        status = read_index(path, &index, error);
     if (status == KT_OK && is_file) {
         status = find_index(checkpoint->folder, &index, error);
-        *whole = status == KT_OK && index.found && kt_index_lists(&index, name);
+        *whole = status == KT_OK && index.root && index_lists(&index, name);
     }
     if (status == KT_OK && *whole)
         status = open_folder(checkpoint, &index, error);
-    kt_index_drop(&index);
+    json_decref(index.root);
     return status;
 }

@@ -13,7 +13,6 @@
 #include "core/error.h"
 #include "core/weights/dtype.h"
 #include "core/weights/json.h"
-#include "core/weights/plain.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -74,12 +73,18 @@ static enum kt_status read_dtype(const struct kt_file *file, const json_t *dtype
     return KT_OK;
 }
 
-/* The tensor's bytes, from `begin` to `end` in the data of its file. */
-static enum kt_status place(const struct kt_part *part, uint64_t begin, uint64_t end, uint64_t elements,
-                            struct kt_tensor_info *info, struct kt_error *error)
+static enum kt_status read_place(const struct kt_file *file, const json_t *offsets, uint64_t data,
+                                 uint64_t elements, struct kt_tensor_info *info,
+                                 struct kt_error *error)
 {
-    const struct kt_file *file = &part->file;
-    uint64_t size = 0, length = file->size - part->data;
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    uint64_t size = 0, length = file->size - data;
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
+        json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\": data_offsets must be two whole numbers, begin <= end",
+                       file->label, info->name);
+    uint64_t begin = (uint64_t)json_integer_value(first), end = (uint64_t)json_integer_value(last);
     if (end > length)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\" ends at byte %" PRIu64 " of the data, which has %" PRIu64
@@ -92,33 +97,9 @@ static enum kt_status place(const struct kt_part *part, uint64_t begin, uint64_t
                        " elements of %s take %" PRIu32 " each",
                        file->label, info->name, end - begin, elements, kt_dtype_name(info->dtype),
                        bytes);
-    info->offset = part->data + begin;
+    info->offset = data + begin;
     info->size = size;
     return KT_OK;
-}
-
-static enum kt_status read_place(const struct kt_part *part, const json_t *offsets, uint64_t elements,
-                                 struct kt_tensor_info *info, struct kt_error *error)
-{
-    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
-    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
-        json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: tensor \"%s\": data_offsets must be two whole numbers, begin <= end",
-                       part->file.label, info->name);
-    return place(part, (uint64_t)json_integer_value(first), (uint64_t)json_integer_value(last), elements,
-                 info, error);
-}
-
-/* Adds a tensor whose name is still the caller's. */
-static enum kt_status add(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_tensor_info *info,
-                          struct kt_error *error)
-{
-    info->name = strdup(info->name);
-    if (!info->name)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor",
-                       checkpoint->part[part].file.label);
-    return kt_tensors_add(&checkpoint->tensors, part, info, error);
 }
 
 static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t part, const char *name,
@@ -145,8 +126,13 @@ static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t par
     if (status == KT_OK)
         status = read_shape(file, shape, &info, &elements, error);
     if (status == KT_OK)
-        status = read_place(&checkpoint->part[part], offsets, elements, &info, error);
-    return status == KT_OK ? add(checkpoint, part, &info, error) : status;
+        status = read_place(file, offsets, checkpoint->part[part].data, elements, &info, error);
+    if (status != KT_OK)
+        return status;
+    info.name = strdup(name);
+    if (!info.name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", file->label);
+    return kt_tensors_add(&checkpoint->tensors, part, &info, error);
 }
 
 static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, struct kt_error *error)
@@ -205,121 +191,15 @@ static enum kt_status read_object(struct kt_checkpoint *checkpoint, uint32_t par
     return KT_OK;
 }
 
-static const struct kt_json_bounds bounds = {
-    .what = "the header", .largest = LARGEST_HEADER, .depth = 8, .spare = 4};
-
-/* ---- headers as programs write them ---------------------------------------------------------- */
-
-static bool take_shape(struct kt_plain *plain, struct kt_tensor_info *info, uint64_t *elements)
-{
-    *elements = 1;
-    if (!kt_plain_key(plain, "shape") || !kt_plain_take(plain, '['))
-        return false;
-    if (kt_plain_take(plain, ']'))
-        return true;
-    do {
-        uint64_t *dim = &info->dims[info->n_dims];
-        if (info->n_dims++ == LARGEST_DIMS || !kt_plain_number(plain, dim) ||
-            !kt_mul(*elements, *dim, elements))
-            return false;
-    } while (kt_plain_take(plain, ','));
-    return kt_plain_take(plain, ']');
-}
-
-/* What stands between a tensor's name and the next one. */
-static bool take_entry(struct kt_plain *plain, struct kt_tensor_info *info, uint64_t *elements,
-                       uint64_t *begin, uint64_t *end)
-{
-    char dtype[16];
-    if (!kt_plain_take(plain, '{') || !kt_plain_key(plain, "dtype") ||
-        !kt_plain_string(plain, dtype, sizeof dtype) || !kt_plain_take(plain, ','))
-        return false;
-    info->dtype = kt_dtype_from_safetensors(dtype);
-    return info->dtype != KT_DTYPE_NONE && take_shape(plain, info, elements) &&
-           kt_plain_take(plain, ',') && kt_plain_key(plain, "data_offsets") &&
-           kt_plain_take(plain, '[') && kt_plain_number(plain, begin) && kt_plain_take(plain, ',') &&
-           kt_plain_number(plain, end) && *begin <= *end && kt_plain_take(plain, ']') &&
-           kt_plain_take(plain, '}');
-}
-
-/* Takes the value of __metadata__, which the JSON library reads; *is_plain is false where it is none. */
-static enum kt_status read_metadata(struct kt_plain *plain, struct kt_part *part, bool *is_plain,
-                                    struct kt_error *error)
-{
-    uint64_t offset, size;
-    json_t *metadata;
-    *is_plain = !part->metadata && kt_plain_object(plain, &offset, &size);
-    if (!*is_plain)
-        return plain->status;
-    enum kt_status status = kt_json_load(&part->file, offset, size, &bounds, &metadata, error);
-    if (status == KT_OK) {
-        status = take_metadata(part, metadata, error);
-        json_decref(metadata);
-    }
-    return status;
-}
-
-/* Adds the tensors of the header; *is_plain is false where only the JSON library can read it. */
-static enum kt_status read_plain(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_plain *plain,
-                                 bool *is_plain, struct kt_error *error)
-{
-    enum kt_status status = KT_OK;
-    char name[KT_NAME_SIZE + 1];
-    *is_plain = kt_plain_take(plain, '{');
-    for (bool more = *is_plain && !kt_plain_take(plain, '}'); more && status == KT_OK && *is_plain;) {
-        struct kt_tensor_info info = {.name = name};
-        uint64_t elements, begin, end;
-        *is_plain = kt_plain_string(plain, name, sizeof name) && *name && kt_plain_take(plain, ':');
-        if (*is_plain && strcmp(name, "__metadata__") == 0) {
-            status = read_metadata(plain, &checkpoint->part[part], is_plain, error);
-        } else if (*is_plain && (*is_plain = take_entry(plain, &info, &elements, &begin, &end))) {
-            status = place(&checkpoint->part[part], begin, end, elements, &info, error);
-            if (status == KT_OK)
-                status = add(checkpoint, part, &info, error);
-        }
-        more = kt_plain_take(plain, ',');
-        *is_plain = *is_plain && (more || kt_plain_take(plain, '}'));
-    }
-    *is_plain = *is_plain && kt_plain_end(plain);
-    return status == KT_OK ? plain->status : status;
-}
-
-/* Takes back what was read of a header that proved not to be plain. */
-static void forget(struct kt_checkpoint *checkpoint, uint32_t part, uint64_t first)
-{
-    json_decref(checkpoint->part[part].metadata);
-    checkpoint->part[part].metadata = NULL;
-    kt_tensors_drop(&checkpoint->tensors, first);
-}
-
-/* Of a header of `size` bytes. */
-static enum kt_status read_tensors(struct kt_checkpoint *checkpoint, uint32_t part, uint64_t size,
-                                   struct kt_error *error)
-{
-    const struct kt_file *file = &checkpoint->part[part].file;
-    uint64_t first = checkpoint->tensors.n;
-    struct kt_plain plain;
-    json_t *root;
-    bool is_plain;
-    kt_plain_begin(&plain, file, checkpoint->part[part].data - size, size, error);
-    enum kt_status status = read_plain(checkpoint, part, &plain, &is_plain, error);
-    if (status != KT_OK || is_plain)
-        return status;
-    forget(checkpoint, part, first);
-    status = kt_json_load(file, checkpoint->part[part].data - size, size, &bounds, &root, error);
-    if (status != KT_OK)
-        return status;
-    status = read_object(checkpoint, part, root, error);
-    json_decref(root);
-    return status;
-}
-
 enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part,
                                    struct kt_error *error)
 {
+    static const struct kt_json_bounds bounds = {
+        .what = "the header", .largest = LARGEST_HEADER, .depth = 8, .spare = 4};
     struct kt_part *read = &checkpoint->part[part];
     const struct kt_file *file = &read->file;
     uint8_t head[8];
+    json_t *root;
     if (file->size < sizeof head)
         return kt_fail(error, KT_E_FORMAT, "%s: is no safetensors file: it has %" PRIu64 " bytes",
                        file->label, file->size);
@@ -333,8 +213,13 @@ enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t pa
                        " after its length, and %d are allowed: it is cut off, damaged, or no "
                        "safetensors file",
                        file->label, size, file->size - sizeof head, LARGEST_HEADER);
+    status = kt_json_load(file, sizeof head, size, &bounds, &root, error);
+    if (status != KT_OK)
+        return status;
     read->data = sizeof head + size;
-    return read_tensors(checkpoint, part, size, error);
+    status = read_object(checkpoint, part, root, error);
+    json_decref(root);
+    return status;
 }
 
 enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)

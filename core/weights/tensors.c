@@ -8,8 +8,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 /* The length of the UTF-8 character at `text`, 0 if it is none. */
 static size_t measure(const unsigned char *text, size_t size)
@@ -80,18 +78,10 @@ static int compare_offsets(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Names of a model's tensors begin alike: hashes are compared in a tenth of the time. */
-static uint64_t hash(const char *name)
-{
-    return XXH3_64bits(name, strlen(name));
-}
-
 static int compare_names(const void *left, const void *right)
 {
-    const struct kt_named_tensor *a = left, *b = right;
-    if (a->hash != b->hash)
-        return a->hash < b->hash ? -1 : 1;
-    return strcmp(a->tensor->info.name, b->tensor->info.name);
+    struct kt_tensor *const *a = left, *const *b = right;
+    return strcmp((*a)->info.name, (*b)->info.name);
 }
 
 static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint,
@@ -108,42 +98,22 @@ static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint,
                    first, a->info.name, checkpoint->part[b->part].file.label);
 }
 
-/* Files mostly list their tensors as they lie. */
-static void sort_offsets(struct kt_tensors *tensors)
-{
-    for (uint64_t i = 1; i < tensors->n; i++)
-        if (compare_offsets(&tensors->tensor[i - 1], &tensors->tensor[i]) > 0) {
-            qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
-            return;
-        }
-}
-
-static enum kt_status index_names(struct kt_checkpoint *checkpoint, struct kt_error *error)
-{
-    struct kt_tensors *tensors = &checkpoint->tensors;
-    struct kt_named_tensor *named = malloc((size_t)tensors->n * sizeof *named);
-    if (!named)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
-                       checkpoint->label, tensors->n);
-    tensors->by_name = named;
-    for (uint64_t i = 0; i < tensors->n; i++)
-        named[i] = (struct kt_named_tensor){hash(tensors->tensor[i].info.name), &tensors->tensor[i]};
-    qsort(named, (size_t)tensors->n, sizeof *named, compare_names);
-    for (uint64_t i = 1; i < tensors->n; i++)
-        if (compare_names(&named[i - 1], &named[i]) == 0)
-            return refuse_twins(checkpoint, named[i - 1].tensor, named[i].tensor, error);
-    return KT_OK;
-}
-
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     struct kt_tensors *tensors = &checkpoint->tensors;
     if (tensors->n == 0)
         return KT_OK;
-    sort_offsets(tensors);
-    enum kt_status status = index_names(checkpoint, error);
-    if (status != KT_OK)
-        return status;
+    tensors->by_name = malloc((size_t)tensors->n * sizeof *tensors->by_name);
+    if (!tensors->by_name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
+                       checkpoint->label, tensors->n);
+    qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
+    for (uint64_t i = 0; i < tensors->n; i++)
+        tensors->by_name[i] = &tensors->tensor[i];
+    qsort(tensors->by_name, (size_t)tensors->n, sizeof *tensors->by_name, compare_names);
+    for (uint64_t i = 1; i < tensors->n; i++)
+        if (compare_names(&tensors->by_name[i - 1], &tensors->by_name[i]) == 0)
+            return refuse_twins(checkpoint, tensors->by_name[i - 1], tensors->by_name[i], error);
     for (uint64_t i = 1; i < tensors->n; i++) {
         const struct kt_tensor_info *before = &tensors->tensor[i - 1].info;
         const struct kt_tensor_info *after = &tensors->tensor[i].info;
@@ -160,24 +130,26 @@ enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_erro
 
 struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name)
 {
-    struct kt_tensor wanted = {.info.name = name};
-    const struct kt_named_tensor key = {hash(name), &wanted}, *found = NULL;
-    if (tensors->n > 0)
-        found = bsearch(&key, tensors->by_name, (size_t)tensors->n, sizeof key, compare_names);
-    return found ? found->tensor : NULL;
-}
-
-void kt_tensors_drop(struct kt_tensors *tensors, uint64_t n)
-{
-    while (tensors->n > n)
-        free((void *)(uintptr_t)tensors->tensor[--tensors->n].info.name);
+    uint64_t low = 0, high = tensors->n;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        int order = strcmp(tensors->by_name[middle]->info.name, name);
+        if (order == 0)
+            return tensors->by_name[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
 }
 
 void kt_tensors_free(struct kt_tensors *tensors)
 {
-    for (uint64_t i = 0; i < tensors->n; i++)
+    for (uint64_t i = 0; i < tensors->n; i++) {
+        free((void *)(uintptr_t)tensors->tensor[i].info.name);
         free(tensors->tensor[i].loaded);
-    kt_tensors_drop(tensors, 0);
+    }
     free(tensors->tensor);
     free(tensors->by_name);
     *tensors = (struct kt_tensors){.n = 0};
