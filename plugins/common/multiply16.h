@@ -105,7 +105,7 @@ INLINE void add_sums16(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum
 INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
                             float out[MAX_ROWS][PANEL_ROWS])
 {
-    const uint64_t ahead = rows <= 2 && AHEAD ? AHEAD : panel->ahead;
+    const uint64_t ahead = rows <= 2 && AHEAD > 0 ? AHEAD : panel->ahead;
     const uint8_t *tile = panel->codes;
     vf sum[2][MAX_ROWS][VECS];
 

@@ -47,7 +47,7 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     for (int i = 0; i < 4; i++) {
         vi shifted = i ? vi_shr32(codes, 4 * i) : codes;
         w[i] = (kind & 1) == KIND_INT4 ? vi_and_or(shifted, low, one28)
-                                 : vi_lookup16(decoder->e2m1, shifted);
+                                       : vi_lookup16(decoder->e2m1, shifted);
     }
 }
 
