@@ -16,8 +16,7 @@ static enum kt_status grow(struct kt_buffer *buffer, struct kt_topology *topolog
 }
 
 enum kt_status kt_arena_grow(struct kt_arena *arena, struct kt_topology *topology, uint32_t n_nodes,
-                             const uint64_t *need, uint64_t route_need, bool huge,
-                             struct kt_error *error)
+                             const uint64_t *need, uint64_t route_need, bool huge, struct kt_error *error)
 {
     enum kt_status status = grow(&arena->route, topology, 0, route_need, huge, error);
     for (uint32_t n = 0; n < n_nodes && status == KT_OK; n++)

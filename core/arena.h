@@ -18,8 +18,7 @@ struct kt_arena {
 /* Makes each node's buffer at least need[n] bytes and the route at least route_need. The pool's lock
  * is held: no forward runs. On failure the old buffers stay. */
 enum kt_status kt_arena_grow(struct kt_arena *arena, struct kt_topology *topology, uint32_t n_nodes,
-                             const uint64_t *need, uint64_t route_need, bool huge,
-                             struct kt_error *error);
+                             const uint64_t *need, uint64_t route_need, bool huge, struct kt_error *error);
 void kt_arena_destroy(struct kt_arena *arena);
 
 #endif

@@ -12,9 +12,9 @@
 
 static void bind(struct kt_topology *topology, uint32_t node, void *data, uint64_t size)
 {
-    if (!topology->binds_memory || hwloc_set_area_membind(topology->hwloc, data, size,
-                                                  topology->node[node].nodeset, HWLOC_MEMBIND_BIND,
-                                                  HWLOC_MEMBIND_BYNODESET) == 0)
+    if (!topology->binds_memory ||
+        hwloc_set_area_membind(topology->hwloc, data, size, topology->node[node].nodeset, HWLOC_MEMBIND_BIND,
+                               HWLOC_MEMBIND_BYNODESET) == 0)
         return;
     int why = errno;
     if (atomic_fetch_add(&topology->membind_failures, 1) == 0)

@@ -94,8 +94,7 @@ static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_lay
 }
 
 /* The form that a layout names is the one that was asked for. */
-static enum kt_status check_form(const struct kt_layout *layout, const char *wanted,
-                                 struct kt_error *error)
+static enum kt_status check_form(const struct kt_layout *layout, const char *wanted, struct kt_error *error)
 {
     if (!memchr(layout->form, '\0', sizeof layout->form))
         return kt_fail(error, KT_E_PLUGIN, "its layout names a form of %zu letters or more",
@@ -147,8 +146,7 @@ static bool add_part(uint64_t *total, uint64_t count, uint64_t size, uint64_t *o
 {
     uint64_t bytes;
     *offset = *total;
-    return kt_mul(count, size, &bytes) && bytes < UINT64_MAX / 4 &&
-           kt_add(*total, kt_align64(bytes), total);
+    return kt_mul(count, size, &bytes) && bytes < UINT64_MAX / 4 && kt_add(*total, kt_align64(bytes), total);
 }
 
 /* Sizes of the node's buffers; false if they overflow. */
@@ -188,8 +186,8 @@ static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, u
     return true;
 }
 
-static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *shard,
-                                 uint32_t n_threads, struct kt_error *error)
+static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads,
+                                 struct kt_error *error)
 {
     struct kt_layout *layout = &shard->layout;
     uint64_t element = layout->y_dtype == KT_DTYPE_BF16 ? 2 : 4;
@@ -202,10 +200,8 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
     return fits ? KT_OK
                 : kt_fail(error, KT_E_INVALID,
                           "%s: %u experts of %llu x %llu and %u tokens need more bytes than 64 bits count",
-                          layer->name, layer->params.n_experts,
-                          (unsigned long long)layer->params.hidden_size,
-                          (unsigned long long)layer->params.intermediate_size,
-                          layer->params.max_tokens);
+                          layer->name, layer->params.n_experts, (unsigned long long)layer->params.hidden_size,
+                          (unsigned long long)layer->params.intermediate_size, layer->params.max_tokens);
 }
 
 /* Cuts intermediate_size over `n_nodes` nodes in proportion to their threads, at multiples of `unit`. */
@@ -226,15 +222,13 @@ static void cut(const struct kt_pool *pool, uint32_t n_nodes, uint64_t size, uin
 
 /* Asks one backend. On success the choice holds its layouts. */
 static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend *backend,
-                          const struct kt_request *request, struct kt_choice *choice,
-                          struct kt_error *error)
+                          const struct kt_request *request, struct kt_choice *choice, struct kt_error *error)
 {
     const struct kt_pool *pool = layer->context->pool;
     struct kt_layout whole;
     choice->backend = backend;
     choice->n_shards = 0;
-    enum kt_status status =
-        lay_out(backend, layer, request, layer->params.intermediate_size, &whole, error);
+    enum kt_status status = lay_out(backend, layer, request, layer->params.intermediate_size, &whole, error);
     if (status != KT_OK)
         return status;
     choice->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
@@ -262,8 +256,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     return KT_OK;
 }
 
-static void note(struct kt_plan *plan, const struct kt_backend *backend, bool chosen,
-                 const char *reason)
+static void note(struct kt_plan *plan, const struct kt_backend *backend, bool chosen, const char *reason)
 {
     if (!plan || plan->n_candidates == KT_MAX_CANDIDATES)
         return;
@@ -312,9 +305,8 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_re
     for (; n < context->registry->n_backends && n < KT_MAX_CANDIDATES; n++)
         names[n] = context->registry->backend[n].name;
     const char *near = kt_nearest(name, names, n);
-    return kt_fail(error, KT_E_NOT_FOUND,
-                   "%s: no backend %s is configured%s%s%s; `kt backends` lists them", layer->name, name,
-                   near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    return kt_fail(error, KT_E_NOT_FOUND, "%s: no backend %s is configured%s%s%s; `kt backends` lists them",
+                   layer->name, name, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 /* Do stored weights go to another backend than the configuration wishes? */
@@ -381,8 +373,8 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_requ
         }
     }
     if (!chosen)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s",
-                       layer->name, why.message);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s", layer->name,
+                       why.message);
     if (plan)
         fill_plan(choice, plan, layer->params.n_experts);
     return KT_OK;

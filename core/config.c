@@ -8,8 +8,8 @@
 /* ---- making it ------------------------------------------------------------------------------ */
 
 /* The caller's parameters as far as it knows them; what it does not know is zero. */
-static enum kt_status take_params(const struct kt_config_params *given,
-                                  struct kt_config_params *params, struct kt_error *error)
+static enum kt_status take_params(const struct kt_config_params *given, struct kt_config_params *params,
+                                  struct kt_error *error)
 {
     memset(params, 0, sizeof *params);
     if (!given)
@@ -20,12 +20,12 @@ static enum kt_status take_params(const struct kt_config_params *given,
                        given->struct_size);
     memcpy(params, given, sizeof *params);
     if (params->n_settings > 0 && !params->settings)
-        return kt_fail(error, KT_E_INVALID,
-                       "kt_config_params has %zu settings, but no list of them",
+        return kt_fail(error, KT_E_INVALID, "kt_config_params has %zu settings, but no list of them",
                        params->n_settings);
     if ((params->plugin_folder && params->plugin_folder[0] != '/') ||
         (params->dropin_folder && params->dropin_folder[0] != '/'))
-        return kt_fail(error, KT_E_INVALID, "kt_config_params: plugin_folder and dropin_folder must be absolute");
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_config_params: plugin_folder and dropin_folder must be absolute");
     return KT_OK;
 }
 
@@ -50,9 +50,8 @@ static enum kt_status make(const struct kt_config_params *params, struct kt_conf
     atomic_init(&fresh->references, 1);
     fresh->log = (struct kt_log){params->log, params->log_data, first_level()};
     for (size_t i = 0; i < kt_config_n_core_options; i++) {
-        enum kt_status status =
-            kt_config_put(fresh, LAYER_DEFAULT, "core", kt_config_core_options[i].key,
-                          kt_config_core_options[i].default_text, "default", error);
+        enum kt_status status = kt_config_put(fresh, LAYER_DEFAULT, "core", kt_config_core_options[i].key,
+                                              kt_config_core_options[i].default_text, "default", error);
         if (status != KT_OK) {
             kt_config_free(fresh);
             return status;
@@ -71,8 +70,7 @@ static enum kt_status make(const struct kt_config_params *params, struct kt_conf
 static enum kt_status read_rest(struct kt_config *config, const struct kt_config_params *params,
                                 struct kt_error *error)
 {
-    enum kt_status status =
-        kt_config_declare_texts(config, params->settings, params->n_settings, error);
+    enum kt_status status = kt_config_declare_texts(config, params->settings, params->n_settings, error);
     if (status == KT_OK)
         status = kt_config_read_environment(config, error);
     if (status == KT_OK)
@@ -107,8 +105,8 @@ enum kt_status kt_config_create(const struct kt_config_params *params, struct kt
 }
 
 enum kt_status kt_config_check(const struct kt_config_params *params,
-                               void (*visit)(void *data, const struct kt_config_file *file),
-                               void *data, struct kt_error *error)
+                               void (*visit)(void *data, const struct kt_config_file *file), void *data,
+                               struct kt_error *error)
 {
     if (!visit)
         return kt_fail(error, KT_E_INVALID, "kt_config_check: visit is NULL");
@@ -158,15 +156,13 @@ size_t kt_config_setting_count(const struct kt_config *config)
     return config ? config->n_settings : 0;
 }
 
-enum kt_status kt_config_setting(const struct kt_config *config, size_t index,
-                                 struct kt_setting *setting, struct kt_error *error)
+enum kt_status kt_config_setting(const struct kt_config *config, size_t index, struct kt_setting *setting,
+                                 struct kt_error *error)
 {
     if (!config || !setting)
-        return kt_fail(error, KT_E_INVALID, "kt_config_setting: %s is NULL",
-                       config ? "setting" : "config");
+        return kt_fail(error, KT_E_INVALID, "kt_config_setting: %s is NULL", config ? "setting" : "config");
     if (index >= config->n_settings)
-        return kt_fail(error, KT_E_NOT_FOUND, "setting %zu of %zu does not exist", index,
-                       config->n_settings);
+        return kt_fail(error, KT_E_NOT_FOUND, "setting %zu of %zu does not exist", index, config->n_settings);
     *setting = config->setting[index].setting;
     return KT_OK;
 }

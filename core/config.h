@@ -15,8 +15,7 @@ struct kt_config *kt_config_retain(const struct kt_config *config);
 const struct kt_log *kt_config_log(const struct kt_config *config);
 
 /* The setting, or NULL if nobody set it and it has no default. */
-const struct kt_setting *kt_config_find(const struct kt_config *config, const char *section,
-                                        const char *key);
+const struct kt_setting *kt_config_find(const struct kt_config *config, const char *section, const char *key);
 
 /* Value of a known core setting, which is always there and was checked when it was read. */
 const char *kt_config_text(const struct kt_config *config, const char *section, const char *key);

@@ -17,8 +17,8 @@ static enum kt_status check_twins(const struct kt_config *config, const struct k
         const struct stored_plugin *there = kt_config_find_plugin(config, fresh->name);
         if (there && there->layer == fresh->layer && strcmp(there->file, fresh->file) != 0)
             return kt_fail(error, KT_E_CONFIG,
-                           "%s: [plugin.%s] stands in %s too; remove one of the two files",
-                           fresh->origin, fresh->name, there->file);
+                           "%s: [plugin.%s] stands in %s too; remove one of the two files", fresh->origin,
+                           fresh->name, there->file);
     }
     return KT_OK;
 }
@@ -54,9 +54,9 @@ static enum kt_status keep_required(struct kt_config *config, const struct kt_co
     return kt_config_put(config, LAYER_PARAMETER, section, "enabled", "required", enabled->origin, error);
 }
 
-static enum kt_status blame(struct kt_config *config, const struct kt_config *draft,
-                            const char *name, enum config_layer layer, const char *path,
-                            const char *message, struct kt_error *error)
+static enum kt_status blame(struct kt_config *config, const struct kt_config *draft, const char *name,
+                            enum config_layer layer, const char *path, const char *message,
+                            struct kt_error *error)
 {
     char section[64];
     (void)snprintf(section, sizeof section, "plugin.%s", name);

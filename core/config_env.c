@@ -86,9 +86,8 @@ static enum kt_status refuse_variable(const struct kt_config *config, const char
         }
     }
     if (search.best[0] != '\0')
-        return kt_fail(error, KT_E_CONFIG,
-                       "environment variable %s names no setting; did you mean %s?", variable,
-                       search.best);
+        return kt_fail(error, KT_E_CONFIG, "environment variable %s names no setting; did you mean %s?",
+                       variable, search.best);
     return kt_fail(error, KT_E_CONFIG,
                    "environment variable %s names no setting; the form is KT_KERNEL_CORE_KEY or "
                    "KT_KERNEL_PLUGIN_NAME_KEY of a plugin that is configured; unset it",
@@ -144,8 +143,7 @@ static bool resolve(const struct kt_config *config, const char *variable, char s
            split_plugin(config, variable + sizeof plugin - 1, section, key);
 }
 
-static enum kt_status take_variable(struct kt_config *config, const char *variable,
-                                    struct kt_error *error)
+static enum kt_status take_variable(struct kt_config *config, const char *variable, struct kt_error *error)
 {
     for (size_t i = 0; i < N_SHORT_FORMS; i++) {
         if (!short_forms[i].key && strcmp(variable, short_forms[i].name) == 0)
@@ -158,8 +156,7 @@ static enum kt_status take_variable(struct kt_config *config, const char *variab
     if (!resolve(config, variable, section, key))
         return refuse_variable(config, variable, error);
     (void)snprintf(origin, sizeof origin, "environment %s", variable);
-    enum kt_status status =
-        kt_config_put(config, LAYER_ENVIRONMENT, section, key, value, origin, error);
+    enum kt_status status = kt_config_put(config, LAYER_ENVIRONMENT, section, key, value, origin, error);
     return status == KT_OK ? status : kt_fail_prefix(error, status, "environment %s", variable);
 }
 
@@ -249,14 +246,12 @@ enum kt_status kt_config_declare_texts(struct kt_config *config, const char *con
     return KT_OK;
 }
 
-static enum kt_status refuse_plugin(const struct kt_config *config, const char *name,
-                                    struct kt_error *error)
+static enum kt_status refuse_plugin(const struct kt_config *config, const char *name, struct kt_error *error)
 {
     const char *nearest = kt_nearest(name, config->plugin_names, config->n_plugins);
-    return kt_fail(
-        error, KT_E_CONFIG,
-        "no plugin \"%s\" is configured%s%s%s; a new one needs plugin.%s.module=FILE too", name,
-        nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "", name);
+    return kt_fail(error, KT_E_CONFIG,
+                   "no plugin \"%s\" is configured%s%s%s; a new one needs plugin.%s.module=FILE too", name,
+                   nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "", name);
 }
 
 enum kt_status kt_config_read_texts(struct kt_config *config, const char *const *texts, size_t n,
@@ -272,8 +267,7 @@ enum kt_status kt_config_read_texts(struct kt_config *config, const char *const 
         if (name && !kt_config_find_plugin(config, name))
             status = refuse_plugin(config, name, error);
         else
-            status =
-                kt_config_put(config, LAYER_PARAMETER, section, key, value, "parameter", error);
+            status = kt_config_put(config, LAYER_PARAMETER, section, key, value, "parameter", error);
         free(copy);
         if (status != KT_OK)
             return kt_fail_prefix(error, status, "setting \"%s\"", texts[i]);

@@ -26,8 +26,7 @@ static bool is_dropin(const struct scan *scan)
     return scan->layer == LAYER_SHIPPED || scan->layer == LAYER_DROPIN;
 }
 
-static enum kt_status take_section(void *data, const char *section, unsigned line,
-                                   struct kt_error *error)
+static enum kt_status take_section(void *data, const char *section, unsigned line, struct kt_error *error)
 {
     struct scan *scan = data;
     enum kt_status status = kt_config_check_section(scan->config, section, error);
@@ -49,15 +48,14 @@ static enum kt_status take_section(void *data, const char *section, unsigned lin
     return status;
 }
 
-static enum kt_status take_setting(void *data, const char *section, const char *key,
-                                   const char *value, unsigned line, struct kt_error *error)
+static enum kt_status take_setting(void *data, const char *section, const char *key, const char *value,
+                                   unsigned line, struct kt_error *error)
 {
     struct scan *scan = data;
     char *origin;
     if (asprintf(&origin, "%s:%u", scan->path, line) < 0)
         return kt_fail(error, KT_E_NOMEM, "no memory for the configuration");
-    enum kt_status status =
-        kt_config_put(scan->config, scan->layer, section, key, value, origin, error);
+    enum kt_status status = kt_config_put(scan->config, scan->layer, section, key, value, origin, error);
     free(origin);
     return status;
 }
@@ -88,8 +86,7 @@ static bool report(struct scan *scan, const char *path, enum kt_status status, b
     return scan->status == KT_OK || scan->visit->file;
 }
 
-static bool read_file(struct scan *scan, enum config_layer layer, const char *path,
-                      bool may_be_absent)
+static bool read_file(struct scan *scan, enum config_layer layer, const char *path, bool may_be_absent)
 {
     const struct kt_ini_handler handler = {scan, take_section, take_setting};
     struct kt_error error = {0};
@@ -197,9 +194,8 @@ static bool read_user_file(struct scan *scan)
     bool more = true;
     if (lstat(path, &file) != 0 && errno == EACCES) {
         struct kt_error error;
-        more = report(scan, path,
-                      kt_fail(&error, KT_E_NOT_FOUND, "%s: its folder may not be read", path), true,
-                      &error);
+        more = report(scan, path, kt_fail(&error, KT_E_NOT_FOUND, "%s: its folder may not be read", path),
+                      true, &error);
     } else {
         more = read_file(scan, LAYER_USER, path, true);
     }

@@ -66,14 +66,12 @@ enum kt_status kt_config_check_setting(const char *section, const char *key, con
 /* config_store.c: the growing config. Messages do not name the origin. */
 
 enum kt_status kt_config_put(struct kt_config *config, enum config_layer layer, const char *section,
-                             const char *key, const char *value, const char *origin,
-                             struct kt_error *error);
+                             const char *key, const char *value, const char *origin, struct kt_error *error);
 
 /* Notes that a plugin's section stands in `file`, and gives its keys their defaults. Two drop-ins
  * of one folder that hold the same section are an error. `file` "": not a file. */
-enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer,
-                                 const char *name, const char *file, const char *origin,
-                                 struct kt_error *error);
+enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer, const char *name,
+                                 const char *file, const char *origin, struct kt_error *error);
 
 struct stored_plugin *kt_config_find_plugin(const struct kt_config *config, const char *name);
 void kt_config_free(struct kt_config *config);

@@ -14,8 +14,7 @@ const struct kt_option kt_config_core_options[] = {
     {"huge_pages", KT_OPTION_BOOL, "yes", NULL, 0, 0, "advise huge pages for weights and buffers"},
     {"backend", KT_OPTION_STRING, "auto", NULL, 0, 0, "wished backend: auto, or a name"},
     {"strict", KT_OPTION_BOOL, "no", NULL, 0, 0, "a fallback from the wished backend is an error"},
-    {"queue_depth", KT_OPTION_INT, "256", NULL, 1, 65536,
-     "submitted forwards that may wait to be collected"},
+    {"queue_depth", KT_OPTION_INT, "256", NULL, 1, 65536, "submitted forwards that may wait to be collected"},
     {"cpu_variant", KT_OPTION_ENUM, "",
      "|amx|avx512_bf16|avx512_vbmi|avx512_vnni|avx512|avx2|arm_bf16|i8mm|dotprod|neon|scalar", 0, 0,
      "use no CPU feature above this level"},
@@ -23,8 +22,7 @@ const struct kt_option kt_config_core_options[] = {
      "absolute folders searched for plugins before the built-in one, separated by :"},
     {"debug", KT_OPTION_BOOL, "no", NULL, 0, 0, "debug messages"},
 };
-const size_t kt_config_n_core_options =
-    sizeof kt_config_core_options / sizeof kt_config_core_options[0];
+const size_t kt_config_n_core_options = sizeof kt_config_core_options / sizeof kt_config_core_options[0];
 
 const struct kt_option kt_config_plugin_options[] = {
     {"enabled", KT_OPTION_ENUM, "yes", "no|yes|required", 0, 0,
@@ -57,10 +55,8 @@ static enum kt_status refuse_section(const struct kt_config *config, const char 
             nearest = name; /* the prefix was forgotten */
     }
     if (nearest)
-        return kt_fail(error, KT_E_CONFIG, "unknown section [%s]; did you mean [%s]?", section,
-                       nearest);
-    return kt_fail(error, KT_E_CONFIG, "unknown section [%s]; known are [core] and [plugin.NAME]",
-                   section);
+        return kt_fail(error, KT_E_CONFIG, "unknown section [%s]; did you mean [%s]?", section, nearest);
+    return kt_fail(error, KT_E_CONFIG, "unknown section [%s]; known are [core] and [plugin.NAME]", section);
 }
 
 enum kt_status kt_config_check_section(const struct kt_config *config, const char *section,
@@ -89,17 +85,14 @@ static enum kt_status check_text(const char *key, const char *value, struct kt_e
     if (strcmp(key, "numa_nodes") == 0 && strcmp(value, "all") != 0 &&
         (value[0] < '0' || value[0] > '9' || strspn(value, "0123456789,-") != strlen(value)))
         return kt_fail(error, KT_E_CONFIG,
-                       "numa_nodes = \"%s\": must be all, or a list of numbers such as 0,2-3",
-                       value);
+                       "numa_nodes = \"%s\": must be all, or a list of numbers such as 0,2-3", value);
     if (strcmp(key, "backend") == 0 && !kt_option_is_word(value, KT_PLUGIN_NAME_LIMIT))
-        return kt_fail(error, KT_E_CONFIG, "backend = \"%s\": must be auto or a backend's name",
-                       value);
+        return kt_fail(error, KT_E_CONFIG, "backend = \"%s\": must be auto or a backend's name", value);
     if (strcmp(key, "plugin_path") == 0) {
         for (const char *at = value; *at != '\0'; at += *at == ':') {
             if (*at != '/')
-                return kt_fail(
-                    error, KT_E_CONFIG,
-                    "plugin_path = \"%s\": must be absolute folders separated by :", value);
+                return kt_fail(error, KT_E_CONFIG,
+                               "plugin_path = \"%s\": must be absolute folders separated by :", value);
             at += strcspn(at, ":");
         }
     }
@@ -114,10 +107,9 @@ static enum kt_status refuse_key(const char *section, const char *key, struct kt
         keys[n] = kt_config_core_options[n].key;
     const char *nearest = kt_nearest(key, keys, n);
     if (nearest)
-        return kt_fail(error, KT_E_CONFIG, "[%s] has no setting \"%s\"; did you mean %s?", section,
-                       key, nearest);
-    return kt_fail(error, KT_E_CONFIG, "[%s] has no setting \"%s\"; kt config show lists them",
-                   section, key);
+        return kt_fail(error, KT_E_CONFIG, "[%s] has no setting \"%s\"; did you mean %s?", section, key,
+                       nearest);
+    return kt_fail(error, KT_E_CONFIG, "[%s] has no setting \"%s\"; kt config show lists them", section, key);
 }
 
 enum kt_status kt_config_check_setting(const char *section, const char *key, const char *value,

@@ -32,8 +32,7 @@ static int compare(const struct kt_setting *setting, const char *section, const 
 }
 
 /* The first setting that is not below; *found: it is the one. */
-static size_t locate(const struct kt_config *config, const char *section, const char *key,
-                     bool *found)
+static size_t locate(const struct kt_config *config, const char *section, const char *key, bool *found)
 {
     size_t low = 0, high = config->n_settings;
     *found = false;
@@ -52,8 +51,7 @@ static size_t locate(const struct kt_config *config, const char *section, const 
     return low;
 }
 
-const struct kt_setting *kt_config_find(const struct kt_config *config, const char *section,
-                                        const char *key)
+const struct kt_setting *kt_config_find(const struct kt_config *config, const char *section, const char *key)
 {
     bool found;
     size_t at = locate(config, section, key, &found);
@@ -69,8 +67,7 @@ static void free_setting(struct kt_setting *setting)
 }
 
 enum kt_status kt_config_put(struct kt_config *config, enum config_layer layer, const char *section,
-                             const char *key, const char *value, const char *origin,
-                             struct kt_error *error)
+                             const char *key, const char *value, const char *origin, struct kt_error *error)
 {
     const char *help;
     enum kt_status status = kt_config_check_setting(section, key, value, &help, error);
@@ -88,8 +85,7 @@ enum kt_status kt_config_put(struct kt_config *config, enum config_layer layer, 
         .setting = {strdup(section), strdup(key), strdup(value), strdup(origin), help},
         .layer = layer,
     };
-    if (!fresh.setting.section || !fresh.setting.key || !fresh.setting.value ||
-        !fresh.setting.origin) {
+    if (!fresh.setting.section || !fresh.setting.key || !fresh.setting.value || !fresh.setting.origin) {
         free_setting(&fresh.setting);
         return fail_memory(error);
     }
@@ -113,8 +109,7 @@ struct stored_plugin *kt_config_find_plugin(const struct kt_config *config, cons
     return NULL;
 }
 
-static enum kt_status put_defaults(struct kt_config *config, const char *name,
-                                   struct kt_error *error)
+static enum kt_status put_defaults(struct kt_config *config, const char *name, struct kt_error *error)
 {
     char section[64], module[64];
     (void)snprintf(section, sizeof section, "plugin.%s", name);
@@ -122,26 +117,22 @@ static enum kt_status put_defaults(struct kt_config *config, const char *name,
     for (size_t i = 0; i < kt_config_n_plugin_options; i++) {
         const struct kt_option *option = &kt_config_plugin_options[i];
         bool is_module = strcmp(option->key, "module") == 0;
-        enum kt_status status =
-            kt_config_put(config, LAYER_DEFAULT, section, option->key,
-                          is_module ? module : option->default_text, "default", error);
+        enum kt_status status = kt_config_put(config, LAYER_DEFAULT, section, option->key,
+                                              is_module ? module : option->default_text, "default", error);
         if (status != KT_OK)
             return status;
     }
     return KT_OK;
 }
 
-static enum kt_status add_plugin(struct kt_config *config, enum config_layer layer,
-                                 const char *name, const char *file, const char *origin,
-                                 struct kt_error *error)
+static enum kt_status add_plugin(struct kt_config *config, enum config_layer layer, const char *name,
+                                 const char *file, const char *origin, struct kt_error *error)
 {
     size_t names_room = config->plugins_room;
-    if (!grow((void **)&config->plugin, config->n_plugins, &config->plugins_room,
-              sizeof config->plugin[0]))
+    if (!grow((void **)&config->plugin, config->n_plugins, &config->plugins_room, sizeof config->plugin[0]))
         return fail_memory(error);
     if (names_room != config->plugins_room) {
-        const char **names =
-            reallocarray(config->plugin_names, config->plugins_room, sizeof *names);
+        const char **names = reallocarray(config->plugin_names, config->plugins_room, sizeof *names);
         if (!names) {
             config->plugins_room = names_room;
             return fail_memory(error);
@@ -165,17 +156,15 @@ static enum kt_status add_plugin(struct kt_config *config, enum config_layer lay
     return put_defaults(config, name, error);
 }
 
-enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer,
-                                 const char *name, const char *file, const char *origin,
-                                 struct kt_error *error)
+enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer, const char *name,
+                                 const char *file, const char *origin, struct kt_error *error)
 {
     struct stored_plugin *plugin = kt_config_find_plugin(config, name);
     if (!plugin)
         return add_plugin(config, layer, name, file, origin, error);
     bool dropin = layer == LAYER_SHIPPED || layer == LAYER_DROPIN;
     if (dropin && plugin->layer == layer && strcmp(plugin->file, file) != 0)
-        return kt_fail(error, KT_E_CONFIG,
-                       "[plugin.%s] stands in %s too; remove one of the two files", name,
+        return kt_fail(error, KT_E_CONFIG, "[plugin.%s] stands in %s too; remove one of the two files", name,
                        plugin->file);
     char *copy = strdup(file);
     if (!copy)

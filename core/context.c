@@ -21,17 +21,14 @@ static enum kt_status build(struct kt_context *context, struct kt_error *error)
     struct kt_caps caps;
     enum kt_status status = kt_cpu_detect(kt_config_text(config, "core", "cpu_variant"), &caps, error);
     if (status == KT_OK)
-        status = kt_topology_create(kt_config_text(config, "core", "numa_nodes"), &context->topology,
-                                    error);
+        status = kt_topology_create(kt_config_text(config, "core", "numa_nodes"), &context->topology, error);
     if (status == KT_OK)
         status = kt_registry_create(config, &caps, &context->registry, error);
     if (status == KT_OK)
         status = kt_pool_create(context->topology, (uint32_t)kt_config_int(config, "core", "threads"),
-                                (uint32_t)kt_config_int(config, "core", "spin_us"), &context->pool,
-                                error);
+                                (uint32_t)kt_config_int(config, "core", "spin_us"), &context->pool, error);
     if (status == KT_OK)
-        status = kt_queue_create(context->pool,
-                                 (uint32_t)kt_config_int(config, "core", "queue_depth"),
+        status = kt_queue_create(context->pool, (uint32_t)kt_config_int(config, "core", "queue_depth"),
                                  &context->queue, error);
     if (status != KT_OK)
         return status;
@@ -109,14 +106,13 @@ void kt_context_info(const struct kt_context *context, struct kt_context_info *i
     };
 }
 
-enum kt_status kt_context_node(const struct kt_context *context, uint32_t index,
-                               struct kt_node_info *info, struct kt_error *error)
+enum kt_status kt_context_node(const struct kt_context *context, uint32_t index, struct kt_node_info *info,
+                               struct kt_error *error)
 {
     if (!context || !info)
         return kt_fail(error, KT_E_INVALID, "kt_context_node: context and info must not be NULL");
     if (index >= context->pool->n_nodes)
-        return kt_fail(error, KT_E_RANGE, "node %u: the context has %u nodes", index,
-                       context->pool->n_nodes);
+        return kt_fail(error, KT_E_RANGE, "node %u: the context has %u nodes", index, context->pool->n_nodes);
     *info = (struct kt_node_info){.os_index = context->topology->node[index].os_index,
                                   .n_threads = context->pool->subpool[index].n_threads,
                                   .memory = context->topology->node[index].memory};
@@ -202,8 +198,8 @@ static void call(struct kt_worker *worker, void *argument)
 }
 
 enum kt_status kt_context_run(struct kt_context *context,
-                              void (*function)(void *data, uint32_t thread, uint32_t n_threads),
-                              void *data, struct kt_error *error)
+                              void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
+                              struct kt_error *error)
 {
     if (!context || !function)
         return kt_fail(error, KT_E_INVALID, "kt_context_run: context and function must not be NULL");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert.h - float32 to the 16-bit formats (decode.h has the way back): round to nearest even, NaN stays NaN. */
+/* convert.h - float32 to the 16-bit formats (decode.h has the way back): round to nearest even, NaN stays
+ * NaN. */
 #ifndef KT_CORE_CONVERT_H
 #define KT_CORE_CONVERT_H
 

@@ -38,8 +38,7 @@ static const struct {
 enum { N_FEATURES = sizeof features / sizeof features[0] };
 
 #define AVX2_BITS (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
-#define AVX512_BITS                                                                                \
-    (AVX2_BITS | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
+#define AVX512_BITS (AVX2_BITS | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 #define AMX_BITS (KT_CPU_AMX_TILE | KT_CPU_AMX_INT8 | KT_CPU_AMX_BF16)
 #define X86_BITS UINT64_C(0xffffffff)
 #define ARM_BITS (~X86_BITS)
@@ -87,8 +86,7 @@ enum kt_status kt_cpu_mask(const char *variant, uint64_t *bits, struct kt_error 
     return kt_fail(error, KT_E_CONFIG,
                    "CPU variant \"%s\" is unknown%s%s%s; known are amx, avx512_bf16, avx512_vbmi, "
                    "avx512_vnni, avx512, avx2, arm_bf16, i8mm, dotprod, neon and scalar",
-                   variant, nearest ? " (did you mean " : "", nearest ? nearest : "",
-                   nearest ? "?)" : "");
+                   variant, nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 
 enum kt_status kt_cpu_detect(const char *variant, struct kt_caps *caps, struct kt_error *error)
@@ -123,8 +121,7 @@ enum kt_status kt_cpu_parse(const char *names, uint64_t *bits, struct kt_error *
 {
     static const char separators[] = " \t,";
     uint64_t all = 0;
-    for (const char *at = names + strspn(names, separators); *at != '\0';
-         at += strspn(at, separators)) {
+    for (const char *at = names + strspn(names, separators); *at != '\0'; at += strspn(at, separators)) {
         char word[32];
         size_t length = strcspn(at, separators);
         (void)snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), at);
@@ -132,8 +129,7 @@ enum kt_status kt_cpu_parse(const char *names, uint64_t *bits, struct kt_error *
         const char *nearest = find_feature(word, &bit);
         if (bit == 0)
             return kt_fail(error, KT_E_CONFIG, "CPU feature \"%s\" is unknown%s%s%s", word,
-                           nearest ? "; did you mean " : "", nearest ? nearest : "",
-                           nearest ? "?" : "");
+                           nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
         all |= bit;
         at += length;
     }

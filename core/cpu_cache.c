@@ -51,8 +51,7 @@ static void read_sysfs(struct kt_caps *caps)
 {
     for (unsigned index = 0; index < 16; index++) {
         char level[16], type[32], size[32];
-        if (!read_line(index, "level", level, sizeof level) ||
-            !read_line(index, "type", type, sizeof type) ||
+        if (!read_line(index, "level", level, sizeof level) || !read_line(index, "type", type, sizeof type) ||
             !read_line(index, "size", size, sizeof size))
             return;
         uint64_t *field = choose(caps, (unsigned)strtoul(level, NULL, 10));
@@ -69,9 +68,8 @@ static void read_sysfs(struct kt_caps *caps)
 static void read_cpuid(struct kt_caps *caps)
 {
     unsigned eax, ebx, ecx, edx;
-    unsigned leaf = __get_cpuid_count(0x8000001d, 0, &eax, &ebx, &ecx, &edx) && (eax & 31) != 0
-                        ? 0x8000001d
-                        : 4;
+    unsigned leaf =
+        __get_cpuid_count(0x8000001d, 0, &eax, &ebx, &ecx, &edx) && (eax & 31) != 0 ? 0x8000001d : 4;
     for (unsigned index = 0; index < 16; index++) {
         if (!__get_cpuid_count(leaf, index, &eax, &ebx, &ecx, &edx))
             return;
@@ -87,9 +85,9 @@ static void read_cpuid(struct kt_caps *caps)
 
 /*
  * Measured with kernels that read two streams, weights and their scales, or one and compute longer than
- * reading takes: Intel's streamer (Sapphire Rapids) follows reads inside pages of 4 KB and wants no more than a
- * hint, and gains nothing from 4 KB ahead; a Zen 4 with 1 KB ahead reads half of what it reads with 8 KB. One
- * stream that is used as fast as it comes wants 512 bytes to 1 KB on both.
+ * reading takes: Intel's streamer (Sapphire Rapids) follows reads inside pages of 4 KB and wants no more than
+ * a hint, and gains nothing from 4 KB ahead; a Zen 4 with 1 KB ahead reads half of what it reads with 8 KB.
+ * One stream that is used as fast as it comes wants 512 bytes to 1 KB on both.
  */
 static uint64_t find_stream_ahead(void)
 {

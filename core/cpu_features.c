@@ -68,8 +68,7 @@ uint64_t kt_cpu_hardware(void)
     unsigned xcr0 = read_xcr0();
     uint64_t bits = 0;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        if ((xcr0 & table[i].xcr0) == table[i].xcr0 &&
-            (read_register(&table[i]) >> table[i].bit & 1) != 0)
+        if ((xcr0 & table[i].xcr0) == table[i].xcr0 && (read_register(&table[i]) >> table[i].bit & 1) != 0)
             bits |= table[i].feature;
     }
     /* The later ones are no use without the first of their kind. */
@@ -86,10 +85,7 @@ static bool permitted;
 
 static void ask(void)
 {
-    enum {
-        ARCH_REQ_XCOMP_PERM = 0x1023,
-        XFEATURE_XTILEDATA = 18
-    }; /* <asm/prctl.h>, newer kernels */
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 }; /* <asm/prctl.h>, newer kernels */
     permitted = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
 
@@ -111,9 +107,8 @@ uint64_t kt_cpu_hardware(void)
         unsigned bit;
         uint64_t feature;
     } table[] = {
-        {AT_HWCAP, 1, KT_CPU_NEON},   {AT_HWCAP, 20, KT_CPU_DOTPROD},
-        {AT_HWCAP2, 13, KT_CPU_I8MM}, {AT_HWCAP2, 14, KT_CPU_ARM_BF16},
-        {AT_HWCAP, 22, KT_CPU_SVE},   {AT_HWCAP2, 1, KT_CPU_SVE2},
+        {AT_HWCAP, 1, KT_CPU_NEON},       {AT_HWCAP, 20, KT_CPU_DOTPROD}, {AT_HWCAP2, 13, KT_CPU_I8MM},
+        {AT_HWCAP2, 14, KT_CPU_ARM_BF16}, {AT_HWCAP, 22, KT_CPU_SVE},     {AT_HWCAP2, 1, KT_CPU_SVE2},
     };
     uint64_t bits = 0;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {

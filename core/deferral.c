@@ -14,11 +14,11 @@
 struct kt_deferral {
     struct kt_context *context;
     struct kt_deferral_params params;
-    uint32_t *max_deferred; /* [n_layers] */
-    uint32_t next;         /* position that may take what is pending */
-    bool pending;          /* `result` holds deferred experts of next - 1 */
-    bool waiting;          /* `late` is still to be run */
-    struct kt_forward late; /* the deferred experts of next - 1 */
+    uint32_t *max_deferred;  /* [n_layers] */
+    uint32_t next;           /* position that may take what is pending */
+    bool pending;            /* `result` holds deferred experts of next - 1 */
+    bool waiting;            /* `late` is still to be run */
+    struct kt_forward late;  /* the deferred experts of next - 1 */
     struct kt_error failure; /* of them; KT_OK: none */
     /* [max_tokens][top_k] */
     int64_t *immediate, *deferred;
@@ -178,13 +178,14 @@ static enum kt_status check_pending(const struct kt_deferral *deferral, const st
         return KT_OK;
     if (task->position != deferral->next)
         return kt_fail(error, KT_E_STATE,
-                       "%s: position %u was submitted while deferred experts wait for position %u", layer->name,
-                       task->position, deferral->next);
+                       "%s: position %u was submitted while deferred experts wait for position %u",
+                       layer->name, task->position, deferral->next);
     if (forward->n_tokens != late->n_tokens || forward->output_dtype != late->output_dtype)
-        return kt_fail(error, KT_E_STATE,
-                       "%s: position %u has %u tokens in %s, but deferred experts of %u tokens in %s wait for it",
-                       layer->name, task->position, forward->n_tokens, kt_dtype_name(forward->output_dtype),
-                       late->n_tokens, kt_dtype_name(late->output_dtype));
+        return kt_fail(
+            error, KT_E_STATE,
+            "%s: position %u has %u tokens in %s, but deferred experts of %u tokens in %s wait for it",
+            layer->name, task->position, forward->n_tokens, kt_dtype_name(forward->output_dtype),
+            late->n_tokens, kt_dtype_name(late->output_dtype));
     return KT_OK;
 }
 
@@ -227,7 +228,8 @@ static enum kt_status run_immediate(struct kt_layer *layer, const struct kt_task
     deferral->pending = deferral->waiting = false;
     deferral->failure.status = KT_OK;
     if (status == KT_OK) {
-        n_deferred = share_out(deferral, layer, &forward, count_protected(deferral, &forward, task->position));
+        n_deferred =
+            share_out(deferral, layer, &forward, count_protected(deferral, &forward, task->position));
         forward.expert_ids = deferral->immediate;
         status = kt_forward_run(layer, &forward, &extra, error);
     }
@@ -250,8 +252,10 @@ static void run_deferred(struct kt_layer *layer, struct kt_deferral *deferral)
 enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t position, struct kt_layer *layer,
                                   const struct kt_forward *given, uint64_t *ticket, struct kt_error *error)
 {
-    struct kt_task task = {
-        .run = run_immediate, .after = run_deferred, .deferral = deferral, .position = position};
+    struct kt_task task = {.run = run_immediate,
+                           .after = run_deferred,
+                           .deferral = deferral,
+                           .position = position};
     if (!deferral)
         return kt_fail(error, KT_E_INVALID, "kt_deferral_submit: deferral must not be NULL");
     enum kt_status status = kt_forward_check(layer, given, &task.forward, error);
@@ -265,11 +269,12 @@ enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t positio
                        params->n_layers);
     if (layer->params.hidden_size != params->hidden_size || layer->params.n_experts > params->n_experts ||
         task.forward.top_k > params->top_k || task.forward.n_tokens > params->max_tokens)
-        return kt_fail(error, KT_E_INVALID,
-                       "%s: %u tokens with top_k %u, %u experts and hidden_size %llu; the deferral is for up to "
-                       "%u, %u, %u and for %llu",
-                       layer->name, task.forward.n_tokens, task.forward.top_k, layer->params.n_experts,
-                       (unsigned long long)layer->params.hidden_size, params->max_tokens, params->top_k,
-                       params->n_experts, (unsigned long long)params->hidden_size);
+        return kt_fail(
+            error, KT_E_INVALID,
+            "%s: %u tokens with top_k %u, %u experts and hidden_size %llu; the deferral is for up to "
+            "%u, %u, %u and for %llu",
+            layer->name, task.forward.n_tokens, task.forward.top_k, layer->params.n_experts,
+            (unsigned long long)layer->params.hidden_size, params->max_tokens, params->top_k,
+            params->n_experts, (unsigned long long)params->hidden_size);
     return kt_task_submit(layer, &task, ticket, error);
 }

@@ -32,8 +32,8 @@ enum kt_status kt_fail_prefix(struct kt_error *error, enum kt_status status, con
         word(error, status, format, arguments);
         va_end(arguments);
         size_t used = strlen(error->message);
-        (void)snprintf(error->message + used, sizeof error->message - used, ": %.*s",
-                       (int)(sizeof tail - 1), tail);
+        (void)snprintf(error->message + used, sizeof error->message - used, ": %.*s", (int)(sizeof tail - 1),
+                       tail);
     }
     return status;
 }

@@ -66,7 +66,8 @@ unsigned kt_event_wait_for(struct kt_event *event, unsigned old, struct kt_patie
             if (passed >= timeout_ns)
                 break;
             uint64_t left = timeout_ns - passed;
-            struct timespec rest = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+            struct timespec rest = {.tv_sec = (time_t)(left / 1000000000),
+                                    .tv_nsec = (long)(left % 1000000000)};
             (void)syscall(SYS_futex, &event->value, FUTEX_WAIT_PRIVATE, old, &rest, NULL, 0);
         }
         atomic_fetch_sub(&event->sleepers, 1);

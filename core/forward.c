@@ -39,8 +39,8 @@ struct place {
     const struct kt_shard *shard;
     const struct kt_ops *ops;
     void *instance;
-    char *base;    /* of the node's arena */
-    char *scratch; /* of this thread */
+    char *base;             /* of the node's arena */
+    char *scratch;          /* of this thread */
     struct kt_error *error; /* of this thread; a stage may write there */
 };
 
@@ -48,8 +48,8 @@ static const void *object_of(const struct place *place, uint32_t expert, enum kt
 {
     const char *packed = place->shard->packed;
     return packed ? packed + expert * place->shard->expert_stride +
-                         (stage == KT_STAGE_DOWN ? place->shard->down_offset : 0)
-                   : NULL;
+                        (stage == KT_STAGE_DOWN ? place->shard->down_offset : 0)
+                  : NULL;
 }
 
 static const float *bias_of(const struct place *place, uint32_t expert, enum kt_projection projection)
@@ -89,8 +89,7 @@ static void pack_inputs(const struct place *place)
         .stage = KT_STAGE_GATE_UP,
         .source_dtype = run->forward->input_dtype,
         .n_rows = run->n_tokens,
-        .source = (const char *)run->forward->input +
-                  (int64_t)run->first_token * run->forward->input_stride,
+        .source = (const char *)run->forward->input + (int64_t)run->first_token * run->forward->input_stride,
         .source_stride = run->forward->input_stride,
         .packed = place->base + place->shard->buffers.act,
         .error = place->error,
@@ -158,8 +157,8 @@ static void pack_h(const struct place *place, const struct kt_group *group, cons
     look(place, "act_pack of h", group);
 }
 
-static void down(const struct place *place, const struct kt_group *group, const void *act,
-                 uint64_t begin, uint64_t end, const struct kt_group *next)
+static void down(const struct place *place, const struct kt_group *group, const void *act, uint64_t begin,
+                 uint64_t end, const struct kt_group *next)
 {
     const struct kt_shard *shard = place->shard;
     struct kt_product job = {
@@ -200,8 +199,8 @@ static void run_whole(const struct place *place)
         if (!is_lost(place))
             pack_h(place, group, h, act);
         /* A guess: another thread may claim it first. */
-        uint32_t next = (uint32_t)atomic_load_explicit(
-            &place->worker->subpool->counter[COUNTER_GATE_UP].next, memory_order_relaxed);
+        uint32_t next = (uint32_t)atomic_load_explicit(&place->worker->subpool->counter[COUNTER_GATE_UP].next,
+                                                       memory_order_relaxed);
         if (!is_lost(place))
             down(place, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
                  next < route->n_groups ? &route->group[next] : NULL);
@@ -229,8 +228,8 @@ static void run_split(const struct place *place, const struct kt_schedule *sched
         uint32_t g = task / parts, part = task % parts;
         const struct kt_group *group = &route->group[g];
         char *group_h = h + group->padded_first * layout->h_row_size;
-        gate_up(place, group, gathered + group->padded_first * layout->act_row_size[0],
-                panels * part / parts, panels * (part + 1) / parts, group_h);
+        gate_up(place, group, gathered + group->padded_first * layout->act_row_size[0], panels * part / parts,
+                panels * (part + 1) / parts, group_h);
         if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1 &&
             !is_lost(place))
             pack_h(place, group, group_h, act + group->padded_first * layout->act_row_size[1]);
@@ -258,8 +257,7 @@ static void run_shard(struct run *run, struct kt_worker *worker)
         .ops = kt_layer_ops(layer),
         .instance = layer->backend->instance,
         .base = base,
-        .scratch = base + shard->buffers.scratch +
-                   worker->index_in_node * shard->buffers.scratch_stride,
+        .scratch = base + shard->buffers.scratch + worker->index_in_node * shard->buffers.scratch_stride,
         .error = &error,
     };
     error.status = KT_OK;
@@ -333,8 +331,8 @@ enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_fo
     if (!forward->expert_ids || !forward->router_weights || !forward->input || !forward->output)
         return kt_fail(error, KT_E_INVALID,
                        "%s: expert_ids, router_weights, input and output must not be NULL", layer->name);
-    enum kt_status status = check_rows(layer, "input", forward->input_dtype, &forward->input_stride,
-                                       forward->n_tokens, error);
+    enum kt_status status =
+        check_rows(layer, "input", forward->input_dtype, &forward->input_stride, forward->n_tokens, error);
     if (status == KT_OK)
         status = check_rows(layer, "output", forward->output_dtype, &forward->output_stride,
                             forward->n_tokens, error);
@@ -377,15 +375,17 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
     if (asked && layer->recording.recorder)
         kt_recorder_put(&layer->recording, asked);
     struct kt_outcome outcome;
-    struct run run = {
-        .layer = layer, .forward = forward, .outcome = &outcome, .added = extra ? extra->added : NULL};
+    struct run run = {.layer = layer,
+                      .forward = forward,
+                      .outcome = &outcome,
+                      .added = extra ? extra->added : NULL};
     kt_outcome_start(&outcome);
     kt_route_place(layer, layer->context->arena.route.data, &run.route);
     while (run.first_token < forward->n_tokens && !kt_outcome_failed(&outcome)) {
         uint32_t left = forward->n_tokens - run.first_token;
         run.n_tokens = left < layer->params.max_tokens ? left : layer->params.max_tokens;
-        kt_route_make(layer, forward->expert_ids + (uint64_t)run.first_token * forward->top_k,
-                      run.n_tokens, forward->top_k, mask, &run.route);
+        kt_route_make(layer, forward->expert_ids + (uint64_t)run.first_token * forward->top_k, run.n_tokens,
+                      forward->top_k, mask, &run.route);
         kt_pool_run(pool, run_chunk, &run);
         run.first_token += run.n_tokens;
     }

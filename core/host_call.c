@@ -8,8 +8,8 @@
 
 struct kt_host_call {
     struct kt_host_params params;
-    pthread_mutex_t lock; /* of what follows */
-    uint64_t ticket;      /* not waited for; 0: none */
+    pthread_mutex_t lock;    /* of what follows */
+    uint64_t ticket;         /* not waited for; 0: none */
     struct kt_error failure; /* the first since it was asked for */
 };
 
@@ -108,8 +108,8 @@ static enum kt_status submit(struct kt_host_call *call, uint64_t *ticket, struct
     struct kt_forward forward = params->forward;
     int64_t n_tokens = params->n_tokens ? *params->n_tokens : (int64_t)forward.n_tokens;
     if (n_tokens < 0 || n_tokens > params->max_tokens)
-        return kt_fail(error, KT_E_RANGE, "%s: %lld tokens; 0 to max_tokens %u are allowed", params->layer->name,
-                       (long long)n_tokens, params->max_tokens);
+        return kt_fail(error, KT_E_RANGE, "%s: %lld tokens; 0 to max_tokens %u are allowed",
+                       params->layer->name, (long long)n_tokens, params->max_tokens);
     forward.n_tokens = (uint32_t)n_tokens;
     return params->deferral ? kt_deferral_submit(params->deferral, params->position, params->layer, &forward,
                                                  ticket, error)

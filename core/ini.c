@@ -44,9 +44,8 @@ static enum kt_status check_bytes(const char *line, size_t length, struct kt_err
     for (size_t i = 0; i < length; i++) {
         unsigned char byte = (unsigned char)line[i];
         if ((byte < ' ' && byte != '\t') || byte == 127)
-            return kt_fail(error, KT_E_CONFIG,
-                           "byte 0x%02x at column %zu is no text; is this an INI file?", byte,
-                           i + 1);
+            return kt_fail(error, KT_E_CONFIG, "byte 0x%02x at column %zu is no text; is this an INI file?",
+                           byte, i + 1);
     }
     return KT_OK;
 }
@@ -64,12 +63,11 @@ static enum kt_status open_section(struct reading *reading, const char *line, si
         if (line[i] == ';' || line[i] == '#')
             break;
         if (!is_blank(line[i]))
-            return kt_fail(&reading->error, KT_E_CONFIG,
-                           "text after ]; settings go on lines of their own");
+            return kt_fail(&reading->error, KT_E_CONFIG, "text after ]; settings go on lines of their own");
     }
     if (width == 0 || width > SECTION_LIMIT || memchr(line, ';', width))
-        return kt_fail(&reading->error, KT_E_CONFIG,
-                       "a section's name has 1 to %d characters and no ;", SECTION_LIMIT);
+        return kt_fail(&reading->error, KT_E_CONFIG, "a section's name has 1 to %d characters and no ;",
+                       SECTION_LIMIT);
     memcpy(name, line, width);
     name[width] = '\0';
     reading->in_section = true;
@@ -98,9 +96,8 @@ static char *give_line(char *buffer, int size, void *stream)
     if (length == 0 || *line == ';' || *line == '#') {
         length = 0;
     } else if (raw > LINE_LIMIT || length + 3 > (size_t)size) {
-        return stop(reading,
-                    kt_fail(&reading->error, KT_E_CONFIG,
-                            "the line has %zu bytes; at most %d are allowed", raw, LINE_LIMIT));
+        return stop(reading, kt_fail(&reading->error, KT_E_CONFIG,
+                                     "the line has %zu bytes; at most %d are allowed", raw, LINE_LIMIT));
     } else if (*line == '[') {
         status = open_section(reading, line + 1, length - 1);
         if (status != KT_OK)
@@ -143,8 +140,8 @@ static enum kt_status parse(const char *path, const char *text, size_t size,
         return kt_fail_prefix(error, reading.status, "%s:%u", path, reading.line);
     }
     if (bad_line > 0)
-        return kt_fail(error, KT_E_CONFIG, "%s:%d: neither [section] nor key = value nor a comment",
-                       path, bad_line);
+        return kt_fail(error, KT_E_CONFIG, "%s:%d: neither [section] nor key = value nor a comment", path,
+                       bad_line);
     if (bad_line < 0)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to read it", path);
     return KT_OK;
@@ -159,8 +156,7 @@ static enum kt_status fail_open(const char *path, int number, struct kt_error *e
         return kt_fail(error, KT_E_IO, "%s: a symbolic link to nothing; mend or remove it", path);
     }
     if (number == ELOOP)
-        return kt_fail(error, KT_E_IO, "%s: a symbolic link that leads back to itself; remove it",
-                       path);
+        return kt_fail(error, KT_E_IO, "%s: a symbolic link that leads back to itself; remove it", path);
     return kt_fail(error, KT_E_IO, "%s: cannot be opened: %s", path, strerror(number));
 }
 
@@ -193,8 +189,7 @@ static ssize_t read_all(int fd, char *text, size_t limit)
     return (ssize_t)size;
 }
 
-enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler,
-                           struct kt_error *error)
+enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler, struct kt_error *error)
 {
     /* O_NONBLOCK: opening a pipe must not wait for its writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -213,8 +208,7 @@ enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handle
     if (size < 0)
         status = kt_fail(error, KT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
     else if (size > FILE_LIMIT)
-        status =
-            kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
+        status = kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
     else
         status = parse(path, text, (size_t)size, handler, error);
     free(text);

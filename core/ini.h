@@ -9,8 +9,7 @@
  * puts those in front. */
 struct kt_ini_handler {
     void *data;
-    enum kt_status (*section)(void *data, const char *section, unsigned line,
-                              struct kt_error *error);
+    enum kt_status (*section)(void *data, const char *section, unsigned line, struct kt_error *error);
     enum kt_status (*setting)(void *data, const char *section, const char *key, const char *value,
                               unsigned line, struct kt_error *error);
 };
@@ -23,7 +22,6 @@ struct kt_ini_handler {
  * (no continuation lines). A ; after a space starts a comment inside a value too. Refused: settings
  * of over 190 bytes, control characters, text after ], settings before the first section.
  */
-enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler,
-                           struct kt_error *error);
+enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler, struct kt_error *error);
 
 #endif

@@ -47,8 +47,8 @@ static void rest(uint32_t gap_us)
         ;
 }
 
-enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us, double *times,
-                                       struct kt_error *error)
+enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
+                                       double *times, struct kt_error *error)
 {
     if (!context || !times || !count)
         return kt_fail(error, KT_E_INVALID, "%s: context, times and count must not be NULL or 0", __func__);

@@ -57,9 +57,8 @@ static enum kt_status check_params(const struct kt_layer_params *params, struct 
         status = check_activation(name, params, error);
     for (uint32_t i = 0; status == KT_OK && params->expert_map && i < params->n_experts; i++)
         if (params->expert_map[i] < 0 || params->expert_map[i] >= params->n_experts)
-            status = kt_fail(error, KT_E_RANGE,
-                             "%s: expert_map[%u] is %lld; the layer has experts 0 to %u", name, i,
-                             (long long)params->expert_map[i], params->n_experts - 1);
+            status = kt_fail(error, KT_E_RANGE, "%s: expert_map[%u] is %lld; the layer has experts 0 to %u",
+                             name, i, (long long)params->expert_map[i], params->n_experts - 1);
     return status;
 }
 
@@ -189,8 +188,8 @@ static enum kt_status plan(const struct kt_layer *layer, const struct kt_request
     return status;
 }
 
-enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
-                             struct kt_plan *out, struct kt_error *error)
+enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example, struct kt_plan *out,
+                             struct kt_error *error)
 {
     if (!layer || !example || !out)
         return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
@@ -246,25 +245,23 @@ void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
 }
 
 /* A row of the shard that holds it: gate and up rows lie in one shard, a down row in all of them. */
-static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_shard *shard,
-                                 uint32_t expert, enum kt_projection projection, uint64_t row,
-                                 float *out, struct kt_error *error)
+static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_shard *shard, uint32_t expert,
+                                 enum kt_projection projection, uint64_t row, float *out,
+                                 struct kt_error *error)
 {
     const char *object = shard->packed;
     if (object)
         object += expert * shard->expert_stride + (projection == KT_DOWN ? shard->down_offset : 0);
     if (error)
         error->message[0] = '\0';
-    enum kt_status status = kt_layer_ops(layer)->weight_row(
-        layer->backend->instance, &shard->layout, object,
-        shard->source ? &shard->source[expert] : NULL, projection, row, out, error);
-    return status == KT_OK ? status
-                           : kt_fail_plugin(error, status, "the backend gives no reason");
+    enum kt_status status = kt_layer_ops(layer)->weight_row(layer->backend->instance, &shard->layout, object,
+                                                            shard->source ? &shard->source[expert] : NULL,
+                                                            projection, row, out, error);
+    return status == KT_OK ? status : kt_fail_plugin(error, status, "the backend gives no reason");
 }
 
-enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert,
-                                enum kt_projection projection, uint64_t row, uint64_t n_rows, float *out,
-                                struct kt_error *error)
+enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
+                                uint64_t row, uint64_t n_rows, float *out, struct kt_error *error)
 {
     if (!layer || !out)
         return kt_fail(error, KT_E_INVALID, "kt_layer_weights: layer and out must not be NULL");
@@ -284,11 +281,11 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert,
         for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
             const struct kt_shard *shard = &layer->shard[n];
             if (down && shard->begin < shard->end)
-                status = weight_row(layer, shard, expert, projection, row + r,
-                                    out + r * cols + shard->begin, error);
+                status = weight_row(layer, shard, expert, projection, row + r, out + r * cols + shard->begin,
+                                    error);
             else if (!down && row + r >= shard->begin && row + r < shard->end)
-                status = weight_row(layer, shard, expert, projection, row + r - shard->begin,
-                                    out + r * cols, error);
+                status = weight_row(layer, shard, expert, projection, row + r - shard->begin, out + r * cols,
+                                    error);
         }
     return status;
 }

@@ -17,11 +17,11 @@
 /* Where a node's buffers start in its part of the arena. Whole groups use the parts of the threads,
  * split groups the split_ ones; both lie at the same place because a forward uses one kind. */
 struct kt_buffers {
-    uint64_t act;          /* packed activation rows of all tokens */
-    uint64_t y;            /* down's output of every (token, slot) */
-    uint64_t scratch;      /* of thread 0 of the node; the next threads' follow */
+    uint64_t act;     /* packed activation rows of all tokens */
+    uint64_t y;       /* down's output of every (token, slot) */
+    uint64_t scratch; /* of thread 0 of the node; the next threads' follow */
     uint64_t scratch_stride;
-    uint64_t thread;       /* of thread 0; inside it gather, h and packed h */
+    uint64_t thread; /* of thread 0; inside it gather, h and packed h */
     uint64_t thread_stride;
     uint64_t thread_h, thread_act; /* relative to the thread's part, which starts with gather */
     uint64_t split_gather, split_h, split_act;
@@ -33,13 +33,13 @@ struct kt_shard {
     uint64_t begin, end;     /* begin == end: the node has none */
     struct kt_layout layout; /* valid if begin < end */
     uint64_t y_row_size;
-    uint64_t down_offset;    /* of the stage 1 object behind the stage 0 object of an expert */
+    uint64_t down_offset; /* of the stage 1 object behind the stage 0 object of an expert */
     uint64_t expert_stride;
-    const char *packed;         /* experts' objects: in `weights`, or in a mapped store */
+    const char *packed; /* experts' objects: in `weights`, or in a mapped store */
     struct kt_buffer weights;
-    struct kt_expert *source;   /* cut views if layout.keeps_source, else NULL */
-    float *bias[3];             /* by projection: [n_experts][rows], or NULL */
-    uint64_t bias_stride[3];    /* rows */
+    struct kt_expert *source; /* cut views if layout.keeps_source, else NULL */
+    float *bias[3];           /* by projection: [n_experts][rows], or NULL */
+    uint64_t bias_stride[3];  /* rows */
     struct kt_buffers buffers;
 };
 
@@ -61,7 +61,7 @@ struct kt_layer {
     void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
     struct kt_usage usage;
     struct kt_recording recording; /* guarded by the pool's lock */
-    atomic_uint outstanding; /* submitted, not yet done */
+    atomic_uint outstanding;       /* submitted, not yet done */
     struct {
         _Atomic uint64_t done, total; /* bytes */
         atomic_bool stopped;
@@ -129,8 +129,7 @@ enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_che
 
 /* Packs the shard's part of an expert; the job says which panels of which stage, and where to. */
 enum kt_status kt_layer_pack(const struct kt_shard *shard, const struct kt_backend *backend,
-                             const struct kt_expert *expert, struct kt_pack *job,
-                             struct kt_error *error);
+                             const struct kt_expert *expert, struct kt_pack *job, struct kt_error *error);
 
 /* Bytes of the route arrays of the layer. */
 uint64_t kt_route_size(const struct kt_layer *layer);
@@ -145,7 +144,7 @@ void kt_layer_unload(struct kt_layer *layer);
 struct kt_extra {
     const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
     const struct kt_forward *asked; /* what the engine asked for, to be counted and recorded; NULL: it was */
-    bool no_mask;      /* masked experts have been taken out already */
+    bool no_mask;                   /* masked experts have been taken out already */
 };
 
 /* Runs a checked forward; the caller does not hold the pool's lock. `extra` may be NULL. */
@@ -162,8 +161,8 @@ enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_fo
                                 struct kt_forward *forward, struct kt_error *error);
 
 /* The optional function `name` of a level, NULL where its struct is too short for it. */
-#define KT_OPTIONAL_OP(ops, name)                                                            \
-    ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof (ops)->name ? (ops)->name : NULL)
+#define KT_OPTIONAL_OP(ops, name) \
+    ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)
 
 static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
 {
@@ -173,8 +172,7 @@ static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
 /* Panels of a stage, the last one perhaps partly empty. */
 static inline uint64_t kt_layout_panels(const struct kt_layout *layout, enum kt_stage stage)
 {
-    uint64_t rows =
-        stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
     return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
 }
 

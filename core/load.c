@@ -17,9 +17,9 @@ static const struct kt_view *view_of(const struct kt_expert *expert, enum kt_pro
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 
-static enum kt_status check_view(const struct kt_layer *layer, const struct kt_expert *first,
-                                 uint32_t e, const struct kt_expert *expert,
-                                 enum kt_projection projection, struct kt_error *error)
+static enum kt_status check_view(const struct kt_layer *layer, const struct kt_expert *first, uint32_t e,
+                                 const struct kt_expert *expert, enum kt_projection projection,
+                                 struct kt_error *error)
 {
     const struct kt_view *view = view_of(expert, projection);
     const struct kt_layer_params *params = &layer->params;
@@ -36,8 +36,9 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     if (status != KT_OK)
         return kt_fail_prefix(error, status, "%s, expert %u, %s", layer->name, e, what);
     if (view->rows != rows || view->cols != cols)
-        return kt_fail(error, KT_E_INVALID, "%s, expert %u, %s%s%s is %llu x %llu; the layer needs %llu x %llu",
-                       layer->name, e, what, view->name ? " " : "", view->name ? view->name : "",
+        return kt_fail(error, KT_E_INVALID,
+                       "%s, expert %u, %s%s%s is %llu x %llu; the layer needs %llu x %llu", layer->name, e,
+                       what, view->name ? " " : "", view->name ? view->name : "",
                        (unsigned long long)view->rows, (unsigned long long)view->cols,
                        (unsigned long long)rows, (unsigned long long)cols);
     struct kt_format format, wanted;
@@ -67,9 +68,9 @@ enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct
         const struct kt_expert *expert = &experts[e];
         for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
             status = check_view(layer, experts, e, expert, (enum kt_projection)p, error);
-        if (status == KT_OK && (!expert->gate_bias != !experts->gate_bias ||
-                                !expert->up_bias != !experts->up_bias ||
-                                !expert->down_bias != !experts->down_bias))
+        if (status == KT_OK &&
+            (!expert->gate_bias != !experts->gate_bias || !expert->up_bias != !experts->up_bias ||
+             !expert->down_bias != !experts->down_bias))
             status = kt_fail(error, KT_E_INVALID,
                              "%s: expert %u and expert 0 differ in which biases they have", layer->name, e);
     }
@@ -104,14 +105,12 @@ static enum kt_status cut_expert(const struct kt_shard *shard, const struct kt_e
 {
     uint64_t rows = shard->end - shard->begin;
     *part = *expert;
-    enum kt_status status = kt_view_slice(&expert->gate, shard->begin, rows, 0, expert->gate.cols,
-                                          &part->gate, error);
+    enum kt_status status =
+        kt_view_slice(&expert->gate, shard->begin, rows, 0, expert->gate.cols, &part->gate, error);
     if (status == KT_OK)
-        status =
-            kt_view_slice(&expert->up, shard->begin, rows, 0, expert->up.cols, &part->up, error);
+        status = kt_view_slice(&expert->up, shard->begin, rows, 0, expert->up.cols, &part->up, error);
     if (status == KT_OK)
-        status = kt_view_slice(&expert->down, 0, expert->down.rows, shard->begin, rows, &part->down,
-                               error);
+        status = kt_view_slice(&expert->down, 0, expert->down.rows, shard->begin, rows, &part->down, error);
     return status;
 }
 
@@ -140,9 +139,8 @@ static enum kt_status copy_bias(struct kt_layer *layer, struct kt_shard *shard,
 }
 
 /* What a shard keeps beside its packed weights. Only the first shard adds the down bias. */
-static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node,
-                                 bool first, const struct kt_expert *experts, const char *mapped,
-                                 struct kt_error *error)
+static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node, bool first,
+                                 const struct kt_expert *experts, const char *mapped, struct kt_error *error)
 {
     struct kt_context *context = layer->context;
     uint32_t n_experts = layer->params.n_experts;
@@ -205,8 +203,7 @@ struct packing {
 };
 
 enum kt_status kt_layer_pack(const struct kt_shard *shard, const struct kt_backend *backend,
-                             const struct kt_expert *expert, struct kt_pack *job,
-                             struct kt_error *error)
+                             const struct kt_expert *expert, struct kt_pack *job, struct kt_error *error)
 {
     struct kt_expert cut;
     job->layout = &shard->layout;
@@ -233,11 +230,11 @@ static void pack_task(struct packing *packing, const struct kt_worker *worker, u
                           .panel_end = panels * (part + 1) / parts,
                           .packed = (char *)shard->weights.data + e * shard->expert_stride +
                                     (stage == KT_STAGE_DOWN ? shard->down_offset : 0)};
-    enum kt_status status = kt_layer_pack(shard, layer->backend, source_of(layer, packing->experts, e),
-                                          &job, &error);
+    enum kt_status status =
+        kt_layer_pack(shard, layer->backend, source_of(layer, packing->experts, e), &job, &error);
     if (status == KT_OK) {
-        kt_layer_load_count(layer, shard->layout.weight_size[stage] *
-                                       (job.panel_end - job.panel_begin) / panels);
+        kt_layer_load_count(layer,
+                            shard->layout.weight_size[stage] * (job.panel_end - job.panel_begin) / panels);
         return;
     }
     (void)kt_fail_prefix(&error, status, "%s, expert %u", layer->name, e);
@@ -257,8 +254,8 @@ static void pack_all(struct kt_worker *worker, void *argument)
     uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;
     for (uint32_t task; (task = kt_worker_claim(worker, 0)) < n_tasks;)
         if (!kt_layer_load_stopped(layer, &packing->outcome))
-            pack_task(packing, worker, task / parts / 2, (enum kt_stage)(task / parts % 2),
-                      task % parts, parts);
+            pack_task(packing, worker, task / parts / 2, (enum kt_stage)(task / parts % 2), task % parts,
+                      parts);
 }
 
 /* The pages that are to be filled, by the threads of their node. */
@@ -280,8 +277,7 @@ static enum kt_status pack(struct kt_layer *layer, void *experts, struct kt_erro
     return kt_outcome_end(&packing.outcome, error);
 }
 
-static enum kt_status take_choice(struct kt_layer *layer, struct kt_choice *choice,
-                                  struct kt_error *error)
+static enum kt_status take_choice(struct kt_layer *layer, struct kt_choice *choice, struct kt_error *error)
 {
     layer->shard = calloc(choice->n_shards, sizeof *layer->shard);
     if (!layer->shard)
@@ -324,8 +320,8 @@ enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
         status = kt_pool_lock(context->pool, error);
     if (status != KT_OK)
         return status;
-    status = kt_arena_grow(&context->arena, context->topology, layer->n_shards, need,
-                           kt_route_size(layer), context->huge_pages, error);
+    status = kt_arena_grow(&context->arena, context->topology, layer->n_shards, need, kt_route_size(layer),
+                           context->huge_pages, error);
     report_membind(context);
     atomic_store(&layer->load.total, layer->packed_size);
     if (status == KT_OK && packs) {
@@ -361,9 +357,8 @@ enum kt_status kt_layer_check_moe(const struct kt_layer *layer, const struct kt_
     const struct kt_layer_params *params = &layer->params;
     struct kt_moe_info info;
     enum kt_status status = kt_checkpoint_moe(checkpoint, index, &info, error);
-    if (status == KT_OK &&
-        (info.n_experts != params->n_experts || info.hidden_size != params->hidden_size ||
-         info.intermediate_size != params->intermediate_size))
+    if (status == KT_OK && (info.n_experts != params->n_experts || info.hidden_size != params->hidden_size ||
+                            info.intermediate_size != params->intermediate_size))
         return kt_fail(error, KT_E_INVALID,
                        "%s has %u experts of %llu x %llu, layer %llu of the checkpoint %u of %llu x %llu",
                        layer->name, params->n_experts, (unsigned long long)params->hidden_size,
@@ -423,8 +418,8 @@ static enum kt_status make_room(struct kt_layer *layer, struct kt_error *error)
     return KT_OK;
 }
 
-enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
-                             uint32_t n_experts, struct kt_error *error)
+enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
+                             struct kt_error *error)
 {
     if (!layer)
         return kt_fail(error, KT_E_INVALID, "kt_layer_load: layer must not be NULL");

@@ -12,8 +12,7 @@ struct kt_log {
     enum kt_log_level level; /* messages above it are dropped; DEBUG with KT_KERNEL_DEBUG=1, else INFO */
 };
 
-void kt_log_write(const struct kt_log *log, enum kt_log_level level, const char *format, ...)
-    KT_PRINTF(3, 4);
+void kt_log_write(const struct kt_log *log, enum kt_log_level level, const char *format, ...) KT_PRINTF(3, 4);
 void kt_log_write_list(const struct kt_log *log, enum kt_log_level level, const char *format,
                        va_list arguments);
 

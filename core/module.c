@@ -125,8 +125,7 @@ static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr 
     }
     if (whole)
         return KT_OK;
-    return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again",
-                   file);
+    return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again", file);
 }
 
 /* dlopen would say most of this too, but in words that do not say what to do. */
@@ -149,8 +148,8 @@ static enum kt_status check_elf(const char *file, int fd, struct kt_error *error
         return kt_fail(error, KT_E_PLUGIN, "%s is for %s (ELF machine %u), not for %s", file,
                        name_machine(header.e_machine), header.e_machine, name_machine(MACHINE));
     if (header.e_type != ET_DYN)
-        return kt_fail(error, KT_E_PLUGIN, "%s is an ELF file, but no shared object (ELF type %u)",
-                       file, header.e_type);
+        return kt_fail(error, KT_E_PLUGIN, "%s is an ELF file, but no shared object (ELF type %u)", file,
+                       header.e_type);
     return check_segments(file, fd, &header, error);
 }
 
@@ -212,8 +211,7 @@ static const void *find_symbol(void *handle, const char *name)
 }
 
 /* A file kt_OTHER.so that is the plugin OTHER was configured under the wrong name. */
-static enum kt_status fail_symbol(const char *file, const char *name, void *handle,
-                                  struct kt_error *error)
+static enum kt_status fail_symbol(const char *file, const char *name, void *handle, struct kt_error *error)
 {
     char other[64];
     const char *base = strrchr(file, '/') + 1;
@@ -221,17 +219,15 @@ static enum kt_status fail_symbol(const char *file, const char *name, void *hand
         (void)snprintf(other, sizeof other, "%.*s", (int)strcspn(base + 3, "."), base + 3);
         if (strcmp(other, name) != 0 && find_symbol(handle, other))
             return kt_fail(error, KT_E_PLUGIN,
-                           "%s is the plugin \"%s\", not \"%s\"; its section must be [plugin.%s]",
-                           file, other, name, other);
+                           "%s is the plugin \"%s\", not \"%s\"; its section must be [plugin.%s]", file,
+                           other, name, other);
     }
-    return kt_fail(error, KT_E_PLUGIN,
-                   "%s has no symbol kt_plugin_%s; it is another plugin or none at all", file,
-                   name);
+    return kt_fail(error, KT_E_PLUGIN, "%s has no symbol kt_plugin_%s; it is another plugin or none at all",
+                   file, name);
 }
 
 /* Is the symbol data, and as long as it says? Nothing is read that is not there. */
-static enum kt_status check_symbol(const char *file, const struct kt_plugin *plugin,
-                                   struct kt_error *error)
+static enum kt_status check_symbol(const char *file, const struct kt_plugin *plugin, struct kt_error *error)
 {
     Dl_info info;
     void *extra = NULL;
@@ -240,8 +236,7 @@ static enum kt_status check_symbol(const char *file, const struct kt_plugin *plu
         const ElfW(Sym) *symbol = extra;
         size = symbol->st_size;
         if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
-            return kt_fail(error, KT_E_PLUGIN,
-                           "%s: its symbol is a function, not a struct kt_plugin", file);
+            return kt_fail(error, KT_E_PLUGIN, "%s: its symbol is a function, not a struct kt_plugin", file);
     }
     uint64_t head = offsetof(struct kt_plugin, struct_size) + sizeof plugin->struct_size;
     if ((uintptr_t)plugin % _Alignof(struct kt_plugin) != 0 || size < head)
@@ -270,8 +265,8 @@ static enum kt_status take(const char *file, const char *name, struct kt_module 
     return KT_OK;
 }
 
-enum kt_status kt_module_open(const char *file, const char *name, struct kt_module *module,
-                              char **real, struct kt_error *error)
+enum kt_status kt_module_open(const char *file, const char *name, struct kt_module *module, char **real,
+                              struct kt_error *error)
 {
     struct kt_module fresh = {.fd = -1};
     char *resolved;

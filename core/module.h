@@ -21,13 +21,12 @@ enum kt_status kt_module_find(const char *module, const char *path, const char *
 
 /** Checks owner, mode, ELF header and ABI of the file, and opens it as plugin `name`. Gives its
  * real path, to be freed. KT_E_PLUGIN. */
-enum kt_status kt_module_open(const char *file, const char *name, struct kt_module *module,
-                              char **real, struct kt_error *error);
+enum kt_status kt_module_open(const char *file, const char *name, struct kt_module *module, char **real,
+                              struct kt_error *error);
 void kt_module_close(struct kt_module *module);
 
 /** What must hold of a plugin's struct before anything is called: versions and sizes, then names,
  *  levels, functions, options. */
-enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name,
-                               struct kt_error *error);
+enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error);
 
 #endif

@@ -14,16 +14,14 @@ enum { LEVEL_LIMIT = 64, NAME_LIMIT = 31 };
 static enum kt_status check_version(const struct kt_plugin *plugin, struct kt_error *error)
 {
     if (plugin->abi_major != KT_PLUGIN_ABI_MAJOR)
-        return kt_fail(
-            error, KT_E_PLUGIN,
-            "it was built for plugin ABI %u, this core has %d; a plugin built for ABI %d "
-            "is needed",
-            plugin->abi_major, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MAJOR);
+        return kt_fail(error, KT_E_PLUGIN,
+                       "it was built for plugin ABI %u, this core has %d; a plugin built for ABI %d "
+                       "is needed",
+                       plugin->abi_major, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MAJOR);
     if (plugin->abi_minor > KT_PLUGIN_ABI_MINOR)
         return kt_fail(error, KT_E_PLUGIN,
                        "it was built for plugin ABI %u.%u, this core has %d.%d; update kt-kernel",
-                       plugin->abi_major, plugin->abi_minor, KT_PLUGIN_ABI_MAJOR,
-                       KT_PLUGIN_ABI_MINOR);
+                       plugin->abi_major, plugin->abi_minor, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MINOR);
     if (plugin->struct_size < SIZE_WITH(struct kt_plugin, close))
         return kt_fail(error, KT_E_PLUGIN,
                        "struct_size is %u, ABI 1.0 has %zu; start the struct with KT_PLUGIN_HEADER",
@@ -31,8 +29,7 @@ static enum kt_status check_version(const struct kt_plugin *plugin, struct kt_er
     return KT_OK;
 }
 
-static enum kt_status check_names(const struct kt_plugin *plugin, const char *name,
-                                  struct kt_error *error)
+static enum kt_status check_names(const struct kt_plugin *plugin, const char *name, struct kt_error *error)
 {
     if (!plugin->name || !plugin->version || !plugin->description || !plugin->formats)
         return kt_fail(error, KT_E_PLUGIN, "its name, version, description or formats is NULL");
@@ -40,8 +37,8 @@ static enum kt_status check_names(const struct kt_plugin *plugin, const char *na
         return kt_fail(error, KT_E_PLUGIN, "it calls itself \"%.31s\", its section is [plugin.%s]",
                        plugin->name, name);
     if (!plugin->levels || plugin->n_levels == 0 || plugin->n_levels > LEVEL_LIMIT)
-        return kt_fail(error, KT_E_PLUGIN, "it has %u levels%s; 1 to %d are allowed",
-                       plugin->n_levels, plugin->levels ? "" : " and no list of them", LEVEL_LIMIT);
+        return kt_fail(error, KT_E_PLUGIN, "it has %u levels%s; 1 to %d are allowed", plugin->n_levels,
+                       plugin->levels ? "" : " and no list of them", LEVEL_LIMIT);
     return KT_OK;
 }
 
@@ -51,9 +48,8 @@ static enum kt_status check_ops(const struct kt_level *level, struct kt_error *e
     if (!ops)
         return kt_fail(error, KT_E_PLUGIN, "its level %s has no functions", level->name);
     if (ops->struct_size < SIZE_WITH(struct kt_ops, thread_leave))
-        return kt_fail(error, KT_E_PLUGIN,
-                       "its level %s has a struct kt_ops of %u bytes; ABI 1.0 has %zu", level->name,
-                       ops->struct_size, SIZE_WITH(struct kt_ops, thread_leave));
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has a struct kt_ops of %u bytes; ABI 1.0 has %zu",
+                       level->name, ops->struct_size, SIZE_WITH(struct kt_ops, thread_leave));
     const char *missing = !ops->layout       ? "layout"
                           : !ops->act_pack   ? "act_pack"
                           : !ops->gate_up    ? "gate_up"
@@ -61,27 +57,24 @@ static enum kt_status check_ops(const struct kt_level *level, struct kt_error *e
                           : !ops->weight_row ? "weight_row"
                                              : NULL;
     if (missing)
-        return kt_fail(error, KT_E_PLUGIN, "its level %s has no function %s, which is required",
-                       level->name, missing);
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has no function %s, which is required", level->name,
+                       missing);
     if (!ops->thread_enter != !ops->thread_leave)
         return kt_fail(error, KT_E_PLUGIN,
-                       "its level %s has one of thread_enter and thread_leave; both or none",
-                       level->name);
+                       "its level %s has one of thread_enter and thread_leave; both or none", level->name);
     return KT_OK;
 }
 
-static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index,
-                                  struct kt_error *error)
+static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index, struct kt_error *error)
 {
     const struct kt_level *level = plugin->levels[index];
     if (!level)
         return kt_fail(error, KT_E_PLUGIN, "its level %u of %u is NULL", index, plugin->n_levels);
     if (level->struct_size < SIZE_WITH(struct kt_level, ops))
-        return kt_fail(error, KT_E_PLUGIN,
-                       "its level %u has a struct kt_level of %u bytes; ABI 1.0 has %zu", index,
-                       level->struct_size, SIZE_WITH(struct kt_level, ops));
-    if (!level->name || !kt_option_is_word(level->name, NAME_LIMIT) ||
-        strcmp(level->name, "auto") == 0 || !level->instruction)
+        return kt_fail(error, KT_E_PLUGIN, "its level %u has a struct kt_level of %u bytes; ABI 1.0 has %zu",
+                       index, level->struct_size, SIZE_WITH(struct kt_level, ops));
+    if (!level->name || !kt_option_is_word(level->name, NAME_LIMIT) || strcmp(level->name, "auto") == 0 ||
+        !level->instruction)
         return kt_fail(error, KT_E_PLUGIN,
                        "its level %u has no instruction, or no name of lower-case letters, digits "
                        "and _ (auto is taken)",
@@ -93,8 +86,7 @@ static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index
     return check_ops(level, error);
 }
 
-enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name,
-                               struct kt_error *error)
+enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error)
 {
     enum kt_status status = check_version(plugin, error);
     if (status == KT_OK)

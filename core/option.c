@@ -53,17 +53,14 @@ static bool parse_enum(const char *choices, const char *text, int64_t *number)
     }
 }
 
-static enum kt_status refuse(const struct kt_option *option, const char *text,
-                             struct kt_error *error)
+static enum kt_status refuse(const struct kt_option *option, const char *text, struct kt_error *error)
 {
     switch (option->type) {
     case KT_OPTION_BOOL:
-        return kt_fail(error, KT_E_CONFIG,
-                       "%s = \"%s\": must be yes or no (or true, false, on, off, 1, 0)",
+        return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be yes or no (or true, false, on, off, 1, 0)",
                        option->key, text);
     case KT_OPTION_INT:
-        return kt_fail(error, KT_E_CONFIG,
-                       "%s = \"%s\": must be a whole number from %" PRId64 " to %" PRId64,
+        return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be a whole number from %" PRId64 " to %" PRId64,
                        option->key, text, option->minimum, option->maximum);
     case KT_OPTION_ENUM:
         return kt_fail(error, KT_E_CONFIG, "%s = \"%s\": must be one of %s%s", option->key, text,
@@ -71,8 +68,7 @@ static enum kt_status refuse(const struct kt_option *option, const char *text,
     case KT_OPTION_STRING:
         break;
     }
-    return kt_fail(error, KT_E_CONFIG, "%s: option of unknown type %d", option->key,
-                   (int)option->type);
+    return kt_fail(error, KT_E_CONFIG, "%s: option of unknown type %d", option->key, (int)option->type);
 }
 
 enum kt_status kt_option_parse(const struct kt_option *option, const char *text,
@@ -117,8 +113,7 @@ bool kt_option_is_word(const char *text, size_t limit)
            strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") == length;
 }
 
-static enum kt_status check_one(const struct kt_option *options, uint32_t index,
-                                struct kt_error *error)
+static enum kt_status check_one(const struct kt_option *options, uint32_t index, struct kt_error *error)
 {
     const struct kt_option *option = &options[index];
     if (!option->key || !kt_option_is_word(option->key, KEY_LIMIT))
@@ -126,14 +121,13 @@ static enum kt_status check_one(const struct kt_option *options, uint32_t index,
                        "its option %u has no proper key (lower-case letters, digits and _)", index);
     for (const char *const *word = kt_option_reserved; *word; word++) {
         if (strcmp(*word, option->key) == 0)
-            return kt_fail(error, KT_E_PLUGIN,
-                           "its option \"%s\" has a name that is the core's own", option->key);
+            return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has a name that is the core's own",
+                           option->key);
     }
     if (kt_option_find(options, index, option->key))
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" is there twice", option->key);
     if (!option->default_text || !option->help)
-        return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has no default or no help",
-                       option->key);
+        return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has no default or no help", option->key);
     if ((unsigned)option->type > KT_OPTION_ENUM)
         return kt_fail(error, KT_E_PLUGIN, "its option \"%s\" has the unknown type %u", option->key,
                        (unsigned)option->type);

@@ -62,8 +62,7 @@ static void place_random(const struct kt_place_params *params, uint64_t n, struc
     }
 }
 
-static enum kt_status check_params(const struct kt_place_params *params, uint64_t *n,
-                                   struct kt_error *error)
+static enum kt_status check_params(const struct kt_place_params *params, uint64_t *n, struct kt_error *error)
 {
     if (!params || params->struct_size < sizeof *params)
         return kt_fail(error, KT_E_INVALID,
@@ -141,9 +140,9 @@ static bool find_swap(const uint64_t *counts, const uint8_t *mask, uint32_t n_ex
     return leaves && comes;
 }
 
-enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts,
-                               uint8_t *masks, uint32_t max_moves, struct kt_place_move *moves,
-                               uint32_t *n_moves, struct kt_error *error)
+enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts, uint8_t *masks,
+                               uint32_t max_moves, struct kt_place_move *moves, uint32_t *n_moves,
+                               struct kt_error *error)
 {
     if (!counts || !masks || !n_moves || (max_moves > 0 && !moves) || n_layers == 0 || n_experts == 0)
         return kt_fail(error, KT_E_INVALID,

@@ -32,8 +32,11 @@ static void share_threads(struct kt_pool *pool, const struct kt_topology *topolo
         subpool->first_thread = index;
         subpool->barrier.n = subpool->n_threads;
         for (uint32_t i = 0; i < subpool->n_threads; i++, index++)
-            pool->worker[index] = (struct kt_worker){
-                .pool = pool, .subpool = subpool, .index = index, .node = n, .index_in_node = i};
+            pool->worker[index] = (struct kt_worker){.pool = pool,
+                                                     .subpool = subpool,
+                                                     .index = index,
+                                                     .node = n,
+                                                     .index_in_node = i};
     }
     pool->barrier.n = pool->n_threads;
 }
@@ -120,8 +123,7 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
         return status;
     }
     pool->bound = topology->real && pool->bind_failures == 0 && !crowded &&
-                  hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc,
-                                                       core_of(topology, &pool->worker[0]),
+                  hwloc_cpuset_to_glibc_sched_affinity(topology->hwloc, core_of(topology, &pool->worker[0]),
                                                        &pool->first, sizeof pool->first) == 0;
     *out = pool;
     return KT_OK;

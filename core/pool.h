@@ -34,8 +34,8 @@ struct kt_subpool {
 struct kt_worker {
     struct kt_pool *pool;
     struct kt_subpool *subpool;
-    uint32_t index;         /* in the pool */
-    uint32_t node;          /* index in the topology */
+    uint32_t index; /* in the pool */
+    uint32_t node;  /* index in the topology */
     uint32_t index_in_node;
     pthread_t thread;
 };
@@ -60,7 +60,7 @@ struct kt_pool {
     uint32_t n_started;
     uint32_t bind_failures;
     bool bound;
-    bool full; /* this process has no CPU besides those of its threads */
+    bool full;        /* this process has no CPU besides those of its threads */
     cpu_set_t others; /* cores of the threads 1.. */
     cpu_set_t first;  /* the core of thread 0 */
     pid_t pid;

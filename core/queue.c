@@ -32,11 +32,11 @@ struct kt_queue {
     struct kt_pool *pool;
     uint32_t depth;
     struct slot *slot;
-    uint32_t free;       /* list of slots; guarded by lock, as all that follows and the slots are */
+    uint32_t free;        /* list of slots; guarded by lock, as all that follows and the slots are */
     uint32_t first, last; /* list of those that are yet to be run, in order */
-    uint64_t submitted;  /* tickets given out */
-    uint64_t finished;   /* tickets done, in order */
-    uint64_t settled;    /* of these, whose tasks have nothing left to do */
+    uint64_t submitted;   /* tickets given out */
+    uint64_t finished;    /* tickets done, in order */
+    uint64_t settled;     /* of these, whose tasks have nothing left to do */
     pthread_mutex_t lock;
     struct kt_event work; /* counts submits: the queue's thread waits on it */
     struct kt_event done; /* counts finished and settled tickets: the waiters wait on it */
@@ -208,8 +208,8 @@ static bool is_in_the_way(const struct kt_pool *pool)
                           (CPU_ISSET((size_t)cpu, &pool->first) || CPU_ISSET((size_t)cpu, &pool->others)));
 }
 
-/* The pool computes meanwhile: waiting must not take a core from it for long, and not at all where the work may
- * not even begin before. */
+/* The pool computes meanwhile: waiting must not take a core from it for long, and not at all where the work
+ * may not even begin before. */
 static struct kt_patience waiting(const struct kt_queue *queue)
 {
     return (struct kt_patience){is_in_the_way(queue->pool) ? 0 : 20, queue->pool->busy.yield};
@@ -270,14 +270,12 @@ void kt_queue_drain(struct kt_queue *queue)
     }
 }
 
-static enum kt_status run_forward(struct kt_layer *layer, const struct kt_task *task,
-                                  struct kt_error *error)
+static enum kt_status run_forward(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error)
 {
     return kt_forward_run(layer, &task->forward, NULL, error);
 }
 
-static enum kt_status run_unpack(struct kt_layer *layer, const struct kt_task *task,
-                                 struct kt_error *error)
+static enum kt_status run_unpack(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error)
 {
     return kt_unpack_run(layer, &task->unpacking, error);
 }
@@ -290,8 +288,8 @@ enum kt_status kt_task_submit(struct kt_layer *layer, const struct kt_task *task
     return kt_queue_submit(layer->context->queue, layer, task, ticket, error);
 }
 
-enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *given,
-                               uint64_t *ticket, struct kt_error *error)
+enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *given, uint64_t *ticket,
+                               struct kt_error *error)
 {
     struct kt_task task = {.run = run_forward};
     enum kt_status status = kt_forward_check(layer, given, &task.forward, error);

@@ -28,8 +28,8 @@ struct kt_recorder {
      * `out` belongs to who holds `lock`. */
     atomic_uint_fast64_t in, out;
     atomic_uint_fast64_t n_batches, n_tokens, n_dropped_batches, n_dropped_tokens;
-    pthread_mutex_t lock;   /* of those that empty the ring */
-    struct source *source;  /* guarded by the pool's lock, as n_sources is */
+    pthread_mutex_t lock;  /* of those that empty the ring */
+    struct source *source; /* guarded by the pool's lock, as n_sources is */
     uint32_t n_sources;
 };
 
@@ -203,16 +203,17 @@ void kt_record_view(const struct kt_record *record, struct kt_recorded *batch)
 {
     uint64_t n = (uint64_t)record->n_tokens * record->top_k;
     const char *ids = (const char *)(record + 1), *weights = ids + n * sizeof(int64_t);
-    *batch = (struct kt_recorded){
-        .layer = record->layer,
-        .batch = record->batch,
-        .n_tokens = record->n_tokens,
-        .top_k = record->top_k,
-        .expert_ids = (const int64_t *)(const void *)ids,
-        .router_weights = (const float *)(const void *)weights,
-        .hidden_size = record->hidden_size,
-        .hidden_dtype = record->hidden_dtype,
-        .hidden_states = record->hidden_dtype == KT_DTYPE_NONE ? NULL : weights + n * sizeof(float)};
+    *batch =
+        (struct kt_recorded){.layer = record->layer,
+                             .batch = record->batch,
+                             .n_tokens = record->n_tokens,
+                             .top_k = record->top_k,
+                             .expert_ids = (const int64_t *)(const void *)ids,
+                             .router_weights = (const float *)(const void *)weights,
+                             .hidden_size = record->hidden_size,
+                             .hidden_dtype = record->hidden_dtype,
+                             .hidden_states =
+                                 record->hidden_dtype == KT_DTYPE_NONE ? NULL : weights + n * sizeof(float)};
 }
 
 static const struct kt_record *record_at(const struct kt_recorder *recorder, uint64_t position)

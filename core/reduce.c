@@ -56,8 +56,7 @@ static void reduce_block(const struct kt_reduce *reduce, uint32_t token, uint64_
     const struct kt_forward *forward = reduce->forward;
     uint32_t top_k = forward->top_k;
     uint64_t element = forward->output_dtype == KT_DTYPE_F32 ? 4 : 2;
-    const float *weight =
-        forward->router_weights + ((uint64_t)reduce->first_token + token) * top_k;
+    const float *weight = forward->router_weights + ((uint64_t)reduce->first_token + token) * top_k;
     char *out = (char *)forward->output +
                 (int64_t)(reduce->first_token + (uint64_t)token) * forward->output_stride +
                 (int64_t)(col * element);
@@ -96,7 +95,6 @@ void kt_reduce_part(const struct kt_reduce *reduce, uint32_t thread, uint32_t n_
     uint64_t units = blocks * reduce->n_tokens;
     for (uint64_t u = units * thread / n_threads; u < units * (thread + 1) / n_threads; u++) {
         uint64_t col = u % blocks * BLOCK;
-        reduce_block(reduce, (uint32_t)(u / blocks), col,
-                     hidden - col < BLOCK ? hidden - col : BLOCK);
+        reduce_block(reduce, (uint32_t)(u / blocks), col, hidden - col < BLOCK ? hidden - col : BLOCK);
     }
 }

@@ -67,8 +67,8 @@ static void act_pack(void *instance, const struct kt_act_pack *job)
 static const float *act_row(const struct kt_product *job, enum kt_stage stage, uint32_t r)
 {
     const char *act = job->act;
-    return (const float *)(const void *)(act + (job->index ? job->index[r] : r) *
-                                                   job->layout->act_row_size[stage]);
+    return (const float *)(const void *)(act +
+                                         (job->index ? job->index[r] : r) * job->layout->act_row_size[stage]);
 }
 
 /* Four sums, so that an addition need not wait for the one before it. */
@@ -117,8 +117,8 @@ static void gate_up(void *instance, const struct kt_product *job)
         for (uint32_t r = 0; r < job->n_rows; r++) {
             const float *x = act_row(job, KT_STAGE_GATE_UP, r);
             float *h = (float *)(void *)((char *)job->out + r * job->out_stride);
-            h[row] = (float)activate(shape, dot(gate, x, n, job->bias[0], row),
-                                     dot(up, x, n, job->bias[1], row));
+            h[row] =
+                (float)activate(shape, dot(gate, x, n, job->bias[0], row), dot(up, x, n, job->bias[1], row));
         }
     }
 }
@@ -139,8 +139,8 @@ static void down(void *instance, const struct kt_product *job)
 }
 
 static enum kt_status weight_row(void *instance, const struct kt_layout *layout_, const void *packed,
-                                 const struct kt_expert *source, enum kt_projection projection,
-                                 uint64_t row, float *out, struct kt_error *error)
+                                 const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                 float *out, struct kt_error *error)
 {
     (void)instance;
     (void)layout_;
@@ -160,8 +160,10 @@ static const struct kt_ops ops = {
     .weight_row = weight_row,
 };
 
-static const struct kt_level scalar = {
-    .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulsd", .ops = &ops};
+static const struct kt_level scalar = {.struct_size = sizeof scalar,
+                                       .name = "scalar",
+                                       .instruction = "mulsd",
+                                       .ops = &ops};
 
 static const struct kt_level *const levels[] = {&scalar};
 

@@ -10,8 +10,8 @@
 enum { REFERENCE_PRIORITY = -1000 };
 
 /* Texts that are always there, so that nobody has to ask for NULL. */
-static enum kt_status prepare(struct kt_registry *registry, struct kt_backend *backend,
-                              const char *name, const char *origin, struct kt_error *error)
+static enum kt_status prepare(struct kt_registry *registry, struct kt_backend *backend, const char *name,
+                              const char *origin, struct kt_error *error)
 {
     (void)snprintf(backend->name, sizeof backend->name, "%s", name);
     backend->registry = registry;

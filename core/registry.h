@@ -12,13 +12,13 @@
 struct kt_backend {
     char name[32];
     enum kt_backend_state state;
-    char *reason;  /* if loaded: of better levels, why they were passed over */
-    char *file;    /* absolute path, "" for the reference */
-    char *levels;  /* names of all levels, best first */
+    char *reason; /* if loaded: of better levels, why they were passed over */
+    char *file;   /* absolute path, "" for the reference */
+    char *levels; /* names of all levels, best first */
     const char *origin;
     int64_t priority;
     bool required;
-    struct kt_module module; /* not for the reference */
+    struct kt_module module;        /* not for the reference */
     const struct kt_plugin *plugin; /* NULL unless the module could be opened and is sound */
     const struct kt_level *level;   /* in use; NULL unless loaded */
     struct kt_option_value *values; /* plugin->n_options of them, NULL if there are none */
@@ -26,7 +26,7 @@ struct kt_backend {
     void *instance;
     struct kt_host host; /* what the plugin was opened with; host.data is this backend */
     struct kt_registry *registry;
-    bool open;           /* close is owed */
+    bool open; /* close is owed */
 };
 
 struct kt_registry {

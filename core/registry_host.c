@@ -40,9 +40,8 @@ static void release(const struct kt_host *host, void *memory, uint64_t size)
     free(memory);
 }
 
-static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view,
-                                 uint64_t row, uint64_t col, uint64_t n, float *out,
-                                 struct kt_error *error)
+static enum kt_status dequantize(const struct kt_host *host, const struct kt_view *view, uint64_t row,
+                                 uint64_t col, uint64_t n, float *out, struct kt_error *error)
 {
     (void)host;
     return kt_view_dequantize(view, row, col, n, out, error);

@@ -43,8 +43,7 @@ static enum kt_status check_config(struct kt_backend *backend, bool *go_on, stru
     backend->required = strcmp(enabled, "required") == 0;
     *go_on = false;
     if (strcmp(enabled, "no") == 0)
-        return kt_backend_settle(backend, KT_BACKEND_DISABLED, error, "disabled by %s",
-                                 setting->origin);
+        return kt_backend_settle(backend, KT_BACKEND_DISABLED, error, "disabled by %s", setting->origin);
     const char *broken = kt_config_plugin_broken(backend->registry->config, backend->name);
     if (broken)
         return kt_backend_settle(backend, KT_BACKEND_FAILED, error, "%s", broken);
@@ -52,8 +51,8 @@ static enum kt_status check_config(struct kt_backend *backend, bool *go_on, stru
     uint64_t needed;
     struct kt_error wrong = {0};
     if (kt_cpu_parse(names, &needed, &wrong) != KT_OK)
-        return kt_backend_settle(backend, KT_BACKEND_FAILED, error, "%s: cpu = %s: %s",
-                                 setting->origin, names, wrong.message);
+        return kt_backend_settle(backend, KT_BACKEND_FAILED, error, "%s: cpu = %s: %s", setting->origin,
+                                 names, wrong.message);
     uint64_t missing = needed & ~backend->registry->caps.cpu;
     if (missing != 0) {
         char text[512];
@@ -121,8 +120,7 @@ static enum kt_status list_levels(struct kt_backend *backend, struct kt_error *e
         return fail_memory(backend, error);
     text[0] = '\0';
     for (uint32_t i = 0; i < plugin->n_levels; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "",
-                                 plugin->levels[i]->name);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? " " : "", plugin->levels[i]->name);
     free(backend->levels);
     backend->levels = text;
     return KT_OK;
@@ -154,16 +152,15 @@ static enum kt_status check_keys(struct kt_backend *backend, bool *go_on, struct
     (void)snprintf(section, sizeof section, "plugin.%s", backend->name);
     for (size_t i = 0; i < kt_config_setting_count(config); i++) {
         struct kt_setting setting;
-        if (kt_config_setting(config, i, &setting, NULL) != KT_OK ||
-            strcmp(setting.section, section) != 0 || is_reserved(setting.key) ||
-            kt_option_find(plugin->options, plugin->n_options, setting.key))
+        if (kt_config_setting(config, i, &setting, NULL) != KT_OK || strcmp(setting.section, section) != 0 ||
+            is_reserved(setting.key) || kt_option_find(plugin->options, plugin->n_options, setting.key))
             continue;
         const char *nearest = suggest_key(plugin, setting.key);
         *go_on = false;
-        return kt_backend_settle(backend, KT_BACKEND_FAILED, error,
-                                 "%s: [%s] has no option \"%s\"; %s%s%s", setting.origin, section,
-                                 setting.key, nearest ? "did you mean " : "remove it",
-                                 nearest ? nearest : "", nearest ? "?" : "");
+        return kt_backend_settle(backend, KT_BACKEND_FAILED, error, "%s: [%s] has no option \"%s\"; %s%s%s",
+                                 setting.origin, section, setting.key,
+                                 nearest ? "did you mean " : "remove it", nearest ? nearest : "",
+                                 nearest ? "?" : "");
     }
     return KT_OK;
 }
@@ -216,9 +213,8 @@ static enum kt_status choose_auto(struct kt_backend *backend, const struct kt_le
     const struct kt_level *last = plugin->levels[plugin->n_levels - 1];
     char text[512];
     kt_registry_explain_cpu(registry, last->cpu & ~registry->caps.cpu, text, sizeof text);
-    return kt_backend_settle(backend, KT_BACKEND_REFUSED, error,
-                             "none of its levels (%s) fits: %s needs %s", backend->levels,
-                             last->name, text);
+    return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "none of its levels (%s) fits: %s needs %s",
+                             backend->levels, last->name, text);
 }
 
 static enum kt_status choose_level(struct kt_backend *backend, const struct kt_level **level,
@@ -311,8 +307,8 @@ static enum kt_status start(struct kt_backend *backend, struct kt_error *error)
         status = plugin->open(&backend->host, caps, backend->values, &backend->instance, &cause);
         if (status != KT_OK) {
             backend->instance = NULL;
-            return kt_backend_settle(backend, KT_BACKEND_REFUSED, error,
-                                     "it could not be opened: %s", read_reason(&cause, status));
+            return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "it could not be opened: %s",
+                                     read_reason(&cause, status));
         }
         backend->open = true;
     }
@@ -358,8 +354,7 @@ enum kt_status kt_backend_open_linked(struct kt_backend *backend, const struct k
     backend->plugin = plugin;
     status = bring_up(backend, error);
     if (status == KT_OK && backend->state != KT_BACKEND_LOADED)
-        status =
-            kt_fail(error, KT_E_PLUGIN, "built-in backend %s: %s", backend->name, backend->reason);
+        status = kt_fail(error, KT_E_PLUGIN, "built-in backend %s: %s", backend->name, backend->reason);
     return status;
 }
 

@@ -69,8 +69,7 @@ static void sort_rows(struct kt_layer *layer, const int64_t *ids, uint32_t n_tok
     }
     for (uint32_t e = 0; e < n_experts; e++) {
         if (route->count[e + 1])
-            atomic_fetch_add_explicit(&layer->usage.computed[e], route->count[e + 1],
-                                      memory_order_relaxed);
+            atomic_fetch_add_explicit(&layer->usage.computed[e], route->count[e + 1], memory_order_relaxed);
         route->count[e + 1] += route->count[e];
     }
     route->n_rows = route->count[n_experts];

@@ -15,8 +15,8 @@ struct kt_group {
 
 /* How a node works through the groups. */
 struct kt_schedule {
-    bool split;         /* panel ranges of every group, with a barrier before down */
-    uint32_t parts;     /* ranges per group if split */
+    bool split;              /* panel ranges of every group, with a barrier before down */
+    uint32_t parts;          /* ranges per group if split */
     atomic_uint *unfinished; /* per group: gate_up ranges not yet done */
 };
 
@@ -24,9 +24,9 @@ struct kt_schedule {
 struct kt_route {
     uint32_t n_rows;
     uint32_t n_groups;
-    uint32_t *token;  /* per row: its activation row */
-    uint32_t *slot;   /* per row: token * top_k + k, its row of y */
-    uint8_t *used;    /* per slot: not skipped */
+    uint32_t *token;        /* per row: its activation row */
+    uint32_t *slot;         /* per row: token * top_k + k, its row of y */
+    uint8_t *used;          /* per slot: not skipped */
     struct kt_group *group; /* most rows first */
     struct kt_schedule schedule[KT_MAX_NODES];
     /* for making it */

@@ -74,8 +74,8 @@ enum kt_status kt_layer_copy_source(struct kt_layer *layer, struct kt_error *err
             size += copy_expert(&layer->shard[n].source[e], NULL);
     char *at = aligned_alloc(64, kt_align64(size));
     if (!at)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a copy of %llu bytes of weights",
-                       layer->name, (unsigned long long)size);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a copy of %llu bytes of weights", layer->name,
+                       (unsigned long long)size);
     layer->source_copy = at;
     for (uint32_t n = 0; n < layer->n_shards; n++)
         for (uint32_t e = 0; layer->shard[n].source && e < layer->params.n_experts; e++)

@@ -50,9 +50,11 @@ static enum kt_status check_params(const char *function, const struct kt_context
     if (!context || !params)
         return kt_fail(error, KT_E_INVALID, "%s: context and params must not be NULL", function);
     if (params->struct_size < sizeof *params)
-        return kt_fail(error, KT_E_INVALID, "%s: struct_size %zu is too small; start with KT_STAGING_PARAMS_INIT",
-                       function, params->struct_size);
-    if (params->hidden_size < 1 || params->hidden_size > MAX_ROW || params->top_k < 1 || params->top_k > MAX_ROW)
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: struct_size %zu is too small; start with KT_STAGING_PARAMS_INIT", function,
+                       params->struct_size);
+    if (params->hidden_size < 1 || params->hidden_size > MAX_ROW || params->top_k < 1 ||
+        params->top_k > MAX_ROW)
         return kt_fail(error, KT_E_INVALID, "%s: hidden_size %llu, top_k %u; 1 to %llu are allowed", function,
                        (unsigned long long)params->hidden_size, params->top_k, (unsigned long long)MAX_ROW);
     if (!kt_element_size(params->input_dtype) || !kt_element_size(params->output_dtype))
@@ -67,8 +69,8 @@ static enum kt_status check_size(const char *function, uint32_t n_tokens, struct
 {
     return n_tokens >= 1 && n_tokens <= MAX_TOKENS
                ? KT_OK
-               : kt_fail(error, KT_E_RANGE, "%s: a batch of %u tokens; 1 to %u are allowed", function, n_tokens,
-                         MAX_TOKENS);
+               : kt_fail(error, KT_E_RANGE, "%s: a batch of %u tokens; 1 to %u are allowed", function,
+                         n_tokens, MAX_TOKENS);
 }
 
 /* With sizes that were checked no sum leaves 64 bits: rows are below 2^28 bytes, tokens at most 2^24. */
@@ -86,8 +88,8 @@ static struct places find_places(const struct kt_staging_params *params, uint32_
 static bool is_for(const struct kt_staging_set *set, const struct kt_staging_params *params)
 {
     return set->params.hidden_size == params->hidden_size && set->params.top_k == params->top_k &&
-           set->params.input_dtype == params->input_dtype && set->params.output_dtype == params->output_dtype &&
-           set->params.instance == params->instance;
+           set->params.input_dtype == params->input_dtype &&
+           set->params.output_dtype == params->output_dtype && set->params.instance == params->instance;
 }
 
 /* The smallest set that holds the tokens, or NULL. */
@@ -96,7 +98,8 @@ static struct kt_staging_set *find(struct kt_staging_set *first, const struct kt
 {
     struct kt_staging_set *best = NULL;
     for (struct kt_staging_set *set = first; set; set = set->next)
-        if (set->max_tokens >= n_tokens && is_for(set, params) && (!best || set->max_tokens < best->max_tokens))
+        if (set->max_tokens >= n_tokens && is_for(set, params) &&
+            (!best || set->max_tokens < best->max_tokens))
             best = set;
     return best;
 }
@@ -125,8 +128,8 @@ static enum kt_status make(const struct kt_staging_params *params, uint32_t max_
     }
     if (!set || !set->memory) {
         free(set);
-        return kt_fail(error, KT_E_NOMEM, "no memory for staging buffers of %u tokens: %llu bytes", max_tokens,
-                       (unsigned long long)size);
+        return kt_fail(error, KT_E_NOMEM, "no memory for staging buffers of %u tokens: %llu bytes",
+                       max_tokens, (unsigned long long)size);
     }
     memset(set->memory, 0, (size_t)size);
     set->max_tokens = max_tokens;

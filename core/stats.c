@@ -18,7 +18,7 @@ static const char *const names[N_COLUMNS] = {"layers", "batches", "tokens", "cou
 
 struct kt_stats {
     uint32_t n_layers, n_experts;
-    uint64_t total; /* of all counts; at most INT64_MAX, so no sum of some of them is larger */
+    uint64_t total;            /* of all counts; at most INT64_MAX, so no sum of some of them is larger */
     uint64_t *number[WEIGHTS]; /* by enum column */
     double *weights;
 };
@@ -264,13 +264,14 @@ static enum kt_status check_shape(const struct kt_tensor_info *info, enum column
         return kt_fail(error, KT_E_FORMAT, "tensor \"%s\" has %" PRIu32 " dimensions, but must have %" PRIu32,
                        info->name, info->n_dims, n_dims);
     if (info->dims[0] != counts->dims[0] || (n_dims == 2 && info->dims[1] != counts->dims[1]))
-        return kt_fail(error, KT_E_FORMAT, "tensor \"%s\" is not for the %" PRIu64 " layers of %" PRIu64
-                                           " experts of \"counts\"",
+        return kt_fail(error, KT_E_FORMAT,
+                       "tensor \"%s\" is not for the %" PRIu64 " layers of %" PRIu64 " experts of \"counts\"",
                        info->name, counts->dims[0], counts->dims[1]);
     if (counts->dims[0] == 0 || counts->dims[0] > MOST_LAYERS || counts->dims[1] == 0 ||
         counts->dims[1] > MOST_EXPERTS)
-        return kt_fail(error, KT_E_FORMAT, "tensor \"counts\" is for %" PRIu64 " layers of %" PRIu64
-                                           " experts; 1 to %d and 1 to %d are possible",
+        return kt_fail(error, KT_E_FORMAT,
+                       "tensor \"counts\" is for %" PRIu64 " layers of %" PRIu64
+                       " experts; 1 to %d and 1 to %d are possible",
                        counts->dims[0], counts->dims[1], MOST_LAYERS, MOST_EXPERTS);
     return KT_OK;
 }
@@ -311,9 +312,9 @@ static enum kt_status check_numbers(struct kt_stats *stats, struct kt_error *err
                                i, (int64_t)stats->number[c][i]);
     for (uint32_t l = 1; l < stats->n_layers; l++)
         if (stats->number[LAYERS][l] <= stats->number[LAYERS][l - 1])
-            return kt_fail(error, KT_E_FORMAT, "tensor \"layers\", element %" PRIu32 " is %" PRIu64
-                                               "; numbers must rise",
-                           l, stats->number[LAYERS][l]);
+            return kt_fail(error, KT_E_FORMAT,
+                           "tensor \"layers\", element %" PRIu32 " is %" PRIu64 "; numbers must rise", l,
+                           stats->number[LAYERS][l]);
     for (size_t i = 0; i < n; i++) {
         uint64_t count = stats->number[COUNTS][i], computed = stats->number[COMPUTED][i];
         if (computed > count)

@@ -37,11 +37,11 @@ struct storing {
     char layers[4096];
     int fd;
     char *temporary, *path;
-    uint64_t data;         /* where the tensors begin in the file */
+    uint64_t data; /* where the tensors begin in the file */
     uint64_t object_size[2];
     uint32_t n_tensors;
-    uint64_t *checksum;    /* [n_tensors] */
-    char *room;            /* per thread: an expert */
+    uint64_t *checksum; /* [n_tensors] */
+    char *room;         /* per thread: an expert */
     struct kt_outcome outcome;
     atomic_uint next, done;
 };
@@ -95,10 +95,10 @@ static int add_scales(json_t *metadata, const struct kt_expert *expert)
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         struct kt_format format;
         kt_view_format(views[p], &format);
-        length += (size_t)snprintf(text + length, sizeof text - length,
-                                   "%s%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64, p ? " " : "",
-                                   format.scale_dtype, format.zero_dtype, format.group_rows,
-                                   format.group_cols);
+        length +=
+            (size_t)snprintf(text + length, sizeof text - length,
+                             "%s%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64, p ? " " : "",
+                             format.scale_dtype, format.zero_dtype, format.group_rows, format.group_cols);
     }
     return add_text(metadata, KT_STORE_KEY_SOURCE_SCALES, "%s", text);
 }
@@ -122,8 +122,8 @@ static int add_metadata(json_t *root, const struct storing *storing)
                       info->n_experts, params->top_k, info->hidden_size, info->intermediate_size) ||
              add_text(metadata, KT_STORE_KEY_ACTIVATION, "%" PRIu32 " %.9g %.9g", params->activation,
                       (double)params->limit, (double)params->alpha) ||
-             add_text(metadata, KT_STORE_KEY_SOURCE_TYPES, "%" PRIu32 " %" PRIu32 " %" PRIu32,
-                      info->dtype[0], info->dtype[1], info->dtype[2]) ||
+             add_text(metadata, KT_STORE_KEY_SOURCE_TYPES, "%" PRIu32 " %" PRIu32 " %" PRIu32, info->dtype[0],
+                      info->dtype[1], info->dtype[2]) ||
              add_scales(metadata, &storing->experts[0]) ||
              add_text(metadata, KT_STORE_KEY_SOURCE, "%s", storing->source) ||
              add_text(metadata, KT_STORE_KEY_MODEL, "%s %" PRIu64, storing->model.architecture,
@@ -154,8 +154,8 @@ static int add_tensors(json_t *root, const struct storing *storing, uint64_t *si
     *size = 0;
     for (uint32_t i = 0; i < 2 * info->n_experts && !failed; i++) {
         uint64_t bytes = storing->object_size[i % 2];
-        (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".experts.%" PRIu32 ".%s", info->layer,
-                       i / 2, stages[i % 2]);
+        (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".experts.%" PRIu32 ".%s", info->layer, i / 2,
+                       stages[i % 2]);
         failed = add_tensor(root, name, "U8", json_pack("[I]", (json_int_t)bytes), size, bytes);
     }
     for (int p = KT_GATE; p <= KT_DOWN && !failed; p++) {
@@ -163,9 +163,9 @@ static int add_tensors(json_t *root, const struct storing *storing, uint64_t *si
         if (!bias_of(storing->experts, (enum kt_projection)p))
             continue;
         (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".%s", info->layer, biases[p]);
-        failed = add_tensor(root, name, "F32",
-                            json_pack("[I, I]", (json_int_t)info->n_experts, (json_int_t)rows), size,
-                            info->n_experts * rows * sizeof(float));
+        failed =
+            add_tensor(root, name, "F32", json_pack("[I, I]", (json_int_t)info->n_experts, (json_int_t)rows),
+                       size, info->n_experts * rows * sizeof(float));
     }
     return failed;
 }
@@ -230,8 +230,7 @@ static enum kt_status store_expert(struct storing *storing, uint32_t expert, cha
     for (int s = 0; s < 2 && status == KT_OK; s++) {
         char *object = room + (s ? storing->object_size[0] : 0);
         struct kt_pack job = {.stage = (enum kt_stage)s,
-                              .panel_end =
-                                  kt_layout_panels(&storing->shard->layout, (enum kt_stage)s),
+                              .panel_end = kt_layout_panels(&storing->shard->layout, (enum kt_stage)s),
                               .packed = object};
         status = kt_layer_pack(storing->shard, storing->backend, &storing->experts[expert], &job, error);
         if (status != KT_OK)
@@ -251,15 +250,13 @@ static void store_experts(struct kt_worker *worker, void *argument)
     char *room = storing->room + worker->index * expert_size(storing);
     for (uint32_t e; (e = atomic_fetch_add(&storing->next, 1)) < n_experts;) {
         struct kt_error error;
-        enum kt_status status = kt_outcome_failed(&storing->outcome)
-                                    ? KT_OK
-                                    : store_expert(storing, e, room, &error);
+        enum kt_status status =
+            kt_outcome_failed(&storing->outcome) ? KT_OK : store_expert(storing, e, room, &error);
         if (status != KT_OK)
             kt_outcome_fail(&storing->outcome, status, &error);
         uint32_t done = atomic_fetch_add(&storing->done, 1) + 1;
         if (worker->index == 0 && params->progress)
-            params->progress(params->data, done * expert_size(storing),
-                             n_experts * expert_size(storing));
+            params->progress(params->data, done * expert_size(storing), n_experts * expert_size(storing));
     }
 }
 
@@ -396,7 +393,8 @@ static enum kt_status store_chosen(struct storing *storing, struct kt_error *err
 {
     const struct kt_layout *layout = &storing->shard->layout;
     if (layout->keeps_source || !layout->form[0])
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: what backend %s makes of weights cannot be stored: use the "
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: what backend %s makes of weights cannot be stored: use the "
                        "checkpoint as it is, or another method",
                        storing->layer->name, storing->backend->name);
     storing->n_tensors = 2 * storing->info.n_experts;
@@ -420,8 +418,10 @@ static enum kt_status store_chosen(struct storing *storing, struct kt_error *err
 static enum kt_status choose(struct storing *storing, struct kt_error *error)
 {
     const struct kt_layer *layer = storing->layer;
-    struct kt_request request = {
-        .example = storing->experts, .backend = layer->params.backend, .whole = true, .stored = true};
+    struct kt_request request = {.example = storing->experts,
+                                 .backend = layer->params.backend,
+                                 .whole = true,
+                                 .stored = true};
     struct kt_choice *choice = calloc(1, sizeof *choice);
     if (!choice)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to store it", layer->name);
@@ -498,8 +498,7 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
 {
     enum kt_status status = check("kt_layer_store_experts", layer, experts, params, error);
     if (status == KT_OK && index > KT_LARGEST_LAYER)
-        status =
-            kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
+        status = kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
     if (status == KT_OK)
         status = kt_layer_check_own(layer, experts, n_experts, error);
     if (status != KT_OK)
@@ -512,7 +511,8 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
                                        .n_experts = n_experts,
                                        .hidden_size = shape->hidden_size,
                                        .intermediate_size = shape->intermediate_size,
-                                       .dtype = {experts->gate.dtype, experts->up.dtype, experts->down.dtype}},
+                                       .dtype = {experts->gate.dtype, experts->up.dtype,
+                                                 experts->down.dtype}},
                               .model = {.architecture = ""},
                               .layers = KT_STORE_LAYERS_UNKNOWN,
                               .fd = -1};

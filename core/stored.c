@@ -133,8 +133,8 @@ static enum kt_status read_object(const struct copying *copying, uint32_t expert
     return status;
 }
 
-static enum kt_status copy_object(const struct copying *copying, const struct kt_shard *shard,
-                                  uint32_t e, enum kt_stage stage, char *room, struct kt_error *error)
+static enum kt_status copy_object(const struct copying *copying, const struct kt_shard *shard, uint32_t e,
+                                  enum kt_stage stage, char *room, struct kt_error *error)
 {
     const struct kt_layer *layer = copying->layer;
     uint32_t expert = layer->expert_map ? (uint32_t)layer->expert_map[e] : e;
@@ -280,8 +280,10 @@ static enum kt_status choose_whole(const struct kt_layer *layer, const struct kt
                                    const struct kt_expert *example, struct kt_choice *choice,
                                    struct kt_error *error)
 {
-    struct kt_request request = {
-        .example = example, .backend = stored->backend, .form = stored->form, .whole = true};
+    struct kt_request request = {.example = example,
+                                 .backend = stored->backend,
+                                 .form = stored->form,
+                                 .whole = true};
     enum kt_status status = check_wish(layer, stored, error);
     if (status == KT_OK)
         status = kt_choice_make(layer, &request, choice, NULL, error);

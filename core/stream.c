@@ -22,13 +22,13 @@ struct kt_stream_runtime {
     void *handle;
     const char *name; /* of the function */
     launch_fn launch;
-    words_fn words; /* or NULL */
+    words_fn words;       /* or NULL */
     allocate_fn allocate; /* or NULL, as the next */
     release_fn release;
 };
 
-static const char *const libraries[] = {"libcudart.so.13",   "libcudart.so.12",  "libcudart.so.11.0",
-                                        "libcudart.so",      "libamdhip64.so.7", "libamdhip64.so.6",
+static const char *const libraries[] = {"libcudart.so.13",  "libcudart.so.12",  "libcudart.so.11.0",
+                                        "libcudart.so",     "libamdhip64.so.7", "libamdhip64.so.6",
                                         "libamdhip64.so.5", "libamdhip64.so"};
 enum { N_LIBRARIES = sizeof libraries / sizeof libraries[0] };
 
@@ -48,14 +48,16 @@ static void *find_library(const char *library)
 struct names {
     const char *launch, *words, *allocate, *release;
 };
-static const struct names cuda = {"cudaLaunchHostFunc", "cudaGetErrorString", "cudaHostAlloc", "cudaFreeHost"};
+static const struct names cuda = {"cudaLaunchHostFunc", "cudaGetErrorString", "cudaHostAlloc",
+                                  "cudaFreeHost"};
 static const struct names hip = {"hipLaunchHostFunc", "hipGetErrorString", "hipHostMalloc", "hipHostFree"};
 
 /* C has no conversion from an object's address to a function's; POSIX says they are alike. */
 static bool find_functions(struct kt_stream_runtime *runtime, const struct names *names)
 {
     void *found = dlsym(runtime->handle, names->launch), *text = dlsym(runtime->handle, names->words);
-    void *allocate = dlsym(runtime->handle, names->allocate), *release = dlsym(runtime->handle, names->release);
+    void *allocate = dlsym(runtime->handle, names->allocate),
+         *release = dlsym(runtime->handle, names->release);
     if (!found)
         return false;
     runtime->name = names->launch;
@@ -72,7 +74,8 @@ enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runt
     if (!out)
         return kt_fail(error, KT_E_INVALID, "kt_stream_runtime_open: runtime must not be NULL");
     if (library && (!*library || (library[0] != '/' && strchr(library, '/'))))
-        return kt_fail(error, KT_E_INVALID, "\"%s\" is neither an absolute path nor a library's name", library);
+        return kt_fail(error, KT_E_INVALID, "\"%s\" is neither an absolute path nor a library's name",
+                       library);
     struct kt_stream_runtime *runtime = calloc(1, sizeof *runtime);
     if (!runtime)
         return kt_fail(error, KT_E_NOMEM, "no memory for a stream runtime");
@@ -123,7 +126,8 @@ enum kt_status kt_stream_runtime_allocator(struct kt_stream_runtime *runtime, st
         return kt_fail(error, KT_E_INVALID,
                        "kt_stream_runtime_allocator: runtime and allocator must not be NULL");
     if (!runtime->allocate || !runtime->release)
-        return kt_fail(error, KT_E_UNSUPPORTED, "the runtime that has %s has no memory for hosts", runtime->name);
+        return kt_fail(error, KT_E_UNSUPPORTED, "the runtime that has %s has no memory for hosts",
+                       runtime->name);
     *allocator = (struct kt_allocator){allocate, release, runtime};
     return KT_OK;
 }

@@ -23,11 +23,9 @@ static enum kt_status parse_nodes(const char *text, hwloc_bitmap_t set, struct k
         unsigned long last = first;
         if (end && *end == '-' && isdigit((unsigned char)end[1]))
             last = strtoul(end + 1, &end, 10);
-        if (!end || errno || first > last || last > 1023 || (*end && *end != ',') ||
-            (*end == ',' && !end[1]))
+        if (!end || errno || first > last || last > 1023 || (*end && *end != ',') || (*end == ',' && !end[1]))
             return kt_fail(error, KT_E_CONFIG,
-                           "core.numa_nodes = %s: not a list of node numbers; write all, 0 or 0,2-3",
-                           text);
+                           "core.numa_nodes = %s: not a list of node numbers; write all, 0 or 0,2-3", text);
         hwloc_bitmap_set_range(set, (unsigned)first, (int)last);
         at = *end ? end + 1 : end;
     }
@@ -71,30 +69,29 @@ static void order_cores(hwloc_topology_t hwloc, struct kt_node *node)
 
 /* The cores of `cpus`, cut to it: taskset and control groups may leave a core one of its PUs. PUs that no
  * core has stand for themselves. */
-static enum kt_status list_cores(hwloc_topology_t hwloc, hwloc_const_cpuset_t cpus,
-                                 struct kt_node *node)
+static enum kt_status list_cores(hwloc_topology_t hwloc, hwloc_const_cpuset_t cpus, struct kt_node *node)
 {
     hwloc_bitmap_t left = hwloc_bitmap_dup(cpus);
     node->core = calloc((size_t)hwloc_bitmap_weight(cpus), sizeof *node->core);
     enum kt_status status = left && node->core ? KT_OK : KT_E_NOMEM;
     hwloc_obj_t core = NULL;
-    while (status == KT_OK && (core = hwloc_get_next_obj_covering_cpuset_by_type(
-                                   hwloc, cpus, HWLOC_OBJ_CORE, core)))
+    while (status == KT_OK &&
+           (core = hwloc_get_next_obj_covering_cpuset_by_type(hwloc, cpus, HWLOC_OBJ_CORE, core)))
         status = add_core(node, core->cpuset, left);
     while (status == KT_OK && !hwloc_bitmap_iszero(left))
-        status = add_core(
-            node, hwloc_get_pu_obj_by_os_index(hwloc, (unsigned)hwloc_bitmap_first(left))->cpuset, left);
+        status =
+            add_core(node, hwloc_get_pu_obj_by_os_index(hwloc, (unsigned)hwloc_bitmap_first(left))->cpuset,
+                     left);
     hwloc_bitmap_free(left);
     if (status == KT_OK)
         order_cores(hwloc, node);
     return status;
 }
 
-static enum kt_status add_node(struct kt_topology *topology, hwloc_obj_t object,
-                               hwloc_const_cpuset_t cpus, struct kt_error *error)
+static enum kt_status add_node(struct kt_topology *topology, hwloc_obj_t object, hwloc_const_cpuset_t cpus,
+                               struct kt_error *error)
 {
-    struct kt_node *grown =
-        realloc(topology->node, (topology->n_nodes + 1) * sizeof *topology->node);
+    struct kt_node *grown = realloc(topology->node, (topology->n_nodes + 1) * sizeof *topology->node);
     if (!grown)
         return kt_fail(error, KT_E_NOMEM, "%s", no_memory);
     topology->node = grown;
@@ -166,9 +163,9 @@ static enum kt_status list_candidates(struct kt_topology *topology, hwloc_const_
         *n += 1;
     }
     if (status == KT_OK && !hwloc_bitmap_iszero(missing))
-        status = kt_fail(error, KT_E_CONFIG,
-                         "core.numa_nodes asks for node %d, which this machine does not have",
-                         hwloc_bitmap_first(missing));
+        status =
+            kt_fail(error, KT_E_CONFIG, "core.numa_nodes asks for node %d, which this machine does not have",
+                    hwloc_bitmap_first(missing));
     hwloc_bitmap_free(missing);
     return status;
 }
@@ -190,8 +187,7 @@ static enum kt_status take_nodes(struct kt_topology *topology, const struct cand
 }
 
 static enum kt_status choose_nodes(struct kt_topology *topology, hwloc_const_bitmap_t wished,
-                                   hwloc_const_cpuset_t allowed, hwloc_bitmap_t taken,
-                                   struct kt_error *error)
+                                   hwloc_const_cpuset_t allowed, hwloc_bitmap_t taken, struct kt_error *error)
 {
     bool memory_known = false;
     hwloc_obj_t object = NULL;
@@ -215,8 +211,8 @@ static enum kt_status choose_nodes(struct kt_topology *topology, hwloc_const_bit
 }
 
 /* CPUs that could run threads, but that no node in use is near to. */
-static void find_idle(struct kt_topology *topology, hwloc_const_cpuset_t allowed,
-                      hwloc_const_cpuset_t taken, hwloc_bitmap_t idle)
+static void find_idle(struct kt_topology *topology, hwloc_const_cpuset_t allowed, hwloc_const_cpuset_t taken,
+                      hwloc_bitmap_t idle)
 {
     (void)hwloc_bitmap_and(idle, allowed, hwloc_topology_get_topology_cpuset(topology->hwloc));
     (void)hwloc_bitmap_andnot(idle, idle, taken);
@@ -224,8 +220,7 @@ static void find_idle(struct kt_topology *topology, hwloc_const_cpuset_t allowed
         (void)hwloc_bitmap_list_snprintf(topology->idle, sizeof topology->idle, idle);
 }
 
-static enum kt_status find_nodes(struct kt_topology *topology, const char *nodes,
-                                 struct kt_error *error)
+static enum kt_status find_nodes(struct kt_topology *topology, const char *nodes, struct kt_error *error)
 {
     hwloc_bitmap_t allowed = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(topology->hwloc));
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
@@ -259,8 +254,7 @@ static enum kt_status find_nodes(struct kt_topology *topology, const char *nodes
     return status;
 }
 
-enum kt_status kt_topology_create(const char *nodes, struct kt_topology **out,
-                                  struct kt_error *error)
+enum kt_status kt_topology_create(const char *nodes, struct kt_topology **out, struct kt_error *error)
 {
     struct kt_topology *topology = calloc(1, sizeof *topology);
     if (!topology)
@@ -270,8 +264,8 @@ enum kt_status kt_topology_create(const char *nodes, struct kt_topology **out,
         topology->hwloc = NULL;
         status = kt_fail(error, KT_E_SYSTEM, "hwloc could not start: %s", strerror(errno));
     } else if (hwloc_topology_load(topology->hwloc) != 0) {
-        status = kt_fail(error, KT_E_SYSTEM,
-                         "hwloc could not read this machine's topology: %s; try lstopo", strerror(errno));
+        status = kt_fail(error, KT_E_SYSTEM, "hwloc could not read this machine's topology: %s; try lstopo",
+                         strerror(errno));
     }
     if (status == KT_OK) {
         topology->real = hwloc_topology_is_thissystem(topology->hwloc);

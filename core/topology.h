@@ -9,9 +9,9 @@
 
 struct kt_node {
     uint32_t os_index;
-    uint64_t memory;       /* local bytes; a hint, virtual machines say less than there is */
+    uint64_t memory; /* local bytes; a hint, virtual machines say less than there is */
     uint32_t n_cores;
-    hwloc_cpuset_t *core;  /* n_cores sets: what a worker is bound to; faster cores first */
+    hwloc_cpuset_t *core; /* n_cores sets: what a worker is bound to; faster cores first */
     hwloc_nodeset_t nodeset;
 };
 
@@ -34,8 +34,7 @@ struct kt_topology {
  * (HBM beside DRAM, CXL beside all of it) are left out of "all"; asked for by number they are an error
  * that says why.
  */
-enum kt_status kt_topology_create(const char *nodes, struct kt_topology **topology,
-                                  struct kt_error *error);
+enum kt_status kt_topology_create(const char *nodes, struct kt_topology **topology, struct kt_error *error);
 void kt_topology_destroy(struct kt_topology *topology);
 
 #endif

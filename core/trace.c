@@ -81,12 +81,12 @@ static void add_tensor(struct tracing *tracing, const struct layer *layer, enum 
         return;
     (void)snprintf(name, sizeof tracing->name[0], "layers.%" PRIu64 ".%s", layer->record[0]->layer,
                    names[kind]);
-    tracing->info[tracing->n_tensors++] = (struct kt_tensor_info){
-        .name = name,
-        .dtype = dtypes[kind],
-        .n_dims = of_batches ? 1 : 2,
-        .dims = {of_batches ? layer->n_records : layer->n_tokens,
-                 kind == HIDDEN ? layer->record[0]->hidden_size : layer->top_k}};
+    tracing->info[tracing->n_tensors++] =
+        (struct kt_tensor_info){.name = name,
+                                .dtype = dtypes[kind],
+                                .n_dims = of_batches ? 1 : 2,
+                                .dims = {of_batches ? layer->n_records : layer->n_tokens,
+                                         kind == HIDDEN ? layer->record[0]->hidden_size : layer->top_k}};
 }
 
 /* A tensor's rows of one batch, filled up to the width of the layer. */

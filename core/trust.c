@@ -28,13 +28,12 @@ static enum kt_status check_mode(const char *path, size_t length, const struct s
     bool sticky = S_ISDIR(entry->st_mode) && (entry->st_mode & S_ISVTX) != 0 && entry->st_uid == 0;
     if ((entry->st_mode & (S_IWGRP | S_IWOTH)) == 0 || sticky)
         return KT_OK;
-    return kt_fail(error, KT_E_PLUGIN, "%.*s is writable by %s (mode %04o); run chmod go-w %.*s",
-                   (int)length, path, entry->st_mode & S_IWOTH ? "everybody" : "its group",
+    return kt_fail(error, KT_E_PLUGIN, "%.*s is writable by %s (mode %04o); run chmod go-w %.*s", (int)length,
+                   path, entry->st_mode & S_IWOTH ? "everybody" : "its group",
                    (unsigned)(entry->st_mode & 07777), (int)length, path);
 }
 
-static enum kt_status check(const char *path, size_t length, const struct stat *entry,
-                            struct kt_error *error)
+static enum kt_status check(const char *path, size_t length, const struct stat *entry, struct kt_error *error)
 {
     enum kt_status status = check_owner(path, length, entry, error);
     return status == KT_OK ? check_mode(path, length, entry, error) : status;
@@ -42,8 +41,7 @@ static enum kt_status check(const char *path, size_t length, const struct stat *
 
 static enum kt_status fail_system(const char *path, size_t length, struct kt_error *error)
 {
-    return kt_fail(error, KT_E_PLUGIN, "%.*s cannot be opened: %s", (int)length, path,
-                   strerror(errno));
+    return kt_fail(error, KT_E_PLUGIN, "%.*s cannot be opened: %s", (int)length, path, strerror(errno));
 }
 
 /* Goes down from / to the folder of a real path, checking each by its descriptor, so that none can
@@ -72,8 +70,7 @@ static enum kt_status descend(const char *path, int *folder, struct kt_error *er
             return KT_OK;
         }
         char *component = strndup(name, (size_t)(slash - name));
-        int next =
-            component ? openat(at, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        int next = component ? openat(at, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
         int number = errno;
         free(component);
         (void)close(at);
@@ -120,8 +117,7 @@ static enum kt_status check_link(const char *path, struct kt_error *error)
     struct stat entry;
     if (lstat(path, &entry) != 0) {
         if (errno == ENOENT || errno == ENOTDIR)
-            return kt_fail(error, KT_E_NOT_FOUND, "%s does not exist; install it, or mend the path",
-                           path);
+            return kt_fail(error, KT_E_NOT_FOUND, "%s does not exist; install it, or mend the path", path);
         return fail_system(path, strlen(path), error);
     }
     if (!S_ISLNK(entry.st_mode))

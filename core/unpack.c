@@ -17,8 +17,8 @@ static const char *const projection_names[3] = {"gate", "up", "down"};
 /* A projection of the whole layer: units that cannot be cut, and their bytes. */
 struct matrix {
     uint64_t rows, cols;
-    uint64_t elements, bytes;        /* of a block of codes */
-    uint64_t group_rows, group_cols; /* of scales and zeros; at most all rows and columns */
+    uint64_t elements, bytes;         /* of a block of codes */
+    uint64_t group_rows, group_cols;  /* of scales and zeros; at most all rows and columns */
     uint64_t scale_bytes, zero_bytes; /* 0: there are none */
 };
 
@@ -136,8 +136,8 @@ static enum kt_status check_backend(const struct kt_layer *layer, struct kt_erro
         format[KT_GATE].zero_dtype != format[KT_UP].zero_dtype ||
         format[KT_GATE].group_rows != format[KT_UP].group_rows ||
         format[KT_GATE].group_cols != format[KT_UP].group_cols)
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: gate and up differ in format, so no matrix holds both", layer->name);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: gate and up differ in format, so no matrix holds both",
+                       layer->name);
     for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
         struct kt_unpack job = {.layout = &first_shard(layer)->layout, .projection = (enum kt_projection)p};
         status = unpack(layer, &job, error);
@@ -185,8 +185,8 @@ enum kt_status kt_unpack_check(const struct kt_layer *layer, const struct kt_unp
         return kt_fail(error, KT_E_INVALID, "%s: ranks must not be NULL", layer->name);
     for (uint32_t r = 0; r < unpacking->n_ranks; r++) {
         const struct kt_unpack_buffers *rank = &unpacking->ranks[r];
-        const char *missing = !rank->w13                                   ? "w13"
-                              : !rank->w2                                  ? "w2"
+        const char *missing = !rank->w13                                 ? "w13"
+                              : !rank->w2                                ? "w2"
                               : info.w13.scale_size && !rank->w13_scales ? "w13_scales"
                               : info.w13.zero_size && !rank->w13_zeros   ? "w13_zeros"
                               : info.w2.scale_size && !rank->w2_scales   ? "w2_scales"
@@ -332,8 +332,8 @@ enum kt_status kt_unpack_run(struct kt_layer *layer, const struct kt_unpacking *
     for (int p = 0; p < 3; p++)
         run.matrix[p] = find_matrix(layer, (enum kt_projection)p);
     if (layer->check)
-        status = kt_check_batch(layer, &(struct kt_forward){.n_tokens = 1, .top_k = 1, .expert_ids = &id},
-                                error);
+        status =
+            kt_check_batch(layer, &(struct kt_forward){.n_tokens = 1, .top_k = 1, .expert_ids = &id}, error);
     if (status == KT_OK) {
         kt_outcome_start(&run.outcome);
         kt_pool_run(layer->context->pool, unpack_all, &run);

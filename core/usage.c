@@ -60,8 +60,8 @@ enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, ui
     if (!layer || !counts)
         return kt_fail(error, KT_E_INVALID, "kt_layer_usage: layer and counts must not be NULL");
     if (n_experts != layer->params.n_experts)
-        return kt_fail(error, KT_E_INVALID, "%s has %u experts, not %u", layer->name,
-                       layer->params.n_experts, n_experts);
+        return kt_fail(error, KT_E_INVALID, "%s has %u experts, not %u", layer->name, layer->params.n_experts,
+                       n_experts);
     for (uint32_t e = 0; e < n_experts; e++)
         counts[e] = atomic_load_explicit(&layer->usage.computed[e], memory_order_relaxed);
     return KT_OK;

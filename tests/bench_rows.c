@@ -45,9 +45,9 @@ static const struct repacked {
     const char *type;
     double source, packed;
 } repacked[] = {
-    {"iq1_s", 50, 106},   {"iq1_m", 56, 114},  {"iq2_xxs", 66, 106}, {"iq2_xs", 74, 114},
-    {"iq2_s", 82, 114},   {"iq3_xxs", 98, 138}, {"iq3_s", 110, 138},  {"tq1_0", 54, 66},
-    {"nvfp4", 144, 160},  {"q1_0", 36, 48},    {"q2_0", 72, 80},
+    {"iq1_s", 50, 106},  {"iq1_m", 56, 114},   {"iq2_xxs", 66, 106}, {"iq2_xs", 74, 114},
+    {"iq2_s", 82, 114},  {"iq3_xxs", 98, 138}, {"iq3_s", 110, 138},  {"tq1_0", 54, 66},
+    {"nvfp4", 144, 160}, {"q1_0", 36, 48},     {"q2_0", 72, 80},
 };
 
 /* Packed bytes for each byte of the source. */
@@ -62,8 +62,7 @@ static double find_ratio(json_t *row)
 
 static void check_row(json_t *row, size_t index, double max_error, double repeats)
 {
-    expect(json_object_size(row) == COUNT(texts) + COUNT(numbers), "fields are missing or too many",
-           index);
+    expect(json_object_size(row) == COUNT(texts) + COUNT(numbers), "fields are missing or too many", index);
     for (size_t i = 0; i < COUNT(texts); i++)
         expect(json_is_string(json_object_get(row, texts[i])), texts[i], index);
     for (size_t i = 0; i < COUNT(numbers); i++)
@@ -71,8 +70,8 @@ static void check_row(json_t *row, size_t index, double max_error, double repeat
 
     double ms = number(row, "ms_median"), tokens = number(row, "n_tokens");
     double weights = number(row, "weight_bytes"), packed = number(row, "packed_bytes");
-    double operations = 6 * number(row, "hidden_size") * number(row, "intermediate_size") *
-                        number(row, "top_k") * tokens;
+    double operations =
+        6 * number(row, "hidden_size") * number(row, "intermediate_size") * number(row, "top_k") * tokens;
     double memory = weights / number(row, "read_gbps") / 1e6;
     double product = operations / number(row, "peak_tops") / 1e9;
     expect(ms > 0 && number(row, "ms_min") <= ms && ms <= number(row, "ms_max"),
@@ -81,20 +80,14 @@ static void check_row(json_t *row, size_t index, double max_error, double repeat
     expect(near(number(row, "tokens_per_s"), tokens / ms * 1e3), "tokens_per_s", index);
     expect(near(number(row, "weight_gbps"), weights / ms / 1e6), "weight_gbps", index);
     expect(near(number(row, "tops"), operations / ms / 1e9), "tops", index);
-    expect(near(number(row, "roofline_fraction"), fmax(memory, product) / ms), "roofline_fraction",
-           index);
+    expect(near(number(row, "roofline_fraction"), fmax(memory, product) / ms), "roofline_fraction", index);
     double wanted = weights * find_ratio(row);
     expect(packed > 0.9999 * wanted && packed <= 1.05 * wanted, "packed_bytes", index);
-    expect(number(row, "kernel_error") > 0 && number(row, "kernel_error") < max_error,
-           "kernel_error", index);
-    expect(number(row, "total_error") > 0 && number(row, "total_error") < max_error, "total_error",
-           index);
+    expect(number(row, "kernel_error") > 0 && number(row, "kernel_error") < max_error, "kernel_error", index);
+    expect(number(row, "total_error") > 0 && number(row, "total_error") < max_error, "total_error", index);
     /* One token touches top_k experts; their nominal bytes are known for these types. */
     const char *type = json_string_value(json_object_get(row, "source_type"));
-    double bits = type == NULL                ? 0
-                  : strcmp(type, "q4_k") == 0 ? 4.5
-                  : strcmp(type, "bf16") == 0 ? 16
-                                              : 0;
+    double bits = type == NULL ? 0 : strcmp(type, "q4_k") == 0 ? 4.5 : strcmp(type, "bf16") == 0 ? 16 : 0;
     if (tokens == 1 && bits > 0)
         expect(weights == operations / 2 * bits / 8, "weight_bytes", index);
 }

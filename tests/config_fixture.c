@@ -25,14 +25,12 @@ void expect_failure(enum kt_status status, const char *first, const char *second
     ck_assert_int_eq(kt_config_create(NULL, &config, &error), status);
     ck_assert_ptr_null(config);
     ck_assert_int_eq(error.status, status);
-    ck_assert_msg(strstr(error.message, first) != NULL, "\"%s\" is not in \"%s\"", first,
-                  error.message);
-    ck_assert_msg(strstr(error.message, second) != NULL, "\"%s\" is not in \"%s\"", second,
-                  error.message);
+    ck_assert_msg(strstr(error.message, first) != NULL, "\"%s\" is not in \"%s\"", first, error.message);
+    ck_assert_msg(strstr(error.message, second) != NULL, "\"%s\" is not in \"%s\"", second, error.message);
 }
 
-void expect_setting(const struct kt_config *config, const char *section, const char *key,
-                    const char *value, const char *origin)
+void expect_setting(const struct kt_config *config, const char *section, const char *key, const char *value,
+                    const char *origin)
 {
     const struct kt_setting *setting = kt_config_find(config, section, key);
     ck_assert_msg(setting != NULL, "%s.%s is not there", section, key);

@@ -13,8 +13,8 @@ struct kt_config *create(const char *const *settings, size_t n);
 /* Creates a config and expects the failure, with both texts in its message. */
 void expect_failure(enum kt_status status, const char *first, const char *second);
 
-void expect_setting(const struct kt_config *config, const char *section, const char *key,
-                    const char *value, const char *origin);
+void expect_setting(const struct kt_config *config, const char *section, const char *key, const char *value,
+                    const char *origin);
 
 /* "PATH:LINE" of a file of the sandbox; the next call overwrites it. */
 const char *at_line(const char *relative, unsigned line);

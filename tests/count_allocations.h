@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* count_allocations.h - how often this process has asked for memory: the library, its plugins and the C library
- * alike, since this program's malloc stands before that of the C library. */
+/* count_allocations.h - how often this process has asked for memory: the library, its plugins and the C
+ * library alike, since this program's malloc stands before that of the C library. */
 #ifndef KT_TESTS_COUNT_ALLOCATIONS_H
 #define KT_TESTS_COUNT_ALLOCATIONS_H
 

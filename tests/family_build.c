@@ -25,8 +25,8 @@ struct kt_checkpoint *open_model(enum kt_io io)
     logged[0] = 0;
     params.io = io;
     params.log = take_log;
-    ck_assert_msg(kt_checkpoint_open(folder_path(""), &params, &checkpoint, &problem) == KT_OK,
-                  "%s", problem.message);
+    ck_assert_msg(kt_checkpoint_open(folder_path(""), &params, &checkpoint, &problem) == KT_OK, "%s",
+                  problem.message);
     return checkpoint;
 }
 
@@ -35,8 +35,8 @@ void expect(enum kt_status status, const char *fragment)
     struct kt_checkpoint *checkpoint = NULL;
     memset(&problem, 0, sizeof problem);
     enum kt_status found = folder_open("", KT_IO_READ, &checkpoint, &problem);
-    ck_assert_msg(found == status && problem.status == status, "%s: %s: %s", fragment,
-                  kt_status_name(found), problem.message);
+    ck_assert_msg(found == status && problem.status == status, "%s: %s: %s", fragment, kt_status_name(found),
+                  problem.message);
     ck_assert_msg(strstr(problem.message, fragment) != NULL, "\"%s\" is not in: %s", fragment,
                   problem.message);
     ck_assert_msg(strstr(problem.message, "kt-test-") && !strchr(problem.message, '\n'), "%s",
@@ -44,8 +44,7 @@ void expect(enum kt_status status, const char *fragment)
     ck_assert_ptr_null(checkpoint);
 }
 
-void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols,
-                 const struct place *place)
+void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols, const struct place *place)
 {
     static float row[4096];
     ck_assert_msg(kt_view_check(view, &problem) == KT_OK, "%s", problem.message);
@@ -55,14 +54,13 @@ void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols,
     for (uint64_t r = 0; r < rows; r++) {
         ck_assert_msg(kt_view_row(view, r, row, &problem) == KT_OK, "%s", problem.message);
         for (uint64_t c = 0; c < cols; c++) {
-            float expected = value_of(place->name, place->dtype,
-                                      place->first + r * place->row_step + c * place->col_step);
+            float expected =
+                value_of(place->name, place->dtype, place->first + r * place->row_step + c * place->col_step);
             if (place->scale)
-                expected *=
-                    value_of(place->scale, place->scale_dtype,
-                             r / place->group_rows * place->scale_cols + c / place->group_cols);
-            ck_assert_msg(row[c] == expected, "%s: row %d, column %d: %g is not %g", place->name,
-                          (int)r, (int)c, (double)row[c], (double)expected);
+                expected *= value_of(place->scale, place->scale_dtype,
+                                     r / place->group_rows * place->scale_cols + c / place->group_cols);
+            ck_assert_msg(row[c] == expected, "%s: row %d, column %d: %g is not %g", place->name, (int)r,
+                          (int)c, (double)row[c], (double)expected);
         }
     }
 }
@@ -72,14 +70,14 @@ const struct family families[4] = {{"mlp.experts", {"gate_proj", "up_proj", "dow
                                    {"experts", {"w1", "w3", "w2"}},
                                    {"ffn.experts", {"w1", "w3", "w2"}}};
 
-const char *name_of(const char *prefix, const struct family *family, int layer, int expert,
-                    int projection, const char *part)
+const char *name_of(const char *prefix, const struct family *family, int layer, int expert, int projection,
+                    const char *part)
 {
     static char names[8][256];
     static int next;
     char *name = names[next++ % 8];
-    (void)snprintf(name, sizeof names[0], "%s%d.%s.%d.%s.%s", prefix, layer, family->experts,
-                   expert, family->projection[projection], part);
+    (void)snprintf(name, sizeof names[0], "%s%d.%s.%d.%s.%s", prefix, layer, family->experts, expert,
+                   family->projection[projection], part);
     return name;
 }
 

@@ -27,8 +27,7 @@ struct place {
     uint64_t group_rows, group_cols, scale_cols;
 };
 
-void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols,
-                 const struct place *place);
+void expect_view(const struct kt_view *view, uint64_t rows, uint64_t cols, const struct place *place);
 
 struct family {
     const char *experts, *projection[3];
@@ -36,8 +35,8 @@ struct family {
 extern const struct family families[4];
 
 /* The name of a tensor; eight of them live at a time. */
-const char *name_of(const char *prefix, const struct family *family, int layer, int expert,
-                    int projection, const char *part);
+const char *name_of(const char *prefix, const struct family *family, int layer, int expert, int projection,
+                    const char *part);
 const uint64_t *shape_of(int projection);
 void add_layer(const char *prefix, const struct family *family, int layer, const char *dtype);
 

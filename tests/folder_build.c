@@ -35,8 +35,7 @@ void folder_remove(void)
 const char *folder_path(const char *name)
 {
     static char path[600];
-    ck_assert_int_lt(snprintf(path, sizeof path, "%s%s%s", root, *name ? "/" : "", name),
-                     sizeof path);
+    ck_assert_int_lt(snprintf(path, sizeof path, "%s%s%s", root, *name ? "/" : "", name), sizeof path);
     return path;
 }
 
@@ -146,15 +145,13 @@ static uint64_t declare(struct shard *shard, const char *name, const char *dtype
                         const uint64_t *dims)
 {
     uint64_t n = 1;
-    append(shard, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", shard->header_size ? "," : "", name,
-           dtype);
+    append(shard, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", shard->header_size ? "," : "", name, dtype);
     for (unsigned d = 0; d < n_dims; d++) {
         append(shard, "%s%d", d ? "," : "", (int)dims[d]);
         n *= dims[d];
     }
     ck_assert_uint_le(n * size_of(dtype), sizeof shard->data - shard->size);
-    append(shard, "],\"data_offsets\":[%d,%d]}", (int)shard->size,
-           (int)(shard->size + n * size_of(dtype)));
+    append(shard, "],\"data_offsets\":[%d,%d]}", (int)shard->size, (int)(shard->size + n * size_of(dtype)));
     return n;
 }
 

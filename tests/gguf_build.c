@@ -77,8 +77,8 @@ void put_key_string(struct bytes *bytes, const char *name, const char *value)
     put_string(bytes, value);
 }
 
-void put_tensor(struct bytes *bytes, const char *name, uint32_t n_dims, const uint64_t *dims,
-                uint32_t type, uint64_t offset)
+void put_tensor(struct bytes *bytes, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+                uint64_t offset)
 {
     put_string(bytes, name);
     put_u32(bytes, n_dims);
@@ -101,13 +101,12 @@ struct plan {
 enum { F32 = 0, F16 = 1, Q4_0 = 2, Q8_0 = 8, BF16 = 30, MXFP4 = 39 };
 
 static void add(struct plan *plan, const struct model *model, uint64_t layer, const char *kind,
-                const char *part, uint32_t type, uint32_t n_dims, uint64_t a, uint64_t b,
-                uint64_t c)
+                const char *part, uint32_t type, uint32_t n_dims, uint64_t a, uint64_t b, uint64_t c)
 {
     unsigned n = plan->n;
     uint64_t dims[3] = {a, b, c}, count = 1;
-    snprintf(plan->name[n], sizeof plan->name[n], "blk.%llu.ffn_%s_exps.%s",
-             (unsigned long long)layer, kind, part);
+    snprintf(plan->name[n], sizeof plan->name[n], "blk.%llu.ffn_%s_exps.%s", (unsigned long long)layer, kind,
+             part);
     if (model->left_out && strcmp(model->left_out, plan->name[n]) == 0)
         return;
     if (model->reshaped && strcmp(model->reshaped, plan->name[n]) == 0)
@@ -116,11 +115,11 @@ static void add(struct plan *plan, const struct model *model, uint64_t layer, co
         count *= plan->dims[n][i] = dims[i];
     plan->n_dims[n] = n_dims;
     plan->type[n] = type;
-    plan->size[n] = type == Q8_0   ? count / 32 * 34
-                    : type == Q4_0 ? count / 32 * 18
+    plan->size[n] = type == Q8_0    ? count / 32 * 34
+                    : type == Q4_0  ? count / 32 * 18
                     : type == MXFP4 ? count / 32 * 17
-                    : type == F32  ? count * 4
-                                   : count * 2;
+                    : type == F32   ? count * 4
+                                    : count * 2;
     plan->n++;
 }
 
@@ -157,8 +156,8 @@ static void plan_tensors(struct plan *plan, const struct model *model)
     }
 }
 
-static void put_count(struct bytes *bytes, const struct model *model, const char *suffix,
-                      uint64_t value, uint64_t *n)
+static void put_count(struct bytes *bytes, const struct model *model, const char *suffix, uint64_t value,
+                      uint64_t *n)
 {
     char name[128];
     if (value == UINT64_MAX)
@@ -287,8 +286,8 @@ char *write_file(const void *data, size_t size)
     return path;
 }
 
-enum kt_status open_bytes(const void *data, size_t size, enum kt_io io,
-                          struct kt_checkpoint **checkpoint, struct kt_error *error)
+enum kt_status open_bytes(const void *data, size_t size, enum kt_io io, struct kt_checkpoint **checkpoint,
+                          struct kt_error *error)
 {
     struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
     char *path = write_file(data, size);

@@ -27,20 +27,19 @@ void put_header(struct bytes *bytes, uint32_t version, uint64_t n_tensors, uint6
 void put_key(struct bytes *bytes, const char *name, uint32_t type, uint64_t value);
 void put_key_string(struct bytes *bytes, const char *name, const char *value);
 /* dims as GGUF has them: fastest first */
-void put_tensor(struct bytes *bytes, const char *name, uint32_t n_dims, const uint64_t *dims,
-                uint32_t type, uint64_t offset);
+void put_tensor(struct bytes *bytes, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+                uint64_t offset);
 
 /* A small model that is right, and what may be changed in it. */
 struct model {
     const char *architecture;
     uint32_t version;
-    uint32_t alignment; /* 0: no such key */
-    uint64_t layers, experts, top_k, hidden,
-        intermediate;   /* metadata, u32; UINT64_MAX: no such key */
-    uint64_t e, h, i;   /* of the tensors */
-    uint64_t layer[2];  /* numbers of the two layers with experts */
-    int fused;          /* gate and up are one tensor */
-    uint32_t bias_type; /* ggml type of the biases */
+    uint32_t alignment;                                    /* 0: no such key */
+    uint64_t layers, experts, top_k, hidden, intermediate; /* metadata, u32; UINT64_MAX: no such key */
+    uint64_t e, h, i;                                      /* of the tensors */
+    uint64_t layer[2];                                     /* numbers of the two layers with experts */
+    int fused;                                             /* gate and up are one tensor */
+    uint32_t bias_type;                                    /* ggml type of the biases */
     int has_bias, has_scale;
     const char *left_out;  /* this tensor does not exist */
     const char *reshaped;  /* this tensor's slowest dimension is one more */
@@ -50,13 +49,13 @@ struct model {
     uint32_t types[2][3];  /* ggml type of gate (or both), up, down in each of the two layers */
 };
 
-#define MODEL_INIT                                                                                 \
-    {                                                                                              \
-        .architecture = "testmoe", .version = 3, .alignment = 32, .layers = 4, .experts = 2,       \
-        .top_k = 1, .hidden = 32, .intermediate = 32, .e = 2, .h = 32, .i = 32, .layer = {         \
-            0,                                                                                     \
-            3                                                                                      \
-        }                                                                                          \
+#define MODEL_INIT                                                                                       \
+    {                                                                                                    \
+        .architecture = "testmoe", .version = 3, .alignment = 32, .layers = 4, .experts = 2, .top_k = 1, \
+        .hidden = 32, .intermediate = 32, .e = 2, .h = 32, .i = 32,                                      \
+        .layer =                                                                                         \
+        { 0,                                                                                             \
+          3 }                                                                                            \
     }
 
 /* Gate is Q8_0, up is Q4_0 (a fused one Q8_0), down is F16; types may be F32, F16, BF16, Q4_0, Q8_0 and
@@ -92,8 +91,8 @@ const struct bytes *make_file(const struct malformed *description);
 char *write_file(const void *data, size_t size);
 
 /* Opens the bytes as a file, which is gone when it returns. */
-enum kt_status open_bytes(const void *data, size_t size, enum kt_io io,
-                          struct kt_checkpoint **checkpoint, struct kt_error *error);
+enum kt_status open_bytes(const void *data, size_t size, enum kt_io io, struct kt_checkpoint **checkpoint,
+                          struct kt_error *error);
 
 /* A path of the folder of test data, to be freed. */
 char *data_path(const char *name);

@@ -82,8 +82,7 @@ static void put_metadata(const struct kt_checkpoint *checkpoint)
     put_key(key, 4, moe.top_k);
 }
 
-static void write_part(struct kt_checkpoint *checkpoint, const char *prefix, uint64_t no,
-                       uint64_t count)
+static void write_part(struct kt_checkpoint *checkpoint, const char *prefix, uint64_t no, uint64_t count)
 {
     struct kt_checkpoint_info info;
     struct kt_tensor_info tensor;

@@ -22,9 +22,9 @@ struct model model_of(enum layout layout)
     bool powers = layout == MX || layout == GPT_OSS;
     struct model model = {.layout = layout,
                           .group = 32,
-                          .scale = powers                              ? "U8"
+                          .scale = powers                            ? "U8"
                                    : layout == GPTQ || layout == AWQ ? "F16"
-                                                                       : "BF16",
+                                                                     : "BF16",
                           .prefix = "model.layers.",
                           .experts = layout == MX ? "ffn.experts" : "mlp.experts"};
     if (layout == GPT_OSS)
@@ -55,8 +55,8 @@ static uint64_t group_of(const struct model *model, int projection)
 
 static uint32_t hash(unsigned kind, int expert, int projection, uint64_t row, uint64_t col)
 {
-    uint64_t key = ((((uint64_t)kind * 8 + (unsigned)expert) * 8 + (unsigned)projection) << 20) +
-                   (row << 10) + col + 1;
+    uint64_t key =
+        ((((uint64_t)kind * 8 + (unsigned)expert) * 8 + (unsigned)projection) << 20) + (row << 10) + col + 1;
     key *= UINT64_C(0x9e3779b97f4a7c15);
     key ^= key >> 29;
     key *= UINT64_C(0xbf58476d1ce4e5b9);
@@ -212,8 +212,8 @@ static void add_scale(const struct model *model, int e, int p)
     bool turned = model->layout == GPTQ || model->layout == AWQ;
     for (uint64_t r = 0; r < rows; r++)
         for (uint64_t g = 0; g < groups; g++)
-            put_number(turned ? g * rows + r : r * groups + g,
-                       scale_of(model->scale, e, p, r, g), size_of(model->scale));
+            put_number(turned ? g * rows + r : r * groups + g, scale_of(model->scale, e, p, r, g),
+                       size_of(model->scale));
     if (model->poisoned && e == 1 && p == KT_UP)
         put_number(model->at, model->bits, size_of(model->scale));
     add(model, name_part(model, e, p, namings[model->layout].scale), model->scale, 2,
@@ -238,9 +238,9 @@ static void add_zeros(const struct model *model, int e, int p)
 static void add_order(const struct model *model, int e, int p)
 {
     for (uint64_t c = 0; c < cols_of(p); c++)
-        put_number(c, c + 1 == model->odd_order && e == 1 && p == KT_UP
-                          ? 1
-                          : (uint32_t)(c / group_of(model, p)), 4);
+        put_number(c,
+                   c + 1 == model->odd_order && e == 1 && p == KT_UP ? 1 : (uint32_t)(c / group_of(model, p)),
+                   4);
     add(model, name_part(model, e, p, ".g_idx"), "I32", 1, (uint64_t[]){cols_of(p)});
 }
 
@@ -275,8 +275,7 @@ static void add_fused(const struct model *model, bool down)
                 for (uint64_t c = 0; pass == 0 && c < cols; c++)
                     put_nibble(line * cols + c, code_of(e, p, row, c));
                 for (uint64_t g = 0; pass == 1 && g < cols / 32; g++)
-                    bytes[line * (cols / 32) + g] =
-                        (uint8_t)scale_of(model->scale, e, p, row, g);
+                    bytes[line * (cols / 32) + g] = (uint8_t)scale_of(model->scale, e, p, row, g);
                 if (pass == 1 && model->poisoned && e == 1 && p == KT_UP && row == model->at)
                     bytes[line * (cols / 32) + 1] = (uint8_t)model->bits;
                 if (pass == 2)

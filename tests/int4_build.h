@@ -22,21 +22,21 @@ struct change {
 
 struct model {
     enum layout layout;
-    uint64_t group;         /* columns; 0: all of them */
-    const char *scale;      /* the dtype of the scales */
-    const char *prefix;     /* "model.layers." */
-    const char *experts;    /* "mlp.experts" */
-    const char *config;     /* its config.json, or NULL */
-    const char *extra;      /* the part of one more tensor of each projection, I32 [8], or NULL */
+    uint64_t group;      /* columns; 0: all of them */
+    const char *scale;   /* the dtype of the scales */
+    const char *prefix;  /* "model.layers." */
+    const char *experts; /* "mlp.experts" */
+    const char *config;  /* its config.json, or NULL */
+    const char *extra;   /* the part of one more tensor of each projection, I32 [8], or NULL */
     struct change change;
     /* Scale number `at` (as the format counts them) of expert 1's up projection is these bits. */
     bool poisoned;
     uint64_t at;
     uint32_t bits;
-    unsigned zero;          /* of GPTQ as it is stored, 0: 7 */
-    uint64_t odd_zero;      /* number of one that is stored as 3, counted from 1; 0: none */
-    uint64_t odd_order;     /* number of a column that is of group 1, counted from 1; 0: none */
-    uint64_t shape_add;     /* to weight_shape's columns */
+    unsigned zero;      /* of GPTQ as it is stored, 0: 7 */
+    uint64_t odd_zero;  /* number of one that is stored as 3, counted from 1; 0: none */
+    uint64_t odd_order; /* number of a column that is of group 1, counted from 1; 0: none */
+    uint64_t shape_add; /* to weight_shape's columns */
 };
 
 struct model model_of(enum layout layout);

@@ -106,8 +106,8 @@ static uint64_t place8(uint64_t n, uint64_t k, uint64_t N, uint64_t K)
     uint64_t nbs = least(64, N - nb), kbs = least(3584, K - kb);
     uint64_t n0 = (n - nb) & ~UINT64_C(31), k0 = (k - kb) & ~UINT64_C(63);
     uint64_t n_in = n - nb - n0, k_in = k - kb - k0;
-    return nb * K + kb * nbs + n0 * kbs + k0 * 32 + n_in / 16 * 1024 +
-           (k_in / 4 * 16 + n_in % 16) * 4 + k_in % 4;
+    return nb * K + kb * nbs + n0 * kbs + k0 * 32 + n_in / 16 * 1024 + (k_in / 4 * 16 + n_in % 16) * 4 +
+           k_in % 4;
 }
 
 /* The byte, and in *high which half of it. */
@@ -118,8 +118,8 @@ static uint64_t place4(uint64_t n, uint64_t k, uint64_t N, uint64_t K, bool *hig
     uint64_t n0 = (n - nb) & ~UINT64_C(31), k0 = (k - kb) & ~UINT64_C(127);
     uint64_t n_in = n - nb - n0, k_in = k - kb - k0, j = k_in % 64;
     *high = k_in >= 64;
-    return (nb * K + kb * nbs + n0 * kbs + k0 * 32) / 2 + n_in / 16 * 1024 +
-           (j / 4 * 16 + n_in % 16) * 4 + j % 4;
+    return (nb * K + kb * nbs + n0 * kbs + k0 * 32) / 2 + n_in / 16 * 1024 + (j / 4 * 16 + n_in % 16) * 4 +
+           j % 4;
 }
 
 struct piece {
@@ -127,11 +127,11 @@ struct piece {
     size_t size;
 };
 
-static bool is_faulty(const struct ktk_model *model, enum ktk_fault fault, uint32_t e, uint32_t part,
-                      int p, int role)
+static bool is_faulty(const struct ktk_model *model, enum ktk_fault fault, uint32_t e, uint32_t part, int p,
+                      int role)
 {
-    return model->fault == fault && model->expert == e && model->part == part &&
-           model->projection == p && model->role == role;
+    return model->fault == fault && model->expert == e && model->part == part && model->projection == p &&
+           model->role == role;
 }
 
 static struct piece make_piece(const struct ktk_model *model, uint32_t e, uint32_t part, int p, int role)
@@ -217,8 +217,8 @@ static void write_files(const struct ktk_model *model, const char *folder, unsig
             if (is_faulty(model, KTK_MISSING, e, part, p, role))
                 continue;
             struct piece piece = make_piece(model, e, part, p, role);
-            FILE *file = open_file("%s/%s_%s_%u_%zuByte_%s_.kt", path, methods[model->method],
-                                   projections[p], e, piece.size, role ? "scale" : "quant");
+            FILE *file = open_file("%s/%s_%s_%u_%zuByte_%s_.kt", path, methods[model->method], projections[p],
+                                   e, piece.size, role ? "scale" : "quant");
             write_all(file, piece.bytes, piece.size);
             close_file(file);
             free(piece.bytes);
@@ -238,13 +238,12 @@ static void write_tensors(const struct ktk_model *model, const char *folder, uns
             continue;
         piece[i] = make_piece(model, e, part, p, role);
         bool typed = !is_faulty(model, KTK_BAD_TYPE, e, part, p, role);
-        used += (size_t)snprintf(
-            header + used, room - used,
-            "%s\"blk.%u.ffn_%s_exps.%u.numa.%u.%s\":{\"dtype\":\"%s\",\"shape\":[%zu],"
-            "\"data_offsets\":[%zu,%zu]}",
-            used ? "," : "{", layer, projections[p], e, part, role ? "scale" : "weight",
-            !role ? (typed ? "I8" : "U8") : (typed ? "F32" : "I32"), piece[i].size / (role ? 4 : 1), at,
-            at + piece[i].size);
+        used += (size_t)snprintf(header + used, room - used,
+                                 "%s\"blk.%u.ffn_%s_exps.%u.numa.%u.%s\":{\"dtype\":\"%s\",\"shape\":[%zu],"
+                                 "\"data_offsets\":[%zu,%zu]}",
+                                 used ? "," : "{", layer, projections[p], e, part, role ? "scale" : "weight",
+                                 !role ? (typed ? "I8" : "U8") : (typed ? "F32" : "I32"),
+                                 piece[i].size / (role ? 4 : 1), at, at + piece[i].size);
         at += piece[i].size;
     }
     /* A tensor that is none of the experts', as the converter's last file has. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ktkernel_pack.c - packs a checkpoint as KT-Kernel's converter does: INPUT FOLDER METHOD PARTS tensors|files */
+/* ktkernel_pack.c - packs a checkpoint as KT-Kernel's converter does: INPUT FOLDER METHOD PARTS tensors|files
+ */
 #include "tests/ktkernel_build.h"
 
 #include <kt/kt.h>

@@ -54,11 +54,14 @@ static void make_experts(struct fixture *fixture)
         struct kt_expert *expert = &fixture->experts[e];
         struct kt_error ck_error;
         ck_assert_int_eq(kt_view_dense(&expert->gate, KT_DTYPE_F32, fixture->gate + e * size, size * 4,
-                                       intermediate, hidden, &ck_error), KT_OK);
+                                       intermediate, hidden, &ck_error),
+                         KT_OK);
         ck_assert_int_eq(kt_view_dense(&expert->up, KT_DTYPE_F32, fixture->up + e * size, size * 4,
-                                       intermediate, hidden, &ck_error), KT_OK);
+                                       intermediate, hidden, &ck_error),
+                         KT_OK);
         ck_assert_int_eq(kt_view_dense(&expert->down, KT_DTYPE_F32, fixture->down + e * size, size * 4,
-                                       hidden, intermediate, &ck_error), KT_OK);
+                                       hidden, intermediate, &ck_error),
+                         KT_OK);
         if (fixture->bias) {
             expert->gate_bias = fixture->gate_bias + e * intermediate;
             expert->up_bias = fixture->up_bias + e * intermediate;
@@ -139,8 +142,8 @@ void fixture_load(struct fixture *fixture, uint32_t threads)
     fixture->context = fixture_context(threads);
     ck_assert_msg(kt_layer_create(fixture->context, &params, &fixture->layer, &error) == KT_OK, "%s",
                   error.message);
-    ck_assert_msg(kt_layer_load(fixture->layer, fixture->experts, fixture->n_experts, &error) == KT_OK,
-                  "%s", error.message);
+    ck_assert_msg(kt_layer_load(fixture->layer, fixture->experts, fixture->n_experts, &error) == KT_OK, "%s",
+                  error.message);
 }
 
 struct kt_forward fixture_forward(const struct fixture *fixture)
@@ -227,9 +230,9 @@ void fixture_free(struct fixture *fixture)
 {
     kt_layer_destroy(fixture->layer);
     kt_context_destroy(fixture->context);
-    void *const owned[] = {fixture->gate, fixture->up, fixture->down, fixture->gate_bias,
-                           fixture->up_bias, fixture->down_bias, fixture->input, fixture->output,
-                           fixture->router, fixture->ids, fixture->expected, fixture->experts};
+    void *const owned[] = {fixture->gate,    fixture->up,        fixture->down,     fixture->gate_bias,
+                           fixture->up_bias, fixture->down_bias, fixture->input,    fixture->output,
+                           fixture->router,  fixture->ids,       fixture->expected, fixture->experts};
     for (size_t i = 0; i < sizeof owned / sizeof owned[0]; i++)
         free(owned[i]);
 }

@@ -15,8 +15,8 @@ struct fixture {
     const uint8_t *mask;
     const int64_t *map;
     /* owned */
-    float *gate, *up, *down;                 /* [experts][rows][cols] */
-    float *gate_bias, *up_bias, *down_bias;  /* [experts][rows] */
+    float *gate, *up, *down;                /* [experts][rows][cols] */
+    float *gate_bias, *up_bias, *down_bias; /* [experts][rows] */
     float *input, *output, *router;
     int64_t *ids;
     double *expected; /* [n_tokens][hidden] */
@@ -51,10 +51,10 @@ void fixture_free(struct fixture *fixture);
 double fixture_uniform(uint64_t *state);
 double fixture_gaussian(uint64_t *state);
 
-#define ck_ok(call)                                                                          \
-    do {                                                                                     \
-        struct kt_error ck_error = {KT_OK, ""};                                              \
-        enum kt_status ck_status = (call);                                                   \
+#define ck_ok(call)                                                                                          \
+    do {                                                                                                     \
+        struct kt_error ck_error = {KT_OK, ""};                                                              \
+        enum kt_status ck_status = (call);                                                                   \
         ck_assert_msg(ck_status == KT_OK, "%s: %s: %s", #call, kt_status_name(ck_status), ck_error.message); \
     } while (0)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* refuse ERRNO CALL... -- COMMAND...: runs a command for which the kernel refuses these calls with that error,
- * as in a container. Exit status 77: no such filter can be set here. */
+/* refuse ERRNO CALL... -- COMMAND...: runs a command for which the kernel refuses these calls with that
+ * error, as in a container. Exit status 77: no such filter can be set here. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -17,8 +17,9 @@ struct name {
 };
 
 static const struct name errors[] = {{"EPERM", EPERM}, {"ENOSYS", ENOSYS}, {NULL, -1}};
-static const struct name calls[] = {
-    {"mbind", SYS_mbind}, {"sched_setaffinity", SYS_sched_setaffinity}, {NULL, -1}};
+static const struct name calls[] = {{"mbind", SYS_mbind},
+                                    {"sched_setaffinity", SYS_sched_setaffinity},
+                                    {NULL, -1}};
 
 static int find(const struct name *list, const char *name)
 {

@@ -14,9 +14,18 @@ struct row {
     uint64_t is, was;
 };
 
-#define SIZE(type, bytes) {"sizeof(struct " #type ")", sizeof(struct type), bytes}
-#define FIELD(type, field, bytes) {"struct " #type "." #field, offsetof(struct type, field), bytes}
-#define NUMBER(name, number) {#name, (uint64_t)(name), number}
+#define SIZE(type, bytes)                                      \
+    {                                                          \
+        "sizeof(struct " #type ")", sizeof(struct type), bytes \
+    }
+#define FIELD(type, field, bytes)                                       \
+    {                                                                   \
+        "struct " #type "." #field, offsetof(struct type, field), bytes \
+    }
+#define NUMBER(name, number)            \
+    {                                   \
+#name, (uint64_t)(name), number \
+    }
 
 static const struct row rows[] = {
     SIZE(kt_error, 1024),
@@ -324,9 +333,9 @@ static const struct row numbers[] = {
 static void check_rows(const struct row *table, size_t n, const char *advice)
 {
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(table[i].is == table[i].was, "%s is %llu, ABI %d.%d has %llu. %s",
-                      table[i].what, (unsigned long long)table[i].is, KT_PLUGIN_ABI_MAJOR,
-                      KT_PLUGIN_ABI_MINOR, (unsigned long long)table[i].was, advice);
+        ck_assert_msg(table[i].is == table[i].was, "%s is %llu, ABI %d.%d has %llu. %s", table[i].what,
+                      (unsigned long long)table[i].is, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MINOR,
+                      (unsigned long long)table[i].was, advice);
 }
 
 START_TEST(structs_are_as_plugins_know_them)

@@ -120,8 +120,7 @@ START_TEST(sources_have_their_deviation)
         struct bench_source source;
         struct kt_error error;
         ck_assert_ptr_nonnull(type);
-        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, &source, &error),
-                         KT_OK);
+        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, &source, &error), KT_OK);
         ck_assert_uint_eq(source.n_distinct, 3);
         ck_assert(memcmp(source.experts[0].up.data, source.experts[1].up.data, 1024) != 0);
         double sum = 0, squares = 0;
@@ -135,8 +134,7 @@ START_TEST(sources_have_their_deviation)
             }
         }
         double n = (double)HIDDEN * INTERMEDIATE, sigma = sqrt(squares / n);
-        double spread =
-            type->dtype == KT_DTYPE_MXFP4 ? 0.42 : 0.08; /* its scales are powers of 2 */
+        double spread = type->dtype == KT_DTYPE_MXFP4 ? 0.42 : 0.08; /* its scales are powers of 2 */
         ck_assert_msg(fabs(sigma * sqrt(INTERMEDIATE) - 1) < spread, "%s: %g", name, sigma);
         ck_assert_msg(fabs(sum / n) < 0.1 * sigma, "%s: %g", name, sum / n);
         bench_source_destroy(&source);

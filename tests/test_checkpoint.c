@@ -16,8 +16,7 @@ static struct kt_checkpoint *open_model(const struct model *model, enum kt_io io
 {
     struct kt_checkpoint *checkpoint;
     build_model(&file, model);
-    ck_assert_msg(open_bytes(file.data, file.size, io, &checkpoint, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(open_bytes(file.data, file.size, io, &checkpoint, &error) == KT_OK, "%s", error.message);
     return checkpoint;
 }
 
@@ -26,10 +25,9 @@ static void expect(const struct model *model, enum kt_status status, const char 
     struct kt_checkpoint *checkpoint;
     build_model(&file, model);
     enum kt_status found = open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error);
-    ck_assert_msg(found == status && error.status == status, "%s: %s: %s", fragment,
-                  kt_status_name(found), error.message);
-    ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment,
+    ck_assert_msg(found == status && error.status == status, "%s: %s: %s", fragment, kt_status_name(found),
                   error.message);
+    ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment, error.message);
 }
 
 /* The bytes of the file where tensor `name` lies. */
@@ -37,8 +35,7 @@ static const uint8_t *bytes_of(const struct kt_checkpoint *checkpoint, const cha
 {
     struct kt_tensor_info info;
     uint64_t index;
-    ck_assert_msg(kt_checkpoint_find(checkpoint, name, &index, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_checkpoint_find(checkpoint, name, &index, &error) == KT_OK, "%s", error.message);
     ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, index, &info, &error), KT_OK);
     return file.data + info.offset;
 }
@@ -82,15 +79,15 @@ START_TEST(model_of_two_layers)
     ck_assert_str_eq(experts[1].up.name, "blk.3.ffn_up_exps.weight");
     for (int e = 0; e < 2; e++) {
         const struct kt_view *views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
-        static const char *const names[] = {
-            "blk.3.ffn_gate_exps.weight", "blk.3.ffn_up_exps.weight", "blk.3.ffn_down_exps.weight"};
+        static const char *const names[] = {"blk.3.ffn_gate_exps.weight", "blk.3.ffn_up_exps.weight",
+                                            "blk.3.ffn_down_exps.weight"};
         static const uint64_t sizes[] = {32 * 68, 32 * 36, 64 * 64};
         for (int p = 0; p < 3; p++) {
             ck_assert_int_eq(kt_view_check(views[p], &error), KT_OK);
             ck_assert_uint_eq(views[p]->size, sizes[p]);
             ck_assert_uint_eq(kt_view_bytes(views[p]), sizes[p]);
-            ck_assert_mem_eq(views[p]->data,
-                             bytes_of(checkpoint, names[p]) + (uint64_t)e * sizes[p], sizes[p]);
+            ck_assert_mem_eq(views[p]->data, bytes_of(checkpoint, names[p]) + (uint64_t)e * sizes[p],
+                             sizes[p]);
         }
         ck_assert_ptr_null(experts[e].gate_bias);
     }
@@ -184,8 +181,7 @@ START_TEST(activations)
         model.extra_key = keys[i];
         checkpoint = open_model(&model, KT_IO_MMAP);
         ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &error), KT_OK);
-        ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, 2, &error),
-                         KT_E_UNSUPPORTED);
+        ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 0, experts, 2, &error), KT_E_UNSUPPORTED);
         ck_assert_ptr_nonnull(strstr(error.message, "is not supported"));
         kt_checkpoint_close(checkpoint);
     }
@@ -224,12 +220,10 @@ START_TEST(contradictions)
     model.reshaped = "blk.3.ffn_up_exps.weight";
     expect(&model, KT_E_FORMAT, "\"blk.3.ffn_up_exps.weight\" is [3][32][32]");
     model.reshaped = "blk.3.ffn_down_exps.weight";
-    expect(&model, KT_E_FORMAT,
-           "[2][32][32] is needed to fit tensor \"blk.3.ffn_gate_exps.weight\"");
+    expect(&model, KT_E_FORMAT, "[2][32][32] is needed to fit tensor \"blk.3.ffn_gate_exps.weight\"");
     model = good;
     model.left_out = "blk.3.ffn_up_exps.weight";
-    expect(&model, KT_E_FORMAT,
-           "layer 3 has experts, but tensor blk.3.ffn_up_exps.weight is missing");
+    expect(&model, KT_E_FORMAT, "layer 3 has experts, but tensor blk.3.ffn_up_exps.weight is missing");
     model.left_out = "blk.0.ffn_gate_exps.weight";
     expect(&model, KT_E_FORMAT, "blk.0.ffn_gate_exps.weight is missing");
     model.left_out = "blk.0.ffn_down_exps.weight";
@@ -268,11 +262,10 @@ static enum kt_status open_large(uint64_t n_experts, uint64_t cols, uint64_t lay
     put_header(&file, 3, 3 * layers, 0);
     for (uint64_t i = 0; i < 3 * layers; i++) {
         char name[64];
-        snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", (int)(i / 3 + i / 12),
-                 kinds[i % 3]);
+        snprintf(name, sizeof name, "blk.%d.ffn_%s_exps.weight", (int)(i / 3 + i / 12), kinds[i % 3]);
         put_tensor(&file, name, 3,
-                   i % 3 == 2 ? (uint64_t[]){1, cols, n_experts} : (uint64_t[]){cols, 1, n_experts},
-                   0, i * size);
+                   i % 3 == 2 ? (uint64_t[]){1, cols, n_experts} : (uint64_t[]){cols, 1, n_experts}, 0,
+                   i * size);
     }
     put_padding(&file, 32);
     char *path = write_file(file.data, file.size);

@@ -148,8 +148,7 @@ int __wrap_fstat(int fd, struct stat *status)
 
 void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    return fd >= 0 && refuse_disk() ? MAP_FAILED
-                                    : __real_mmap(at, size, protection, flags, fd, offset);
+    return fd >= 0 && refuse_disk() ? MAP_FAILED : __real_mmap(at, size, protection, flags, fd, offset);
 }
 
 DIR *__wrap_opendir(const char *path)
@@ -190,8 +189,7 @@ static enum kt_status use(const char *path, enum kt_io io)
     if (status != KT_OK)
         return status;
     for (uint64_t i = 0; status == KT_OK && i < checkpoint->n_moe; i++)
-        status =
-            kt_checkpoint_experts(checkpoint, checkpoint->moe[i].info.layer, experts, 2, &error);
+        status = kt_checkpoint_experts(checkpoint, checkpoint->moe[i].info.layer, experts, 2, &error);
     for (uint64_t i = 0; status == KT_OK && i < checkpoint->tensors.n; i++) {
         const void *data;
         status = kt_checkpoint_data(checkpoint, i, &data, &error);
@@ -261,8 +259,8 @@ static void make_folder(int index)
         shard_metadata(&shard, "{\"format\":\"pt\"}");
         for (int t = 0; t < 12; t++) {
             char name[64];
-            snprintf(name, sizeof name, "layers.%d.mlp.experts.%d.%s.%s", layer, t / 6,
-                     names[t / 2 % 3], t % 2 ? "bias" : "weight");
+            snprintf(name, sizeof name, "layers.%d.mlp.experts.%d.%s.%s", layer, t / 6, names[t / 2 % 3],
+                     t % 2 ? "bias" : "weight");
             shard_add(&shard, name, "BF16", t % 2 ? 1 : 2, (uint64_t[]){4, 4});
             snprintf(map + strlen(map), sizeof map - strlen(map), "%s\"%s\":\"%d.safetensors\"",
                      *map ? "," : "", name, layer);
@@ -298,8 +296,8 @@ static unsigned fail_each_call(const char *path, enum kt_io io)
         disarm("a failed call");
         if (disk.calls < n)
             return n;
-        ck_assert_msg(status == KT_E_IO && error.status == status &&
-                          strstr(error.message, strerror(EIO)) && strstr(error.message, "kt-test-"),
+        ck_assert_msg(status == KT_E_IO && error.status == status && strstr(error.message, strerror(EIO)) &&
+                          strstr(error.message, "kt-test-"),
                       "call %d: %s: %s", (int)n, kt_status_name(status), error.message);
     }
 }
@@ -348,8 +346,11 @@ END_TEST
 /* What KT-Kernel's converter leaves, in files of their own or in safetensors files. */
 static void make_packed(int files)
 {
-    struct ktk_model model = {
-        .method = KTK_INT8, .n_experts = 2, .n_parts = 2, .intermediate = 128, .hidden = 64};
+    struct ktk_model model = {.method = KTK_INT8,
+                              .n_experts = 2,
+                              .n_parts = 2,
+                              .intermediate = 128,
+                              .hidden = 64};
     folder_make();
     ktk_fill(&model, 1);
     ktk_write(&model, folder_path(""), 2, files);
@@ -508,8 +509,8 @@ START_TEST(large_configurations_cost_little)
     make_folder(0);
     size_t used = (size_t)snprintf(text, sizeof text, "{\"weight_map\":{");
     for (int i = 0; used < sizeof text - 64; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%d\":\"%d.safetensors\"",
-                                 i ? "," : "", i, i + 10);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s\"%d\":\"%d.safetensors\"", i ? "," : "",
+                                 i, i + 10);
     used += (size_t)snprintf(text + used, sizeof text - used, "}}");
     folder_write("model.safetensors.index.json", text, used);
     size_t peak = measure(folder_path(""), KT_IO_MMAP, KT_E_IO, "an index of many files");
@@ -525,8 +526,7 @@ int main(void)
     json_set_alloc_funcs(__wrap_malloc, __wrap_free);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, every_allocation_of_gguf_fails, KT_IO_MMAP, KT_IO_READ + 1);
-    tcase_add_loop_test(tests, every_call_and_allocation_of_split_gguf_fails, KT_IO_MMAP,
-                        KT_IO_READ + 1);
+    tcase_add_loop_test(tests, every_call_and_allocation_of_split_gguf_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_safetensors_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_folders_fails, 0, 4);
     tcase_add_test(tests, large_configurations_cost_little);

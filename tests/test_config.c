@@ -43,8 +43,7 @@ START_TEST(each_layer_overrides_the_one_below_key_by_key)
 {
     static const char *const settings[] = {"plugin.fake.f=parameter"};
     sandbox_write("shipped/fake.ini", "[plugin.fake]\na = 1\nb = 1\nc = 1\nd = 1\ne = 1\nf = 1\n");
-    sandbox_write("etc/plugins.d/fake.ini",
-                  "; ours\n[plugin.fake]\nb = 2\nc = 2\nd = 2\ne = 2\nf = 2\n");
+    sandbox_write("etc/plugins.d/fake.ini", "; ours\n[plugin.fake]\nb = 2\nc = 2\nd = 2\ne = 2\nf = 2\n");
     sandbox_write("etc/kt.ini", "[core]\nthreads = 3\n[plugin.fake]\nc = 3\nd = 3\ne = 3\nf = 3\n");
     sandbox_write("home/kt-kernel/kt.ini", "[plugin.fake]\nd = 4\ne = 4\nf = 4\n");
     ck_assert_int_eq(setenv("KT_KERNEL_PLUGIN_FAKE_E", "5", 1), 0);
@@ -159,8 +158,7 @@ START_TEST(environment_forms)
     expect_setting(config, "core", "debug", "1", "environment KT_KERNEL_DEBUG");
     ck_assert(kt_config_bool(config, "core", "debug"));
     ck_assert_int_eq(kt_config_log(config)->level, KT_LOG_DEBUG);
-    expect_setting(config, "plugin.amx_int4", "level", "amx",
-                   "environment KT_KERNEL_PLUGIN_AMX_INT4_LEVEL");
+    expect_setting(config, "plugin.amx_int4", "level", "amx", "environment KT_KERNEL_PLUGIN_AMX_INT4_LEVEL");
     ck_assert_int_eq(kt_config_int(config, "plugin.amx", "priority"), -3);
     kt_config_destroy(config);
 }

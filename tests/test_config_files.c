@@ -41,8 +41,7 @@ static const struct {
 } wrong[] = {
     {"[core]\nthread = 2\n", ":2: ", "[core] has no setting \"thread\"; did you mean threads?"},
     {"[core]\nlevitation = 2\n", ":2: ", "has no setting \"levitation\""},
-    {"[core]\n\n\nthreads = many\n",
-     ":4: ", "threads = \"many\": must be a whole number from 0 to 4096"},
+    {"[core]\n\n\nthreads = many\n", ":4: ", "threads = \"many\": must be a whole number from 0 to 4096"},
     {"[core]\nthreads = 4097\n", ":2: ", "from 0 to 4096"},
     {"[core]\nthreads = -1\n", ":2: ", "from 0 to 4096"},
     {"[core]\nthreads = 99999999999999999999\n", ":2: ", "from 0 to 4096"},
@@ -275,8 +274,7 @@ START_TEST(the_example_file_holds_every_setting)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s", setting ? line + 1 : line);
     }
     ck_assert_int_eq(fclose(example), 0);
-    struct kt_config *plain =
-        create((const char *const[]){"plugin.llamafile.module=kt_llamafile.so"}, 1);
+    struct kt_config *plain = create((const char *const[]){"plugin.llamafile.module=kt_llamafile.so"}, 1);
     sandbox_write("etc/kt.ini", "%s", text);
     struct kt_config *config = create(NULL, 0);
     ck_assert_uint_eq(kt_config_setting_count(config), kt_config_setting_count(plain));

@@ -64,8 +64,7 @@ START_TEST(parse_takes_lists_and_names_the_wrong_word)
     bits = 77;
     ck_assert_int_eq(kt_cpu_parse("avx2 amx_int9", &bits, &error), KT_E_CONFIG);
     ck_assert_ptr_nonnull(strstr(error.message, "\"amx_int9\" is unknown; did you mean amx_int8?"));
-    ck_assert_int_eq(kt_cpu_parse("quantum_unit_of_a_length_beyond_all_names", &bits, &error),
-                     KT_E_CONFIG);
+    ck_assert_int_eq(kt_cpu_parse("quantum_unit_of_a_length_beyond_all_names", &bits, &error), KT_E_CONFIG);
     ck_assert_uint_eq(bits, 77);
 }
 END_TEST
@@ -102,8 +101,8 @@ START_TEST(masks)
     } rows[] = {
         {"amx", ~UINT64_C(0), 0},
         {"avx512_bf16",
-         AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 |
-             KT_CPU_AVX512_FP16 | KT_CPU_AVX_VNNI,
+         AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16 |
+             KT_CPU_AVX_VNNI,
          AMX},
         {"avx512_vbmi", AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX_VNNI,
          AMX | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16},

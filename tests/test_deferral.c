@@ -46,8 +46,8 @@ static void close_model(struct model *model)
     kt_context_destroy(model->context);
 }
 
-static struct kt_deferral *make_deferral_of(const struct model *model, uint32_t max_deferred, uint32_t per_token,
-                                            const uint32_t *of)
+static struct kt_deferral *make_deferral_of(const struct model *model, uint32_t max_deferred,
+                                            uint32_t per_token, const uint32_t *of)
 {
     struct kt_deferral_params params = KT_DEFERRAL_PARAMS_INIT;
     struct kt_deferral *deferral;
@@ -75,7 +75,8 @@ struct late {
     float rows[MAX_TOKENS * HIDDEN];
 };
 
-/* One layer by the rule; `late` comes in with the last layer's deferred experts and goes out with this one's. */
+/* One layer by the rule; `late` comes in with the last layer's deferred experts and goes out with this one's.
+ */
 static void run_rule(struct model *model, int l, const struct kt_forward *forward, uint32_t max_deferred,
                      bool per_token, float *output, struct late *late)
 {
@@ -229,7 +230,8 @@ START_TEST(instances_do_not_meet)
         for (uint32_t i = 0; i < 2; i++) {
             struct kt_forward forward = make_batch(&batch[i], 2 + 3 * i, &state);
             run_rule(&model, l, &forward, 2 + i, i, expected[i], &late[i]);
-            ck_ok(kt_deferral_submit(deferral[i], (uint32_t)l, model.layer[l], &forward, &ticket[i], &ck_error));
+            ck_ok(kt_deferral_submit(deferral[i], (uint32_t)l, model.layer[l], &forward, &ticket[i],
+                                     &ck_error));
         }
         for (uint32_t i = 0; i < 2; i++) {
             ck_ok(kt_wait(model.context, ticket[i], &ck_error));
@@ -251,7 +253,8 @@ static enum kt_status try_layer(struct model *model, struct kt_deferral *deferra
     return status == KT_OK ? kt_wait(model->context, ticket, error) : status;
 }
 
-static void expect(enum kt_status status, enum kt_status wanted, const char *words, const struct kt_error *error)
+static void expect(enum kt_status status, enum kt_status wanted, const char *words,
+                   const struct kt_error *error)
 {
     ck_assert_msg(status == wanted && strstr(error->message, words), "%s (%s) instead of %s, %s",
                   kt_status_name(status), error->message, kt_status_name(wanted), words);

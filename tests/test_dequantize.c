@@ -21,8 +21,7 @@ static struct kt_checkpoint *open_types(enum kt_io io)
     struct kt_checkpoint *checkpoint;
     char *path = data_path("block-types.gguf");
     params.io = io;
-    ck_assert_msg(kt_checkpoint_open(path, &params, &checkpoint, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_checkpoint_open(path, &params, &checkpoint, &error) == KT_OK, "%s", error.message);
     free(path);
     return checkpoint;
 }
@@ -33,13 +32,12 @@ static struct kt_view get_view(struct kt_checkpoint *checkpoint, const char *nam
     struct kt_tensor_info info;
     const void *data;
     uint64_t index;
-    ck_assert_msg(kt_checkpoint_find(checkpoint, name, &index, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_checkpoint_find(checkpoint, name, &index, &error) == KT_OK, "%s", error.message);
     ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, index, &info, &error), KT_OK);
     ck_assert_int_eq(kt_checkpoint_data(checkpoint, index, &data, &error), KT_OK);
     ck_assert_uint_eq(info.n_dims, 2);
-    ck_assert_msg(kt_view_dense(&view, info.dtype, data, info.size, info.dims[0], info.dims[1],
-                                &error) == KT_OK,
+    ck_assert_msg(kt_view_dense(&view, info.dtype, data, info.size, info.dims[0], info.dims[1], &error) ==
+                      KT_OK,
                   "%s: %s", name, error.message);
     view.name = info.name;
     return view;
@@ -80,8 +78,7 @@ START_TEST(same_bits_as_ggml)
             memset(out, 0x55, sizeof out);
             ck_assert_int_eq(kt_view_row(&view, row, out, &error), KT_OK);
             const char *expected = (const char *)values.data + row * sizeof out;
-            ck_assert_msg(memcmp(out, expected, sizeof out) == 0, "%s, row %d", types[t].name,
-                          (int)row);
+            ck_assert_msg(memcmp(out, expected, sizeof out) == 0, "%s, row %d", types[t].name, (int)row);
         }
     }
     kt_checkpoint_close(checkpoint);
@@ -191,11 +188,11 @@ static void expect_code(enum kt_dtype dtype, unsigned code, unsigned bytes, doub
     ck_assert_int_eq(kt_view_dense(&view, dtype, data, bytes, 1, 1, &error), KT_OK);
     ck_assert_int_eq(kt_view_row(&view, 0, &out, &error), KT_OK);
     if (isnan(value))
-        ck_assert_msg(isnan(out) && !signbit(out) == !signbit(value), "%s 0x%x is %g",
-                      kt_dtype_name(dtype), code, (double)out);
+        ck_assert_msg(isnan(out) && !signbit(out) == !signbit(value), "%s 0x%x is %g", kt_dtype_name(dtype),
+                      code, (double)out);
     else
-        ck_assert_msg((double)out == value && !signbit(out) == !signbit(value),
-                      "%s 0x%x is %a, not %a", kt_dtype_name(dtype), code, (double)out, value);
+        ck_assert_msg((double)out == value && !signbit(out) == !signbit(value), "%s 0x%x is %a, not %a",
+                      kt_dtype_name(dtype), code, (double)out, value);
 }
 
 static void expect_all_codes(void)
@@ -277,8 +274,7 @@ END_TEST
 /* Plain numbers of every size, every third column, forwards and backwards. */
 START_TEST(strided_numbers)
 {
-    static const enum kt_dtype plain[] = {KT_DTYPE_F8_E5M2, KT_DTYPE_BF16, KT_DTYPE_F32,
-                                          KT_DTYPE_F64};
+    static const enum kt_dtype plain[] = {KT_DTYPE_F8_E5M2, KT_DTYPE_BF16, KT_DTYPE_F32, KT_DTYPE_F64};
     enum { N = 150 };
     for (int t = 0; t < 4; t++) {
         uint8_t data[3 * N * 8];
@@ -288,8 +284,7 @@ START_TEST(strided_numbers)
         kt_dtype_block(plain[t], NULL, &bytes);
         for (unsigned i = 0; i < sizeof data; i++)
             data[i] = (uint8_t)(i * 13 % 120);
-        ck_assert_int_eq(kt_view_dense(&view, plain[t], data, 3 * N * bytes, 1, 3 * N, &error),
-                         KT_OK);
+        ck_assert_int_eq(kt_view_dense(&view, plain[t], data, 3 * N * bytes, 1, 3 * N, &error), KT_OK);
         ck_assert_int_eq(kt_view_row(&view, 0, whole, &error), KT_OK);
         strided = view;
         strided.cols = N;
@@ -327,13 +322,11 @@ static void expect_scaled(enum kt_dtype dtype, enum kt_dtype scale_dtype, uint64
             scales[i] = (uint8_t)(100 + i % 60);
         } else {
             uint16_t half =
-                (uint16_t)(scale_dtype == KT_DTYPE_BF16 ? bits >> 16
-                                                        : 0x3000 + (bits >> 11) % 0x1000);
+                (uint16_t)(scale_dtype == KT_DTYPE_BF16 ? bits >> 16 : 0x3000 + (bits >> 11) % 0x1000);
             memcpy(scales + 2 * i, &half, 2);
         }
         struct kt_view one;
-        ck_assert_int_eq(kt_view_dense(&one, scale_dtype, scales + bytes * i, bytes, 1, 1, &error),
-                         KT_OK);
+        ck_assert_int_eq(kt_view_dense(&one, scale_dtype, scales + bytes * i, bytes, 1, 1, &error), KT_OK);
         ck_assert_int_eq(kt_view_row(&one, 0, &numbers[i], &error), KT_OK);
     }
     struct kt_view view, plain;
@@ -356,8 +349,8 @@ static void expect_scaled(enum kt_dtype dtype, enum kt_dtype scale_dtype, uint64
             uint64_t line = r / group_rows, column = c / group_cols;
             uint64_t index = transposed ? column * lines + line : line * columns + column;
             float expected = (float)((double)bare[c] * (double)numbers[index]);
-            ck_assert_msg(out[c] == expected, "row %d column %d: %a, not %a", (int)r, (int)c,
-                          (double)out[c], (double)expected);
+            ck_assert_msg(out[c] == expected, "row %d column %d: %a, not %a", (int)r, (int)c, (double)out[c],
+                          (double)expected);
         }
         float run[60];
         ck_assert_int_eq(kt_view_dequantize(&view, r, 13, 60, run, &error), KT_OK);
@@ -369,8 +362,7 @@ START_TEST(scaled_fp8)
 {
     static const uint64_t groups[][2] = {{1, 32},  {128, 128}, {1, C}, {R, C},   {7, 13},
                                          {5, 211}, {37, 1},    {1, 1}, {36, 210}};
-    static const enum kt_dtype scales[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_F16,
-                                           KT_DTYPE_F8_E8M0};
+    static const enum kt_dtype scales[] = {KT_DTYPE_F32, KT_DTYPE_BF16, KT_DTYPE_F16, KT_DTYPE_F8_E8M0};
     for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
         for (int s = 0; s < 4; s++)
             for (int turn = 0; turn < 2; turn++) {
@@ -389,8 +381,8 @@ START_TEST(what_cannot_be_decoded)
     ck_assert_int_eq(kt_view_row(&view, 0, out, &error), KT_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, "type i8"));
     view.dtype = KT_DTYPE_F8_E4M3;
-    view.scales = (struct kt_scales){
-        .data = data, .size = 8, .dtype = KT_DTYPE_I32, .group_rows = 1, .group_cols = 8};
+    view.scales =
+        (struct kt_scales){.data = data, .size = 8, .dtype = KT_DTYPE_I32, .group_rows = 1, .group_cols = 8};
     ck_assert_int_eq(kt_view_row(&view, 0, out, &error), KT_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(error.message, "scales of type i32"));
     view.zeros = view.scales;

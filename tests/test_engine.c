@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models whose experts lie half on a GPU: each layer's sum is that of all its experts on the CPU, with deferral
- * that of the rule; masks change while it serves, and two models share a context. */
+/* Models whose experts lie half on a GPU: each layer's sum is that of all its experts on the CPU, with
+ * deferral that of the rule; masks change while it serves, and two models share a context. */
 #include "tests/engine/engine.h"
 
 #include <stdlib.h>

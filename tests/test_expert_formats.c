@@ -40,8 +40,7 @@ static const struct scaled {
 };
 
 /* Scales of a weight of [rows][cols]; gives the columns of the grid. */
-static uint64_t add_scales(const struct scaled *format, const char *name, uint64_t rows,
-                           uint64_t cols)
+static uint64_t add_scales(const struct scaled *format, const char *name, uint64_t rows, uint64_t cols)
 {
     uint64_t dims[2] = {format->block_rows ? rows : 1, 1};
     if (!format->rows) {
@@ -58,14 +57,12 @@ START_TEST(fp8_with_scales)
     const struct family *family = &families[_i % 4];
     struct kt_expert experts[2];
     struct kt_moe_info moe;
-    uint64_t shapes[3][2] = {
-        {format->n, format->k}, {format->n, format->k}, {format->k, format->n}};
+    uint64_t shapes[3][2] = {{format->n, format->k}, {format->n, format->k}, {format->k, format->n}};
     uint64_t scale_cols[3], size = 0;
     shard_begin(&shard);
     for (int e = 0; e < 2; e++)
         for (int p = 0; p < 3; p++) {
-            shard_add(&shard, name_of("layers.", family, 0, e, p, "weight"), "F8_E4M3", 2,
-                      shapes[p]);
+            shard_add(&shard, name_of("layers.", family, 0, e, p, "weight"), "F8_E4M3", 2, shapes[p]);
             scale_cols[p] = add_scales(format, name_of("layers.", family, 0, e, p, format->part),
                                        shapes[p][0], shapes[p][1]);
             shard_add(&shard, name_of("layers.", family, 0, e, p, "input_scale"), "F32", 0, NULL);
@@ -77,8 +74,7 @@ START_TEST(fp8_with_scales)
     ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 0, &moe, &problem), KT_OK);
     ck_assert_uint_eq(moe.dtype[KT_DOWN], KT_DTYPE_F8_E4M3);
     ck_assert_uint_eq(moe.size, size);
-    ck_assert_msg(kt_checkpoint_experts(checkpoint, 0, experts, 2, &problem) == KT_OK, "%s",
-                  problem.message);
+    ck_assert_msg(kt_checkpoint_experts(checkpoint, 0, experts, 2, &problem) == KT_OK, "%s", problem.message);
     for (int e = 0; e < 2; e++) {
         const struct kt_view *views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
         for (int p = 0; p < 3; p++) {
@@ -120,9 +116,8 @@ START_TEST(formats_that_cannot_be_read)
         shard_begin(&shard);
         add_layer("model.layers.", &families[0], 1, "BF16");
         for (int p = 0; p < 3; p++) {
-            (void)snprintf(
-                name, sizeof name, "model.layers.0.mlp.experts.%s%s%s", cases[i].fused ? "" : "0.",
-                cases[i].fused ? "" : families[0].projection[p], cases[i].fused ? "" : ".");
+            (void)snprintf(name, sizeof name, "model.layers.0.mlp.experts.%s%s%s", cases[i].fused ? "" : "0.",
+                           cases[i].fused ? "" : families[0].projection[p], cases[i].fused ? "" : ".");
             (void)snprintf(name + strlen(name), sizeof name - strlen(name), "%s", cases[i].part);
             if (p == 0 || !cases[i].fused)
                 shard_add(&shard, name, cases[i].dtype, 2, (uint64_t[]){8, 8});
@@ -132,10 +127,9 @@ START_TEST(formats_that_cannot_be_read)
         kt_checkpoint_info(checkpoint, &info);
         ck_assert_uint_eq(info.n_moe_layers, 0);
         ck_assert_uint_eq(info.expert_size, 0);
-        ck_assert_msg(strstr(logged, cases[i].fragment) && strstr(logged, "model.safetensors"),
-                      "%s: %s", cases[i].fragment, logged);
-        ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 1, experts, E, &problem),
-                         KT_E_UNSUPPORTED);
+        ck_assert_msg(strstr(logged, cases[i].fragment) && strstr(logged, "model.safetensors"), "%s: %s",
+                      cases[i].fragment, logged);
+        ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 1, experts, E, &problem), KT_E_UNSUPPORTED);
         ck_assert_msg(strstr(problem.message, cases[i].fragment) != NULL, "%s", problem.message);
         kt_checkpoint_close(checkpoint);
     }
@@ -168,13 +162,7 @@ START_TEST(scales_that_do_not_fit)
          2,
          {2, 2},
          KT_E_FORMAT},
-        {"weight_scale_inv",
-         "U8",
-         "{}",
-         "must be [130][5] for blocks of 1 x 32",
-         2,
-         {130, 4},
-         KT_E_FORMAT},
+        {"weight_scale_inv", "U8", "{}", "must be [130][5] for blocks of 1 x 32", 2, {130, 4}, KT_E_FORMAT},
         {"weight_scale_inv",
          "F32",
          "{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}}",
@@ -190,8 +178,8 @@ START_TEST(scales_that_do_not_fit)
             shard_add(&shard, name_of("layers.", &families[2], 0, 0, p, "weight"), "F8_E4M3", 2,
                       (uint64_t[]){130, 130});
             if (cases[i].part)
-                shard_add(&shard, name_of("layers.", &families[2], 0, 0, p, cases[i].part),
-                          cases[i].dtype, cases[i].n_dims, cases[i].dims);
+                shard_add(&shard, name_of("layers.", &families[2], 0, 0, p, cases[i].part), cases[i].dtype,
+                          cases[i].n_dims, cases[i].dims);
         }
         shard_write(&shard, "model.safetensors");
         folder_text("config.json", "%s", cases[i].config);

@@ -19,8 +19,8 @@ static void write_config(const char *more)
 
 static const char *const prefixes[] = {"model.layers.", "language_model.model.layers.",
                                        "model.language_model.layers.", "layers."};
-static void expect_layer(struct kt_checkpoint *checkpoint, const char *prefix,
-                         const struct family *family, int layer, const char *dtype)
+static void expect_layer(struct kt_checkpoint *checkpoint, const char *prefix, const struct family *family,
+                         int layer, const char *dtype)
 {
     struct kt_expert experts[E];
     struct kt_moe_info moe;
@@ -31,8 +31,8 @@ static void expect_layer(struct kt_checkpoint *checkpoint, const char *prefix,
     ck_assert_uint_eq(moe.intermediate_size, I);
     ck_assert_uint_eq(moe.activation, KT_ACTIVATION_SILU);
     ck_assert_uint_eq(moe.has_bias, 0);
-    ck_assert_msg(kt_checkpoint_experts(checkpoint, (uint64_t)layer, experts, E, &problem) == KT_OK,
-                  "%s", problem.message);
+    ck_assert_msg(kt_checkpoint_experts(checkpoint, (uint64_t)layer, experts, E, &problem) == KT_OK, "%s",
+                  problem.message);
     for (int e = 0; e < E; e++) {
         const struct kt_view *views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
         for (int p = 0; p < 3; p++) {
@@ -78,18 +78,13 @@ END_TEST
 
 START_TEST(names_that_are_nearly_right)
 {
-    static const char *const names[] = {"model.layers.00.mlp.experts.0.gate_proj.weight",
-                                        "model.layers..mlp.experts.0.gate_proj.weight",
-                                        "model.layers.0.mlp.experts.00.gate_proj.weight",
-                                        "model.layers.0.mlp.experts.x.gate_proj.weight",
-                                        "model.layers.0.mlp.experts.0.gate_projx.weight",
-                                        "model.layers.0.mlp.expert.0.gate_proj.weight",
-                                        "xmodel.layers.0.mlp.experts.0.gate_proj.weight",
-                                        "model.layers.-1.mlp.experts.0.w1.weight",
-                                        "model.layers.1234567890.experts.0.w1.weight",
-                                        "mtp.layers.0.mlp.experts.0.gate_proj.weight",
-                                        "model.layers.0.mlp.experts.0.w1.weight",
-                                        "model.layers.0.mlp.experts.gate_up_projx"};
+    static const char *const names[] =
+        {"model.layers.00.mlp.experts.0.gate_proj.weight", "model.layers..mlp.experts.0.gate_proj.weight",
+         "model.layers.0.mlp.experts.00.gate_proj.weight", "model.layers.0.mlp.experts.x.gate_proj.weight",
+         "model.layers.0.mlp.experts.0.gate_projx.weight", "model.layers.0.mlp.expert.0.gate_proj.weight",
+         "xmodel.layers.0.mlp.experts.0.gate_proj.weight", "model.layers.-1.mlp.experts.0.w1.weight",
+         "model.layers.1234567890.experts.0.w1.weight",    "mtp.layers.0.mlp.experts.0.gate_proj.weight",
+         "model.layers.0.mlp.experts.0.w1.weight",         "model.layers.0.mlp.experts.gate_up_projx"};
     struct kt_moe_info moe;
     shard_begin(&shard);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -110,8 +105,7 @@ END_TEST
 static void add_fused(bool turned, uint64_t i, uint64_t h, bool bias)
 {
     shard_begin(&shard);
-    shard_add(&shard, GATE_UP, "BF16", 3,
-              turned ? (uint64_t[]){E, h, 2 * i} : (uint64_t[]){E, 2 * i, h});
+    shard_add(&shard, GATE_UP, "BF16", 3, turned ? (uint64_t[]){E, h, 2 * i} : (uint64_t[]){E, 2 * i, h});
     shard_add(&shard, DOWN, "BF16", 3, turned ? (uint64_t[]){E, i, h} : (uint64_t[]){E, h, i});
     if (bias) {
         shard_add(&shard, GATE_UP "_bias", "BF16", 2, (uint64_t[]){E, 2 * i});
@@ -125,8 +119,7 @@ static void expect_fused(struct kt_checkpoint *checkpoint, bool turned, bool alt
                          uint64_t h)
 {
     struct kt_expert experts[E];
-    ck_assert_msg(kt_checkpoint_experts(checkpoint, 0, experts, E, &problem) == KT_OK, "%s",
-                  problem.message);
+    ck_assert_msg(kt_checkpoint_experts(checkpoint, 0, experts, E, &problem) == KT_OK, "%s", problem.message);
     for (uint64_t e = 0; e < E; e++) {
         uint64_t begin = e * 2 * i * h, row = turned ? 1 : h;
         struct place place = {.name = GATE_UP,
@@ -146,8 +139,7 @@ static void expect_fused(struct kt_checkpoint *checkpoint, bool turned, bool alt
         for (uint64_t r = 0; experts[e].gate_bias && r < i; r++) {
             uint64_t gate = e * 2 * i + (alternate ? 2 * r : r);
             ck_assert(experts[e].gate_bias[r] == value_of(GATE_UP "_bias", "BF16", gate));
-            ck_assert(experts[e].up_bias[r] ==
-                      value_of(GATE_UP "_bias", "BF16", gate + (alternate ? 1 : i)));
+            ck_assert(experts[e].up_bias[r] == value_of(GATE_UP "_bias", "BF16", gate + (alternate ? 1 : i)));
         }
         for (uint64_t r = 0; experts[e].down_bias && r < h; r++)
             ck_assert(experts[e].down_bias[r] == value_of(DOWN "_bias", "F32", e * h + r));
@@ -216,10 +208,8 @@ START_TEST(fused_tensors_that_are_refused)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct kt_checkpoint_info info;
         char name[2][64];
-        (void)snprintf(name[0], sizeof name[0], "layers.%d.mlp.experts.gate_up_proj",
-                       (int)cases[i].layer);
-        (void)snprintf(name[1], sizeof name[1], "layers.%d.mlp.experts.down_proj",
-                       (int)cases[i].layer);
+        (void)snprintf(name[0], sizeof name[0], "layers.%d.mlp.experts.gate_up_proj", (int)cases[i].layer);
+        (void)snprintf(name[1], sizeof name[1], "layers.%d.mlp.experts.down_proj", (int)cases[i].layer);
         shard_begin(&shard);
         shard_add(&shard, name[0], "BF16", 3, (uint64_t[]){cases[i].experts, 2, 1});
         shard_add(&shard, name[1], "BF16", 3, (uint64_t[]){cases[i].experts, 1, 1});
@@ -293,8 +283,7 @@ START_TEST(biases_of_experts)
     shard_add(&shard, "odd", "U8", 1, (uint64_t[]){1});
     for (int e = 0; e < E; e++)
         for (int p = 0; p < 3; p++)
-            shard_add(&shard, name_of("model.layers.", &families[0], 0, e, p, "bias"), dtype, 1,
-                      shape_of(p));
+            shard_add(&shard, name_of("model.layers.", &families[0], 0, e, p, "bias"), dtype, 1, shape_of(p));
     shard_write(&shard, "model.safetensors");
     write_config("");
     struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
@@ -307,9 +296,8 @@ START_TEST(biases_of_experts)
         const float *biases[] = {experts[e].gate_bias, experts[e].up_bias, experts[e].down_bias};
         for (int p = 0; p < 3; p++)
             for (uint64_t r = 0; r < shape_of(p)[0]; r++)
-                ck_assert(
-                    biases[p][r] ==
-                    value_of(name_of("model.layers.", &families[0], 0, e, p, "bias"), dtype, r));
+                ck_assert(biases[p][r] ==
+                          value_of(name_of("model.layers.", &families[0], 0, e, p, "bias"), dtype, r));
     }
     kt_checkpoint_close(checkpoint);
 }
@@ -349,8 +337,8 @@ static const struct change {
      "there is tensor \"" EXPERT(1) "up_proj.bias\", but expert 0 has none like it"},
     {NULL, NULL, NULL, 0, 0, EXPERT(0) "up_proj.bias", "BF16", KT_E_FORMAT,
      "there is tensor \"" EXPERT(0) "up_proj.bias\", but expert 1 has none like it"},
-    {NULL, NULL, NULL, 0, 0, "model.layers.4.block_sparse_moe.experts.0.w1.weight", "BF16",
-     KT_E_FORMAT, "layer 4 has experts under two kinds of names"},
+    {NULL, NULL, NULL, 0, 0, "model.layers.4.block_sparse_moe.experts.0.w1.weight", "BF16", KT_E_FORMAT,
+     "layer 4 has experts under two kinds of names"},
     {NULL, NULL, NULL, 0, 0, "layers.4.mlp.experts.0.gate_proj.weight", "BF16", KT_E_FORMAT,
      "layer 4 has experts under two kinds of names"},
     {NULL, NULL, NULL, 0, 0, "model.layers.4.mlp.experts.down_proj", "BF16", KT_E_FORMAT,
@@ -414,8 +402,8 @@ START_TEST(layers_beyond_the_model)
     ck_assert_uint_eq(info.n_moe_layers, 1);
     ck_assert_uint_eq(info.n_tensors, 19);
     expect_layer(checkpoint, "model.layers.", &families[0], 2, "BF16");
-    ck_assert_msg(strstr(logged, "2 ") && strstr(logged, "up to 5 are left out: the model has 4"),
-                  "%s", logged);
+    ck_assert_msg(strstr(logged, "2 ") && strstr(logged, "up to 5 are left out: the model has 4"), "%s",
+                  logged);
     kt_checkpoint_close(checkpoint);
     folder_text("config.json", "{\"num_hidden_layers\":0}");
     checkpoint = open_model(KT_IO_MMAP);
@@ -438,8 +426,7 @@ int main(void)
     tcase_add_test(tests, fused_tensors_that_are_refused);
     tcase_add_test(tests, fused_tensors_that_are_wrong);
     tcase_add_loop_test(tests, biases_of_experts, 0, 3);
-    tcase_add_loop_test(tests, contradictions_between_tensors, 0,
-                        (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_loop_test(tests, contradictions_between_tensors, 0, (int)(sizeof changes / sizeof changes[0]));
     tcase_add_test(tests, shapes_that_do_not_fit);
     tcase_add_test(tests, layers_beyond_the_model);
     suite_add_tcase(suite, tests);

@@ -85,8 +85,8 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 }
 
 /* What an engine with a GPU makes besides, and a forward through it. */
-static enum kt_status engine_life(const struct fixture *fixture, struct kt_context *context, struct kt_layer *layer,
-                                  struct kt_error *error)
+static enum kt_status engine_life(const struct fixture *fixture, struct kt_context *context,
+                                  struct kt_layer *layer, struct kt_error *error)
 {
     struct kt_staging_params staging_params = KT_STAGING_PARAMS_INIT;
     struct kt_deferral_params deferral_params = KT_DEFERRAL_PARAMS_INIT;
@@ -100,7 +100,8 @@ static enum kt_status engine_life(const struct fixture *fixture, struct kt_conte
     deferral_params.n_layers = deferral_params.max_deferred = 1;
     deferral_params.n_experts = fixture->n_experts;
     deferral_params.max_tokens = host_params.max_tokens = fixture->n_tokens;
-    enum kt_status status = kt_capture_batch_sizes(context, &staging_params, (const uint32_t[]){1, 2}, 2, error);
+    enum kt_status status =
+        kt_capture_batch_sizes(context, &staging_params, (const uint32_t[]){1, 2}, 2, error);
     if (status == KT_OK)
         status = kt_staging_get(context, &staging_params, fixture->n_tokens, 0, &staging, error);
     if (status == KT_OK)

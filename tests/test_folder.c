@@ -21,8 +21,7 @@ static struct shard shard;
 static struct kt_checkpoint *open_good(const char *name, enum kt_io io)
 {
     struct kt_checkpoint *checkpoint;
-    ck_assert_msg(folder_open(name, io, &checkpoint, &error) == KT_OK, "%s: %s", name,
-                  error.message);
+    ck_assert_msg(folder_open(name, io, &checkpoint, &error) == KT_OK, "%s: %s", name, error.message);
     return checkpoint;
 }
 
@@ -36,8 +35,7 @@ static void expect(const char *name, enum kt_status status, const char *fragment
                       kt_status_name(found), error.message);
         ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment,
                       error.message);
-        ck_assert_msg(strstr(error.message, "kt-test-") && !strchr(error.message, '\n'), "%s",
-                      error.message);
+        ck_assert_msg(strstr(error.message, "kt-test-") && !strchr(error.message, '\n'), "%s", error.message);
         ck_assert_ptr_null(checkpoint);
     }
 }
@@ -48,8 +46,8 @@ static void expect_count(const char *name, uint64_t files, uint64_t tensors, uin
     struct kt_checkpoint *checkpoint = open_good(name, KT_IO_MMAP);
     kt_checkpoint_info(checkpoint, &info);
     ck_assert_msg(info.n_files == files && info.n_tensors == tensors && info.n_moe_layers == layers,
-                  "%s: %d files, %d tensors, %d layers", name, (int)info.n_files,
-                  (int)info.n_tensors, (int)info.n_moe_layers);
+                  "%s: %d files, %d tensors, %d layers", name, (int)info.n_files, (int)info.n_tensors,
+                  (int)info.n_moe_layers);
     kt_checkpoint_close(checkpoint);
 }
 
@@ -75,12 +73,11 @@ static void write_files(void)
 }
 
 #define ENTRY(tensor, file) "\"" tensor "\":\"" file "\""
-#define FIRST_ENTRIES                                                                              \
-    ENTRY("layers.0.experts.0.w1.weight", FIRST)                                                   \
+#define FIRST_ENTRIES                            \
+    ENTRY("layers.0.experts.0.w1.weight", FIRST) \
     "," ENTRY("layers.0.experts.0.w3.weight", FIRST) "," ENTRY("first", FIRST)
 #define SECOND_ENTRIES ENTRY("layers.0.experts.0.w2.weight", SECOND) "," ENTRY("second", SECOND)
-#define GOOD_INDEX                                                                                 \
-    "{\"metadata\":{\"total_size\":160},\"weight_map\":{" FIRST_ENTRIES "," SECOND_ENTRIES "}}"
+#define GOOD_INDEX "{\"metadata\":{\"total_size\":160},\"weight_map\":{" FIRST_ENTRIES "," SECOND_ENTRIES "}}"
 
 static void write_folder(void)
 {
@@ -138,9 +135,8 @@ END_TEST
 
 START_TEST(tensors_and_their_files)
 {
-    static const char *const names[] = {"layers.0.experts.0.w1.weight",
-                                        "layers.0.experts.0.w3.weight", "first", "second",
-                                        "layers.0.experts.0.w2.weight"};
+    static const char *const names[] = {"layers.0.experts.0.w1.weight", "layers.0.experts.0.w3.weight",
+                                        "first", "second", "layers.0.experts.0.w2.weight"};
     struct kt_checkpoint_info info;
     struct kt_tensor_info tensor;
     struct kt_expert expert;
@@ -204,21 +200,18 @@ static const struct {
     {"{\"weight_map\":{" ENTRY("first", "sub/" FIRST) "}}", KT_E_FORMAT, "must give the name of"},
     {"{\"weight_map\":{" ENTRY("first", "./" FIRST) "}}", KT_E_FORMAT, "must give the name of"},
     {"{\"weight_map\":{" ENTRY("first", "model.bin") "}}", KT_E_FORMAT, "must give the name of"},
-    {"{\"weight_map\":{" ENTRY("first", "a\\n.safetensors") "}}", KT_E_FORMAT,
-     "must give the name"},
+    {"{\"weight_map\":{" ENTRY("first", "a\\n.safetensors") "}}", KT_E_FORMAT, "must give the name"},
     {"{\"weight_map\":{" ENTRY("first", "absent.safetensors") "}}", KT_E_IO,
      "absent.safetensors: cannot be opened: No such file"},
-    {"{\"weight_map\":{" ENTRY("first", FIRST) "," ENTRY("first", SECOND) "}}", KT_E_FORMAT,
-     "duplicate"},
+    {"{\"weight_map\":{" ENTRY("first", FIRST) "," ENTRY("first", SECOND) "}}", KT_E_FORMAT, "duplicate"},
     {"{\"weight_map\":{" FIRST_ENTRIES
      "," ENTRY("second", FIRST) "," ENTRY("layers.0.experts.0.w2.weight", SECOND) "}}",
      KT_E_FORMAT, "tensor \"second\" is said to be in " FIRST ", but it is in " SECOND},
-    {"{\"weight_map\":{" FIRST_ENTRIES "," SECOND_ENTRIES "," ENTRY("third", SECOND) "}}",
-     KT_E_FORMAT, "tensor \"third\" is said to be in " SECOND ", but it is in no file"},
+    {"{\"weight_map\":{" FIRST_ENTRIES "," SECOND_ENTRIES "," ENTRY("third", SECOND) "}}", KT_E_FORMAT,
+     "tensor \"third\" is said to be in " SECOND ", but it is in no file"},
     {"{\"weight_map\":{" FIRST_ENTRIES "}}", KT_E_FORMAT,
      "layer 0, expert 0: tensor \"layers.0.experts.0.w2.weight\" is missing"},
-    {"{\"a\":[[[[[[[[0]]]]]]]]}", KT_E_FORMAT,
-     INDEX ": byte 12: the index nests deeper than 8"},
+    {"{\"a\":[[[[[[[[0]]]]]]]]}", KT_E_FORMAT, INDEX ": byte 12: the index nests deeper than 8"},
 };
 
 START_TEST(indexes_that_are_wrong)
@@ -285,9 +278,8 @@ static void cut(const char *name, const char *text, size_t size)
         struct kt_checkpoint *checkpoint = NULL;
         folder_write(name, text, length);
         enum kt_status status = folder_open("", KT_IO_READ, &checkpoint, &error);
-        ck_assert_msg(status == KT_E_FORMAT && strstr(error.message, name),
-                      "%d bytes of %s: %s: %s", (int)length, name, kt_status_name(status),
-                      error.message);
+        ck_assert_msg(status == KT_E_FORMAT && strstr(error.message, name), "%d bytes of %s: %s: %s",
+                      (int)length, name, kt_status_name(status), error.message);
     }
     folder_write(name, text, size);
 }
@@ -312,8 +304,7 @@ START_TEST(every_byte_changed)
 {
     static const char values[] = {0, ' ', '"', '0', '9', '-', '{', '}', '[', ',', ':', '/', '\\'};
     static const char *const names[] = {"config.json", INDEX};
-    const char *texts[] = {"{\"num_experts\":1,\"hidden_size\":4,\"num_hidden_layers\":2}",
-                           GOOD_INDEX};
+    const char *texts[] = {"{\"num_experts\":1,\"hidden_size\":4,\"num_hidden_layers\":2}", GOOD_INDEX};
     size_t refused = 0;
     write_folder();
     for (int n = 0; n < 2; n++) {
@@ -350,12 +341,12 @@ static void write_layer(struct kt_checkpoint *gguf, uint64_t layer, const char *
     header[0] = '{';
     for (int e = 0; e < 8; e++)
         for (int p = 0; p < 3; p++, at += 256 * 256 * 2)
-            used += (uint64_t)snprintf(
-                header + used, sizeof header - used,
-                "%s\"model.layers.%d.mlp.experts.%d.%s_proj.weight\":{\"dtype\":\"BF16\","
-                "\"shape\":[256,256],\"data_offsets\":[%d,%d]}",
-                used > 1 ? "," : "", (int)layer, e, trained_names[p], (int)at,
-                (int)at + 256 * 256 * 2);
+            used +=
+                (uint64_t)snprintf(header + used, sizeof header - used,
+                                   "%s\"model.layers.%d.mlp.experts.%d.%s_proj.weight\":{\"dtype\":\"BF16\","
+                                   "\"shape\":[256,256],\"data_offsets\":[%d,%d]}",
+                                   used > 1 ? "," : "", (int)layer, e, trained_names[p], (int)at,
+                                   (int)at + 256 * 256 * 2);
     header[used++] = '}';
     ck_assert_uint_lt(used, sizeof header);
     FILE *file = fopen(folder_path(name), "w");
@@ -381,10 +372,9 @@ START_TEST(trained_model)
     free(path);
     write_layer(gguf, 0, FIRST);
     write_layer(gguf, 3, SECOND);
-    folder_text("config.json",
-                "{\"model_type\":\"qwen3_moe\",\"hidden_size\":256,\"num_experts\":8,"
-                "\"num_experts_per_tok\":2,\"moe_intermediate_size\":256,"
-                "\"num_hidden_layers\":4,\"intermediate_size\":512}");
+    folder_text("config.json", "{\"model_type\":\"qwen3_moe\",\"hidden_size\":256,\"num_experts\":8,"
+                               "\"num_experts_per_tok\":2,\"moe_intermediate_size\":256,"
+                               "\"num_hidden_layers\":4,\"intermediate_size\":512}");
     struct kt_checkpoint *folder = open_good("", (enum kt_io)_i);
     for (uint64_t layer = 0; layer < 4; layer += 3) {
         ck_assert_int_eq(kt_checkpoint_moe(folder, layer, &info, &error), KT_OK);
@@ -411,8 +401,7 @@ int main(void)
     tcase_add_test(tests, what_stands_for_a_folder);
     tcase_add_test(tests, files_are_links);
     tcase_add_loop_test(tests, tensors_and_their_files, KT_IO_MMAP, KT_IO_READ + 1);
-    tcase_add_loop_test(tests, indexes_that_are_wrong, 0,
-                        (int)(sizeof bad_indexes / sizeof bad_indexes[0]));
+    tcase_add_loop_test(tests, indexes_that_are_wrong, 0, (int)(sizeof bad_indexes / sizeof bad_indexes[0]));
     tcase_add_test(tests, an_index_that_lists_less);
     tcase_add_test(tests, folders_that_are_wrong);
     tcase_add_test(tests, cut_at_every_byte);

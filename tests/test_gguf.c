@@ -15,11 +15,10 @@ static void expect(const struct malformed *wrong, enum kt_io io)
     memset(&error, 0, sizeof error);
     enum kt_status status = open_bytes(made->data, made->size, io, &checkpoint, &error);
     ck_assert_msg(status == wrong->status && error.status == status, "%s: \"%s\", not \"%s\": %s",
-                  wrong->name, kt_status_name(status), kt_status_name(wrong->status),
-                  error.message);
+                  wrong->name, kt_status_name(status), kt_status_name(wrong->status), error.message);
     ck_assert_ptr_null(checkpoint);
-    ck_assert_msg(strstr(error.message, wrong->fragment) != NULL, "%s: \"%s\" is not in: %s",
-                  wrong->name, wrong->fragment, error.message);
+    ck_assert_msg(strstr(error.message, wrong->fragment) != NULL, "%s: \"%s\" is not in: %s", wrong->name,
+                  wrong->fragment, error.message);
     ck_assert_msg(strstr(error.message, "kt-test-") != NULL, "%s: no file in: %s", wrong->name,
                   error.message);
     ck_assert_msg(strchr(error.message, '\n') == NULL, "%s: %s", wrong->name, error.message);
@@ -49,9 +48,8 @@ END_TEST
 /* Every type that a file may hold is listed, also those that cannot be decoded. */
 START_TEST(every_type)
 {
-    static const uint32_t numbers[] = {0,  1,  2,  3,  6,  7,  8,  9,  10, 11, 12, 13,
-                                       14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
-                                       26, 27, 28, 29, 30, 34, 35, 39, 40, 41, 42};
+    static const uint32_t numbers[] = {0,  1,  2,  3,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
+                                       20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 34, 35, 39, 40, 41, 42};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct kt_checkpoint *checkpoint;
         struct kt_tensor_info info;
@@ -61,8 +59,8 @@ START_TEST(every_type)
         put_tensor(&file, "t", 1, (uint64_t[]){256}, numbers[i], 0);
         put_padding(&file, 32);
         put_zeros(&file, 2048);
-        ck_assert_msg(open_bytes(file.data, file.size, KT_IO_MMAP, &checkpoint, &error) == KT_OK,
-                      "%s", error.message);
+        ck_assert_msg(open_bytes(file.data, file.size, KT_IO_MMAP, &checkpoint, &error) == KT_OK, "%s",
+                      error.message);
         ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, 0, &info, &error), KT_OK);
         kt_dtype_block(info.dtype, &elements, &bytes);
         ck_assert_uint_eq(info.size, 256 / elements * bytes);
@@ -76,10 +74,9 @@ static void open_part(size_t size, enum kt_io io, const char *what, size_t at)
     struct kt_checkpoint *checkpoint = NULL;
     memset(&error, 0, sizeof error);
     enum kt_status status = open_bytes(file.data, size, io, &checkpoint, &error);
-    ck_assert_msg(status == KT_E_FORMAT || status == KT_E_UNSUPPORTED, "%s %d: %s: %s", what,
-                  (int)at, kt_status_name(status), error.message);
-    ck_assert_msg(strstr(error.message, "kt-test-") != NULL, "%s %d: %s", what, (int)at,
-                  error.message);
+    ck_assert_msg(status == KT_E_FORMAT || status == KT_E_UNSUPPORTED, "%s %d: %s: %s", what, (int)at,
+                  kt_status_name(status), error.message);
+    ck_assert_msg(strstr(error.message, "kt-test-") != NULL, "%s %d: %s", what, (int)at, error.message);
 }
 
 /* CVE-2024-32878: cut at every byte; and short files (CVE-2024-39720). */
@@ -89,8 +86,8 @@ START_TEST(cut_at_every_byte)
     struct kt_checkpoint *checkpoint;
     model.has_bias = model.has_scale = 1;
     build_model(&file, &model);
-    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)_i, &checkpoint, &error) == KT_OK,
-                  "%s", error.message);
+    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)_i, &checkpoint, &error) == KT_OK, "%s",
+                  error.message);
     kt_checkpoint_close(checkpoint);
     for (size_t size = 0; size < file.size; size += size < 4096 ? 1 : 17)
         open_part(size, (enum kt_io)_i, "cut to", size);
@@ -108,8 +105,7 @@ START_TEST(every_byte_changed)
             struct kt_checkpoint *checkpoint = NULL;
             uint8_t saved = file.data[at];
             file.data[at] = values[v];
-            enum kt_status status =
-                open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error);
+            enum kt_status status = open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error);
             file.data[at] = saved;
             ck_assert_msg((status == KT_OK) == (checkpoint != NULL), "byte %d", (int)at);
             refused += status != KT_OK;

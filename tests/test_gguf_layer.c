@@ -63,8 +63,7 @@ static void expect_numbers(const struct model *model, struct kt_checkpoint *chec
     for (uint64_t e = 0; e < EXPERTS; e++) {
         const uint8_t *expert = file.data + info.offset + e * 2 * I * H * sizeof(float);
         ck_assert_mem_eq(fixture->gate + e * I * H, expert, I * H * sizeof(float));
-        ck_assert_mem_eq(fixture->up + e * I * H, expert + I * H * sizeof(float),
-                         I * H * sizeof(float));
+        ck_assert_mem_eq(fixture->up + e * I * H, expert + I * H * sizeof(float), I * H * sizeof(float));
     }
 }
 

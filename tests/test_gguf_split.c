@@ -82,8 +82,7 @@ static void expect_whole(const char *name, uint64_t files, enum kt_io io)
     for (uint64_t layer = 0; layer < 4; layer += 3) {
         struct kt_expert found[2], expected[2];
         ck_assert_int_eq(kt_checkpoint_experts(one, layer, expected, 2, &error), KT_OK);
-        ck_assert_msg(kt_checkpoint_experts(split, layer, found, 2, &error) == KT_OK, "%s",
-                      error.message);
+        ck_assert_msg(kt_checkpoint_experts(split, layer, found, 2, &error) == KT_OK, "%s", error.message);
         for (int e = 0; e < 2; e++) {
             const struct kt_view *a[] = {&found[e].gate, &found[e].up, &found[e].down};
             const struct kt_view *b[] = {&expected[e].gate, &expected[e].up, &expected[e].down};
@@ -129,8 +128,7 @@ START_TEST(names_without_a_folder)
     struct kt_checkpoint *checkpoint;
     struct kt_tensor_info tensor;
     ck_assert_int_eq(chdir(folder_path("")), 0);
-    ck_assert_msg(kt_checkpoint_open(THIRD, NULL, &checkpoint, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_checkpoint_open(THIRD, NULL, &checkpoint, &error) == KT_OK, "%s", error.message);
     ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, 2, &tensor, &error), KT_OK);
     ck_assert_str_eq(tensor.file, SECOND);
     ck_assert_str_eq(tensor.name, "blk.0.ffn_down_exps.weight");
@@ -202,8 +200,7 @@ START_TEST(counts_that_do_not_agree)
     for (int i = 0; i < 3; i++)
         parts[i].tensors = 7;
     write_parts();
-    expect(FIRST, KT_E_FORMAT,
-           FIRST ": key \"split.tensors.count\" is 7, but the 3 files hold 6 tensors");
+    expect(FIRST, KT_E_FORMAT, FIRST ": key \"split.tensors.count\" is 7, but the 3 files hold 6 tensors");
     set_parts(2, 3);
     parts[1].architecture = "other";
     write_parts();

@@ -42,10 +42,9 @@ START_TEST(points)
             ck_assert_msg(digit <= grid->largest, "%s, point %d: 0x%04x", grid->name, (int)i, point);
             ones += digit == 1;
         }
-        ck_assert_msg(i == 0 || grid->point[i - 1] < point, "%s, point %d: 0x%04x", grid->name,
-                      (int)i, point);
-        ck_assert_msg(!grid->even || ones % 2 == 0, "%s, point %d: 0x%04x", grid->name, (int)i,
+        ck_assert_msg(i == 0 || grid->point[i - 1] < point, "%s, point %d: 0x%04x", grid->name, (int)i,
                       point);
+        ck_assert_msg(!grid->even || ones % 2 == 0, "%s, point %d: 0x%04x", grid->name, (int)i, point);
     }
 }
 END_TEST

@@ -101,7 +101,8 @@ static struct kt_host_params host_params(struct engine *engine, int l)
 }
 
 /* Routes and attention of layer l: in a stream they run before the experts. */
-static void prepare(float *x, int64_t *ids, float *weights, const float *y, int l, int n_tokens, uint64_t seed)
+static void prepare(float *x, int64_t *ids, float *weights, const float *y, int l, int n_tokens,
+                    uint64_t seed)
 {
     uint64_t state = seed * 10 + (uint64_t)l;
     for (int i = 0; i < n_tokens * HIDDEN; i++)
@@ -135,7 +136,8 @@ static void capture_pass(struct engine *engine, struct kt_deferral *deferral)
 }
 
 /* The same pass without a stream. */
-static void run_plain(struct engine *engine, struct kt_deferral *deferral, int n_tokens, uint64_t seed, float *y)
+static void run_plain(struct engine *engine, struct kt_deferral *deferral, int n_tokens, uint64_t seed,
+                      float *y)
 {
     int64_t ids[MAX_TOKENS * TOP_K];
     float weights[MAX_TOKENS * TOP_K], x[MAX_TOKENS * HIDDEN];
@@ -190,7 +192,8 @@ START_TEST(a_captured_pass_replays_with_new_data)
 {
     static struct engine engine;
     open_engine(&engine, "core.queue_depth=8");
-    struct kt_deferral *captured = _i ? make_deferral(&engine) : NULL, *plain = _i ? make_deferral(&engine) : NULL;
+    struct kt_deferral *captured = _i ? make_deferral(&engine) : NULL,
+                       *plain = _i ? make_deferral(&engine) : NULL;
     capture_pass(&engine, captured);
     check_replays(&engine, plain, 60);
     kt_deferral_destroy(captured);
@@ -199,7 +202,8 @@ START_TEST(a_captured_pass_replays_with_new_data)
 }
 END_TEST
 
-static void expect(enum kt_status status, enum kt_status wanted, const char *words, const struct kt_error *error)
+static void expect(enum kt_status status, enum kt_status wanted, const char *words,
+                   const struct kt_error *error)
 {
     ck_assert_msg(status == wanted && strstr(error->message, words), "%s (%s) instead of %s, %s",
                   kt_status_name(status), error->message, kt_status_name(wanted), words);
@@ -217,7 +221,8 @@ START_TEST(failures_are_kept)
     static struct engine engine;
     struct kt_error error = {0};
     open_engine(&engine, "core.queue_depth=2");
-    struct kt_deferral *captured = _i ? make_deferral(&engine) : NULL, *plain = _i ? make_deferral(&engine) : NULL;
+    struct kt_deferral *captured = _i ? make_deferral(&engine) : NULL,
+                       *plain = _i ? make_deferral(&engine) : NULL;
     capture_pass(&engine, captured);
     check_replays(&engine, plain, 3);
 
@@ -347,12 +352,13 @@ START_TEST(a_runtime_that_is_loaded)
     struct kt_error error = {0};
     struct kt_stream_runtime *loaded;
     float expected[MAX_TOKENS * HIDDEN];
-    expect(kt_stream_runtime_open("tests/libfakestream.so", &loaded, &error), KT_E_INVALID, "absolute path", &error);
+    expect(kt_stream_runtime_open("tests/libfakestream.so", &loaded, &error), KT_E_INVALID, "absolute path",
+           &error);
     expect(kt_stream_runtime_open("", &loaded, &error), KT_E_INVALID, "absolute path", &error);
     expect(kt_stream_runtime_open("/nowhere/libcudart.so", &loaded, &error), KT_E_NOT_FOUND,
            "/nowhere/libcudart.so cannot be loaded", &error);
-    expect(kt_stream_runtime_open("libc.so.6", &loaded, &error), KT_E_UNSUPPORTED, "neither cudaLaunchHostFunc",
-           &error);
+    expect(kt_stream_runtime_open("libc.so.6", &loaded, &error), KT_E_UNSUPPORTED,
+           "neither cudaLaunchHostFunc", &error);
     open_engine(&engine, "core.queue_depth=8");
     ck_ok(kt_stream_runtime_open(fake_runtime_path(), &loaded, &ck_error));
     struct kt_host_params params = host_params(&engine, 0);

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #define CONFIG(text) "{\"num_experts\":3,\"hidden_size\":64,\"quantization_config\":" text "}"
-#define COMPRESSED(weights)                                                                        \
-    CONFIG("{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\","               \
-           "\"ignore\":[\"lm_head\",\"re:.*shared_experts.*\"],\"config_groups\":{\"group_0\":{"   \
+#define COMPRESSED(weights)                                                                      \
+    CONFIG("{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\","             \
+           "\"ignore\":[\"lm_head\",\"re:.*shared_experts.*\"],\"config_groups\":{\"group_0\":{" \
            "\"targets\":[\"Linear\"],\"weights\":{" weights "}}}}")
 
 static const struct {
@@ -24,7 +24,8 @@ static const struct {
     {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts", NULL, 0},
     {PACKED_WORDS, 32, "BF16", "language_model.model.layers.", "mlp.experts",
      COMPRESSED("\"num_bits\":4,\"type\":\"int\",\"strategy\":\"group\",\"group_size\":32,"
-                "\"symmetric\":true,\"dynamic\":false,\"actorder\":null"), 0},
+                "\"symmetric\":true,\"dynamic\":false,\"actorder\":null"),
+     0},
     {PACKED_WORDS, 16, "F16", "model.language_model.layers.", "block_sparse_moe.experts", NULL, 0},
     {PACKED_BYTES, 8, "F32", "layers.", "experts", NULL, 0},
     {PACKED_WORDS, 8, "BF16", "layers.", "experts",
@@ -32,21 +33,24 @@ static const struct {
     {PACKED_BYTES, 16, "BF16", "model.layers.", "mlp.experts", NULL, 0},
     {PACKED_BYTES, 0, "BF16", "model.layers.", "mlp.experts",
      COMPRESSED("\"num_bits\":4,\"strategy\":\"channel\",\"group_size\":null"), 0},
-    {PACKED_WORDS, 0, "F32", "model.layers.", "mlp.experts",
-     COMPRESSED("\"num_bits\":4,\"group_size\":-1"), 0},
+    {PACKED_WORDS, 0, "F32", "model.layers.", "mlp.experts", COMPRESSED("\"num_bits\":4,\"group_size\":-1"),
+     0},
     /* Another group of modules says something else. */
     {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts",
      CONFIG("{\"quant_method\":\"compressed-tensors\",\"config_groups\":{"
             "\"a\":{\"targets\":[\"re:.*shared_experts.*\"],\"weights\":{\"num_bits\":8}},"
             "\"b\":{\"targets\":[\"re:.*mlp.experts.*\"],\"weights\":{\"num_bits\":4,"
-            "\"group_size\":32}}}}"), 0},
+            "\"group_size\":32}}}}"),
+     0},
     {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts",
      CONFIG("{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":8}},"
-            "\"b\":{\"weights\":{\"num_bits\":2}}}}"), 0},
+            "\"b\":{\"weights\":{\"num_bits\":2}}}}"),
+     0},
     {GPTQ, 32, "F16", "model.layers.", "mlp.experts", NULL, 0},
     {GPTQ, 16, "BF16", "layers.", "block_sparse_moe.experts",
      CONFIG("{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":16,\"sym\":true,"
-            "\"desc_act\":false,\"checkpoint_format\":\"gptq\"}"), 0},
+            "\"desc_act\":false,\"checkpoint_format\":\"gptq\"}"),
+     0},
     {GPTQ, 0, "F32", "model.layers.", "experts",
      CONFIG("{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1,\"sym\":true}"), 0},
     {GPTQ, 32, "F16", "model.layers.", "mlp.experts",
@@ -54,13 +58,13 @@ static const struct {
     {AWQ, 32, "F16", "model.layers.", "mlp.experts", NULL, 0},
     {AWQ, 16, "F16", "language_model.model.layers.", "mlp.experts",
      CONFIG("{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":16,\"zero_point\":true,"
-            "\"version\":\"GEMM\",\"modules_to_not_convert\":[\"gate\"]}"), 0},
+            "\"version\":\"GEMM\",\"modules_to_not_convert\":[\"gate\"]}"),
+     0},
     {AWQ, 0, "BF16", "model.layers.", "block_sparse_moe.experts", NULL, 0},
     {MX, 32, "F8_E8M0", "layers.", "ffn.experts", NULL, 0},
     {MX, 32, "U8", "model.layers.", "ffn.experts",
      /* DeepSeek-V4's: its blocks are those of what is FP8. */
-     CONFIG("{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128],\"scale_fmt\":\"ue8m0\"}"),
-     0},
+     CONFIG("{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128],\"scale_fmt\":\"ue8m0\"}"), 0},
     {GPT_OSS, 32, "U8", "model.layers.", "mlp.experts", NULL, 0},
 };
 enum { N_MODELS = sizeof models / sizeof models[0] };
@@ -99,8 +103,8 @@ static void expect_experts(const struct model *model, const struct kt_expert *ex
                 /* libcheck writes every assertion to a file. */
                 for (uint64_t c = 0; c < view->cols; c++)
                     if (row[c] != (float)weight_of(model, e, p, r, c))
-                        ck_abort_msg("%s: row %d, column %d: %g is not %g", view->name, (int)r,
-                                     (int)c, (double)row[c], weight_of(model, e, p, r, c));
+                        ck_abort_msg("%s: row %d, column %d: %g is not %g", view->name, (int)r, (int)c,
+                                     (double)row[c], weight_of(model, e, p, r, c));
             }
         }
 }
@@ -118,8 +122,8 @@ START_TEST(every_weight)
         ck_assert_uint_eq(moe.n_experts, EXPERTS);
         ck_assert_uint_eq(moe.hidden_size, HIDDEN);
         ck_assert_uint_eq(moe.intermediate_size, INTERMEDIATE);
-        ck_assert_msg(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &problem) == KT_OK,
-                      "%s", problem.message);
+        ck_assert_msg(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &problem) == KT_OK, "%s",
+                      problem.message);
         expect_experts(&model, experts);
         uint64_t size = 0;
         for (int e = 0; e < EXPERTS; e++)
@@ -159,8 +163,7 @@ static double activate(const struct model *model, double gate, double up)
     return gate / (1 + exp(-1.702 * gate)) * (up + 1);
 }
 
-static void expect_expert(const struct model *model, int e, const float *x, double weight,
-                          double *sum)
+static void expect_expert(const struct model *model, int e, const float *x, double weight, double *sum)
 {
     double h[INTERMEDIATE], bias = model->layout == GPT_OSS;
     for (uint64_t i = 0; i < INTERMEDIATE; i++) {
@@ -202,8 +205,7 @@ static void expect_layer(const struct model *model, const char *backend, double 
     params.top_k = CHOSEN;
     params.backend = backend;
     ck_assert_msg(kt_layer_create(context, &params, &layer, &problem) == KT_OK, "%s", problem.message);
-    ck_assert_msg(kt_layer_load_checkpoint(layer, checkpoint, 3, &problem) == KT_OK, "%s",
-                  problem.message);
+    ck_assert_msg(kt_layer_load_checkpoint(layer, checkpoint, 3, &problem) == KT_OK, "%s", problem.message);
     kt_checkpoint_close(checkpoint);
     struct kt_forward forward = {.struct_size = sizeof forward,
                                  .n_tokens = TOKENS,
@@ -219,8 +221,8 @@ static void expect_layer(const struct model *model, const char *backend, double 
     for (int t = 0; t < TOKENS; t++) {
         double sum[HIDDEN] = {0};
         for (int k = 0; k < CHOSEN; k++)
-            expect_expert(model, (int)ids[t * CHOSEN + k], x + t * HIDDEN,
-                          (double)weights[t * CHOSEN + k], sum);
+            expect_expert(model, (int)ids[t * CHOSEN + k], x + t * HIDDEN, (double)weights[t * CHOSEN + k],
+                          sum);
         for (int r = 0; r < HIDDEN; r++) {
             wrong += pow((double)y[t * HIDDEN + r] - sum[r], 2);
             size += pow(sum[r], 2);
@@ -266,8 +268,10 @@ START_TEST(groups_that_rawint4_refuses)
         uint64_t group;
         const char *message;
     } wrong[] = {
-        {4, "rawint4: the gate projection has a scale for each 4 columns of 64; it must be a multiple of 8, or all"},
-        {2, "rawint4: the gate projection has a scale for each 2 columns of 64; it must be a multiple of 8, or all"},
+        {4,
+         "rawint4: the gate projection has a scale for each 4 columns of 64; it must be a multiple of 8, or all"},
+        {2,
+         "rawint4: the gate projection has a scale for each 2 columns of 64; it must be a multiple of 8, or all"},
     };
     struct model model = model_of(PACKED_WORDS);
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;

@@ -14,8 +14,7 @@ static void expect_refusal(const char *fragment)
     struct kt_expert experts[EXPERTS];
     struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
     ck_assert_msg(strstr(logged, fragment) != NULL, "\"%s\" is not in: %s", fragment, logged);
-    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &problem),
-                     KT_E_UNSUPPORTED);
+    ck_assert_int_eq(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &problem), KT_E_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(problem.message, fragment));
     kt_checkpoint_close(checkpoint);
 }
@@ -32,84 +31,165 @@ static const struct {
     const char *fragment;
 } wrong[] = {
     /* something is missing */
-    {PACKED_WORDS, {".weight_scale", "", 0, {0}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {".weight_scale", "", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      GATE ".weight_packed\" is int4 of compressed-tensors without scales"},
-    {PACKED_WORDS, {"1.up_proj.weight_scale", "", 0, {0}}, NULL, KT_E_FORMAT,
-     "expert 1 has none like it"},
-    {PACKED_WORDS, {"1.up_proj.weight_packed", "", 0, {0}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS, {"1.up_proj.weight_scale", "", 0, {0}}, NULL, KT_E_FORMAT, "expert 1 has none like it"},
+    {PACKED_WORDS,
+     {"1.up_proj.weight_packed", "", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      "expert 1: tensor \"model.layers.3.mlp.experts.1.up_proj.weight_packed\" is missing"},
     {GPTQ, {".scales", "", 0, {0}}, NULL, KT_E_FORMAT, GATE ".qweight\" is int4 of GPTQ without scales"},
-    {GPTQ, {"2.down_proj.qweight", "", 0, {0}}, NULL, KT_E_FORMAT,
+    {GPTQ,
+     {"2.down_proj.qweight", "", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      "expert 2: tensor \"model.layers.3.mlp.experts.2.down_proj.qweight\" is missing"},
-    {AWQ, {".qzeros", "", 0, {0}}, NULL, KT_E_FORMAT,
+    {AWQ,
+     {".qzeros", "", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      GATE ".qweight\" is int4 of AWQ without zeros (qzeros)"},
     {MX, {".scale", "", 0, {0}}, NULL, KT_E_UNSUPPORTED, "w1.weight\" is i8 (8-bit integers)"},
-    {GPT_OSS, {"gate_up_proj_scales", "", 0, {0}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"gate_up_proj_scales", "", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      "gate_up_proj_blocks\" is MXFP4 of gpt-oss without scales"},
-    {GPT_OSS, {"down_proj_blocks", "", 0, {0}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"down_proj_blocks", "", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      "tensor \"model.layers.3.mlp.experts.down_proj_blocks\" is missing"},
     /* shapes of weights */
-    {PACKED_WORDS, {"up_proj.weight_packed", NULL, 2, {96, 7}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {"up_proj.weight_packed", NULL, 2, {96, 7}},
+     NULL,
+     KT_E_FORMAT,
      "up_proj.weight_packed\" is [96][7], slowest dimension first; that does not fit"},
-    {PACKED_WORDS, {"gate_proj.weight_packed", NULL, 1, {96}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {"gate_proj.weight_packed", NULL, 1, {96}},
+     NULL,
+     KT_E_FORMAT,
      "gate_proj.weight_packed\" is [96], slowest"},
-    {PACKED_BYTES, {"_proj.weight_packed", NULL, 2, {6, 3}}, NULL, KT_E_FORMAT,
+    {PACKED_BYTES,
+     {"_proj.weight_packed", NULL, 2, {6, 3}},
+     NULL,
+     KT_E_FORMAT,
      "is [6][3], slowest dimension first; it must be of a multiple of 8 columns"},
-    {GPTQ, {"down_proj.qweight", NULL, 2, {64, 12}}, NULL, KT_E_FORMAT,
+    {GPTQ,
+     {"down_proj.qweight", NULL, 2, {64, 12}},
+     NULL,
+     KT_E_FORMAT,
      "down_proj.qweight\" is [64][12], slowest dimension first; that does not fit"},
     {AWQ, {"_proj.qweight", NULL, 2, {12, 12}}, NULL, KT_E_FORMAT, "it must be of a multiple of 8"},
     {MX, {"w3.weight", NULL, 2, {95, 32}}, NULL, KT_E_FORMAT, "w3.weight\" is [95][32]"},
-    {GPT_OSS, {"gate_up_proj_blocks", NULL, 4, {3, 191, 2, 16}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"gate_up_proj_blocks", NULL, 4, {3, 191, 2, 16}},
+     NULL,
+     KT_E_FORMAT,
      "it must be [experts][2 x intermediate size][hidden size / 32][16]"},
     {GPT_OSS, {"gate_up_proj_blocks", NULL, 4, {3, 192, 4, 8}}, NULL, KT_E_FORMAT, "[16]"},
     {GPT_OSS, {"gate_up_proj_blocks", NULL, 3, {3, 192, 32}}, NULL, KT_E_FORMAT, "[16]"},
-    {GPT_OSS, {"down_proj_blocks", NULL, 4, {3, 64, 2, 16}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"down_proj_blocks", NULL, 4, {3, 64, 2, 16}},
+     NULL,
+     KT_E_FORMAT,
      "down_proj_blocks\" is [3][64][2][16], slowest dimension first; that does not fit"},
     {GPT_OSS, {"down_proj_bias", NULL, 2, {3, 63}}, NULL, KT_E_FORMAT, "down_proj_bias\" is [3][63]"},
-    {GPT_OSS, {"gate_up_proj_bias", NULL, 2, {5, 192}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"gate_up_proj_bias", NULL, 2, {5, 192}},
+     NULL,
+     KT_E_FORMAT,
      "gate_up_proj_bias\" is [5][192], slowest"},
-    {GPT_OSS, {"gate_up_proj_scales", NULL, 3, {5, 192, 2}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"gate_up_proj_scales", NULL, 3, {5, 192, 2}},
+     NULL,
+     KT_E_FORMAT,
      "gate_up_proj_scales\" is [5][192][2], slowest"},
     /* shapes of scales and zeros */
-    {PACKED_WORDS, {"gate_proj.weight_scale", NULL, 2, {95, 2}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {"gate_proj.weight_scale", NULL, 2, {95, 2}},
+     NULL,
+     KT_E_FORMAT,
      "gate_proj.weight_scale\" is [95][2]; beside a weight of 96 x 64 (int4 of compressed-tensors) it "
      "must be [96][2], one a row and group"},
-    {PACKED_WORDS, {"gate_proj.weight_scale", NULL, 2, {96, 3}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {"gate_proj.weight_scale", NULL, 2, {96, 3}},
+     NULL,
+     KT_E_FORMAT,
      "is [96][3], 3 groups of the weight's 64 columns; they must be alike"},
     {PACKED_WORDS, {"gate_proj.weight_scale", NULL, 2, {96, 0}}, NULL, KT_E_FORMAT, "0 groups"},
-    {PACKED_WORDS, {"gate_proj.weight_scale", NULL, 3, {96, 2, 1}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {"gate_proj.weight_scale", NULL, 3, {96, 2, 1}},
+     NULL,
+     KT_E_FORMAT,
      "is [96][2][1]; beside a weight"},
-    {GPTQ, {"gate_proj.scales", NULL, 2, {3, 96}}, NULL, KT_E_FORMAT,
-     "3 groups of the weight's 64 columns"},
-    {GPTQ, {"gate_proj.scales", NULL, 2, {2, 95}}, NULL, KT_E_FORMAT,
+    {GPTQ, {"gate_proj.scales", NULL, 2, {3, 96}}, NULL, KT_E_FORMAT, "3 groups of the weight's 64 columns"},
+    {GPTQ,
+     {"gate_proj.scales", NULL, 2, {2, 95}},
+     NULL,
+     KT_E_FORMAT,
      "gate_proj.scales\" is [2][95]; beside a weight of 96 x 64 (int4 of GPTQ) it must be [2][96]"},
     {GPTQ, {"gate_proj.scales", NULL, 1, {96}}, NULL, KT_E_FORMAT, "is [96]; beside a weight"},
-    {GPTQ, {"gate_proj.qzeros", NULL, 2, {2, 11}}, NULL, KT_E_FORMAT,
+    {GPTQ,
+     {"gate_proj.qzeros", NULL, 2, {2, 11}},
+     NULL,
+     KT_E_FORMAT,
      "gate_proj.qzeros\" is [2][11]; beside a weight of 96 x 64 (int4 of GPTQ) it must be [2][12], eight"},
     {AWQ, {"gate_proj.qzeros", NULL, 2, {12, 2}}, NULL, KT_E_FORMAT, "gate_proj.qzeros\" is [12][2]"},
     {AWQ, {"gate_proj.scales", NULL, 2, {5, 96}}, NULL, KT_E_FORMAT, "5 groups of the weight's 64"},
-    {MX, {"w1.scale", NULL, 2, {96, 3}}, NULL, KT_E_FORMAT,
+    {MX,
+     {"w1.scale", NULL, 2, {96, 3}},
+     NULL,
+     KT_E_FORMAT,
      "w1.scale\" is [96][3]; beside a weight of 96 x 64 (MXFP4) it must be [96][2], one for 32 columns"},
     {MX, {"w1.scale", NULL, 1, {192}}, NULL, KT_E_FORMAT, "w1.scale\" is [192]; beside"},
-    {GPT_OSS, {"gate_up_proj_scales", NULL, 3, {3, 192, 3}}, NULL, KT_E_FORMAT,
+    {GPT_OSS,
+     {"gate_up_proj_scales", NULL, 3, {3, 192, 3}},
+     NULL,
+     KT_E_FORMAT,
      "gate_up_proj_scales\" is [3][192][3], slowest dimension first; that does not fit tensor"},
     {GPT_OSS, {"down_proj_scales", NULL, 2, {3, 64}}, NULL, KT_E_FORMAT, "down_proj_scales\" is [3][64]"},
     /* dtypes */
-    {PACKED_WORDS, {"_proj.weight_packed", "F32", 0, {0}}, NULL, KT_E_FORMAT,
+    {PACKED_WORDS,
+     {"_proj.weight_packed", "F32", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
      "weight_packed\" is of type f32; int4 of compressed-tensors needs i32 or u8"},
-    {GPTQ, {"_proj.qweight", "F32", 0, {0}}, NULL, KT_E_FORMAT, "qweight\" is of type f32; int4 of GPTQ needs"},
+    {GPTQ,
+     {"_proj.qweight", "F32", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
+     "qweight\" is of type f32; int4 of GPTQ needs"},
     {GPTQ, {"_proj.qzeros", "F32", 0, {0}}, NULL, KT_E_FORMAT, "qzeros\" is of type f32; zeros must be i32"},
-    {GPT_OSS, {"_blocks", "I8", 0, {0}}, NULL, KT_E_FORMAT, "blocks\" is of type i8; MXFP4 of gpt-oss needs u8"},
-    {PACKED_WORDS, {".weight_scale", "U8", 2, {96, 2}}, NULL, KT_E_UNSUPPORTED,
+    {GPT_OSS,
+     {"_blocks", "I8", 0, {0}},
+     NULL,
+     KT_E_FORMAT,
+     "blocks\" is of type i8; MXFP4 of gpt-oss needs u8"},
+    {PACKED_WORDS,
+     {".weight_scale", "U8", 2, {96, 2}},
+     NULL,
+     KT_E_UNSUPPORTED,
      "weight_scale\" is of type u8; scales of int4 of compressed-tensors must be f32, f16 or bf16"},
     {GPT_OSS, {"_scales", "I8", 0, {0}}, NULL, KT_E_UNSUPPORTED, "must be u8 or f8_e8m0"},
     /* what does not belong to it */
-    {PACKED_WORDS, {NULL, NULL, 0, {0}}, ".qzeros", KT_E_FORMAT,
+    {PACKED_WORDS,
+     {NULL, NULL, 0, {0}},
+     ".qzeros",
+     KT_E_FORMAT,
      GATE ".qzeros\" does not belong to tensor \"model.layers.3.mlp." GATE ".weight_packed\""},
     {AWQ, {NULL, NULL, 0, {0}}, ".g_idx", KT_E_FORMAT, GATE ".g_idx\" does not belong to"},
     {GPTQ, {NULL, NULL, 0, {0}}, ".weight_packed", KT_E_FORMAT, "stand for the same"},
     {GPTQ, {NULL, NULL, 0, {0}}, ".weight_scale", KT_E_FORMAT, "stand for the same"},
-    {PACKED_WORDS, {NULL, NULL, 0, {0}}, ".weight_zero_point", KT_E_UNSUPPORTED,
+    {PACKED_WORDS,
+     {NULL, NULL, 0, {0}},
+     ".weight_zero_point",
+     KT_E_UNSUPPORTED,
      "int4 of compressed-tensors with zero points"},
     {PACKED_WORDS, {NULL, NULL, 0, {0}}, ".weight_global_scale", KT_E_UNSUPPORTED, "NVFP4"},
     {GPT_OSS, {NULL, NULL, 0, {0}}, NULL, KT_OK, ""},
@@ -138,26 +218,33 @@ START_TEST(fused_and_not)
     static const struct {
         const char *names[3], *dtype, *scale_part, *scale_dtype, *fragment;
     } cases[] = {
-        {{"experts.gate_up_proj.qweight", "experts.down_proj.qweight"}, "I32", ".scales", "F16",
+        {{"experts.gate_up_proj.qweight", "experts.down_proj.qweight"},
+         "I32",
+         ".scales",
+         "F16",
          "belongs to a format that cannot be read here, int4 of GPTQ in fused tensors"},
-        {{"experts.gate_up_proj", "experts.down_proj"}, "F8_E4M3", ".weight_scale", "F32",
+        {{"experts.gate_up_proj", "experts.down_proj"},
+         "F8_E4M3",
+         ".weight_scale",
+         "F32",
          "belongs to a format that cannot be read here, FP8 with scales in fused tensors"},
-        {{"experts.gate_up_proj", "experts.down_proj"}, "U8", "_scales", "U8",
-         "MXFP4 in fused tensors"},
+        {{"experts.gate_up_proj", "experts.down_proj"}, "U8", "_scales", "U8", "MXFP4 in fused tensors"},
         {{"experts.0.gate_proj_blocks", "experts.0.up_proj_blocks", "experts.0.down_proj_blocks"},
-         "U8", "_scales", "U8", "MXFP4 of gpt-oss in tensors of an expert's own"},
+         "U8",
+         "_scales",
+         "U8",
+         "MXFP4 of gpt-oss in tensors of an expert's own"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         shard_begin(&shard);
         for (int p = 0; p < 3 && cases[i].names[p]; p++) {
             char name[128], scale[160];
             (void)snprintf(name, sizeof name, "model.layers.3.mlp.%s", cases[i].names[p]);
-            shard_add(&shard, name, cases[i].dtype, 3,
-                      p ? (uint64_t[]){2, 8, 8} : (uint64_t[]){2, 16, 8});
+            shard_add(&shard, name, cases[i].dtype, 3, p ? (uint64_t[]){2, 8, 8} : (uint64_t[]){2, 16, 8});
             char *end = strstr(name, ".qweight");
             end = end ? end : strstr(name, "_blocks");
-            (void)snprintf(scale, sizeof scale, "%.*s%s",
-                           (int)(end ? end - name : (long)strlen(name)), name, cases[i].scale_part);
+            (void)snprintf(scale, sizeof scale, "%.*s%s", (int)(end ? end - name : (long)strlen(name)), name,
+                           cases[i].scale_part);
             shard_add(&shard, scale, cases[i].scale_dtype, 3, (uint64_t[]){2, 8, 1});
         }
         shard_write(&shard, "model.safetensors");
@@ -214,8 +301,7 @@ static const struct {
     {PACKED_WORDS, GROUPS("\"group_size\":64"), KT_E_FORMAT, "is [96][2]: groups of 32"},
     {PACKED_WORDS, GROUPS("\"group_size\":48"), KT_E_FORMAT,
      "key \"group_size\" is 48, of which the 64 columns of tensor \"model.layers.3."},
-    {PACKED_WORDS, GROUPS("\"group_size\":-1"), KT_E_FORMAT,
-     "key \"group_size\" makes groups of 64 columns"},
+    {PACKED_WORDS, GROUPS("\"group_size\":-1"), KT_E_FORMAT, "key \"group_size\" makes groups of 64 columns"},
     {PACKED_WORDS, GROUPS("\"strategy\":\"channel\""), KT_E_FORMAT,
      "key \"strategy\" makes groups of 64 columns"},
     {PACKED_WORDS, GROUPS("\"group_size\":0"), KT_E_FORMAT, "\"group_size\" is 0; it must be at least 1"},
@@ -250,10 +336,9 @@ static const struct {
     {AWQ, QUANTIZATION("\"quant_method\":\"gptq\""), KT_E_FORMAT, "gptq, but tensor"},
     {AWQ, QUANTIZATION("\"quant_method\":\"awq\",\"group_size\":64"), KT_E_FORMAT, "groups of 64 columns"},
     {AWQ, QUANTIZATION("\"quant_method\":\"awq\",\"bits\":3"), KT_E_UNSUPPORTED, "key \"bits\" is 3"},
-    {MX, QUANTIZATION("\"quant_method\":\"compressed-tensors\""), KT_E_FORMAT,
-     "w1.weight\" is MXFP4"},
-    {GPT_OSS, "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}",
-     KT_E_FORMAT, "gate_up_proj_blocks\" is MXFP4 of gpt-oss"},
+    {MX, QUANTIZATION("\"quant_method\":\"compressed-tensors\""), KT_E_FORMAT, "w1.weight\" is MXFP4"},
+    {GPT_OSS, "{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}", KT_E_FORMAT,
+     "gate_up_proj_blocks\" is MXFP4 of gpt-oss"},
     {GPT_OSS, "{\"model_type\":\"gpt_oss\",\"hidden_size\":128}", KT_E_FORMAT,
      "\"hidden_size\" is 128, but layer 3 has hidden size 64"},
     {GPT_OSS, "{\"model_type\":\"gpt_oss\",\"intermediate_size\":64}", KT_E_FORMAT,
@@ -350,8 +435,7 @@ START_TEST(scales_of_fp8)
         const char *fragment;
     } cases[] = {
         {{2, 1}, "F32", 1, 0x7fc00000, "up_proj.weight_scale\": the scale of row 128, column 0 on is nan"},
-        {{2, 1}, "F32", 0, 0xbf800000,
-         "row 0, column 0 on is -1; it must be a finite number of at least 0"},
+        {{2, 1}, "F32", 0, 0xbf800000, "row 0, column 0 on is -1; it must be a finite number of at least 0"},
         {{2, 1}, "F32", 0, 0x80000000, NULL}, /* -0 */
         {{2, 1}, "BF16", 1, 0x7f80, "row 128, column 0 on is inf"},
         {{130, 1}, "F32", 129, 0x7f800000, "row 129, column 0 on is inf"},
@@ -372,8 +456,8 @@ START_TEST(scales_of_fp8)
             memset(scales, 0, sizeof scales);
             for (unsigned b = 0; b < bytes && p == 1; b++)
                 scales[cases[i].at * bytes + b] = (uint8_t)(cases[i].bits >> 8 * b);
-            shard_put(&shard, name_of("layers.", &families[0], 0, 0, p, "weight_scale"),
-                      cases[i].dtype, 2, p == 2 ? turned : cases[i].dims, scales);
+            shard_put(&shard, name_of("layers.", &families[0], 0, 0, p, "weight_scale"), cases[i].dtype, 2,
+                      p == 2 ? turned : cases[i].dims, scales);
         }
         shard_write(&shard, "model.safetensors");
         struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
@@ -409,8 +493,9 @@ START_TEST(zeros_order_and_shape)
     expect_experts(&model, KT_OK, "");
     model = model_of(PACKED_WORDS);
     model.shape_add = 8;
-    expect_experts(&model, KT_E_FORMAT,
-                   "1.up_proj.weight_shape\" says that the weight is 96 x 72; its packed tensor holds 96 x 64");
+    expect_experts(
+        &model, KT_E_FORMAT,
+        "1.up_proj.weight_shape\" says that the weight is 96 x 72; its packed tensor holds 96 x 64");
     model = model_of(PACKED_WORDS);
     model.extra = ".weight_g_idx";
     model_write(&model);

@@ -38,11 +38,11 @@ static const struct right {
     bool files;
     enum kt_io io;
 } right[] = {
-    {KTK_INT8, 2, 1, 128, 192, false, KT_IO_MMAP},  {KTK_INT8, 3, 2, 128, 192, false, KT_IO_READ},
-    {KTK_INT8, 3, 3, 192, 64, true, KT_IO_MMAP},    {KTK_INT8, 1, 1, 64, 3648, false, KT_IO_MMAP},
-    {KTK_INT8, 1, 2, 7296, 64, true, KT_IO_READ},   {KTK_INT4, 2, 1, 256, 128, false, KT_IO_MMAP},
-    {KTK_INT4, 2, 2, 256, 384, false, KT_IO_READ},  {KTK_INT4, 1, 1, 128, 3712, true, KT_IO_MMAP},
-    {KTK_INT4, 1, 2, 7424, 128, false, KT_IO_MMAP}, {KTK_MOE_INT8, 2, 2, 40, 24, true, KT_IO_MMAP},
+    {KTK_INT8, 2, 1, 128, 192, false, KT_IO_MMAP},     {KTK_INT8, 3, 2, 128, 192, false, KT_IO_READ},
+    {KTK_INT8, 3, 3, 192, 64, true, KT_IO_MMAP},       {KTK_INT8, 1, 1, 64, 3648, false, KT_IO_MMAP},
+    {KTK_INT8, 1, 2, 7296, 64, true, KT_IO_READ},      {KTK_INT4, 2, 1, 256, 128, false, KT_IO_MMAP},
+    {KTK_INT4, 2, 2, 256, 384, false, KT_IO_READ},     {KTK_INT4, 1, 1, 128, 3712, true, KT_IO_MMAP},
+    {KTK_INT4, 1, 2, 7424, 128, false, KT_IO_MMAP},    {KTK_MOE_INT8, 2, 2, 40, 24, true, KT_IO_MMAP},
     {KTK_MOE_INT8, 2, 2, 128, 192, false, KT_IO_READ}, {KTK_MOE_INT8, 2, 1, 24, 40, false, KT_IO_MMAP},
 };
 
@@ -132,33 +132,61 @@ static const struct wrong {
     bool opens; /* found only when experts are asked for */
     const char *fragments[4];
 } wrong[] = {
-    {{KTK_INT8, 2, 2, 128, 64, {NULL}, KTK_MISSING, 1, 1, 2, 1}, false, false,
+    {{KTK_INT8, 2, 2, 128, 64, {NULL}, KTK_MISSING, 1, 1, 2, 1},
+     false,
+     false,
      {"blk.3.ffn_down_exps.1.numa.1.scale", "missing", "24", "23"}},
-    {{KTK_INT8, 2, 2, 128, 64, {NULL}, KTK_MISSING, 0, 1, 0, 0}, true, false,
+    {{KTK_INT8, 2, 2, 128, 64, {NULL}, KTK_MISSING, 0, 1, 0, 0},
+     true,
+     false,
      {"_layer_3/_numa_1/INT8_gate_0_", "missing", "24", "23"}},
-    {{KTK_INT8, 2, 2, 128, 64, {NULL}, KTK_LONGER, 1, 0, 1, 0}, false, false,
+    {{KTK_INT8, 2, 2, 128, 64, {NULL}, KTK_LONGER, 1, 0, 1, 0},
+     false,
+     false,
      {"blk.3.ffn_up_exps.1.numa.0.weight", "4160", "4096", "alike"}},
-    {{KTK_INT4, 2, 2, 256, 128, {NULL}, KTK_LONGER, 1, 1, 0, 1}, true, false,
+    {{KTK_INT4, 2, 2, 256, 128, {NULL}, KTK_LONGER, 1, 1, 0, 1},
+     true,
+     false,
      {"_layer_3/_numa_1/INT4_gate_1_576Byte_scale_.kt", "576", "512", "alike"}},
-    {{KTK_INT4, 1, 1, 128, 128, {NULL}, KTK_LONGER, 0, 0, 2, 0}, false, false,
+    {{KTK_INT4, 1, 1, 128, 128, {NULL}, KTK_LONGER, 0, 0, 2, 0},
+     false,
+     false,
      {"blk.3.ffn_down_exps.0.numa.0.weight", "8256", "8192", "INT4"}},
-    {{KTK_INT8, 1, 1, 64, 64, {NULL}, KTK_LONGER, 0, 0, 2, 1}, true, false,
+    {{KTK_INT8, 1, 1, 64, 64, {NULL}, KTK_LONGER, 0, 0, 2, 1},
+     true,
+     false,
      {"_layer_3/_numa_0/INT8_gate_0_4096Byte_quant_.kt", "64 x 80", "5120", "kt convert"}},
-    {{KTK_INT8, 1, 1, 64, 64, {NULL}, KTK_BAD_TYPE, 0, 0, 1, 0}, false, false,
+    {{KTK_INT8, 1, 1, 64, 64, {NULL}, KTK_BAD_TYPE, 0, 0, 1, 0},
+     false,
+     false,
      {"blk.3.ffn_up_exps.0.numa.0.weight", "u8", "i8", "kt convert"}},
-    {{KTK_INT8, 1, 1, 64, 64, {NULL}, KTK_BAD_TYPE, 0, 0, 1, 1}, false, false,
+    {{KTK_INT8, 1, 1, 64, 64, {NULL}, KTK_BAD_TYPE, 0, 0, 1, 1},
+     false,
+     false,
      {"blk.3.ffn_up_exps.0.numa.0.scale", "i32", "f32", "kt convert"}},
-    {{KTK_INT8, 1, 2, 64, 64, {NULL}, KTK_NO_FAULT, 0, 0, 0, 0}, true, false,
+    {{KTK_INT8, 1, 2, 64, 64, {NULL}, KTK_NO_FAULT, 0, 0, 0, 0},
+     true,
+     false,
      {"32 x 64", "multiples of 64", "INT8", "kt convert"}},
-    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_SCALE, 1, 0, 2, 1}, false, true,
+    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_SCALE, 1, 0, 2, 1},
+     false,
+     true,
      {"blk.3.ffn_down_exps.1.numa.0.scale", "row 1 is nan", "finite", "kt convert"}},
-    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 1, 0, 0, 0}, true, true,
+    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 1, 0, 0, 0},
+     true,
+     true,
      {"INT8_gate_1_4096Byte_quant_.kt", "row 1 is 63", "127", "another order"}},
-    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 0, 0, 0, 0}, false, true,
+    {{KTK_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 0, 0, 0, 0},
+     false,
+     true,
      {"blk.3.ffn_gate_exps.0.numa.0.weight", "row 1 is 63", "INT8 makes it 127", "another order"}},
-    {{KTK_MOE_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 1, 0, 2, 0}, false, true,
+    {{KTK_MOE_INT8, 2, 1, 64, 64, {NULL}, KTK_BAD_CODE, 1, 0, 2, 0},
+     false,
+     true,
      {"blk.3.ffn_down_exps.1.numa.0.weight", "row 1 is 63", "MOE_INT8 makes it 127", "kt convert"}},
-    {{KTK_INT4, 2, 1, 128, 128, {NULL}, KTK_BAD_CODE, 0, 0, 1, 0}, false, true,
+    {{KTK_INT4, 2, 1, 128, 128, {NULL}, KTK_BAD_CODE, 0, 0, 1, 0},
+     false,
+     true,
      {"blk.3.ffn_up_exps.0.numa.0.weight", "row 1 is 3", "makes it 7", "another order"}},
 };
 
@@ -192,7 +220,10 @@ END_TEST
 
 static void write_small(enum ktk_method method, unsigned layer, bool files)
 {
-    struct ktk_model model = {.method = method, .n_experts = 2, .n_parts = 1, .intermediate = 128,
+    struct ktk_model model = {.method = method,
+                              .n_experts = 2,
+                              .n_parts = 1,
+                              .intermediate = 128,
                               .hidden = 128};
     ktk_fill(&model, 3);
     ktk_write(&model, sandbox_path("model"), layer, files);
@@ -220,8 +251,8 @@ START_TEST(left_from_an_older_run)
 {
     write_small(KTK_INT8, 3, true);
     sandbox_write("model/_layer_3/_numa_0/INT8_down_1_64Byte_scale_.kt", "%064d", 1);
-    expect_open(KT_E_FORMAT, (const char *const[]){"_numa_0/INT8_down_1_", "Byte_scale_.kt", "twice",
-                                                   "take the files"});
+    expect_open(KT_E_FORMAT,
+                (const char *const[]){"_numa_0/INT8_down_1_", "Byte_scale_.kt", "twice", "take the files"});
 }
 END_TEST
 
@@ -242,8 +273,8 @@ START_TEST(other_files_do_not_matter)
     ck_assert_uint_eq(info.n_moe_layers, 1);
     kt_checkpoint_close(checkpoint);
     sandbox_folder("model/_layer_9/_numa_0");
-    expect_open(KT_E_FORMAT, (const char *const[]){"_layer_9", "holds no file like", "_numa_0",
-                                                   "kt convert"});
+    expect_open(KT_E_FORMAT,
+                (const char *const[]){"_layer_9", "holds no file like", "_numa_0", "kt convert"});
 }
 END_TEST
 
@@ -411,16 +442,18 @@ static void expect_codes(const struct ktk_model *model, const struct kt_layer *l
 
 START_TEST(runs)
 {
-    struct ktk_model model = {
-        .method = KTK_INT8, .n_experts = 2, .n_parts = 2, .intermediate = 128, .hidden = 192};
+    struct ktk_model model = {.method = KTK_INT8,
+                              .n_experts = 2,
+                              .n_parts = 2,
+                              .intermediate = 128,
+                              .hidden = 192};
     const char *module = copy_plugin();
     char setting[300] = "core.spin_us=50";
     ktk_fill(&model, 11);
     ktk_write(&model, sandbox_path("model"), 4, _i);
     if (module)
         (void)snprintf(setting, sizeof setting, "plugin.amx_int8.module=%s", module);
-    struct kt_context *context =
-        fixture_context_with((const char *const[]){"core.threads=2", setting}, 2);
+    struct kt_context *context = fixture_context_with((const char *const[]){"core.threads=2", setting}, 2);
     struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
     struct kt_layer *layer = load(context, checkpoint, "reference");
     struct kt_layer_info info;

@@ -60,8 +60,11 @@ START_TEST(test_threads_give_same_bits)
     float *first = NULL;
     use_first_node();
     for (uint32_t threads = 1; threads <= 9; threads += 2) {
-        struct fixture fixture = {.n_tokens = 1 + (uint32_t)_i * 30, .n_experts = 6, .top_k = 3,
-                                  .hidden = 100, .intermediate = 60};
+        struct fixture fixture = {.n_tokens = 1 + (uint32_t)_i * 30,
+                                  .n_experts = 6,
+                                  .top_k = 3,
+                                  .hidden = 100,
+                                  .intermediate = 60};
         fixture_fill(&fixture, 7);
         fixture_load(&fixture, threads);
         struct kt_forward forward = fixture_forward(&fixture);
@@ -286,10 +289,10 @@ START_TEST(test_wrong_params)
     struct kt_error error;
     const int64_t map[4] = {0, 1, 4, 0};
     ck_assert_int_eq(create(&good, &error), KT_OK);
-#define WRONG(field, value, words)                                                           \
-    params = good;                                                                           \
-    params.field = value;                                                                    \
-    ck_assert_int_ne(create(&params, &error), KT_OK);                                        \
+#define WRONG(field, value, words)                    \
+    params = good;                                    \
+    params.field = value;                             \
+    ck_assert_int_ne(create(&params, &error), KT_OK); \
     ck_assert_msg(strstr(error.message, words) != NULL, "%s", error.message)
     WRONG(struct_size, 8, "struct_size");
     WRONG(n_experts, 0, "n_experts");
@@ -316,10 +319,10 @@ START_TEST(test_wrong_forward)
     fixture_load(&fixture, 1);
     struct kt_forward good = fixture_forward(&fixture), forward;
     struct kt_error error;
-#define REFUSED(field, value, words)                                                         \
-    forward = good;                                                                          \
-    forward.field = value;                                                                   \
-    ck_assert_int_eq(kt_layer_forward(fixture.layer, &forward, &error), KT_E_INVALID);       \
+#define REFUSED(field, value, words)                                                   \
+    forward = good;                                                                    \
+    forward.field = value;                                                             \
+    ck_assert_int_eq(kt_layer_forward(fixture.layer, &forward, &error), KT_E_INVALID); \
     ck_assert_msg(strstr(error.message, words) != NULL, "%s", error.message)
     REFUSED(struct_size, 0, "struct_size");
     REFUSED(top_k, 3, "top_k");
@@ -414,8 +417,8 @@ START_TEST(test_wrong_scales)
     }
     experts[1].up.scales.data = odd;
     ck_assert_int_eq(kt_layer_load(fixture.layer, experts, 5, &error), KT_E_FORMAT);
-    ck_assert_msg(strstr(error.message, "expert 1: tensor \"up\": the scale of row 3, column 0") != NULL, "%s",
-                  error.message);
+    ck_assert_msg(strstr(error.message, "expert 1: tensor \"up\": the scale of row 3, column 0") != NULL,
+                  "%s", error.message);
     experts[1].up.scales.data = right;
     ck_ok(kt_layer_load(fixture.layer, experts, 5, &ck_error));
     fixture_free(&fixture);

@@ -18,8 +18,7 @@
 
 static void expect_text(const struct kt_error *error, const char *text)
 {
-    ck_assert_msg(strstr(error->message, text) != NULL, "\"%s\" is not in \"%s\"", text,
-                  error->message);
+    ck_assert_msg(strstr(error->message, text) != NULL, "\"%s\" is not in \"%s\"", text, error->message);
 }
 
 /* Opens the file as plugin `name` and expects a refusal that says `text`. */
@@ -29,8 +28,7 @@ static void expect_refusal(const char *file, const char *name, const char *text)
     struct kt_error error = {0};
     char *real = NULL;
     enum kt_status status = kt_module_open(file, name, &module, &real, &error);
-    ck_assert_msg(status == KT_E_PLUGIN || status == KT_E_NOT_FOUND, "status %d for %s", status,
-                  file);
+    ck_assert_msg(status == KT_E_PLUGIN || status == KT_E_NOT_FOUND, "status %d for %s", status, file);
     expect_text(&error, text);
     ck_assert_ptr_null(module.handle);
     ck_assert_ptr_null(real);
@@ -42,8 +40,7 @@ static void expect_fake(const char *file)
     struct kt_module module;
     struct kt_error error = {0};
     char *real;
-    ck_assert_msg(kt_module_open(file, "fake", &module, &real, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_module_open(file, "fake", &module, &real, &error) == KT_OK, "%s", error.message);
     ck_assert_str_eq(module.plugin->name, "fake");
     kt_module_close(&module);
     free(real);
@@ -99,8 +96,7 @@ END_TEST
 
 START_TEST(modes_of_the_file)
 {
-    static const mode_t safe[] = {0755, 0644, 0555, 0500, 0711},
-                        unsafe[] = {0664, 0666, 0602, 0777};
+    static const mode_t safe[] = {0755, 0644, 0555, 0500, 0711}, unsafe[] = {0664, 0666, 0602, 0777};
     const char *file = sandbox_plugin("fake", "p/kt_fake.so");
     for (size_t i = 0; i < sizeof safe / sizeof safe[0]; i++) {
         ck_assert_int_eq(chmod(file, safe[i]), 0);
@@ -304,8 +300,7 @@ START_TEST(names_that_are_not_its_own)
     expect_refusal(file, "other",
                    "is the plugin \"fake\", not \"other\"; its section must be "
                    "[plugin.fake]");
-    expect_refusal(sandbox_plugin("fake", "p/renamed.so"), "other",
-                   "has no symbol kt_plugin_other");
+    expect_refusal(sandbox_plugin("fake", "p/renamed.so"), "other", "has no symbol kt_plugin_other");
     expect_refusal(sandbox_plugin("other_name", "p/kt_other_name.so"), "other_name",
                    "calls itself \"somebody\"");
 }
@@ -361,8 +356,8 @@ START_TEST(option_values)
         struct kt_option_value value = {NULL, 42};
         struct kt_error error = {0};
         enum kt_status status = kt_option_parse(&rows[cases[i].row], cases[i].text, &value, &error);
-        ck_assert_msg(status == (cases[i].good ? KT_OK : KT_E_CONFIG), "%s = \"%s\"",
-                      rows[cases[i].row].key, cases[i].text);
+        ck_assert_msg(status == (cases[i].good ? KT_OK : KT_E_CONFIG), "%s = \"%s\"", rows[cases[i].row].key,
+                      cases[i].text);
         ck_assert_int_eq(value.number, cases[i].good ? cases[i].number : 42);
         if (cases[i].good)
             ck_assert_ptr_eq(value.text, cases[i].text);

@@ -122,8 +122,7 @@ static void check(const struct kt_view *view)
     uint64_t unit = kt_view_col_unit(view), group = view->scales.data ? view->scales.group_rows : 1;
     uint64_t row = (R - 5) / group * group, rows = R - row;
     for (uint64_t col = 0; col < C; col += unit) {
-        ck_assert_msg(kt_view_slice(view, row, rows, col, unit, &part, &error) == KT_OK, "%s",
-                      error.message);
+        ck_assert_msg(kt_view_slice(view, row, rows, col, unit, &part, &error) == KT_OK, "%s", error.message);
         ck_assert_msg(kt_view_check(&part, &error) == KT_OK, "%s", error.message);
         ck_assert_int_eq(kt_view_row(&part, rows - 1, some, &error), KT_OK);
         ck_assert_int_eq(kt_view_row(view, row + rows - 1, out, &error), KT_OK);
@@ -131,8 +130,7 @@ static void check(const struct kt_view *view)
     }
 }
 
-static const uint64_t groups[][2] = {{1, 32}, {1, 8},  {1, C}, {1, 48}, {8, 16},
-                                     {R, C},  {1, 16}, {R, 32}};
+static const uint64_t groups[][2] = {{1, 32}, {1, 8}, {1, C}, {1, 48}, {8, 16}, {R, C}, {1, 16}, {R, 32}};
 enum { N_GROUPS = sizeof groups / sizeof groups[0] };
 
 START_TEST(scales_of_every_kind)
@@ -147,8 +145,7 @@ START_TEST(scales_of_every_kind)
                 pack((uint32_t)d, turned, bytes, &view);
                 lay(&view.scales, kinds[kind], scales, groups[_i][0], groups[_i][1], turned);
                 for (unsigned i = 0; i < view.scales.size / bytes_of(kinds[kind]); i++)
-                    scale_values[i] =
-                        put_scale(kinds[kind], i, scales + i * bytes_of(kinds[kind]));
+                    scale_values[i] = put_scale(kinds[kind], i, scales + i * bytes_of(kinds[kind]));
                 check(&view);
             }
 }
@@ -198,8 +195,7 @@ static void refuse(const struct kt_view *view, enum kt_status status, const char
 {
     float out[C];
     ck_assert_int_eq(kt_view_row(view, 0, out, &error), status);
-    ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment,
-                  error.message);
+    ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment, error.message);
 }
 
 START_TEST(what_is_refused)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine calls for each layer allocates nothing, from the first call on, whatever the backend, the number
- * of threads and the batch: neither the library, nor the plugin, nor what they call. */
+/* What an engine calls for each layer allocates nothing, from the first call on, whatever the backend, the
+ * number of threads and the batch: neither the library, nor the plugin, nor what they call. */
 #include "tests/count_allocations.h"
 #include "tests/layer_fixture.h"
 #include "tests/sandbox.h"
@@ -42,7 +42,8 @@ static struct kt_view make_view(const struct source *source, uint64_t rows, uint
     uint64_t blocks = rows * cols / source->elements, groups = rows * cols / 32, state = rows;
     uint8_t *data = malloc(blocks * source->bytes), *scales = source->scaled ? malloc(groups * 2) : NULL;
     for (uint64_t i = 0; i < blocks * source->bytes; i++)
-        data[i] = i % source->bytes == source->at ? source->exponent : (uint8_t)(fixture_uniform(&state) * 256);
+        data[i] =
+            i % source->bytes == source->at ? source->exponent : (uint8_t)(fixture_uniform(&state) * 256);
     view.dtype = source->dtype;
     view.rows = rows;
     view.cols = cols;
@@ -223,7 +224,8 @@ static int call_all(struct place *place, uint32_t n_tokens)
     failed += kt_layer_submit(place->layer, &forward, &ticket, &error) != KT_OK;
     failed += kt_wait(place->context, ticket, &error) != KT_OK;
     for (uint32_t position = 0; position < 2; position++) {
-        failed += kt_deferral_submit(place->deferral, position, place->layer, &forward, &ticket, &error) != KT_OK;
+        failed +=
+            kt_deferral_submit(place->deferral, position, place->layer, &forward, &ticket, &error) != KT_OK;
         failed += kt_wait(place->context, ticket, &error) != KT_OK;
     }
     for (int c = 0; c < 2; c++) {

@@ -23,8 +23,8 @@
 #define PAGE 4096
 
 /*
- * What nodes together may differ from their shards computed one after another on one node, as a fraction of the
- * output: both quantise the same parts of rows, so only float32 is added in another order.
+ * What nodes together may differ from their shards computed one after another on one node, as a fraction of
+ * the output: both quantise the same parts of rows, so only float32 is added in another order.
  */
 #define REORDERED 1e-6
 
@@ -62,7 +62,8 @@ static void code_view(size_t backend, struct kt_view *view)
     view->block_stride = bytes;
     view->row_stride = (int64_t)(view->cols / elements * bytes);
     view->size = n / elements * bytes;
-    view->scales = (struct kt_scales){.data = scales, .size = n_scales * sizeof *scales,
+    view->scales = (struct kt_scales){.data = scales,
+                                      .size = n_scales * sizeof *scales,
                                       .dtype = KT_DTYPE_F32,
                                       .group_rows = backends[backend].rows,
                                       .group_cols = backends[backend].cols,
@@ -190,8 +191,8 @@ static void compare(size_t backend, const char *nodes, const char *node)
     }
     ck_assert_uint_eq(columns, many.intermediate);
     double far = distance(many.output, sum, size);
-    ck_assert_msg(far <= REORDERED, "%s, nodes %s: %g from its shards on node %s", backends[backend].name, nodes,
-                  far, node);
+    ck_assert_msg(far <= REORDERED, "%s, nodes %s: %g from its shards on node %s", backends[backend].name,
+                  nodes, far, node);
     free(sum);
     fixture_free(&many);
     fixture_free(&one);
@@ -203,7 +204,9 @@ START_TEST(result_is_that_of_its_shards)
     static const struct {
         const char *machine, *nodes;
     } rows[] = {
-        {"numa:2 core:2 pu:1", "all"},   {"numa:3 core:1 pu:1", "all"}, {"numa:4 core:1 pu:1", "0,3"},
+        {"numa:2 core:2 pu:1", "all"},
+        {"numa:3 core:1 pu:1", "all"},
+        {"numa:4 core:1 pu:1", "0,3"},
         {"numa:16 core:1 pu:1", "1-15"},
     };
     for (size_t row = 0; row < COUNT(rows); row++) {

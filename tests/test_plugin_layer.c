@@ -14,19 +14,17 @@ static void load_level(struct fixture *fixture, uint32_t threads, uint32_t panel
     char module[256], count[64], panel[64], wanted[64];
     struct kt_layer_params params = fixture_params(fixture);
     struct kt_error error = {0};
-    (void)snprintf(module, sizeof module, "plugin.fake.module=%s",
-                   sandbox_plugin("fake", "lib/kt_fake.so"));
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
     (void)snprintf(count, sizeof count, "core.threads=%u", threads);
     (void)snprintf(panel, sizeof panel, "plugin.fake.panel_rows=%u", panel_rows);
     (void)snprintf(wanted, sizeof wanted, "plugin.fake.level=%s", level);
     fixture->context =
         fixture_context_with((const char *const[]){module, count, panel, wanted, "core.strict=yes"}, 5);
     params.backend = "fake";
-    ck_assert_msg(kt_layer_create(fixture->context, &params, &fixture->layer, &error) == KT_OK,
-                  "%s", error.message);
-    ck_assert_msg(kt_layer_load(fixture->layer, fixture->experts, fixture->n_experts, &error) ==
-                      KT_OK,
-                  "%s", error.message);
+    ck_assert_msg(kt_layer_create(fixture->context, &params, &fixture->layer, &error) == KT_OK, "%s",
+                  error.message);
+    ck_assert_msg(kt_layer_load(fixture->layer, fixture->experts, fixture->n_experts, &error) == KT_OK, "%s",
+                  error.message);
     struct kt_layer_info info;
     kt_layer_info(fixture->layer, &info);
     ck_assert_str_eq(info.backend, "fake");
@@ -73,12 +71,8 @@ START_TEST(threads_and_panels_do_not_change_a_bit)
 {
     float first[20 * 33];
     for (uint32_t round = 0; round < 6; round++) {
-        struct fixture fixture = {.n_experts = 4,
-                                  .top_k = 2,
-                                  .n_tokens = 20,
-                                  .max_tokens = 20,
-                                  .hidden = 33,
-                                  .intermediate = 18};
+        struct fixture fixture =
+            {.n_experts = 4, .top_k = 2, .n_tokens = 20, .max_tokens = 20, .hidden = 33, .intermediate = 18};
         fixture_fill(&fixture, 31);
         load(&fixture, 1 + round, round % 2 ? 3 : 8);
         run(&fixture);
@@ -94,12 +88,8 @@ END_TEST
 /* Inputs that all three formats hold exactly give the same output. */
 START_TEST(formats_of_the_input)
 {
-    struct fixture fixture = {.n_experts = 3,
-                              .top_k = 2,
-                              .n_tokens = 7,
-                              .max_tokens = 7,
-                              .hidden = 24,
-                              .intermediate = 10};
+    struct fixture fixture =
+        {.n_experts = 3, .top_k = 2, .n_tokens = 7, .max_tokens = 7, .hidden = 24, .intermediate = 10};
     uint16_t bf16[7 * 24], f16[7 * 24];
     float wanted[7 * 24], out[7 * 24];
     fixture_fill(&fixture, 77);
@@ -121,8 +111,7 @@ START_TEST(formats_of_the_input)
         forward.input = kind ? f16 : bf16;
         forward.input_dtype = kind ? KT_DTYPE_F16 : KT_DTYPE_BF16;
         forward.output = out;
-        ck_assert_msg(kt_layer_forward(fixture.layer, &forward, &error) == KT_OK, "%s",
-                      error.message);
+        ck_assert_msg(kt_layer_forward(fixture.layer, &forward, &error) == KT_OK, "%s", error.message);
         ck_assert_mem_eq(out, wanted, sizeof wanted);
     }
     fixture_free(&fixture);
@@ -131,12 +120,8 @@ END_TEST
 
 START_TEST(packed_weights_are_the_source)
 {
-    struct fixture fixture = {.n_experts = 3,
-                              .top_k = 2,
-                              .n_tokens = 1,
-                              .max_tokens = 4,
-                              .hidden = 13,
-                              .intermediate = 11};
+    struct fixture fixture =
+        {.n_experts = 3, .top_k = 2, .n_tokens = 1, .max_tokens = 4, .hidden = 13, .intermediate = 11};
     float row[13];
     fixture_fill(&fixture, 5);
     load(&fixture, 2, 4);
@@ -175,8 +160,7 @@ START_TEST(a_plugin_that_lies)
     struct fixture fixture = {0};
     struct kt_error error = {0};
     fixture_fill(&fixture, 3);
-    (void)snprintf(module, sizeof module, "plugin.fake.module=%s",
-                   sandbox_plugin("fake", "lib/kt_fake.so"));
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
     (void)snprintf(lie, sizeof lie, "plugin.fake.lie=%s", rows[_i].lie);
     fixture.context = fixture_context_with((const char *const[]){module, lie, "core.strict=yes"}, 3);
     struct kt_layer_params params = fixture_params(&fixture);

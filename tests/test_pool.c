@@ -32,8 +32,7 @@ static struct kt_pool *pool_of(const struct kt_topology *topology, uint32_t thre
 {
     struct kt_pool *pool = NULL;
     struct kt_error error = {KT_OK, ""};
-    ck_assert_msg(kt_pool_create(topology, threads, spin_us, &pool, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_pool_create(topology, threads, spin_us, &pool, &error) == KT_OK, "%s", error.message);
     return pool;
 }
 

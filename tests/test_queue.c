@@ -234,8 +234,8 @@ START_TEST(test_many_threads)
     struct client client[4];
     pthread_t thread[4];
     for (int i = 0; i < 4; i++) {
-        client[i] = (struct client){&fixture,
-                                    malloc(fixture.n_tokens * fixture.hidden * sizeof(float)), 100, 0};
+        client[i] =
+            (struct client){&fixture, malloc(fixture.n_tokens * fixture.hidden * sizeof(float)), 100, 0};
         ck_assert_int_eq(pthread_create(&thread[i], NULL, submit_often, &client[i]), 0);
     }
     for (int i = 0; i < 4; i++) {

@@ -118,11 +118,10 @@ START_TEST(batches_come_back)
     struct kt_checkpoint *file = open_trace();
     uint64_t slots = 11 * fixture.top_k;
     for (int l = 0; l < 2; l++) {
-        const char *names[2][5] = {
-            {"layers.4.topk_ids", "layers.4.topk_weights", "layers.4.hidden_states", "layers.4.batch_tokens",
-             "layers.4.batch_numbers"},
-            {"layers.30.topk_ids", "layers.30.topk_weights", "layers.30.hidden_states",
-             "layers.30.batch_tokens", "layers.30.batch_numbers"}};
+        const char *names[2][5] = {{"layers.4.topk_ids", "layers.4.topk_weights", "layers.4.hidden_states",
+                                    "layers.4.batch_tokens", "layers.4.batch_numbers"},
+                                   {"layers.30.topk_ids", "layers.30.topk_weights", "layers.30.hidden_states",
+                                    "layers.30.batch_tokens", "layers.30.batch_numbers"}};
         ck_assert_mem_eq(read_tensor(file, names[l][0], KT_DTYPE_I64, 11, fixture.top_k), fixture.ids,
                          slots * 8);
         ck_assert_mem_eq(read_tensor(file, names[l][1], KT_DTYPE_F32, 11, fixture.top_k), fixture.router,
@@ -234,13 +233,12 @@ static int take(void *data, const struct kt_recorded *batch)
     struct sink *sink = data;
     if (batch->batch == sink->refuse)
         return 1;
-    sink->wrong |= batch->layer != 9 || batch->top_k != sink->fixture->top_k ||
-                   (sink->n > 0 && batch->batch <= sink->last) || batch->n_tokens != batch->batch % 5 + 1 ||
-                   memcmp(batch->expert_ids, sink->fixture->ids, batch->n_tokens * batch->top_k * 8) != 0 ||
-                   memcmp(batch->router_weights, sink->fixture->router,
-                          batch->n_tokens * batch->top_k * 4) != 0 ||
-                   memcmp(batch->hidden_states, sink->fixture->input,
-                          batch->n_tokens * batch->hidden_size * 4) != 0;
+    sink->wrong |=
+        batch->layer != 9 || batch->top_k != sink->fixture->top_k ||
+        (sink->n > 0 && batch->batch <= sink->last) || batch->n_tokens != batch->batch % 5 + 1 ||
+        memcmp(batch->expert_ids, sink->fixture->ids, batch->n_tokens * batch->top_k * 8) != 0 ||
+        memcmp(batch->router_weights, sink->fixture->router, batch->n_tokens * batch->top_k * 4) != 0 ||
+        memcmp(batch->hidden_states, sink->fixture->input, batch->n_tokens * batch->hidden_size * 4) != 0;
     sink->last = batch->batch;
     sink->n++;
     return 0;

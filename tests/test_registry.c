@@ -36,8 +36,8 @@ static void collect(void *data, enum kt_log_level level, const char *message)
     (void)snprintf(log_text + used, sizeof log_text - used, "%s: %s\n", words[level], message);
 }
 
-static enum kt_status open_with(const char *const *settings, size_t n,
-                                struct kt_registry **registry, struct kt_error *error)
+static enum kt_status open_with(const char *const *settings, size_t n, struct kt_registry **registry,
+                                struct kt_error *error)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_config *config;
@@ -81,8 +81,7 @@ static const struct kt_backend *expect_state(const struct kt_registry *registry,
     ck_assert_msg(backend != NULL, "%s is not there", name);
     ck_assert_msg(backend->state == state, "%s: state %d, \"%s\"", name, (int)backend->state,
                   backend->reason);
-    ck_assert_msg(strstr(backend->reason, text) != NULL, "\"%s\" is not in \"%s\"", text,
-                  backend->reason);
+    ck_assert_msg(strstr(backend->reason, text) != NULL, "\"%s\" is not in \"%s\"", text, backend->reason);
     ck_assert_int_eq(backend->level != NULL, state == KT_BACKEND_LOADED);
     ck_assert_int_eq(backend->reason[0] == '\0', text[0] == '\0' && state == KT_BACKEND_LOADED);
     return backend;
@@ -135,7 +134,8 @@ static const struct {
 } broken[] = {
     {"wrong_major", KT_BACKEND_FAILED, "was built for plugin ABI 2, this core has 1"},
     {"newer_minor", KT_BACKEND_FAILED,
-     "was built for plugin ABI " TEXT(KT_PLUGIN_ABI_MAJOR) ".99, this core has " ABI_OWN "; update kt-kernel"},
+     "was built for plugin ABI " TEXT(KT_PLUGIN_ABI_MAJOR) ".99, this core has " ABI_OWN
+                                                           "; update kt-kernel"},
     {"short_struct", KT_BACKEND_FAILED, "struct_size is 20"},
     {"long_struct", KT_BACKEND_FAILED, "struct_size says 1000000 bytes, but its symbol has"},
     {"function_symbol", KT_BACKEND_FAILED, "is a function"},
@@ -154,8 +154,7 @@ static const struct {
     {"twin_options", KT_BACKEND_FAILED, "\"cols\" is there twice"},
     {"option_default", KT_BACKEND_FAILED, "rows = \"70\""},
     {"option_count", KT_BACKEND_FAILED, "100000 options"},
-    {"future_cpu", KT_BACKEND_REFUSED,
-     "none of its levels (first second) fits: second needs bit63"},
+    {"future_cpu", KT_BACKEND_REFUSED, "none of its levels (first second) fits: second needs bit63"},
     {"probe_refuses", KT_BACKEND_REFUSED, "its probe refused: there is no vendor library here"},
     {"open_fails", KT_BACKEND_REFUSED, "it could not be opened: out of memory"},
 };
@@ -265,8 +264,7 @@ START_TEST(a_plugin_that_the_cpu_cannot_run_is_not_opened)
                   sandbox_path("lib/kt_text.so"), sandbox_path("lib/kt_text.so"));
     struct kt_registry *registry = open_all();
     expect_state(registry, "text", KT_BACKEND_UNFIT, "needs " FOREIGN ", which this CPU lacks");
-    expect_state(registry, "typo", KT_BACKEND_FAILED,
-                 ":6: cpu = avx2 amx_int: CPU feature \"amx_int\"");
+    expect_state(registry, "typo", KT_BACKEND_FAILED, ":6: cpu = avx2 amx_int: CPU feature \"amx_int\"");
     expect_state(registry, "typo", KT_BACKEND_FAILED, "did you mean amx_int8?");
     kt_registry_destroy(registry);
 }
@@ -333,8 +331,7 @@ START_TEST(levels_that_the_plugin_refuses)
     kt_registry_destroy(registry);
     configure("fake", "level = swift\nswift = missing\n");
     registry = open_all();
-    expect_state(registry, "fake", KT_BACKEND_REFUSED,
-                 "fake.ini:3: level = swift: libswift.so is not there");
+    expect_state(registry, "fake", KT_BACKEND_REFUSED, "fake.ini:3: level = swift: libswift.so is not there");
     kt_registry_destroy(registry);
     configure("fake", "level = scalar\nswift = missing\n"); /* then it is not even asked */
     registry = open_all();
@@ -387,8 +384,7 @@ START_TEST(the_caller_may_bring_a_plugin)
     char module[256], level[] = "plugin.fake.level=scalar";
     struct kt_registry *registry = NULL;
     struct kt_error error = {0};
-    (void)snprintf(module, sizeof module, "plugin.fake.module=%s",
-                   sandbox_plugin("fake", "lib/kt_fake.so"));
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
     const char *settings[] = {level, module};
     ck_assert_msg(open_with(settings, 2, &registry, &error) == KT_OK, "%s", error.message);
     const struct kt_backend *fake = expect_state(registry, "fake", KT_BACKEND_LOADED, "");
@@ -489,8 +485,7 @@ START_TEST(services_of_the_host)
     static const float numbers[] = {1, 2, 3, 4, 5, 6};
     float out[2] = {0};
     struct kt_view view = KT_VIEW_INIT;
-    ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F32, numbers, sizeof numbers, 2, 3, NULL),
-                     KT_OK);
+    ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F32, numbers, sizeof numbers, 2, 3, NULL), KT_OK);
     ck_assert_int_eq(host->dequantize(host, &view, 1, 1, 2, out, NULL), KT_OK);
     ck_assert(out[0] > 4.5f && out[0] < 5.5f && out[1] > 5.5f);
     kt_registry_destroy(registry);

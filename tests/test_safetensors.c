@@ -18,8 +18,7 @@ static void make(const char *header, size_t data)
         put_u8(&file, (uint8_t)i);
 }
 
-#define T(dtype, shape, offsets)                                                                   \
-    "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+#define T(dtype, shape, offsets) "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define A8 "\"a\":" T("F32", "[2]", "[0,8]")
 
 static const struct {
@@ -34,8 +33,8 @@ static const struct {
     {"garbage after the object", "{" A8 "}  x", 8, KT_E_FORMAT, "the header is no JSON"},
     {"same name twice", "{" A8 "," A8 "}", 8, KT_E_FORMAT, "duplicate"},
     {"same key twice in an entry",
-     "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
-     KT_E_FORMAT, "duplicate"},
+     "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, KT_E_FORMAT,
+     "duplicate"},
     {"entry is a number", "{\"a\":1}", 8, KT_E_FORMAT, "must be an object of dtype"},
     {"entry is an array", "{\"a\":[1,2,3]}", 8, KT_E_FORMAT, "must be an object of dtype"},
     {"entry without dtype", "{\"a\":{\"shape\":[2],\"data_offsets\":[0,8]}}", 8, KT_E_FORMAT,
@@ -44,37 +43,32 @@ static const struct {
      "tensor \"a\" must be"},
     {"entry without offsets", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, KT_E_FORMAT,
      "tensor \"a\" must be"},
-    {"entry with more", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":0}}",
-     8, KT_E_FORMAT, "tensor \"a\" must be"},
-    {"dtype is a number", "{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", 8,
-     KT_E_FORMAT, "dtype must be a string"},
+    {"entry with more", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"x\":0}}", 8,
+     KT_E_FORMAT, "tensor \"a\" must be"},
+    {"dtype is a number", "{\"a\":{\"dtype\":1,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, KT_E_FORMAT,
+     "dtype must be a string"},
     {"unknown dtype", "{\"a\":" T("F4", "[16]", "[0,8]") "}", 8, KT_E_UNSUPPORTED, "dtype \"F4\""},
-    {"dtype of lower case", "{\"a\":" T("f32", "[2]", "[0,8]") "}", 8, KT_E_UNSUPPORTED,
-     "dtype \"f32\""},
+    {"dtype of lower case", "{\"a\":" T("f32", "[2]", "[0,8]") "}", 8, KT_E_UNSUPPORTED, "dtype \"f32\""},
     {"dtype with an escape", "{\"a\":" T("\\u001b[2J", "[2]", "[0,8]") "}", 8, KT_E_UNSUPPORTED,
      "dtype \"?\""},
     {"shape is a number", "{\"a\":" T("F32", "2", "[0,8]") "}", 8, KT_E_FORMAT, "shape must be"},
-    {"shape of 9 dimensions", "{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]") "}", 8,
-     KT_E_FORMAT, "at most 8"},
+    {"shape of 9 dimensions", "{\"a\":" T("F32", "[1,1,1,1,1,1,1,1,2]", "[0,8]") "}", 8, KT_E_FORMAT,
+     "at most 8"},
     {"shape of a real number", "{\"a\":" T("F32", "[2.0]", "[0,8]") "}", 8, KT_E_FORMAT,
      "element 0 of shape"},
-    {"shape of a string", "{\"a\":" T("F32", "[1,\"2\"]", "[0,8]") "}", 8, KT_E_FORMAT,
-     "element 1 of shape"},
+    {"shape of a string", "{\"a\":" T("F32", "[1,\"2\"]", "[0,8]") "}", 8, KT_E_FORMAT, "element 1 of shape"},
     {"negative shape", "{\"a\":" T("F32", "[-2]", "[0,8]") "}", 8, KT_E_FORMAT, "element 0"},
-    {"negative shape twice", "{\"a\":" T("F32", "[-2,-1]", "[0,8]") "}", 8, KT_E_FORMAT,
-     "element 0"},
+    {"negative shape twice", "{\"a\":" T("F32", "[-2,-1]", "[0,8]") "}", 8, KT_E_FORMAT, "element 0"},
     {"shape overflows", "{\"a\":" T("F32", "[4294967296,4294967296]", "[0,8]") "}", 8, KT_E_FORMAT,
      "the product overflows"},
     {"bytes overflow", "{\"a\":" T("F64", "[2305843009213693953]", "[0,8]") "}", 8, KT_E_FORMAT,
      "take 8 each"},
-    {"number beyond 64 bits", "{\"a\":" T("F32", "[18446744073709551617]", "[0,8]") "}", 8,
-     KT_E_FORMAT, "too big integer"},
+    {"number beyond 64 bits", "{\"a\":" T("F32", "[18446744073709551617]", "[0,8]") "}", 8, KT_E_FORMAT,
+     "too big integer"},
     {"offsets are strings", "{\"a\":" T("F32", "[2]", "[\"0\",\"8\"]") "}", 8, KT_E_FORMAT,
      "data_offsets must be two"},
-    {"one offset", "{\"a\":" T("F32", "[2]", "[8]") "}", 8, KT_E_FORMAT,
-     "data_offsets must be two"},
-    {"three offsets", "{\"a\":" T("F32", "[2]", "[0,8,8]") "}", 8, KT_E_FORMAT,
-     "data_offsets must be two"},
+    {"one offset", "{\"a\":" T("F32", "[2]", "[8]") "}", 8, KT_E_FORMAT, "data_offsets must be two"},
+    {"three offsets", "{\"a\":" T("F32", "[2]", "[0,8,8]") "}", 8, KT_E_FORMAT, "data_offsets must be two"},
     {"offsets are an object", "{\"a\":" T("F32", "[2]", "{}") "}", 8, KT_E_FORMAT,
      "data_offsets must be two"},
     {"offsets fall", "{\"a\":" T("F32", "[2]", "[8,0]") "}", 8, KT_E_FORMAT, "begin <= end"},
@@ -85,8 +79,7 @@ static const struct {
      KT_E_FORMAT, "ends at byte 9223372036854775807"},
     {"size and shape differ", "{\"a\":" T("F32", "[3]", "[0,8]") "}", 8, KT_E_FORMAT,
      "span 8 bytes, but 3 elements of f32 take 4 each"},
-    {"overlap", "{" A8 ",\"b\":" T("U8", "[8]", "[4,12]") "}", 12, KT_E_FORMAT,
-     "tensor \"a\", 8 bytes"},
+    {"overlap", "{" A8 ",\"b\":" T("U8", "[8]", "[4,12]") "}", 12, KT_E_FORMAT, "tensor \"a\", 8 bytes"},
     {"same place", "{" A8 ",\"b\":" T("U8", "[8]", "[0,8]") "}", 8, KT_E_FORMAT, "overlaps"},
     {"gap", "{" A8 ",\"b\":" T("U8", "[8]", "[9,17]") "}", 17, KT_E_FORMAT,
      "1 bytes before tensor \"b\" belong to none"},
@@ -94,10 +87,8 @@ static const struct {
      "1 bytes before tensor \"b\""},
     {"bytes after the last", "{" A8 "}", 9, KT_E_FORMAT, "1 bytes after the last tensor"},
     {"data without tensors", "{}", 4, KT_E_FORMAT, "4 bytes after the last tensor"},
-    {"metadata is a string", "{\"__metadata__\":\"x\"," A8 "}", 8, KT_E_FORMAT,
-     "__metadata__ must"},
-    {"metadata holds a number", "{\"__metadata__\":{\"x\":1}," A8 "}", 8, KT_E_FORMAT,
-     "__metadata__ must"},
+    {"metadata is a string", "{\"__metadata__\":\"x\"," A8 "}", 8, KT_E_FORMAT, "__metadata__ must"},
+    {"metadata holds a number", "{\"__metadata__\":{\"x\":1}," A8 "}", 8, KT_E_FORMAT, "__metadata__ must"},
     {"name is empty", "{\"\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT, "has 0 letters"},
     {"name with an escape", "{\"\\u001b\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT,
      "control character"},
@@ -105,8 +96,7 @@ static const struct {
      "the header is no JSON"},
     {"name that is no UTF-8", "{\"\xff\xfe\":" T("F32", "[2]", "[0,8]") "}", 8, KT_E_FORMAT,
      "the header is no JSON"},
-    {"9 deep",
-     "{\"a\":{\"b\":{\"c\":{\"d\":[[[[[0]]]]]}}}}                                              ", 8,
+    {"9 deep", "{\"a\":{\"b\":{\"c\":{\"d\":[[[[[0]]]]]}}}}                                              ", 8,
      KT_E_FORMAT, "nests deeper than 8"},
 };
 
@@ -116,14 +106,13 @@ START_TEST(malformed_files)
     for (int io = KT_IO_MMAP; io <= KT_IO_READ; io++) {
         make(cases[_i].header, cases[_i].data);
         memset(&error, 0, sizeof error);
-        enum kt_status status =
-            open_bytes(file.data, file.size, (enum kt_io)io, &checkpoint, &error);
-        ck_assert_msg(status == cases[_i].status && error.status == status, "%s: %s: %s",
-                      cases[_i].name, kt_status_name(status), error.message);
+        enum kt_status status = open_bytes(file.data, file.size, (enum kt_io)io, &checkpoint, &error);
+        ck_assert_msg(status == cases[_i].status && error.status == status, "%s: %s: %s", cases[_i].name,
+                      kt_status_name(status), error.message);
         ck_assert_msg(strstr(error.message, cases[_i].fragment) != NULL, "%s: \"%s\" is not in: %s",
                       cases[_i].name, cases[_i].fragment, error.message);
-        ck_assert_msg(strstr(error.message, "kt-test-") != NULL && !strchr(error.message, '\n'),
-                      "%s: %s", cases[_i].name, error.message);
+        ck_assert_msg(strstr(error.message, "kt-test-") != NULL && !strchr(error.message, '\n'), "%s: %s",
+                      cases[_i].name, error.message);
         ck_assert_ptr_null(checkpoint);
     }
 }
@@ -135,8 +124,7 @@ static void expect_length(uint64_t length, const char *fragment)
     make("{" A8 "}", 8);
     for (int i = 0; i < 8; i++)
         file.data[i] = (uint8_t)(length >> 8 * i);
-    ck_assert_int_eq(open_bytes(file.data, file.size, KT_IO_MMAP, &checkpoint, &error),
-                     KT_E_FORMAT);
+    ck_assert_int_eq(open_bytes(file.data, file.size, KT_IO_MMAP, &checkpoint, &error), KT_E_FORMAT);
     ck_assert_msg(strstr(error.message, fragment) != NULL, "%s", error.message);
 }
 
@@ -160,7 +148,9 @@ END_TEST
 START_TEST(bombs)
 {
     static char text[60000];
-    static const struct { const char *text, *part; } units[] = {
+    static const struct {
+        const char *text, *part;
+    } units[] = {
         {"[", "nests deeper than 8"},
         {"{\"a\":", "nests deeper than 8"},
         {"[],", "objects and arrays, the most"},
@@ -174,8 +164,7 @@ START_TEST(bombs)
             memcpy(text + used, units[u].text, length);
         text[used] = 0;
         make(text, 0);
-        ck_assert_int_eq(open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error),
-                         KT_E_FORMAT);
+        ck_assert_int_eq(open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error), KT_E_FORMAT);
         ck_assert_msg(strstr(error.message, units[u].part) != NULL, "%s", error.message);
     }
     /* Brackets inside of texts are no containers. */
@@ -202,8 +191,7 @@ START_TEST(strings)
                      "A\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\x7f \b\f\n\r\t\"\\/ "
                      "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
     ck_assert_str_eq(kt_checkpoint_metadata(checkpoint, 0, "ab/"), "");
-    ck_assert_int_eq(kt_checkpoint_find(checkpoint,
-                                        "a name that is longer than thirty-two letters \xc3\xa4",
+    ck_assert_int_eq(kt_checkpoint_find(checkpoint, "a name that is longer than thirty-two letters \xc3\xa4",
                                         &index, &error),
                      KT_OK);
     kt_checkpoint_close(checkpoint);
@@ -218,12 +206,11 @@ START_TEST(right_file)
     const void *data;
     uint64_t index;
     make("{\"__metadata__\":{\"format\":\"pt\"},\"z\":" T("BF16", "[2,1]", "[0,4]") ",\"none\":" T(
-             "I64", "[3,0]", "[4,4]") ",\"scalar\":" T("U8", "[]",
-                                                       "[4,5]") ",\"a\":" T("F32", "[1,2]",
-                                                                            "[5,13]") "}  ",
+             "I64", "[3,0]", "[4,4]") ",\"scalar\":" T("U8", "[]", "[4,5]") ",\"a\":" T("F32", "[1,2]",
+                                                                                        "[5,13]") "}  ",
          13);
-    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)_i, &checkpoint, &error) == KT_OK,
-                  "%s", error.message);
+    ck_assert_msg(open_bytes(file.data, file.size, (enum kt_io)_i, &checkpoint, &error) == KT_OK, "%s",
+                  error.message);
     kt_checkpoint_info(checkpoint, &info);
     ck_assert_str_eq(info.format, "safetensors");
     ck_assert_str_eq(info.architecture, "");
@@ -268,8 +255,7 @@ END_TEST
 
 START_TEST(every_byte_changed)
 {
-    static const uint8_t values[] = {0,   ' ', '"', '0', '9',  '-', '{',
-                                     '}', '[', ',', ':', '\\', 0xff};
+    static const uint8_t values[] = {0, ' ', '"', '0', '9', '-', '{', '}', '[', ',', ':', '\\', 0xff};
     size_t refused = 0;
     make("{\"__metadata__\":{\"format\":\"pt\"}," A8 ",\"b\":" T("U8", "[16]", "[8,24]") "}  ", 24);
     for (size_t at = 0; at < file.size - 24; at++)
@@ -277,8 +263,7 @@ START_TEST(every_byte_changed)
             struct kt_checkpoint *checkpoint = NULL;
             uint8_t saved = file.data[at];
             file.data[at] = values[v];
-            enum kt_status status =
-                open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error);
+            enum kt_status status = open_bytes(file.data, file.size, KT_IO_READ, &checkpoint, &error);
             file.data[at] = saved;
             ck_assert_msg((status == KT_OK) == (checkpoint != NULL), "byte %d", (int)at);
             refused += status != KT_OK;
@@ -295,8 +280,7 @@ START_TEST(recorded_trace)
     const void *data;
     uint64_t index;
     char *path = data_path("tiny-moe/trace.safetensors");
-    ck_assert_msg(kt_checkpoint_open(path, NULL, &checkpoint, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_checkpoint_open(path, NULL, &checkpoint, &error) == KT_OK, "%s", error.message);
     free(path);
     ck_assert_int_eq(kt_checkpoint_find(checkpoint, "layers.3.topk_ids", &index, &error), KT_OK);
     ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, index, &info, &error), KT_OK);

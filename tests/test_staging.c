@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers by layer shape and batch size: which one a batch gets, that addresses stay, and whose memory it is. */
+/* Buffers by layer shape and batch size: which one a batch gets, that addresses stay, and whose memory it is.
+ */
 #include "tests/layer_fixture.h"
 
 #include <pthread.h>
@@ -55,7 +56,8 @@ static struct kt_staging get(struct kt_context *context, const struct kt_staging
     return staging;
 }
 
-static void expect(enum kt_status status, enum kt_status wanted, const char *words, const struct kt_error *error)
+static void expect(enum kt_status status, enum kt_status wanted, const char *words,
+                   const struct kt_error *error)
 {
     ck_assert_msg(status == wanted && strstr(error->message, words), "%s (%s) instead of %s, %s",
                   kt_status_name(status), error->message, kt_status_name(wanted), words);
@@ -75,8 +77,9 @@ static void check(const struct kt_staging *staging, int value)
 {
     const char *parts[] = {(char *)staging->expert_ids, (char *)staging->router_weights, staging->input,
                            staging->output};
-    const size_t sizes[] = {staging->max_tokens * 3 * sizeof(int64_t), staging->max_tokens * 3 * sizeof(float),
-                            staging->max_tokens * UINT64_C(37) * 2, staging->max_tokens * UINT64_C(37) * 4};
+    const size_t sizes[] = {staging->max_tokens * 3 * sizeof(int64_t),
+                            staging->max_tokens * 3 * sizeof(float), staging->max_tokens * UINT64_C(37) * 2,
+                            staging->max_tokens * UINT64_C(37) * 4};
     ck_assert_int_eq(*staging->n_tokens, value);
     for (int p = 0; p < 4; p++) {
         ck_assert_uint_eq((uintptr_t)parts[p] % 64, 0);
@@ -194,7 +197,8 @@ START_TEST(failures_change_nothing)
     void *input = get(context, &params, 1, 0).input;
     for (counter.fail_at = 2; counter.fail_at < 4; counter.fail_at++) {
         counter.made = 1;
-        expect(kt_capture_batch_sizes(context, &params, sizes, 3, &error), KT_E_NOMEM, "staging buffers", &error);
+        expect(kt_capture_batch_sizes(context, &params, sizes, 3, &error), KT_E_NOMEM, "staging buffers",
+               &error);
         ck_assert_int_eq(counter.live, 1);
         ck_assert_ptr_eq(get(context, &params, 1, 0).input, input);
     }
@@ -247,7 +251,8 @@ START_TEST(wrong_arguments)
     params = make_params(&counter);
     params.hidden_size = params.top_k = 1 << 24;
     params.input_dtype = KT_DTYPE_F32;
-    expect(kt_staging_get(context, &params, 1 << 24, 0, &staging, &error), KT_E_NOMEM, "16777216 tokens", &error);
+    expect(kt_staging_get(context, &params, 1 << 24, 0, &staging, &error), KT_E_NOMEM, "16777216 tokens",
+           &error);
     kt_context_destroy(context);
 }
 END_TEST

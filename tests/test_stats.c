@@ -192,7 +192,10 @@ static void write_parts(const struct part *parts, size_t n)
 }
 
 static const int64_t counts[6] = {1, 2, 3, 4, 5, 0};
-#define COUNTS {"counts", KT_DTYPE_I64, 2, 2, 3, counts, sizeof counts}
+#define COUNTS                                                 \
+    {                                                          \
+        "counts", KT_DTYPE_I64, 2, 2, 3, counts, sizeof counts \
+    }
 
 static struct kt_stats *open_parts(const struct part *parts, size_t n)
 {
@@ -251,8 +254,8 @@ START_TEST(wrong_files)
 {
     const double nan[6] = {0, 0, 0, NAN, 0, 0};
     const uint8_t bytes[8] = {0};
-#define REFUSE(words, ...)                                                                   \
-    refuse_parts((const struct part[]){__VA_ARGS__},                                         \
+#define REFUSE(words, ...)                           \
+    refuse_parts((const struct part[]){__VA_ARGS__}, \
                  sizeof((const struct part[]){__VA_ARGS__}) / sizeof(struct part), words)
     REFUSE("holds no tensor \"counts\"", {"weights", KT_DTYPE_F64, 2, 2, 3, nan, sizeof nan});
     REFUSE("\"counts\" is u8, but must be i64", {"counts", KT_DTYPE_U8, 2, 2, 3, bytes, 6});
@@ -356,11 +359,11 @@ START_TEST(wrong_tensors)
     struct kt_writer *writer = NULL;
     params.tensors = infos;
     params.n_tensors = 2;
-#define WRONG(words)                                                                         \
-    ck_assert_int_eq(kt_writer_create(path, &params, &writer, &error), KT_E_INVALID);        \
-    ck_assert_ptr_null(writer);                                                              \
-    ck_assert_msg(strstr(error.message, words) != NULL, "%s", error.message);                \
-    infos[1] = good;                                                                         \
+#define WRONG(words)                                                                  \
+    ck_assert_int_eq(kt_writer_create(path, &params, &writer, &error), KT_E_INVALID); \
+    ck_assert_ptr_null(writer);                                                       \
+    ck_assert_msg(strstr(error.message, words) != NULL, "%s", error.message);         \
+    infos[1] = good;                                                                  \
     infos[1].name = "b"
     WRONG("\"a\" stands twice");
     infos[1].name = "__metadata__";

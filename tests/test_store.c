@@ -30,11 +30,11 @@ static int fails(void)
     return 1;
 }
 
-#define WRAP(type, name, parameters, arguments)    \
-    type __real_##name parameters;                 \
-    type __wrap_##name parameters;                 \
-    type __wrap_##name parameters                  \
-    {                                              \
+#define WRAP(type, name, parameters, arguments)              \
+    type __real_##name parameters;                           \
+    type __wrap_##name parameters;                           \
+    type __wrap_##name parameters                            \
+    {                                                        \
         return fails() ? (type)-1 : __real_##name arguments; \
     }
 WRAP(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t offset), (fd, from, size, offset))
@@ -57,8 +57,9 @@ static struct kt_context *make_context(const char *panel_rows, int nodes)
     (void)snprintf(panel, sizeof panel, "plugin.fake.panel_rows=%s", panel_rows);
     if (nodes > 1)
         ck_assert_int_eq(setenv("HWLOC_SYNTHETIC", "numa:2 core:1 pu:1", 1), 0);
-    struct kt_context *made = fixture_context_with(
-        (const char *const[]){module, panel, "core.threads=2", "plugin.fake.stored=yes"}, 4);
+    struct kt_context *made =
+        fixture_context_with((const char *const[]){module, panel, "core.threads=2", "plugin.fake.stored=yes"},
+                             4);
     ck_assert_int_eq(unsetenv("HWLOC_SYNTHETIC"), 0);
     return made;
 }
@@ -147,8 +148,7 @@ static enum kt_status forward(struct kt_layer *layer, float *output, struct kt_e
     return kt_layer_forward(layer, &batch, error);
 }
 
-static void run(struct kt_context *of, const char *path, enum kt_io io, const int64_t *map,
-                float *output)
+static void run(struct kt_context *of, const char *path, enum kt_io io, const int64_t *map, float *output)
 {
     struct kt_checkpoint *checkpoint = open_path(path, io);
     struct kt_layer *layer = make_layer(of, map, "fake");
@@ -332,8 +332,8 @@ START_TEST(damage_anywhere_is_found)
         struct kt_error error = {KT_OK, ""};
         bytes[at] ^= 0x10;
         sandbox_write_bytes("store/layer-00003.safetensors", bytes, size);
-        ck_assert_msg(load_and_run(at % 2 ? KT_IO_MMAP : KT_IO_READ, &error) == KT_E_FORMAT,
-                      "byte %zu: %s", at, error.message);
+        ck_assert_msg(load_and_run(at % 2 ? KT_IO_MMAP : KT_IO_READ, &error) == KT_E_FORMAT, "byte %zu: %s",
+                      at, error.message);
         ck_assert_ptr_nonnull(strstr(error.message, "layer-00003.safetensors"));
         bytes[at] ^= 0x10;
     }
@@ -523,8 +523,7 @@ int main(void)
     tcase_add_test(tcase, a_store_says_what_it_holds);
     tcase_add_loop_test(tcase, a_load_is_watched_and_stopped, 0, 2);
     tcase_add_test(tcase, damage_anywhere_is_found);
-    tcase_add_loop_test(tcase, a_header_that_lies_is_refused, 0,
-                        (int)(sizeof changes / sizeof changes[0]));
+    tcase_add_loop_test(tcase, a_header_that_lies_is_refused, 0, (int)(sizeof changes / sizeof changes[0]));
     tcase_add_test(tcase, a_store_that_is_cut_off_is_refused);
     tcase_add_test(tcase, a_file_is_called_after_its_layer);
     tcase_add_test(tcase, what_does_not_fit_is_refused_by_the_plan_too);

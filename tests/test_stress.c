@@ -93,8 +93,8 @@ static enum kt_status expect_status(const struct client *client, const struct ba
             bool used = false;
             for (uint32_t k = 0; k < TOP_K; k++) {
                 int64_t id = batch->ids[t * TOP_K + k];
-                used |= id >= 0 && !client->mask[id] &&
-                        is_at_once(client, batch, t, k, n_protected) == at_once;
+                used |=
+                    id >= 0 && !client->mask[id] && is_at_once(client, batch, t, k, n_protected) == at_once;
             }
             if (used && batch->row[t] > ROWS)
                 return KT_E_BACKEND;
@@ -338,12 +338,24 @@ static void *run(void *argument)
             make_batch(client, &client->batch[b],
                        below(client, 4) ? below(client, 4) : below(client, TOKENS + 1));
         switch (below(client, 6)) {
-        case 0: run_forward(client); break;
-        case 1: run_submit(client, 1); break;
-        case 2: run_submit(client, 2); break;
-        case 3: run_deferral(client); break;
-        case 4: run_host_call(client); break;
-        default: run_wrong(client); break;
+        case 0:
+            run_forward(client);
+            break;
+        case 1:
+            run_submit(client, 1);
+            break;
+        case 2:
+            run_submit(client, 2);
+            break;
+        case 3:
+            run_deferral(client);
+            break;
+        case 4:
+            run_host_call(client);
+            break;
+        default:
+            run_wrong(client);
+            break;
         }
     }
     return NULL;

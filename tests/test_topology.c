@@ -34,8 +34,8 @@ struct machine {
 static const struct machine machines[] = {
     {"one node", "numa:1 core:4 pu:1", .plan = "0: 0 1 2 3", .cuts = "48"},
     {"SMT", "numa:1 core:4 pu:2", .plan = "0: 0-1 2-3 4-5 6-7", .cuts = "48"},
-    {"SMT, siblings far apart", "numa:1 core:4 pu:2(indexes=0,4,1,5,2,6,3,7)",
-     .plan = "0: 0,4 1,5 2,6 3,7", .cuts = "48"},
+    {"SMT, siblings far apart", "numa:1 core:4 pu:2(indexes=0,4,1,5,2,6,3,7)", .plan = "0: 0,4 1,5 2,6 3,7",
+     .cuts = "48"},
     {"two packages", "pack:2 [numa] core:2 pu:1", .plan = "0: 0 1 | 1: 2 3", .cuts = "24 48"},
     {"CPUs numbered in turns", "pack:2 [numa] core:2 pu:1(indexes=0,2,1,3)", .plan = "0: 0 2 | 1: 1 3",
      .cuts = "24 48"},
@@ -45,8 +45,8 @@ static const struct machine machines[] = {
      .cuts = "16 32 48"},
     {"five nodes: 48 is no multiple", "numa:5 core:1 pu:1", .plan = "0: 0 | 1: 1 | 2: 2 | 3: 3 | 4: 4",
      .cuts = "10 19 29 38 48"},
-    {"eight nodes", "numa:8 core:1 pu:1",
-     .plan = "0: 0 | 1: 1 | 2: 2 | 3: 3 | 4: 4 | 5: 5 | 6: 6 | 7: 7", .cuts = "6 12 18 24 30 36 42 48"},
+    {"eight nodes", "numa:8 core:1 pu:1", .plan = "0: 0 | 1: 1 | 2: 2 | 3: 3 | 4: 4 | 5: 5 | 6: 6 | 7: 7",
+     .cuts = "6 12 18 24 30 36 42 48"},
     {"sixteen nodes", "pack:4 numa:4 core:1 pu:1",
      .plan = "0: 0 | 1: 1 | 2: 2 | 3: 3 | 4: 4 | 5: 5 | 6: 6 | 7: 7 | 8: 8 | 9: 9 | 10: 10 | 11: 11 | "
              "12: 12 | 13: 13 | 14: 14 | 15: 15",
@@ -84,15 +84,15 @@ static const struct machine machines[] = {
     {"taskset: one node", "numa:2 core:2 pu:1", .bound = "2-3", .plan = "1: 2 3", .cuts = "48"},
     {"taskset: a part of each", "numa:2 core:4 pu:1", .bound = "0,5-7", .plan = "0: 0 | 1: 5 6 7",
      .cuts = "12 48"},
-    {"taskset: one sibling of each core", "numa:2 core:2 pu:2", .bound = "0,2,5,7",
-     .plan = "0: 0 2 | 1: 5 7", .cuts = "24 48"},
+    {"taskset: one sibling of each core", "numa:2 core:2 pu:2", .bound = "0,2,5,7", .plan = "0: 0 2 | 1: 5 7",
+     .cuts = "24 48"},
     {"taskset: through a core", "numa:1 core:3 pu:2", .bound = "0-2", .plan = "0: 0-1 2", .cuts = "48"},
     {"taskset: CPUs that are not there", "numa:2 core:1 pu:1", .bound = "64-71", .plan = "0: 0 | 1: 1",
      .cuts = "24 48"},
     {"control group and taskset", "numa:2 core:4 pu:1", .offline = "0-1", .bound = "1-5",
      .plan = "0: 2 3 | 1: 4 5", .cuts = "24 48"},
-    {"control group: one node's memory", "numa:2 core:2 pu:1", .mems = "1", .plan = "1: 2 3",
-     .cuts = "48", .idle = "0-1"},
+    {"control group: one node's memory", "numa:2 core:2 pu:1", .mems = "1", .plan = "1: 2 3", .cuts = "48",
+     .idle = "0-1"},
 
     {"slow cores first", "numa:1 core:8 pu:1", .fast = "4-7", .plan = "0: 4 5 6 7 0 1 2 3", .cuts = "48"},
     {"fast cores for few threads", "numa:1 core:8 pu:1", .fast = "6-7", .threads = 3, .plan = "0: 6 7 0",
@@ -105,10 +105,9 @@ static const struct machine machines[] = {
     {"a list skips a node", "numa:4 core:2 pu:1", .nodes = "0,2-3", .plan = "0: 0 1 | 2: 4 5 | 3: 6 7",
      .cuts = "16 32 48"},
     {"a list of one", "numa:4 core:2 pu:1", .nodes = "2", .plan = "2: 4 5", .cuts = "48"},
-    {"a list and fewer threads", "numa:4 core:2 pu:1", .nodes = "1,3", .threads = 3,
-     .plan = "1: 2 3 | 3: 6", .cuts = "32 48"},
-    {"fewer threads than nodes", "numa:4 core:2 pu:1", .threads = 2, .plan = "0: 0 | 1: 2",
-     .cuts = "24 48"},
+    {"a list and fewer threads", "numa:4 core:2 pu:1", .nodes = "1,3", .threads = 3, .plan = "1: 2 3 | 3: 6",
+     .cuts = "32 48"},
+    {"fewer threads than nodes", "numa:4 core:2 pu:1", .threads = 2, .plan = "0: 0 | 1: 2", .cuts = "24 48"},
     {"one thread", "numa:4 core:2 pu:1", .threads = 1, .plan = "0: 0", .cuts = "48"},
     {"more threads than cores", "numa:2 core:1 pu:1", .threads = 5, .plan = "0: 0 0 0 | 1: 1 1",
      .cuts = "29 48"},
@@ -122,13 +121,13 @@ static const struct machine machines[] = {
 
 /* What is asked for and cannot be; `plan` is what the error says. */
 static const struct machine refused[] = {
-    {"no memory", "numa:2 core:1 pu:1", .memoryless = "1", .nodes = "0-1", .plan = "node 1, but it has no memory"},
+    {"no memory", "numa:2 core:1 pu:1", .memoryless = "1", .nodes = "0-1",
+     .plan = "node 1, but it has no memory"},
     {"no CPUs", "numa:2 core:1 pu:1", .offline = "1", .nodes = "1", .plan = "node 1, but it has no core"},
-    {"not in the cpuset", "numa:2 core:1 pu:1", .bound = "0", .nodes = "1", .plan = "node 1, but it has no core"},
-    {"DRAM and HBM", BOTH, .nodes = "0,1",
-     .plan = "node 1, but its cores belong to another"},
-    {"DRAM and CXL", CXL, .nodes = "0-2",
-     .plan = "node 2, but its cores belong to another"},
+    {"not in the cpuset", "numa:2 core:1 pu:1", .bound = "0", .nodes = "1",
+     .plan = "node 1, but it has no core"},
+    {"DRAM and HBM", BOTH, .nodes = "0,1", .plan = "node 1, but its cores belong to another"},
+    {"DRAM and CXL", CXL, .nodes = "0-2", .plan = "node 2, but its cores belong to another"},
     {"not in the control group", "numa:2 core:1 pu:1", .mems = "0", .nodes = "0-1", .plan = "node 1, which"},
     {"not there", "numa:2 core:1 pu:1", .nodes = "1-2", .plan = "node 2, which"},
     {"too many", "numa:65 core:1 pu:1", .plan = "65 NUMA nodes are more than 64"},
@@ -247,7 +246,8 @@ static void write_plan(const struct kt_context *context, char *text, size_t size
     }
 }
 
-/* True of every plan: threads on CPUs of their node that are allowed, and on different ones while these last. */
+/* True of every plan: threads on CPUs of their node that are allowed, and on different ones while these last.
+ */
 static void check_threads(const struct kt_context *context)
 {
     const struct kt_pool *pool = context->pool;

@@ -165,7 +165,8 @@ static uint64_t copy_codes(const struct source *source, const struct kt_view *vi
 }
 
 /* Every group of which the range has a weight. */
-static uint64_t copy_values(const struct kt_scales *scales, uint32_t bytes, const uint64_t *range, uint8_t *to)
+static uint64_t copy_values(const struct kt_scales *scales, uint32_t bytes, const uint64_t *range,
+                            uint8_t *to)
 {
     uint8_t *at = to;
     for (uint64_t row = range[0], next_row; scales->data && row < range[1]; row = next_row) {
@@ -387,7 +388,8 @@ START_TEST(tickets)
 }
 END_TEST
 
-static void expect(enum kt_status status, enum kt_status wanted, const char *words, const struct kt_error *error)
+static void expect(enum kt_status status, enum kt_status wanted, const char *words,
+                   const struct kt_error *error)
 {
     ck_assert_msg(status == wanted && strstr(error->message, words), "%s (%s) instead of %s, %s",
                   kt_status_name(status), error->message, kt_status_name(wanted), words);
@@ -408,8 +410,10 @@ static void refuse_calls(const struct source *source)
     expect(kt_layer_unpack_info(NULL, 1, &info, &error), KT_E_INVALID, "NULL", &error);
     expect(kt_layer_unpack_info(layer, 1, NULL, &error), KT_E_INVALID, "NULL", &error);
     expect(kt_layer_unpack_info(layer, 0, &info, &error), KT_E_INVALID, "n_ranks is 0", &error);
-    expect(kt_layer_unpack_info(layer, 3, &info, &error), KT_E_UNSUPPORTED, "512 does not divide by 3", &error);
-    expect(kt_layer_unpack_info(layer, 8, &info, &error), KT_E_UNSUPPORTED, "a scale for each 128 rows", &error);
+    expect(kt_layer_unpack_info(layer, 3, &info, &error), KT_E_UNSUPPORTED, "512 does not divide by 3",
+           &error);
+    expect(kt_layer_unpack_info(layer, 8, &info, &error), KT_E_UNSUPPORTED, "a scale for each 128 rows",
+           &error);
     expect(kt_layer_unpack(layer, EXPERTS, 2, none, &error), KT_E_RANGE, "expert 3 does not exist", &error);
     expect(kt_layer_unpack(layer, 0, 2, NULL, &error), KT_E_INVALID, "ranks must not be NULL", &error);
     expect(kt_layer_unpack(layer, 0, 2, none, &error), KT_E_INVALID, "rank 0 has no buffer w13,", &error);
@@ -489,7 +493,8 @@ END_TEST
 static const char stored_file[] = "store/layer-00003.safetensors";
 
 /* A layer that a store's mapped file holds: experts are compared with their checksums when asked for. */
-static int unpack_stored(struct kt_context *context, const struct source *source, const struct kt_expert *experts)
+static int unpack_stored(struct kt_context *context, const struct source *source,
+                         const struct kt_expert *experts)
 {
     struct kt_checkpoint *store;
     struct kt_unpack_info info;
@@ -514,7 +519,8 @@ static int unpack_stored(struct kt_context *context, const struct source *source
     return n_failed;
 }
 
-static void write_store(struct kt_context *context, const struct source *source, struct kt_checkpoint *checkpoint)
+static void write_store(struct kt_context *context, const struct source *source,
+                        struct kt_checkpoint *checkpoint)
 {
     struct kt_store_params params = KT_STORE_PARAMS_INIT;
     struct kt_layer *layer = make_layer(context, source, NULL);

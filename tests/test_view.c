@@ -8,12 +8,10 @@
 
 static struct kt_error error;
 
-static struct kt_view dense(uint32_t dtype, const void *data, uint64_t size, uint64_t rows,
-                            uint64_t cols)
+static struct kt_view dense(uint32_t dtype, const void *data, uint64_t size, uint64_t rows, uint64_t cols)
 {
     struct kt_view view = KT_VIEW_INIT;
-    ck_assert_msg(kt_view_dense(&view, dtype, data, size, rows, cols, &error) == KT_OK, "%s",
-                  error.message);
+    ck_assert_msg(kt_view_dense(&view, dtype, data, size, rows, cols, &error) == KT_OK, "%s", error.message);
     return view;
 }
 
@@ -21,8 +19,7 @@ static void expect(enum kt_status found, enum kt_status status, const char *frag
 {
     ck_assert_msg(found == status && error.status == status, "%s: %s instead of %s: %s", fragment,
                   kt_status_name(found), kt_status_name(status), error.message);
-    ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment,
-                  error.message);
+    ck_assert_msg(strstr(error.message, fragment) != NULL, "\"%s\" is not in: %s", fragment, error.message);
 }
 
 static void expect_row(const struct kt_view *view, uint64_t row, const float *values)
@@ -31,8 +28,8 @@ static void expect_row(const struct kt_view *view, uint64_t row, const float *va
     ck_assert_uint_le(view->cols, 64);
     ck_assert_msg(kt_view_row(view, row, out, &error) == KT_OK, "%s", error.message);
     for (uint64_t c = 0; c < view->cols; c++)
-        ck_assert_msg(out[c] == values[c], "row %d column %d: %g, not %g", (int)row, (int)c,
-                      (double)out[c], (double)values[c]);
+        ck_assert_msg(out[c] == values[c], "row %d column %d: %g, not %g", (int)row, (int)c, (double)out[c],
+                      (double)values[c]);
 }
 
 static void fill(float *values, int n)
@@ -58,8 +55,7 @@ START_TEST(dense_sizes)
     expect(kt_view_dense(&view, KT_DTYPE_NONE, values, 48, 3, 4, &error), KT_E_INVALID, "no dtype");
     expect(kt_view_dense(&view, KT_DTYPE_F32, values, 48, 0, 4, &error), KT_E_INVALID, "0 x 4");
     expect(kt_view_dense(&view, KT_DTYPE_F32, values, 48, 4, 0, &error), KT_E_INVALID, "4 x 0");
-    expect(kt_view_dense(&view, KT_DTYPE_Q4_K, values, 48, 1, 100, &error), KT_E_INVALID,
-           "multiple of 256");
+    expect(kt_view_dense(&view, KT_DTYPE_Q4_K, values, 48, 1, 100, &error), KT_E_INVALID, "multiple of 256");
     expect(kt_view_dense(NULL, KT_DTYPE_F32, values, 48, 3, 4, &error), KT_E_INVALID, "NULL");
     ck_assert_mem_eq(&view, &untouched, sizeof view);
     ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F32, values, 47, 3, 4, NULL), KT_E_INVALID);
@@ -184,8 +180,7 @@ START_TEST(scales_are_checked)
     ck_assert_uint_eq(kt_view_bytes(&good), 60 + 8 * 4);
     view = good;
     view.scales.size = 31;
-    expect(kt_view_check(&view, &error), KT_E_INVALID,
-           "scales, 2 x 4 units of 4 bytes, reaches over 32");
+    expect(kt_view_check(&view, &error), KT_E_INVALID, "scales, 2 x 4 units of 4 bytes, reaches over 32");
     view = good;
     view.scales.group_rows = 0;
     expect(kt_view_check(&view, &error), KT_E_INVALID, "group of its scales is 0 x 3");
@@ -257,15 +252,13 @@ START_TEST(slices)
     expect_row(&part, 1, (float[]){14, 15, 16});
     ck_assert_int_eq(kt_view_slice(&part, 1, 1, 1, 2, &again, &error), KT_OK);
     expect_row(&again, 0, (float[]){15, 16});
-    static const uint64_t wrong[][4] = {
-        {4, 1, 0, 1},          {0, 5, 0, 1},          {0, 0, 0, 1},
-        {0, 1, 6, 1},          {0, 1, 0, 7},          {0, 1, 0, 0},
-        {3, UINT64_MAX, 0, 1}, {0, 1, 5, UINT64_MAX}, {UINT64_MAX, 2, 0, 1}};
+    static const uint64_t wrong[][4] = {{4, 1, 0, 1},          {0, 5, 0, 1},          {0, 0, 0, 1},
+                                        {0, 1, 6, 1},          {0, 1, 0, 7},          {0, 1, 0, 0},
+                                        {3, UINT64_MAX, 0, 1}, {0, 1, 5, UINT64_MAX}, {UINT64_MAX, 2, 0, 1}};
     again = part;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
-        expect(
-            kt_view_slice(&view, wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3], &part, &error),
-            KT_E_RANGE, "is not inside its 4 x 6");
+        expect(kt_view_slice(&view, wrong[i][0], wrong[i][1], wrong[i][2], wrong[i][3], &part, &error),
+               KT_E_RANGE, "is not inside its 4 x 6");
     ck_assert_mem_eq(&again, &part, sizeof part);
     expect(kt_view_slice(&view, 0, 1, 0, 1, NULL, &error), KT_E_INVALID, "NULL");
     expect(kt_view_slice(NULL, 0, 1, 0, 1, &part, &error), KT_E_INVALID, "NULL");

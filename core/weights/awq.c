@@ -75,17 +75,16 @@ static void spread_zeros(const struct kt_matrix *matrix, const uint32_t *source,
 }
 
 static enum kt_status decode(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
-                             uint32_t expert, int projection, uint8_t *memory,
-                             struct kt_error *error)
+                             uint32_t expert, int projection, uint8_t *memory, struct kt_error *error)
 {
     const struct kt_matrix *matrix = &map->matrix[projection];
     const void *weights, *zeros;
     uint8_t *to = memory + offset_of(map, projection);
-    enum kt_status status = kt_tensor_data(
-        checkpoint, kt_map_tensor(map, expert, projection, KT_ROLE_WEIGHT), &weights, error);
+    enum kt_status status =
+        kt_tensor_data(checkpoint, kt_map_tensor(map, expert, projection, KT_ROLE_WEIGHT), &weights, error);
     if (status == KT_OK)
-        status = kt_tensor_data(checkpoint, kt_map_tensor(map, expert, projection, KT_ROLE_ZERO),
-                                &zeros, error);
+        status =
+            kt_tensor_data(checkpoint, kt_map_tensor(map, expert, projection, KT_ROLE_ZERO), &zeros, error);
     if (status != KT_OK)
         return status;
     turn_weights(matrix, weights, to);
@@ -114,8 +113,7 @@ enum kt_status kt_awq_decode(struct kt_checkpoint *checkpoint, const struct kt_e
     return status;
 }
 
-void kt_awq_show(const struct kt_expert_map *map, uint32_t expert, int projection,
-                 struct kt_view *view)
+void kt_awq_show(const struct kt_expert_map *map, uint32_t expert, int projection, struct kt_view *view)
 {
     const struct kt_matrix *matrix = &map->matrix[projection];
     const uint8_t *weights = (const uint8_t *)map->decoded[expert] + offset_of(map, projection);

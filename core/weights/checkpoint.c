@@ -12,35 +12,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct kt_checkpoint_format *const formats[] = {&kt_format_gguf,
-                                                             &kt_format_safetensors};
+static const struct kt_checkpoint_format *const formats[] = {&kt_format_gguf, &kt_format_safetensors};
 
 static enum kt_status check_params(const char *path, const struct kt_checkpoint_params *params,
                                    struct kt_checkpoint *const *checkpoint, struct kt_error *error)
 {
     if (!path || !*path || !checkpoint)
         return kt_fail(error, KT_E_INVALID, "the %s of a checkpoint to open is %s",
-                       path ? *path ? "result" : "path" : "path",
-                       path && !*path ? "empty" : "NULL");
+                       path ? *path ? "result" : "path" : "path", path && !*path ? "empty" : "NULL");
     if (params && params->struct_size < sizeof *params)
         return kt_fail(error, KT_E_INVALID,
                        "kt_checkpoint_params.struct_size is %zu, not %zu; start it with "
                        "KT_CHECKPOINT_PARAMS_INIT",
                        params->struct_size, sizeof *params);
     if (params && params->io != KT_IO_MMAP && params->io != KT_IO_READ)
-        return kt_fail(error, KT_E_INVALID, "kt_checkpoint_params.io is %d, no enum kt_io",
-                       (int)params->io);
+        return kt_fail(error, KT_E_INVALID, "kt_checkpoint_params.io is %d, no enum kt_io", (int)params->io);
     return KT_OK;
 }
 
-enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path,
-                                 struct kt_error *error)
+enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error)
 {
-    struct kt_part *grown =
-        realloc(checkpoint->part, ((size_t)checkpoint->n_parts + 1) * sizeof *grown);
+    struct kt_part *grown = realloc(checkpoint->part, ((size_t)checkpoint->n_parts + 1) * sizeof *grown);
     if (!grown)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its file number %" PRIu32,
-                       checkpoint->label, checkpoint->n_parts);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its file number %" PRIu32, checkpoint->label,
+                       checkpoint->n_parts);
     checkpoint->part = grown;
     struct kt_part *part = &grown[checkpoint->n_parts];
     *part = (struct kt_part){.file = {.fd = -1}};
@@ -53,8 +48,7 @@ enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *p
     return KT_OK;
 }
 
-enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path,
-                                  struct kt_error *error)
+enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error)
 {
     uint8_t head[16] = {0};
     enum kt_status status = kt_checkpoint_add(checkpoint, path, error);
@@ -140,8 +134,7 @@ void kt_checkpoint_retain(struct kt_checkpoint *checkpoint)
 
 void kt_checkpoint_close(struct kt_checkpoint *checkpoint)
 {
-    if (checkpoint &&
-        atomic_fetch_sub_explicit(&checkpoint->references, 1, memory_order_acq_rel) == 1)
+    if (checkpoint && atomic_fetch_sub_explicit(&checkpoint->references, 1, memory_order_acq_rel) == 1)
         destroy(checkpoint);
 }
 
@@ -162,9 +155,8 @@ void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkp
     };
 }
 
-static enum kt_status check_index(const struct kt_checkpoint *checkpoint, uint64_t index,
-                                  uint64_t n, const char *what, const void *result,
-                                  struct kt_error *error)
+static enum kt_status check_index(const struct kt_checkpoint *checkpoint, uint64_t index, uint64_t n,
+                                  const char *what, const void *result, struct kt_error *error)
 {
     if (!checkpoint || !result)
         return kt_fail(error, KT_E_INVALID, "the %s is NULL", checkpoint ? "result" : "checkpoint");
@@ -177,8 +169,8 @@ static enum kt_status check_index(const struct kt_checkpoint *checkpoint, uint64
 enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint64_t index,
                                     struct kt_tensor_info *info, struct kt_error *error)
 {
-    enum kt_status status = check_index(checkpoint, index, checkpoint ? checkpoint->tensors.n : 0,
-                                        "tensor", info, error);
+    enum kt_status status =
+        check_index(checkpoint, index, checkpoint ? checkpoint->tensors.n : 0, "tensor", info, error);
     if (status != KT_OK)
         return status;
     const struct kt_tensor *tensor = &checkpoint->tensors.tensor[index];
@@ -188,8 +180,8 @@ enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint
     return KT_OK;
 }
 
-enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name,
-                                  uint64_t *index, struct kt_error *error)
+enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name, uint64_t *index,
+                                  struct kt_error *error)
 {
     if (!checkpoint || !name || !index)
         return kt_fail(error, KT_E_INVALID, "the %s is NULL",
@@ -204,11 +196,11 @@ enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const 
     return KT_OK;
 }
 
-enum kt_status kt_checkpoint_data(struct kt_checkpoint *checkpoint, uint64_t index,
-                                  const void **data, struct kt_error *error)
+enum kt_status kt_checkpoint_data(struct kt_checkpoint *checkpoint, uint64_t index, const void **data,
+                                  struct kt_error *error)
 {
-    enum kt_status status = check_index(checkpoint, index, checkpoint ? checkpoint->tensors.n : 0,
-                                        "tensor", data, error);
+    enum kt_status status =
+        check_index(checkpoint, index, checkpoint ? checkpoint->tensors.n : 0, "tensor", data, error);
     if (status != KT_OK)
         return status;
     return kt_tensor_data(checkpoint, &checkpoint->tensors.tensor[index], data, error);
@@ -239,19 +231,19 @@ void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *tex
         if (i - first == 1)
             used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64, comma, layer);
         else
-            used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64 "-%" PRIu64, comma,
-                                     layer, layer + (i - first) - 1);
+            used += (size_t)snprintf(text + used, size - used, "%s%" PRIu64 "-%" PRIu64, comma, layer,
+                                     layer + (i - first) - 1);
     }
 }
 
-static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_t layer,
-                                 struct kt_moe **moe, struct kt_error *error)
+static enum kt_status find_layer(const struct kt_checkpoint *checkpoint, uint64_t layer, struct kt_moe **moe,
+                                 struct kt_error *error)
 {
     if (checkpoint->n_moe == 0 && *checkpoint->refusal)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s", checkpoint->refusal);
     if (checkpoint->n_moe == 0)
-        return kt_fail(error, KT_E_NOT_FOUND, "%s: holds no layer with experts: %s",
-                       checkpoint->label, checkpoint->format->no_experts);
+        return kt_fail(error, KT_E_NOT_FOUND, "%s: holds no layer with experts: %s", checkpoint->label,
+                       checkpoint->format->no_experts);
     for (uint64_t i = 0; i < checkpoint->n_moe; i++)
         if (checkpoint->moe[i].info.layer == layer) {
             *moe = &checkpoint->moe[i];
@@ -289,8 +281,8 @@ static void release_unused(struct kt_checkpoint *checkpoint, struct kt_moe *moe)
 }
 
 static enum kt_status find_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
-                                   const struct kt_expert *experts, uint32_t n_experts,
-                                   struct kt_moe **moe, struct kt_error *error)
+                                   const struct kt_expert *experts, uint32_t n_experts, struct kt_moe **moe,
+                                   struct kt_error *error)
 {
     if (!checkpoint || !experts || n_experts == 0)
         return kt_fail(error, KT_E_INVALID, "%s",
@@ -302,8 +294,7 @@ static enum kt_status find_experts(struct kt_checkpoint *checkpoint, uint64_t la
         return status;
     if (n_experts > (*moe)->info.n_experts)
         return kt_fail(error, KT_E_RANGE,
-                       "%s: %" PRIu32 " experts of layer %" PRIu64
-                       " were asked for; it has %" PRIu32,
+                       "%s: %" PRIu32 " experts of layer %" PRIu64 " were asked for; it has %" PRIu32,
                        checkpoint->label, n_experts, layer, (*moe)->info.n_experts);
     if (*checkpoint->refusal)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s", checkpoint->refusal);
@@ -311,9 +302,8 @@ static enum kt_status find_experts(struct kt_checkpoint *checkpoint, uint64_t la
 }
 
 /* For the caller for good, or for a use that ends. */
-static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer,
-                               struct kt_expert *experts, uint32_t n_experts, bool for_good,
-                               struct kt_error *error)
+static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer, struct kt_expert *experts,
+                               uint32_t n_experts, bool for_good, struct kt_error *error)
 {
     struct kt_moe *moe;
     enum kt_status status = find_experts(checkpoint, layer, experts, n_experts, &moe, error);
@@ -332,15 +322,13 @@ static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer,
 }
 
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
-                                     struct kt_expert *experts, uint32_t n_experts,
-                                     struct kt_error *error)
+                                     struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {
     return hand_out(checkpoint, layer, experts, n_experts, true, error);
 }
 
-enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t layer,
-                                 struct kt_expert *experts, uint32_t n_experts,
-                                 struct kt_error *error)
+enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t layer, struct kt_expert *experts,
+                                 uint32_t n_experts, struct kt_error *error)
 {
     return hand_out(checkpoint, layer, experts, n_experts, false, error);
 }

@@ -61,12 +61,11 @@ struct kt_checkpoint_format {
     /* Can a file of this size that begins so be of this format? */
     bool (*matches)(const uint8_t head[16], uint64_t size);
     /* `path` is file 0's, beside which others may lie. */
-    enum kt_status (*read)(struct kt_checkpoint *checkpoint, const char *path,
-                           struct kt_error *error);
+    enum kt_status (*read)(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
     /* Opens file `number`, below twice n_moe, of those that tell such a checkpoint from others, where
      * there are files besides those of kt_checkpoint.part. NULL: there are none. */
-    enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number,
-                             struct kt_file *file, struct kt_error *error);
+    enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
+                             struct kt_error *error);
     const char *no_experts; /* why a file of this format may hold none, for messages */
 };
 
@@ -121,19 +120,16 @@ struct kt_checkpoint {
 };
 
 /* Opens one more file of the checkpoint; the others may move. */
-enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path,
-                                 struct kt_error *error);
+enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
 
 /* Closes all files again. */
 void kt_checkpoint_drop_files(struct kt_checkpoint *checkpoint);
 
 /* Opens the file and reads it, whatever its format. */
-enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path,
-                                  struct kt_error *error);
+enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
 
 /* What the __metadata__ of safetensors file `part` says about `key`, or NULL. */
-const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part,
-                                   const char *key);
+const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key);
 
 /* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
 void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
@@ -142,8 +138,8 @@ void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *tex
 bool kt_name_valid(const char *text, size_t size);
 
 /* Appends a tensor of file `part`. Its name (malloc) then belongs to the list, also on failure. */
-enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part,
-                              const struct kt_tensor_info *info, struct kt_error *error);
+enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
+                              struct kt_error *error);
 
 /* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap.
  */
@@ -154,7 +150,7 @@ struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *
 void kt_tensors_free(struct kt_tensors *tensors);
 
 /* The tensor's bytes, aligned for its numbers, until the checkpoint is closed. */
-enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor,
-                              const void **data, struct kt_error *error);
+enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, const void **data,
+                              struct kt_error *error);
 
 #endif

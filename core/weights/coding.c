@@ -25,13 +25,8 @@ enum { WORD = 8, MX_GROUP = 32, BITS = 4 };
 const char *kt_coding_name(enum kt_coding coding)
 {
     static const char *const names[KT_N_CODINGS] = {
-        "?",
-        "plain numbers",
-        "int4 of compressed-tensors",
-        "int4 of GPTQ",
-        "int4 of AWQ",
-        "MXFP4",
-        "MXFP4 of gpt-oss",
+        "?",           "plain numbers", "int4 of compressed-tensors", "int4 of GPTQ",
+        "int4 of AWQ", "MXFP4",         "MXFP4 of gpt-oss",
     };
     return names[coding < KT_N_CODINGS ? coding : 0];
 }
@@ -49,8 +44,7 @@ static bool is_float(uint32_t dtype)
 /* ---- which one it is ------------------------------------------------------------------------- */
 
 /* GPTQ and AWQ have the same names; their scales have a column for each row of the weight. */
-static enum kt_coding tell_words(const struct kt_tensor_info *weight,
-                                 const struct kt_tensor_info *scale)
+static enum kt_coding tell_words(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale)
 {
     if (weight->n_dims != 2 || scale->n_dims != 2)
         return KT_CODING_GPTQ;
@@ -72,9 +66,9 @@ static enum kt_coding tell(enum kt_coding named, const struct kt_tensor_info *we
 }
 
 /* gpt-oss' blocks are fused, others of 4 bits are not, and scales of other fused tensors are not known. */
-static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, bool fused,
-                                  enum kt_coding coding, const struct kt_tensor *weight,
-                                  const struct kt_tensor *scale, struct kt_error *error)
+static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, bool fused, enum kt_coding coding,
+                                  const struct kt_tensor *weight, const struct kt_tensor *scale,
+                                  struct kt_error *error)
 {
     if (fused ? coding == KT_CODING_BLOCKS || (coding == KT_CODING_PLAIN && !scale)
               : coding != KT_CODING_BLOCKS)
@@ -97,7 +91,7 @@ static enum kt_status check_dtypes(const struct kt_checkpoint *checkpoint, enum 
 {
     bool words = coding == KT_CODING_GPTQ || coding == KT_CODING_AWQ;
     uint32_t dtype = weight->info.dtype;
-    bool right = words                          ? dtype == KT_DTYPE_I32
+    bool right = words                        ? dtype == KT_DTYPE_I32
                  : coding == KT_CODING_PACKED ? dtype == KT_DTYPE_I32 || dtype == KT_DTYPE_U8
                  : coding == KT_CODING_BLOCKS ? dtype == KT_DTYPE_U8
                                               : true;
@@ -130,23 +124,23 @@ static enum kt_status check_roles(const struct kt_checkpoint *checkpoint, enum k
         if (tensors[role] && !(allowed[coding] >> role & 1))
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\" does not belong to tensor \"%s\", which is %s",
-                           label_of(checkpoint, tensors[role]), tensors[role]->info.name,
-                           weight->info.name, kt_coding_name(coding));
-    const char *missing = coding == KT_CODING_PLAIN                              ? NULL
-                          : !tensors[KT_ROLE_SCALE]                              ? "scales"
+                           label_of(checkpoint, tensors[role]), tensors[role]->info.name, weight->info.name,
+                           kt_coding_name(coding));
+    const char *missing = coding == KT_CODING_PLAIN                           ? NULL
+                          : !tensors[KT_ROLE_SCALE]                           ? "scales"
                           : coding == KT_CODING_AWQ && !tensors[KT_ROLE_ZERO] ? "zeros (qzeros)"
-                                                                                 : NULL;
+                                                                              : NULL;
     if (!missing)
         return KT_OK;
-    return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s without %s",
-                   label_of(checkpoint, weight), weight->info.name, kt_coding_name(coding), missing);
+    return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s without %s", label_of(checkpoint, weight),
+                   weight->info.name, kt_coding_name(coding), missing);
 }
 
 /* ---- what config.json says of it ------------------------------------------------------------- */
 
-static enum kt_status refuse_config(const struct kt_model_config *config, const char *key,
-                                    const char *value, enum kt_coding coding,
-                                    const struct kt_tensor *weight, struct kt_error *error)
+static enum kt_status refuse_config(const struct kt_model_config *config, const char *key, const char *value,
+                                    enum kt_coding coding, const struct kt_tensor *weight,
+                                    struct kt_error *error)
 {
     return kt_fail(error, KT_E_UNSUPPORTED,
                    "%s: key \"%s\" is %s: such weights cannot be read here; tensor \"%s\" is %s",
@@ -195,9 +189,8 @@ static enum kt_status check_config(const struct kt_model_config *config, enum kt
     const struct kt_quantization *said = &config->quantization;
     bool integers = coding == KT_CODING_PACKED || coding == KT_CODING_GPTQ || coding == KT_CODING_AWQ;
     if (is_other_method(said->method, coding))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: key \"quant_method\" is %s, but tensor \"%s\" is %s", config->label,
-                       said->method, weight->info.name, kt_coding_name(coding));
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"quant_method\" is %s, but tensor \"%s\" is %s",
+                       config->label, said->method, weight->info.name, kt_coding_name(coding));
     if (!integers)
         return KT_OK;
     if (said->bits.key && said->bits.value != BITS)
@@ -209,8 +202,8 @@ static enum kt_status check_config(const struct kt_model_config *config, enum kt
         return refuse_config(config, said->real, "float", coding, weight, error);
     if (said->asymmetric && coding != KT_CODING_AWQ)
         return refuse_config(config, said->asymmetric,
-                             strcmp(said->asymmetric, "zero_point") == 0 ? "true" : "false", coding,
-                             weight, error);
+                             strcmp(said->asymmetric, "zero_point") == 0 ? "true" : "false", coding, weight,
+                             error);
     if (said->reordered)
         return refuse_config(config, said->reordered, "true", coding, weight, error);
     return check_packing(config, coding, weight, error);
@@ -221,24 +214,21 @@ static enum kt_status check_plain(const struct kt_model_config *config, const st
                                   struct kt_error *error)
 {
     const char *method = config->quantization.method;
-    if (weight->info.dtype != KT_DTYPE_F8_E4M3 ||
-        (strcmp(method, "gptq") != 0 && strcmp(method, "awq") != 0))
+    if (weight->info.dtype != KT_DTYPE_F8_E4M3 || (strcmp(method, "gptq") != 0 && strcmp(method, "awq") != 0))
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT, "%s: key \"quant_method\" is %s, but tensor \"%s\" is %s",
                    config->label, method, weight->info.name, kt_dtype_name(weight->info.dtype));
 }
 
-enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config, struct kt_expert_map *map,
-                                 int projection, struct kt_error *error)
+enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 struct kt_expert_map *map, int projection, struct kt_error *error)
 {
     struct kt_matrix *matrix = &map->matrix[projection];
     struct kt_tensor *const *tensors = map->tensor[projection];
     const struct kt_tensor *weight = tensors[KT_ROLE_WEIGHT], *scale = tensors[KT_ROLE_SCALE];
     matrix->coding = tell(matrix->coding, &weight->info, scale ? &scale->info : NULL);
     map->zero = strcmp(config->quantization.packing, "gptq_v2") == 0 ? 8 : 7;
-    enum kt_status status =
-        check_fused(checkpoint, map->stride == 0, matrix->coding, weight, scale, error);
+    enum kt_status status = check_fused(checkpoint, map->stride == 0, matrix->coding, weight, scale, error);
     if (status == KT_OK)
         status = matrix->coding == KT_CODING_PLAIN ? check_plain(config, weight, error)
                                                    : check_config(config, matrix->coding, weight, error);
@@ -295,10 +285,9 @@ void kt_coding_lay(struct kt_matrix *matrix, const struct kt_tensor_info *weight
 
 /* ---- scales and zeros ------------------------------------------------------------------------ */
 
-static enum kt_status refuse_scale(const struct kt_checkpoint *checkpoint,
-                                   const struct kt_matrix *matrix, const struct kt_tensor *scale,
-                                   uint64_t lines, uint64_t columns, const char *each,
-                                   struct kt_error *error)
+static enum kt_status refuse_scale(const struct kt_checkpoint *checkpoint, const struct kt_matrix *matrix,
+                                   const struct kt_tensor *scale, uint64_t lines, uint64_t columns,
+                                   const char *each, struct kt_error *error)
 {
     char found[192];
     return kt_fail(error, KT_E_FORMAT,
@@ -310,8 +299,7 @@ static enum kt_status refuse_scale(const struct kt_checkpoint *checkpoint,
 }
 
 /* Columns that one of `groups` scales stands for, and whether config.json says the same. */
-static enum kt_status find_group(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config,
+static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                                  const struct kt_matrix *matrix, const struct kt_tensor *scale,
                                  uint64_t groups, uint64_t *group, struct kt_error *error)
 {
@@ -340,9 +328,9 @@ static enum kt_status find_group(const struct kt_checkpoint *checkpoint,
 }
 
 /* A scale for groups of columns of each row; or, turned, for each row of groups of columns. */
-static enum kt_status lay_groups(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config, struct kt_matrix *matrix,
-                                 const struct kt_tensor *scale, bool turned, struct kt_error *error)
+static enum kt_status lay_groups(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 struct kt_matrix *matrix, const struct kt_tensor *scale, bool turned,
+                                 struct kt_error *error)
 {
     const struct kt_tensor_info *info = &scale->info;
     bool flat = info->n_dims == 1 && !turned;
@@ -352,10 +340,8 @@ static enum kt_status lay_groups(const struct kt_checkpoint *checkpoint,
         return turned ? refuse_scale(checkpoint, matrix, scale, info->dims[0] ? info->dims[0] : 1,
                                      matrix->rows, "one a group and row", error)
                       : refuse_scale(checkpoint, matrix, scale, matrix->rows,
-                                     info->n_dims == 2 ? info->dims[1] : 1, "one a row and group",
-                                     error);
-    enum kt_status status =
-        find_group(checkpoint, config, matrix, scale, groups, &group, error);
+                                     info->n_dims == 2 ? info->dims[1] : 1, "one a row and group", error);
+    enum kt_status status = find_group(checkpoint, config, matrix, scale, groups, &group, error);
     if (status != KT_OK)
         return status;
     uint64_t bytes = kt_dtype_find(info->dtype)->bytes;
@@ -378,8 +364,7 @@ static enum kt_status check_zeros(const struct kt_checkpoint *checkpoint, struct
         return refuse_scale(checkpoint, matrix, zero, groups, words, "eight zeros a word", error);
     if (zero->info.dtype != KT_DTYPE_I32)
         return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is of type %s; zeros must be i32",
-                       label_of(checkpoint, zero), zero->info.name,
-                       kt_dtype_name(zero->info.dtype));
+                       label_of(checkpoint, zero), zero->info.name, kt_dtype_name(zero->info.dtype));
     if (matrix->coding != KT_CODING_AWQ)
         return KT_OK;
     matrix->zeros = (struct kt_scales){.dtype = KT_DTYPE_U8,
@@ -399,9 +384,8 @@ static enum kt_status lay_powers(const struct kt_checkpoint *checkpoint, struct 
     const struct kt_tensor_info *info = &scale->info;
     if (matrix->cols % MX_GROUP != 0 || info->n_dims != 2 || info->dims[0] != matrix->rows ||
         info->dims[1] != groups)
-        return refuse_scale(checkpoint, matrix, scale, matrix->rows,
-                            groups + (matrix->cols % MX_GROUP != 0), "one for 32 columns of a row",
-                            error);
+        return refuse_scale(checkpoint, matrix, scale, matrix->rows, groups + (matrix->cols % MX_GROUP != 0),
+                            "one for 32 columns of a row", error);
     matrix->scales = (struct kt_scales){.dtype = KT_DTYPE_F8_E8M0,
                                         .size = info->size,
                                         .group_rows = 1,
@@ -412,16 +396,15 @@ static enum kt_status lay_powers(const struct kt_checkpoint *checkpoint, struct 
     return KT_OK;
 }
 
-enum kt_status kt_coding_scales(const struct kt_checkpoint *checkpoint,
-                                const struct kt_model_config *config, struct kt_expert_map *map,
-                                int projection, struct kt_error *error)
+enum kt_status kt_coding_scales(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                struct kt_expert_map *map, int projection, struct kt_error *error)
 {
     struct kt_matrix *matrix = &map->matrix[projection];
     const struct kt_tensor *scale = map->tensor[projection][KT_ROLE_SCALE];
     const struct kt_tensor *zero = map->tensor[projection][KT_ROLE_ZERO];
     if (matrix->coding == KT_CODING_MX)
         return lay_powers(checkpoint, matrix, scale, error);
-    enum kt_status status = lay_groups(checkpoint, config, matrix, scale,
-                                       matrix->coding != KT_CODING_PACKED, error);
+    enum kt_status status =
+        lay_groups(checkpoint, config, matrix, scale, matrix->coding != KT_CODING_PACKED, error);
     return status == KT_OK && zero ? check_zeros(checkpoint, matrix, zero, error) : status;
 }

@@ -68,9 +68,8 @@ static enum kt_status check_order(struct kt_checkpoint *checkpoint, const struct
                            "%s: tensor \"%s\": column %" PRIu64 " is of group %" PRId64 ", not %" PRIu64
                            ": weights whose columns are not in order (desc_act) cannot be read here",
                            label_of(checkpoint, order), info->name, i,
-                           info->dtype == KT_DTYPE_I64
-                               ? (int64_t)number_of(data, info->dtype, i)
-                               : (int32_t)(uint32_t)number_of(data, info->dtype, i),
+                           info->dtype == KT_DTYPE_I64 ? (int64_t)number_of(data, info->dtype, i)
+                                                       : (int32_t)(uint32_t)number_of(data, info->dtype, i),
                            i / group);
     return status;
 }

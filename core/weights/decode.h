@@ -46,8 +46,7 @@ static inline uint32_t kt_mask_below(uint32_t a, uint32_t b)
 static inline float kt_f16_float(uint16_t half)
 {
     uint32_t magnitude = half & 0x7fffu, sign = (uint32_t)(half & 0x8000u) << 16;
-    uint32_t subnormal = kt_mask_below(magnitude, 0x0400),
-             finite = kt_mask_below(magnitude, 0x7c00);
+    uint32_t subnormal = kt_mask_below(magnitude, 0x0400), finite = kt_mask_below(magnitude, 0x7c00);
     uint32_t number = kt_mask_below(magnitude, 0x7c01);
     uint32_t small = kt_float_bits((float)(int32_t)magnitude * 0x1p-24f);
     uint32_t bits = (magnitude << 13) + (112u << 23) + (~finite & 112u << 23);
@@ -94,37 +93,24 @@ void kt_decode_q4_1(const uint8_t *restrict block, int64_t stride, uint64_t n, f
 void kt_decode_q5_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q5_1(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q8_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
-void kt_decode_iq4_nl(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                      float *restrict out);
-void kt_decode_mxfp4(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
+void kt_decode_iq4_nl(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_mxfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q2_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q3_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q4_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q5_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q6_k(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
-void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                      float *restrict out);
-void kt_decode_iq1_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
-void kt_decode_iq1_m(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
-void kt_decode_iq2_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                       float *restrict out);
-void kt_decode_iq2_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                      float *restrict out);
-void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
-void kt_decode_iq3_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                       float *restrict out);
-void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
-void kt_decode_tq1_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
-void kt_decode_tq2_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
-void kt_decode_nvfp4(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out);
+void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq1_s(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq1_m(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq2_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq2_xs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq3_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_tq1_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_tq2_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
+void kt_decode_nvfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q1_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_q2_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_int4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);

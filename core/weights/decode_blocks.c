@@ -5,8 +5,7 @@
 
 enum { BLOCK = 32, HALF = BLOCK / 2 };
 
-const int8_t kt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                  1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t kt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* Twice the values of FP4 E2M1: the scale is halved instead. Code 8 is +0, as in ggml. */
 static const int8_t fp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -75,8 +74,7 @@ void kt_decode_q8_0(const uint8_t *restrict block, int64_t stride, uint64_t n, f
     }
 }
 
-void kt_decode_iq4_nl(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                      float *restrict out)
+void kt_decode_iq4_nl(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
         float d = kt_f16_float(kt_load16(block));

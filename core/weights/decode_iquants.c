@@ -37,8 +37,7 @@ static void put_iq2(unsigned point, unsigned signs, float scale, float *restrict
 }
 
 /* d, then for each group of 32: four indices of 8 bits, four of 7 bits for signs, a scale of 4. */
-void kt_decode_iq2_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                       float *restrict out)
+void kt_decode_iq2_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block)) * 0.25f;
@@ -53,8 +52,7 @@ void kt_decode_iq2_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n
 }
 
 /* d, 32 words (an index of 9 bits, one of 7 for signs), a 4-bit scale for each 16 weights. */
-void kt_decode_iq2_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                      float *restrict out)
+void kt_decode_iq2_xs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block)) * 0.25f;
@@ -68,8 +66,7 @@ void kt_decode_iq2_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
 }
 
 /* d, low bytes of 32 indices, 32 bytes of signs, the indices' upper 2 bits, scales as IQ2_XS. */
-void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out)
+void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block)) * 0.25f;
@@ -84,8 +81,7 @@ void kt_decode_iq2_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
 }
 
 /* d, 64 indices of 4 weights each; a word for each 32 weights: signs and scale as IQ2_XXS. */
-void kt_decode_iq3_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                       float *restrict out)
+void kt_decode_iq3_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block)) * 0.5f;
@@ -104,8 +100,7 @@ void kt_decode_iq3_xxs(const uint8_t *restrict block, int64_t stride, uint64_t n
 }
 
 /* d, low bytes of 64 indices, their ninth bits, signs, a 4-bit scale for each 32 weights. */
-void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out)
+void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block));
@@ -133,8 +128,7 @@ static void put_iq1(unsigned point, unsigned down, float scale, float *restrict 
 
 /* d, low bytes of 32 indices; a word for each 32 weights: upper 3 bits of four indices, a 3-bit
  * scale, the direction of the shift. */
-void kt_decode_iq1_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out)
+void kt_decode_iq1_s(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block));
@@ -149,8 +143,7 @@ void kt_decode_iq1_s(const uint8_t *restrict block, int64_t stride, uint64_t n,
 
 /* Low bytes of 32 indices; a nibble for each: its upper 3 bits, the direction of the shift; four
  * words: 3-bit scales of four groups of 16 and a quarter of the float16 d. */
-void kt_decode_iq1_m(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out)
+void kt_decode_iq1_m(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         const uint8_t *low = block, *high = block + 32, *words = block + 48;

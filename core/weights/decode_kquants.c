@@ -13,8 +13,7 @@ void kt_decode_q2_k(const uint8_t *restrict block, int64_t stride, uint64_t n, f
             /* 128 weights share 32 bytes: 2 bits each of four runs of 32. */
             const uint8_t *q = quants + group / 8 * 32 + group % 2 * 16;
             int shift = group % 8 / 2 * 2;
-            float scale = d * (float)(scales[group] & 15),
-                  minimum = dmin * (float)(scales[group] >> 4);
+            float scale = d * (float)(scales[group] & 15), minimum = dmin * (float)(scales[group] >> 4);
             for (int j = 0; j < 16; j++)
                 out[j] = scale * (float)(q[j] >> shift & 3) - minimum;
         }
@@ -108,15 +107,13 @@ void kt_decode_q6_k(const uint8_t *restrict block, int64_t stride, uint64_t n, f
             float scale = d * (float)(int8_t)block[192 + group];
             for (int j = 0; j < 16; j++)
                 out[j] =
-                    scale *
-                    (float)(((low[j] >> low_shift & 15) | (high[j] >> high_shift & 3) << 4) - 32);
+                    scale * (float)(((low[j] >> low_shift & 15) | (high[j] >> high_shift & 3) << 4) - 32);
         }
     }
 }
 
 /* d, scales_high (2 bits a group), scales_low[4] (4 bits a group), quants[128]: groups of 32. */
-void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                      float *restrict out)
+void kt_decode_iq4_xs(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block));

@@ -5,20 +5,20 @@
 /* Chunks of a fixed length are what compilers vectorise at -O2, too. */
 enum { CHUNK = 32 };
 
-#define DECODE(name, type, convert)                                                                \
-    void name(const uint8_t *restrict source, uint64_t n, float *restrict out)                     \
-    {                                                                                              \
-        type values[CHUNK];                                                                        \
-        for (; n >= CHUNK; n -= CHUNK) {                                                           \
-            memcpy(values, source, sizeof values);                                                 \
-            for (int i = 0; i < CHUNK; i++)                                                        \
-                out[i] = convert(values[i]);                                                       \
-            source += sizeof values;                                                               \
-            out += CHUNK;                                                                          \
-        }                                                                                          \
-        memcpy(values, source, n * sizeof values[0]);                                              \
-        for (uint64_t i = 0; i < n; i++)                                                           \
-            out[i] = convert(values[i]);                                                           \
+#define DECODE(name, type, convert)                                            \
+    void name(const uint8_t *restrict source, uint64_t n, float *restrict out) \
+    {                                                                          \
+        type values[CHUNK];                                                    \
+        for (; n >= CHUNK; n -= CHUNK) {                                       \
+            memcpy(values, source, sizeof values);                             \
+            for (int i = 0; i < CHUNK; i++)                                    \
+                out[i] = convert(values[i]);                                   \
+            source += sizeof values;                                           \
+            out += CHUNK;                                                      \
+        }                                                                      \
+        memcpy(values, source, n * sizeof values[0]);                          \
+        for (uint64_t i = 0; i < n; i++)                                       \
+            out[i] = convert(values[i]);                                       \
     }
 
 DECODE(kt_decode_f16, uint16_t, kt_f16_float)

@@ -11,8 +11,7 @@ static float trit(unsigned byte, unsigned power, float d)
 
 /* digits[48], 5 to a byte: 32 bytes hold runs of 32 weights, 16 runs of 16; last[4], 4 to a byte; d.
  */
-void kt_decode_tq1_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out)
+void kt_decode_tq1_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     static const unsigned powers[] = {1, 3, 9, 27, 81};
     for (; n; n--, block += stride) {
@@ -30,8 +29,7 @@ void kt_decode_tq1_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
 }
 
 /* quants[64], d: 32 bytes hold four runs of 32 weights of 2 bits, biased by 1. */
-void kt_decode_tq2_0(const uint8_t *restrict block, int64_t stride, uint64_t n,
-                     float *restrict out)
+void kt_decode_tq2_0(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride) {
         float d = kt_f16_float(kt_load16(block + 64));

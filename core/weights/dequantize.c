@@ -27,19 +27,19 @@ static const plain_fn plain_decoders[] = {
 };
 
 static const blocks_fn block_decoders[] = {
-    [KT_DTYPE_Q4_0] = kt_decode_q4_0,         [KT_DTYPE_Q4_1] = kt_decode_q4_1,
-    [KT_DTYPE_Q5_0] = kt_decode_q5_0,         [KT_DTYPE_Q5_1] = kt_decode_q5_1,
-    [KT_DTYPE_Q8_0] = kt_decode_q8_0,         [KT_DTYPE_Q2_K] = kt_decode_q2_k,
-    [KT_DTYPE_Q3_K] = kt_decode_q3_k,         [KT_DTYPE_Q4_K] = kt_decode_q4_k,
-    [KT_DTYPE_Q5_K] = kt_decode_q5_k,         [KT_DTYPE_Q6_K] = kt_decode_q6_k,
-    [KT_DTYPE_IQ4_NL] = kt_decode_iq4_nl,     [KT_DTYPE_IQ4_XS] = kt_decode_iq4_xs,
-    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,       [KT_DTYPE_INT4] = kt_decode_int4,
-    [KT_DTYPE_F4_E2M1] = kt_decode_e2m1,      [KT_DTYPE_IQ1_S] = kt_decode_iq1_s,
-    [KT_DTYPE_IQ1_M] = kt_decode_iq1_m,       [KT_DTYPE_IQ2_XXS] = kt_decode_iq2_xxs,
-    [KT_DTYPE_IQ2_XS] = kt_decode_iq2_xs,     [KT_DTYPE_IQ2_S] = kt_decode_iq2_s,
-    [KT_DTYPE_IQ3_XXS] = kt_decode_iq3_xxs,   [KT_DTYPE_IQ3_S] = kt_decode_iq3_s,
-    [KT_DTYPE_TQ1_0] = kt_decode_tq1_0,       [KT_DTYPE_TQ2_0] = kt_decode_tq2_0,
-    [KT_DTYPE_NVFP4] = kt_decode_nvfp4,       [KT_DTYPE_Q1_0] = kt_decode_q1_0,
+    [KT_DTYPE_Q4_0] = kt_decode_q4_0,       [KT_DTYPE_Q4_1] = kt_decode_q4_1,
+    [KT_DTYPE_Q5_0] = kt_decode_q5_0,       [KT_DTYPE_Q5_1] = kt_decode_q5_1,
+    [KT_DTYPE_Q8_0] = kt_decode_q8_0,       [KT_DTYPE_Q2_K] = kt_decode_q2_k,
+    [KT_DTYPE_Q3_K] = kt_decode_q3_k,       [KT_DTYPE_Q4_K] = kt_decode_q4_k,
+    [KT_DTYPE_Q5_K] = kt_decode_q5_k,       [KT_DTYPE_Q6_K] = kt_decode_q6_k,
+    [KT_DTYPE_IQ4_NL] = kt_decode_iq4_nl,   [KT_DTYPE_IQ4_XS] = kt_decode_iq4_xs,
+    [KT_DTYPE_MXFP4] = kt_decode_mxfp4,     [KT_DTYPE_INT4] = kt_decode_int4,
+    [KT_DTYPE_F4_E2M1] = kt_decode_e2m1,    [KT_DTYPE_IQ1_S] = kt_decode_iq1_s,
+    [KT_DTYPE_IQ1_M] = kt_decode_iq1_m,     [KT_DTYPE_IQ2_XXS] = kt_decode_iq2_xxs,
+    [KT_DTYPE_IQ2_XS] = kt_decode_iq2_xs,   [KT_DTYPE_IQ2_S] = kt_decode_iq2_s,
+    [KT_DTYPE_IQ3_XXS] = kt_decode_iq3_xxs, [KT_DTYPE_IQ3_S] = kt_decode_iq3_s,
+    [KT_DTYPE_TQ1_0] = kt_decode_tq1_0,     [KT_DTYPE_TQ2_0] = kt_decode_tq2_0,
+    [KT_DTYPE_NVFP4] = kt_decode_nvfp4,     [KT_DTYPE_Q1_0] = kt_decode_q1_0,
     [KT_DTYPE_Q2_0] = kt_decode_q2_0,
 };
 
@@ -76,8 +76,8 @@ static void collect(const uint8_t *source, int64_t stride, uint32_t bytes, uint6
     }
 }
 
-static void decode_plain(plain_fn decode, const uint8_t *source, int64_t stride, uint32_t bytes,
-                         uint64_t n, float *out)
+static void decode_plain(plain_fn decode, const uint8_t *source, int64_t stride, uint32_t bytes, uint64_t n,
+                         float *out)
 {
     if (stride == (int64_t)bytes) {
         decode(source, n, out);
@@ -103,8 +103,8 @@ static void decode_blocks(blocks_fn decode, const uint8_t *block, int64_t stride
     }
 }
 
-static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, uint64_t col,
-                     uint64_t n, float *out)
+static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, uint64_t col, uint64_t n,
+                     float *out)
 {
     const struct kt_scales *scales = &view->scales;
     const uint8_t *line =
@@ -122,8 +122,7 @@ static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, 
 }
 
 /* int4 was decoded as if the zero were KT_INT4_ZERO; all of it is exact. */
-static void shift_zeros(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n,
-                        float *out)
+static void shift_zeros(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n, float *out)
 {
     const struct kt_scales *zeros = &view->zeros;
     const uint8_t *line =
@@ -139,17 +138,16 @@ static void shift_zeros(const struct kt_view *view, uint64_t row, uint64_t col, 
     }
 }
 
-static enum kt_status check_zeros(const struct kt_view *view, const char *name,
-                                  struct kt_error *error)
+static enum kt_status check_zeros(const struct kt_view *view, const char *name, struct kt_error *error)
 {
     if (!view->zeros.data)
         return KT_OK;
     if (view->dtype != KT_DTYPE_INT4)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s weights with zero points cannot be decoded",
-                       name, kt_dtype_name(view->dtype));
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: %s weights with zero points cannot be decoded", name,
+                       kt_dtype_name(view->dtype));
     if (view->zeros.dtype != KT_DTYPE_U8)
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: zeros of type %s cannot be decoded; u8 is needed",
-                       name, kt_dtype_name(view->zeros.dtype));
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: zeros of type %s cannot be decoded; u8 is needed", name,
+                       kt_dtype_name(view->zeros.dtype));
     return KT_OK;
 }
 
@@ -170,24 +168,22 @@ static enum kt_status check_run(const struct kt_view *view, uint64_t row, uint64
                        name, n, row, col, view->rows, view->cols);
     if (col % info->elements != 0)
         return kt_fail(error, KT_E_INVALID,
-                       "%s: column %" PRIu64 " is inside a block of %s, %" PRIu32 " weights", name,
-                       col, info->name, info->elements);
+                       "%s: column %" PRIu64 " is inside a block of %s, %" PRIu32 " weights", name, col,
+                       info->name, info->elements);
     if (!plain_decoder(view->dtype) && !block_decoder(view->dtype))
-        return kt_fail(error, KT_E_UNSUPPORTED, "%s: weights of type %s cannot be decoded", name,
-                       info->name);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: weights of type %s cannot be decoded", name, info->name);
     if (kt_dtype_needs_scales(view->dtype) && !view->scales.data)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: weights of type %s stand for no real numbers without scales; set view.scales",
                        name, info->name);
-    if (view->scales.data &&
-        (!plain_decoder(view->scales.dtype) || view->scales.dtype == KT_DTYPE_I8))
+    if (view->scales.data && (!plain_decoder(view->scales.dtype) || view->scales.dtype == KT_DTYPE_I8))
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: scales of type %s cannot be decoded", name,
                        kt_dtype_name(view->scales.dtype));
     return check_zeros(view, name, error);
 }
 
-enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint64_t col,
-                                  uint64_t n, float *out, struct kt_error *error)
+enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n,
+                                  float *out, struct kt_error *error)
 {
     enum kt_status status = check_run(view, row, col, n, out, error);
     if (status != KT_OK || n == 0)
@@ -199,8 +195,7 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
     if (plain)
         decode_plain(plain, source, view->block_stride, info->bytes, n, out);
     else
-        decode_blocks(block_decoder(view->dtype), source, view->block_stride, info->elements, n,
-                      out);
+        decode_blocks(block_decoder(view->dtype), source, view->block_stride, info->elements, n, out);
     if (view->zeros.data)
         shift_zeros(view, row, col, n, out);
     if (view->scales.data)
@@ -208,8 +203,7 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
     return KT_OK;
 }
 
-enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out,
-                           struct kt_error *error)
+enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out, struct kt_error *error)
 {
     if (!view)
         return kt_fail(error, KT_E_INVALID, "the view is NULL");

@@ -59,9 +59,8 @@ static bool is_beyond(const struct kt_model_config *config, const struct kt_expe
     return config->layers.key && name->layer >= config->layers.value;
 }
 
-static enum kt_status collect(const struct kt_checkpoint *checkpoint,
-                              const struct kt_model_config *config, struct entry **entries,
-                              uint64_t *n, struct kt_error *error)
+static enum kt_status collect(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                              struct entry **entries, uint64_t *n, struct kt_error *error)
 {
     const struct kt_tensors *tensors = &checkpoint->tensors;
     struct entry entry;
@@ -74,8 +73,7 @@ static enum kt_status collect(const struct kt_checkpoint *checkpoint,
         return KT_OK;
     *entries = malloc((size_t)count * sizeof entry);
     if (!*entries)
-        return kt_fail(error, KT_E_NOMEM,
-                       "%s: no memory for the list of %" PRIu64 " expert tensors",
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " expert tensors",
                        checkpoint->label, count);
     for (uint64_t i = 0; i < tensors->n; i++) {
         entry.tensor = &tensors->tensor[i];
@@ -96,8 +94,8 @@ static enum kt_status collect(const struct kt_checkpoint *checkpoint,
 }
 
 /* Tensors of formats that cannot be read, wherever they stand. */
-static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
-                                    const struct entry *entries, uint64_t n, struct kt_error *error)
+static enum kt_status check_formats(const struct kt_checkpoint *checkpoint, const struct entry *entries,
+                                    uint64_t n, struct kt_error *error)
 {
     for (uint64_t i = 0; i < n; i++)
         if (entries[i].name.role == KT_ROLE_REFUSED)
@@ -149,24 +147,23 @@ static enum kt_status count_experts(struct layer *layer, struct kt_error *error)
                            "%s: layer %" PRIu64 ": expert %" PRIu64
                            " is missing, but there is tensor \"%s\"%s",
                            layer->checkpoint->label, layer->number, next, entry->tensor->info.name,
-                           layer->checkpoint->whole
-                               ? ""
-                               : "; if this is one file of several, open their folder");
+                           layer->checkpoint->whole ? ""
+                                                    : "; if this is one file of several, open their folder");
         next = entry->name.expert + 1;
     }
     layer->n_experts = next;
     return KT_OK;
 }
 
-static enum kt_status put(const struct layer *layer, const struct entry *entry,
-                          struct kt_tensor **slot, struct kt_error *error)
+static enum kt_status put(const struct layer *layer, const struct entry *entry, struct kt_tensor **slot,
+                          struct kt_error *error)
 {
     if (*slot)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensors \"%s\" and \"%s\" stand "
                        "for the same",
-                       label_of(layer->checkpoint, entry->tensor), layer->number,
-                       entry->name.expert, (*slot)->info.name, entry->tensor->info.name);
+                       label_of(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
+                       (*slot)->info.name, entry->tensor->info.name);
     *slot = entry->tensor;
     return KT_OK;
 }
@@ -181,16 +178,15 @@ static enum kt_status set_coding(const struct layer *layer, const struct entry *
         return kt_fail(error, KT_E_FORMAT,
                        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is packed as %s, but "
                        "others of the same projection as %s",
-                       label_of(layer->checkpoint, entry->tensor), layer->number,
-                       entry->name.expert, entry->tensor->info.name,
-                       kt_coding_name(entry->name.coding), kt_coding_name(matrix->coding));
+                       label_of(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
+                       entry->tensor->info.name, kt_coding_name(entry->name.coding),
+                       kt_coding_name(matrix->coding));
     matrix->coding = entry->name.coding;
     return KT_OK;
 }
 
 /* Puts every tensor in its place. */
-static enum kt_status place(const struct layer *layer, struct kt_expert_map *map,
-                            struct kt_error *error)
+static enum kt_status place(const struct layer *layer, struct kt_expert_map *map, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     for (uint64_t i = 0; i < layer->n && status == KT_OK; i++) {
@@ -214,12 +210,11 @@ static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, i
     char name[KT_NAME_SIZE + 64];
     int kind = layer->entry[0].name.fused && projection != KT_DOWN ? KT_GATE_UP : projection;
     const struct kt_expert_name *like = &layer->entry[find_weight(layer)].name;
-    return kt_fail(
-        error, KT_E_FORMAT,
-        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
-        layer->checkpoint->label, layer->number, expert,
-        kt_expert_name_weight(like, expert, kind, name, sizeof name),
-        layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
+                   layer->checkpoint->label, layer->number, expert,
+                   kt_expert_name_weight(like, expert, kind, name, sizeof name),
+                   layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
 }
 
 /* Is what expert `expert` has of a projection what expert 0 has of it? */
@@ -242,13 +237,12 @@ static enum kt_status check_alike(const struct layer *layer, uint64_t expert, in
         if (a->info.dtype != b->info.dtype || a->info.n_dims != b->info.n_dims ||
             memcmp(a->info.dims, b->info.dims, sizeof a->info.dims) != 0) {
             char said[2][192];
-            return kt_fail(
-                error, KT_E_FORMAT,
-                "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is %s %s, but "
-                "that of expert 0 is %s %s",
-                label_of(layer->checkpoint, b), layer->number, expert, b->info.name,
-                kt_dtype_name(b->info.dtype), kt_shape_text(&b->info, said[0], sizeof said[0]),
-                kt_dtype_name(a->info.dtype), kt_shape_text(&a->info, said[1], sizeof said[1]));
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is %s %s, but "
+                           "that of expert 0 is %s %s",
+                           label_of(layer->checkpoint, b), layer->number, expert, b->info.name,
+                           kt_dtype_name(b->info.dtype), kt_shape_text(&b->info, said[0], sizeof said[0]),
+                           kt_dtype_name(a->info.dtype), kt_shape_text(&a->info, said[1], sizeof said[1]));
         }
     }
     return KT_OK;
@@ -261,15 +255,14 @@ static enum kt_status check_all(const struct layer *layer, const struct kt_exper
     uint64_t n = map->stride ? layer->n_experts : 1;
     for (uint64_t e = 0; e < n && status == KT_OK; e++)
         for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
-            status = check_alike(layer, e, p, map->tensor[p],
-                                 map->tensor[e * map->stride + (uint64_t)p], error);
+            status =
+                check_alike(layer, e, p, map->tensor[p], map->tensor[e * map->stride + (uint64_t)p], error);
     return status;
 }
 
 /* A contradiction between the tensors and config.json. */
 static enum kt_status compare(const struct layer *layer, const struct kt_said *said, uint64_t found,
-                              const char *what, const struct kt_tensor *tensor,
-                              struct kt_error *error)
+                              const char *what, const struct kt_tensor *tensor, struct kt_error *error)
 {
     if (!said->key || said->value == found)
         return KT_OK;
@@ -291,13 +284,13 @@ static enum kt_status check_config(const struct layer *layer, const struct kt_ex
     if (status == KT_OK)
         status = compare(layer, &config->hidden, info->hidden_size, "hidden size", gate, error);
     if (status == KT_OK)
-        status = compare(layer, &config->intermediate, info->intermediate_size, "intermediate size",
-                         gate, error);
+        status =
+            compare(layer, &config->intermediate, info->intermediate_size, "intermediate size", gate, error);
     if (status == KT_OK && config->top_k.value > layer->n_experts)
-        status = kt_fail(
-            error, KT_E_FORMAT,
-            "%s: key \"%s\" is %" PRIu64 ", but layer %" PRIu64 " has %" PRIu64 " experts",
-            config->label, config->top_k.key, config->top_k.value, layer->number, layer->n_experts);
+        status =
+            kt_fail(error, KT_E_FORMAT,
+                    "%s: key \"%s\" is %" PRIu64 ", but layer %" PRIu64 " has %" PRIu64 " experts",
+                    config->label, config->top_k.key, config->top_k.value, layer->number, layer->n_experts);
     return status;
 }
 
@@ -306,9 +299,9 @@ static enum kt_status check_limits(const struct layer *layer, struct kt_error *e
     const struct kt_tensor *last = layer->entry[layer->n - 1].tensor;
     if (layer->number <= KT_LARGEST_LAYER && layer->n_experts <= KT_LARGEST_EXPERTS)
         return KT_OK;
-    return kt_fail(
-        error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": layers up to %d and %d experts can be handled",
-        label_of(layer->checkpoint, last), last->info.name, KT_LARGEST_LAYER, KT_LARGEST_EXPERTS);
+    return kt_fail(error, KT_E_UNSUPPORTED,
+                   "%s: tensor \"%s\": layers up to %d and %d experts can be handled",
+                   label_of(layer->checkpoint, last), last->info.name, KT_LARGEST_LAYER, KT_LARGEST_EXPERTS);
 }
 
 static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct kt_error *error)
@@ -346,9 +339,8 @@ static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct 
     return status == KT_OK ? check_config(layer, map, info, error) : status;
 }
 
-static enum kt_status map_layers(struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config, const struct entry *entries,
-                                 uint64_t n, struct kt_error *error)
+static enum kt_status map_layers(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 const struct entry *entries, uint64_t n, struct kt_error *error)
 {
     uint64_t layers = 0;
     enum kt_status status = check_formats(checkpoint, entries, n, error);
@@ -385,8 +377,8 @@ static void refuse(struct kt_checkpoint *checkpoint, const struct kt_error *why)
     checkpoint->n_moe = checkpoint->expert_size = 0;
 }
 
-static enum kt_status map_families(struct kt_checkpoint *checkpoint,
-                                   const struct kt_model_config *config, struct kt_error *error)
+static enum kt_status map_families(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                   struct kt_error *error)
 {
     struct entry *entries;
     struct kt_error problem;

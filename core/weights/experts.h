@@ -18,10 +18,10 @@ struct kt_matrix {
     uint64_t step;  /* bytes from expert to expert in a fused tensor */
     uint64_t size;  /* bytes from an expert's first to its last weight */
     int64_t row_stride, block_stride;
-    struct kt_scales scales;           /* its data is not set; dtype NONE: there are none */
-    uint64_t scale_begin, scale_step;  /* bytes to expert 0's first one, from expert to expert */
-    uint64_t scale_bytes;              /* of an expert */
-    struct kt_scales zeros;            /* like scales; of AWQ only */
+    struct kt_scales scales;                   /* its data is not set; dtype NONE: there are none */
+    uint64_t scale_begin, scale_step;          /* bytes to expert 0's first one, from expert to expert */
+    uint64_t scale_bytes;                      /* of an expert */
+    struct kt_scales zeros;                    /* like scales; of AWQ only */
     uint64_t bias_begin, bias_step, bias_next; /* numbers to row 0, row to row, expert to expert */
 };
 
@@ -36,18 +36,15 @@ struct kt_expert_map {
 
 /* Fills map->matrix from the shapes of expert 0's tensors, and the sizes, dtypes and biases of
  * `info`. */
-enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint,
-                              const struct kt_model_config *config, struct kt_expert_map *map,
-                              struct kt_moe_info *info, struct kt_error *error);
+enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                              struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error);
 
 /* Hands out the views of such a layer, once the scales are known to be numbers. */
-enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                              struct kt_expert *experts, uint32_t n_experts,
-                              struct kt_error *error);
+enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe, struct kt_expert *experts,
+                              uint32_t n_experts, struct kt_error *error);
 void kt_map_release(struct kt_moe *moe);
 
-static inline const char *label_of(const struct kt_checkpoint *checkpoint,
-                                   const struct kt_tensor *tensor)
+static inline const char *label_of(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor)
 {
     return checkpoint->part[tensor->part].file.label;
 }
@@ -66,9 +63,8 @@ const char *kt_coding_name(enum kt_coding coding);
 
 /* Says by the tensors of expert 0 and their shapes how a projection's numbers lie, which its name said
  * only in part, and refuses what does not go with that, in the tensors or in config.json. */
-enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config, struct kt_expert_map *map,
-                                 int projection, struct kt_error *error);
+enum kt_status kt_coding_resolve(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 struct kt_expert_map *map, int projection, struct kt_error *error);
 
 /* Rows and columns of the weight of one expert. */
 void kt_coding_shape(enum kt_coding coding, const struct kt_tensor_info *weight, uint64_t shape[2]);
@@ -77,9 +73,8 @@ void kt_coding_shape(enum kt_coding coding, const struct kt_tensor_info *weight,
 void kt_coding_lay(struct kt_matrix *matrix, const struct kt_tensor_info *weight);
 
 /* Lays its scales, and the zeros that it has. */
-enum kt_status kt_coding_scales(const struct kt_checkpoint *checkpoint,
-                                const struct kt_model_config *config, struct kt_expert_map *map,
-                                int projection, struct kt_error *error);
+enum kt_status kt_coding_scales(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                struct kt_expert_map *map, int projection, struct kt_error *error);
 
 /* ---- coding_check.c, finite.c, awq.c: what is read when experts are asked for ---------------- */
 
@@ -92,8 +87,7 @@ enum kt_status kt_coding_check(struct kt_checkpoint *checkpoint, const struct kt
 enum kt_status kt_awq_decode(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                              uint32_t expert, struct kt_error *error);
 /* Lets the view show a projection that was. */
-void kt_awq_show(const struct kt_expert_map *map, uint32_t expert, int projection,
-                 struct kt_view *view);
+void kt_awq_show(const struct kt_expert_map *map, uint32_t expert, int projection, struct kt_view *view);
 
 /* Can weights of this type, with these scales or none (NULL), be read? KT_E_UNSUPPORTED names their
  * format. */
@@ -102,9 +96,8 @@ enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_
 
 /* How the scales of a matrix lie; all but their data. */
 enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *config,
-                             const struct kt_tensor_info *weight,
-                             const struct kt_tensor_info *scale, struct kt_scales *scales,
-                             struct kt_error *error);
+                             const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
+                             struct kt_scales *scales, struct kt_error *error);
 
 /* "[2][32][64]", slowest dimension first, into text, which it returns. */
 char *kt_shape_text(const struct kt_tensor_info *info, char *text, size_t size);

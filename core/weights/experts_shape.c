@@ -38,8 +38,8 @@ static bool has_shape(const struct kt_tensor_info *info, uint32_t n_dims, const 
 }
 
 /* Lays a matrix whose rows or, if `turned`, columns are runs of numbers; `width` numbers a run. */
-static void lay(struct kt_matrix *matrix, const struct kt_tensor_info *info, uint64_t rows,
-                uint64_t cols, uint64_t width, bool turned)
+static void lay(struct kt_matrix *matrix, const struct kt_tensor_info *info, uint64_t rows, uint64_t cols,
+                uint64_t width, bool turned)
 {
     uint32_t bytes = kt_dtype_find(info->dtype)->bytes;
     int64_t run = (int64_t)(width * bytes);
@@ -56,24 +56,20 @@ static void measure(struct kt_matrix *matrix)
 {
     const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
     matrix->size = (matrix->rows - 1) * (uint64_t)matrix->row_stride +
-                   (matrix->cols / dtype->elements - 1) * (uint64_t)matrix->block_stride +
-                   dtype->bytes;
+                   (matrix->cols / dtype->elements - 1) * (uint64_t)matrix->block_stride + dtype->bytes;
 }
 
-static enum kt_status refuse_shape(const struct kt_checkpoint *checkpoint,
-                                   const struct kt_tensor *tensor, const char *needed,
-                                   struct kt_error *error)
+static enum kt_status refuse_shape(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                                   const char *needed, struct kt_error *error)
 {
     char found[192];
-    return kt_fail(error, KT_E_FORMAT,
-                   "%s: tensor \"%s\" is %s, slowest dimension first; it must be %s",
+    return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s, slowest dimension first; it must be %s",
                    label_of(checkpoint, tensor), tensor->info.name,
                    kt_shape_text(&tensor->info, found, sizeof found), needed);
 }
 
-static enum kt_status refuse_pair(const struct kt_checkpoint *checkpoint,
-                                  const struct kt_tensor *tensor, const struct kt_tensor *like,
-                                  struct kt_error *error)
+static enum kt_status refuse_pair(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                                  const struct kt_tensor *like, struct kt_error *error)
 {
     char found[192], fitting[192];
     return kt_fail(error, KT_E_FORMAT,
@@ -92,8 +88,7 @@ static enum kt_status lay_own(const struct kt_checkpoint *checkpoint, struct kt_
     const struct kt_tensor *const weights[] = {gate, up, down};
     uint64_t shape[3][2];
     if (gate->info.n_dims != 2 || gate->info.size == 0)
-        return refuse_shape(checkpoint, gate, "a matrix of intermediate size by hidden size",
-                            error);
+        return refuse_shape(checkpoint, gate, "a matrix of intermediate size by hidden size", error);
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         const struct kt_tensor_info *weight = &weights[p]->info;
         struct kt_matrix *matrix = &map->matrix[p];
@@ -136,8 +131,7 @@ static void cut_fused(struct kt_expert_map *map, const struct kt_tensor_info *in
 }
 
 /* Scales of an expert's part of the fused tensor; its row r is row first + r * step of that. */
-static void lay_block_scales(struct kt_matrix *matrix, uint64_t first, uint64_t step,
-                             uint64_t all_rows)
+static void lay_block_scales(struct kt_matrix *matrix, uint64_t first, uint64_t step, uint64_t all_rows)
 {
     uint64_t groups = matrix->cols / MX_GROUP;
     matrix->begin = first * (uint64_t)matrix->row_stride;
@@ -157,16 +151,15 @@ static void lay_block_scales(struct kt_matrix *matrix, uint64_t first, uint64_t 
     matrix->bias_next = all_rows;
 }
 
-static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config, struct kt_expert_map *map,
-                                 struct kt_moe_info *info, struct kt_error *error)
+static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
 {
     const struct kt_tensor *both = weight_of(map, KT_GATE), *down = weight_of(map, KT_DOWN);
     const uint64_t *dims = both->info.dims;
     bool alternate = strncmp(config->model_type, "gpt_oss", 7) == 0;
     if (both->info.n_dims != 4 || both->info.size == 0 || dims[1] % 2 != 0 || dims[3] != MX_BYTES)
-        return refuse_shape(checkpoint, both,
-                            "[experts][2 x intermediate size][hidden size / 32][16]", error);
+        return refuse_shape(checkpoint, both, "[experts][2 x intermediate size][hidden size / 32][16]",
+                            error);
     uint64_t rows = dims[1] / 2, cols = dims[2] * MX_GROUP;
     uint64_t other[] = {dims[0], cols, rows / MX_GROUP, MX_BYTES};
     if (rows % MX_GROUP != 0 || !has_shape(&down->info, 4, other))
@@ -179,7 +172,10 @@ static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint,
             return refuse_pair(checkpoint, scale, weight, error);
         kt_coding_lay(matrix, &weight->info);
         matrix->rows = p == KT_DOWN ? cols : rows;
-        lay_block_scales(matrix, p != KT_UP ? 0 : alternate ? 1 : rows,
+        lay_block_scales(matrix,
+                         p != KT_UP  ? 0
+                         : alternate ? 1
+                                     : rows,
                          p != KT_DOWN && alternate ? 2 : 1, weight->info.dims[1]);
     }
     info->intermediate_size = rows;
@@ -187,9 +183,8 @@ static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint,
     return KT_OK;
 }
 
-static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint,
-                                const struct kt_model_config *config, struct kt_expert_map *map,
-                                struct kt_moe_info *info, struct kt_error *error)
+static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
 {
     const struct kt_tensor *both = weight_of(map, KT_GATE), *down = weight_of(map, KT_DOWN);
     const uint64_t *dims = both->info.dims;
@@ -208,17 +203,15 @@ static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint,
     info->hidden_size = is_turned ? dims[1] : dims[2];
     cut_fused(map, &both->info, info, is_turned, alternate);
     struct kt_matrix *matrix = &map->matrix[KT_DOWN];
-    lay(matrix, &down->info, info->hidden_size, info->intermediate_size, down->info.dims[2],
-        is_turned);
+    lay(matrix, &down->info, info->hidden_size, info->intermediate_size, down->info.dims[2], is_turned);
     matrix->step = down->info.size / down->info.dims[0];
     matrix->bias_next = info->hidden_size;
     return KT_OK;
 }
 
 /* Biases are floats: a number a row, of each expert where they are fused. */
-static enum kt_status check_bias(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_expert_map *map, const struct kt_moe_info *info,
-                                 int projection, struct kt_error *error)
+static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
+                                 const struct kt_moe_info *info, int projection, struct kt_error *error)
 {
     const struct kt_tensor *bias = map->tensor[projection][KT_ROLE_BIAS];
     const struct kt_matrix *matrix = &map->matrix[projection];
@@ -230,16 +223,14 @@ static enum kt_status check_bias(const struct kt_checkpoint *checkpoint,
         return refuse_pair(checkpoint, bias, weight_of(map, projection), error);
     if (bias->info.dtype != KT_DTYPE_F32 && bias->info.dtype != KT_DTYPE_F16 &&
         bias->info.dtype != KT_DTYPE_BF16)
-        return kt_fail(
-            error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-            label_of(checkpoint, bias), bias->info.name, kt_dtype_name(bias->info.dtype));
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
+                       label_of(checkpoint, bias), bias->info.name, kt_dtype_name(bias->info.dtype));
     return KT_OK;
 }
 
 static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
-                                     const struct kt_model_config *config,
-                                     struct kt_expert_map *map, struct kt_moe_info *info,
-                                     int projection, struct kt_error *error)
+                                     const struct kt_model_config *config, struct kt_expert_map *map,
+                                     struct kt_moe_info *info, int projection, struct kt_error *error)
 {
     const struct kt_tensor *weight = weight_of(map, projection);
     const struct kt_tensor *scale = map->tensor[projection][KT_ROLE_SCALE];
@@ -263,8 +254,8 @@ static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
     const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
     const struct kt_tensor *zero = map->tensor[projection][KT_ROLE_ZERO];
     uint64_t blocks = matrix->rows * (matrix->cols / dtype->elements);
-    info->size += info->n_experts *
-                  (blocks * dtype->bytes + matrix->scale_bytes + (zero ? zero->info.size : 0));
+    info->size +=
+        info->n_experts * (blocks * dtype->bytes + matrix->scale_bytes + (zero ? zero->info.size : 0));
     return KT_OK;
 }
 
@@ -285,9 +276,8 @@ static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
     return status;
 }
 
-enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint,
-                              const struct kt_model_config *config, struct kt_expert_map *map,
-                              struct kt_moe_info *info, struct kt_error *error)
+enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                              struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
 {
     const struct kt_tensor *gate = weight_of(map, KT_GATE);
     enum kt_status status = check_formats(checkpoint, config, map, error);

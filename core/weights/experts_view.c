@@ -10,8 +10,7 @@
 #include <stdlib.h>
 
 static enum kt_status fill_view(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
-                                uint32_t expert, int projection, struct kt_view *view,
-                                struct kt_error *error)
+                                uint32_t expert, int projection, struct kt_view *view, struct kt_error *error)
 {
     const struct kt_matrix *matrix = &map->matrix[projection];
     struct kt_tensor *weight = kt_map_tensor(map, expert, projection, KT_ROLE_WEIGHT);
@@ -41,14 +40,12 @@ static enum kt_status fill_view(struct kt_checkpoint *checkpoint, const struct k
     if (!scales)
         return KT_OK;
     view->scales = matrix->scales;
-    view->scales.data =
-        (const uint8_t *)scales + matrix->scale_begin + expert * matrix->scale_step;
+    view->scales.data = (const uint8_t *)scales + matrix->scale_begin + expert * matrix->scale_step;
     return kt_scales_check(view, label_of(checkpoint, scale), scale->info.name, error);
 }
 
 static enum kt_status convert_bias(struct kt_checkpoint *checkpoint, const struct kt_moe *moe,
-                                   uint64_t expert, int projection, float *to,
-                                   struct kt_error *error)
+                                   uint64_t expert, int projection, float *to, struct kt_error *error)
 {
     const struct kt_expert_map *map = moe->map;
     const struct kt_matrix *matrix = &map->matrix[projection];
@@ -70,8 +67,8 @@ static enum kt_status convert_bias(struct kt_checkpoint *checkpoint, const struc
 }
 
 /* The biases of all experts as float32, made once. */
-static enum kt_status convert_biases(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                                     int projection, struct kt_error *error)
+static enum kt_status convert_biases(struct kt_checkpoint *checkpoint, struct kt_moe *moe, int projection,
+                                     struct kt_error *error)
 {
     const struct kt_expert_map *map = moe->map;
     uint64_t rows = map->matrix[projection].rows, n = moe->info.n_experts * rows;
@@ -81,8 +78,7 @@ static enum kt_status convert_biases(struct kt_checkpoint *checkpoint, struct kt
     /* No overflow: an expert and its rows are 65536 and 2^20 at most. */
     float *converted = malloc((size_t)n * sizeof *converted);
     if (!converted)
-        return kt_fail(error, KT_E_NOMEM,
-                       "%s: no memory for the %" PRIu64 " biases of layer %" PRIu64,
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " biases of layer %" PRIu64,
                        checkpoint->label, n, moe->info.layer);
     for (uint64_t e = 0; e < moe->info.n_experts && status == KT_OK; e++)
         status = convert_bias(checkpoint, moe, e, projection, converted + e * rows, error);
@@ -93,8 +89,8 @@ static enum kt_status convert_biases(struct kt_checkpoint *checkpoint, struct kt
     return status;
 }
 
-enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                              struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
+enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe, struct kt_expert *experts,
+                              uint32_t n_experts, struct kt_error *error)
 {
     const struct kt_expert_map *map = moe->map;
     enum kt_status status = KT_OK;
@@ -102,8 +98,7 @@ enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *m
         status = convert_biases(checkpoint, moe, p, error);
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {
         struct kt_view *const views[] = {&experts[e].gate, &experts[e].up, &experts[e].down};
-        const float **const biases[] = {&experts[e].gate_bias, &experts[e].up_bias,
-                                        &experts[e].down_bias};
+        const float **const biases[] = {&experts[e].gate_bias, &experts[e].up_bias, &experts[e].down_bias};
         status = kt_awq_decode(checkpoint, map, e, error);
         for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
             const float *converted = moe->converted[p];

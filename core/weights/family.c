@@ -23,13 +23,13 @@ static const char *const prefixes[] = {"model.layers.", "language_model.model.la
 
 static const struct family {
     const char *experts;
-    bool fused; /* one tensor holds all experts, and no number of an expert follows */
+    bool fused;                   /* one tensor holds all experts, and no number of an expert follows */
     const char *kind[KT_N_KINDS]; /* gate, up, down, gate and up in one */
 } families[] = {
-    {"mlp.experts.", false, {"gate_proj", "up_proj", "down_proj"}}, /* Qwen, DeepSeek, GLM, Kimi */
-    {"block_sparse_moe.experts.", false, {"w1", "w3", "w2"}},       /* Mixtral, MiniMax */
-    {"experts.", false, {"w1", "w3", "w2"}},                        /* Mistral's own */
-    {"ffn.experts.", false, {"w1", "w3", "w2"}},                    /* DeepSeek's own */
+    {"mlp.experts.", false, {"gate_proj", "up_proj", "down_proj"}},    /* Qwen, DeepSeek, GLM, Kimi */
+    {"block_sparse_moe.experts.", false, {"w1", "w3", "w2"}},          /* Mixtral, MiniMax */
+    {"experts.", false, {"w1", "w3", "w2"}},                           /* Mistral's own */
+    {"ffn.experts.", false, {"w1", "w3", "w2"}},                       /* DeepSeek's own */
     {"mlp.experts.", true, {NULL, NULL, "down_proj", "gate_up_proj"}}, /* Qwen3.5, gpt-oss */
 };
 
@@ -140,15 +140,15 @@ bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed)
     return false;
 }
 
-char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind,
-                            char *text, size_t size)
+char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind, char *text,
+                            size_t size)
 {
     const struct family *family = &families[like->family];
     const char *part = like->role == KT_ROLE_WEIGHT ? like->part : family->fused ? "" : ".weight";
     char number[24] = "";
     if (!family->fused)
         (void)snprintf(number, sizeof number, "%" PRIu64 ".", expert);
-    (void)snprintf(text, size, "%s%" PRIu64 ".%s%s%s%s", prefixes[like->prefix], like->layer,
-                   family->experts, number, family->kind[kind], part);
+    (void)snprintf(text, size, "%s%" PRIu64 ".%s%s%s%s", prefixes[like->prefix], like->layer, family->experts,
+                   number, family->kind[kind], part);
     return text;
 }

@@ -53,7 +53,7 @@ bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed);
 
 /* Writes the name of the weight that the same family gives to projection `kind`, ending as `like` does
  * if that is a weight's name. Returns text. */
-char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind,
-                            char *text, size_t size);
+char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind, char *text,
+                            size_t size);
 
 #endif

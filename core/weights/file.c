@@ -65,16 +65,14 @@ static enum kt_status map_file(struct kt_file *file, struct kt_error *error)
         map = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->fd, 0);
     if (map == MAP_FAILED) {
         return kt_fail(error, KT_E_IO,
-                       "%s: its %" PRIu64
-                       " bytes cannot be mapped (%s); read it instead (KT_IO_READ)",
+                       "%s: its %" PRIu64 " bytes cannot be mapped (%s); read it instead (KT_IO_READ)",
                        file->label, file->size, strerror(errno));
     }
     file->map = map;
     return KT_OK;
 }
 
-enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file,
-                            struct kt_error *error)
+enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file, struct kt_error *error)
 {
     struct kt_file opened = {.fd = -1, .io = io};
     kt_file_label(path, opened.label);
@@ -106,8 +104,7 @@ void kt_file_close(struct kt_file *file)
     file->fd = -1;
 }
 
-static enum kt_status report_shrunk(const struct kt_file *file, uint64_t size,
-                                    struct kt_error *error)
+static enum kt_status report_shrunk(const struct kt_file *file, uint64_t size, struct kt_error *error)
 {
     return kt_fail(error, KT_E_IO,
                    "%s: was %" PRIu64 " bytes long when it was opened and is %" PRIu64
@@ -136,8 +133,8 @@ enum kt_status kt_file_read(const struct kt_file *file, uint64_t offset, void *t
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            return kt_fail(error, KT_E_IO, "%s: byte %" PRIu64 " cannot be read: %s", file->label,
-                           offset, strerror(errno));
+            return kt_fail(error, KT_E_IO, "%s: byte %" PRIu64 " cannot be read: %s", file->label, offset,
+                           strerror(errno));
         }
         if (n == 0)
             return report_shrunk(file, offset, error);
@@ -155,8 +152,8 @@ static enum kt_status check_rest(const struct kt_reader *reader, uint64_t size, 
     if (size <= file->size - reader->at)
         return KT_OK;
     return kt_fail(error, KT_E_FORMAT,
-                   "%s: byte %" PRIu64 ": %s takes %" PRIu64
-                   " bytes, but the file ends after %" PRIu64 ": it is cut off or damaged",
+                   "%s: byte %" PRIu64 ": %s takes %" PRIu64 " bytes, but the file ends after %" PRIu64
+                   ": it is cut off or damaged",
                    file->label, reader->at, what, size, file->size - reader->at);
 }
 
@@ -191,8 +188,7 @@ enum kt_status kt_reader_u32(struct kt_reader *reader, uint32_t *value, const ch
     uint8_t bytes[4];
     enum kt_status status = kt_reader_get(reader, bytes, sizeof bytes, what, error);
     if (status == KT_OK)
-        *value = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
-                 (uint32_t)bytes[3] << 24;
+        *value = bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24;
     return status;
 }
 

@@ -21,8 +21,7 @@ void kt_file_label(const char *path, char label[KT_LABEL_SIZE]);
 /* "folder/name", to be freed, or NULL without memory. */
 char *kt_path_join(const char *folder, const char *name, struct kt_error *error);
 
-enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file,
-                            struct kt_error *error);
+enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file, struct kt_error *error);
 void kt_file_close(struct kt_file *file);
 
 /* KT_E_IO if the file is shorter now than it was. */

@@ -29,8 +29,8 @@ static enum kt_status add_file(XXH3_state_t *state, const struct kt_file *file, 
 }
 
 /* Files that are not open: how many, how large together, and some of them. */
-static enum kt_status add_samples(XXH3_state_t *state, const struct kt_checkpoint *checkpoint,
-                                  void *room, struct kt_error *error)
+static enum kt_status add_samples(XXH3_state_t *state, const struct kt_checkpoint *checkpoint, void *room,
+                                  struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     const uint64_t counts[] = {checkpoint->n_loose, checkpoint->size, checkpoint->n_moe};
@@ -53,9 +53,9 @@ enum kt_status kt_checkpoint_fingerprint(const struct kt_checkpoint *checkpoint,
         return kt_fail(error, KT_E_INVALID, "the %s is NULL", checkpoint ? "text" : "checkpoint");
     XXH3_state_t *state = XXH3_createState();
     void *room = malloc(SAMPLE);
-    enum kt_status status = state && room ? KT_OK
-                                          : kt_fail(error, KT_E_NOMEM, "%s: no memory for a fingerprint",
-                                                    checkpoint->label);
+    enum kt_status status =
+        state && room ? KT_OK
+                      : kt_fail(error, KT_E_NOMEM, "%s: no memory for a fingerprint", checkpoint->label);
     if (status == KT_OK)
         (void)XXH3_64bits_reset(state);
     for (uint32_t p = 0; p < checkpoint->n_parts && status == KT_OK; p++)

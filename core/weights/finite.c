@@ -19,21 +19,21 @@
 enum { CHUNK = 32 };
 
 /* Without the bits of `drop`, is a number above `most`? */
-#define FIND(name, type)                                                                           \
-    static bool name(const uint8_t *source, uint64_t n, type drop, type most)                      \
-    {                                                                                              \
-        type chunk[CHUNK];                                                                         \
-        for (uint64_t count; n > 0; n -= count, source += count * sizeof(type)) {                  \
-            uint32_t found = 0;                                                                    \
-            count = n < CHUNK ? n : CHUNK;                                                         \
-            memset(chunk, 0, sizeof chunk);                                                        \
-            memcpy(chunk, source, count * sizeof(type));                                           \
-            for (int i = 0; i < CHUNK; i++)                                                        \
-                found |= (type)(chunk[i] & (type)~drop) > most;                                    \
-            if (found)                                                                             \
-                return true;                                                                       \
-        }                                                                                          \
-        return false;                                                                              \
+#define FIND(name, type)                                                          \
+    static bool name(const uint8_t *source, uint64_t n, type drop, type most)     \
+    {                                                                             \
+        type chunk[CHUNK];                                                        \
+        for (uint64_t count; n > 0; n -= count, source += count * sizeof(type)) { \
+            uint32_t found = 0;                                                   \
+            count = n < CHUNK ? n : CHUNK;                                        \
+            memset(chunk, 0, sizeof chunk);                                       \
+            memcpy(chunk, source, count * sizeof(type));                          \
+            for (int i = 0; i < CHUNK; i++)                                       \
+                found |= (type)(chunk[i] & (type)~drop) > most;                   \
+            if (found)                                                            \
+                return true;                                                      \
+        }                                                                         \
+        return false;                                                             \
     }
 
 FIND(find8, uint8_t)
@@ -81,8 +81,7 @@ static float value_of(const uint8_t *number, uint32_t dtype)
 }
 
 /* One of n numbers, `step` bytes apart, is odd: the first of them, or n. */
-static uint64_t find_first(const uint8_t *line, int64_t step, uint64_t n, uint32_t dtype,
-                           bool negative)
+static uint64_t find_first(const uint8_t *line, int64_t step, uint64_t n, uint32_t dtype, bool negative)
 {
     uint64_t i = 0;
     for (; i < n; i++) {

@@ -63,12 +63,11 @@ static enum kt_status check_index(const struct index *index, struct kt_error *er
     const char *name;
     json_t *file;
     if (!json_is_object(index->root) || !json_is_object(index->weights))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: must be an object with the object \"weight_map\" in it", index->label);
+        return kt_fail(error, KT_E_FORMAT, "%s: must be an object with the object \"weight_map\" in it",
+                       index->label);
     if (json_object_size(index->weights) == 0)
         return kt_fail(error, KT_E_FORMAT, "%s: weight_map names no tensor", index->label);
-    json_object_foreach(index->weights, name, file)
-    {
+    json_object_foreach (index->weights, name, file) {
         size_t length = strlen(name);
         if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
             return kt_fail(error, KT_E_FORMAT,
@@ -93,8 +92,7 @@ static bool is_placeholder(const struct index *index)
     json_t *file;
     if (!json_is_integer(size) || json_integer_value(size) != 0)
         return false;
-    json_object_foreach(index->weights, name, file)
-    {
+    json_object_foreach (index->weights, name, file) {
         if (strncmp(name, "blk.", 4) == 0)
             return true;
     }
@@ -103,8 +101,10 @@ static bool is_placeholder(const struct index *index)
 
 static enum kt_status read_index(const char *path, struct index *index, struct kt_error *error)
 {
-    static const struct kt_json_bounds bounds = {
-        .what = "the index", .largest = LARGEST_INDEX, .depth = 8, .spare = 64};
+    static const struct kt_json_bounds bounds = {.what = "the index",
+                                                 .largest = LARGEST_INDEX,
+                                                 .depth = 8,
+                                                 .spare = 64};
     enum kt_status status = kt_json_open(path, &bounds, index->label, &index->root, error);
     if (status != KT_OK)
         return status;
@@ -134,8 +134,9 @@ static bool index_lists(const struct index *index, const char *file)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(index->weights, name,
-                        value) if (strcmp(json_string_value(value), file) == 0) return true;
+    json_object_foreach (index->weights, name, value)
+        if (strcmp(json_string_value(value), file) == 0)
+            return true;
     return false;
 }
 
@@ -146,8 +147,7 @@ static enum kt_status add_name(struct names *names, const char *name, const char
         size_t capacity = names->capacity ? names->capacity * 2 : 64;
         const char **grown = realloc(names->name, capacity * sizeof *grown);
         if (!grown)
-            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the names of %zu files", label,
-                           capacity);
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the names of %zu files", label, capacity);
         names->name = grown;
         names->capacity = capacity;
     }
@@ -156,14 +156,12 @@ static enum kt_status add_name(struct names *names, const char *name, const char
 }
 
 /* The files that the index names; the strings stay the index's. */
-static enum kt_status list_index(const struct index *index, struct names *names,
-                                 struct kt_error *error)
+static enum kt_status list_index(const struct index *index, struct names *names, struct kt_error *error)
 {
     const char *tensor, *last = NULL;
     json_t *file;
     size_t kept = 0;
-    json_object_foreach(index->weights, tensor, file)
-    {
+    json_object_foreach (index->weights, tensor, file) {
         const char *name = json_string_value(file);
         if (last && strcmp(name, last) == 0)
             continue;
@@ -206,8 +204,7 @@ static enum kt_status list_folder(const char *folder, const char *label, struct 
             free(name);
     }
     if (status == KT_OK && errno != 0)
-        status =
-            kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
+        status = kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     (void)closedir(listing);
     if (names->n > 0)
         qsort(names->name, names->n, sizeof *names->name, compare_names);
@@ -234,27 +231,23 @@ static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct 
 }
 
 /* Is each tensor of the index where it says? File number i is names->name[i]. */
-static enum kt_status compare_index(const struct kt_checkpoint *checkpoint,
-                                    const struct index *index, const struct names *names,
-                                    struct kt_error *error)
+static enum kt_status compare_index(const struct kt_checkpoint *checkpoint, const struct index *index,
+                                    const struct names *names, struct kt_error *error)
 {
     const char *name;
     json_t *file;
-    json_object_foreach(index->weights, name, file)
-    {
+    json_object_foreach (index->weights, name, file) {
         const struct kt_tensor *tensor = kt_tensors_find(&checkpoint->tensors, name);
         const char *said = json_string_value(file);
         if (!tensor || strcmp(names->name[tensor->part], said) != 0)
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: tensor \"%s\" is said to be in %.255s, but it is in %.255s",
-                           index->label, name, said,
-                           tensor ? names->name[tensor->part] : "no file");
+                           "%s: tensor \"%s\" is said to be in %.255s, but it is in %.255s", index->label,
+                           name, said, tensor ? names->name[tensor->part] : "no file");
     }
     uint64_t listed = json_object_size(index->weights);
     if (checkpoint->tensors.n > listed)
-        kt_log_write(&checkpoint->log, KT_LOG_INFO,
-                     "%s: lists %" PRIu64 " tensors; its files hold %" PRIu64, index->label, listed,
-                     checkpoint->tensors.n);
+        kt_log_write(&checkpoint->log, KT_LOG_INFO, "%s: lists %" PRIu64 " tensors; its files hold %" PRIu64,
+                     index->label, listed, checkpoint->tensors.n);
     return KT_OK;
 }
 
@@ -291,8 +284,7 @@ static enum kt_status open_all(struct kt_checkpoint *checkpoint, struct kt_error
 {
     struct names names = {.n = 0};
     struct others others = {.gguf = false};
-    enum kt_status status =
-        list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
+    enum kt_status status = list_folder(checkpoint->folder, checkpoint->label, &names, &others, error);
     if (status == KT_OK && names.n == 0 && others.layers) {
         checkpoint->format = &kt_format_ktkernel_files;
         return KT_OK;
@@ -333,8 +325,7 @@ static enum kt_status set_folder(struct kt_checkpoint *checkpoint, const char *p
 {
     char *folder = malloc(length + 2);
     if (!folder)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the path of its folder",
-                       checkpoint->label);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the path of its folder", checkpoint->label);
     memcpy(folder, length ? path : ".", length ? length : 1);
     folder[length ? length : 1] = 0;
     checkpoint->folder = folder;

@@ -82,8 +82,7 @@ enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint6
     case KT_GGUF_I32:
     case KT_GGUF_I64:
         if (found->number > INT64_MAX)
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": key \"%s\" is %" PRId64 ", below 0",
+            return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": key \"%s\" is %" PRId64 ", below 0",
                            label_of(gguf), found->at, name, (int64_t)found->number);
         break;
     case KT_GGUF_U8:
@@ -101,8 +100,7 @@ enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint6
 }
 
 /* Reads a string of 1 .. KT_NAME_SIZE bytes into text, terminated. */
-static enum kt_status read_name(struct kt_gguf *gguf, const char *what, char *text,
-                                struct kt_error *error)
+static enum kt_status read_name(struct kt_gguf *gguf, const char *what, char *text, struct kt_error *error)
 {
     struct kt_reader *reader = &gguf->reader;
     uint64_t length, at = reader->at;
@@ -136,8 +134,7 @@ static enum kt_status skip_strings(struct kt_gguf *gguf, uint64_t count, struct 
     return status;
 }
 
-static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key,
-                                 struct kt_error *error)
+static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
 {
     struct kt_reader *reader = &gguf->reader;
     uint64_t count = 0;
@@ -155,18 +152,17 @@ static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key,
     uint64_t rest = reader->file->size - reader->at;
     if (count > rest / least)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": key \"%s\" claims %" PRIu64
-                       " elements of %s; the %" PRIu64 " bytes left hold at most %" PRIu64,
-                       reader->file->label, key->at, key->name, count, type_names[key->element],
-                       rest, rest / least);
+                       "%s: byte %" PRIu64 ": key \"%s\" claims %" PRIu64 " elements of %s; the %" PRIu64
+                       " bytes left hold at most %" PRIu64,
+                       reader->file->label, key->at, key->name, count, type_names[key->element], rest,
+                       rest / least);
     if (key->element == KT_GGUF_STRING)
         return skip_strings(gguf, count, error);
     return kt_reader_skip(reader, count * least, gguf->what, error);
 }
 
 /* The model's architecture is needed whole; its name only to be shown, where it can be. */
-static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key *key,
-                                  struct kt_error *error)
+static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key *key, struct kt_error *error)
 {
     bool architecture = strcmp(key->name, "general.architecture") == 0;
     bool name = strcmp(key->name, "general.name") == 0;
@@ -185,16 +181,14 @@ static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key
     if (status == KT_OK && architecture &&
         (length >= size || length == 0 || !kt_name_valid(text, (size_t)length)))
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64
-                       ": key \"general.architecture\" is no name of 1 to %zu letters",
+                       "%s: byte %" PRIu64 ": key \"general.architecture\" is no name of 1 to %zu letters",
                        label_of(gguf), key->at, size - 1);
     if (status == KT_OK && name && !kt_name_valid(text, (size_t)length))
         text[0] = 0;
     return status;
 }
 
-static enum kt_status read_number(struct kt_gguf *gguf, struct kt_gguf_key *key,
-                                  struct kt_error *error)
+static enum kt_status read_number(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
 {
     uint8_t bytes[8] = {0};
     unsigned size = type_sizes[key->type];
@@ -208,14 +202,12 @@ static enum kt_status read_number(struct kt_gguf *gguf, struct kt_gguf_key *key,
         key->number |= ~UINT64_C(0) << (8 * size);
     if (key->type == KT_GGUF_BOOL && key->number > 1)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": key \"%s\" is a bool of value %" PRIu64
-                       "; 0 and 1 are allowed",
+                       "%s: byte %" PRIu64 ": key \"%s\" is a bool of value %" PRIu64 "; 0 and 1 are allowed",
                        label_of(gguf), key->at, key->name, key->number);
     return KT_OK;
 }
 
-static enum kt_status read_value(struct kt_gguf *gguf, struct kt_gguf_key *key,
-                                 struct kt_error *error)
+static enum kt_status read_value(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
 {
     if (key->type >= N_TYPES)
         return kt_fail(error, KT_E_FORMAT,
@@ -234,8 +226,8 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
         uint64_t capacity = gguf->capacity ? gguf->capacity * 2 : 32;
         struct kt_gguf_key *grown = realloc(gguf->key, (size_t)capacity * sizeof *grown);
         if (!grown)
-            return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " metadata keys",
-                           label_of(gguf), capacity);
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " metadata keys", label_of(gguf),
+                           capacity);
         gguf->key = grown;
         gguf->capacity = capacity;
     }
@@ -249,8 +241,7 @@ static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
     (void)snprintf(gguf->what, sizeof gguf->what, "the value of key \"%s\"", name);
     key.name = strdup(name);
     if (!key.name)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a metadata key",
-                       label_of(gguf));
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a metadata key", label_of(gguf));
     status = read_value(gguf, &key, error);
     gguf->key[gguf->n_keys++] = key;
     return status;
@@ -268,8 +259,7 @@ static enum kt_status read_keys(struct kt_gguf *gguf, uint64_t count, struct kt_
         if (strcmp(gguf->key[i - 1].name, gguf->key[i].name) == 0)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: key \"%s\" stands twice, at byte %" PRIu64 " and at byte %" PRIu64,
-                           label_of(gguf), gguf->key[i].name, gguf->key[i - 1].at,
-                           gguf->key[i].at);
+                           label_of(gguf), gguf->key[i].name, gguf->key[i - 1].at, gguf->key[i].at);
     return KT_OK;
 }
 
@@ -282,8 +272,8 @@ static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *er
         const struct kt_gguf_key *key = kt_gguf_find(gguf, strings[i]);
         if (key && key->type != KT_GGUF_STRING)
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a string is needed",
-                           label, key->at, key->name, kt_gguf_type_name(key, text));
+                           "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a string is needed", label,
+                           key->at, key->name, kt_gguf_type_name(key, text));
     }
     gguf->alignment = DEFAULT_ALIGNMENT;
     const struct kt_gguf_key *key = kt_gguf_find(gguf, "general.alignment");
@@ -291,9 +281,8 @@ static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *er
         return KT_OK;
     if (key->type != KT_GGUF_U32)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64
-                       ": key \"general.alignment\" is of type %s; u32 is needed",
-                       label, key->at, kt_gguf_type_name(key, text));
+                       "%s: byte %" PRIu64 ": key \"general.alignment\" is of type %s; u32 is needed", label,
+                       key->at, kt_gguf_type_name(key, text));
     if (key->number == 0 || (key->number & (key->number - 1)) != 0)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"general.alignment\" is %" PRIu64
@@ -304,8 +293,8 @@ static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *er
 }
 
 /* Reads the dimensions, turns them to row-major order and counts the bytes. */
-static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *info,
-                                 uint64_t *elements, struct kt_error *error)
+static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *info, uint64_t *elements,
+                                 struct kt_error *error)
 {
     const char *label = label_of(gguf);
     uint64_t at = gguf->reader.at;
@@ -314,8 +303,7 @@ static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *in
         return status;
     if (info->n_dims == 0 || info->n_dims > 4)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": tensor \"%s\" has %" PRIu32
-                       " dimensions; 1 to 4 are allowed",
+                       "%s: byte %" PRIu64 ": tensor \"%s\" has %" PRIu32 " dimensions; 1 to 4 are allowed",
                        label, at, info->name, info->n_dims);
     *elements = 1;
     for (uint32_t i = 0; i < info->n_dims; i++) {
@@ -326,16 +314,15 @@ static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *in
             return status;
         if (*dim == 0 || !kt_mul(*elements, *dim, elements) || *elements > INT64_MAX)
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": dimension %" PRIu32
-                           " of tensor \"%s\" is %" PRIu64
+                           "%s: byte %" PRIu64 ": dimension %" PRIu32 " of tensor \"%s\" is %" PRIu64
                            "; each must be at least 1 and their product below 2^63",
                            label, at, i, info->name, *dim);
     }
     return KT_OK;
 }
 
-static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *info,
-                                uint64_t elements, struct kt_error *error)
+static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *info, uint64_t elements,
+                                struct kt_error *error)
 {
     const char *label = label_of(gguf);
     uint64_t at = gguf->reader.at;
@@ -404,12 +391,11 @@ static enum kt_status place_tensors(struct kt_gguf *gguf, uint64_t first, struct
     begin &= ~mask;
     for (uint64_t i = first; i < tensors->n; i++) {
         struct kt_tensor_info *info = &tensors->tensor[i].info;
-        if (!kt_add(begin, info->offset, &info->offset) ||
-            !kt_add(info->offset, info->size, &end) || end > size)
+        if (!kt_add(begin, info->offset, &info->offset) || !kt_add(info->offset, info->size, &end) ||
+            end > size)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\", %" PRIu64 " bytes from byte %" PRIu64
-                           " on, reaches beyond the end of the file at %" PRIu64
-                           ": it is cut off or damaged",
+                           " on, reaches beyond the end of the file at %" PRIu64 ": it is cut off or damaged",
                            label_of(gguf), info->name, info->size, info->offset, size);
     }
     return KT_OK;
@@ -428,16 +414,15 @@ static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error
     if (status != KT_OK || version == 2 || version == 3)
         return status;
     if (version != 0 && (version & 0xffff) == 0)
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: is a big-endian GGUF file; convert it to little-endian", label);
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: is a big-endian GGUF file; convert it to little-endian",
+                       label);
     return kt_fail(error, KT_E_UNSUPPORTED,
-                   "%s: is GGUF version %" PRIu32
-                   "; versions 2 and 3 can be read: convert the model again",
+                   "%s: is GGUF version %" PRIu32 "; versions 2 and 3 can be read: convert the model again",
                    label, version);
 }
 
-static enum kt_status check_count(struct kt_gguf *gguf, uint64_t count, uint64_t least,
-                                  const char *what, struct kt_error *error)
+static enum kt_status check_count(struct kt_gguf *gguf, uint64_t count, uint64_t least, const char *what,
+                                  struct kt_error *error)
 {
     uint64_t rest = gguf->reader.file->size - gguf->reader.at;
     if (count <= rest / least)
@@ -503,8 +488,7 @@ enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error
     return status == KT_OK ? place_tensors(gguf, first, error) : status;
 }
 
-static enum kt_status read_gguf(struct kt_checkpoint *checkpoint, const char *path,
-                                struct kt_error *error)
+static enum kt_status read_gguf(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error)
 {
     struct kt_gguf *gguf = NULL;
     enum kt_status status = kt_gguf_begin(checkpoint, 0, &gguf, error);
@@ -530,6 +514,5 @@ const struct kt_checkpoint_format kt_format_gguf = {
     .name = "gguf",
     .matches = match_gguf,
     .read = read_gguf,
-    .no_experts =
-        "no tensor is named blk.N.ffn_{gate,up,down}_exps.weight, as in models with experts",
+    .no_experts = "no tensor is named blk.N.ffn_{gate,up,down}_exps.weight, as in models with experts",
 };

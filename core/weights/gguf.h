@@ -32,7 +32,7 @@ struct kt_gguf_key {
 
 struct kt_gguf {
     struct kt_checkpoint *checkpoint;
-    uint32_t part; /* the file of the checkpoint that is read */
+    uint32_t part;           /* the file of the checkpoint that is read */
     struct kt_gguf_key *key; /* by name, once all are read */
     uint64_t n_keys, capacity;
     uint64_t n_tensors; /* as the header says */
@@ -71,7 +71,6 @@ enum kt_status kt_gguf_find_file(const char *folder, char **path, struct kt_erro
 /* Finds the layers with experts and checks them against the metadata. */
 enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *error);
 enum kt_status kt_gguf_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                               struct kt_expert *experts, uint32_t n_experts,
-                               struct kt_error *error);
+                               struct kt_expert *experts, uint32_t n_experts, struct kt_error *error);
 
 #endif

@@ -54,8 +54,7 @@ static bool parse_name(const char *path, struct numbered *name)
     const char *end = path + length - NUMBERS;
     name->prefix = length - NUMBERS;
     return end[0] == '-' && parse_digits(end + 1, &name->number) &&
-           strncmp(end + 1 + DIGITS, "-of-", 4) == 0 &&
-           parse_digits(end + 5 + DIGITS, &name->count) &&
+           strncmp(end + 1 + DIGITS, "-of-", 4) == 0 && parse_digits(end + 5 + DIGITS, &name->count) &&
            strcmp(end + 5 + 2 * DIGITS, SUFFIX) == 0;
 }
 
@@ -64,8 +63,7 @@ static const char *label_of(const struct kt_gguf *gguf)
     return gguf->reader.file->label;
 }
 
-static enum kt_status read_split(const struct kt_gguf *gguf, struct split *split,
-                                 struct kt_error *error)
+static enum kt_status read_split(const struct kt_gguf *gguf, struct split *split, struct kt_error *error)
 {
     enum kt_status status = kt_gguf_count(gguf, "split.no", &split->no, error);
     if (status == KT_OK)
@@ -78,8 +76,8 @@ static enum kt_status read_split(const struct kt_gguf *gguf, struct split *split
 }
 
 /* Does what the file says fit number `number` of `count`, counted from 1? */
-static enum kt_status check_split(const struct kt_gguf *gguf, const struct split *split,
-                                  uint32_t number, uint32_t count, struct kt_error *error)
+static enum kt_status check_split(const struct kt_gguf *gguf, const struct split *split, uint32_t number,
+                                  uint32_t count, struct kt_error *error)
 {
     if (split->count != count)
         return kt_fail(error, KT_E_FORMAT,
@@ -89,8 +87,7 @@ static enum kt_status check_split(const struct kt_gguf *gguf, const struct split
                        label_of(gguf), number, count, split->count);
     if (!split->has_no)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: is a part of a model, but has no key \"split.no\" to say which",
-                       label_of(gguf));
+                       "%s: is a part of a model, but has no key \"split.no\" to say which", label_of(gguf));
     if (split->no != number - 1)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: by its name it is file %" PRIu32 " of %" PRIu32
@@ -100,9 +97,8 @@ static enum kt_status check_split(const struct kt_gguf *gguf, const struct split
     return KT_OK;
 }
 
-static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path,
-                                  const struct split *split, struct numbered *name,
-                                  struct kt_error *error)
+static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path, const struct split *split,
+                                  struct numbered *name, struct kt_error *error)
 {
     bool numbered = parse_name(path, name);
     /* A merged file keeps the key, as 0. */
@@ -126,8 +122,8 @@ static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path,
 }
 
 /* The tensors of file `part`, whose header must go with the first one's. */
-static enum kt_status read_part(struct kt_gguf *gguf, const struct kt_gguf *first,
-                                struct split *said, uint32_t count, struct kt_error *error)
+static enum kt_status read_part(struct kt_gguf *gguf, const struct kt_gguf *first, struct split *said,
+                                uint32_t count, struct kt_error *error)
 {
     struct split split;
     enum kt_status status = read_split(gguf, &split, error);
@@ -158,19 +154,18 @@ static enum kt_status open_files(struct kt_checkpoint *checkpoint, const char *p
     char *part = malloc(size), label[KT_LABEL_SIZE];
     enum kt_status status = KT_OK;
     if (!part)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the paths of its files",
-                       checkpoint->label);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the paths of its files", checkpoint->label);
     kt_file_label(path, label);
     kt_checkpoint_drop_files(checkpoint);
     for (uint32_t i = 1; i <= name->count && status == KT_OK; i++) {
-        (void)snprintf(part, size, "%.*s-%05" PRIu32 "-of-%05" PRIu32 "%s", (int)name->prefix, path,
-                       i, name->count, SUFFIX);
+        (void)snprintf(part, size, "%.*s-%05" PRIu32 "-of-%05" PRIu32 "%s", (int)name->prefix, path, i,
+                       name->count, SUFFIX);
         status = kt_checkpoint_add(checkpoint, part, error);
     }
     if (status != KT_OK)
         (void)kt_fail_prefix(error, status,
-                             "%s: is one of %" PRIu32 " files of a model, all of which are needed",
-                             label, name->count);
+                             "%s: is one of %" PRIu32 " files of a model, all of which are needed", label,
+                             name->count);
     free(part);
     return status;
 }
@@ -220,8 +215,8 @@ enum kt_status kt_gguf_read_parts(struct kt_gguf **gguf, const char *path, struc
 static bool belong_together(const char *left, const char *right)
 {
     struct numbered a, b;
-    return parse_name(left, &a) && parse_name(right, &b) && a.count == b.count &&
-           a.prefix == b.prefix && strncmp(left, right, a.prefix) == 0;
+    return parse_name(left, &a) && parse_name(right, &b) && a.count == b.count && a.prefix == b.prefix &&
+           strncmp(left, right, a.prefix) == 0;
 }
 
 static bool is_gguf(const char *name)
@@ -251,16 +246,14 @@ static enum kt_status choose(DIR *listing, const char *folder, char **path, stru
         kt_file_label(found, other);
         free(found);
         if (!together)
-            return kt_fail(error, KT_E_INVALID, "%s and %s are two models; name the file of one",
-                           label, other);
+            return kt_fail(error, KT_E_INVALID, "%s and %s are two models; name the file of one", label,
+                           other);
     }
     int failure = errno;
     kt_file_label(folder, label);
     if (failure != 0)
-        return kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label,
-                       strerror(failure));
-    return *path ? KT_OK
-                 : kt_fail(error, KT_E_NOT_FOUND, "%s: the folder holds no %s file", label, SUFFIX);
+        return kt_fail(error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(failure));
+    return *path ? KT_OK : kt_fail(error, KT_E_NOT_FOUND, "%s: the folder holds no %s file", label, SUFFIX);
 }
 
 enum kt_status kt_gguf_find_file(const char *folder, char **path, struct kt_error *error)

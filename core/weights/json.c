@@ -42,8 +42,8 @@ static void add_code(struct scan *scan, uint32_t code)
     else if (code < 0x10000)
         scan->sum += (0xe0 | code >> 12) + (0x80 | (code >> 6 & 0x3f)) + (0x80 | (code & 0x3f));
     else
-        scan->sum += (0xf0 | code >> 18) + (0x80 | (code >> 12 & 0x3f)) +
-                     (0x80 | (code >> 6 & 0x3f)) + (0x80 | (code & 0x3f));
+        scan->sum += (0xf0 | code >> 18) + (0x80 | (code >> 12 & 0x3f)) + (0x80 | (code >> 6 & 0x3f)) +
+                     (0x80 | (code & 0x3f));
 }
 
 /* A letter of a string; what JSON does not allow there is found by the parser. */
@@ -97,14 +97,12 @@ static enum kt_status scan_bytes(struct scan *scan, const struct kt_file *file, 
     for (uint64_t i = 0; i < count; i++) {
         unsigned char c = (unsigned char)bytes[i];
         if (is_forbidden(scan, c))
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": %s holds control character %02x", file->label,
-                           offset + i, bounds->what, c);
+            return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s holds control character %02x",
+                           file->label, offset + i, bounds->what, c);
         step(scan, c);
         if (scan->depth > bounds->depth)
-            return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": %s nests deeper than %" PRIu32, file->label,
-                           offset + i, bounds->what, bounds->depth);
+            return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s nests deeper than %" PRIu32,
+                           file->label, offset + i, bounds->what, bounds->depth);
         if (scan->containers > allowed)
             return kt_fail(error, KT_E_FORMAT,
                            "%s: byte %" PRIu64 ": %s has more than %" PRIu64
@@ -147,20 +145,17 @@ static uint64_t add_strings(const json_t *value)
     json_t *inner;
     if (json_is_string(value))
         return add_bytes(json_string_value(value), json_string_length(value));
-    json_object_foreach((json_t *)(uintptr_t)value, key, inner)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)value, key, inner) {
         sum += add_bytes(key, strlen(key)) + add_strings(inner);
     }
-    json_array_foreach(value, index, inner)
-    {
+    json_array_foreach (value, index, inner) {
         sum += add_strings(inner);
     }
     return sum;
 }
 
-static enum kt_status parse(const struct kt_file *file, uint64_t offset, const char *text,
-                            size_t size, const struct kt_json_bounds *bounds, json_t **root,
-                            struct kt_error *error)
+static enum kt_status parse(const struct kt_file *file, uint64_t offset, const char *text, size_t size,
+                            const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error)
 {
     const char *what = bounds->what;
     struct scan scan = {.depth = 0};
@@ -186,20 +181,18 @@ static enum kt_status parse(const struct kt_file *file, uint64_t offset, const c
 }
 
 enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_t size,
-                            const struct kt_json_bounds *bounds, json_t **root,
-                            struct kt_error *error)
+                            const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error)
 {
     if (size > bounds->largest)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: %s takes %" PRIu64 " bytes; at most %" PRIu64 " are read", file->label,
-                       bounds->what, size, bounds->largest);
+        return kt_fail(error, KT_E_FORMAT, "%s: %s takes %" PRIu64 " bytes; at most %" PRIu64 " are read",
+                       file->label, bounds->what, size, bounds->largest);
     enum kt_status status = scan_file(file, offset, size, bounds, error);
     if (status != KT_OK)
         return status;
     char *text = malloc((size_t)size + 1);
     if (!text)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of %s",
-                       file->label, size, bounds->what);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of %s", file->label, size,
+                       bounds->what);
     status = kt_file_read(file, offset, text, size, error);
     if (status == KT_OK)
         status = parse(file, offset, text, (size_t)size, bounds, root, error);
@@ -207,8 +200,8 @@ enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_
     return status;
 }
 
-enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds,
-                            char label[KT_LABEL_SIZE], json_t **root, struct kt_error *error)
+enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds, char label[KT_LABEL_SIZE],
+                            json_t **root, struct kt_error *error)
 {
     struct kt_file file;
     enum kt_status status = kt_file_open(path, KT_IO_READ, &file, error);

@@ -17,12 +17,11 @@ struct kt_json_bounds {
 
 /* Parses `size` bytes of the file from byte `offset` on: strict JSON, no key twice in an object. */
 enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_t size,
-                            const struct kt_json_bounds *bounds, json_t **root,
-                            struct kt_error *error);
+                            const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error);
 
 /* Opens the file at `path`, which is JSON from its first to its last byte. `label` gets the path as
  * messages show it. */
-enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds,
-                            char label[KT_LABEL_SIZE], json_t **root, struct kt_error *error);
+enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds, char label[KT_LABEL_SIZE],
+                            json_t **root, struct kt_error *error);
 
 #endif

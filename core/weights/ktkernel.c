@@ -16,11 +16,8 @@ enum { LABEL = KT_LABEL_SIZE + KT_NAME_SIZE + 32 };
 
 const char *const kt_projection_names[3] = {"gate", "up", "down"};
 const char *const kt_packing_names[KT_N_PACKINGS] = {
-    [KT_PACKING_UNKNOWN] = "?",
-    [KT_PACKING_INT8] = "INT8",
-    [KT_PACKING_INT4] = "INT4",
-    [KT_PACKING_MOE_INT8] = "MOE_INT8",
-    [KT_PACKING_MOE_INT4] = "MOE_INT4",
+    [KT_PACKING_UNKNOWN] = "?",         [KT_PACKING_INT8] = "INT8",         [KT_PACKING_INT4] = "INT4",
+    [KT_PACKING_MOE_INT8] = "MOE_INT8", [KT_PACKING_MOE_INT4] = "MOE_INT4",
 };
 
 bool kt_take_number(const char **text, uint64_t largest, uint64_t *number)
@@ -96,8 +93,8 @@ static bool matches_tensors(const struct kt_checkpoint *checkpoint)
     return false;
 }
 
-static enum kt_status map_tensors(struct kt_checkpoint *checkpoint,
-                                  const struct kt_model_config *config, struct kt_error *error)
+static enum kt_status map_tensors(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                  struct kt_error *error)
 {
     struct kt_pieces pieces = {.n = 0};
     enum kt_status status = KT_OK;
@@ -112,8 +109,7 @@ static enum kt_status map_tensors(struct kt_checkpoint *checkpoint,
                              "%s: tensor \"%s\" is %s with %" PRIu32 " dimensions; KT-Kernel's are %s "
                              "with 1: " ADVICE,
                              checkpoint->part[tensor->part].file.label, tensor->info.name,
-                             kt_dtype_name(tensor->info.dtype), tensor->info.n_dims,
-                             kt_dtype_name(dtype));
+                             kt_dtype_name(tensor->info.dtype), tensor->info.n_dims, kt_dtype_name(dtype));
         else
             status = kt_pieces_add(checkpoint, &pieces, &piece, error);
     }
@@ -127,14 +123,13 @@ void kt_piece_label(const struct kt_checkpoint *checkpoint, const struct kt_piec
                     size_t size)
 {
     if (piece->tensor)
-        (void)snprintf(text, size, "%s: tensor \"%s\"",
-                       checkpoint->part[piece->tensor->part].file.label, piece->tensor->info.name);
+        (void)snprintf(text, size, "%s: tensor \"%s\"", checkpoint->part[piece->tensor->part].file.label,
+                       piece->tensor->info.name);
     else if (checkpoint->n_parts > 0)
         (void)snprintf(text, size,
                        "%s: tensor \"blk.%" PRIu32 ".ffn_%s_exps.%" PRIu32 ".numa.%" PRIu32 ".%s\"",
-                       checkpoint->label, piece->layer, kt_projection_names[piece->projection],
-                       piece->expert, piece->part,
-                       piece->role == KT_PIECE_SCALE ? "scale" : "weight");
+                       checkpoint->label, piece->layer, kt_projection_names[piece->projection], piece->expert,
+                       piece->part, piece->role == KT_PIECE_SCALE ? "scale" : "weight");
     else if (piece->size == 0) /* one that is missing: its size is not known */
         (void)snprintf(text, size,
                        "%s: file _layer_%" PRIu32 "/_numa_%" PRIu32 "/%s_%s_%" PRIu32 "_*Byte_%s_.kt",
@@ -178,9 +173,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* Are the sorted pieces of a layer all that there must be, each once, all of one packing? */
-static enum kt_status check_complete(const struct kt_checkpoint *checkpoint,
-                                     const struct kt_piece *pieces, uint64_t n,
-                                     const struct kt_packed *packed, struct kt_error *error)
+static enum kt_status check_complete(const struct kt_checkpoint *checkpoint, const struct kt_piece *pieces,
+                                     uint64_t n, const struct kt_packed *packed, struct kt_error *error)
 {
     uint64_t n_expected = (uint64_t)packed->n_experts * packed->n_parts * 6;
     char label[LABEL], other[LABEL];
@@ -262,9 +256,7 @@ static enum kt_status check_sizes(const struct kt_checkpoint *checkpoint, const 
                            label, pieces[i].size, rows, hidden, kt_packing_names[packed->packing],
                            wanted[i / 2][i % 2]);
         }
-    uint64_t unit = packed->packing == KT_PACKING_INT4   ? 128
-                    : packed->packing == KT_PACKING_INT8 ? 64
-                                                         : 1;
+    uint64_t unit = packed->packing == KT_PACKING_INT4 ? 128 : packed->packing == KT_PACKING_INT8 ? 64 : 1;
     if (rows % unit == 0 && hidden % unit == 0)
         return KT_OK;
     kt_piece_label(checkpoint, &pieces[0], label, sizeof label);
@@ -282,9 +274,8 @@ static enum kt_status lay(const struct kt_checkpoint *checkpoint, const struct k
     uint64_t rows = gate->size / 4, hidden = down->size / 4;
     if (gate->size == 0 || down->size == 0 || rows * packed->n_parts > KT_LARGEST_SIZE ||
         hidden > KT_LARGEST_SIZE) {
-        const struct kt_piece *wrong = gate->size == 0 || (down->size > 0 && hidden <= KT_LARGEST_SIZE)
-                                           ? gate
-                                           : down;
+        const struct kt_piece *wrong =
+            gate->size == 0 || (down->size > 0 && hidden <= KT_LARGEST_SIZE) ? gate : down;
         char label[LABEL];
         kt_piece_label(checkpoint, wrong, label, sizeof label);
         return kt_fail(error, KT_E_FORMAT,
@@ -308,9 +299,8 @@ static enum kt_status lay(const struct kt_checkpoint *checkpoint, const struct k
     return KT_OK;
 }
 
-static enum kt_status check_said(const struct kt_checkpoint *checkpoint,
-                                 const struct kt_model_config *config, const struct kt_moe_info *info,
-                                 struct kt_error *error)
+static enum kt_status check_said(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 const struct kt_moe_info *info, struct kt_error *error)
 {
     const struct {
         const struct kt_said *said;
@@ -350,8 +340,10 @@ static enum kt_status map_layer(struct kt_checkpoint *checkpoint, const struct k
     struct kt_packed *packed =
         calloc(1, sizeof *packed + (n_experts + (files ? 0 : (size_t)n)) * sizeof packed->slots[0]);
     if (!packed)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu32 " experts of layer "
-                       "%" PRIu32, checkpoint->label, n_experts, start.layer);
+        return kt_fail(error, KT_E_NOMEM,
+                       "%s: no memory for the list of %" PRIu32 " experts of layer "
+                       "%" PRIu32,
+                       checkpoint->label, n_experts, start.layer);
     memcpy(packed, &start, sizeof start);
     moe->map = packed;
     packed->decoded = packed->slots;

@@ -20,9 +20,9 @@
 #include "core/weights/model_config.h"
 
 enum kt_packing {
-    KT_PACKING_UNKNOWN = 0, /* of a safetensors file: told by sizes */
-    KT_PACKING_INT8 = 1,    /* tiles of 32 rows x 64 columns */
-    KT_PACKING_INT4 = 2,    /* tiles of 32 rows x 128 columns, two weights a byte */
+    KT_PACKING_UNKNOWN = 0,  /* of a safetensors file: told by sizes */
+    KT_PACKING_INT8 = 1,     /* tiles of 32 rows x 64 columns */
+    KT_PACKING_INT4 = 2,     /* tiles of 32 rows x 128 columns, two weights a byte */
     KT_PACKING_MOE_INT8 = 3, /* plain rows */
     KT_PACKING_MOE_INT4 = 4, /* not known */
     KT_N_PACKINGS = 5

@@ -170,8 +170,8 @@ static enum kt_status read_piece(const struct decoding *decoding, const struct k
     return status;
 }
 
-static enum kt_status fail_row(const struct decoding *decoding, const struct kt_piece *piece,
-                               uint64_t row, float scale, int largest)
+static enum kt_status fail_row(const struct decoding *decoding, const struct kt_piece *piece, uint64_t row,
+                               float scale, int largest)
 {
     char label[KT_LABEL_SIZE + KT_NAME_SIZE + 32];
     kt_piece_label(decoding->checkpoint, piece, label, sizeof label);
@@ -264,16 +264,16 @@ static enum kt_status decode_expert(const struct decoding *decoding, uint32_t ex
     const struct kt_moe *moe = decoding->moe;
     void *memory = NULL;
     enum kt_status status = KT_OK;
-    uint64_t size = names_at(packed) + 3 * NAME_SIZE +
-                    3 * moe->info.hidden_size * moe->info.intermediate_size;
+    uint64_t size =
+        names_at(packed) + 3 * NAME_SIZE + 3 * moe->info.hidden_size * moe->info.intermediate_size;
     if (posix_memalign(&memory, 64, (size_t)size) != 0)
         return kt_fail(decoding->error, KT_E_NOMEM,
                        "%s: no memory for the %" PRIu64 " bytes of expert %" PRIu32 " of layer %" PRIu32,
                        decoding->checkpoint->label, size, expert, packed->layer);
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         char *name = (char *)memory + names_at(packed) + p * NAME_SIZE;
-        (void)snprintf(name, NAME_SIZE, "layer %" PRIu32 ", expert %" PRIu32 ", %s", packed->layer,
-                       expert, kt_projection_names[p]);
+        (void)snprintf(name, NAME_SIZE, "layer %" PRIu32 ", expert %" PRIu32 ", %s", packed->layer, expert,
+                       kt_projection_names[p]);
         for (uint32_t part = 0; part < packed->n_parts && status == KT_OK; part++)
             status = decode_part(decoding, expert, part, p, memory);
     }
@@ -309,8 +309,7 @@ static void show(const struct kt_moe *moe, void *memory, int projection, struct 
 enum kt_status kt_packed_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
                                  struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {
-    struct decoding decoding = {
-        .checkpoint = checkpoint, .moe = moe, .packed = moe->map, .error = error};
+    struct decoding decoding = {.checkpoint = checkpoint, .moe = moe, .packed = moe->map, .error = error};
     enum kt_status status = KT_OK;
     uint64_t largest = 0;
     for (int i = 0; i < 6; i++)

@@ -34,19 +34,17 @@ static enum kt_status list(struct listing *listing, const char *folder, entry_fn
     DIR *dir = opendir(folder);
     kt_file_label(folder, label);
     if (!dir)
-        return kt_fail(listing->error, KT_E_IO, "%s: the folder cannot be read: %s", label,
-                       strerror(errno));
+        return kt_fail(listing->error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     while (status == KT_OK && (errno = 0, entry = readdir(dir)) != NULL)
         status = visit(listing, folder, entry->d_name);
     if (status == KT_OK && errno != 0)
-        status = kt_fail(listing->error, KT_E_IO, "%s: the folder cannot be read: %s", label,
-                         strerror(errno));
+        status =
+            kt_fail(listing->error, KT_E_IO, "%s: the folder cannot be read: %s", label, strerror(errno));
     (void)closedir(dir);
     return status;
 }
 
-static enum kt_status enter(struct listing *listing, const char *folder, const char *name,
-                            entry_fn visit)
+static enum kt_status enter(struct listing *listing, const char *folder, const char *name, entry_fn visit)
 {
     char *path = kt_path_join(folder, name, listing->error);
     if (!path)
@@ -136,11 +134,9 @@ enum kt_status kt_files_open(const struct kt_checkpoint *checkpoint, const struc
                              struct kt_file *file, struct kt_error *error)
 {
     char name[160];
-    (void)snprintf(name, sizeof name,
-                   "_layer_%" PRIu32 "/_numa_%" PRIu32 "/%s_%s_%" PRIu32 "_%" PRIu64 "%s", piece->layer,
-                   piece->part, kt_packing_names[piece->packing],
-                   kt_projection_names[piece->projection], piece->expert, piece->size,
-                   roles[piece->role]);
+    (void)snprintf(name, sizeof name, "_layer_%" PRIu32 "/_numa_%" PRIu32 "/%s_%s_%" PRIu32 "_%" PRIu64 "%s",
+                   piece->layer, piece->part, kt_packing_names[piece->packing],
+                   kt_projection_names[piece->projection], piece->expert, piece->size, roles[piece->role]);
     char *path = kt_path_join(checkpoint->folder, name, error);
     if (!path)
         return KT_E_NOMEM;
@@ -157,8 +153,8 @@ enum kt_status kt_files_open(const struct kt_checkpoint *checkpoint, const struc
 }
 
 /* Of each layer the first weights and the last scales. */
-static enum kt_status sample(const struct kt_checkpoint *checkpoint, uint64_t number,
-                             struct kt_file *file, struct kt_error *error)
+static enum kt_status sample(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
+                             struct kt_error *error)
 {
     const struct kt_packed *packed = checkpoint->moe[number / 2].map;
     uint64_t last = (uint64_t)packed->n_experts * packed->n_parts * 6 - 1;

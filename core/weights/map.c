@@ -9,8 +9,7 @@
 
 /* Tried in this order; the first that matches makes the layers. */
 static const struct kt_mapper *const mappers[] = {&kt_mapper_store, &kt_mapper_ktkernel,
-                                                  &kt_mapper_ktkernel_files, &kt_mapper_families,
-                                                  NULL};
+                                                  &kt_mapper_ktkernel_files, &kt_mapper_families, NULL};
 
 /* The first that matches, which is told of any other: its experts would be missed in silence. */
 static const struct kt_mapper *choose(const struct kt_checkpoint *checkpoint)
@@ -40,8 +39,7 @@ enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_er
     enum kt_status status = kt_model_config_read(checkpoint->folder, &config, error);
     if (status != KT_OK)
         return status;
-    (void)snprintf(checkpoint->architecture, sizeof checkpoint->architecture, "%s",
-                   config.model_type);
+    (void)snprintf(checkpoint->architecture, sizeof checkpoint->architecture, "%s", config.model_type);
     if (*config.refusal)
         (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", config.label,
                        config.refusal);

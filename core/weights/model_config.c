@@ -57,22 +57,20 @@ static const struct count {
 };
 
 enum kt_status kt_model_config_count(const char *label, const json_t *value, const char *key,
-                               uint64_t largest, struct kt_said *said, struct kt_error *error)
+                                     uint64_t largest, struct kt_said *said, struct kt_error *error)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a whole number of at least 0",
-                       label, key);
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a whole number of at least 0", label, key);
     said->key = key;
     said->value = (uint64_t)json_integer_value(value);
     if (said->value > largest)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled", label,
-                       key, said->value, largest);
+                       "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled", label, key,
+                       said->value, largest);
     return KT_OK;
 }
 
-static enum kt_status read_counts(const json_t *root, struct kt_model_config *config,
-                                  struct kt_error *error)
+static enum kt_status read_counts(const json_t *root, struct kt_model_config *config, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0] && status == KT_OK; i++) {
@@ -89,7 +87,7 @@ static enum kt_status read_counts(const json_t *root, struct kt_model_config *co
 }
 
 enum kt_status kt_model_config_text(const char *label, const json_t *value, const char *key, char *text,
-                              size_t size, struct kt_error *error)
+                                    size_t size, struct kt_error *error)
 {
     if (!value)
         return KT_OK;
@@ -103,8 +101,8 @@ enum kt_status kt_model_config_text(const char *label, const json_t *value, cons
     return KT_OK;
 }
 
-static enum kt_status take_real(const char *label, const json_t *value, const char *key,
-                                float *real, struct kt_error *error)
+static enum kt_status take_real(const char *label, const json_t *value, const char *key, float *real,
+                                struct kt_error *error)
 {
     *real = 0;
     if (!value)
@@ -112,8 +110,7 @@ static enum kt_status take_real(const char *label, const json_t *value, const ch
     double number = json_number_value(value);
     *real = (float)number;
     if (!json_is_number(value) || number < 0 || !isfinite(*real))
-        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a number of at least 0", label,
-                       key);
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a number of at least 0", label, key);
     return KT_OK;
 }
 
@@ -128,11 +125,9 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
         value = find(root, key = keys[i]);
     enum kt_status status = kt_model_config_text(config->label, value, key, name, sizeof name, error);
     if (status == KT_OK)
-        status = take_real(config->label, find(root, "swiglu_limit"), "swiglu_limit",
-                           &config->limit, error);
+        status = take_real(config->label, find(root, "swiglu_limit"), "swiglu_limit", &config->limit, error);
     if (status == KT_OK)
-        status = take_real(config->label, find(root, "swiglu_alpha"), "swiglu_alpha",
-                           &config->alpha, error);
+        status = take_real(config->label, find(root, "swiglu_alpha"), "swiglu_alpha", &config->alpha, error);
     if (status != KT_OK)
         return status;
     if (strcmp(name, "swigluoai") == 0 || strncmp(config->model_type, "gpt_oss", 7) == 0) {
@@ -144,8 +139,8 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
         config->alpha = 0;
     } else {
         (void)snprintf(config->refusal, sizeof config->refusal,
-                       "the experts use the activation \"%s\" (key \"%s\"), which is not supported",
-                       name, key);
+                       "the experts use the activation \"%s\" (key \"%s\"), which is not supported", name,
+                       key);
     }
     return KT_OK;
 }
@@ -162,21 +157,21 @@ static enum kt_status read_quantization(const json_t *root, struct kt_model_conf
     return kt_quantization_read(quantization, config, error);
 }
 
-static enum kt_status read_config(const char *path, struct kt_model_config *config,
-                                  struct kt_error *error)
+static enum kt_status read_config(const char *path, struct kt_model_config *config, struct kt_error *error)
 {
-    static const struct kt_json_bounds bounds = {
-        .what = "the configuration", .largest = LARGEST_CONFIG, .depth = 32, .spare = 1024};
+    static const struct kt_json_bounds bounds = {.what = "the configuration",
+                                                 .largest = LARGEST_CONFIG,
+                                                 .depth = 32,
+                                                 .spare = 1024};
     json_t *root;
     enum kt_status status = kt_json_open(path, &bounds, config->label, &root, error);
     if (status != KT_OK)
         return status;
     if (!json_is_object(root))
-        status =
-            kt_fail(error, KT_E_FORMAT, "%s: the configuration must be an object", config->label);
+        status = kt_fail(error, KT_E_FORMAT, "%s: the configuration must be an object", config->label);
     if (status == KT_OK)
         status = kt_model_config_text(config->label, find_in(root, "model_type"), "model_type",
-                           config->model_type, sizeof config->model_type, error);
+                                      config->model_type, sizeof config->model_type, error);
     if (status == KT_OK)
         status = read_counts(root, config, error);
     if (status == KT_OK)

@@ -13,14 +13,14 @@ struct kt_said {
 
 /* What quantization_config says about weights of 4 bits. */
 struct kt_quantization {
-    char method[64];           /* "gptq"; "": not said */
-    char packing[64];          /* checkpoint_format of GPTQ, version of AWQ */
-    struct kt_said bits;       /* of a weight */
-    struct kt_said group;      /* columns that a scale stands for; 0: all of them */
-    const char *asymmetric;    /* the key that says that there are zeros, or NULL */
-    const char *symmetric;     /* the key that says that there are none, or NULL */
-    const char *real;          /* the key that says that weights are floats, or NULL */
-    const char *reordered;     /* the key that says that columns are not in order, or NULL */
+    char method[64];        /* "gptq"; "": not said */
+    char packing[64];       /* checkpoint_format of GPTQ, version of AWQ */
+    struct kt_said bits;    /* of a weight */
+    struct kt_said group;   /* columns that a scale stands for; 0: all of them */
+    const char *asymmetric; /* the key that says that there are zeros, or NULL */
+    const char *symmetric;  /* the key that says that there are none, or NULL */
+    const char *real;       /* the key that says that weights are floats, or NULL */
+    const char *reordered;  /* the key that says that columns are not in order, or NULL */
 };
 
 struct kt_model_config {
@@ -42,10 +42,10 @@ struct json_t;
 
 /* A whole number of 0 to `largest`, or an error; `key` must outlive `said`. */
 enum kt_status kt_model_config_count(const char *label, const struct json_t *value, const char *key,
-                               uint64_t largest, struct kt_said *said, struct kt_error *error);
+                                     uint64_t largest, struct kt_said *said, struct kt_error *error);
 /* A string, if `value` is not NULL. */
 enum kt_status kt_model_config_text(const char *label, const struct json_t *value, const char *key,
-                              char *text, size_t size, struct kt_error *error);
+                                    char *text, size_t size, struct kt_error *error);
 /* Reads quantization_config, which is an object. */
 enum kt_status kt_quantization_read(const struct json_t *object, struct kt_model_config *config,
                                     struct kt_error *error);

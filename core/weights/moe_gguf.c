@@ -83,15 +83,13 @@ static int compare_entries(const void *left, const void *right)
     return a->layer < b->layer ? -1 : a->layer > b->layer;
 }
 
-static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said,
-                                struct kt_error *error)
+static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said, struct kt_error *error)
 {
     static const char *const suffixes[] = {"block_count", "expert_count", "expert_used_count",
                                            "embedding_length", "expert_feed_forward_length"};
     static const uint64_t largest[] = {KT_LARGEST_LAYER + 1, KT_LARGEST_EXPERTS, KT_LARGEST_EXPERTS,
                                        KT_LARGEST_SIZE, KT_LARGEST_SIZE};
-    uint64_t *counts[] = {&said->layers, &said->experts, &said->top_k, &said->hidden,
-                          &said->intermediate};
+    uint64_t *counts[] = {&said->layers, &said->experts, &said->top_k, &said->hidden, &said->intermediate};
     for (int i = 0; i < 5; i++) {
         (void)snprintf(said->key[i], KT_NAME_SIZE, "%s.%s", gguf->architecture, suffixes[i]);
         enum kt_status status = kt_gguf_count(gguf, said->key[i], counts[i], error);
@@ -112,14 +110,12 @@ static enum kt_status compare(const struct kt_gguf *gguf, const char *key, uint6
 {
     if (found == said || (said == 0 && !kt_gguf_find(gguf, key)))
         return KT_OK;
-    return kt_fail(error, KT_E_FORMAT,
-                   "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu64 " %s",
+    return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu64 " %s",
                    file_of(gguf, tensor), key, said, tensor->info.name, found, what);
 }
 
-static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_tensor *tensor,
-                                  uint32_t n_dims, const uint64_t *dims,
-                                  const struct kt_tensor *like, struct kt_error *error)
+static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_tensor *tensor, uint32_t n_dims,
+                                  const uint64_t *dims, const struct kt_tensor *like, struct kt_error *error)
 {
     const struct kt_tensor_info *info = &tensor->info;
     bool same = info->n_dims == n_dims;
@@ -134,14 +130,13 @@ static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_te
     used = 0;
     for (uint32_t i = 0; i < info->n_dims; i++)
         used += (size_t)snprintf(found + used, sizeof found - used, "[%" PRIu64 "]", info->dims[i]);
-    return kt_fail(
-        error, KT_E_FORMAT,
-        "%s: tensor \"%s\" is %s, slowest dimension first; %s is needed to fit tensor \"%s\"",
-        file_of(gguf, tensor), info->name, found, needed, like->info.name);
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" is %s, slowest dimension first; %s is needed to fit tensor \"%s\"",
+                   file_of(gguf, tensor), info->name, found, needed, like->info.name);
 }
 
-static enum kt_status check_weights(const struct kt_gguf *gguf, const struct found *found,
-                                    struct kt_moe *moe, struct kt_error *error)
+static enum kt_status check_weights(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
+                                    struct kt_error *error)
 {
     const char *label = gguf->checkpoint->label;
     struct kt_tensor *fused = found->tensor[GATE_UP][0], *down = found->tensor[KT_DOWN][0];
@@ -149,8 +144,7 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
     struct kt_tensor *up = fused ? fused : found->tensor[KT_UP][0];
     if (!gate || !up || !down || (fused && (found->tensor[KT_GATE][0] || found->tensor[KT_UP][0])))
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: layer %" PRIu64 " has experts, but tensor blk.%" PRIu64
-                       ".ffn_%s_exps.weight %s",
+                       "%s: layer %" PRIu64 " has experts, but tensor blk.%" PRIu64 ".ffn_%s_exps.weight %s",
                        label, found->layer, found->layer,
                        fused && down ? "gate_up"
                        : !down       ? "down"
@@ -169,8 +163,8 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: tensor \"%s\" is [%" PRIu64 "][%" PRIu64 "][%" PRIu64
                        "]; at most %d experts and sizes of %d can be handled",
-                       file_of(gguf, gate), gate->info.name, experts, intermediate, hidden, KT_LARGEST_EXPERTS,
-                       KT_LARGEST_SIZE);
+                       file_of(gguf, gate), gate->info.name, experts, intermediate, hidden,
+                       KT_LARGEST_EXPERTS, KT_LARGEST_SIZE);
     uint64_t down_dims[] = {experts, hidden, intermediate};
     enum kt_status status = check_shape(gguf, up, 3, gate->info.dims, gate, error);
     if (status == KT_OK)
@@ -205,8 +199,8 @@ static enum kt_status check_strays(const struct kt_gguf *gguf, const struct foun
 }
 
 /* Biases and scales: floats whose shape the weights give. */
-static enum kt_status check_extras(const struct kt_gguf *gguf, const struct found *found,
-                                   struct kt_moe *moe, struct kt_error *error)
+static enum kt_status check_extras(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
+                                   struct kt_error *error)
 {
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         const struct kt_tensor *weight = moe->tensor[p];
@@ -227,8 +221,7 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
             if (dtype != KT_DTYPE_F32 && dtype != KT_DTYPE_F16 && dtype != KT_DTYPE_BF16)
                 return kt_fail(error, KT_E_UNSUPPORTED,
                                "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-                               file_of(gguf, extra), extra->info.name,
-                               kt_dtype_name(dtype));
+                               file_of(gguf, extra), extra->info.name, kt_dtype_name(dtype));
         }
     }
     return KT_OK;
@@ -246,8 +239,7 @@ static void set_activation(const char *architecture, struct kt_moe_info *info)
 }
 
 static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said *said,
-                                  const struct found *found, struct kt_moe *moe,
-                                  struct kt_error *error)
+                                  const struct found *found, struct kt_moe *moe, struct kt_error *error)
 {
     struct kt_checkpoint *checkpoint = gguf->checkpoint;
     moe->info.layer = found->layer;
@@ -260,8 +252,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
         return status;
     const struct kt_tensor *gate = moe->tensor[KT_GATE];
     if (found->layer >= said->layers && kt_gguf_find(gguf, said->key[0]))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
                        file_of(gguf, gate), said->key[0], said->layers, gate->info.name);
     if (found->layer > KT_LARGEST_LAYER)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": layers up to %d can be handled",
@@ -269,8 +260,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     struct kt_moe_info *info = &moe->info;
     status = compare(gguf, said->key[1], said->experts, gate, info->n_experts, "experts", error);
     if (status == KT_OK)
-        status =
-            compare(gguf, said->key[3], said->hidden, gate, info->hidden_size, "columns", error);
+        status = compare(gguf, said->key[3], said->hidden, gate, info->hidden_size, "columns", error);
     if (status == KT_OK)
         status = compare(gguf, said->key[4], said->intermediate, gate, info->intermediate_size,
                          "rows an expert and projection", error);
@@ -279,8 +269,7 @@ static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said 
     if (said->top_k > info->n_experts)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu32 " experts",
-                       file_of(gguf, gate), said->key[2], said->top_k, gate->info.name,
-                       info->n_experts);
+                       file_of(gguf, gate), said->key[2], said->top_k, gate->info.name, info->n_experts);
     info->top_k = (uint32_t)said->top_k;
     set_activation(checkpoint->architecture, info);
     /* No overflow: tensors do not overlap, so their sizes add up to the file's at most. */
@@ -302,8 +291,7 @@ static enum kt_status collect(const struct kt_gguf *gguf, struct entry **entries
         return KT_OK;
     *entries = malloc((size_t)count * sizeof entry);
     if (!*entries)
-        return kt_fail(error, KT_E_NOMEM,
-                       "%s: no memory for the list of %" PRIu64 " expert tensors",
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " expert tensors",
                        gguf->checkpoint->label, count);
     for (uint64_t i = 0; i < tensors->n; i++)
         if (parse_name(tensors->tensor[i].info.name, &entry)) {
@@ -314,8 +302,8 @@ static enum kt_status collect(const struct kt_gguf *gguf, struct entry **entries
     return KT_OK;
 }
 
-static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
-                            const struct entry *entries, uint64_t n, struct kt_error *error)
+static enum kt_status group(const struct kt_gguf *gguf, const struct said *said, const struct entry *entries,
+                            uint64_t n, struct kt_error *error)
 {
     struct kt_checkpoint *checkpoint = gguf->checkpoint;
     uint64_t layers = 0;
@@ -331,8 +319,7 @@ static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
         struct found found = {.layer = entries[i].layer};
         for (; i < n && entries[i].layer == found.layer; i++)
             found.tensor[entries[i].kind][entries[i].part] = entries[i].tensor;
-        enum kt_status status =
-            check_layer(gguf, said, &found, &checkpoint->moe[checkpoint->n_moe], error);
+        enum kt_status status = check_layer(gguf, said, &found, &checkpoint->moe[checkpoint->n_moe], error);
         if (status != KT_OK)
             return status;
         checkpoint->n_moe++;
@@ -355,8 +342,7 @@ static void refuse(const struct kt_gguf *gguf)
         why = "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
               "supported";
     if (why)
-        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s",
-                       file_of_keys(gguf), why);
+        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", file_of_keys(gguf), why);
 }
 
 enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *error)
@@ -399,8 +385,7 @@ static enum kt_status get_bias(struct kt_checkpoint *checkpoint, struct kt_moe *
         float *converted =
             n <= PTRDIFF_MAX / sizeof *converted ? malloc((size_t)n * sizeof *converted) : NULL;
         if (!converted)
-            return kt_fail(error, KT_E_NOMEM,
-                           "%s: no memory for the %" PRIu64 " biases of tensor \"%s\"",
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " biases of tensor \"%s\"",
                            checkpoint->label, n, tensor->info.name);
         status = kt_view_dense(&view, tensor->info.dtype, data, tensor->info.size, 1, n, error);
         if (status == KT_OK)
@@ -426,8 +411,8 @@ struct source {
     uint64_t row_size;
 };
 
-static enum kt_status get_source(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                                 int projection, struct source *source, struct kt_error *error)
+static enum kt_status get_source(struct kt_checkpoint *checkpoint, struct kt_moe *moe, int projection,
+                                 struct source *source, struct kt_error *error)
 {
     const struct kt_tensor_info *info = &moe->tensor[projection]->info;
     const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
@@ -449,8 +434,8 @@ static enum kt_status get_source(struct kt_checkpoint *checkpoint, struct kt_moe
     return KT_OK;
 }
 
-static void fill(const struct kt_moe *moe, int projection, const struct source *source,
-                 uint32_t expert, struct kt_view *view, const float **bias)
+static void fill(const struct kt_moe *moe, int projection, const struct source *source, uint32_t expert,
+                 struct kt_view *view, const float **bias)
 {
     const struct kt_tensor_info *info = &moe->tensor[projection]->info;
     *view = (struct kt_view)KT_VIEW_INIT;
@@ -474,8 +459,7 @@ static void fill(const struct kt_moe *moe, int projection, const struct source *
 }
 
 enum kt_status kt_gguf_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                               struct kt_expert *experts, uint32_t n_experts,
-                               struct kt_error *error)
+                               struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {
     struct source source[3];
     for (int p = KT_GATE; p <= KT_DOWN; p++) {

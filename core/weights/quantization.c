@@ -37,8 +37,7 @@ static const json_t *find_weights(const json_t *quantization)
     const json_t *groups = find_in(quantization, "config_groups"), *found = NULL, *last = NULL;
     const char *name;
     json_t *group;
-    json_object_foreach((json_t *)(uintptr_t)groups, name, group)
-    {
+    json_object_foreach ((json_t *)(uintptr_t)groups, name, group) {
         last = group;
         if (!found && names_experts(group))
             found = group;
@@ -53,8 +52,7 @@ static const json_t *find_structure(const json_t *quantization)
 {
     const char *name;
     json_t *group;
-    json_object_foreach(json_object_get(quantization, "config_groups"), name, group)
-    {
+    json_object_foreach (json_object_get(quantization, "config_groups"), name, group) {
         const json_t *block = find_in(find_in(group, "weights"), "block_structure");
         if (block)
             return block;
@@ -72,13 +70,13 @@ static enum kt_status read_block(const json_t *quantization, struct kt_model_con
     if (!block)
         return KT_OK;
     if (json_array_size(block) != 2)
-        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1",
-                       config->label, key);
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1", config->label,
+                       key);
     enum kt_status status = kt_model_config_count(config->label, json_array_get(block, 0), key,
-                                            KT_LARGEST_SIZE, &config->block_rows, error);
+                                                  KT_LARGEST_SIZE, &config->block_rows, error);
     if (status == KT_OK)
         status = kt_model_config_count(config->label, json_array_get(block, 1), key, KT_LARGEST_SIZE,
-                                 &config->block_cols, error);
+                                       &config->block_cols, error);
     if (status == KT_OK && (config->block_rows.value == 0 || config->block_cols.value == 0))
         status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1",
                          config->label, key);
@@ -86,8 +84,8 @@ static enum kt_status read_block(const json_t *quantization, struct kt_model_con
 }
 
 /* Sets `truth` or `falsehood` to the key, where it is there. */
-static enum kt_status read_flag(const char *label, const json_t *object, const char *key,
-                                const char **truth, const char **falsehood, struct kt_error *error)
+static enum kt_status read_flag(const char *label, const json_t *object, const char *key, const char **truth,
+                                const char **falsehood, struct kt_error *error)
 {
     const json_t *value = find_in(object, key);
     if (!value)
@@ -115,13 +113,12 @@ static enum kt_status read_group(const char *label, const json_t *object, struct
     }
     enum kt_status status = kt_model_config_count(label, value, key, KT_LARGEST_SIZE, group, error);
     if (status == KT_OK && group->value == 0)
-        status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is 0; it must be at least 1, or -1",
-                         label, key);
+        status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is 0; it must be at least 1, or -1", label, key);
     return status;
 }
 
-static enum kt_status read_compressed(const char *label, const json_t *weights,
-                                      struct kt_quantization *said, struct kt_error *error)
+static enum kt_status read_compressed(const char *label, const json_t *weights, struct kt_quantization *said,
+                                      struct kt_error *error)
 {
     const json_t *bits = find_in(weights, "num_bits");
     const char *type = json_string_value(find_in(weights, "type"));
@@ -138,15 +135,15 @@ static enum kt_status read_compressed(const char *label, const json_t *weights,
 }
 
 /* GPTQ's keys and AWQ's. */
-static enum kt_status read_flat(const char *label, const json_t *object,
-                                struct kt_quantization *said, struct kt_error *error)
+static enum kt_status read_flat(const char *label, const json_t *object, struct kt_quantization *said,
+                                struct kt_error *error)
 {
     const json_t *bits = find_in(object, "bits"), *packing = find_in(object, "checkpoint_format");
     const char *key = packing ? "checkpoint_format" : "version", *ignored = NULL;
     enum kt_status status = KT_OK;
     if (strcmp(said->method, "awq") == 0 || strcmp(said->method, "gptq") == 0)
         status = kt_model_config_text(label, packing ? packing : find_in(object, key), key, said->packing,
-                                sizeof said->packing, error);
+                                      sizeof said->packing, error);
     if (status == KT_OK && bits)
         status = kt_model_config_count(label, bits, "bits", 64, &said->bits, error);
     if (status == KT_OK)
@@ -165,10 +162,11 @@ static enum kt_status check_groups(const char *label, const json_t *groups, stru
     const char *name;
     json_t *group;
     bool objects = json_is_object(groups);
-    json_object_foreach((json_t *)(uintptr_t)groups, name, group) objects = objects && json_is_object(group);
-    return objects ? KT_OK
-                   : kt_fail(error, KT_E_FORMAT, "%s: key \"config_groups\" must be an object of objects",
-                             label);
+    json_object_foreach ((json_t *)(uintptr_t)groups, name, group)
+        objects = objects && json_is_object(group);
+    return objects
+               ? KT_OK
+               : kt_fail(error, KT_E_FORMAT, "%s: key \"config_groups\" must be an object of objects", label);
 }
 
 enum kt_status kt_quantization_read(const json_t *object, struct kt_model_config *config,
@@ -176,7 +174,7 @@ enum kt_status kt_quantization_read(const json_t *object, struct kt_model_config
 {
     struct kt_quantization *said = &config->quantization;
     enum kt_status status = kt_model_config_text(config->label, find_in(object, "quant_method"),
-                                           "quant_method", said->method, sizeof said->method, error);
+                                                 "quant_method", said->method, sizeof said->method, error);
     const json_t *groups = find_in(object, "config_groups");
     if (status == KT_OK && groups)
         status = check_groups(config->label, groups, error);

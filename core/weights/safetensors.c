@@ -35,13 +35,11 @@ static bool match_safetensors(const uint8_t head[16], uint64_t size)
     return size > 8 && head[8] == '{';
 }
 
-static enum kt_status read_shape(const struct kt_file *file, const json_t *shape,
-                                 struct kt_tensor_info *info, uint64_t *elements,
-                                 struct kt_error *error)
+static enum kt_status read_shape(const struct kt_file *file, const json_t *shape, struct kt_tensor_info *info,
+                                 uint64_t *elements, struct kt_error *error)
 {
     if (!json_is_array(shape) || json_array_size(shape) > LARGEST_DIMS)
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: tensor \"%s\": shape must be an array of at most %d numbers",
+        return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": shape must be an array of at most %d numbers",
                        file->label, info->name, LARGEST_DIMS);
     *elements = 1;
     info->n_dims = (uint32_t)json_array_size(shape);
@@ -58,8 +56,8 @@ static enum kt_status read_shape(const struct kt_file *file, const json_t *shape
     return KT_OK;
 }
 
-static enum kt_status read_dtype(const struct kt_file *file, const json_t *dtype,
-                                 struct kt_tensor_info *info, struct kt_error *error)
+static enum kt_status read_dtype(const struct kt_file *file, const json_t *dtype, struct kt_tensor_info *info,
+                                 struct kt_error *error)
 {
     if (!json_is_string(dtype))
         return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": dtype must be a string", file->label,
@@ -67,23 +65,21 @@ static enum kt_status read_dtype(const struct kt_file *file, const json_t *dtype
     info->dtype = kt_dtype_from_safetensors(json_string_value(dtype));
     const char *text = json_string_value(dtype);
     if (info->dtype == KT_DTYPE_NONE)
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: tensor \"%s\": dtype \"%.32s\" is not known here", file->label,
-                       info->name, kt_name_valid(text, strlen(text)) ? text : "?");
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": dtype \"%.32s\" is not known here",
+                       file->label, info->name, kt_name_valid(text, strlen(text)) ? text : "?");
     return KT_OK;
 }
 
 static enum kt_status read_place(const struct kt_file *file, const json_t *offsets, uint64_t data,
-                                 uint64_t elements, struct kt_tensor_info *info,
-                                 struct kt_error *error)
+                                 uint64_t elements, struct kt_tensor_info *info, struct kt_error *error)
 {
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     uint64_t size = 0, length = file->size - data;
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
         json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first))
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: tensor \"%s\": data_offsets must be two whole numbers, begin <= end",
-                       file->label, info->name);
+                       "%s: tensor \"%s\": data_offsets must be two whole numbers, begin <= end", file->label,
+                       info->name);
     uint64_t begin = (uint64_t)json_integer_value(first), end = (uint64_t)json_integer_value(last);
     if (end > length)
         return kt_fail(error, KT_E_FORMAT,
@@ -95,8 +91,7 @@ static enum kt_status read_place(const struct kt_file *file, const json_t *offse
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\": data_offsets span %" PRIu64 " bytes, but %" PRIu64
                        " elements of %s take %" PRIu32 " each",
-                       file->label, info->name, end - begin, elements, kt_dtype_name(info->dtype),
-                       bytes);
+                       file->label, info->name, end - begin, elements, kt_dtype_name(info->dtype), bytes);
     info->offset = data + begin;
     info->size = size;
     return KT_OK;
@@ -108,18 +103,17 @@ static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t par
     const struct kt_file *file = &checkpoint->part[part].file;
     size_t length = strlen(name);
     if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
-        return kt_fail(
-            error, KT_E_FORMAT,
-            "%s: the name of a tensor has %zu letters; 1 to %d are allowed, none of them a "
-            "control character",
-            file->label, length, KT_NAME_SIZE);
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: the name of a tensor has %zu letters; 1 to %d are allowed, none of them a "
+                       "control character",
+                       file->label, length, KT_NAME_SIZE);
     const json_t *dtype = json_object_get(entry, "dtype");
     const json_t *shape = json_object_get(entry, "shape");
     const json_t *offsets = json_object_get(entry, "data_offsets");
     if (!json_is_object(entry) || json_object_size(entry) != 3 || !dtype || !shape || !offsets)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: tensor \"%s\" must be an object of dtype, shape and data_offsets",
-                       file->label, name);
+                       "%s: tensor \"%s\" must be an object of dtype, shape and data_offsets", file->label,
+                       name);
     struct kt_tensor_info info = {.name = name};
     uint64_t elements = 0;
     enum kt_status status = read_dtype(file, dtype, &info, error);
@@ -140,18 +134,18 @@ static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, stru
     const char *key;
     json_t *value;
     bool strings = json_is_object(metadata);
-    json_object_foreach(metadata, key, value) strings = strings && json_is_string(value);
+    json_object_foreach (metadata, key, value)
+        strings = strings && json_is_string(value);
     if (!strings)
-        return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ must be an object of strings",
-                       part->file.label);
+        return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ must be an object of strings", part->file.label);
     part->metadata = json_incref(metadata);
     return KT_OK;
 }
 
 /* A file's tensors stand by offset, from number *first on, and do not overlap: do they leave a gap?
  */
-static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32_t part,
-                                  uint64_t *first, struct kt_error *error)
+static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32_t part, uint64_t *first,
+                                  struct kt_error *error)
 {
     const struct kt_file *file = &checkpoint->part[part].file;
     const struct kt_tensors *tensors = &checkpoint->tensors;
@@ -160,15 +154,13 @@ static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32
         const struct kt_tensor_info *info = &tensors->tensor[*first].info;
         if (info->offset != at)
             return kt_fail(error, KT_E_FORMAT,
-                           "%s: byte %" PRIu64 ": %" PRIu64
-                           " bytes before tensor \"%s\" belong to none",
+                           "%s: byte %" PRIu64 ": %" PRIu64 " bytes before tensor \"%s\" belong to none",
                            file->label, at, info->offset - at, info->name);
         at += info->size;
     }
     if (at != file->size)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: byte %" PRIu64 ": %" PRIu64
-                       " bytes after the last tensor belong to none",
+                       "%s: byte %" PRIu64 ": %" PRIu64 " bytes after the last tensor belong to none",
                        file->label, at, file->size - at);
     return KT_OK;
 }
@@ -178,8 +170,7 @@ static enum kt_status read_object(struct kt_checkpoint *checkpoint, uint32_t par
 {
     const char *name;
     json_t *entry;
-    json_object_foreach(root, name, entry)
-    {
+    json_object_foreach (root, name, entry) {
         enum kt_status status = KT_OK;
         if (strcmp(name, "__metadata__") == 0)
             status = take_metadata(&checkpoint->part[part], entry, error);
@@ -191,11 +182,12 @@ static enum kt_status read_object(struct kt_checkpoint *checkpoint, uint32_t par
     return KT_OK;
 }
 
-enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part,
-                                   struct kt_error *error)
+enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_error *error)
 {
-    static const struct kt_json_bounds bounds = {
-        .what = "the header", .largest = LARGEST_HEADER, .depth = 8, .spare = 4};
+    static const struct kt_json_bounds bounds = {.what = "the header",
+                                                 .largest = LARGEST_HEADER,
+                                                 .depth = 8,
+                                                 .spare = 4};
     struct kt_part *read = &checkpoint->part[part];
     const struct kt_file *file = &read->file;
     uint8_t head[8];
@@ -231,8 +223,7 @@ enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_
     return status;
 }
 
-const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part,
-                                   const char *key)
+const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key)
 {
     return json_string_value(json_object_get(checkpoint->part[part].metadata, key));
 }

@@ -7,8 +7,7 @@
 
 /* Adds the tensors of a file; kt_safetensors_index, called once after the last file, checks how
  * they lie. */
-enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part,
-                                   struct kt_error *error);
+enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_error *error);
 enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 
 /* Opens the folder that `path` names, or stands for as its config.json, its index, or a file that

@@ -51,9 +51,8 @@ enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_
     default:
         format = "no format of weights that is known here";
     }
-    return kt_fail(error, KT_E_UNSUPPORTED,
-                   "%s: tensor \"%s\" is %s (%s); a later backend may read it", label, weight->name,
-                   kt_dtype_name(weight->dtype), format);
+    return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is %s (%s); a later backend may read it",
+                   label, weight->name, kt_dtype_name(weight->dtype), format);
 }
 
 /* Do the scales have the shape of one a block? Then lays them so. */
@@ -87,9 +86,8 @@ static bool lay_rows(const struct kt_tensor_info *weight, const struct kt_tensor
 }
 
 enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *config,
-                             const struct kt_tensor_info *weight,
-                             const struct kt_tensor_info *scale, struct kt_scales *scales,
-                             struct kt_error *error)
+                             const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
+                             struct kt_scales *scales, struct kt_error *error)
 {
     bool power = is_power(scale->dtype), said = config->block_rows.key != NULL;
     uint64_t rows = said ? config->block_rows.value : power ? 1 : FP8_BLOCK;
@@ -108,11 +106,11 @@ enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *co
     char found[192];
     return kt_fail(error, KT_E_FORMAT,
                    "%s: tensor \"%s\" is %s; the scales of a weight of [%" PRIu64 "][%" PRIu64
-                   "] must be [%" PRIu64 "][%" PRIu64 "] for blocks of %" PRIu64 " x %" PRIu64
-                   ", [%" PRIu64 "] for rows, or [1]",
+                   "] must be [%" PRIu64 "][%" PRIu64 "] for blocks of %" PRIu64 " x %" PRIu64 ", [%" PRIu64
+                   "] for rows, or [1]",
                    label, scale->name, kt_shape_text(scale, found, sizeof found), weight->dims[0],
-                   weight->dims[1], (weight->dims[0] - 1) / rows + 1,
-                   (weight->dims[1] - 1) / cols + 1, rows, cols, weight->dims[0]);
+                   weight->dims[1], (weight->dims[0] - 1) / rows + 1, (weight->dims[1] - 1) / cols + 1, rows,
+                   cols, weight->dims[0]);
 }
 
 char *kt_shape_text(const struct kt_tensor_info *info, char *text, size_t size)

@@ -43,7 +43,7 @@ static bool read_numbers(const char *text, unsigned n, uint64_t *numbers)
 struct reading {
     struct kt_checkpoint *checkpoint;
     uint32_t part;
-    uint64_t tensor; /* the next one */
+    uint64_t tensor;  /* the next one */
     uint64_t checked; /* checksums taken */
     const char *checksums;
     struct kt_moe *moe;
@@ -67,8 +67,7 @@ static const char *find_text(const struct reading *reading, const char *key)
     return text;
 }
 
-static enum kt_status read_key(const struct reading *reading, const char *key, unsigned n,
-                               uint64_t *numbers)
+static enum kt_status read_key(const struct reading *reading, const char *key, unsigned n, uint64_t *numbers)
 {
     const char *text = find_text(reading, key);
     if (!text)
@@ -123,8 +122,8 @@ static enum kt_status read_shape(const struct reading *reading, struct kt_moe_in
     if (layer > KT_LARGEST_LAYER || n[0] < 1 || n[0] > KT_LARGEST_EXPERTS || n[1] > n[0] || n[2] < 1 ||
         n[2] > KT_LARGEST_SIZE || n[3] < 1 || n[3] > KT_LARGEST_SIZE)
         return kt_fail(reading->error, KT_E_FORMAT,
-                       "%s: layer %" PRIu64 " of %" PRIu64 " experts, top_k %" PRIu64
-                       ", hidden_size %" PRIu64 ", intermediate_size %" PRIu64 " is beyond any model",
+                       "%s: layer %" PRIu64 " of %" PRIu64 " experts, top_k %" PRIu64 ", hidden_size %" PRIu64
+                       ", intermediate_size %" PRIu64 " is beyond any model",
                        label_of(reading), layer, n[0], n[1], n[2], n[3]);
     *info = (struct kt_moe_info){.layer = layer,
                                  .n_experts = (uint32_t)n[0],
@@ -170,8 +169,8 @@ static enum kt_status read_scales(const struct reading *reading, struct kt_forma
             return kt_fail(reading->error, KT_E_FORMAT,
                            "%s: %s says %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
                            " of projection %d, which no %s weights have",
-                           label_of(reading), KT_STORE_KEY_SOURCE_SCALES, part[0], part[1], part[2],
-                           part[3], p, kt_dtype_name(format->dtype));
+                           label_of(reading), KT_STORE_KEY_SOURCE_SCALES, part[0], part[1], part[2], part[3],
+                           p, kt_dtype_name(format->dtype));
     }
     return KT_OK;
 }
@@ -248,8 +247,7 @@ static bool take_checksum(struct reading *reading, uint64_t *checksum)
 static struct kt_tensor *take_tensor(struct reading *reading, const char *name, uint32_t dtype)
 {
     const struct kt_tensors *tensors = &reading->checkpoint->tensors;
-    struct kt_tensor *tensor =
-        reading->tensor < tensors->n ? &tensors->tensor[reading->tensor] : NULL;
+    struct kt_tensor *tensor = reading->tensor < tensors->n ? &tensors->tensor[reading->tensor] : NULL;
     if (tensor && tensor->part == reading->part && strcmp(tensor->info.name, name) == 0 &&
         tensor->info.dtype == dtype) {
         reading->tensor++;
@@ -267,8 +265,8 @@ static enum kt_status read_object(struct reading *reading, uint32_t expert, enum
 {
     struct kt_stored *stored = reading->stored;
     char name[64];
-    (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".experts.%" PRIu32 ".%s",
-                   reading->moe->info.layer, expert, stage == KT_STAGE_DOWN ? "down" : "gate_up");
+    (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".experts.%" PRIu32 ".%s", reading->moe->info.layer,
+                   expert, stage == KT_STAGE_DOWN ? "down" : "gate_up");
     const struct kt_tensor *tensor = take_tensor(reading, name, KT_DTYPE_U8);
     if (!tensor)
         return KT_E_FORMAT;
@@ -279,8 +277,7 @@ static enum kt_status read_object(struct reading *reading, uint32_t expert, enum
             stored->offset = info->offset;
     }
     /* Tensors leave no gaps: with these sizes the objects follow one another. */
-    if (info->size == 0 || info->size != stored->object_size[stage] || info->size % 64 ||
-        info->offset % 64)
+    if (info->size == 0 || info->size != stored->object_size[stage] || info->size % 64 || info->offset % 64)
         return kt_fail(reading->error, KT_E_FORMAT,
                        "%s: tensor \"%s\" has %" PRIu64 " bytes at offset %" PRIu64
                        "; all experts must have the same size, a multiple of 64 as the offset",
@@ -300,15 +297,14 @@ static enum kt_status read_bias(struct reading *reading, enum kt_projection proj
     uint64_t rows = projection == KT_DOWN ? moe->hidden_size : moe->intermediate_size, checksum;
     char name[64];
     (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".%s", moe->layer, names[projection]);
-    const struct kt_tensor *next =
-        reading->tensor < tensors->n ? &tensors->tensor[reading->tensor] : NULL;
+    const struct kt_tensor *next = reading->tensor < tensors->n ? &tensors->tensor[reading->tensor] : NULL;
     if (!next || next->part != reading->part || strcmp(next->info.name, name) != 0)
         return KT_OK;
     struct kt_tensor *tensor = take_tensor(reading, name, KT_DTYPE_F32);
     if (!tensor)
         return KT_E_FORMAT;
-    if (tensor->info.n_dims != 2 || tensor->info.dims[0] != moe->n_experts ||
-        tensor->info.dims[1] != rows || !take_checksum(reading, &checksum))
+    if (tensor->info.n_dims != 2 || tensor->info.dims[0] != moe->n_experts || tensor->info.dims[1] != rows ||
+        !take_checksum(reading, &checksum))
         return kt_fail(reading->error, KT_E_FORMAT,
                        "%s: tensor \"%s\" must be %" PRIu32 " x %" PRIu64 " with a checksum",
                        label_of(reading), name, moe->n_experts, rows);
@@ -317,8 +313,8 @@ static enum kt_status read_bias(struct reading *reading, enum kt_projection proj
     if (status != KT_OK)
         return status;
     if (XXH3_64bits(data, tensor->info.size) != checksum)
-        return kt_fail(reading->error, KT_E_FORMAT,
-                       "%s: tensor \"%s\" is not what was stored: convert again", label_of(reading), name);
+        return kt_fail(reading->error, KT_E_FORMAT, "%s: tensor \"%s\" is not what was stored: convert again",
+                       label_of(reading), name);
     reading->moe->bias[projection] = tensor;
     moe->has_bias |= 1u << projection;
     return KT_OK;
@@ -362,8 +358,8 @@ static enum kt_status read_model(const struct reading *reading)
     if (!space || (size_t)(space - text) >= sizeof checkpoint->architecture ||
         !read_numbers(space + 1, 1, &n_layers))
         return kt_fail(reading->error, KT_E_FORMAT,
-                       "%s: %s is \"%.80s\", not an architecture and a number of layers",
-                       label_of(reading), KT_STORE_KEY_MODEL, text);
+                       "%s: %s is \"%.80s\", not an architecture and a number of layers", label_of(reading),
+                       KT_STORE_KEY_MODEL, text);
     memcpy(checkpoint->architecture, text, (size_t)(space - text));
     checkpoint->architecture[space - text] = '\0';
     checkpoint->n_layers = n_layers;
@@ -373,8 +369,7 @@ static enum kt_status read_model(const struct reading *reading)
 static enum kt_status read_part(struct reading *reading)
 {
     struct kt_moe_info *info = &reading->moe->info;
-    const char *format =
-        kt_checkpoint_metadata(reading->checkpoint, reading->part, KT_STORE_KEY_FORMAT);
+    const char *format = kt_checkpoint_metadata(reading->checkpoint, reading->part, KT_STORE_KEY_FORMAT);
     if (!format || strcmp(format, KT_STORE_FORMAT) != 0)
         return kt_fail(reading->error, KT_E_FORMAT,
                        "%s: holds no packed experts, but other files of the folder do: move it away",
@@ -393,8 +388,7 @@ static enum kt_status read_part(struct reading *reading)
         status = check_header(reading);
     if (status != KT_OK)
         return status;
-    struct kt_stored *stored =
-        calloc(1, sizeof *stored + 2 * info->n_experts * sizeof stored->checksum[0]);
+    struct kt_stored *stored = calloc(1, sizeof *stored + 2 * info->n_experts * sizeof stored->checksum[0]);
     if (!stored)
         return kt_fail(reading->error, KT_E_NOMEM, "%s: no memory for checksums", label_of(reading));
     reading->moe->map = reading->stored = stored;
@@ -469,16 +463,14 @@ static bool matches_store(const struct kt_checkpoint *checkpoint)
 
 /* The formats that were packed, and biases; there is no data that a view could show. */
 static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
-                                   struct kt_expert *experts, uint32_t n_experts,
-                                   struct kt_error *error)
+                                   struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {
     const struct kt_moe_info *info = &moe->info;
     const struct kt_stored *stored = moe->map;
     const float *bias[3] = {NULL, NULL, NULL};
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         const void *data = NULL;
-        enum kt_status status =
-            moe->bias[p] ? kt_tensor_data(checkpoint, moe->bias[p], &data, error) : KT_OK;
+        enum kt_status status = moe->bias[p] ? kt_tensor_data(checkpoint, moe->bias[p], &data, error) : KT_OK;
         if (status != KT_OK)
             return status;
         bias[p] = data;
@@ -504,9 +496,10 @@ static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_m
     return KT_OK;
 }
 
-const struct kt_mapper kt_mapper_store = {
-    .whose = "kt convert",
-    .matches = matches_store, .map = map_store, .experts = show_experts};
+const struct kt_mapper kt_mapper_store = {.whose = "kt convert",
+                                          .matches = matches_store,
+                                          .map = map_store,
+                                          .experts = show_experts};
 
 const struct kt_stored *kt_checkpoint_stored(const struct kt_checkpoint *checkpoint, uint64_t layer)
 {
@@ -524,8 +517,8 @@ enum kt_status kt_stored_check(const struct kt_checkpoint *checkpoint, const str
 {
     const struct kt_file *file = &checkpoint->part[stored->part].file;
     enum kt_status status = kt_file_check_size(file, error);
-    if (status == KT_OK && XXH3_64bits(object, stored->object_size[stage]) !=
-                               stored->checksum[2 * expert + (uint32_t)stage])
+    if (status == KT_OK &&
+        XXH3_64bits(object, stored->object_size[stage]) != stored->checksum[2 * expert + (uint32_t)stage])
         status = kt_fail(error, KT_E_FORMAT,
                          "%s: offset %" PRIu64 ": %s of expert %" PRIu32
                          " is not what was stored: the file is damaged: remove it and convert again",

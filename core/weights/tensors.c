@@ -41,8 +41,8 @@ bool kt_name_valid(const char *text, size_t size)
     return true;
 }
 
-enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part,
-                              const struct kt_tensor_info *info, struct kt_error *error)
+enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
+                              struct kt_error *error)
 {
     if (tensors->n == tensors->capacity) {
         /* Grows with what was really read: a count that a header claims costs nothing. */
@@ -51,8 +51,8 @@ enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part,
         if (capacity <= SIZE_MAX / sizeof *grown)
             grown = realloc(tensors->tensor, (size_t)capacity * sizeof *grown);
         if (!grown) {
-            enum kt_status status = kt_fail(
-                error, KT_E_NOMEM, "no memory for the list of %" PRIu64 " tensors", capacity);
+            enum kt_status status =
+                kt_fail(error, KT_E_NOMEM, "no memory for the list of %" PRIu64 " tensors", capacity);
             free((void *)(uintptr_t)info->name);
             return status;
         }
@@ -84,14 +84,12 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->info.name, (*b)->info.name);
 }
 
-static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint,
-                                   const struct kt_tensor *a, const struct kt_tensor *b,
-                                   struct kt_error *error)
+static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint, const struct kt_tensor *a,
+                                   const struct kt_tensor *b, struct kt_error *error)
 {
     const char *first = checkpoint->part[a->part].file.label;
     if (a->part == b->part)
-        return kt_fail(error, KT_E_FORMAT, "%s: two tensors have the name \"%s\"", first,
-                       a->info.name);
+        return kt_fail(error, KT_E_FORMAT, "%s: two tensors have the name \"%s\"", first, a->info.name);
     return kt_fail(error, KT_E_FORMAT,
                    "%s: tensor \"%s\" is also in %s; the files of a checkpoint must not share a "
                    "tensor",
@@ -122,8 +120,8 @@ enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_erro
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%.200s\", %" PRIu64 " bytes from byte %" PRIu64
                            " on, overlaps tensor \"%.200s\" at byte %" PRIu64,
-                           checkpoint->part[tensors->tensor[i].part].file.label, before->name,
-                           before->size, before->offset, after->name, after->offset);
+                           checkpoint->part[tensors->tensor[i].part].file.label, before->name, before->size,
+                           before->offset, after->name, after->offset);
     }
     return KT_OK;
 }
@@ -155,16 +153,14 @@ void kt_tensors_free(struct kt_tensors *tensors)
     *tensors = (struct kt_tensors){.n = 0};
 }
 
-static enum kt_status load(const struct kt_file *file, struct kt_tensor *tensor,
-                           struct kt_error *error)
+static enum kt_status load(const struct kt_file *file, struct kt_tensor *tensor, struct kt_error *error)
 {
     const struct kt_tensor_info *info = &tensor->info;
     void *memory = NULL;
     size_t size = info->size ? (size_t)info->size : 1;
     if (info->size > PTRDIFF_MAX || posix_memalign(&memory, 64, size) != 0)
-        return kt_fail(error, KT_E_NOMEM,
-                       "%s: no memory for the %" PRIu64 " bytes of tensor \"%s\"", file->label,
-                       info->size, info->name);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of tensor \"%s\"",
+                       file->label, info->size, info->name);
     enum kt_status status = kt_file_read(file, info->offset, memory, info->size, error);
     if (status != KT_OK) {
         free(memory);
@@ -174,8 +170,8 @@ static enum kt_status load(const struct kt_file *file, struct kt_tensor *tensor,
     return KT_OK;
 }
 
-enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor,
-                              const void **data, struct kt_error *error)
+enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, const void **data,
+                              struct kt_error *error)
 {
     const struct kt_file *file = &checkpoint->part[tensor->part].file;
     const struct kt_dtype_info *dtype = kt_dtype_find(tensor->info.dtype);

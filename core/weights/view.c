@@ -39,17 +39,15 @@ static const char *name_of(const struct kt_view *view)
     return view->name ? view->name : "a matrix";
 }
 
-static enum kt_status check_grid(const struct kt_view *view, const char *what,
-                                 const struct grid *grid, const void *data, uint64_t size,
-                                 struct kt_error *error)
+static enum kt_status check_grid(const struct kt_view *view, const char *what, const struct grid *grid,
+                                 const void *data, uint64_t size, struct kt_error *error)
 {
     for (int i = 0; i < 2; i++)
         if (grid->count[i] > 1 && size_of_stride(grid->stride[i]) < grid->bytes)
             return kt_fail(error, KT_E_INVALID,
                            "%s: %s stride of %s is %" PRId64 " bytes; at least %" PRIu64
                            " are needed from one to the next",
-                           name_of(view), i == 0 ? "row" : "column", what, grid->stride[i],
-                           grid->bytes);
+                           name_of(view), i == 0 ? "row" : "column", what, grid->stride[i], grid->bytes);
     uint64_t bytes;
     if (!span(grid, &bytes))
         return kt_fail(error, KT_E_INVALID,
@@ -58,20 +56,18 @@ static enum kt_status check_grid(const struct kt_view *view, const char *what,
                        name_of(view), what, grid->count[0], grid->count[1], grid->bytes);
     if (!data || bytes > size)
         return kt_fail(error, KT_E_INVALID,
-                       "%s: %s, %" PRIu64 " x %" PRIu64 " units of %" PRIu64
-                       " bytes, reaches over %" PRIu64 " bytes, but %" PRIu64 " are given%s",
+                       "%s: %s, %" PRIu64 " x %" PRIu64 " units of %" PRIu64 " bytes, reaches over %" PRIu64
+                       " bytes, but %" PRIu64 " are given%s",
                        name_of(view), what, grid->count[0], grid->count[1], grid->bytes, bytes,
                        data ? size : 0, data ? "" : " (its pointer is NULL)");
     return KT_OK;
 }
 
-static void lay_scales(const struct kt_view *view, const struct kt_scales *scales,
-                       struct grid *grid)
+static void lay_scales(const struct kt_view *view, const struct kt_scales *scales, struct grid *grid)
 {
     const struct kt_dtype_info *info = kt_dtype_find(scales->dtype);
     *grid = (struct grid){
-        .count = {(view->rows - 1) / scales->group_rows + 1,
-                  (view->cols - 1) / scales->group_cols + 1},
+        .count = {(view->rows - 1) / scales->group_rows + 1, (view->cols - 1) / scales->group_cols + 1},
         .stride = {scales->row_stride, scales->col_stride},
         .bytes = info ? info->bytes : 0,
     };
@@ -85,12 +81,11 @@ static enum kt_status check_scales(const struct kt_view *view, const struct kt_s
     const struct kt_dtype_info *info = kt_dtype_find(scales->dtype);
     if (!info || info->elements != 1)
         return kt_fail(error, KT_E_INVALID,
-                       "%s: its %s are of dtype %" PRIu32 " (%s); a plain number is needed",
-                       name_of(view), what, scales->dtype, kt_dtype_name(scales->dtype));
+                       "%s: its %s are of dtype %" PRIu32 " (%s); a plain number is needed", name_of(view),
+                       what, scales->dtype, kt_dtype_name(scales->dtype));
     if (scales->group_rows == 0 || scales->group_cols == 0)
         return kt_fail(error, KT_E_INVALID,
-                       "%s: a group of its %s is %" PRIu64 " x %" PRIu64
-                       " weights; both must be at least 1",
+                       "%s: a group of its %s is %" PRIu64 " x %" PRIu64 " weights; both must be at least 1",
                        name_of(view), what, scales->group_rows, scales->group_cols);
     struct grid grid;
     lay_scales(view, scales, &grid);
@@ -110,8 +105,7 @@ static enum kt_status check_groups(const struct kt_view *view, struct kt_error *
                    zeros->group_cols);
 }
 
-static void lay_weights(const struct kt_view *view, const struct kt_dtype_info *info,
-                        struct grid *grid)
+static void lay_weights(const struct kt_view *view, const struct kt_dtype_info *info, struct grid *grid)
 {
     *grid = (struct grid){
         .count = {view->rows, view->cols / info->elements},
@@ -130,8 +124,7 @@ enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
                        view->struct_size, sizeof *view);
     const struct kt_dtype_info *info = kt_dtype_find(view->dtype);
     if (!info)
-        return kt_fail(error, KT_E_INVALID, "%s: %" PRIu32 " is no dtype", name_of(view),
-                       view->dtype);
+        return kt_fail(error, KT_E_INVALID, "%s: %" PRIu32 " is no dtype", name_of(view), view->dtype);
     if (view->rows == 0 || view->cols == 0 || view->cols % info->elements != 0)
         return kt_fail(error, KT_E_INVALID,
                        "%s: %" PRIu64 " x %" PRIu64
@@ -158,9 +151,8 @@ enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *d
     uint64_t row_size = 0, bytes = 0;
     if (info && (!kt_mul(cols / info->elements, info->bytes, &row_size) || row_size > INT64_MAX ||
                  !kt_mul(rows, row_size, &bytes)))
-        return kt_fail(error, KT_E_INVALID,
-                       "a matrix of %" PRIu64 " x %" PRIu64 " %s weights overflows", rows, cols,
-                       info->name);
+        return kt_fail(error, KT_E_INVALID, "a matrix of %" PRIu64 " x %" PRIu64 " %s weights overflows",
+                       rows, cols, info->name);
     struct kt_view dense = KT_VIEW_INIT;
     dense.dtype = dtype;
     dense.data = data;
@@ -188,22 +180,18 @@ static bool cuttable(uint64_t begin, uint64_t n, uint64_t group)
 }
 
 static enum kt_status slice_scales(const struct kt_view *view, const struct kt_scales *scales,
-                                   const char *what, uint64_t row, uint64_t col,
-                                   const struct kt_view *part, struct kt_scales *cut,
-                                   struct kt_error *error)
+                                   const char *what, uint64_t row, uint64_t col, const struct kt_view *part,
+                                   struct kt_scales *cut, struct kt_error *error)
 {
     if (!scales->data)
         return KT_OK;
-    if (!cuttable(row, part->rows, scales->group_rows) ||
-        !cuttable(col, part->cols, scales->group_cols))
+    if (!cuttable(row, part->rows, scales->group_rows) || !cuttable(col, part->cols, scales->group_cols))
         return kt_fail(error, KT_E_INVALID,
-                       "%s: a part of %" PRIu64 " x %" PRIu64 " from row %" PRIu64
-                       ", column %" PRIu64 " on cuts its %s, one for %" PRIu64 " x %" PRIu64
-                       " weights",
+                       "%s: a part of %" PRIu64 " x %" PRIu64 " from row %" PRIu64 ", column %" PRIu64
+                       " on cuts its %s, one for %" PRIu64 " x %" PRIu64 " weights",
                        name_of(view), part->rows, part->cols, row, col, what, scales->group_rows,
                        scales->group_cols);
-    cut->data = (const uint8_t *)scales->data +
-                (int64_t)(row / scales->group_rows) * scales->row_stride +
+    cut->data = (const uint8_t *)scales->data + (int64_t)(row / scales->group_rows) * scales->row_stride +
                 (int64_t)(col / scales->group_cols) * scales->col_stride;
     struct grid grid;
     lay_scales(part, cut, &grid);
@@ -219,17 +207,16 @@ enum kt_status kt_view_slice(const struct kt_view *view, uint64_t row, uint64_t 
         return status;
     if (!part)
         return kt_fail(error, KT_E_INVALID, "%s: the part to fill is NULL", name_of(view));
-    if (rows == 0 || cols == 0 || row >= view->rows || rows > view->rows - row ||
-        col >= view->cols || cols > view->cols - col)
+    if (rows == 0 || cols == 0 || row >= view->rows || rows > view->rows - row || col >= view->cols ||
+        cols > view->cols - col)
         return kt_fail(error, KT_E_RANGE,
-                       "%s: a part of %" PRIu64 " x %" PRIu64 " from row %" PRIu64
-                       ", column %" PRIu64 " on is not inside its %" PRIu64 " x %" PRIu64,
+                       "%s: a part of %" PRIu64 " x %" PRIu64 " from row %" PRIu64 ", column %" PRIu64
+                       " on is not inside its %" PRIu64 " x %" PRIu64,
                        name_of(view), rows, cols, row, col, view->rows, view->cols);
     const struct kt_dtype_info *info = kt_dtype_find(view->dtype);
     if (col % info->elements != 0 || cols % info->elements != 0)
         return kt_fail(error, KT_E_INVALID,
-                       "%s: columns %" PRIu64 " to %" PRIu64 " cut a block of %s, %" PRIu32
-                       " weights",
+                       "%s: columns %" PRIu64 " to %" PRIu64 " cut a block of %s, %" PRIu32 " weights",
                        name_of(view), col, col + cols, info->name, info->elements);
     struct kt_view cut = *view;
     struct grid grid;

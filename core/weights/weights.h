@@ -38,8 +38,8 @@ uint64_t kt_view_col_unit(const struct kt_view *view);
 
 /* kt_checkpoint_experts for a use that ends: the views live until kt_checkpoint_unuse, and so does what
  * had to be decoded for them. */
-enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t layer,
-                                 struct kt_expert *experts, uint32_t n_experts, struct kt_error *error);
+enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t layer, struct kt_expert *experts,
+                                 uint32_t n_experts, struct kt_error *error);
 void kt_checkpoint_unuse(struct kt_checkpoint *checkpoint, uint64_t layer);
 
 /* A checkpoint is shared by count: kt_checkpoint_close gives one back. */

@@ -39,8 +39,9 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
 {
     size_t length = info->name ? strlen(info->name) : 0;
     if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(info->name, length))
-        return kt_fail(error, KT_E_INVALID, "%s: a tensor's name must have 1 to %d letters, none of them a "
-                                            "control character",
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: a tensor's name must have 1 to %d letters, none of them a "
+                       "control character",
                        writer->label, KT_NAME_SIZE);
     const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
     if (!dtype || !dtype->safetensors)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kt/gpu.h - experts on the CPU beside others on a GPU: which lie where, what may be late, forwards from a
- * GPU's stream, the buffers of such forwards, and weights for a GPU's memory. Part of <kt/kt.h>, which includes
- * it and says what all functions have in common.
+ * GPU's stream, the buffers of such forwards, and weights for a GPU's memory. Part of <kt/kt.h>, which
+ * includes it and says what all functions have in common.
  */
 #ifndef KT_GPU_H
 #define KT_GPU_H
@@ -17,7 +17,7 @@ extern "C" {
 
 /** How kt_place chooses. */
 enum kt_placement {
-    KT_PLACE_UNIFORM = 0,   /**< equally many of each layer, its first ones; a rest goes to the first layers */
+    KT_PLACE_UNIFORM = 0, /**< equally many of each layer, its first ones; a rest goes to the first layers */
     KT_PLACE_FREQUENCY = 1, /**< those used most, of all layers */
     KT_PLACE_FRONT = 2,     /**< all of the first layers */
     KT_PLACE_RANDOM = 3     /**< any; the same seed gives the same ones on every machine */
@@ -26,16 +26,16 @@ enum kt_placement {
 struct kt_place_params {
     size_t struct_size;
     enum kt_placement placement;
-    uint32_t n_layers;      /**< that have experts */
-    uint32_t n_experts;     /**< of each */
+    uint32_t n_layers;  /**< that have experts */
+    uint32_t n_experts; /**< of each */
     uint32_t reserved;
     uint64_t n_on_gpu;      /**< of all layers together, at most n_layers * n_experts */
     uint64_t seed;          /**< of KT_PLACE_RANDOM */
     const uint64_t *counts; /**< [n_layers][n_experts]: how often each was used (kt_layer_usage); NULL:
                                  only where they are not needed */
 };
-#define KT_PLACE_PARAMS_INIT \
-    {                        \
+#define KT_PLACE_PARAMS_INIT                                      \
+    {                                                             \
         .struct_size = sizeof(struct kt_place_params), .seed = 42 \
     }
 
@@ -58,9 +58,9 @@ struct kt_place_move {
  * long as there is one. Each layer keeps the number that it has on the GPU. Changes masks and says in
  * moves[0 .. *n_moves - 1], of max_moves, what to copy, in order. Allocates nothing. Any thread.
  */
-enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts,
-                               uint8_t *masks, uint32_t max_moves, struct kt_place_move *moves,
-                               uint32_t *n_moves, struct kt_error *error);
+enum kt_status kt_place_update(const uint64_t *counts, uint32_t n_layers, uint32_t n_experts, uint8_t *masks,
+                               uint32_t max_moves, struct kt_place_move *moves, uint32_t *n_moves,
+                               struct kt_error *error);
 
 /* ---- deferred experts ----------------------------------------------------------------------- */
 
@@ -84,18 +84,18 @@ struct kt_deferral;
 
 struct kt_deferral_params {
     size_t struct_size;
-    uint32_t n_layers;     /**< layers with experts that a pass goes through */
-    uint32_t n_experts;    /**< of these layers, at most */
-    uint32_t top_k;        /**< at most */
-    uint32_t max_tokens;   /**< of a batch, at most */
+    uint32_t n_layers;   /**< layers with experts that a pass goes through */
+    uint32_t n_experts;  /**< of these layers, at most */
+    uint32_t top_k;      /**< at most */
+    uint32_t max_tokens; /**< of a batch, at most */
     uint64_t hidden_size;
-    uint32_t max_deferred; /**< experts of a token; 0: none, top_k and more: all */
-    uint32_t per_token;    /**< not 0: a token's own weights alone say what is protected */
+    uint32_t max_deferred;           /**< experts of a token; 0: none, top_k and more: all */
+    uint32_t per_token;              /**< not 0: a token's own weights alone say what is protected */
     const uint32_t *max_deferred_of; /**< [n_layers]: max_deferred of each layer; NULL: the same for
                                           all. Copied. */
 };
-#define KT_DEFERRAL_PARAMS_INIT \
-    {                           \
+#define KT_DEFERRAL_PARAMS_INIT                          \
+    {                                                    \
         .struct_size = sizeof(struct kt_deferral_params) \
     }
 
@@ -115,8 +115,7 @@ void kt_deferral_destroy(struct kt_deferral *deferral);
  * pending. Allocates nothing. One thread at a time.
  */
 enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t position, struct kt_layer *layer,
-                                  const struct kt_forward *forward, uint64_t *ticket,
-                                  struct kt_error *error);
+                                  const struct kt_forward *forward, uint64_t *ticket, struct kt_error *error);
 
 /* ---- forwards from a GPU's stream ----------------------------------------------------------- */
 
@@ -136,17 +135,17 @@ struct kt_host_call;
 
 struct kt_host_params {
     size_t struct_size;
-    struct kt_layer *layer;        /**< must live longer than the call */
-    struct kt_deferral *deferral;  /**< or NULL: all experts at once; must live longer than the call */
-    uint32_t position;             /**< of the layer, for `deferral` */
-    uint32_t max_tokens;           /**< that the buffers are for */
-    const int32_t *n_tokens;       /**< read when submit runs, 0 .. max_tokens; NULL: forward.n_tokens */
-    uint32_t timeout_ms;           /**< longest stay in kt_host_wait; 0: a minute */
+    struct kt_layer *layer;       /**< must live longer than the call */
+    struct kt_deferral *deferral; /**< or NULL: all experts at once; must live longer than the call */
+    uint32_t position;            /**< of the layer, for `deferral` */
+    uint32_t max_tokens;          /**< that the buffers are for */
+    const int32_t *n_tokens;      /**< read when submit runs, 0 .. max_tokens; NULL: forward.n_tokens */
+    uint32_t timeout_ms;          /**< longest stay in kt_host_wait; 0: a minute */
     uint32_t reserved;
-    struct kt_forward forward;     /**< copied; what it points to must live as long as the call */
+    struct kt_forward forward; /**< copied; what it points to must live as long as the call */
 };
-#define KT_HOST_PARAMS_INIT \
-    {                       \
+#define KT_HOST_PARAMS_INIT                                                      \
+    {                                                                            \
         .struct_size = sizeof(struct kt_host_params), .forward = KT_FORWARD_INIT \
     }
 
@@ -167,7 +166,8 @@ void kt_host_call_destroy(struct kt_host_call *call);
 void kt_host_submit(void *call);
 void kt_host_wait(void *call);
 
-/** What went wrong first since this was asked last, or KT_OK; the call works on in either case. Any thread. */
+/** What went wrong first since this was asked last, or KT_OK; the call works on in either case. Any thread.
+ */
 enum kt_status kt_host_call_status(struct kt_host_call *call, struct kt_error *error);
 
 /** The runtime of a GPU, loaded while the process runs: kt-kernel is linked to none. */
@@ -195,7 +195,7 @@ enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *
  *  are called by the thread that needs it and must not call the library; `release` also by whoever ends the
  *  context, so `data` must live as long. */
 struct kt_allocator {
-    void *(*allocate)(void *data, size_t size);                 /**< any alignment; NULL: there is none */
+    void *(*allocate)(void *data, size_t size); /**< any alignment; NULL: there is none */
     void (*release)(void *data, void *memory, size_t size);
     void *data;
 };
@@ -212,13 +212,13 @@ struct kt_staging_params {
     size_t struct_size;
     uint64_t hidden_size;
     uint32_t top_k;
-    uint32_t input_dtype;  /**< as in struct kt_forward */
+    uint32_t input_dtype; /**< as in struct kt_forward */
     uint32_t output_dtype;
-    uint32_t instance;     /**< tells models apart that have the same sizes and run at the same time */
+    uint32_t instance; /**< tells models apart that have the same sizes and run at the same time */
     struct kt_allocator allocator; /**< for what a call makes; without functions: ordinary memory */
 };
-#define KT_STAGING_PARAMS_INIT \
-    {                          \
+#define KT_STAGING_PARAMS_INIT                          \
+    {                                                   \
         .struct_size = sizeof(struct kt_staging_params) \
     }
 
@@ -228,13 +228,14 @@ struct kt_staging_params {
 
 /** The buffers of a layer's batch, dense, each from a multiple of 64 bytes on. The context owns them. */
 struct kt_staging {
-    uint32_t max_tokens;       /**< that they are for */
+    uint32_t max_tokens; /**< that they are for */
     uint32_t reserved;
-    int32_t *n_tokens;         /**< 0 at first */
-    int64_t *expert_ids;       /**< [max_tokens][top_k] */
-    float *router_weights;     /**< [max_tokens][top_k] */
-    void *input, *output;      /**< [max_tokens][hidden_size] */
-    struct kt_forward forward; /**< with these pointers, top_k, dtypes, and the n_tokens that were asked for */
+    int32_t *n_tokens;     /**< 0 at first */
+    int64_t *expert_ids;   /**< [max_tokens][top_k] */
+    float *router_weights; /**< [max_tokens][top_k] */
+    void *input, *output;  /**< [max_tokens][hidden_size] */
+    struct kt_forward
+        forward; /**< with these pointers, top_k, dtypes, and the n_tokens that were asked for */
 };
 
 /**
@@ -259,8 +260,8 @@ enum kt_status kt_staging_get(struct kt_context *context, const struct kt_stagin
                               struct kt_error *error);
 
 /**
- * Waits for all submitted work of the context, then gives all buffers for `params` back, or with NULL those of
- * all. Graphs, calls and forwards that use them must be done for good. Any thread.
+ * Waits for all submitted work of the context, then gives all buffers for `params` back, or with NULL those
+ * of all. Graphs, calls and forwards that use them must be done for good. Any thread.
  */
 enum kt_status kt_clear_buffers(struct kt_context *context, const struct kt_staging_params *params,
                                 struct kt_error *error);

@@ -44,8 +44,9 @@ const char *kt_dtype_name(uint32_t dtype);
 enum kt_dtype kt_dtype_parse(const char *name);
 
 /** The backend for a method's name that KT-Kernel's users know, such as "AMXINT4" (case does not matter):
- *  "amx_int4". Those of weights as they were published (FP8, RAWINT4) say what the model has, too. A backend's
- *  own name and "auto" stand for themselves. NULL: nothing here does that. Static, or `method` itself. */
+ *  "amx_int4". Those of weights as they were published (FP8, RAWINT4) say what the model has, too. A
+ * backend's own name and "auto" stand for themselves. NULL: nothing here does that. Static, or `method`
+ * itself. */
 const char *kt_method_backend(const char *method);
 
 /** What such a method needs to be set for its backend, as one of kt_config_params.settings: on ARM, where
@@ -69,15 +70,15 @@ struct kt_config_params {
     const char *const *settings; /**< "section.key=value", above everything that files and the
                                       environment say; n_settings of them */
     size_t n_settings;
-    kt_log_fn log;               /**< NULL: messages are dropped */
+    kt_log_fn log; /**< NULL: messages are dropped */
     void *log_data;
-    const char *plugin_folder;   /**< absolute; where plugins lie that core.plugin_path does not have; NULL:
+    const char *plugin_folder; /**< absolute; where plugins lie that core.plugin_path does not have; NULL:
                                       where the library was built to find them. Copied. */
-    const char *dropin_folder;   /**< absolute; the shipped drop-ins, unless KT_KERNEL_PLUGINCONFDIR is set;
+    const char *dropin_folder; /**< absolute; the shipped drop-ins, unless KT_KERNEL_PLUGINCONFDIR is set;
                                       NULL: likewise */
 };
-#define KT_CONFIG_PARAMS_INIT \
-    {                         \
+#define KT_CONFIG_PARAMS_INIT                          \
+    {                                                  \
         .struct_size = sizeof(struct kt_config_params) \
     }
 
@@ -86,8 +87,9 @@ struct kt_setting {
     const char *section; /**< "core", "plugin.llamafile" */
     const char *key;
     const char *value;
-    const char *origin;  /**< "default", "/etc/kt-kernel/kt.ini:12", "environment KT_KERNEL_...", "parameter" */
-    const char *help;    /**< one line, or "" */
+    const char
+        *origin;      /**< "default", "/etc/kt-kernel/kt.ini:12", "environment KT_KERNEL_...", "parameter" */
+    const char *help; /**< one line, or "" */
 };
 
 /** What became of a configuration file. */
@@ -112,8 +114,8 @@ void kt_config_destroy(struct kt_config *config);
 
 /** Settings in order of section and key; every known core setting and everything that was set. */
 size_t kt_config_setting_count(const struct kt_config *config);
-enum kt_status kt_config_setting(const struct kt_config *config, size_t index,
-                                 struct kt_setting *setting, struct kt_error *error);
+enum kt_status kt_config_setting(const struct kt_config *config, size_t index, struct kt_setting *setting,
+                                 struct kt_error *error);
 
 /**
  * Lists the files of the layers in reading order and what became of each, also where
@@ -122,8 +124,8 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index,
  * or of the settings.
  */
 enum kt_status kt_config_check(const struct kt_config_params *params,
-                               void (*visit)(void *data, const struct kt_config_file *file),
-                               void *data, struct kt_error *error);
+                               void (*visit)(void *data, const struct kt_config_file *file), void *data,
+                               struct kt_error *error);
 
 /* ---- context -------------------------------------------------------------------------------- */
 
@@ -139,13 +141,13 @@ void kt_context_destroy(struct kt_context *context);
 
 /** The machine as the context uses it. Strings live as long as the context. */
 struct kt_context_info {
-    uint32_t n_nodes;           /**< NUMA nodes in use */
-    uint32_t n_threads;         /**< of all nodes, the caller's included */
-    uint32_t bind_failures;     /**< threads that could not be bound to their core */
-    uint32_t membind_failures;  /**< buffers that could not be bound to their node */
-    const char *cpu_features;   /**< "avx2 fma f16c ...", after the mask */
-    const char *cpu_variant;    /**< "amx" .. "scalar": the best named level of the features */
-    uint64_t cpu;               /**< KT_CPU_ bits of <kt/plugin.h> */
+    uint32_t n_nodes;            /**< NUMA nodes in use */
+    uint32_t n_threads;          /**< of all nodes, the caller's included */
+    uint32_t bind_failures;      /**< threads that could not be bound to their core */
+    uint32_t membind_failures;   /**< buffers that could not be bound to their node */
+    const char *cpu_features;    /**< "avx2 fma f16c ...", after the mask */
+    const char *cpu_variant;     /**< "amx" .. "scalar": the best named level of the features */
+    uint64_t cpu;                /**< KT_CPU_ bits of <kt/plugin.h> */
     const char *membind_message; /**< why memory binding failed, "" if it did not */
     const char *idle_cpus;       /**< CPUs that the process may use and no thread is bound to, "4-7,12"; "" if
                                       there are none, or threads are bound to none */
@@ -155,28 +157,28 @@ void kt_context_info(const struct kt_context *context, struct kt_context_info *i
 struct kt_node_info {
     uint32_t os_index; /**< as in numactl */
     uint32_t n_threads;
-    uint64_t memory;   /**< local bytes as the topology says; a hint only */
+    uint64_t memory; /**< local bytes as the topology says; a hint only */
 };
-enum kt_status kt_context_node(const struct kt_context *context, uint32_t index,
-                               struct kt_node_info *info, struct kt_error *error);
+enum kt_status kt_context_node(const struct kt_context *context, uint32_t index, struct kt_node_info *info,
+                               struct kt_error *error);
 
 /** State of a configured plugin. */
 enum kt_backend_state {
     KT_BACKEND_LOADED = 0,
-    KT_BACKEND_DISABLED = 1,   /**< enabled = no */
-    KT_BACKEND_UNFIT = 2,      /**< this CPU misses what its configuration says it needs */
-    KT_BACKEND_REFUSED = 3,    /**< its probe or open said no, or no level fits */
-    KT_BACKEND_FAILED = 4      /**< file missing, not owned safely, wrong ABI, broken */
+    KT_BACKEND_DISABLED = 1, /**< enabled = no */
+    KT_BACKEND_UNFIT = 2,    /**< this CPU misses what its configuration says it needs */
+    KT_BACKEND_REFUSED = 3,  /**< its probe or open said no, or no level fits */
+    KT_BACKEND_FAILED = 4    /**< file missing, not owned safely, wrong ABI, broken */
 };
 
 /** A configured plugin, or the built-in reference. Strings live as long as the context. */
 struct kt_backend_info {
     const char *name;
     enum kt_backend_state state;
-    const char *reason;      /**< what is wrong and what to do; of a loaded one, why it could not take
+    const char *reason; /**< what is wrong and what to do; of a loaded one, why it could not take
                                   a better level that this CPU has; "" if there is nothing to say */
-    const char *file;        /**< absolute path of the plugin, "" for the reference */
-    const char *origin;      /**< where its section stands: "/usr/share/...ini:3" */
+    const char *file;   /**< absolute path of the plugin, "" for the reference */
+    const char *origin; /**< where its section stands: "/usr/share/...ini:3" */
     const char *version;
     const char *description;
     const char *formats;     /**< "bf16 f16 q4_k ..." */
@@ -191,9 +193,8 @@ enum kt_status kt_context_backend(const struct kt_context *context, size_t index
                                   struct kt_backend_info *info, struct kt_error *error);
 
 /** Option `option` of backend `index`: value, help and origin; setting->section is the backend's name. */
-enum kt_status kt_context_backend_option(const struct kt_context *context, size_t index,
-                                         size_t option, struct kt_setting *setting,
-                                         struct kt_error *error);
+enum kt_status kt_context_backend_option(const struct kt_context *context, size_t index, size_t option,
+                                         struct kt_setting *setting, struct kt_error *error);
 
 /**
  * Runs `count` empty stages back to back (dispatch, barrier, return) on all threads and gives the
@@ -203,8 +204,8 @@ enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t cou
                                         double *nanoseconds, struct kt_error *error);
 
 /**
- * Submits `count` empty tasks one after the other, as kt_layer_submit does, waits for each and then sleeps for
- * gap_us: with more than core.spin_us the threads fall asleep meanwhile. times[i] is how long it took in
+ * Submits `count` empty tasks one after the other, as kt_layer_submit does, waits for each and then sleeps
+ * for gap_us: with more than core.spin_us the threads fall asleep meanwhile. times[i] is how long it took in
  * nanoseconds from the call until the last thread had begun.
  */
 enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
@@ -213,13 +214,15 @@ enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t coun
 /** Runs function(data, thread, n_threads) once on every thread of the context and waits. For
  *  measuring on exactly the threads that compute; the function must not call the library. */
 enum kt_status kt_context_run(struct kt_context *context,
-                              void (*function)(void *data, uint32_t thread, uint32_t n_threads),
-                              void *data, struct kt_error *error);
+                              void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
+                              struct kt_error *error);
 
 /* ---- checkpoint ----------------------------------------------------------------------------- */
 
-enum kt_io { KT_IO_MMAP = 0, /**< map files; a file that shrinks while mapped raises SIGBUS on access */
-             KT_IO_READ = 1  /**< read tensors into memory; a file that shrinks is KT_E_IO */ };
+enum kt_io {
+    KT_IO_MMAP = 0, /**< map files; a file that shrinks while mapped raises SIGBUS on access */
+    KT_IO_READ = 1  /**< read tensors into memory; a file that shrinks is KT_E_IO */
+};
 
 struct kt_checkpoint_params {
     size_t struct_size;
@@ -227,8 +230,8 @@ struct kt_checkpoint_params {
     kt_log_fn log;
     void *log_data;
 };
-#define KT_CHECKPOINT_PARAMS_INIT \
-    {                             \
+#define KT_CHECKPOINT_PARAMS_INIT                          \
+    {                                                      \
         .struct_size = sizeof(struct kt_checkpoint_params) \
     }
 
@@ -262,17 +265,17 @@ struct kt_checkpoint_info {
     const char *architecture; /**< "qwen3moe", as the file or config.json (model_type) says; or "" */
     const char *name;         /**< the model's own name, "" if not said */
     uint64_t n_tensors;
-    uint64_t n_layers;        /**< layers as the metadata says, 0: not said */
-    uint64_t n_moe_layers;    /**< layers that hold experts */
-    uint64_t size;            /**< bytes of all files */
-    uint64_t expert_size;     /**< bytes of all experts' weights */
+    uint64_t n_layers;     /**< layers as the metadata says, 0: not said */
+    uint64_t n_moe_layers; /**< layers that hold experts */
+    uint64_t size;         /**< bytes of all files */
+    uint64_t expert_size;  /**< bytes of all experts' weights */
     uint64_t n_files;
 };
 void kt_checkpoint_info(const struct kt_checkpoint *checkpoint, struct kt_checkpoint_info *info);
 
 struct kt_tensor_info {
     const char *name;
-    uint32_t dtype;   /**< enum kt_dtype */
+    uint32_t dtype; /**< enum kt_dtype */
     uint32_t n_dims;
     uint64_t dims[8]; /**< row-major: dims[n_dims - 1] varies fastest (GGUF lists them the other way) */
     uint64_t offset;  /**< in its file */
@@ -283,22 +286,22 @@ struct kt_tensor_info {
 enum kt_status kt_checkpoint_tensor(const struct kt_checkpoint *checkpoint, uint64_t index,
                                     struct kt_tensor_info *info, struct kt_error *error);
 /** Finds a tensor by its exact name. */
-enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name,
-                                  uint64_t *index, struct kt_error *error);
+enum kt_status kt_checkpoint_find(const struct kt_checkpoint *checkpoint, const char *name, uint64_t *index,
+                                  struct kt_error *error);
 /** The tensor's bytes: info.size readable bytes until the checkpoint is closed. */
-enum kt_status kt_checkpoint_data(struct kt_checkpoint *checkpoint, uint64_t index,
-                                  const void **data, struct kt_error *error);
+enum kt_status kt_checkpoint_data(struct kt_checkpoint *checkpoint, uint64_t index, const void **data,
+                                  struct kt_error *error);
 
 /** The MoE part of one layer of a model. */
 struct kt_moe_info {
     uint64_t layer;
     uint32_t n_experts;
-    uint32_t top_k;             /**< 0: the metadata does not say */
+    uint32_t top_k; /**< 0: the metadata does not say */
     uint64_t hidden_size;
     uint64_t intermediate_size;
-    uint32_t dtype[3];          /**< by enum kt_projection */
-    uint32_t has_bias;          /**< bits by enum kt_projection */
-    uint32_t activation;        /**< enum kt_activation */
+    uint32_t dtype[3];   /**< by enum kt_projection */
+    uint32_t has_bias;   /**< bits by enum kt_projection */
+    uint32_t activation; /**< enum kt_activation */
     float limit;
     float alpha;
     uint64_t size;              /**< bytes of the experts' weights; with safetensors, scales included */
@@ -319,8 +322,7 @@ enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_
  *  takes 3 x intermediate_size x hidden_size bytes an expert, and the scales, until the checkpoint is
  *  closed or kt_checkpoint_release_layer. KT_E_FORMAT if rows cannot be what quantising gives. */
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
-                                     struct kt_expert *experts, uint32_t n_experts,
-                                     struct kt_error *error);
+                                     struct kt_expert *experts, uint32_t n_experts, struct kt_error *error);
 
 /** Gives back what had to be decoded for kt_checkpoint_experts of this layer, whose views are then no
  *  longer valid; does nothing where they show the files themselves. kt_layer_load_checkpoint,
@@ -346,8 +348,7 @@ enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *d
                              uint64_t rows, uint64_t cols, struct kt_error *error);
 
 /** Dequantises row `row` of any view to float32: cols numbers. Thread-safe. */
-enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out,
-                           struct kt_error *error);
+enum kt_status kt_view_row(const struct kt_view *view, uint64_t row, float *out, struct kt_error *error);
 
 /** Bytes of the matrix itself, its scales and zeros included, without gaps; 0 if it is not valid. */
 uint64_t kt_view_bytes(const struct kt_view *view);
@@ -357,24 +358,24 @@ uint64_t kt_view_bytes(const struct kt_view *view);
 struct kt_layer_params {
     size_t struct_size;
     uint32_t n_experts;
-    uint32_t top_k;             /**< experts per token */
+    uint32_t top_k; /**< experts per token */
     uint64_t hidden_size;
     uint64_t intermediate_size;
-    uint32_t max_tokens;        /**< buffers are made for this many; larger batches run in chunks */
-    uint32_t activation;        /**< enum kt_activation */
-    float limit;                /**< SWIGLU, SWIGLUOAI: > 0 */
-    float alpha;                /**< SWIGLUOAI */
-    const char *backend;        /**< name of a backend, or NULL: the configuration's core.backend */
-    const uint8_t *skip_mask;   /**< n_experts bytes, or NULL. Not 0: the expert is skipped. Owned by
+    uint32_t max_tokens;       /**< buffers are made for this many; larger batches run in chunks */
+    uint32_t activation;       /**< enum kt_activation */
+    float limit;               /**< SWIGLU, SWIGLUOAI: > 0 */
+    float alpha;               /**< SWIGLUOAI */
+    const char *backend;       /**< name of a backend, or NULL: the configuration's core.backend */
+    const uint8_t *skip_mask;  /**< n_experts bytes, or NULL. Not 0: the expert is skipped. Owned by
                                      the caller, read at each forward, may change between calls. */
-    const int64_t *expert_map;  /**< n_experts numbers: physical expert i holds the checkpoint's
+    const int64_t *expert_map; /**< n_experts numbers: physical expert i holds the checkpoint's
                                      expert expert_map[i]; NULL: itself. Copied. */
-    const char *name;           /**< for messages, such as "layer 3"; NULL: "layer". Copied. */
-    int stored;                 /**< not 0: the layer is there for kt_layer_store, and plans say what that
+    const char *name;          /**< for messages, such as "layer 3"; NULL: "layer". Copied. */
+    int stored;                /**< not 0: the layer is there for kt_layer_store, and plans say what that
                                      makes: a backend may hold in memory what no store can have */
 };
-#define KT_LAYER_PARAMS_INIT \
-    {                        \
+#define KT_LAYER_PARAMS_INIT                          \
+    {                                                 \
         .struct_size = sizeof(struct kt_layer_params) \
     }
 
@@ -407,16 +408,16 @@ struct kt_plan {
     uint32_t n_candidates;
     struct {
         uint64_t intermediate_begin, intermediate_end; /**< the node's shard */
-        uint64_t weight_size;  /**< packed weights on this node */
-        uint64_t buffer_size;  /**< activations and outputs, shared by all layers of the context */
+        uint64_t weight_size;                          /**< packed weights on this node */
+        uint64_t buffer_size; /**< activations and outputs, shared by all layers of the context */
     } node[KT_MAX_NODES];
     struct kt_candidate candidate[KT_MAX_CANDIDATES];
-    uint64_t weight_size;      /**< of all nodes */
+    uint64_t weight_size; /**< of all nodes */
     uint64_t buffer_size;
-    uint64_t nominal_size;     /**< of one expert: what its format needs, padding not counted */
-    char form[32];             /**< of the packed objects, as a store names it; "": they cannot be stored */
-    uint32_t keeps_source;     /**< not 0: products read the source itself */
-    uint32_t fallback;         /**< not 0: not the wished backend; candidate[] says why */
+    uint64_t nominal_size; /**< of one expert: what its format needs, padding not counted */
+    char form[32];         /**< of the packed objects, as a store names it; "": they cannot be stored */
+    uint32_t keeps_source; /**< not 0: products read the source itself */
+    uint32_t fallback;     /**< not 0: not the wished backend; candidate[] says why */
 };
 
 /**
@@ -425,8 +426,8 @@ struct kt_plan {
  * Fails with KT_E_UNSUPPORTED where no backend takes it, or core.strict is on and the wished one
  * refuses: of the plan, candidate[] and n_candidates then say why, the rest is 0.
  */
-enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example,
-                             struct kt_plan *plan, struct kt_error *error);
+enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example, struct kt_plan *plan,
+                             struct kt_error *error);
 
 /** The same for layer `index` of a checkpoint, a store's included. */
 enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
@@ -438,8 +439,8 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
  * afterwards. On failure the layer has no weights, except that
  * KT_E_BUSY (submitted work still needs them) leaves it as it was.
  */
-enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts,
-                             uint32_t n_experts, struct kt_error *error);
+enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
+                             struct kt_error *error);
 
 /**
  * The same from layer `index` of an open checkpoint; a backend that keeps its source reads it in
@@ -467,8 +468,8 @@ struct kt_store_params {
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *data;
 };
-#define KT_STORE_PARAMS_INIT \
-    {                        \
+#define KT_STORE_PARAMS_INIT                          \
+    {                                                 \
         .struct_size = sizeof(struct kt_store_params) \
     }
 
@@ -504,9 +505,10 @@ void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info);
 
 struct kt_forward {
     size_t struct_size;
-    uint32_t n_tokens;           /**< 0 is allowed and does nothing */
-    uint32_t top_k;              /**< ids per token, 1 .. the layer's top_k; 0: the layer's */
-    const int64_t *expert_ids;   /**< [n_tokens][top_k]; negative or masked: skipped; >= n_experts: KT_E_RANGE */
+    uint32_t n_tokens; /**< 0 is allowed and does nothing */
+    uint32_t top_k;    /**< ids per token, 1 .. the layer's top_k; 0: the layer's */
+    const int64_t
+        *expert_ids; /**< [n_tokens][top_k]; negative or masked: skipped; >= n_experts: KT_E_RANGE */
     const float *router_weights; /**< [n_tokens][top_k] */
     const void *input;           /**< [n_tokens][hidden_size] */
     void *output;                /**< [n_tokens][hidden_size]; must not overlap input */
@@ -514,11 +516,11 @@ struct kt_forward {
     uint32_t output_dtype;       /**< likewise */
     int64_t input_stride;        /**< bytes from token to token; 0: dense */
     int64_t output_stride;
-    uint32_t accumulate;         /**< not 0: output += result */
+    uint32_t accumulate; /**< not 0: output += result */
     uint32_t reserved;
 };
-#define KT_FORWARD_INIT \
-    {                   \
+#define KT_FORWARD_INIT                          \
+    {                                            \
         .struct_size = sizeof(struct kt_forward) \
     }
 
@@ -537,8 +539,8 @@ enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward 
  * what it points to must live until kt_wait. Allocates nothing. KT_E_BUSY if core.queue_depth tickets
  * have not been waited for. Any thread.
  */
-enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *forward,
-                               uint64_t *ticket, struct kt_error *error);
+enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *forward, uint64_t *ticket,
+                               struct kt_error *error);
 /** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
@@ -551,9 +553,8 @@ void kt_layer_usage_reset(struct kt_layer *layer);
 
 /** Rows [row, row + n_rows) of an expert's projection as the loaded kernel really uses them,
  *  dequantised to float32, [n_rows][cols]. */
-enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert,
-                                enum kt_projection projection, uint64_t row, uint64_t n_rows,
-                                float *out, struct kt_error *error);
+enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
+                                uint64_t row, uint64_t n_rows, float *out, struct kt_error *error);
 
 #ifdef __cplusplus
 }

@@ -74,7 +74,7 @@ extern "C" {
 
 /** What the machine offers. */
 struct kt_caps {
-    uint64_t cpu;     /**< KT_CPU_ bits */
+    uint64_t cpu;      /**< KT_CPU_ bits */
     uint64_t l1d_size; /**< bytes per core; 0: unknown */
     uint64_t l2_size;
     uint64_t l3_size;
@@ -90,8 +90,7 @@ struct kt_host {
     void *data;         /**< the core's own */
 
     /** Writes one line (no newline) to the user's log callback. Any thread. */
-    void (*log)(const struct kt_host *host, enum kt_log_level level, const char *format, ...)
-        KT_PRINTF(3, 4);
+    void (*log)(const struct kt_host *host, enum kt_log_level level, const char *format, ...) KT_PRINTF(3, 4);
 
     /** 64-byte aligned memory that is not zeroed, or NULL; release gives it back. Any thread. */
     void *(*allocate)(const struct kt_host *host, uint64_t size);
@@ -127,9 +126,9 @@ struct kt_option {
     const char *key; /**< lower case, digits and _ ; not enabled, module, cpu, level, priority */
     enum kt_option_type type;
     const char *default_text;
-    const char *choices; /**< KT_OPTION_ENUM: "auto|yes|no" */
+    const char *choices;      /**< KT_OPTION_ENUM: "auto|yes|no" */
     int64_t minimum, maximum; /**< KT_OPTION_INT */
-    const char *help; /**< one line */
+    const char *help;         /**< one line */
 };
 
 /** An option's value: checked by the core, in the order of the option table. */
@@ -162,8 +161,8 @@ struct kt_shape {
     uint32_t activation;        /**< enum kt_activation */
     float limit;
     float alpha;
-    uint32_t has_bias;           /**< bit KT_GATE, KT_UP, KT_DOWN: biases will be passed */
-    struct kt_format format[3];  /**< by enum kt_projection */
+    uint32_t has_bias;          /**< bit KT_GATE, KT_UP, KT_DOWN: biases will be passed */
+    struct kt_format format[3]; /**< by enum kt_projection */
 };
 
 /**
@@ -309,8 +308,8 @@ struct kt_cut {
     enum kt_stage stage;
     uint64_t begin;
     uint64_t panel_begin, panel_end;
-    const void *packed; /**< whole->weight_size[stage] bytes */
-    void *out;          /**< start of the shard's object, shard->weight_size[stage] bytes */
+    const void *packed;     /**< whole->weight_size[stage] bytes */
+    void *out;              /**< start of the shard's object, shard->weight_size[stage] bytes */
     struct kt_error *error; /**< since 1.2 */
 };
 
@@ -329,7 +328,8 @@ struct kt_unpack {
     uint64_t row_begin, row_end;
     uint64_t col_begin, col_end;
 
-    /** Row r comes to lie at codes + (r - row_begin) * codes_stride, its blocks side by side. No alignment. */
+    /** Row r comes to lie at codes + (r - row_begin) * codes_stride, its blocks side by side. No alignment.
+     */
     void *codes;
     int64_t codes_stride;
     /** Of each group of rows and columns that the range touches, group after group of columns, groups of
@@ -364,8 +364,8 @@ struct kt_ops {
     /** Required. The weights that the kernel really uses: row `row` of `projection`, dequantised from
      *  the packed object (of stage 0 or 1) to float32, all columns. */
     enum kt_status (*weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
-                                 const struct kt_expert *source, enum kt_projection projection,
-                                 uint64_t row, float *out, struct kt_error *error);
+                                 const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                 float *out, struct kt_error *error);
     /** Optional, both or none: around the work of a thread, such as AMX tile configuration. */
     void (*thread_enter)(void *instance);
     void (*thread_leave)(void *instance);
@@ -412,12 +412,10 @@ struct kt_plugin {
 
     /** Optional: can this plugin work here? Says why not. Compiled for the baseline of the
      *  architecture; called before open. */
-    enum kt_status (*probe)(const struct kt_host *host, const struct kt_caps *caps,
-                            struct kt_error *error);
+    enum kt_status (*probe)(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error);
     /** Optional: makes an instance; host, caps and values live until close. */
     enum kt_status (*open)(const struct kt_host *host, const struct kt_caps *caps,
-                           const struct kt_option_value *values, void **instance,
-                           struct kt_error *error);
+                           const struct kt_option_value *values, void **instance, struct kt_error *error);
     /** Optional. */
     void (*close)(void *instance);
 };
@@ -428,17 +426,17 @@ struct kt_plugin {
  *         KT_PLUGIN_HEADER(mine), .version = "1.0", .levels = levels, .n_levels = 1, ...
  *     };
  */
-#define KT_PLUGIN_DEFINE(id)                                                              \
+#define KT_PLUGIN_DEFINE(id)                                                             \
     __attribute__((visibility("default"))) extern const struct kt_plugin kt_plugin_##id; \
     const struct kt_plugin kt_plugin_##id
-#define KT_PLUGIN_HEADER(id)                                                                \
-    .abi_major = KT_PLUGIN_ABI_MAJOR, .abi_minor = KT_PLUGIN_ABI_MINOR,                     \
+#define KT_PLUGIN_HEADER(id)                                            \
+    .abi_major = KT_PLUGIN_ABI_MAJOR, .abi_minor = KT_PLUGIN_ABI_MINOR, \
     .struct_size = sizeof(struct kt_plugin), .name = #id
 
 /** Fills an error, which may be NULL, and returns its status: `return kt_plugin_fail(error, ...)`. */
 KT_PRINTF(3, 4)
-static inline enum kt_status kt_plugin_fail(struct kt_error *error, enum kt_status status,
-                                            const char *format, ...)
+static inline enum kt_status kt_plugin_fail(struct kt_error *error, enum kt_status status, const char *format,
+                                            ...)
 {
     if (error) {
         va_list arguments;

@@ -105,8 +105,8 @@ struct kt_recorder_params {
     uint32_t hidden_states; /**< not 0: record them too */
     uint32_t reserved;
 };
-#define KT_RECORDER_PARAMS_INIT \
-    {                           \
+#define KT_RECORDER_PARAMS_INIT                          \
+    {                                                    \
         .struct_size = sizeof(struct kt_recorder_params) \
     }
 
@@ -135,15 +135,15 @@ void kt_recorder_info(const struct kt_recorder *recorder, struct kt_recorder_inf
 
 /** A batch as a layer got it. Memory is valid while the function that gets it runs. */
 struct kt_recorded {
-    uint64_t layer;             /**< its number in the model */
-    uint64_t batch;             /**< number of the batch, of this layer's, from 0; dropped ones count */
+    uint64_t layer; /**< its number in the model */
+    uint64_t batch; /**< number of the batch, of this layer's, from 0; dropped ones count */
     uint32_t n_tokens, top_k;
-    const int64_t *expert_ids;  /**< [n_tokens][top_k] */
+    const int64_t *expert_ids;   /**< [n_tokens][top_k] */
     const float *router_weights; /**< [n_tokens][top_k] */
     uint64_t hidden_size;
-    uint32_t hidden_dtype;      /**< KT_DTYPE_NONE: not recorded */
+    uint32_t hidden_dtype; /**< KT_DTYPE_NONE: not recorded */
     uint32_t reserved;
-    const void *hidden_states;  /**< [n_tokens][hidden_size], dense, or NULL */
+    const void *hidden_states; /**< [n_tokens][hidden_size], dense, or NULL */
 };
 
 /** Takes a batch. Not 0: it could not, the batch stays in the buffer. Must not call the recorder. */
@@ -182,8 +182,8 @@ struct kt_writer_params {
     const char *const *metadata; /**< n_metadata keys, each followed by its text */
     uint64_t n_metadata;
 };
-#define KT_WRITER_PARAMS_INIT \
-    {                         \
+#define KT_WRITER_PARAMS_INIT                          \
+    {                                                  \
         .struct_size = sizeof(struct kt_writer_params) \
     }
 

@@ -23,8 +23,7 @@ extern "C" {
 #endif
 
 #if defined __GNUC__
-#define KT_PRINTF(format_index, first_index) \
-    __attribute__((format(printf, format_index, first_index)))
+#define KT_PRINTF(format_index, first_index) __attribute__((format(printf, format_index, first_index)))
 #else
 #define KT_PRINTF(format_index, first_index)
 #endif
@@ -142,8 +141,8 @@ struct kt_view {
     struct kt_scales zeros;
     const char *name; /**< the tensor's name for messages, or NULL; lives as long as the view */
 };
-#define KT_VIEW_INIT \
-    {                \
+#define KT_VIEW_INIT                          \
+    {                                         \
         .struct_size = sizeof(struct kt_view) \
     }
 
@@ -161,9 +160,9 @@ enum kt_projection { KT_GATE = 0, KT_UP = 1, KT_DOWN = 2 };
 
 /** One expert's weights in their source format. */
 struct kt_expert {
-    struct kt_view gate; /**< [intermediate_size][hidden_size] */
-    struct kt_view up;   /**< [intermediate_size][hidden_size] */
-    struct kt_view down; /**< [hidden_size][intermediate_size] */
+    struct kt_view gate;    /**< [intermediate_size][hidden_size] */
+    struct kt_view up;      /**< [intermediate_size][hidden_size] */
+    struct kt_view down;    /**< [hidden_size][intermediate_size] */
     const float *gate_bias; /**< [intermediate_size], or NULL; all experts of a layer or none */
     const float *up_bias;   /**< [intermediate_size], or NULL */
     const float *down_bias; /**< [hidden_size], or NULL */

@@ -35,9 +35,9 @@
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
-        { 8, true, true, 0 },
-        { 16, false, true, 8 },
-        { UINT32_MAX, false, false, 8 },
+        {8, true, true, 0},
+        {16, false, true, 8},
+        {UINT32_MAX, false, false, 8},
     };
     return choices;
 }
@@ -46,7 +46,6 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 {
     struct panel8 panel = find_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
-
     expand_pairs(&panel, t, stop, part->choice->near, to);
     return to;
 }
@@ -54,16 +53,14 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 static void multiply_few(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = find_panel(part->job, part->stage, part->panel);
-    struct way way = { passes4, true, false };
-
+    struct way way = {passes4, true, false};
     run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
 }
 
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = amx_int4_layout(instance, layout, error);
-
-    if (!status)
+    if (status == KT_OK)
         layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
     return status;
 }

@@ -18,7 +18,6 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 {
     struct instance8 *self = NULL;
     enum kt_status status = open_instance8(host, caps, &values[OPTION_Y], &self, error);
-
     if (status)
         return status;
     self->group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;

@@ -23,9 +23,9 @@
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
-        { 16, true, true, 0 },
-        { 127, false, false, 0 },
-        { UINT32_MAX, false, false, 8 },
+        {16, true, true, 0},
+        {127, false, false, 0},
+        {UINT32_MAX, false, false, 8},
     };
     return choices;
 }
@@ -39,8 +39,7 @@ static void multiply_few(const struct part *part, uint32_t begin)
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = OWN(layout)(instance, layout, error);
-
-    if (!status)
+    if (status == KT_OK)
         layout->scratch_size = SCRATCH_BLOCKS * sizeof(struct block);
     return status;
 }

@@ -12,15 +12,14 @@ struct decoder {
 
 INLINE struct decoder make_decoder(int kind)
 {
-    uint8_t low[16] = { 0 }, high[16] = { 0 };
-
+    uint8_t low[16] = {0}, high[16] = {0};
     (void)kind;
     for (unsigned i = 0; i < 8; i++) {
         unsigned turn = bf16_of_codes[i] ^ (0x3c00u | i << 4);
         low[8 + i] = (uint8_t)turn;
         high[8 + i] = (uint8_t)(turn >> 8);
     }
-    return (struct decoder){ vi_table(low), vi_table(high) };
+    return (struct decoder){vi_table(low), vi_table(high)};
 }
 
 /* Two lines. A code in the high byte of a half, moved 4 bits down, has exponent and fraction where
@@ -33,11 +32,9 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     vi nan = _mm256_cmpeq_epi8(number, _mm256_set1_epi8(0x7f));
     vi place = _mm256_adds_epu8(number, _mm256_set1_epi8(0x78)); /* 128 and more: not subnormal */
     vi low = _mm256_shuffle_epi8(decoder->low, place), high = _mm256_shuffle_epi8(decoder->high, place);
-
     (void)kind;
     high = _mm256_or_si256(high, _mm256_and_si256(nan, _mm256_set1_epi8(0x7f - 0x43)));
-    UNROLL
-    for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         vi half = i ? _mm256_unpackhi_epi8(zero, codes) : _mm256_unpacklo_epi8(zero, codes);
         vi turn = i ? _mm256_unpackhi_epi8(low, high) : _mm256_unpacklo_epi8(low, high);
         half = _mm256_and_si256(_mm256_srai_epi16(half, 4), _mm256_set1_epi16((short)0x87f0));

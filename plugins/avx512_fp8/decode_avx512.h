@@ -13,10 +13,8 @@ struct decoder {
 INLINE struct decoder make_decoder(int kind)
 {
     struct decoder decoder;
-
     (void)kind;
-    UNROLL
-    for (int i = 0; i < 4; i++)
+    UNROLL_FOR (int i = 0; i < 4; i++)
         decoder.table[i] = _mm512_loadu_si512(bf16_of_codes + 32 * i);
     return decoder;
 }
@@ -26,12 +24,10 @@ INLINE struct decoder make_scaled(float scale)
     _Alignas(64) uint16_t table[128];
     struct decoder decoder;
 
-    UNROLL
-    for (int i = 0; i < 8; i++)
+    UNROLL_FOR (int i = 0; i < 8; i++)
         vf_store_bf16((uint8_t *)(table + 16 * i),
                       vf_mul(vf_from_bf16(bf16_of_codes + 16 * i), vf_set(scale)));
-    UNROLL
-    for (int i = 0; i < 4; i++)
+    UNROLL_FOR (int i = 0; i < 4; i++)
         decoder.table[i] = _mm512_loadu_si512(table + 32 * i);
     return decoder;
 }

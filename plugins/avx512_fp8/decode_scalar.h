@@ -16,7 +16,7 @@ struct decoder {
 
 INLINE struct decoder make_decoder(int kind)
 {
-    return (struct decoder){ kind };
+    return (struct decoder){kind};
 }
 
 INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)

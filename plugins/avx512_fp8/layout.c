@@ -12,7 +12,6 @@ static bool takes_format(const struct kt_format *format)
 {
     bool scaled = format->scale_dtype == KT_DTYPE_F32 || format->scale_dtype == KT_DTYPE_F16 ||
                   format->scale_dtype == KT_DTYPE_BF16 || format->scale_dtype == KT_DTYPE_F8_E8M0;
-
     return format->dtype == KT_DTYPE_F8_E4M3 && scaled && format->zero_dtype == KT_DTYPE_NONE;
 }
 
@@ -20,7 +19,6 @@ static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, ui
 {
     uint8_t code = codes[column / 4 * 128 + find_code(row, column)];
     float number = bf16_to_float(bf16_of_codes[code & 0x7f]);
-
     (void)dtype;
     return code & 0x80 ? -number : number;
 }
@@ -29,7 +27,6 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
 {
     const uint8_t *place = codes + find_code(row, 0);
     uint64_t c = begin;
-
     for (; c < end && c % 4; c++)
         *to++ = codes[c / 4 * 128 + find_code(row, c)];
     for (; c + 4 <= end; c += 4, to += 4) {
@@ -46,20 +43,20 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
 
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(float), 0 };
+    const struct row_form form = {sizeof(float), 0};
     return lay_out_codes(instance, layout, &form, error);
 }
 
 /* Activations of levels that move the bits of codes: moved_rows.h. */
 enum kt_status avx512_fp8_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(float), (1 + TILE_COLUMNS) * sizeof(float) };
+    const struct row_form form = {sizeof(float), (1 + TILE_COLUMNS) * sizeof(float)};
     return lay_out_codes(instance, layout, &form, error);
 }
 
 enum kt_status avx512_fp8_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(uint16_t), 0 };
+    const struct row_form form = {sizeof(uint16_t), 0};
     return lay_out_codes(instance, layout, &form, error);
 }
 

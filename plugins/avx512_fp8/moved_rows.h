@@ -26,8 +26,7 @@ INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units,
     exponent = exponent < 120 ? 120 : exponent > 254 ? 254 : exponent;
     units[t] = bits_to_float(exponent << 23);
     vf inverse = vf_set(bits_to_float((374 - exponent) << 23));
-    UNROLL
-    for (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS)
+    UNROLL_FOR (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS)
         vf_store(to + i, vf_mul(vf_load(x + 4 * i), inverse));
 }
 

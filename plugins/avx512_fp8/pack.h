@@ -21,7 +21,7 @@ static void pack_rows_of_four(const uint8_t *const *from, int64_t stride, uint64
                               uint8_t *to)
 {
     for (uint64_t i = row; i < row + 4; i++) {
-        uint8_t codes[TILE_COLUMNS] = { 0 };
+        uint8_t codes[TILE_COLUMNS] = {0};
         for (uint64_t c = 0; from[i] && c < columns; c++)
             codes[c] = from[i][(int64_t)c * stride];
         for (unsigned q = 0; q < TILE_COLUMNS / 4; q++)
@@ -38,8 +38,8 @@ static void pack_whole_four(const uint8_t *const *from, uint64_t row, uint8_t *t
         __m128i r[4];
         for (unsigned i = 0; i < 4; i++)
             r[i] = _mm_loadu_si128((const void *)(from[row + i] + c));
-        __m128i low[2] = { _mm_unpacklo_epi16(r[0], r[1]), _mm_unpacklo_epi16(r[2], r[3]) };
-        __m128i high[2] = { _mm_unpackhi_epi16(r[0], r[1]), _mm_unpackhi_epi16(r[2], r[3]) };
+        __m128i low[2] = {_mm_unpacklo_epi16(r[0], r[1]), _mm_unpacklo_epi16(r[2], r[3])};
+        __m128i high[2] = {_mm_unpackhi_epi16(r[0], r[1]), _mm_unpackhi_epi16(r[2], r[3])};
         uint8_t *lane = to + 4 * row;
         _mm_storeu_si128((void *)lane, _mm_unpacklo_epi32(low[0], low[1]));
         _mm_storeu_si128((void *)(lane + 128), _mm_unpackhi_epi32(low[0], low[1]));
@@ -59,8 +59,7 @@ static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to)
     const struct kt_view *view = rows->view;
     uint64_t begin = t * TILE_COLUMNS, left = view->cols - begin;
     uint64_t n = left < TILE_COLUMNS ? left : TILE_COLUMNS;
-    const uint8_t *from[TILE_ROWS] = { NULL };
-
+    const uint8_t *from[TILE_ROWS] = {NULL};
     for (uint64_t i = 0; i < rows->n; i++)
         from[i] = (const uint8_t *)view->data + (int64_t)(rows->begin + i) * view->row_stride +
                   (int64_t)begin * view->block_stride;

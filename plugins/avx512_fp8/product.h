@@ -32,27 +32,27 @@
 #if FIXED
 #include "plugins/avx512_fp8/moved.h"
 
-#define DEFINE_MOVED(name, rows, together)                                                     \
+#define DEFINE_MOVED(name, rows, together)                                                      \
     static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x, \
-                                        float out[MAX_ROWS][PANEL_ROWS])                       \
-    {                                                                                          \
-        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                           \
-    }                                                                                          \
-    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,    \
-                                    float out[MAX_ROWS][PANEL_ROWS])                           \
-    {                                                                                          \
-        multiply_moved(panel, x, rows, together, KIND_NAN, out);                               \
-    }                                                                                          \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     float out[MAX_ROWS][PANEL_ROWS])                                          \
-    {                                                                                          \
-        uint32_t mode = keep_subnormal();                                                      \
-        (void)stream;                                                                          \
-        if (panel->coded.scales[panel->coded.coded.scales_size - 1])                           \
-            name##_nan(&panel->coded, x, out);                                                 \
-        else                                                                                   \
-            name##_numbers(&panel->coded, x, out);                                             \
-        _mm_setcsr(mode);                                                                      \
+                                        float out[MAX_ROWS][PANEL_ROWS])                        \
+    {                                                                                           \
+        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                            \
+    }                                                                                           \
+    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,     \
+                                    float out[MAX_ROWS][PANEL_ROWS])                            \
+    {                                                                                           \
+        multiply_moved(panel, x, rows, together, KIND_NAN, out);                                \
+    }                                                                                           \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,  \
+                     float out[MAX_ROWS][PANEL_ROWS])                                           \
+    {                                                                                           \
+        uint32_t mode = keep_subnormal();                                                       \
+        (void)stream;                                                                           \
+        if (panel->coded.scales[panel->coded.coded.scales_size - 1])                            \
+            name##_nan(&panel->coded, x, out);                                                  \
+        else                                                                                    \
+            name##_numbers(&panel->coded, x, out);                                              \
+        _mm_setcsr(mode);                                                                       \
     }
 
 DEFINE_MOVED(few_1, 1, VECS)
@@ -78,15 +78,14 @@ static const struct pass *list_few(const struct kt_product *job, enum kt_stage s
 {
     static const struct pass few_passes[] = {
 #if FEW_ROWS >= 8
-        { 8, 1, { few_8, few_8 } },
+        {8, 1, {few_8, few_8}},
 #endif
 #if FEW_ROWS >= 4
-        { 4, 1, { few_4, few_4 } },
+        {4, 1, {few_4, few_4}},
 #endif
-        { 2, 1, { few_2, few_2 } },
-        { 1, 1, { few_1, few_1 } },
+        {2, 1, {few_2, few_2}},
+        {1, 1, {few_1, few_1}},
     };
-
     (void)job;
     (void)stage;
     return few_passes;
@@ -96,7 +95,6 @@ static const struct pass *list_few(const struct kt_product *job, enum kt_stage s
 static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor)
 {
     const struct coded_panel coded = find_panel(job, stage, panel);
-
     for (unsigned v = 0; coded.coded.groups == 1 && v < VECS; v++)
         vf_store(factor + v * VEC_ROWS, load_scale(coded.coded.form, coded.scales, v));
     return coded.coded.groups == 1;
@@ -106,10 +104,9 @@ static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint
 INLINE void decode_tile(const uint8_t *codes, unsigned tile, const struct decoder *decoder, uint8_t *to)
 {
     for (unsigned q = 0; q < CODE_VECTORS; q++) {
-        UNROLL
-        for (unsigned v = tile * VEC_PARTS; v < (tile + 1) * VEC_PARTS; v++) {
-            uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS) +
-                            q * CODE_LINES * 64;
+        UNROLL_FOR (unsigned v = tile * VEC_PARTS; v < (tile + 1) * VEC_PARTS; v++) {
+            uint8_t *line =
+                to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS) + q * CODE_LINES * 64;
             vi w[2];
             decode(vi_load(find_codes(codes + 128 * q, v)), decoder, KIND_NUMBERS, w);
             vi_store(line, w[0]);
@@ -128,7 +125,6 @@ static void bring_codes(const uint8_t *codes)
 static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
     const struct decoder decoder = make_decoder(KIND_NUMBERS);
-
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
         if (near)
@@ -143,11 +139,11 @@ static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t s
 static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
     const struct coded *coded = &panel->coded;
-
     for (uint64_t group = t / coded->group_steps; t < stop; group++) {
         const uint8_t *scales = panel->scales + group * coded->scales_step;
         uint64_t end = (group + 1) * coded->group_steps;
-        const struct decoder first = make_scaled(load_f32(scales)), second = make_scaled(load_f32(scales + 4));
+        const struct decoder first = make_scaled(load_f32(scales)),
+                             second = make_scaled(load_f32(scales + 4));
         for (; t < end && t < stop; t++, to += PAIR_SIZE) {
             const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
             if (near)
@@ -160,8 +156,8 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
 #endif
 
 /* Where a row has one scale, it multiplies sums instead of weights: see epilogue16.h. */
-static void expand_panel(const struct kt_product *job, enum kt_stage stage,
-                         const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
+                         uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
     (void)job;
     (void)stage;

@@ -26,8 +26,8 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
 enum kt_status bf16_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status bf16_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
-                               const struct kt_expert *source, enum kt_projection projection,
-                               uint64_t row, float *out, struct kt_error *error);
+                               const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                               float *out, struct kt_error *error);
 void bf16_cut(void *instance, const struct kt_cut *job);
 enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error);
 

@@ -30,19 +30,18 @@ DEFINE_PASS(one_row, multiply16, 1, true)
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
-        { 16, true, true, 0 },
-        { 127, false, false, 0 },
-        { UINT32_MAX, false, false, 8 },
+        {16, true, true, 0},
+        {127, false, false, 0},
+        {UINT32_MAX, false, false, 8},
     };
     return choices;
 }
 
 static void multiply_few(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = { .codes = part->panel_data, .tiles = part->tiles };
-    static const struct pass passes[] = { { 1, 1, { NULL, one_row } } };
-    struct way way = { passes, true, false };
-
+    struct panel8 panel = {.codes = part->panel_data, .tiles = part->tiles};
+    static const struct pass passes[] = {{1, 1, {NULL, one_row}}};
+    struct way way = {passes, true, false};
     if (part->end - begin > 1) {
         multiply_near(part, find_block(part, begin), part->scratch);
         finish_block(part, begin, part->scratch);
@@ -54,7 +53,6 @@ static void multiply_few(const struct part *part, uint32_t begin)
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = bf16_layout_pairs(instance, layout, error);
-
     if (status)
         return status;
     layout->row_unit = TILE_ROWS;

@@ -11,24 +11,23 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
                                    struct kt_error *error)
 {
     enum kt_status status = check_sizes(shape, error);
-
     if (status)
         return status;
     for (int p = 0; p < 3; p++) {
         const struct kt_format *format = &shape->format[p];
         bool scaled = format->scale_dtype != KT_DTYPE_NONE || format->zero_dtype != KT_DTYPE_NONE;
-        bool known = format->dtype == KT_DTYPE_BF16 || format->dtype == KT_DTYPE_F16 ||
-                     format->dtype == KT_DTYPE_F32;
+        bool known =
+            format->dtype == KT_DTYPE_BF16 || format->dtype == KT_DTYPE_F16 || format->dtype == KT_DTYPE_F32;
         if (!known || scaled)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s%s, which this plugin does not take: "
-                                  "it takes bf16, f16 and f32",
+                                          "it takes bf16, f16 and f32",
                                   projection_names[p], self->host->dtype_name(format->dtype),
                                   scaled ? " with scales beside the matrix" : "");
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s, which would be rounded: set wider = "
-                                  "round in [plugin.bf16] for that",
+                                          "round in [plugin.bf16] for that",
                                   projection_names[p], self->host->dtype_name(format->dtype));
     }
     return KT_OK;
@@ -40,7 +39,6 @@ static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layou
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t weights = hidden * intermediate;
     enum kt_status status = check_layout(self, &layout->shape, error);
-
     if (status)
         return status;
     lay_out16(self, layout, size_row(hidden, form), size_row(intermediate, form));
@@ -53,19 +51,19 @@ static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layou
 
 enum kt_status bf16_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(float), 0 };
+    const struct row_form form = {sizeof(float), 0};
     return lay_out_rows(instance, layout, &form, error);
 }
 
 enum kt_status bf16_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(uint16_t), 0 };
+    const struct row_form form = {sizeof(uint16_t), 0};
     return lay_out_rows(instance, layout, &form, error);
 }
 
 enum kt_status bf16_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
-                               const struct kt_expert *source, enum kt_projection projection,
-                               uint64_t row, float *out, struct kt_error *error)
+                               const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                               float *out, struct kt_error *error)
 {
     (void)instance;
     (void)source;
@@ -99,7 +97,6 @@ void bf16_cut(void *instance, const struct kt_cut *job)
 static void unpack_row(const uint8_t *from, uint64_t begin, uint64_t end, uint8_t *to)
 {
     uint64_t c = begin;
-
     for (; c < end && (c % TILE_COLUMNS || end - c < TILE_COLUMNS); c++, to += 2)
         memcpy(to, from + c / TILE_COLUMNS * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64 + 2 * (c % 2), 2);
     for (; end - c >= TILE_COLUMNS; c += TILE_COLUMNS) {
@@ -121,11 +118,10 @@ enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct k
     uint32_t dtype = layout->shape.format[job->projection].dtype;
     enum kt_stage stage = job->projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t size = panel_size(layout, stage), step = layout->panel_rows[stage];
-
     if (dtype != KT_DTYPE_BF16)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": the %s projection was %s and has been rounded; only bf16 comes back "
-                              "as it was",
+                                      "as it was",
                               projection_names[job->projection], self->host->dtype_name(dtype));
     for (uint64_t row = job->row_begin, next; row < job->row_end; row = next) {
         uint64_t left = job->row_end - row, rest = step - row % step;

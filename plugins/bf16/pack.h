@@ -25,7 +25,6 @@ static void round_row(float *row, uint64_t n)
 static void copy_row(const struct bench *bench, const struct kt_view *view, uint64_t row, float *to)
 {
     const uint8_t *from = (const uint8_t *)view->data + (int64_t)row * view->row_stride;
-
     for (uint64_t c = 0; c < bench->k; c++)
         memcpy((uint8_t *)to + 2 * c, from + (int64_t)c * view->block_stride, 2);
     memset((uint8_t *)to + 2 * bench->k, 0, 2 * (bench->width - bench->k));
@@ -69,7 +68,6 @@ static enum kt_status find_halves(const struct bench *bench, const struct kt_vie
 static void read_piece(const struct half_rows *rows, uint64_t column, uint64_t n, uint8_t *piece)
 {
     uint64_t left = rows->width - column, there = left < n ? left : n;
-
     for (uint64_t i = 0; i < TILE_ROWS; i++, piece += PIECE_STRIDE) {
         uint64_t size = i < rows->n ? 2 * there : 0;
         if (size)

@@ -9,13 +9,14 @@
 enum { OPTION_Y, OPTION_WIDER };
 static const struct kt_option options[] = {
     [OPTION_Y] = OPTION_ROW_Y,
-    [OPTION_WIDER] = {
-        .key = "wider",
-        .type = KT_OPTION_ENUM,
-        .default_text = "refuse",
-        .choices = "round|refuse",
-        .help = "weights in f16 or f32: round them to bf16, or leave them to another backend",
-    },
+    [OPTION_WIDER] =
+        {
+            .key = "wider",
+            .type = KT_OPTION_ENUM,
+            .default_text = "refuse",
+            .choices = "round|refuse",
+            .help = "weights in f16 or f32: round them to bf16, or leave them to another backend",
+        },
 };
 
 static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
@@ -24,7 +25,6 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 {
     struct instance8 *self = NULL;
     enum kt_status status = open_instance8(host, caps, &values[OPTION_Y], &self, error);
-
     if (status)
         return status;
     self->refuses_wider = values[OPTION_WIDER].number != 0;

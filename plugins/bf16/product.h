@@ -5,7 +5,8 @@
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
  *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream: by one or two
- *                rows, and by all where the core cannot say (struct kt_caps.stream_ahead); 0: always as it says
+ *                rows, and by all where the core cannot say (struct kt_caps.stream_ahead); 0: always as it
+ * says
  */
 #ifndef KT_PLUGINS_BF16_PRODUCT_H
 #define KT_PLUGINS_BF16_PRODUCT_H
@@ -28,14 +29,13 @@
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-    return (struct way){ passes8, job->n_rows <= NEAR_ROWS, false };
+    return (struct way){passes8, job->n_rows <= NEAR_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
     const uint64_t ahead = job->layout->words[WORD_AHEAD];
-
     (void)way;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
@@ -46,17 +46,17 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 
 #include "plugins/common/product8.h"
 
-#define LEVEL_OPS(level)                                                 \
-    const struct kt_ops bf16_ops_##level = {                             \
-        .struct_size = sizeof(struct kt_ops),                            \
-        .layout = PAIRS ? bf16_layout_pairs : bf16_layout_floats,        \
-        .pack = pack_weights,                                            \
-        .act_pack = pack_rows,                                           \
-        .gate_up = multiply_gate_up,                                     \
-        .down = multiply_down,                                           \
-        .weight_row = bf16_weight_row,                                   \
-        .cut = bf16_cut,                                                 \
-        .unpack = bf16_unpack,                                           \
+#define LEVEL_OPS(level)                                          \
+    const struct kt_ops bf16_ops_##level = {                      \
+        .struct_size = sizeof(struct kt_ops),                     \
+        .layout = PAIRS ? bf16_layout_pairs : bf16_layout_floats, \
+        .pack = pack_weights,                                     \
+        .act_pack = pack_rows,                                    \
+        .gate_up = multiply_gate_up,                              \
+        .down = multiply_down,                                    \
+        .weight_row = bf16_weight_row,                            \
+        .cut = bf16_cut,                                          \
+        .unpack = bf16_unpack,                                    \
     }
 
 #endif

@@ -18,8 +18,8 @@ struct aocl {
     void (*reorder)(char order, char trans, char matrix, const int8_t *from, int8_t *to, aocl_dim k,
                     aocl_dim n, aocl_dim ld);
     void (*multiply)(char order, char trans_a, char trans_b, aocl_dim m, aocl_dim n, aocl_dim k,
-                     int32_t alpha, const int8_t *a, aocl_dim lda, char form_a, const int8_t *b,
-                     aocl_dim ldb, char form_b, int32_t beta, int32_t *c, aocl_dim ldc, void *post);
+                     int32_t alpha, const int8_t *a, aocl_dim lda, char form_a, const int8_t *b, aocl_dim ldb,
+                     char form_b, int32_t beta, int32_t *c, aocl_dim ldc, void *post);
     void (*set_threads)(aocl_dim n); /* of the calling thread */
     aocl_dim (*get_threads)(void);   /* NULL: unset is -1 */
 };

@@ -8,12 +8,14 @@
 
 enum { OPTION_LIBRARY, OPTION_Y };
 static const struct kt_option options[] = {
-    [OPTION_LIBRARY] = {
-        .key = "library",
-        .type = KT_OPTION_STRING,
-        .default_text = LIBRARY_AUTO,
-        .help = "AMD's AOCL for level aocl: auto, none, an absolute path or a name for the dynamic linker",
-    },
+    [OPTION_LIBRARY] =
+        {
+            .key = "library",
+            .type = KT_OPTION_STRING,
+            .default_text = LIBRARY_AUTO,
+            .help =
+                "AMD's AOCL for level aocl: auto, none, an absolute path or a name for the dynamic linker",
+        },
     [OPTION_Y] = OPTION_ROW_Y,
 };
 
@@ -22,10 +24,9 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     struct kt_error *error)
 {
     struct blis_instance *self = host->allocate(host, sizeof *self);
-
     if (!self)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct blis_instance){ .library = values[OPTION_LIBRARY].text };
+    *self = (struct blis_instance){.library = values[OPTION_LIBRARY].text};
     self->common = make_instance8(host, caps, &values[OPTION_Y]);
     *instance = self;
     return KT_OK;

@@ -34,21 +34,19 @@ struct amx_config {
 #define AMX_CONFIGURE(config) __asm__ volatile("ldtilecfg %0" : : "m"(*(config)))
 #define AMX_RELEASE() __asm__ volatile("tilerelease")
 #define AMX_ZERO(tile) __asm__ volatile("tilezero %%tmm" #tile : :)
-#define AMX_LOAD(tile, address)                                      \
-    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile              \
-                     :                                               \
-                     : "r"(address), "r"(INT64_C(64)),               \
+#define AMX_LOAD(tile, address)                         \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile \
+                     :                                  \
+                     : "r"(address), "r"(INT64_C(64)),  \
                        "m"(*(const struct amx_tile *)(const void *)(address)))
-#define AMX_STORE(tile, address)                                     \
-    __asm__ volatile("tilestored %%tmm" #tile ", (%1,%2,1)"          \
-                     : "=m"(*(struct amx_tile *)(void *)(address))   \
+#define AMX_STORE(tile, address)                                   \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%1,%2,1)"        \
+                     : "=m"(*(struct amx_tile *)(void *)(address)) \
                      : "r"(address), "r"(INT64_C(64)))
 /* sum += a (int8, rows x k) * b (uint8 codes, k x columns) */
-#define AMX_DOT_SU(sum, a, b) \
-    __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
+#define AMX_DOT_SU(sum, a, b) __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
 /* The same of bfloat16, two side by side in 4 bytes, added up in float32 */
-#define AMX_DOT_BF16(sum, a, b) \
-    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
+#define AMX_DOT_BF16(sum, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
 
 #endif
 
@@ -56,7 +54,6 @@ struct amx_config {
 static inline void amx_enter(void)
 {
     struct amx_config config;
-
     memset(&config, 0, sizeof config);
     config.palette = 1;
     for (int i = 0; i < 8; i++) {

@@ -25,7 +25,7 @@
 #define PANEL_MARKS 0
 #endif
 
-#define CODE_VECTORS (CODES_SIZE / 64)              /* lines of codes of a tile */
+#define CODE_VECTORS (CODES_SIZE / 64)             /* lines of codes of a tile */
 #define CODE_COLUMNS (TILE_COLUMNS / CODE_VECTORS) /* that a line has */
 
 /* What groups are a multiple of: a tile's columns or, where products know `fine` groups, a line's. */
@@ -40,10 +40,10 @@ enum scale_form { SCALE_ONE, SCALE_F32, SCALE_F16, SCALE_BF16, SCALE_E8M0 };
 struct coded {
     enum scale_form form;
     bool has_zeros;
-    bool fine;                       /* a step of a group is a line of codes; else it is a tile */
-    uint64_t tiles;                  /* of 32 columns */
-    uint64_t groups, group_steps;    /* steps in a group; the last may have fewer */
-    uint64_t scales_step;            /* bytes from group to group */
+    bool fine;                        /* a step of a group is a line of codes; else it is a tile */
+    uint64_t tiles;                   /* of 32 columns */
+    uint64_t groups, group_steps;     /* steps in a group; the last may have fewer */
+    uint64_t scales_step;             /* bytes from group to group */
     uint64_t scales_size, zeros_size; /* bytes of a panel's parts */
 };
 
@@ -95,7 +95,6 @@ static inline struct coded find_coded(const struct kt_layout *layout, enum kt_st
         .group_steps = round_up(group, step) / step,
     };
     uint64_t values = coded.form == SCALE_ONE ? 2 : PANEL_ROWS;
-
     coded.scales_step = values * scale_bytes(coded.form);
     coded.scales_size = round_up(coded.groups * coded.scales_step + PANEL_MARKS, 64);
     coded.zeros_size = coded.has_zeros ? round_up(coded.groups * PANEL_ROWS, 64) : 0;

@@ -19,9 +19,9 @@
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
-        { FEW_TILE_ROWS, true, true, 0 },
-        { 16, false, true, 8 },
-        { UINT32_MAX, false, false, 8 },
+        {FEW_TILE_ROWS, true, true, 0},
+        {16, false, true, 8},
+        {UINT32_MAX, false, false, 8},
     };
     return choices;
 }
@@ -30,7 +30,6 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 {
     struct coded_panel panel = find_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
-
     if (t == 0)
         FILL_PANEL(part->job, part->stage, part->panel);
     expand_panel(part->job, part->stage, &panel, t, stop, part->choice->near, to);
@@ -39,9 +38,8 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 
 static void multiply_few(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = { .coded = find_panel(part->job, part->stage, part->panel) };
-    struct way way = { list_few(part->job, part->stage), true, false };
-
+    struct panel8 panel = {.coded = find_panel(part->job, part->stage, part->panel)};
+    struct way way = {list_few(part->job, part->stage), true, false};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);
     run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
@@ -54,28 +52,27 @@ static void lay_out_tiles(struct kt_layout *layout)
     layout->scratch_size += BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
 }
 
-#define CODED_AMX_LEVEL(backend)                                                                    \
-    static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
-                                        struct kt_error *error)                                     \
-    {                                                                                               \
-        enum kt_status status = backend##_layout_tiles(instance, layout, error);                    \
-        if (!status)                                                                                \
-            lay_out_tiles(layout);                                                                  \
-        return status;                                                                              \
-    }                                                                                               \
-    const struct kt_ops backend##_ops_amx = {                                                       \
-        .struct_size = sizeof(struct kt_ops),                                                       \
-        .layout = lay_out_level,                                                                    \
-        .pack = pack_weights,                                                                       \
-        .act_pack = pack_rows,                                                                      \
-        .gather = gather_rows,                                                                      \
-        .gate_up = multiply_gate_up,                                                                \
-        .down = multiply_down,                                                                      \
-        .weight_row = backend##_weight_row,                                                         \
-        .cut = backend##_cut,                                                                       \
-        .unpack = backend##_unpack,                                                                 \
-        .thread_enter = enter_thread,                                                               \
-        .thread_leave = leave_thread,                                                               \
+#define CODED_AMX_LEVEL(backend)                                                                          \
+    static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error) \
+    {                                                                                                     \
+        enum kt_status status = backend##_layout_tiles(instance, layout, error);                          \
+        if (status == KT_OK)                                                                              \
+            lay_out_tiles(layout);                                                                        \
+        return status;                                                                                    \
+    }                                                                                                     \
+    const struct kt_ops backend##_ops_amx = {                                                             \
+        .struct_size = sizeof(struct kt_ops),                                                             \
+        .layout = lay_out_level,                                                                          \
+        .pack = pack_weights,                                                                             \
+        .act_pack = pack_rows,                                                                            \
+        .gather = gather_rows,                                                                            \
+        .gate_up = multiply_gate_up,                                                                      \
+        .down = multiply_down,                                                                            \
+        .weight_row = backend##_weight_row,                                                               \
+        .cut = backend##_cut,                                                                             \
+        .unpack = backend##_unpack,                                                                       \
+        .thread_enter = enter_thread,                                                                     \
+        .thread_leave = leave_thread,                                                                     \
     }
 
 #endif

@@ -24,11 +24,10 @@ static enum kt_status check_format(const struct instance8 *self, const struct kt
 {
     const struct kt_format *format = &shape->format[p];
     uint64_t k = p == KT_DOWN ? shape->intermediate_size : shape->hidden_size;
-
     if (!takes_format(format))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": the %s projection is %s with %s%s%s, which this plugin does not "
-                              "take: it takes " TAKES,
+                                      "take: it takes " TAKES,
                               projection_names[p], self->host->dtype_name(format->dtype),
                               format->scale_dtype ? "scales in " : "no scales",
                               format->scale_dtype ? self->host->dtype_name(format->scale_dtype) : "",
@@ -37,7 +36,7 @@ static enum kt_status check_format(const struct instance8 *self, const struct kt
         (format->group_cols < k && format->group_cols % GROUP_COLUMNS(format->dtype) != 0))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": the %s projection has a scale for each %llu columns of %llu; it "
-                              "must be a multiple of %d, or all of them",
+                                      "must be a multiple of %d, or all of them",
                               projection_names[p], (unsigned long long)format->group_cols,
                               (unsigned long long)k, GROUP_COLUMNS(format->dtype));
     return KT_OK;
@@ -47,13 +46,12 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
                                    struct kt_error *error)
 {
     enum kt_status status = check_sizes(shape, error);
-
-    for (int p = 0; p < 3 && !status; p++)
+    for (int p = 0; p < 3 && status == KT_OK; p++)
         status = check_format(self, shape, p, error);
-    if (!status && !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
+    if (status == KT_OK && !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
         status = kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                 BACKEND ": the gate and up projections differ in format or groups, which "
-                                "this plugin does not take");
+                                        "this plugin does not take");
     return status;
 }
 
@@ -61,7 +59,6 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
 static uint64_t common_multiple(uint64_t a, uint64_t b)
 {
     uint64_t x = a, y = b, product;
-
     while (y) {
         uint64_t rest = x % y;
         x = y;
@@ -74,7 +71,6 @@ static uint64_t common_multiple(uint64_t a, uint64_t b)
 static uint64_t find_k_unit(const struct kt_shape *shape)
 {
     uint64_t unit = TILE_COLUMNS, size = shape->intermediate_size;
-
     if (shape->format[KT_DOWN].group_cols < size)
         unit = common_multiple(unit, shape->format[KT_DOWN].group_cols);
     if (shape->format[KT_GATE].group_rows < size)
@@ -109,7 +105,6 @@ static enum kt_status lay_out_codes(const struct instance8 *self, struct kt_layo
     const struct kt_shape *shape = &layout->shape;
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
     enum kt_status status = check_layout(self, shape, error);
-
     if (status)
         return status;
     lay_out16(self, layout, size_stage_row(layout, KT_STAGE_GATE_UP, *form),
@@ -131,7 +126,6 @@ static enum kt_status read_weights(const struct kt_layout *layout, const void *p
     uint32_t dtype = layout->shape.format[projection].dtype;
     const uint8_t *panel = NULL;
     enum kt_status status = find_row(layout, packed, projection, row, &panel, &place, error);
-
     if (status)
         return status;
     const uint8_t *zeros = panel + coded.scales_size, *codes = zeros + coded.zeros_size;
@@ -168,7 +162,6 @@ static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to
     uint64_t t = job->stage == KT_STAGE_DOWN ? job->begin / TILE_COLUMNS : 0;
     uint64_t group = find_group(&whole, t * TILE_COLUMNS);
     uint8_t *codes = to + shard.scales_size + shard.zeros_size;
-
     memset(to, 0, shard.scales_size + shard.zeros_size);
     cut_scales(&whole, &shard, group, from, to);
     from += whole.scales_size;
@@ -186,7 +179,6 @@ static void cut_codes(const struct kt_cut *job)
 {
     uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
     uint64_t first = job->stage == KT_STAGE_DOWN ? 0 : job->begin / TILE_ROWS;
-
     for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
         cut_panel(job, (const uint8_t *)job->packed + (first + p) * whole, (uint8_t *)job->out + p * size);
 }

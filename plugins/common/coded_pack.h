@@ -26,7 +26,6 @@ static const uint8_t *find_value(const struct kt_scales *scales, uint64_t row, u
 static float read_value(const struct kt_scales *scales, uint64_t row, uint64_t group)
 {
     const uint8_t *from = find_value(scales, row, group);
-
     switch (scales->dtype) {
     case KT_DTYPE_F16:
         return half_to_float(load_u16(from));
@@ -46,7 +45,6 @@ static enum kt_status pack_scale(const struct coded *coded, const struct source_
 {
     const struct kt_scales *scales = &rows->view->scales;
     float value = read_value(scales, rows->begin + row, group);
-
     if (value - value != 0.0f)
         return kt_plugin_fail(error, KT_E_FORMAT,
                               BACKEND ": %s: the scale of row %llu and group %llu is no finite number",
@@ -70,14 +68,13 @@ static enum kt_status pack_tile(const struct coded *coded, const struct source_r
     uint8_t *zeros = panel + coded->scales_size + tile * TILE_ROWS;
     uint8_t *codes = panel + coded->scales_size + coded->zeros_size + tile * 64;
     enum kt_status status = KT_OK;
-
     for (uint64_t g = 0; g < groups; g++, scales += coded->scales_step, zeros += PANEL_ROWS) {
-        for (uint64_t i = 0; i < scaled && !status; i++)
+        for (uint64_t i = 0; i < scaled && status == KT_OK; i++)
             status = pack_scale(coded, rows, i, g, scales, error);
         for (uint64_t i = 0; coded->has_zeros && i < rows->n; i++)
             zeros[i] = *find_value(&rows->view->zeros, rows->begin + i, g);
     }
-    for (uint64_t t = 0; t < coded->tiles && !status; t++)
+    for (uint64_t t = 0; t < coded->tiles && status == KT_OK; t++)
         pack_codes(rows, t, codes + t * 2 * CODES_SIZE);
     return status;
 }
@@ -89,7 +86,6 @@ static enum kt_status check_codes(const struct instance8 *self, const struct kt_
     const struct kt_scales *scales = &view->scales, *zeros = &view->zeros;
     bool same = view->dtype == format->dtype && scales->data && scales->dtype == format->scale_dtype &&
                 scales->group_rows == format->group_rows && scales->group_cols == format->group_cols;
-
     if (format->zero_dtype)
         same = same && zeros->data && zeros->dtype == KT_DTYPE_U8 &&
                zeros->group_rows == format->group_rows && zeros->group_cols == format->group_cols;
@@ -97,7 +93,7 @@ static enum kt_status check_codes(const struct instance8 *self, const struct kt_
         return KT_OK;
     return kt_plugin_fail(error, KT_E_INVALID,
                           BACKEND ": %s is %s in groups of %llu x %llu, the layer is for %s in groups of "
-                          "%llu x %llu, or their scales or zeros differ in type",
+                                  "%llu x %llu, or their scales or zeros differ in type",
                           view->name ? view->name : "a weight view", self->host->dtype_name(view->dtype),
                           (unsigned long long)scales->group_rows, (unsigned long long)scales->group_cols,
                           self->host->dtype_name(format->dtype), (unsigned long long)format->group_rows,
@@ -109,7 +105,6 @@ static enum kt_status check_job(const struct instance8 *self, const struct kt_pa
 {
     const struct kt_format *format = job->layout->shape.format;
     enum kt_status status = check_source(job, error);
-
     if (status)
         return status;
     if (job->stage == KT_STAGE_DOWN)
@@ -121,7 +116,7 @@ static enum kt_status check_job(const struct instance8 *self, const struct kt_pa
 static struct source_rows find_source(const struct kt_view *view, uint64_t begin)
 {
     uint64_t left = begin < view->rows ? view->rows - begin : 0;
-    return (struct source_rows){ view, begin, left < TILE_ROWS ? left : TILE_ROWS };
+    return (struct source_rows){view, begin, left < TILE_ROWS ? left : TILE_ROWS};
 }
 
 static enum kt_status pack_weights(void *instance, const struct kt_pack *job, struct kt_error *error)
@@ -132,15 +127,14 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
     const struct kt_view *first = down ? &job->source->down : &job->source->gate;
     const struct kt_view *second = down ? first : &job->source->up;
     enum kt_status status = check_job(instance, job, error);
-
-    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++) {
+    for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++) {
         uint8_t *panel = (uint8_t *)job->packed + p * size;
         uint64_t row = p * job->layout->panel_rows[job->stage];
         struct source_rows rows = find_source(first, row);
         memset(panel, 0, coded.scales_size + coded.zeros_size);
         status = pack_tile(&coded, &rows, 0, panel, error);
         rows = find_source(second, down ? row + TILE_ROWS : row);
-        if (!status)
+        if (status == KT_OK)
             status = pack_tile(&coded, &rows, 1, panel, error);
 #if PANEL_MARKS
         mark_panel(&coded, panel);

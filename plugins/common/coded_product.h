@@ -19,15 +19,14 @@
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
     if (job->n_rows >= EXPAND_ROWS && !job->layout->words[WORD_INT8_ROWS])
-        return (struct way){ passes8, false, PANEL_FACTORS };
-    return (struct way){ list_few(job, stage), true, false };
+        return (struct way){passes8, false, PANEL_FACTORS};
+    return (struct way){list_few(job, stage), true, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
-    struct panel8 panel = { .coded = find_panel(job, stage, number) };
-
+    struct panel8 panel = {.coded = find_panel(job, stage, number)};
     panel.tiles = panel.coded.coded.tiles;
     if (!way->near) {
         expand_panel(job, stage, &panel.coded, 0, panel.tiles, false, job->scratch);
@@ -57,27 +56,26 @@ static uint64_t size_scratch(const struct kt_layout *layout)
 #define PACK_ROWS pack_rows
 #endif
 
-#define CODED_LEVEL(backend, level)                                                                 \
-    static enum kt_status lay_out_level(void *instance, struct kt_layout *layout,                   \
-                                        struct kt_error *error)                                     \
-    {                                                                                               \
-        enum kt_status status = LAY_OUT_ROWS(backend)(instance, layout, error);                     \
-        if (!status)                                                                                \
-            layout->scratch_size = size_scratch(layout);                                            \
-        if (!status && layout->words[WORD_INT8_ROWS])                                               \
-            layout->instruction = VEC_INT8_DOT;                                                     \
-        return status;                                                                              \
-    }                                                                                               \
-    const struct kt_ops backend##_ops_##level = {                                                   \
-        .struct_size = sizeof(struct kt_ops),                                                       \
-        .layout = lay_out_level,                                                                    \
-        .pack = pack_weights,                                                                       \
-        .act_pack = PACK_ROWS,                                                                      \
-        .gate_up = multiply_gate_up,                                                                \
-        .down = multiply_down,                                                                      \
-        .weight_row = backend##_weight_row,                                                         \
-        .cut = backend##_cut,                                                                       \
-        .unpack = backend##_unpack,                                                                 \
+#define CODED_LEVEL(backend, level)                                                                       \
+    static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error) \
+    {                                                                                                     \
+        enum kt_status status = LAY_OUT_ROWS(backend)(instance, layout, error);                           \
+        if (status == KT_OK)                                                                              \
+            layout->scratch_size = size_scratch(layout);                                                  \
+        if (status == KT_OK && layout->words[WORD_INT8_ROWS])                                             \
+            layout->instruction = VEC_INT8_DOT;                                                           \
+        return status;                                                                                    \
+    }                                                                                                     \
+    const struct kt_ops backend##_ops_##level = {                                                         \
+        .struct_size = sizeof(struct kt_ops),                                                             \
+        .layout = lay_out_level,                                                                          \
+        .pack = pack_weights,                                                                             \
+        .act_pack = PACK_ROWS,                                                                            \
+        .gate_up = multiply_gate_up,                                                                      \
+        .down = multiply_down,                                                                            \
+        .weight_row = backend##_weight_row,                                                               \
+        .cut = backend##_cut,                                                                             \
+        .unpack = backend##_unpack,                                                                       \
     }
 
 #endif

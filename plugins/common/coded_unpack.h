@@ -19,7 +19,6 @@ static void unpack_scale(const struct coded *coded, uint32_t dtype, const uint8_
                          uint8_t *to)
 {
     uint64_t size = scale_bytes(coded->form);
-
     if (coded->form != SCALE_ONE) {
         memcpy(to, scales + place * size, size);
         return;
@@ -66,7 +65,6 @@ static void unpack_groups(const struct unpacking *unpacking, uint64_t row, uint6
     uint64_t first = job->col_begin / columns, last = (job->col_end - 1) / columns;
     const uint8_t *panel = find_unpacked(unpacking, row, &place);
     const uint8_t *zeros = panel + coded->scales_size + place;
-
     if (job->scales) {
         uint8_t *to = (uint8_t *)job->scales + (int64_t)n * job->scales_stride;
         for (uint64_t g = first; g <= last; g++, to += source_scale_bytes(dtype))
@@ -89,7 +87,6 @@ static void unpack_row(const struct unpacking *unpacking, uint64_t row, uint64_t
     const uint8_t *codes = panel + coded->scales_size + coded->zeros_size + place / TILE_ROWS * 64;
     uint8_t *to = (uint8_t *)job->codes + (int64_t)(row - job->row_begin) * job->codes_stride +
                   (begin - job->col_begin) * CODES_SIZE / (TILE_ROWS * TILE_COLUMNS);
-
     for (uint64_t c = begin, n; c < end; c += n, to += n * CODES_SIZE / (TILE_ROWS * TILE_COLUMNS)) {
         uint64_t first = c % TILE_COLUMNS, left = end - c;
         const uint8_t *tile = codes + c / TILE_COLUMNS * 2 * CODES_SIZE;
@@ -114,7 +111,6 @@ static void unpack_weights(const struct kt_unpack *job)
         .size = panel_size(job->layout, stage),
     };
     uint64_t rows = unpacking.format->group_rows;
-
     if (job->row_begin == job->row_end || job->col_begin == job->col_end)
         return;
     for (uint64_t g = job->row_begin / rows, n = 0; g <= (job->row_end - 1) / rows; g++, n++)

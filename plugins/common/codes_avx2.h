@@ -53,7 +53,7 @@ INLINE lookup16 make_lookup16(const uint16_t *table)
         low[i] = (uint8_t)table[i];
         high[i] = (uint8_t)(table[i] >> 8);
     }
-    return (lookup16){ vi_table(low), vi_table(high) };
+    return (lookup16){vi_table(low), vi_table(high)};
 }
 
 /* The high byte of a half is index 0, which stands for 0. */

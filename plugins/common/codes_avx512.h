@@ -40,8 +40,8 @@ INLINE vf vf_from_e8m0(const uint8_t *p, int part)
 /* The instruction puts all even columns before all odd ones. It makes subnormal numbers 0. */
 INLINE vi vf_make_pairs(vf even, vf odd)
 {
-    static const uint16_t order[32] = { 0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                        8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31 };
+    static const uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                       8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     return _mm512_permutexvar_epi16(vi_load(order), (__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 #else
@@ -54,8 +54,7 @@ INLINE __m512i round_pairs(vf v)
 
 INLINE vi vf_make_pairs(vf even, vf odd)
 {
-    return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(round_pairs(even), 16),
-                                   round_pairs(odd));
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, _mm512_srli_epi32(round_pairs(even), 16), round_pairs(odd));
 }
 #endif
 

@@ -61,8 +61,7 @@ INLINE lookup16 make_lookup16(const uint16_t *table)
 INLINE vi vi_lookup16(lookup16 table, vi index)
 {
     for (int i = 0; i < 16; i++)
-        index.u32[i] = table.value[index.u32[i] & 15] |
-                       (uint32_t)table.value[index.u32[i] >> 16 & 15] << 16;
+        index.u32[i] = table.value[index.u32[i] & 15] | (uint32_t)table.value[index.u32[i] >> 16 & 15] << 16;
     return index;
 }
 

@@ -32,19 +32,16 @@ INLINE bool load_bias(const float *bias, uint64_t begin, uint64_t rows, float *o
 }
 
 /* A row's 32 outputs, or those of them that exist, to y. */
-INLINE void store_y(const struct kt_product *job, uint64_t panel, uint32_t row, const float *y,
-                    bool stream)
+INLINE void store_y(const struct kt_product *job, uint64_t panel, uint32_t row, const float *y, bool stream)
 {
     bool bf16 = job->layout->y_dtype == KT_DTYPE_BF16;
     uint64_t left = job->layout->shape.hidden_size - panel * PANEL_ROWS, element = bf16 ? 2 : 4;
     uint32_t index = job->out_index ? job->out_index[row] : row;
-    uint8_t *to = (uint8_t *)job->out + (int64_t)index * job->out_stride +
-                  panel * PANEL_ROWS * element;
+    uint8_t *to = (uint8_t *)job->out + (int64_t)index * job->out_stride + panel * PANEL_ROWS * element;
     _Alignas(64) uint8_t half[2 * PANEL_ROWS];
 
     if (bf16)
-        UNROLL
-        for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+        UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
             vf_store_bf16(half + 2 * c, vf_load(y + c));
     const uint8_t *from = bf16 ? half : (const uint8_t *)y;
     if (left < PANEL_ROWS) {

@@ -30,7 +30,6 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
                         struct panel_scales *scales)
 {
     const struct kt_shape *shape = &job->layout->shape;
-
 #if PANEL_FACTORS
     scales->has_factor = load_factors(job, stage, panel, scales->factor);
 #endif
@@ -41,8 +40,7 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
     } else {
         uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
         (void)load_bias(job->bias[0], begin, rows, scales->bias);
-        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows,
-                                     scales->bias + TILE_ROWS);
+        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows, scales->bias + TILE_ROWS);
     }
 }
 
@@ -66,15 +64,13 @@ INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t p
 
     for (uint32_t r = 0; r < n; r++) {
         if (stage == KT_STAGE_GATE_UP) {
-            float *h = (float *)(void *)((uint8_t *)job->out + (row + r) * layout->h_row_size) +
-                       panel * TILE_ROWS;
-            UNROLL
-            for (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS)
+            float *h =
+                (float *)(void *)((uint8_t *)job->out + (row + r) * layout->h_row_size) + panel * TILE_ROWS;
+            UNROLL_FOR (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS)
                 vf_store(h + c, vf_glu(&layout->shape, load_sums(sums, scales, r, c),
                                        load_sums(sums, scales, r, c + TILE_ROWS)));
         } else {
-            UNROLL
-            for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+            UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
                 vf_store(y + c, load_sums(sums, scales, r, c));
             store_y(job, panel, row + r, y, job->n_rows >= STREAM_ROWS);
         }

@@ -22,7 +22,6 @@ static void read_scales(const struct kt_product *job, enum kt_stage stage, uint6
                         const uint8_t *from, struct panel_scales *scales)
 {
     const struct kt_shape *shape = &job->layout->shape;
-
     memcpy(scales->scale, from, SCALES_SIZE);
     if (stage == KT_STAGE_GATE_UP) {
         uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
@@ -31,8 +30,7 @@ static void read_scales(const struct kt_product *job, enum kt_stage stage, uint6
     } else {
         uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
         (void)load_bias(job->bias[0], begin, rows, scales->bias);
-        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows,
-                                     scales->bias + TILE_ROWS);
+        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows, scales->bias + TILE_ROWS);
     }
 }
 
@@ -41,16 +39,14 @@ static inline void load_scales(const struct kt_product *job, enum kt_stage stage
                                struct panel_scales *scales)
 {
     uint64_t end = (panel + 1) * panel_size(job->layout, stage);
-
     read_scales(job, stage, panel, (const uint8_t *)job->packed + end - SCALES_SIZE, scales);
 }
 
 /* Columns c.. of 32 in row r: scaled sums, with bias. */
-INLINE vf scale_sums(const struct sums *sums, const struct panel_scales *scales,
-                     const struct row_meta *meta, uint64_t r, unsigned c)
+INLINE vf scale_sums(const struct sums *sums, const struct panel_scales *scales, const struct row_meta *meta,
+                     uint64_t r, unsigned c)
 {
-    vi sum = vi_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step +
-                     c % TILE_ROWS);
+    vi sum = vi_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
     if (sums->coded)
         sum = vi_sub32(sum, vi_splat32(meta->sum128));
     vf y = vf_mul(vf_mul(vf_splat(&meta->scale), vf_load(scales->scale + c)), vf_from_int(sum));
@@ -65,12 +61,10 @@ INLINE void finish_gate_up(const struct kt_product *job, uint64_t panel, uint32_
     uint64_t padded = round_up(job->n_rows, TILE_ROWS), size = layout->act_row_size[0];
     uint64_t tiles = stage_tiles(layout, KT_STAGE_GATE_UP);
     float *h = (float *)job->out + (panel * padded + row) * TILE_ROWS;
-
     for (uint32_t r = 0; r < n; r++, h += TILE_ROWS) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
         const struct row_meta *meta = read_meta(job->act, size, tiles, from, TILED);
-        UNROLL
-        for (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS) {
+        UNROLL_FOR (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS) {
             vf g = scale_sums(sums, scales, meta, r, c);
             vf u = scale_sums(sums, scales, meta, r, c + TILE_ROWS);
             vf_store(h + c, vf_glu(&layout->shape, g, u));
@@ -88,8 +82,7 @@ INLINE void finish_down(const struct kt_product *job, uint64_t panel, uint32_t r
     for (uint32_t r = 0; r < n; r++) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
         const struct row_meta *meta = read_meta(job->act, size, tiles, from, TILED);
-        UNROLL
-        for (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+        UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
             vf_store(y + c, scale_sums(sums, scales, meta, r, c));
         store_y(job, panel, row + r, y, stream);
     }

@@ -7,11 +7,10 @@
  *   decode(codes, decoder, kind, w)           a vector of codes to CODE_LINES vectors of pairs
  *   OFFSETS(kind)                             is anything to be taken off each number that decode makes?
  *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
- *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for rows
- *                                             of whole numbers? do codes stand for half of their numbers?
- *   IS_FINE(kind)                             if said: are groups fine (coded16.h)? Rows then have a sum for
- *                                             each line of codes
- *   FIND_SUMS(kind, x, r, filled)             if said: where row r has the sums of so many tiles
+ *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for
+ * rows of whole numbers? do codes stand for half of their numbers? IS_FINE(kind) if said: are groups fine
+ * (coded16.h)? Rows then have a sum for each line of codes FIND_SUMS(kind, x, r, filled)             if said:
+ * where row r has the sums of so many tiles
  *
  * The products of a group are added up without its scale, which multiplies their sum: no rounding but
  * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
@@ -39,9 +38,8 @@
 
 static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
-    struct coded_panel panel = { .coded = find_coded(job->layout, stage) };
+    struct coded_panel panel = {.coded = find_coded(job->layout, stage)};
     uint64_t size = panel_size(job->layout, stage);
-
     panel.ahead = AHEAD ? AHEAD : job->layout->words[WORD_AHEAD];
     panel.scales = (const uint8_t *)job->packed + number * size;
     panel.zeros = panel.scales + panel.coded.scales_size;
@@ -59,7 +57,6 @@ INLINE const uint8_t *find_codes(const uint8_t *codes, unsigned v)
 INLINE vf load_scale(enum scale_form form, const uint8_t *scales, unsigned v)
 {
     unsigned place = v * VEC_ROWS;
-
     switch (form) {
     case SCALE_ONE:
         return vf_splat(scales + place / TILE_ROWS * 4);
@@ -88,31 +85,26 @@ INLINE void add_code_line(const uint8_t *codes, const struct rows8 *x, uint64_t 
                           const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vi w[CODE_LINES][VECS];
-
-    UNROLL
-    for (unsigned v = 0; v < VECS; v++) {
+    UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
         vi line[CODE_LINES];
         decode(vi_load_once(find_codes(codes, v)), decoder, kind, line);
-        UNROLL
-        for (unsigned i = 0; i < CODE_LINES; i++)
+        UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++)
             w[i][v] = line[i];
     }
-    UNROLL
-    for (unsigned i = 0; i < CODE_LINES; i++)
+    UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++)
         add_line(w[i], x, at + i * LINE_STEP, rows, VECS, sum, sum);
 }
 
 /* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
 INLINE void bring_pair(const uint8_t *codes)
 {
-    UNROLL
-    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+    UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
         PREFETCH(codes + i);
 }
 
 /* The sums of 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
-INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at,
-                      unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows,
+                      int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     bring_pair(codes + ahead);
     clear(rows, VECS, sum);
@@ -125,12 +117,9 @@ INLINE void add_tile(const uint8_t *codes, uint64_t ahead, const struct rows8 *x
                      int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vf own[MAX_ROWS][VECS];
-
     add_codes(codes, ahead, x, at, rows, kind, decoder, own);
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < VECS; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++)
             sum[r][v] = vf_add(sum[r][v], own[r][v]);
 }
 
@@ -142,8 +131,7 @@ INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigne
     (void)filled;
     if (!OFFSETS(kind))
         return;
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
         sums[r] += FIND_SUMS(kind, x, r, filled)[t];
 }
 
@@ -154,7 +142,6 @@ INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t e
                      const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
 {
     const uint64_t skip = panel->coded.scales_size + panel->coded.zeros_size;
-
     clear(rows, VECS, sum);
     while (begin < end) {
         uint64_t t = begin / CODE_VECTORS, line = begin % CODE_VECTORS, left = CODE_VECTORS - line;
@@ -165,7 +152,8 @@ INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t e
         if (IS_FIXED(kind))
             add_fixed_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, kind, decoder, sum);
         for (uint64_t q = line; q < line + n && !IS_FIXED(kind); q++)
-            add_code_line(codes + 128 * q, x, t * X_STEP + q * CODE_LINES * LINE_STEP, rows, kind, decoder, sum);
+            add_code_line(codes + 128 * q, x, t * X_STEP + q * CODE_LINES * LINE_STEP, rows, kind, decoder,
+                          sum);
         for (; n > 0; n--)
             add_sums(x, begin++, filled, rows, kind, sums);
     }
@@ -188,7 +176,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
     clear(rows, VECS, sum);
     for (uint64_t t = 0; t < steps; scales += coded->scales_step, zeros += PANEL_ROWS) {
         uint64_t end = steps - t < coded->group_steps ? steps : t + coded->group_steps;
-        float sums[MAX_ROWS] = { 0 };
+        float sums[MAX_ROWS] = {0};
         PREFETCH(scales + next);
         if (IS_FINE(kind)) {
             add_fine(panel, t, end, last, x, filled, rows, kind, &decoder, group, sums);
@@ -208,14 +196,12 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
                 add_tile(codes, far, x, t * X_STEP, rows, kind, &decoder, group);
             add_sums(x, t, filled, rows, kind, sums);
         }
-        UNROLL
-        for (unsigned v = 0; v < VECS; v++) {
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
             vf scale = load_scale(coded->form, scales, v);
             if (DOUBLED(kind))
                 scale = vf_mul(scale, vf_set(0.5f));
             vf offset = load_offset(coded, zeros, v, kind);
-            UNROLL
-            for (unsigned r = 0; r < rows; r++) {
+            UNROLL_FOR (unsigned r = 0; r < rows; r++) {
                 vf add = group[r][v];
                 if (OFFSETS(kind))
                     add = vf_fnma(vf_set(sums[r]), offset, add);
@@ -223,10 +209,8 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             }
         }
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < VECS; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++)
             vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
@@ -235,7 +219,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
                      float out[MAX_ROWS][PANEL_ROWS])                                          \
     {                                                                                          \
         (void)stream;                                                                          \
-        multiply_codes(&panel->coded, x, rows, kind, out);                                      \
+        multiply_codes(&panel->coded, x, rows, kind, out);                                     \
     }
 
 #endif

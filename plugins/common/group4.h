@@ -13,8 +13,8 @@
  *           choosing the scale's sign) in 4.5 bits, and every 32 columns of a product would cost a
  *           conversion to float, which AMX tiles cannot do: 16 of 64 columns' products. Without the
  *           zeros, the same byte per group gives 0.087. Groups of 64: 0.088; of 128: 0.094.
- * Panels    Blocks of two groups, read as they lie: a byte [group][32 rows], scale - 1 | zero << 4; then codes
- *           [8 columns][2 tiles][64 bytes]: byte 4r + b of line i is column 8i + b of row r in its low half,
+ * Panels    Blocks of two groups, read as they lie: a byte [group][32 rows], scale - 1 | zero << 4; then
+ * codes [8 columns][2 tiles][64 bytes]: byte 4r + b of line i is column 8i + b of row r in its low half,
  *           column 8i + 4 + b in its high one. After the blocks 32 float units. K is filled up with
  *           weight 0, rows with weight and unit 0. Were the scales of all groups in a place of their own,
  *           a processor, which follows one ascending stream from memory, would read half as fast.
@@ -30,7 +30,7 @@
 #define FORM4 "amx_int4-g%u-3"
 #define ROW_SUMS 1
 
-#define CODES_SIZE (TILE_SIZE / 2) /* of a tile */
+#define CODES_SIZE (TILE_SIZE / 2)   /* of a tile */
 #define GROUPS_SIZE (2 * PANEL_ROWS) /* of a block's scales and zeros */
 #define MIN_GROUP 32
 #define MAX_GROUP 128

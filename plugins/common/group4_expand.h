@@ -12,16 +12,14 @@ static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, 
             stream_near(pair);
         for (unsigned half = 0; half < 2; half++) {
             const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
-            UNROLL
-            for (unsigned v = 0; v < VECS; v++) {
+            UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
                 const uint8_t *bytes = group + v / VEC_PARTS * TILE_ROWS;
                 vi scales = g4_scales(bytes, (int)(v % VEC_PARTS));
                 vi offsets = g4_offsets(g4_zeros(bytes, (int)(v % VEC_PARTS)), scales);
                 const uint8_t *from = find_codes(pair + half * CODES_SIZE, v);
-                uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + half * (TILE_SIZE / 2) +
-                                v % VEC_PARTS * (4 * VEC_ROWS);
-                UNROLL
-                for (unsigned i = 0; i < 4; i++, from += 128, line += 128) {
+                uint8_t *line =
+                    to + v / VEC_PARTS * TILE_SIZE + half * (TILE_SIZE / 2) + v % VEC_PARTS * (4 * VEC_ROWS);
+                UNROLL_FOR (unsigned i = 0; i < 4; i++, from += 128, line += 128) {
                     vi codes = vi_load(from);
                     vi low = vi_and(codes, vi_set_u8(15)), high = vi_high4(codes);
                     vi_store(line, g4_expand(low, scales, offsets));

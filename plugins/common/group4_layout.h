@@ -21,7 +21,6 @@ static unsigned choose_shift(const struct instance8 *self, const struct kt_layou
 {
     unsigned shift = 0;
     char form[KT_FORM_SIZE];
-
     for (unsigned i = 0; (unsigned)MIN_GROUP << i <= MAX_GROUP; i++) {
         name_form(i, form);
         if (strcmp(form, layout->form) == 0)
@@ -38,24 +37,23 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     unsigned shift = choose_shift(self, layout);
     uint64_t group = (uint64_t)MIN_GROUP << shift;
-
     layout->words[WORD_GROUP_SHIFT] = shift;
     enum kt_status status = lay_out(self, layout, error);
     if (status)
         return status;
     layout->k_unit = 2 * group;
     /* codes, a byte per group, a unit per row */
-    layout->nominal_size[0] = 2 * intermediate *
-                              ((hidden + 1) / 2 + (hidden + group - 1) / group + sizeof(float));
-    layout->nominal_size[1] = hidden * ((intermediate + 1) / 2 + (intermediate + group - 1) / group +
-                                        sizeof(float));
+    layout->nominal_size[0] =
+        2 * intermediate * ((hidden + 1) / 2 + (hidden + group - 1) / group + sizeof(float));
+    layout->nominal_size[1] =
+        hidden * ((intermediate + 1) / 2 + (intermediate + group - 1) / group + sizeof(float));
     name_form(shift, layout->form);
     return KT_OK;
 }
 
 enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
-                               const struct kt_expert *source, enum kt_projection projection,
-                               uint64_t row, float *out, struct kt_error *error)
+                               const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                               float *out, struct kt_error *error)
 {
     (void)instance;
     (void)source;
@@ -84,7 +82,6 @@ enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, c
 static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
 {
     uint64_t blocks = panel_size(job->shard, job->stage) - SCALES_SIZE;
-
     memcpy(to, from + group_offset(group_shift(job->whole), job->begin / MIN_GROUP), blocks);
     memcpy(to + blocks, from + panel_size(job->whole, job->stage) - SCALES_SIZE, SCALES_SIZE);
 }

@@ -40,7 +40,7 @@ struct coding {
  * scale * (15 - zero) <= 127. */
 INLINE struct coding make_coding(vf scale, vf low, vf high)
 {
-    struct coding coding = { .scale = scale, .inverse = vf_div(vf_set(1.0f), scale) };
+    struct coding coding = {.scale = scale, .inverse = vf_div(vf_set(1.0f), scale)};
     vf middle = vf_mul(vf_add(low, high), vf_set(0.5f));
     vf zero = vf_whole(vf_fnma(middle, coding.inverse, vf_set(7.5f)));
     /* 0.49 below and above: whole numbers are at least 1 / 16 apart from where this would err */
@@ -67,17 +67,14 @@ INLINE struct coding search_group(const float *x, unsigned n, vf low, vf high)
     vf most = vf_whole(vf_fma(vf_sub(high, low), vf_set(1.0f / 15.0f), vf_set(0.49f)));
     struct coding coding[CANDIDATES], best;
     vf error[CANDIDATES], least;
-
     most = vf_min(most, vf_set(16.0f));
-    UNROLL
-    for (int i = 0; i < CANDIDATES; i++) {
+    UNROLL_FOR (int i = 0; i < CANDIDATES; i++) {
         coding[i] = make_coding(vf_max(vf_sub(most, vf_set((float)i)), vf_set(1.0f)), low, high);
         error[i] = vf_set(0.0f);
     }
     for (unsigned c = 0; c < n; c++) {
         vf t = vf_load(x + c * TILE_ROWS);
-        UNROLL
-        for (int i = 0; i < CANDIDATES; i++) {
+        UNROLL_FOR (int i = 0; i < CANDIDATES; i++) {
             vf whole = vf_sub(vf_nearest(&coding[i], t), vf_set(MAGIC));
             vf off = vf_fnma(whole, coding[i].scale, t);
             error[i] = vf_fma(off, off, error[i]);
@@ -85,8 +82,7 @@ INLINE struct coding search_group(const float *x, unsigned n, vf low, vf high)
     }
     best = coding[0];
     least = error[0];
-    UNROLL
-    for (int i = 1; i < CANDIDATES; i++) {
+    UNROLL_FOR (int i = 1; i < CANDIDATES; i++) {
         best.scale = vf_pick(error[i], least, coding[i].scale, best.scale);
         best.inverse = vf_pick(error[i], least, coding[i].inverse, best.inverse);
         best.least = vf_pick(error[i], least, coding[i].least, best.least);
@@ -99,11 +95,9 @@ INLINE struct coding search_group(const float *x, unsigned n, vf low, vf high)
 /* 8 columns to a line: the order in which a lane's eight codes stand, the highest first. */
 INLINE vi encode_line(const struct coding *coding, const float *x)
 {
-    static const unsigned order[8] = { 7, 3, 6, 2, 5, 1, 4, 0 };
+    static const unsigned order[8] = {7, 3, 6, 2, 5, 1, 4, 0};
     vi least = vi_from_bits(coding->least), line = vi_splat32(0);
-
-    UNROLL
-    for (unsigned i = 0; i < 8; i++) {
+    UNROLL_FOR (unsigned i = 0; i < 8; i++) {
         vf nearest = vf_nearest(coding, vf_load(x + order[i] * TILE_ROWS));
         line = vi_or(vi_shl32(line, 4), vi_sub32(vi_from_bits(nearest), least));
     }
@@ -124,8 +118,7 @@ static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, co
                       (uint8_t *)(x + turned * TILE_ROWS));
         turned += TILE_ROWS;
     } while (turned < n);
-    UNROLL
-    for (unsigned r = 0; r < TILE_ROWS; r += VEC_ROWS) {
+    UNROLL_FOR (unsigned r = 0; r < TILE_ROWS; r += VEC_ROWS) {
         vf low = vf_set(0.0f), high = vf_set(0.0f), unit = vf_load(inverse + r);
         for (unsigned c = 0; c < n; c++) {
             vf t = vf_mul(vf_load(x + c * TILE_ROWS + r), unit);
@@ -136,8 +129,8 @@ static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, co
         struct coding coding = search_group(x + r, n, low, high);
         for (unsigned c = 0; c < n; c += 8) {
             uint64_t column = begin + c;
-            vi_store(panel + pair_offset(shift, column / TILE_COLUMNS) + column % TILE_COLUMNS * 16 + tile * 64 +
-                         4 * r,
+            vi_store(panel + pair_offset(shift, column / TILE_COLUMNS) + column % TILE_COLUMNS * 16 +
+                         tile * 64 + 4 * r,
                      encode_line(&coding, x + c * TILE_ROWS + r));
         }
         vf_store(scale + r, coding.scale);
@@ -155,7 +148,7 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
 
     for (uint64_t i = 0; i < TILE_ROWS; i++) {
         float *row = bench->rows + i * bench->stride;
-        struct q8_scale scale = { 0.0f, 0.0f };
+        struct q8_scale scale = {0.0f, 0.0f};
         if (begin + i < view->rows) {
             enum kt_status status = read_row(bench, view, begin + i, row, error);
             if (status)
@@ -173,7 +166,8 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
         pack_group(bench, c, (unsigned)(left < size ? left : size), inverse, target->panel, target->tile);
     }
     if (c / size % 2) /* a block has two */
-        memset(target->panel + group_offset(group_shift(bench->layout), c / MIN_GROUP) + target->tile * TILE_ROWS,
+        memset(target->panel + group_offset(group_shift(bench->layout), c / MIN_GROUP) +
+                   target->tile * TILE_ROWS,
                0, TILE_ROWS);
     return KT_OK;
 }

@@ -30,16 +30,15 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
     (void)stage;
 #if EXPAND_ROWS
     if (job->n_rows >= EXPAND_ROWS)
-        return (struct way){ passes8, false, W8_SUMS_CODES };
+        return (struct way){passes8, false, W8_SUMS_CODES};
 #endif
-    return (struct way){ passes4, job->n_rows <= NEAR_ROWS, false };
+    return (struct way){passes4, job->n_rows <= NEAR_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
     struct panel8 panel = find_panel(job, stage, number);
-
 #if EXPAND_ROWS
     if (way->passes == passes8) {
         expand_pairs(&panel, 0, panel.tiles, false, job->scratch);
@@ -57,8 +56,7 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 {
     enum kt_status status = OWN(layout)(instance, layout, error);
     uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
-
-    if (!status && EXPAND_ROWS > 0)
+    if (status == KT_OK && EXPAND_ROWS > 0)
         layout->scratch_size = (gate > down ? gate : down) * PAIR_SIZE;
     return status;
 }

@@ -19,11 +19,10 @@ INLINE struct coding_sve load_coding_sve(const uint8_t *group, unsigned v)
     svuint32_t bytes = svld1ub_u32(all, group + v * (SVE_SIZE / 4));
     svuint32_t scales = svadd_n_u32_x(all, svand_n_u32_x(all, bytes, 15), 1);
     svuint32_t minus = svmul_u32_x(all, scales, svlsr_n_u32_x(all, bytes, 4));
-
     scales = svmul_n_u32_x(all, scales, UINT32_C(0x01010101));
     minus = svmul_n_u32_x(all, minus, UINT32_C(0x01010101));
-    return (struct coding_sve){ svreinterpret_u8_u32(scales),
-                                svsubr_n_u8_x(svptrue_b8(), svreinterpret_u8_u32(minus), 0) };
+    return (struct coding_sve){svreinterpret_u8_u32(scales),
+                               svsubr_n_u8_x(svptrue_b8(), svreinterpret_u8_u32(minus), 0)};
 }
 
 INLINE sv8 expand_sve(svuint8_t codes, const struct coding_sve *coding)
@@ -37,23 +36,17 @@ INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const stru
                           sv32 total[4][MAX_ROWS][2 * SVE_PARTS])
 {
     struct coding_sve coding[2 * SVE_PARTS];
-
-    UNROLL
-    for (unsigned v = first; v < first + n; v++)
+    UNROLL_FOR (unsigned v = first; v < first + n; v++)
         coding[v] = load_coding_sve(group, v);
-    UNROLL
-    for (unsigned i = 0; i < 4; i++) {
+    UNROLL_FOR (unsigned i = 0; i < 4; i++) {
         sv8 a[MAX_ROWS];
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
             a[r] = sve_repeat16(x->x[r] + from + i / 2 * 16);
-        UNROLL
-        for (unsigned v = first; v < first + n; v++) {
+        UNROLL_FOR (unsigned v = first; v < first + n; v++) {
             svuint8_t codes = sve_load(lines + 128 * i + v / SVE_PARTS * 64 + v % SVE_PARTS * SVE_SIZE);
             sv8 low = expand_sve(svand_n_u8_x(svptrue_b8(), codes, 15), &coding[v]);
             sv8 high = expand_sve(svlsr_n_u8_x(svptrue_b8(), codes, 4), &coding[v]);
-            UNROLL
-            for (unsigned r = 0; r < rows; r++) {
+            UNROLL_FOR (unsigned r = 0; r < rows; r++) {
                 sv32 *even = &total[2 * i % turns][r][v], *odd = &total[(2 * i + 1) % turns][r][v];
                 *even = sve_add_quad(*even, low, a[r], i % 2 * 2);
                 *odd = sve_add_quad(*odd, high, a[r], i % 2 * 2 + 1);
@@ -69,13 +62,9 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
 {
     const unsigned begin = first * 16 / SVE_SIZE, count = n * 16 / SVE_SIZE, turns = sve_turns(rows * count);
     sv32 total[4][MAX_ROWS][2 * SVE_PARTS];
-
-    UNROLL
-    for (unsigned i = 0; i < turns; i++)
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
-            UNROLL
-            for (unsigned v = begin; v < begin + count; v++)
+    UNROLL_FOR (unsigned i = 0; i < turns; i++)
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
+            UNROLL_FOR (unsigned v = begin; v < begin + count; v++)
                 total[i][r][v] = svdup_s32(0);
     for (uint64_t t = 0; t < panel->tiles; t++) {
         const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);
@@ -85,20 +74,16 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
             const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
             if (near)
                 STREAM_LINE((uintptr_t)group + panel->ahead);
-            UNROLL
-            for (unsigned i = 0; near && i < CODES_SIZE; i += 64)
+            UNROLL_FOR (unsigned i = 0; near && i < CODES_SIZE; i += 64)
                 STREAM_LINE((uintptr_t)pair + half * CODES_SIZE + panel->ahead + i);
             add_group_sve(pair + half * CODES_SIZE, group, x, t * X_STEP + half * SUM_COLUMNS, rows, begin,
                           count, turns, total);
         }
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = begin; v < begin + count; v++) {
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = begin; v < begin + count; v++) {
             sv32 sum = total[0][r][v];
-            UNROLL
-            for (unsigned i = 1; i < turns; i++)
+            UNROLL_FOR (unsigned i = 1; i < turns; i++)
                 sum = svadd_s32_x(svptrue_b32(), sum, total[i][r][v]);
             svst1_s32(svptrue_b32(), &out[r][v * (SVE_SIZE / 4)], sum);
         }

@@ -53,7 +53,6 @@ static inline float half_to_float(uint16_t half)
     uint32_t sign = (uint32_t)(half & 0x8000) << 16;
     uint32_t exponent = half >> 10 & 0x1f;
     uint32_t fraction = half & 0x3ff;
-
     if (exponent == 0x1f)
         return bits_to_float(sign | 0x7f800000 | fraction << 13 | (fraction ? 0x400000 : 0));
     if (exponent)
@@ -67,7 +66,6 @@ static inline uint16_t float_to_half(float value)
 {
     uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffff;
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-
     if (magnitude >= 0x7f800000)
         return (uint16_t)(sign | 0x7c00 | (magnitude >> 13 & 0x3ff));
     if (magnitude >= 0x38800000)

@@ -14,13 +14,13 @@
 /* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
 #ifdef VEC_OUT_OF_LINE
 #define INLINE static __attribute__((noinline, unused))
-#define UNROLL
+#define UNROLL_FOR for
 #elif defined __clang__
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("clang loop unroll(full)")
+#define UNROLL_FOR _Pragma("clang loop unroll(full)") for
 #else
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
+#define UNROLL_FOR _Pragma("GCC unroll 16") for
 #endif
 
 #endif

@@ -7,33 +7,30 @@
 #define KT_PLUGINS_INSTANCE8_H
 
 #define NEEDS_AVX2 (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
-#define NEEDS_AVX512 \
-    (NEEDS_AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
+#define NEEDS_AVX512 (NEEDS_AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 #define NEEDS_I8MM (KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM)
 
 /* A level's struct kt_level; more fields of it may follow. */
-#define DEFINE_LEVEL(level, needs, bound, ...)     \
-    static const struct kt_level level_##level = { \
-        .struct_size = sizeof(struct kt_level),    \
-        .name = #level,                            \
-        .cpu = (needs),                            \
-        .instruction = (bound),                    \
-        .ops = &OPS_NAME(level),                   \
-        __VA_ARGS__                                \
-    }
+#define DEFINE_LEVEL(level, needs, bound, ...)                                            \
+    static const struct kt_level level_##level = {.struct_size = sizeof(struct kt_level), \
+                                                  .name = #level,                         \
+                                                  .cpu = (needs),                         \
+                                                  .instruction = (bound),                 \
+                                                  .ops = &OPS_NAME(level),                \
+                                                  __VA_ARGS__}
 
 /* The option that all of these have, and what it says. */
-#define OPTION_ROW_Y                                                                                     \
-    {                                                                                                    \
-        .key = "y", .type = KT_OPTION_ENUM, .default_text = "f32", .choices = "f32|bf16",                \
-        .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic",    \
+#define OPTION_ROW_Y                                                                                  \
+    {                                                                                                 \
+        .key = "y", .type = KT_OPTION_ENUM, .default_text = "f32", .choices = "f32|bf16",             \
+        .help = "form of an expert's output before the weighted sum; bf16 halves its memory traffic", \
     }
 
 /* The option of backends with group4.h's weights: its number is the group's shift. */
-#define OPTION_GROUP4_SIZE                                                                               \
-    {                                                                                                    \
-        .key = "group_size", .type = KT_OPTION_ENUM, .default_text = "32", .choices = "32|64|128",       \
-        .help = "weights of a row that share a scale; larger ones save 1/8 and 3/16 bit a weight",       \
+#define OPTION_GROUP4_SIZE                                                                         \
+    {                                                                                              \
+        .key = "group_size", .type = KT_OPTION_ENUM, .default_text = "32", .choices = "32|64|128", \
+        .help = "weights of a row that share a scale; larger ones save 1/8 and 3/16 bit a weight", \
     }
 
 /* What all instances have, but for what a backend's own options say; `y` is the value of OPTION_ROW_Y. */
@@ -49,11 +46,10 @@ static inline struct instance8 make_instance8(const struct kt_host *host, const 
 }
 
 static inline enum kt_status open_instance8(const struct kt_host *host, const struct kt_caps *caps,
-                                            const struct kt_option_value *y,
-                                            struct instance8 **instance, struct kt_error *error)
+                                            const struct kt_option_value *y, struct instance8 **instance,
+                                            struct kt_error *error)
 {
     struct instance8 *self = host->allocate(host, sizeof *self);
-
     if (!self)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
     *self = make_instance8(host, caps, y);

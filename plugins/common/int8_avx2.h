@@ -45,8 +45,7 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 }
 #endif
 
-static const int8_t g4_spread[2][32] = { { SPREAD_LOW(0), SPREAD_LOW(4) },
-                                         { SPREAD_LOW(8), SPREAD_LOW(12) } };
+static const int8_t g4_spread[2][32] = {{SPREAD_LOW(0), SPREAD_LOW(4)}, {SPREAD_LOW(8), SPREAD_LOW(12)}};
 
 /* A byte in both int16 of its row's lane. */
 INLINE vi g4_bytes(const uint8_t *p, int part)
@@ -162,10 +161,8 @@ INLINE void vf_store_bf16(void *p, vf v)
     __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
     __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
     __m256 is_nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
-    rounded = _mm256_srli_epi32(
-        _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan)), 16);
-    __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(rounded),
-                                    _mm256_extracti128_si256(rounded, 1));
+    rounded = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(is_nan)), 16);
+    __m128i half = _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
     _mm_storeu_si128((__m128i *)p, half);
 }
 
@@ -179,24 +176,19 @@ INLINE void vec_stream64(void *to, const void *from)
 INLINE void turn8(const uint8_t *rows, uint64_t stride, uint8_t *to)
 {
     __m256i r[8], s[8];
-
-    UNROLL
-    for (int i = 0; i < 8; i++)
+    UNROLL_FOR (int i = 0; i < 8; i++)
         r[i] = vi_load(rows + (uint64_t)i * stride);
-    UNROLL
-    for (int i = 0; i < 8; i += 2) {
+    UNROLL_FOR (int i = 0; i < 8; i += 2) {
         s[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
         s[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
     }
-    UNROLL
-    for (int i = 0; i < 8; i += 4) {
+    UNROLL_FOR (int i = 0; i < 8; i += 4) {
         r[i] = _mm256_unpacklo_epi64(s[i], s[i + 2]);
         r[i + 1] = _mm256_unpackhi_epi64(s[i], s[i + 2]);
         r[i + 2] = _mm256_unpacklo_epi64(s[i + 1], s[i + 3]);
         r[i + 3] = _mm256_unpackhi_epi64(s[i + 1], s[i + 3]);
     }
-    UNROLL
-    for (int i = 0; i < 4; i++) {
+    UNROLL_FOR (int i = 0; i < 4; i++) {
         vi_store(to + 64 * i, _mm256_permute2x128_si256(r[i], r[i + 4], 0x20));
         vi_store(to + 64 * (i + 4), _mm256_permute2x128_si256(r[i], r[i + 4], 0x31));
     }

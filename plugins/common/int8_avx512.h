@@ -49,7 +49,7 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 /* Adds the products of pairs of bf16; needs AVX512_BF16. */
 #define vf_add_pairs(sum, w, x) _mm512_dpbf16_ps((sum), (__m512bh)(w), (__m512bh)(x))
 
-static const int8_t g4_spread[64] = { SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8), SPREAD_LOW(12) };
+static const int8_t g4_spread[64] = {SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8), SPREAD_LOW(12)};
 
 /* A byte in both int16 of its row's lane. */
 INLINE vi g4_bytes(const uint8_t *p, int part)
@@ -185,9 +185,7 @@ INLINE void vec_stream64(void *to, const void *from)
 INLINE void turn4(const uint8_t *rows, uint64_t stride, uint8_t *to)
 {
     __m512i r[4], s[4];
-
-    UNROLL
-    for (int i = 0; i < 4; i++) {
+    UNROLL_FOR (int i = 0; i < 4; i++) {
         __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(const void *)rows));
         v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows + 4 * stride)), 1);
         v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(const void *)(rows + 8 * stride)), 2);

@@ -63,8 +63,10 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 
 #define FOUR_TIMES(i) i, i, i, i
 #define SPREAD_FOUR(i) FOUR_TIMES(i), FOUR_TIMES(i + 1), FOUR_TIMES(i + 2), FOUR_TIMES(i + 3)
-static const uint8_t g4_spread[4][16] = { { SPREAD_FOUR(0) }, { SPREAD_FOUR(4) },
-                                          { SPREAD_FOUR(8) }, { SPREAD_FOUR(12) } };
+static const uint8_t g4_spread[4][16] = {{SPREAD_FOUR(0)},
+                                         {SPREAD_FOUR(4)},
+                                         {SPREAD_FOUR(8)},
+                                         {SPREAD_FOUR(12)}};
 
 /* In all bytes of a row's lane. */
 INLINE vi g4_zeros(const uint8_t *p, int part)
@@ -115,8 +117,8 @@ INLINE g4_sum g4_start(vi zeros, const int16_t *sums)
 {
     int16x8_t pair = vreinterpretq_s16_s32(vld1q_dup_s32((const int32_t *)(const void *)sums));
     int16x8_t places = vzip1q_s16(pair, pair); /* of places 0 and 1 in both, then of 2 and 3 */
-    return (g4_sum){ vmulq_s16(vreinterpretq_s16_s32(vzip1q_s32(zeros, zeros)), places),
-                     vmulq_s16(vreinterpretq_s16_s32(vzip2q_s32(zeros, zeros)), places) };
+    return (g4_sum){vmulq_s16(vreinterpretq_s16_s32(vzip1q_s32(zeros, zeros)), places),
+                    vmulq_s16(vreinterpretq_s16_s32(vzip2q_s32(zeros, zeros)), places)};
 }
 
 INLINE g4_sum g4_add(g4_sum sum, vi code, x8 x)
@@ -204,8 +206,7 @@ INLINE vf vf_add_pairs(vf sum, vi w, vi x)
 
 INLINE vi mm_add(vi sum, vi w, vi x)
 {
-    vf total = vbfmmlaq_f32(vreinterpretq_f32_s32(sum), vreinterpretq_bf16_s32(w),
-                            vreinterpretq_bf16_s32(x));
+    vf total = vbfmmlaq_f32(vreinterpretq_f32_s32(sum), vreinterpretq_bf16_s32(w), vreinterpretq_bf16_s32(x));
     return vreinterpretq_s32_f32(total);
 }
 #endif
@@ -225,16 +226,13 @@ INLINE void turn4(const uint8_t *rows, uint64_t stride, uint8_t *to)
 {
     uint32x4_t r[4], s[4];
 
-    UNROLL
-    for (unsigned i = 0; i < 4; i++)
+    UNROLL_FOR (unsigned i = 0; i < 4; i++)
         r[i] = vreinterpretq_u32_u8(vld1q_u8(rows + i * stride));
-    UNROLL
-    for (unsigned i = 0; i < 4; i += 2) {
+    UNROLL_FOR (unsigned i = 0; i < 4; i += 2) {
         s[i] = vtrn1q_u32(r[i], r[i + 1]);
         s[i + 1] = vtrn2q_u32(r[i], r[i + 1]);
     }
-    UNROLL
-    for (unsigned i = 0; i < 2; i++) {
+    UNROLL_FOR (unsigned i = 0; i < 2; i++) {
         uint64x2_t a = vreinterpretq_u64_u32(s[i]), b = vreinterpretq_u64_u32(s[i + 2]);
         vst1q_u8(to + 64 * i, vreinterpretq_u8_u64(vtrn1q_u64(a, b)));
         vst1q_u8(to + 64 * (i + 2), vreinterpretq_u8_u64(vtrn2q_u64(a, b)));

@@ -18,7 +18,7 @@
 /* Sizes are products of this, 16 bytes and small constants: none can overflow 64 bits. */
 #define MAX_SIZE (UINT64_C(1) << 27)
 
-static const char *const projection_names[3] = { "gate", "up", "down" };
+static const char *const projection_names[3] = {"gate", "up", "down"};
 
 static inline enum kt_status check_sizes(const struct kt_shape *shape, struct kt_error *error)
 {
@@ -49,7 +49,6 @@ static inline void lay_out16(const struct instance8 *self, struct kt_layout *lay
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
     uint64_t down_panels = round_up(hidden, PANEL_ROWS) / PANEL_ROWS;
-
     layout->panel_rows[0] = TILE_ROWS;
     layout->panel_rows[1] = PANEL_ROWS;
     layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);

@@ -22,21 +22,19 @@ static inline bool is_source(uint32_t dtype)
 static inline enum kt_status check_shape(const struct instance8 *self, const struct kt_shape *shape,
                                          struct kt_error *error)
 {
-    static const char *const projections[3] = { "gate", "up", "down" };
-
+    static const char *const projections[3] = {"gate", "up", "down"};
     if (shape->hidden_size == 0 || shape->intermediate_size == 0 || shape->hidden_size > MAX_K ||
         shape->intermediate_size > MAX_K)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": sizes %llu and %llu are outside 1..%llu, where sums of int8 "
-                              "products fit in 32 bits",
+                                      "products fit in 32 bits",
                               (unsigned long long)shape->hidden_size,
-                              (unsigned long long)shape->intermediate_size,
-                              (unsigned long long)MAX_K);
+                              (unsigned long long)shape->intermediate_size, (unsigned long long)MAX_K);
     for (int p = 0; p < 3; p++)
         if (!is_source(shape->format[p].dtype))
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s, which is no format of weights "
-                                  "that it could quantise",
+                                          "that it could quantise",
                                   projections[p], self->host->dtype_name(shape->format[p].dtype));
     return KT_OK;
 }
@@ -65,7 +63,6 @@ static inline enum kt_status lay_out(const struct instance8 *self, struct kt_lay
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     enum kt_status status = check_shape(self, &layout->shape, error);
-
     if (status)
         return status;
     uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
@@ -86,28 +83,22 @@ static inline enum kt_status lay_out(const struct instance8 *self, struct kt_lay
     return KT_OK;
 }
 
-static inline enum kt_status check_view(const struct kt_view *view,
-                                        const struct kt_shape *shape,
-                                        enum kt_projection projection,
-                                        struct kt_error *error)
+static inline enum kt_status check_view(const struct kt_view *view, const struct kt_shape *shape,
+                                        enum kt_projection projection, struct kt_error *error)
 {
     bool down = projection == KT_DOWN;
     uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
     uint64_t cols = down ? shape->intermediate_size : shape->hidden_size;
-
     if (view->rows == rows && view->cols == cols)
         return KT_OK;
-    return kt_plugin_fail(error, KT_E_INVALID,
-                          BACKEND ": %s is %llu x %llu, the layer is for %llu x %llu",
+    return kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s is %llu x %llu, the layer is for %llu x %llu",
                           view->name ? view->name : "a weight view", (unsigned long long)view->rows,
-                          (unsigned long long)view->cols, (unsigned long long)rows,
-                          (unsigned long long)cols);
+                          (unsigned long long)view->cols, (unsigned long long)rows, (unsigned long long)cols);
 }
 
 static inline enum kt_status check_source(const struct kt_pack *job, struct kt_error *error)
 {
     const struct kt_shape *shape = &job->layout->shape;
-
     if (job->stage == KT_STAGE_DOWN)
         return check_view(&job->source->down, shape, KT_DOWN, error);
     enum kt_status status = check_view(&job->source->gate, shape, KT_GATE, error);
@@ -122,7 +113,6 @@ static inline void cut_panels(const struct kt_cut *job,
     uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
     const uint8_t *from = job->packed;
     uint8_t *to = job->out;
-
     if (job->stage == KT_STAGE_GATE_UP)
         memcpy(to + job->panel_begin * size, from + (job->begin / TILE_ROWS + job->panel_begin) * size,
                (job->panel_end - job->panel_begin) * size);
@@ -133,13 +123,12 @@ static inline void cut_panels(const struct kt_cut *job,
 
 /* Where row `row` of a projection is: its panel, and its place of 32 there. */
 static inline enum kt_status find_row(const struct kt_layout *layout, const void *packed,
-                                      enum kt_projection projection, uint64_t row,
-                                      const uint8_t **panel, uint64_t *place, struct kt_error *error)
+                                      enum kt_projection projection, uint64_t row, const uint8_t **panel,
+                                      uint64_t *place, struct kt_error *error)
 {
     bool down = projection == KT_DOWN;
     enum kt_stage stage = down ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t rows = down ? layout->shape.hidden_size : layout->shape.intermediate_size;
-
     if (row >= rows)
         return kt_plugin_fail(error, KT_E_RANGE, BACKEND ": row %llu of a matrix of %llu rows",
                               (unsigned long long)row, (unsigned long long)rows);

@@ -40,7 +40,6 @@ static enum kt_status open_one(const struct kt_host *host, const struct library 
                                void *found, struct kt_error *error)
 {
     enum kt_status status = name[0] == '/' ? host->trust(host, name, error) : KT_OK;
-
     if (status)
         return status;
     void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -56,9 +55,8 @@ static enum kt_status open_any(const struct kt_host *host, const struct library 
 {
     char text[sizeof error->message] = "";
     size_t used = 0;
-
     for (size_t i = 0; i < library->n_names; i++) {
-        struct kt_error cause = { KT_OK, "" };
+        struct kt_error cause = {KT_OK, ""};
         enum kt_status status = open_one(host, library, library->names[i], found, &cause);
         if (status == KT_OK || status == KT_E_NOMEM)
             return status ? kt_plugin_fail(error, status, "%s", cause.message) : KT_OK;
@@ -85,8 +83,10 @@ static enum kt_status open_library(const struct kt_host *host, const struct libr
     if (strcmp(value, LIBRARY_AUTO) == 0)
         return open_any(host, library, found, error);
     if (value[0] == '\0' || (value[0] != '/' && strchr(value, '/')))
-        return kt_plugin_fail(error, KT_E_INVALID, "library = %s: neither an absolute path nor a name "
-                              "without /", value);
+        return kt_plugin_fail(error, KT_E_INVALID,
+                              "library = %s: neither an absolute path nor a name "
+                              "without /",
+                              value);
     return open_one(host, library, value, found, error);
 }
 

@@ -54,7 +54,6 @@ static enum kt_status size_panels(const void *library, struct kt_layout *layout,
                                   struct kt_error *error)
 {
     uint64_t k = count_columns(layout, stage), size = VENDOR->size(library, k, MATRIX_ROWS);
-
     if (size < k * MATRIX_ROWS || size > 2 * k * MATRIX_ROWS)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED, BACKEND ": %s wants %llu bytes for %d x %llu",
                               VENDOR->name, (unsigned long long)size, MATRIX_ROWS, (unsigned long long)k);
@@ -70,11 +69,10 @@ static enum kt_status lay_out_matrices(void *instance, struct kt_layout *layout,
     const void *library = find_library(instance);
     bool of_store = layout->stored || layout->form[0];
     enum kt_status status = OWN(layout)(instance, layout, error);
-
     if (status || of_store)
         return status;
     status = size_panels(library, layout, KT_STAGE_GATE_UP, error);
-    if (!status)
+    if (status == KT_OK)
         status = size_panels(library, layout, KT_STAGE_DOWN, error);
     if (status)
         return status;
@@ -95,7 +93,6 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
     int8_t *to = (int8_t *)target->panel + target->tile * TILE_ROWS * bench->width;
     struct plain_rows rows;
     enum kt_status status = find_source(bench, view, begin, &rows, error);
-
     if (status)
         return status;
     for (unsigned i = 0; i < TILE_ROWS; i++, to += bench->width) {
@@ -111,11 +108,10 @@ static enum kt_status pack_matrix(const struct kt_pack *job, uint64_t number, co
                                   int8_t *rows, uint8_t *scales, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
-
     memset(scales, 0, MATRIX_SCALES);
-    for (unsigned p = 0; p < PAIRS && !status; p++) {
-        struct target target = { .panel = (uint8_t *)rows + p * PANEL_ROWS * bench->width,
-                                 .scales = scales + p * SCALES_SIZE };
+    for (unsigned p = 0; p < PAIRS && status == KT_OK; p++) {
+        struct target target = {.panel = (uint8_t *)rows + p * PANEL_ROWS * bench->width,
+                                .scales = scales + p * SCALES_SIZE};
         if (number * PAIRS + p < count_pairs(job->layout, job->stage))
             status = pack_pair(job, number * PAIRS + p, bench, target, error);
         else
@@ -130,7 +126,6 @@ static enum kt_status pack_matrices(void *instance, const struct kt_pack *job, s
     uint64_t size = job->layout->words[WORD_PANEL + job->stage];
     struct bench bench;
     enum kt_status status = open_bench(instance, job, &bench, error);
-
     if (status)
         return status;
     uint64_t bytes = MATRIX_ROWS * bench.width;
@@ -138,11 +133,11 @@ static enum kt_status pack_matrices(void *instance, const struct kt_pack *job, s
     if (!rows)
         status = kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to reorder rows from",
                                 (unsigned long long)bytes);
-    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++) {
+    for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++) {
         uint8_t *panel = (uint8_t *)job->packed + p * size;
         memset(panel, 0, size);
         status = pack_matrix(job, p, &bench, rows, panel + size - MATRIX_SCALES, error);
-        if (!status) {
+        if (status == KT_OK) {
             int64_t before = VENDOR->enter(library);
             VENDOR->reorder(library, rows, bench.width, MATRIX_ROWS, (int8_t *)panel);
             VENDOR->leave(library, before);
@@ -166,7 +161,6 @@ static enum kt_status pack_layer(void *instance, const struct kt_pack *job, stru
 static void gather_rows(void *instance, const struct kt_gather *job)
 {
     uint64_t size = job->layout->act_row_size[0];
-
     (void)instance;
     for (uint32_t r = 0; r < job->n_rows; r++)
         memcpy((uint8_t *)job->out + r * size, (const uint8_t *)job->act + job->index[r] * size, size);
@@ -174,8 +168,8 @@ static void gather_rows(void *instance, const struct kt_gather *job)
 
 static enum kt_status fail_product(struct kt_error *error, uint64_t rows, uint64_t k)
 {
-    return kt_plugin_fail(error, KT_E_BACKEND, "%s returned without computing %llu x %llu x %d",
-                          VENDOR->name, (unsigned long long)rows, (unsigned long long)k, MATRIX_ROWS);
+    return kt_plugin_fail(error, KT_E_BACKEND, "%s returned without computing %llu x %llu x %d", VENDOR->name,
+                          (unsigned long long)rows, (unsigned long long)k, MATRIX_ROWS);
 }
 
 /* Rows begin..end-1 and panel `number`. */
@@ -187,14 +181,13 @@ INLINE void multiply_matrix(const void *library, enum kt_stage stage, const stru
     const uint8_t *panel = (const uint8_t *)job->packed + number * size;
     const int8_t *a = (const int8_t *)job->act + begin * row_size;
     int32_t *c = job->scratch;
-
     if (!vendor_multiply(VENDOR, library, end - begin, MATRIX_ROWS, count_columns(layout, stage), a, row_size,
                          (const int8_t *)panel, c)) {
         (void)fail_product(job->error, end - begin, count_columns(layout, stage));
         return;
     }
     for (uint64_t p = 0; p < PAIRS && number * PAIRS + p < count_pairs(layout, stage); p++) {
-        struct sums sums = { c + p * PANEL_ROWS, MATRIX_ROWS, TILE_ROWS, false };
+        struct sums sums = {c + p * PANEL_ROWS, MATRIX_ROWS, TILE_ROWS, false};
         struct panel_scales scales;
         read_scales(job, stage, number * PAIRS + p, panel + size - MATRIX_SCALES + p * SCALES_SIZE, &scales);
         finish(stage, job, number * PAIRS + p, begin, end - begin, &sums, &scales);
@@ -204,7 +197,6 @@ INLINE void multiply_matrix(const void *library, enum kt_stage stage, const stru
 INLINE void multiply_matrices(const void *library, enum kt_stage stage, const struct kt_product *job)
 {
     uint32_t lot = count_lot(job, stage);
-
     for (uint32_t begin = 0; begin < job->n_rows; begin += lot)
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
             multiply_matrix(library, stage, job, p, begin,
@@ -303,19 +295,12 @@ static void leave_thread(void *instance)
 }
 
 /* Its functions, as those of a level. */
-#define MATRIX_OPS                            \
-    {                                         \
-        .struct_size = sizeof(struct kt_ops), \
-        .layout = lay_out_matrices,           \
-        .pack = pack_layer,                   \
-        .act_pack = pack_rows,                \
-        .gather = gather_rows,                \
-        .gate_up = multiply_gate_up,          \
-        .down = multiply_down,                \
-        .weight_row = read_weights,           \
-        .thread_enter = enter_thread,         \
-        .thread_leave = leave_thread,         \
-        .cut = OWN(cut),                      \
+#define MATRIX_OPS                                                                                        \
+    {                                                                                                     \
+        .struct_size = sizeof(struct kt_ops), .layout = lay_out_matrices, .pack = pack_layer,             \
+        .act_pack = pack_rows, .gather = gather_rows, .gate_up = multiply_gate_up, .down = multiply_down, \
+        .weight_row = read_weights, .thread_enter = enter_thread, .thread_leave = leave_thread,           \
+        .cut = OWN(cut),                                                                                  \
     }
 
 #endif

@@ -15,11 +15,9 @@ INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned r
                      vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
 {
     (void)odd;
-    UNROLL
-    for (unsigned r = 0; r < rows; r++) {
+    UNROLL_FOR (unsigned r = 0; r < rows; r++) {
         vi pair = vi_splat32((int32_t)load_u32(x->x[r] + at));
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
             even[r][v] = vf_add_pairs(even[r][v], w[v], pair);
     }
 }
@@ -29,25 +27,18 @@ INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned r
                      vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
 {
     vf column[VECS];
-
-    UNROLL
-    for (unsigned v = 0; v < n; v++)
+    UNROLL_FOR (unsigned v = 0; v < n; v++)
         column[v] = vf_from_bf16_even(w[v]);
-    UNROLL
-    for (unsigned r = 0; r < rows; r++) {
+    UNROLL_FOR (unsigned r = 0; r < rows; r++) {
         vf one = vf_splat(x->x[r] + at);
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
             even[r][v] = vf_fma(column[v], one, even[r][v]);
     }
-    UNROLL
-    for (unsigned v = 0; v < n; v++)
+    UNROLL_FOR (unsigned v = 0; v < n; v++)
         column[v] = vf_from_bf16_odd(w[v]);
-    UNROLL
-    for (unsigned r = 0; r < rows; r++) {
+    UNROLL_FOR (unsigned r = 0; r < rows; r++) {
         vf one = vf_splat(x->x[r] + at + 4);
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
             odd[r][v] = vf_fma(column[v], one, odd[r][v]);
     }
 }
@@ -58,9 +49,7 @@ INLINE void add_columns(const uint8_t *line, const struct rows8 *x, uint64_t at,
                         unsigned first, unsigned n, vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
 {
     vi w[VECS];
-
-    UNROLL
-    for (unsigned v = 0; v < n; v++)
+    UNROLL_FOR (unsigned v = 0; v < n; v++)
         w[v] = vi_load(find_vector(line, first + v));
     add_line(w, x, at, rows, n, even, odd);
 }
@@ -70,31 +59,25 @@ INLINE void add_columns(const uint8_t *line, const struct rows8 *x, uint64_t at,
 
 INLINE void clear(unsigned rows, unsigned n, vf sum[MAX_ROWS][VECS])
 {
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
             sum[r][v] = vf_set(0.0f);
 }
 
 INLINE void store_sums(unsigned rows, unsigned first, unsigned n, vf sum[MAX_ROWS][VECS],
                        float out[MAX_ROWS][PANEL_ROWS])
 {
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
             vf_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
 }
 
-/* The sums of a tile, of vectors first..first+n-1 of its line, are a chain of their own: chains of one tile and
- * the next overlap, and a row has the same sums in a pass of one row as in one of eight. */
+/* The sums of a tile, of vectors first..first+n-1 of its line, are a chain of their own: chains of one tile
+ * and the next overlap, and a row has the same sums in a pass of one row as in one of eight. */
 INLINE void add_sums16(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum[MAX_ROWS][VECS])
 {
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < n; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
             sum[r][v] = vf_add(sum[r][v], own[r][v]);
 }
 
@@ -108,12 +91,10 @@ INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, u
     const uint64_t ahead = rows <= 2 && AHEAD > 0 ? AHEAD : panel->ahead;
     const uint8_t *tile = panel->codes;
     vf sum[2][MAX_ROWS][VECS];
-
     clear(rows, VEC_PARTS, sum[0]);
     clear(rows, VEC_PARTS, sum[1]);
     for (uint64_t t = 0; t < panel->tiles; t++) {
-        UNROLL
-        for (unsigned half = 0; half < 2; half++, tile += TILE_SIZE) {
+        UNROLL_FOR (unsigned half = 0; half < 2; half++, tile += TILE_SIZE) {
             vf own[MAX_ROWS][VECS];
             clear(rows, VEC_PARTS, own);
             for (unsigned q = 0; q < LINES; q++) {
@@ -130,12 +111,10 @@ INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, u
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, all constants in each instance, so
  * sum is registers. */
 INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                       unsigned n, bool near, struct stream *stream,
-                       float out[MAX_ROWS][PANEL_ROWS])
+                       unsigned n, bool near, struct stream *stream, float out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vf sum[MAX_ROWS][VECS];
-
     if (near) {
         multiply16_near(panel, x, rows, out);
         return;

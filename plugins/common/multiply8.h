@@ -13,11 +13,9 @@ INLINE const uint8_t *find_vector(const uint8_t *pair, unsigned v)
 INLINE void add_line8(const uint8_t *line, const struct rows8 *x, uint64_t at, unsigned rows,
                       vi sum[MAX_ROWS][VECS])
 {
-    UNROLL
-    for (unsigned v = 0; v < VEC_PARTS; v++) {
+    UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
         vi w = w8_ready(vi_load(line + v * (4 * VEC_ROWS)));
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
             sum[r][v] = w8_add(sum[r][v], w, x8_splat(x->x[r] + at));
     }
 }
@@ -28,19 +26,16 @@ INLINE void add_line8(const uint8_t *line, const struct rows8 *x, uint64_t at, u
  * weights, rows * n products. Of the weights only one vector is held at a time: with 16 registers there is
  * no room for more beside the sums.
  */
-INLINE void add_pair8(const uint8_t *pair, const struct rows8 *x, uint64_t at, unsigned rows,
-                      unsigned first, unsigned n, vi sum[MAX_ROWS][VECS])
+INLINE void add_pair8(const uint8_t *pair, const struct rows8 *x, uint64_t at, unsigned rows, unsigned first,
+                      unsigned n, vi sum[MAX_ROWS][VECS])
 {
     for (unsigned q = 0; q < 16; q++) {
         x8 a[MAX_ROWS];
-        UNROLL
-        for (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
             a[r] = x8_splat(x->x[r] + at + 4 * q);
-        UNROLL
-        for (unsigned v = first; v < first + n; v++) {
+        UNROLL_FOR (unsigned v = first; v < first + n; v++) {
             vi w = w8_ready(vi_load(find_vector(pair, v) + 64 * q));
-            UNROLL
-            for (unsigned r = 0; r < rows; r++)
+            UNROLL_FOR (unsigned r = 0; r < rows; r++)
                 sum[r][v] = w8_add(sum[r][v], w, a[r]);
         }
     }
@@ -60,10 +55,8 @@ INLINE void add_tile8(const uint8_t *tile, const struct rows8 *x, uint64_t at, u
 
 INLINE void clear8(unsigned rows, vi sum[MAX_ROWS][VECS])
 {
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < VEC_PARTS; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
             sum[r][v] = vi_splat32(0);
 }
 
@@ -80,9 +73,7 @@ INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, un
     const bool turns = rows * VECS <= 4;
     const uint8_t *pair = panel->codes;
     vi sum[2][2][MAX_ROWS][VECS];
-
-    UNROLL
-    for (unsigned i = 0; i < 2; i++) {
+    UNROLL_FOR (unsigned i = 0; i < 2; i++) {
         clear8(rows, sum[0][i]);
         clear8(rows, sum[1][i]);
     }
@@ -90,10 +81,8 @@ INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, un
         add_tile8(pair, x, t * X_STEP, rows, ahead, sum[0][0], sum[turns][0]);
         add_tile8(pair + TILE_SIZE, x, t * X_STEP, rows, ahead, sum[0][1], sum[turns][1]);
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = 0; v < VECS; v++) {
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
             vi total = sum[0][v / VEC_PARTS][r][v % VEC_PARTS];
             if (turns)
                 total = vi_add32(total, sum[1][v / VEC_PARTS][r][v % VEC_PARTS]);
@@ -102,30 +91,24 @@ INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, un
 }
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel. */
-INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
-                      unsigned first, unsigned n, bool near, struct stream *stream,
-                      int32_t out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
+                      unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vi sum[MAX_ROWS][VECS];
-
     if (near) {
         multiply8_near(panel, x, rows, out);
         return;
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = first; v < first + n; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = first; v < first + n; v++)
             sum[r][v] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
         stream_step(stream);
         add_pair8(pair, x, t * X_STEP, rows, first, n, sum);
     }
-    UNROLL
-    for (unsigned r = 0; r < rows; r++)
-        UNROLL
-        for (unsigned v = first; v < first + n; v++)
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = first; v < first + n; v++)
             vi_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 

@@ -28,8 +28,7 @@ INLINE void add_lines(const uint8_t *line, const vi x[MAX_PAIRS], unsigned pairs
     uint32x4_t second = vreinterpretq_u32_u8(vld1q_u8(line + 64));
     vi low = load_zipped(first, second, false), high = load_zipped(first, second, true);
 
-    UNROLL
-    for (unsigned p = 0; p < pairs; p++) {
+    UNROLL_FOR (unsigned p = 0; p < pairs; p++) {
         sum[p][0] = mm_add(sum[p][0], low, x[p]);
         sum[p][1] = mm_add(sum[p][1], high, x[p]);
     }
@@ -38,8 +37,7 @@ INLINE void add_lines(const uint8_t *line, const vi x[MAX_PAIRS], unsigned pairs
 /* 16 bytes of each pair of rows: two vectors, 8 bytes of both rows in each. */
 INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to[2][MAX_PAIRS])
 {
-    UNROLL
-    for (unsigned p = 0; p < pairs; p++) {
+    UNROLL_FOR (unsigned p = 0; p < pairs; p++) {
         int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x->x[2 * p] + at));
         int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(x->x[2 * p + 1] + at));
         to[0][p] = vreinterpretq_s32_s64(vzip1q_s64(a, b));
@@ -53,29 +51,23 @@ INLINE void multiply_pairs(const struct panel8 *panel, const struct rows8 *x, un
 {
     const uint8_t *pair = panel->codes;
     vi sum[VECS][MAX_PAIRS][2];
-
-    UNROLL
-    for (unsigned v = 0; v < n; v++)
-        UNROLL
-        for (unsigned p = 0; p < pairs; p++)
+    UNROLL_FOR (unsigned v = 0; v < n; v++)
+        UNROLL_FOR (unsigned p = 0; p < pairs; p++)
             sum[v][p][0] = sum[v][p][1] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
         stream_step(stream);
         for (unsigned q = 0; q < 16; q += 4) {
             vi both[2][MAX_PAIRS];
             load_pairs(x, t * X_STEP + 4 * q, pairs, both);
-            UNROLL
-            for (unsigned v = 0; v < n; v++) {
+            UNROLL_FOR (unsigned v = 0; v < n; v++) {
                 const uint8_t *line = find_vector(pair, first + v) + 64 * q;
                 add_lines(line, both[0], pairs, sum[v]);
                 add_lines(line + 128, both[1], pairs, sum[v]);
             }
         }
     }
-    UNROLL
-    for (unsigned v = 0; v < n; v++)
-        UNROLL
-        for (unsigned p = 0; p < pairs; p++) {
+    UNROLL_FOR (unsigned v = 0; v < n; v++)
+        UNROLL_FOR (unsigned p = 0; p < pairs; p++) {
             vi_store(&out[2 * p][(first + v) * VEC_ROWS], vuzp1q_s32(sum[v][p][0], sum[v][p][1]));
             vi_store(&out[2 * p + 1][(first + v) * VEC_ROWS], vuzp2q_s32(sum[v][p][0], sum[v][p][1]));
         }
@@ -86,8 +78,7 @@ INLINE void multiply_pairs(const struct panel8 *panel, const struct rows8 *x, un
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                            \
     {                                                                                          \
-        UNROLL                                                                                 \
-        for (unsigned first = 0; first < VECS; first += n)                                     \
+        UNROLL_FOR (unsigned first = 0; first < VECS; first += n)                              \
             multiply_pairs(panel, x, pairs, first, n, stream, out);                            \
     }
 DEFINE_PAIRS_PASS(pass_pairs_8, 4, 2)
@@ -98,7 +89,7 @@ DEFINE_PAIRS_PASS(pass_pairs_2, 1, 8)
 static void pass_pairs_1(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,
                          ACC out[MAX_ROWS][PANEL_ROWS])
 {
-    const struct rows8 twice = { .x = { x->x[0], x->x[0] } };
+    const struct rows8 twice = {.x = {x->x[0], x->x[0]}};
     pass_pairs_2(panel, &twice, stream, out);
 }
 

@@ -10,8 +10,8 @@
 
 enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
-                               const struct kt_expert *source, enum kt_projection projection,
-                               uint64_t row, float *out, struct kt_error *error);
+                               const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                               float *out, struct kt_error *error);
 void OWN(cut)(void *instance, const struct kt_cut *job);
 
 /* A level of codes that are multiplied as bytes; LAY_OUT is of the file that says how. */

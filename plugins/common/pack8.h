@@ -45,7 +45,6 @@ static enum kt_status read_row(const struct bench *bench, const struct kt_view *
 {
     uint32_t dtype = view->dtype;
     int64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
-
     if (!is_plain(view)) {
         memset(out + bench->k, 0, (bench->width - bench->k) * sizeof *out);
         return bench->host->dequantize(bench->host, view, row, 0, bench->k, out, error);
@@ -60,7 +59,6 @@ static enum kt_status read_row(const struct bench *bench, const struct kt_view *
 static inline struct q8_scale scale_row(const struct bench *bench, const float *row)
 {
     vi max = vi_splat32(0);
-
     for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
         max = q8_max(row + c, max);
     return q8_make_scale(q8_fold(max));
@@ -85,7 +83,6 @@ static enum kt_status pack_pair(const struct kt_pack *job, uint64_t number, cons
     const struct kt_view *first = down ? &job->source->down : &job->source->gate;
     const struct kt_view *second = down ? first : &job->source->up;
     uint64_t row = number * (down ? PANEL_ROWS : TILE_ROWS);
-
     enum kt_status status = pack_tiles(bench, first, row, &target, error);
     if (status)
         return status;
@@ -104,10 +101,9 @@ static enum kt_status open_bench(void *instance, const struct kt_pack *job, stru
 {
     const struct kt_host *host = ((const struct instance8 *)instance)->host;
     enum kt_status status = check_source(job, error);
-
     if (status)
         return status;
-    *bench = (struct bench){ .host = host, .layout = job->layout, .stage = job->stage };
+    *bench = (struct bench){.host = host, .layout = job->layout, .stage = job->stage};
     bench->k = stage_k(job->layout, job->stage);
     bench->width = round_up(bench->k, Q8_STEP);
     bench->stride = bench->width + TILE_ROWS;
@@ -128,12 +124,11 @@ static inline enum kt_status pack_weights(void *instance, const struct kt_pack *
     uint64_t size = panel_size(job->layout, job->stage);
     struct bench bench;
     enum kt_status status = open_bench(instance, job, &bench, error);
-
     if (status)
         return status;
-    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++) {
+    for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++) {
         uint8_t *panel = (uint8_t *)job->packed + p * size;
-        struct target target = { .panel = panel, .scales = panel + size - SCALES_SIZE };
+        struct target target = {.panel = panel, .scales = panel + size - SCALES_SIZE};
         status = pack_pair(job, p, &bench, target, error);
     }
     close_bench(&bench);

@@ -31,9 +31,9 @@
 /* Where a pass finds its weights. */
 struct panel8 {
     const uint8_t *codes;
-    uint64_t tiles;        /* along K */
-    uint64_t ahead;        /* bytes to prefetch ahead of codes, where a backend asks for it */
-    unsigned group_shift;  /* a group is 32 << group_shift columns */
+    uint64_t tiles;       /* along K */
+    uint64_t ahead;       /* bytes to prefetch ahead of codes, where a backend asks for it */
+    unsigned group_shift; /* a group is 32 << group_shift columns */
     PANEL_OWN
 };
 
@@ -62,13 +62,13 @@ typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, st
  * 32 columns, and for near: all columns, or one tile of 16 after the other. */
 #define DEFINE_PASS(name, multiply, rows, near)                                                \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                        \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
     {                                                                                          \
         multiply(panel, x, rows, 0, VECS, near, stream, out);                                  \
     }
 #define DEFINE_TILE_PASS(name, multiply, rows)                                                 \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                        \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
     {                                                                                          \
         multiply(panel, x, rows, 0, VEC_PARTS, false, stream, out);                            \
         multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                    \
@@ -100,7 +100,6 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
                       uint64_t tiles, struct rows8 *rows)
 {
     uint64_t size = job->layout->act_row_size[stage];
-
     for (uint32_t r = 0; r < n; r++) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
         rows->x[r] = (const int8_t *)FIND_ROW((void *)(uintptr_t)job->act, size, from);
@@ -114,11 +113,11 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
 
 /* Rows begin..end-1 of panel `number`. */
 INLINE void run_passes(enum kt_stage stage, const struct kt_product *job, uint64_t number,
-                       const struct panel8 *panel, const struct way *way, uint32_t begin,
-                       uint32_t end, struct stream *stream)
+                       const struct panel8 *panel, const struct way *way, uint32_t begin, uint32_t end,
+                       struct stream *stream)
 {
     _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
-    struct sums sums = { &out[0][0], PANEL_ROWS, TILE_ROWS, way->coded };
+    struct sums sums = {&out[0][0], PANEL_ROWS, TILE_ROWS, way->coded};
     struct panel_scales scales;
     bool scaled = false;
 

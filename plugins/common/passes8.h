@@ -28,18 +28,10 @@ DEFINE_PASS(pass8_11_near, MULTIPLY, 11, true)
 DEFINE_PASS(pass8_12_near, MULTIPLY, 12, true)
 /* One pass for each number of rows up to ROWS_EACH. */
 static const struct pass each8[] = {
-    { 12, 1, { NULL, pass8_12_near } },
-    { 11, 1, { NULL, pass8_11_near } },
-    { 10, 1, { NULL, pass8_10_near } },
-    { 9, 1, { NULL, pass8_9_near } },
-    { 8, 1, { NULL, pass8_8_near } },
-    { 7, 1, { NULL, pass8_7_near } },
-    { 6, 1, { NULL, pass8_6_near } },
-    { 5, 1, { NULL, pass8_5_near } },
-    { 4, 1, { NULL, pass8_4_near } },
-    { 3, 1, { NULL, pass8_3_near } },
-    { 2, 1, { NULL, pass8_2_near } },
-    { 1, 1, { NULL, pass8_1_near } },
+    {12, 1, {NULL, pass8_12_near}}, {11, 1, {NULL, pass8_11_near}}, {10, 1, {NULL, pass8_10_near}},
+    {9, 1, {NULL, pass8_9_near}},   {8, 1, {NULL, pass8_8_near}},   {7, 1, {NULL, pass8_7_near}},
+    {6, 1, {NULL, pass8_6_near}},   {5, 1, {NULL, pass8_5_near}},   {4, 1, {NULL, pass8_4_near}},
+    {3, 1, {NULL, pass8_3_near}},   {2, 1, {NULL, pass8_2_near}},   {1, 1, {NULL, pass8_1_near}},
 };
 #endif
 #if ROWS_TILE && !ROWS_PAIRED
@@ -48,20 +40,18 @@ DEFINE_TILE_PASS(pass8_tile, MULTIPLY, ROWS_TILE)
 
 static const struct pass passes8[] = {
 #if ROWS_PAIRED
-    { 8, 4, { pass_pairs_8, NULL } },
-    { 4, 2, { pass_pairs_4, NULL } },
-    { 2, 1, { pass_pairs_2, pass8_2_near } },
-    { 1, 1, { pass_pairs_1, pass8_1_near } },
+    {8, 4, {pass_pairs_8, NULL}},
+    {4, 2, {pass_pairs_4, NULL}},
+    {2, 1, {pass_pairs_2, pass8_2_near}},
+    {1, 1, {pass_pairs_1, pass8_1_near}},
 #else
 #if ROWS_WIDE
-    { 8, 1, { pass8_8, pass8_8_near } },
-    { 4, 1, { pass8_4, pass8_4_near } },
+    {8, 1, {pass8_8, pass8_8_near}},    {4, 1, {pass8_4, pass8_4_near}},
 #endif
 #if ROWS_TILE
-    { ROWS_TILE, 2, { pass8_tile, NULL } },
+    {ROWS_TILE, 2, {pass8_tile, NULL}},
 #endif
-    { 2, 1, { pass8_2, pass8_2_near } },
-    { 1, 1, { pass8_1, pass8_1_near } },
+    {2, 1, {pass8_2, pass8_2_near}},    {1, 1, {pass8_1, pass8_1_near}},
 #endif
 };
 

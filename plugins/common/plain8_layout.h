@@ -14,7 +14,6 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     enum kt_status status = lay_out(instance, layout, error);
-
     if (status)
         return status;
     layout->nominal_size[0] = 2 * intermediate * (hidden + sizeof(float));
@@ -24,8 +23,8 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
 }
 
 enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, const void *packed,
-                               const struct kt_expert *source, enum kt_projection projection,
-                               uint64_t row, float *out, struct kt_error *error)
+                               const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                               float *out, struct kt_error *error)
 {
     (void)instance;
     (void)source;
@@ -50,7 +49,6 @@ enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, c
 static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
 {
     uint64_t tiles = panel_size(job->shard, job->stage) - SCALES_SIZE;
-
     memcpy(to, from + job->begin / TILE_COLUMNS * PAIR_SIZE, tiles);
     memcpy(to + tiles, from + panel_size(job->whole, job->stage) - SCALES_SIZE, SCALES_SIZE);
 }

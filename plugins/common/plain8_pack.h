@@ -18,7 +18,6 @@ static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view
     uint64_t stride = bench->stride * sizeof *bench->rows;
     struct plain_rows rows;
     enum kt_status status = find_source(bench, view, begin, &rows, error);
-
     if (status)
         return status;
     for (unsigned i = 0; i < TILE_ROWS; i++)

@@ -29,16 +29,15 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
     (void)stage;
 #if ROWS_EACH
     if (job->n_rows <= ROWS_EACH)
-        return (struct way){ each8, true, W8_SUMS_CODES };
+        return (struct way){each8, true, W8_SUMS_CODES};
 #endif
-    return (struct way){ passes8, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES };
+    return (struct way){passes8, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
     const uint64_t ahead = job->layout->words[WORD_AHEAD]; /* 0: the core cannot say */
-
     (void)way;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),

@@ -36,8 +36,7 @@ static enum kt_status find_source(const struct bench *bench, const struct kt_vie
     rows->stride = (int64_t)(bench->stride * sizeof(float));
     rows->dtype = KT_DTYPE_F32;
     for (uint64_t i = 0; i < rows->n; i++) {
-        enum kt_status status =
-            read_row(bench, view, begin + i, bench->rows + i * bench->stride, error);
+        enum kt_status status = read_row(bench, view, begin + i, bench->rows + i * bench->stride, error);
         if (status)
             return status;
     }
@@ -50,7 +49,6 @@ static struct q8_scale scale_plain(const struct bench *bench, const uint8_t *row
     uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
     uint32_t most = 0;
     vi max = vi_splat32(0);
-
     if (dtype == KT_DTYPE_BF16) {
         most = vec_absmax_bf16(row, whole);
         c = whole;
@@ -69,7 +67,6 @@ INLINE void code_plain(const struct bench *bench, const struct plain_rows *rows,
                        uint32_t dtype, float inverse, uint8_t *codes)
 {
     uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
-
     for (uint64_t c = 0; c < bench->width; c += Q8_STEP) {
         const uint8_t *from = row + c * element;
         _Alignas(64) float x[Q8_STEP];
@@ -91,8 +88,7 @@ static void code_row(const struct bench *bench, const struct plain_rows *rows, u
                      uint8_t *codes)
 {
     const uint8_t *row = rows->first + (int64_t)i * rows->stride;
-    struct q8_scale scale = { 0.0f, 0.0f };
-
+    struct q8_scale scale = {0.0f, 0.0f};
     if (i < rows->n)
         scale = scale_plain(bench, row, rows->dtype);
     memcpy(scales + 4 * i, &scale.scale, sizeof scale.scale);

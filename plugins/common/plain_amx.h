@@ -13,7 +13,6 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 static NOINLINE void multiply_near(const struct part *part, const uint8_t *a, struct block *block)
 {
     const uint8_t *b = part->panel_data;
-
     AMX_ZERO(0);
     AMX_ZERO(1);
     for (uint64_t t = 0; t < part->tiles; t++, a += TILE_SIZE, b += PAIR_SIZE) {

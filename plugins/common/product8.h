@@ -30,15 +30,13 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     uint64_t size = base ? (job->panel_end - job->panel_begin) * bytes : 0;
     const struct way way = choose_way(job, stage);
     struct stream stream;
-
     for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
         bool last = job->n_rows - begin <= lot;
         uint32_t end = last ? job->n_rows : begin + lot;
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = count_steps(&way, end - begin) * tiles * (job->panel_end - job->panel_begin);
-        stream_start(&stream, !way.near, job->layout->words[WORD_AHEAD], base, size, steps, next,
-                     next_size);
+        stream_start(&stream, !way.near, job->layout->words[WORD_AHEAD], base, size, steps, next, next_size);
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
             if (way.near && p + 1 == job->panel_end)
                 stream_begin(next, next_size);

@@ -26,7 +26,7 @@ struct choice {
     bool near;      /* weights come at the speed of memory */
     uint32_t piece; /* tiles of K that rows pass together; 0: all */
 };
-#define SHORT_K 12      /* up to so many tiles, a panel stays in L1 whole */
+#define SHORT_K 12       /* up to so many tiles, a panel stays in L1 whole */
 #define SCRATCH_BLOCKS 8 /* of 32 rows, whose sums wait in 32 KB while pieces of K pass */
 
 /* Sums of 32 rows and a panel: tile 2 * i + j of rows 16 * i.. and tile j of the panel's pair. */
@@ -60,8 +60,8 @@ static const uint8_t *find_block(const struct part *part, uint32_t row)
 }
 
 /* Up to 16 rows with tiles t..end-1 of K, those of the weights at b: sums to block. */
-static NOINLINE void multiply_one(const struct part *part, const uint8_t *a, const uint8_t *b,
-                                  uint64_t t, uint64_t end, struct block *block)
+static NOINLINE void multiply_one(const struct part *part, const uint8_t *a, const uint8_t *b, uint64_t t,
+                                  uint64_t end, struct block *block)
 {
     if (t == 0) {
         AMX_ZERO(0);
@@ -84,11 +84,10 @@ static NOINLINE void multiply_one(const struct part *part, const uint8_t *a, con
 }
 
 /* 17 to 32 rows. */
-static NOINLINE void multiply_two(const struct part *part, const uint8_t *a, const uint8_t *b,
-                                  uint64_t t, uint64_t end, struct block *block)
+static NOINLINE void multiply_two(const struct part *part, const uint8_t *a, const uint8_t *b, uint64_t t,
+                                  uint64_t end, struct block *block)
 {
     const uint8_t *second = a + part->block_size + t * TILE_SIZE;
-
     if (t == 0) {
         AMX_ZERO(0);
         AMX_ZERO(1);
@@ -123,8 +122,8 @@ static void finish_block(const struct part *part, uint32_t row, const struct blo
 {
     for (uint32_t i = 0; i < 2 && row < part->end; i++, row += TILE_ROWS) {
         uint32_t left = part->end - row;
-        struct sums sums = { (const ACC *)(const void *)&block->sum[2 * i], TILE_ROWS,
-                             TILE_SIZE / sizeof(ACC), true };
+        struct sums sums = {(const ACC *)(const void *)&block->sum[2 * i], TILE_ROWS, TILE_SIZE / sizeof(ACC),
+                            true};
         finish(part->stage, part->job, part->panel, row, left < TILE_ROWS ? left : TILE_ROWS, &sums,
                &part->scales);
     }
@@ -155,7 +154,6 @@ static void multiply_panel(struct part *part, uint32_t begin)
     const struct choice *choice = part->choice;
     uint64_t tiles = part->tiles, piece = tiles;
     uint32_t rows = part->end - begin;
-
     load_scales(part->job, part->stage, part->panel, &part->scales);
     if (choice->few) {
         multiply_few(part, begin);
@@ -188,7 +186,6 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .scratch = job->scratch,
         .stream = &stream,
     };
-
     for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
         bool last = job->n_rows - begin <= lot;
         uint32_t rows = last ? job->n_rows - begin : lot;
@@ -198,8 +195,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;
-        stream_start(&stream, !choice->near, layout->words[WORD_AHEAD], base, size, steps, next,
-                     next_size);
+        stream_start(&stream, !choice->near, layout->words[WORD_AHEAD], base, size, steps, next, next_size);
         part.choice = choice;
         part.end = begin + rows;
         for (uint64_t p = 0; p < n_panels; p++) {

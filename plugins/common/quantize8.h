@@ -24,8 +24,7 @@ struct q8_scale {
 /* The largest |x| so far in each of VEC_ROWS lanes, as bits: above 0x7f7fffff if one is infinite or NaN. */
 INLINE vi q8_max(const float *x, vi max)
 {
-    UNROLL
-    for (int i = 0; i < Q8_STEP; i += VEC_ROWS)
+    UNROLL_FOR (int i = 0; i < Q8_STEP; i += VEC_ROWS)
         max = vi_max32(max, vi_and(vi_load(x + i), vi_splat32(0x7fffffff)));
     return max;
 }
@@ -33,7 +32,6 @@ INLINE vi q8_max(const float *x, vi max)
 INLINE int32_t q8_fold(vi max)
 {
     int32_t lane[VEC_ROWS], most = 0;
-
     vi_store(lane, max);
     for (int i = 0; i < VEC_ROWS; i++)
         most = lane[i] > most ? lane[i] : most;
@@ -43,12 +41,11 @@ INLINE int32_t q8_fold(vi max)
 static inline struct q8_scale q8_make_scale(int32_t max_bits)
 {
     float max = bits_to_float((uint32_t)max_bits);
-
     if (max_bits > 0x7f7fffff)
-        return (struct q8_scale){ bits_to_float(0x7fc00000), 0.0f };
+        return (struct q8_scale){bits_to_float(0x7fc00000), 0.0f};
     if (max < 0x1p-118f)
-        return (struct q8_scale){ 0.0f, 0.0f };
-    return (struct q8_scale){ max / 127.0f, 127.0f / max };
+        return (struct q8_scale){0.0f, 0.0f};
+    return (struct q8_scale){max / 127.0f, 127.0f / max};
 }
 
 INLINE void q8_quantize(const float *x, float inverse, int8_t *q)
@@ -76,8 +73,7 @@ INLINE void q8_read(const uint8_t *from, uint32_t dtype, uint64_t n, float *x)
         memcpy(part, from, n * (dtype == KT_DTYPE_F32 ? 4 : 2));
         from = part;
     }
-    UNROLL
-    for (int i = 0; i < Q8_STEP; i += VEC_ROWS) {
+    UNROLL_FOR (int i = 0; i < Q8_STEP; i += VEC_ROWS) {
         vf v = dtype == KT_DTYPE_F32    ? vf_load(from + 4 * i)
                : dtype == KT_DTYPE_BF16 ? vf_from_bf16(from + 2 * i)
                                         : vf_from_half(from + 2 * i);

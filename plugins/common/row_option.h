@@ -3,7 +3,7 @@
 #ifndef KT_PLUGINS_ROW_OPTION_H
 #define KT_PLUGINS_ROW_OPTION_H
 
-static const struct kt_option options[] = { OPTION_ROW_Y };
+static const struct kt_option options[] = {OPTION_ROW_Y};
 
 static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
                                     const struct kt_option_value *values, void **instance,
@@ -11,8 +11,7 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 {
     struct instance8 *self = NULL;
     enum kt_status status = open_instance8(host, caps, &values[0], &self, error);
-
-    if (!status)
+    if (status == KT_OK)
         *instance = self;
     return status;
 }

@@ -2,9 +2,10 @@
 /*
  * rows16.h - rows of bfloat16 activations: rounded, and where they lie. Include an int8_*.h and the
  * backend's header (layout16.h) first. PAIRS is 1 where they are kept as bfloat16, 0 as float32; TILED is 1
- * where products read tiles of 16 rows (level amx). ROW_SUMS is 1 where the sum of each 32 columns follows, or
- * of as many equal parts of them as COUNT_SUMS says, float32; of tiled rows they stand row after row behind the
- * 16 rows' tiles. FIXED is 1 where the backend has store_fixed, which puts there what it wants beside the columns.
+ * where products read tiles of 16 rows (level amx). ROW_SUMS is 1 where the sum of each 32 columns follows,
+ * or of as many equal parts of them as COUNT_SUMS says, float32; of tiled rows they stand row after row
+ * behind the 16 rows' tiles. FIXED is 1 where the backend has store_fixed, which puts there what it wants
+ * beside the columns.
  */
 #ifndef KT_PLUGINS_ROWS16_H
 #define KT_PLUGINS_ROWS16_H
@@ -37,15 +38,13 @@ INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_
 INLINE float *find_sums(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled)
 {
     uint64_t filled = tiles + tiles % 2;
-
     if (tiled)
         return (float *)(void *)(find_columns(act, row_size, row / TILE_ROWS * TILE_ROWS, filled, true) +
                                  row % TILE_ROWS * (row_size - filled * TILE_LINE));
     return (float *)(void *)find_columns(act, row_size, row, filled, false);
 }
 
-INLINE const float *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row,
-                              bool tiled)
+INLINE const float *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled)
 {
     return find_sums((void *)(uintptr_t)act, row_size, tiles, row, tiled);
 }
@@ -62,9 +61,7 @@ INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row
 INLINE void store_columns(const float *x, uint8_t *to, unsigned n, float *sums)
 {
     float rounded[TILE_COLUMNS];
-
-    UNROLL
-    for (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS) {
+    UNROLL_FOR (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS) {
         uint8_t half[2 * VEC_ROWS];
         vf_store_bf16(half, vf_load(x + i));
         vf_store(rounded + i, vf_from_bf16(half));
@@ -103,7 +100,8 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
                 uint8_t *to = find_columns(job->packed, size, row, t + i, tiled);
                 store_columns(x + i * TILE_COLUMNS, to, n, sums + n * (t + i));
 #if FIXED
-                store_fixed(to, n, sums + n * (t + i), sums + n * (tiles + tiles % 2), tiles + tiles % 2, t + i);
+                store_fixed(to, n, sums + n * (t + i), sums + n * (tiles + tiles % 2), tiles + tiles % 2,
+                            t + i);
 #endif
             }
         }

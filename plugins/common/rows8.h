@@ -22,31 +22,27 @@ INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_
     return (uint8_t *)act + row * row_size + t * TILE_COLUMNS;
 }
 
-INLINE struct row_meta *find_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row,
-                                  bool tiled)
+INLINE struct row_meta *find_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled)
 {
-    uint8_t *start = find_columns(act, row_size, tiled ? row / TILE_ROWS * TILE_ROWS : row, tiles,
-                                  tiled);
+    uint8_t *start = find_columns(act, row_size, tiled ? row / TILE_ROWS * TILE_ROWS : row, tiles, tiled);
     return (struct row_meta *)(void *)(start + (tiled ? row % TILE_ROWS * sizeof(struct row_meta) : 0));
 }
 
 /* The same, to read. */
-INLINE const struct row_meta *read_meta(const void *act, uint64_t row_size, uint64_t tiles,
-                                        uint64_t row, bool tiled)
+INLINE const struct row_meta *read_meta(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row,
+                                        bool tiled)
 {
     return find_meta((void *)(uintptr_t)act, row_size, tiles, row, tiled);
 }
 
 INLINE int16_t *find_sums(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled)
 {
-    struct row_meta *meta = find_meta(act, row_size, tiles, tiled ? row / TILE_ROWS * TILE_ROWS : row,
-                                      tiled);
+    struct row_meta *meta = find_meta(act, row_size, tiles, tiled ? row / TILE_ROWS * TILE_ROWS : row, tiled);
     return (int16_t *)(void *)(meta + (tiled ? TILE_ROWS : 1)) +
            (tiled ? row % TILE_ROWS * tiles * TILE_SUMS : 0);
 }
 
-INLINE const int16_t *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row,
-                                bool tiled)
+INLINE const int16_t *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled)
 {
     return find_sums((void *)(uintptr_t)act, row_size, tiles, row, tiled);
 }
@@ -64,7 +60,6 @@ INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row
 INLINE void sum_columns(const int8_t *q, int16_t *to)
 {
     int16_t pair[4];
-
     for (unsigned c = 0; c < TILE_COLUMNS; c += SUM_COLUMNS, to += 2) {
         vec_pair_sums32(q + c, pair);
         to[0] = (int16_t)(-pair[0] - pair[2]);
@@ -95,18 +90,16 @@ static void pack_input(const struct kt_act_pack *job, uint32_t row)
         if (ROW_SUMS)
             sum_columns(q, find_sums(job->packed, size, tiles, row, false) + t * TILE_SUMS);
     }
-    *find_meta(job->packed, size, tiles, row, false) = (struct row_meta){ scale.scale, 128 * sum };
+    *find_meta(job->packed, size, tiles, row, false) = (struct row_meta){scale.scale, 128 * sum};
 }
 
 /* 64 columns of row `row` of h, which stand in up to 4 panels. */
-INLINE void read_h(const struct kt_act_pack *job, uint64_t padded, uint64_t panels, uint32_t row,
-                   uint64_t t, float *x)
+INLINE void read_h(const struct kt_act_pack *job, uint64_t padded, uint64_t panels, uint32_t row, uint64_t t,
+                   float *x)
 {
     const float *h = (const float *)job->source + (4 * t * padded + row) * TILE_ROWS;
-
     for (uint64_t p = 4 * t; p < 4 * t + 4; p++, x += TILE_ROWS, h += padded * TILE_ROWS)
-        UNROLL
-        for (unsigned i = 0; i < TILE_ROWS; i += VEC_ROWS)
+        UNROLL_FOR (unsigned i = 0; i < TILE_ROWS; i += VEC_ROWS)
             vf_store(x + i, p < panels ? vf_load(h + i) : vf_set(0.0f));
 }
 
@@ -115,14 +108,12 @@ static void scale_h(const struct kt_act_pack *job, uint64_t padded, uint64_t pan
                     uint32_t last, struct q8_scale *scale)
 {
     vi max[TILE_ROWS];
-
     for (uint32_t r = 0; r < last - first; r++)
         max[r] = vi_splat32(0);
     for (uint64_t p = 0; p < panels; p++) {
         const float *h = (const float *)job->source + (p * padded + first) * TILE_ROWS;
         for (uint32_t r = 0; r < last - first; r++, h += TILE_ROWS)
-            UNROLL
-            for (unsigned i = 0; i < TILE_ROWS; i += VEC_ROWS)
+            UNROLL_FOR (unsigned i = 0; i < TILE_ROWS; i += VEC_ROWS)
                 max[r] = vi_max32(max[r], vi_and(vi_load(h + i), vi_splat32(0x7fffffff)));
     }
     for (uint32_t r = 0; r < last - first; r++)
@@ -137,7 +128,7 @@ static void pack_h(const struct kt_act_pack *job, uint32_t first, uint32_t last,
     uint64_t size = job->layout->act_row_size[1];
     _Alignas(64) float x[Q8_STEP];
     struct q8_scale scale[TILE_ROWS];
-    int32_t sum[TILE_ROWS] = { 0 };
+    int32_t sum[TILE_ROWS] = {0};
 
     scale_h(job, padded, panels, first, last, scale);
     for (uint64_t t = 0; t < tiles; t++)
@@ -151,7 +142,7 @@ static void pack_h(const struct kt_act_pack *job, uint32_t first, uint32_t last,
         }
     for (uint32_t row = first; row < last; row++)
         *find_meta(job->packed, size, tiles, row, tiled) =
-            (struct row_meta){ scale[row - first].scale, 128 * sum[row - first] };
+            (struct row_meta){scale[row - first].scale, 128 * sum[row - first]};
 }
 
 static void pack_rows(void *instance, const struct kt_act_pack *job)

@@ -33,16 +33,16 @@
 #define STREAM_LEAD 65536
 #define STREAM_PAGE 4096
 #define STREAM_PAGES 8
-#define STREAM_ONE 65536               /* of a row, in `due` */
+#define STREAM_ONE 65536 /* of a row, in `due` */
 
 /* Addresses are numbers here: some lie behind the end of an object, and are never read. */
 struct stream {
     uintptr_t page[STREAM_PAGES];
     uintptr_t base, next;
     uint64_t size, next_size;
-    uint64_t pages; /* at a time: STREAM_PAGES or 1 */
-    uint64_t chunk; /* the next chunk's offset in base, then next */
-    uint64_t line;  /* offset of the next row's lines in their pages */
+    uint64_t pages;     /* at a time: STREAM_PAGES or 1 */
+    uint64_t chunk;     /* the next chunk's offset in base, then next */
+    uint64_t line;      /* offset of the next row's lines in their pages */
     uint64_t due, rate; /* rows of lines to bring, and how many become due with each step */
 };
 
@@ -68,7 +68,6 @@ static inline void stream_start(struct stream *stream, bool spread, uint64_t ahe
                                 uint64_t size, uint64_t steps, const void *next, uint64_t next_size)
 {
     const uint64_t pages = ahead > STREAM_NEAR ? 1 : STREAM_PAGES;
-
     stream->base = (uintptr_t)base;
     stream->size = size;
     stream->next = (uintptr_t)next;
@@ -97,8 +96,7 @@ static inline __attribute__((always_inline)) void stream_step(struct stream *str
 /* The lines NEAR bytes ahead of the 1 KB at p. */
 static inline __attribute__((always_inline)) void stream_near(const void *p)
 {
-    UNROLL
-    for (unsigned i = 0; i < 16; i++)
+    UNROLL_FOR (unsigned i = 0; i < 16; i++)
         STREAM_LINE((uintptr_t)p + STREAM_NEAR + i * 64);
 }
 

@@ -28,7 +28,7 @@
 #define TILE_LINE 64 /* bytes of a row of activations in a tile */
 #define TILE_SIZE 1024
 #define PAIR_SIZE (2 * TILE_SIZE)
-#define PANEL_ROWS (2 * TILE_ROWS)      /* of both tiles */
+#define PANEL_ROWS (2 * TILE_ROWS) /* of both tiles */
 #define SCALES_SIZE (PANEL_ROWS * 4u)
 
 /* Of the sums that a row's row_meta may be followed by, see rows8.h. */
@@ -55,7 +55,7 @@ struct instance8 {
 };
 
 /* kt_layout.words[stage]: rows that a product may take before it starts over with the first panel. */
-#define WORD_AHEAD 7 /* kt_layout.words: instance8.ahead */
+#define WORD_AHEAD 7     /* kt_layout.words: instance8.ahead */
 #define WORD_INT8_ROWS 6 /* likewise: 1 where rows are int8, which only rawint4 can have */
 
 static inline uint64_t round_up(uint64_t size, uint64_t unit)

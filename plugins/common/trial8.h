@@ -39,9 +39,8 @@ static bool is_product(const int8_t *a, const int8_t *b, const int32_t *c, uint6
 static bool computes(const struct vendor8 *vendor, const void *library, int8_t *a, int8_t *b,
                      int8_t *reordered, int32_t *c)
 {
-    static const uint64_t rows[] = { 1, TRIAL_M };
+    static const uint64_t rows[] = {1, TRIAL_M};
     bool right = true;
-
     fill_trial(a, TRIAL_M, TRIAL_LD, 1);
     fill_trial(b, TRIAL_N, TRIAL_K, 2);
     int64_t before = vendor->enter(library);
@@ -62,11 +61,11 @@ static enum kt_status try_product(const struct kt_host *host, const char *name, 
     const uint64_t size_a = TRIAL_M * TRIAL_LD, size_b = TRIAL_N * TRIAL_K;
     const uint64_t size_c = TRIAL_M * TRIAL_N * sizeof(int32_t);
     uint64_t size = vendor->size(library, TRIAL_K, TRIAL_N);
-
     if (size < size_b || size > 2 * size_b)
-        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s wants %llu bytes for a matrix of %llu: it "
-                              "does not know this CPU", name, (unsigned long long)size,
-                              (unsigned long long)size_b);
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                              "%s wants %llu bytes for a matrix of %llu: it "
+                              "does not know this CPU",
+                              name, (unsigned long long)size, (unsigned long long)size_b);
     uint64_t whole = size_c + size_a + size_b + size + 3 * 64;
     uint8_t *memory = host->allocate(host, whole);
     if (!memory)
@@ -74,8 +73,11 @@ static enum kt_status try_product(const struct kt_host *host, const char *name, 
     int8_t *a = (int8_t *)memory + (size_c + 63) / 64 * 64, *b = a + (size_a + 63) / 64 * 64;
     bool right = computes(vendor, library, a, b, b + (size_b + 63) / 64 * 64, (int32_t *)(void *)memory);
     host->release(host, memory, whole);
-    return right ? KT_OK : kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s does not multiply: a product of "
-                                          "it was not what it should be", name);
+    return right ? KT_OK
+                 : kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                                  "%s does not multiply: a product of "
+                                  "it was not what it should be",
+                                  name);
 }
 
 #endif

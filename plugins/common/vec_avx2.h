@@ -112,10 +112,9 @@ INLINE vi vi_widen_u8(const uint8_t *p, int part)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part)));
 }
 
-static const int8_t spread_low[2][32] = { { SPREAD_LOW(0), SPREAD_LOW(4) },
-                                          { SPREAD_LOW(8), SPREAD_LOW(12) } };
-static const int8_t spread_high[2][32] = { { SPREAD_HIGH(0), SPREAD_HIGH(4) },
-                                           { SPREAD_HIGH(8), SPREAD_HIGH(12) } };
+static const int8_t spread_low[2][32] = {{SPREAD_LOW(0), SPREAD_LOW(4)}, {SPREAD_LOW(8), SPREAD_LOW(12)}};
+static const int8_t spread_high[2][32] = {{SPREAD_HIGH(0), SPREAD_HIGH(4)},
+                                          {SPREAD_HIGH(8), SPREAD_HIGH(12)}};
 
 INLINE vi spread_scales(const uint8_t *p, const int8_t *index)
 {

@@ -112,8 +112,8 @@ INLINE vi vi_table(const void *table)
 
 /* vpermb looks at 6 bits: what stands beside a code needs no mask where the table has the same in it for
  * all of it, and codes that stand higher no shift. */
-static const uint8_t octets[64] = { OCTET(0), OCTET(1), OCTET(2), OCTET(3),
-                                    OCTET(4), OCTET(5), OCTET(6), OCTET(7) };
+static const uint8_t octets[64] = {OCTET(0), OCTET(1), OCTET(2), OCTET(3),
+                                   OCTET(4), OCTET(5), OCTET(6), OCTET(7)};
 
 INLINE vi vi_lookup_low4(vi table, vi codes)
 {
@@ -208,8 +208,7 @@ INLINE vi vi_scale_u4(const uint8_t *p, int part)
 
 INLINE vdot vi_dot_start(const void *pair, int offset)
 {
-    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), splat4(pair),
-                               _mm512_set1_epi16((short)offset));
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), splat4(pair), _mm512_set1_epi16((short)offset));
 }
 
 INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
@@ -245,10 +244,8 @@ INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
 
 #else
 
-static const int8_t spread_low[64] = { SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8),
-                                       SPREAD_LOW(12) };
-static const int8_t spread_high[64] = { SPREAD_HIGH(0), SPREAD_HIGH(4), SPREAD_HIGH(8),
-                                        SPREAD_HIGH(12) };
+static const int8_t spread_low[64] = {SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8), SPREAD_LOW(12)};
+static const int8_t spread_high[64] = {SPREAD_HIGH(0), SPREAD_HIGH(4), SPREAD_HIGH(8), SPREAD_HIGH(12)};
 
 INLINE vi vi_scale_u8(const uint8_t *p, int part)
 {

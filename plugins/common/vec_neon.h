@@ -183,7 +183,7 @@ typedef struct {
 
 INLINE vec_quads vec_load_quads(const int8_t *x)
 {
-    return (vec_quads){ { vld1q_s8(x), vld1q_s8(x + 16) } };
+    return (vec_quads){{vld1q_s8(x), vld1q_s8(x + 16)}};
 }
 
 /* Adds the products of w with quad `quad` of 16 activations. */
@@ -367,8 +367,7 @@ INLINE vf vf_scale_magic(vf v, vf magic)
 INLINE uint32_t vec_absmax32(const float *x)
 {
     uint32x4_t max = vdupq_n_u32(0);
-    UNROLL
-    for (int i = 0; i < 32; i += 4) {
+    UNROLL_FOR (int i = 0; i < 32; i += 4) {
         uint32x4_t bits = vreinterpretq_u32_f32(vld1q_f32(x + i));
         max = vmaxq_u32(max, vandq_u32(bits, vdupq_n_u32(0x7fffffff)));
     }
@@ -378,10 +377,9 @@ INLINE uint32_t vec_absmax32(const float *x)
 /* n is a multiple of 64. Without their sign they are ordered as whole numbers. */
 INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 {
-    uint16x8_t max[4] = { vdupq_n_u16(0), vdupq_n_u16(0), vdupq_n_u16(0), vdupq_n_u16(0) };
+    uint16x8_t max[4] = {vdupq_n_u16(0), vdupq_n_u16(0), vdupq_n_u16(0), vdupq_n_u16(0)};
     for (uint64_t c = 0; c < n; c += 32) {
-        UNROLL
-        for (unsigned i = 0; i < 4; i++) {
+        UNROLL_FOR (unsigned i = 0; i < 4; i++) {
             uint16x8_t x = vreinterpretq_u16_u8(vld1q_u8(from + 2 * c + 16 * i));
             max[i] = vmaxq_u16(max[i], vandq_u16(x, vdupq_n_u16(0x7fff)));
         }
@@ -392,8 +390,7 @@ INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 
 INLINE void vec_flip64(int8_t *q)
 {
-    UNROLL
-    for (int i = 0; i < 64; i += 16)
+    UNROLL_FOR (int i = 0; i < 64; i += 16)
         vst1q_s8(q + i, veorq_s8(vld1q_s8(q + i), vdupq_n_s8(-128)));
 }
 
@@ -407,8 +404,7 @@ INLINE int16x4_t quantize4(const float *x, float scale)
 /* Adding 1.5 * 2^23 rounds to a whole number in the low bits, ties to even. */
 INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
 {
-    UNROLL
-    for (int i = 0; i < 32; i += 8) {
+    UNROLL_FOR (int i = 0; i < 32; i += 8) {
         int16x8_t whole = vcombine_s16(quantize4(x + i, scale), quantize4(x + i + 4, scale));
         vst1_s8(q + i, vmovn_s16(whole));
     }
@@ -427,8 +423,7 @@ INLINE uint16x8_t code8(uint16x8_t x, float scale)
 
 INLINE void vec_codes64_bf16(const uint8_t *from, float scale, uint8_t *codes)
 {
-    UNROLL
-    for (int i = 0; i < 64; i += 16) {
+    UNROLL_FOR (int i = 0; i < 64; i += 16) {
         uint16x8_t low = code8(vreinterpretq_u16_u8(vld1q_u8(from + 2 * i)), scale);
         uint16x8_t high = code8(vreinterpretq_u16_u8(vld1q_u8(from + 2 * i + 16)), scale);
         vst1q_u8(codes + i, vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)));

@@ -20,11 +20,12 @@
 /* What vi_dot_add multiplies with, as the peak of kt bench is called. */
 #define VEC_INT8_DOT "scalar"
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define INLINE static __attribute__((noinline, unused)) /* inlined, instrumented code takes minutes to compile */
+#define INLINE \
+    static __attribute__((noinline, unused)) /* inlined, instrumented code takes minutes to compile */
 #else
 #define INLINE static inline
 #endif
-#define UNROLL
+#define UNROLL_FOR for
 #define PREFETCH(address) ((void)(address))
 
 typedef struct {
@@ -204,8 +205,8 @@ INLINE vdot vi_dot_start(const void *pair, int offset)
 INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
 {
     for (int i = 0; i < 16; i++)
-        sum.s32[i] += w.u8[4 * i] * x[0] + w.u8[4 * i + 1] * x[1] + w.u8[4 * i + 2] * x[2] +
-                      w.u8[4 * i + 3] * x[3];
+        sum.s32[i] +=
+            w.u8[4 * i] * x[0] + w.u8[4 * i + 1] * x[1] + w.u8[4 * i + 2] * x[2] + w.u8[4 * i + 3] * x[3];
     return sum;
 }
 
@@ -236,8 +237,8 @@ INLINE vi vi_signed_start(const void *pair)
 INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
 {
     for (int i = 0; i < 16; i++)
-        sum.s32[i] += w.s8[4 * i] * x[0] + w.s8[4 * i + 1] * x[1] + w.s8[4 * i + 2] * x[2] +
-                      w.s8[4 * i + 3] * x[3];
+        sum.s32[i] +=
+            w.s8[4 * i] * x[0] + w.s8[4 * i + 1] * x[1] + w.s8[4 * i + 2] * x[2] + w.s8[4 * i + 3] * x[3];
     return sum;
 }
 

@@ -21,8 +21,7 @@ INLINE uint32_t vec_absmax32(const float *x)
 {
     const __m256i mask = _mm256_set1_epi32(0x7fffffff);
     __m256i max = _mm256_and_si256(_mm256_loadu_si256((const void *)x), mask);
-    UNROLL
-    for (int i = 1; i < 4; i++)
+    UNROLL_FOR (int i = 1; i < 4; i++)
         max = _mm256_max_epi32(max, _mm256_and_si256(_mm256_loadu_si256((const void *)(x + 8 * i)), mask));
     __m128i m = _mm_max_epi32(_mm256_castsi256_si128(max), _mm256_extracti128_si256(max, 1));
     m = _mm_max_epi32(m, _mm_shuffle_epi32(m, 0x4e));
@@ -34,11 +33,10 @@ INLINE uint32_t vec_absmax32(const float *x)
 INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 {
     const __m256i mask = _mm256_set1_epi16(0x7fff);
-    __m256i max[4] = { _mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                       _mm256_setzero_si256() };
+    __m256i max[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                      _mm256_setzero_si256()};
     for (uint64_t c = 0; c < n; c += 64) {
-        UNROLL
-        for (unsigned i = 0; i < 4; i++) {
+        UNROLL_FOR (unsigned i = 0; i < 4; i++) {
             __m256i x = _mm256_loadu_si256((const void *)(from + 2 * c + 32 * i));
             max[i] = _mm256_max_epu16(max[i], _mm256_and_si256(x, mask));
         }
@@ -52,8 +50,7 @@ INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 /* 64 int8 q to q + 128. */
 INLINE void vec_flip64(int8_t *q)
 {
-    UNROLL
-    for (int i = 0; i < 64; i += 32) {
+    UNROLL_FOR (int i = 0; i < 64; i += 32) {
         __m256i codes = _mm256_loadu_si256((const void *)(q + i));
         codes = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));
         _mm256_storeu_si256((__m256i *)(void *)(q + i), codes);
@@ -66,15 +63,13 @@ INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
 {
     const __m256 magic = _mm256_set1_ps(12582912.0f);
     __m256i whole[4];
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(scale)),
-                                   magic);
+    UNROLL_FOR (int i = 0; i < 4; i++) {
+        __m256 sum = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), _mm256_set1_ps(scale)), magic);
         whole[i] = _mm256_sub_epi32(_mm256_castps_si256(sum), _mm256_castps_si256(magic));
     }
     /* packs work in halves of 16 bytes: the permutation puts the fours in order */
-    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]),
-                                       _mm256_packs_epi32(whole[2], whole[3]));
+    __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]), _mm256_packs_epi32(whole[2], whole[3]));
     bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     _mm256_storeu_si256((__m256i *)(void *)q, bytes);
 }
@@ -84,11 +79,9 @@ INLINE void vec_codes64_bf16(const uint8_t *from, float scale, uint8_t *codes)
 {
     const __m256 magic = _mm256_set1_ps(12582912.0f + 128.0f), scales = _mm256_set1_ps(scale);
     const __m256i high = _mm256_set1_epi32((int)0xffff0000);
-    UNROLL
-    for (int i = 0; i < 64; i += 32) {
+    UNROLL_FOR (int i = 0; i < 64; i += 32) {
         __m256i pair[2];
-        UNROLL
-        for (int j = 0; j < 2; j++) {
+        UNROLL_FOR (int j = 0; j < 2; j++) {
             __m256i x = _mm256_loadu_si256((const void *)(from + 2 * (i + 16 * j)));
             __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
             __m256 odd = _mm256_castsi256_ps(_mm256_and_si256(x, high));

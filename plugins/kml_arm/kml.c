@@ -26,15 +26,13 @@ static void multiply(const void *library, uint64_t m, uint64_t n, uint64_t k, co
 {
     static const int64_t no_offset = 0;
     const struct kml *kml = library;
-
-    kml->multiply(ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET, (kml_size)m, (kml_size)n, (kml_size)k, 1.0f,
-                  a, (kml_size)lda, 0, b, (kml_size)k, 0, 0.0f, c, (kml_size)n, &no_offset);
+    kml->multiply(ROW_MAJOR, AS_IT_IS, TRANSPOSED, ONE_OFFSET, (kml_size)m, (kml_size)n, (kml_size)k, 1.0f, a,
+                  (kml_size)lda, 0, b, (kml_size)k, 0, 0.0f, c, (kml_size)n, &no_offset);
 }
 
 static int64_t enter(const void *library)
 {
     const struct kml *kml = library;
-
     if (!kml->get_threads)
         return 0;
     int before = kml->get_threads();
@@ -45,12 +43,11 @@ static int64_t enter(const void *library)
 static void leave(const void *library, int64_t before)
 {
     const struct kml *kml = library;
-
     if (before > 0)
         kml->set_threads((int)before);
 }
 
-const struct vendor8 kml_vendor = { "KML", size_matrix, reorder, multiply, enter, leave };
+const struct vendor8 kml_vendor = {"KML", size_matrix, reorder, multiply, enter, leave};
 
 /* A library without any of these has no threads. */
 static void find_threads(void *handle, struct kml *kml)
@@ -69,14 +66,15 @@ static void find_threads(void *handle, struct kml *kml)
 static enum kt_status take(const struct kt_host *host, void *handle, const char *name, void *kml,
                            struct kt_error *error)
 {
-    struct kml found = { 0 };
-
+    struct kml found = {0};
     if (!find_function(handle, "cblas_gemm_s8s8s32", &found.multiply))
-        return kt_plugin_fail(error, KT_E_UNSUPPORTED, "%s has no cblas_gemm_s8s8s32: it is no KML, or one "
-                              "before its products of int8", name);
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                              "%s has no cblas_gemm_s8s8s32: it is no KML, or one "
+                              "before its products of int8",
+                              name);
     find_threads(handle, &found);
     enum kt_status status = try_product(host, name, &kml_vendor, &found, error);
-    if (!status)
+    if (status == KT_OK)
         memcpy(kml, &found, sizeof found);
     return status;
 }
@@ -85,9 +83,9 @@ enum kt_status kml_open(const struct kt_host *host, const char *library, struct 
                         struct kt_error *error)
 {
     /* With locks: calls of several threads at once are what it is for. */
-    static const char *const names[] = { "libkblas.so", "/usr/local/kml/lib/kblas/locking/libkblas.so",
-                                         "libkml_rt.so" };
-    static const struct library known = { names, sizeof names / sizeof *names, take };
+    static const char *const names[] = {"libkblas.so", "/usr/local/kml/lib/kblas/locking/libkblas.so",
+                                        "libkml_rt.so"};
+    static const struct library known = {names, sizeof names / sizeof *names, take};
 
     return open_library(host, &known, library, kml, error);
 }

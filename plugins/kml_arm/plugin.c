@@ -23,8 +23,7 @@ static enum kt_status lay_out(const struct kt_ops *int8, const struct kt_ops *in
     bool is_int4 = form[0] ? strncmp(form, "amx_int4-", strlen("amx_int4-")) == 0 : self->bits == 4;
     const struct kt_ops *ops = is_int4 ? int4 : int8;
     enum kt_status status = ops->layout(instance, layout, error);
-
-    if (!status)
+    if (status == KT_OK)
         layout->state = (void *)(uintptr_t)ops;
     return status;
 }
@@ -62,21 +61,21 @@ static void cut(void *instance, const struct kt_cut *job)
 }
 
 #define OPS_NAME(level) ops_##level
-#define DEFINE_OPS(level)                                                                                  \
-    extern const struct kt_ops kml_arm_int8_##level, kml_arm_int4_##level;                                 \
+#define DEFINE_OPS(level)                                                                                   \
+    extern const struct kt_ops kml_arm_int8_##level, kml_arm_int4_##level;                                  \
     static enum kt_status lay_out_##level(void *instance, struct kt_layout *layout, struct kt_error *error) \
-    {                                                                                                      \
-        return lay_out(&kml_arm_int8_##level, &kml_arm_int4_##level, instance, layout, error);             \
-    }                                                                                                      \
-    static const struct kt_ops ops_##level = {                                                             \
-        .struct_size = sizeof(struct kt_ops),                                                              \
-        .layout = lay_out_##level,                                                                         \
-        .pack = pack,                                                                                      \
-        .act_pack = pack_rows,                                                                             \
-        .gate_up = multiply_gate_up,                                                                       \
-        .down = multiply_down,                                                                             \
-        .weight_row = read_weights,                                                                        \
-        .cut = cut,                                                                                        \
+    {                                                                                                       \
+        return lay_out(&kml_arm_int8_##level, &kml_arm_int4_##level, instance, layout, error);              \
+    }                                                                                                       \
+    static const struct kt_ops ops_##level = {                                                              \
+        .struct_size = sizeof(struct kt_ops),                                                               \
+        .layout = lay_out_##level,                                                                          \
+        .pack = pack,                                                                                       \
+        .act_pack = pack_rows,                                                                              \
+        .gate_up = multiply_gate_up,                                                                        \
+        .down = multiply_down,                                                                              \
+        .weight_row = read_weights,                                                                         \
+        .cut = cut,                                                                                         \
     }
 
 DEFINE_OPS(scalar);
@@ -103,12 +102,13 @@ static enum kt_status lay_out_sve(void *instance, struct kt_layout *layout, stru
 static enum kt_status check_sve(void *instance, struct kt_error *error)
 {
     unsigned bits = read_sve_bits();
-
     (void)instance;
     if (bits == 256 || bits == 512)
         return KT_OK;
-    return kt_plugin_fail(error, KT_E_UNSUPPORTED, "vectors have %u bits; it is for 256 and 512, in place of "
-                          "NEON's 128", bits);
+    return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                          "vectors have %u bits; it is for 256 and 512, in place of "
+                          "NEON's 128",
+                          bits);
 }
 
 static const struct kt_ops ops_sve = {
@@ -194,20 +194,23 @@ static void find_own(uint64_t cpu, struct kml_instance *self)
 
 enum { OPTION_WEIGHTS, OPTION_GROUP_SIZE, OPTION_LIBRARY, OPTION_Y };
 static const struct kt_option options[] = {
-    [OPTION_WEIGHTS] = {
-        .key = "weights",
-        .type = KT_OPTION_ENUM,
-        .default_text = "int8",
-        .choices = "int8|int4",
-        .help = "what weights become: int8 with a scale per row, or 4 bits with a scale per group",
-    },
+    [OPTION_WEIGHTS] =
+        {
+            .key = "weights",
+            .type = KT_OPTION_ENUM,
+            .default_text = "int8",
+            .choices = "int8|int4",
+            .help = "what weights become: int8 with a scale per row, or 4 bits with a scale per group",
+        },
     [OPTION_GROUP_SIZE] = OPTION_GROUP4_SIZE,
-    [OPTION_LIBRARY] = {
-        .key = "library",
-        .type = KT_OPTION_STRING,
-        .default_text = LIBRARY_NONE,
-        .help = "Huawei's KML for level kml: none, auto, an absolute path or a name for the dynamic linker",
-    },
+    [OPTION_LIBRARY] =
+        {
+            .key = "library",
+            .type = KT_OPTION_STRING,
+            .default_text = LIBRARY_NONE,
+            .help =
+                "Huawei's KML for level kml: none, auto, an absolute path or a name for the dynamic linker",
+        },
     [OPTION_Y] = OPTION_ROW_Y,
 };
 
@@ -216,11 +219,10 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     struct kt_error *error)
 {
     struct kml_instance *self = host->allocate(host, sizeof *self);
-
     if (!self)
         return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct kml_instance){ .bits = values[OPTION_WEIGHTS].number ? 4 : 8,
-                                   .library = values[OPTION_LIBRARY].text };
+    *self = (struct kml_instance){.bits = values[OPTION_WEIGHTS].number ? 4 : 8,
+                                  .library = values[OPTION_LIBRARY].text};
     self->common = make_instance8(host, caps, &values[OPTION_Y]);
     self->common.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
     find_own(caps->cpu, self);

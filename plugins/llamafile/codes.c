@@ -11,23 +11,20 @@
 #include "plugins/common/half.h"
 #include "plugins/common/inline.h"
 
-const int8_t llamafile_iq4_values[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
-                                          1,    13,   25,  38,  53,  69,  89,  113 };
+const int8_t llamafile_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                         1,    13,   25,  38,  53,  69,  89,  113};
 /* Three magnitudes and, from 4 on, their other sign; IQ1 in eighths, -1, 0 and 1 up or down by one. Twice, as
  * a lookup of 3 bits may find a bit of another code above them. */
-const int8_t llamafile_iq1_values[16] = { -7, 1, 9, 0, -9, -1, 7, 0,
-                                          -7, 1, 9, 0, -9, -1, 7, 0 };
-const int8_t llamafile_iq2_values[16] = { 8, 25, 43, 0, -8, -25, -43, 0,
-                                          8, 25, 43, 0, -8, -25, -43, 0 };
+const int8_t llamafile_iq1_values[16] = {-7, 1, 9, 0, -9, -1, 7, 0, -7, 1, 9, 0, -9, -1, 7, 0};
+const int8_t llamafile_iq2_values[16] = {8, 25, 43, 0, -8, -25, -43, 0, 8, 25, 43, 0, -8, -25, -43, 0};
 /* Eight and their other sign; IQ3_XXS halved. */
-const int8_t llamafile_iq3_xxs_values[16] = { 2,  6,  10,  14,  18,  22,  26,  31,
-                                              -2, -6, -10, -14, -18, -22, -26, -31 };
-const int8_t llamafile_iq3_s_values[16] = { 1,  3,  5,  7,  9,  11,  13,  15,
-                                            -1, -3, -5, -7, -9, -11, -13, -15 };
-const int8_t llamafile_mxfp4_values[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
+const int8_t llamafile_iq3_xxs_values[16] = {2,  6,  10,  14,  18,  22,  26,  31,
+                                             -2, -6, -10, -14, -18, -22, -26, -31};
+const int8_t llamafile_iq3_s_values[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+const int8_t llamafile_mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* `restrict`, and numbers that they know, let compilers make vectors of these loops: loading a model is mostly
- * this, and so is a product of weights that are used in place. */
+/* `restrict`, and numbers that they know, let compilers make vectors of these loops: loading a model is
+ * mostly this, and so is a product of weights that are used in place. */
 
 /* n bytes: low nibbles are the first n codes, high nibbles the others. */
 INLINE void read_nibbles(const uint8_t *restrict from, uint8_t *restrict code, int n)
@@ -39,8 +36,7 @@ INLINE void read_nibbles(const uint8_t *restrict from, uint8_t *restrict code, i
 }
 
 /* 32 bytes: bits shift, shift + 1, ... below `mask` of each, put in at `to`. */
-INLINE void add_bits(const uint8_t *restrict from, int shift, int mask, int to,
-                     uint8_t *restrict code)
+INLINE void add_bits(const uint8_t *restrict from, int shift, int mask, int to, uint8_t *restrict code)
 {
     for (int i = 0; i < 32; i++)
         code[i] |= (uint8_t)((from[i] >> shift & mask) << to);
@@ -140,9 +136,8 @@ static void read_low_bits(const uint8_t *block, unsigned bits, unsigned n, uint8
  * would follow 448, since ggml looks at 7 bits only. */
 static uint16_t convert_e4m3_half(uint8_t code)
 {
-    static const uint16_t small[8] = { 0x0000, 0x1400, 0x1800, 0x1a00, 0x1c00, 0x1d00, 0x1e00, 0x1f00 };
+    static const uint16_t small[8] = {0x0000, 0x1400, 0x1800, 0x1a00, 0x1c00, 0x1d00, 0x1e00, 0x1f00};
     unsigned magnitude = code & 0x7f;
-
     if (code == 0x7f)
         return 0;
     return (uint16_t)(magnitude < 8 ? small[magnitude] : (magnitude << 7) + (7u << 10));
@@ -157,12 +152,11 @@ static void read_nvfp4(const uint8_t *block, uint8_t *scale, uint8_t *code)
     }
 }
 
-void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block,
-                          unsigned index, struct llamafile_codes *codes)
+void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block, unsigned index,
+                          struct llamafile_codes *codes)
 {
     unsigned group = format->block == SUPERBLOCK ? 0 : index * (format->block / GROUP);
     uint8_t *code = codes->code + GROUP * group, *scale = codes->scale + group * format->scale_bytes;
-
     if (format->block == GROUP)
         memcpy(scale, block, format->scale_bytes);
     switch (format->dtype) {
@@ -211,11 +205,10 @@ void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *
 }
 
 /* A group with float scales: the weight is code * d, or code * d + m. */
-static void dequantize_group(const struct llamafile_format *format, const uint8_t *scale,
-                             const uint8_t *code, float *out)
+static void dequantize_group(const struct llamafile_format *format, const uint8_t *scale, const uint8_t *code,
+                             float *out)
 {
-    float d = format->dtype == KT_DTYPE_MXFP4 ? e8m0_half_to_float(scale[0])
-                                              : half_to_float(load_u16(scale));
+    float d = format->dtype == KT_DTYPE_MXFP4 ? e8m0_half_to_float(scale[0]) : half_to_float(load_u16(scale));
     for (int i = 0; i < GROUP; i++) {
         switch (format->dtype) {
         case KT_DTYPE_Q8_0:
@@ -228,8 +221,7 @@ static void dequantize_group(const struct llamafile_format *format, const uint8_
             out[i] = (float)llamafile_mxfp4_values[code[i]] * d;
             break;
         case KT_DTYPE_NVFP4:
-            out[i] = (float)llamafile_mxfp4_values[code[i]] *
-                     half_to_float(load_u16(scale + i / 16 * 2));
+            out[i] = (float)llamafile_mxfp4_values[code[i]] * half_to_float(load_u16(scale + i / 16 * 2));
             break;
         case KT_DTYPE_Q1_0:
             out[i] = code[i] ? d : -d;
@@ -245,13 +237,11 @@ static void dequantize_group(const struct llamafile_format *format, const uint8_
 }
 
 /* A 256-column format's weight: (d * scale) * code, less dmin * min where the format has minima. */
-static float dequantize_k(const struct llamafile_format *format, const struct llamafile_codes *codes,
-                          int i)
+static float dequantize_k(const struct llamafile_format *format, const struct llamafile_codes *codes, int i)
 {
     float d = half_to_float(load_u16(codes->head));
     float dmin = half_to_float(load_u16(codes->head + 2));
     int code = codes->code[i];
-
     switch (format->dtype) {
     case KT_DTYPE_Q2_K:
         return d * (float)(codes->scale[i / 16] & 15) * (float)code -
@@ -271,13 +261,13 @@ static float dequantize_k(const struct llamafile_format *format, const struct ll
     }
 }
 
-void llamafile_codes_dequantize(const struct llamafile_format *format,
-                                const struct llamafile_codes *codes, unsigned groups, float *out)
+void llamafile_codes_dequantize(const struct llamafile_format *format, const struct llamafile_codes *codes,
+                                unsigned groups, float *out)
 {
     if (format->block != SUPERBLOCK) {
         for (unsigned g = 0; g < groups; g++)
-            dequantize_group(format, codes->scale + g * format->scale_bytes,
-                             codes->code + GROUP * g, out + GROUP * g);
+            dequantize_group(format, codes->scale + g * format->scale_bytes, codes->code + GROUP * g,
+                             out + GROUP * g);
         return;
     }
     for (int i = 0; i < SUPERBLOCK; i++)

@@ -58,8 +58,7 @@ static void read_iq2_xxs(const uint8_t *block, struct llamafile_codes *codes)
     for (unsigned i = 0; i < 32; i++) {
         const uint8_t *group = block + 2 + i / 4 * 8;
         uint32_t rest = load_u32(group + 4);
-        put_eight(kt_iq2xxs_grid[group[i % 4]], complete_signs(rest >> 7 * (i % 4)),
-                  codes->code + 8 * i);
+        put_eight(kt_iq2xxs_grid[group[i % 4]], complete_signs(rest >> 7 * (i % 4)), codes->code + 8 * i);
         codes->scale[i / 4] = odd(rest >> 28);
     }
     memcpy(codes->head, block, 2);
@@ -129,8 +128,7 @@ static void read_iq1_m(const uint8_t *block, struct llamafile_codes *codes)
     store_u16(codes->head, (uint16_t)d);
     for (unsigned i = 0; i < 32; i++) {
         unsigned nibble = (unsigned)block[32 + i / 2] >> i % 2 * 4 & 15;
-        put_eight(kt_iq1s_grid[block[i] | (nibble & 7) << 8], nibble >> 3 ? 255 : 0,
-                  codes->code + 8 * i);
+        put_eight(kt_iq1s_grid[block[i] | (nibble & 7) << 8], nibble >> 3 ? 255 : 0, codes->code + 8 * i);
     }
     for (unsigned i = 0; i < 16; i++)
         codes->scale[i] = odd((unsigned)load_u16(block + 48 + i / 4 * 2) >> i % 4 * 3 & 7);
@@ -145,9 +143,8 @@ static uint8_t take_trit(uint8_t byte, unsigned power)
 /* 32 bytes of 5 digits, 16 bytes of 5, 4 bytes of 4; a run of weights is one digit of each byte. */
 static void read_tq1_0(const uint8_t *block, struct llamafile_codes *codes)
 {
-    static const unsigned powers[5] = { 1, 3, 9, 27, 81 };
+    static const unsigned powers[5] = {1, 3, 9, 27, 81};
     uint8_t *code = codes->code;
-
     for (int p = 0; p < 5; p++)
         for (int j = 0; j < 32; j++)
             *code++ = take_trit(block[j], powers[p]);

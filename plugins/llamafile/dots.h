@@ -38,12 +38,10 @@ struct planes {
 INLINE struct planes load_planes(struct traits t, const uint8_t *group, int part)
 {
     unsigned bits = t.bits;
-    struct planes planes = { 0 };
+    struct planes planes = {0};
     const uint8_t *plane = group + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
-
     if (format_has_triples(t.dtype, bits)) {
-        vi high = vi_select(vi_set_u8(0x0c), vi_shr(vi_load(plane + 64), 4),
-                            vi_shr(vi_load(plane + 128), 2));
+        vi high = vi_select(vi_set_u8(0x0c), vi_shr(vi_load(plane + 64), 4), vi_shr(vi_load(plane + 128), 2));
         planes.one = vi_select(vi_set_u8(0x03), vi_shr(vi_load(plane), 6), high);
         return planes;
     }
@@ -80,11 +78,9 @@ INLINE vi add_planes(unsigned bits, const struct planes *planes, int i, vi low)
 }
 
 /* Codes of columns 8c..8c+3 and 8c+4..8c+7. */
-INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *planes, int c, int part,
-                   vi w[2])
+INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *planes, int c, int part, vi w[2])
 {
     const uint8_t *from = group + part * 4 * VEC_ROWS;
-
     if (bits == 8) {
         w[0] = vi_load(from + 128 * c);
         w[1] = vi_load(from + 128 * c + 64);
@@ -102,8 +98,7 @@ INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *pla
 }
 
 /* The table of MXFP4, plus 12. */
-static const int8_t mxfp4_codes[16] = { 12, 13, 14, 15, 16, 18, 20, 24,
-                                        12, 11, 10, 9,  8,  6,  4,  0 };
+static const int8_t mxfp4_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
 INLINE bool is_signed(uint32_t dtype)
 {
@@ -136,7 +131,6 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
                            int part, vi w[2])
 {
     const int8_t *values = find_values(t.dtype);
-
     if (!values) {
         decode(t.bits, group, planes, c, part, w);
         if (is_signed(t.dtype)) {
@@ -147,8 +141,7 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
     }
     /* what makes values ready is done to the table, once for all of a strip */
     vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
-    vi codes = t.bits == 3 && c == 3 ? planes->one
-                                     : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
+    vi codes = t.bits == 3 && c == 3 ? planes->one : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
     if (t.bits == 3) {
         w[0] = vi_lookup_low3(table, codes);
         w[1] = vi_lookup_next3(table, codes);
@@ -166,8 +159,7 @@ INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int p
     if (t.dtype == KT_DTYPE_NVFP4)
         return; /* finish_dots */
     if (has_half_groups(t.dtype)) {
-        UNROLL
-        for (int half = 0; half < 2; half++) {
+        UNROLL_FOR (int half = 0; half < 2; half++) {
             const uint8_t *from = scales + 16 * (2 * g + (unsigned)half);
             scale[half] = t.dtype == KT_DTYPE_Q2_K ? vi_scale_u4(from, part)
                           : is_signed(t.dtype)     ? vi_wide_scale_s8(from, part)
@@ -195,7 +187,6 @@ INLINE bool has_two_sums(struct traits t)
 INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
 {
     struct dots dots;
-
     if (is_signed(t.dtype) && has_half_groups(t.dtype)) {
         dots.half[0] = vi_signed_start(x + ACT_PAIR16 + 8 * g);
         dots.half[1] = vi_signed_start(x + ACT_PAIR16 + 8 * g + 4);
@@ -247,8 +238,7 @@ INLINE vdot add_quad(struct traits t, vdot sum, vi w, activations q, int i)
 INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], activations q, int c)
 {
     vdot *sum = &dots->half[has_two_sums(t) ? c / 2 : 0];
-    UNROLL
-    for (int i = 0; i < 2; i++)
+    UNROLL_FOR (int i = 0; i < 2; i++)
         *sum = add_quad(t, *sum, w[i], q, 2 * c + i);
 }
 
@@ -272,8 +262,8 @@ INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
 }
 
 /* The same as floats; NVFP4's halves with their float scales. */
-INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], const uint8_t *scales,
-                      unsigned g, int part)
+INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], const uint8_t *scales, unsigned g,
+                      int part)
 {
     if (t.dtype != KT_DTYPE_NVFP4)
         return vf_from_int(end_dots(t, dots, scale));
@@ -282,29 +272,26 @@ INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], cons
     return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * TILE_ROWS), low);
 }
 
-/* vpdpbusd waits 4 cycles for the one before: where a vector is all 16 rows, one row takes two chains of them, and
- * several rows take turns. Shorter vectors have chains enough, and too few registers. */
+/* vpdpbusd waits 4 cycles for the one before: where a vector is all 16 rows, one row takes two chains of
+ * them, and several rows take turns. Shorter vectors have chains enough, and too few registers. */
 #define LONG_CHAINS (VEC_PARTS == 1 && VEC_DOT_WIDE)
 
 /* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as
  * soon as it is there; several rows share the codes of one part after the other. */
-INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
-                    const uint8_t *scales, const uint8_t *x, unsigned g, vf out[VEC_PARTS])
+INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], const uint8_t *scales,
+                    const uint8_t *x, unsigned g, vf out[VEC_PARTS])
 {
     struct planes planes[VEC_PARTS];
-    struct dots dots[VEC_PARTS], second = { { vi_dot_zero(), vi_dot_zero() } };
+    struct dots dots[VEC_PARTS], second = {{vi_dot_zero(), vi_dot_zero()}};
     const bool two_chains = LONG_CHAINS && !has_two_sums(t);
     activations q = load_activations(x, g);
 
-    UNROLL
-    for (int part = 0; part < VEC_PARTS; part++) {
+    UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
         planes[part] = load_planes(t, group, part);
         dots[part] = begin_dots(t, x, g);
     }
-    UNROLL
-    for (int c = 0; c < 4; c++) {
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++) {
+    UNROLL_FOR (int c = 0; c < 4; c++) {
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
             vi w[2];
             decode_weights(t, group, &planes[part], c, part, w);
             add_dots(t, c % 2 && two_chains ? &second : &dots[part], w, q, c);
@@ -312,8 +299,7 @@ INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2],
     }
     if (two_chains)
         dots[0].half[0] = vi_add32(dots[0].half[0], second.half[0]);
-    UNROLL
-    for (int part = 0; part < VEC_PARTS; part++)
+    UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
         out[part] = finish_dots(t, dots[part], scale[part], scales, g, part);
 }
 
@@ -323,20 +309,15 @@ INLINE void dot_rows_abreast(struct traits t, int rows, const uint8_t *group, co
 {
     struct planes planes = load_planes(t, group, 0);
     struct dots dots[8];
-
-    UNROLL
-    for (int r = 0; r < rows; r++)
+    UNROLL_FOR (int r = 0; r < rows; r++)
         dots[r] = begin_dots(t, x[r] + at, g);
-    UNROLL
-    for (int c = 0; c < 4; c++) {
+    UNROLL_FOR (int c = 0; c < 4; c++) {
         vi w[2];
         decode_weights(t, group, &planes, c, 0, w);
-        UNROLL
-        for (int r = 0; r < rows; r++)
+        UNROLL_FOR (int r = 0; r < rows; r++)
             add_dots(t, &dots[r], w, load_activations(x[r] + at, g), c);
     }
-    UNROLL
-    for (int r = 0; r < rows; r++)
+    UNROLL_FOR (int r = 0; r < rows; r++)
         out[r][0] = finish_dots(t, dots[r], scale, scales, g, 0);
 }
 
@@ -346,21 +327,17 @@ INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi s
 {
     struct planes planes;
     vi w[8];
-
     if (LONG_CHAINS) {
         dot_rows_abreast(t, rows, group, scale, scales, x, at, g, out);
         return;
     }
     planes = load_planes(t, group, part);
-    UNROLL
-    for (int c = 0; c < 4; c++)
+    UNROLL_FOR (int c = 0; c < 4; c++)
         decode_weights(t, group, &planes, c, part, w + 2 * c);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
+    UNROLL_FOR (int r = 0; r < rows; r++) {
         struct dots dots = begin_dots(t, x[r] + at, g);
         activations q = load_activations(x[r] + at, g);
-        UNROLL
-        for (int c = 0; c < 4; c++)
+        UNROLL_FOR (int c = 0; c < 4; c++)
             add_dots(t, &dots, w + 2 * c, q, c);
         out[r][part] = finish_dots(t, dots, scale, scales, g, part);
     }

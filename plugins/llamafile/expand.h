@@ -15,9 +15,8 @@ struct factors {
 INLINE struct factors find_factors_256(struct traits t, const uint8_t *head, const uint8_t *scales,
                                        unsigned g, unsigned half)
 {
-    struct factors factors = { vf_from_half(head), vf_set(0.0f) };
+    struct factors factors = {vf_from_half(head), vf_set(0.0f)};
     vi scale[2];
-
     if (format_unit(t.dtype) != 1.0f)
         factors.scale = vf_mul(factors.scale, vf_set(format_unit(t.dtype)));
     if (t.scale_bytes) {
@@ -34,8 +33,7 @@ INLINE struct factors find_factors_256(struct traits t, const uint8_t *head, con
 
 INLINE struct factors find_factors_32(struct traits t, const uint8_t *scales, unsigned g, unsigned half)
 {
-    struct factors factors = { load_d(t, scales, g, 0), vf_set(0.0f) };
-
+    struct factors factors = {load_d(t, scales, g, 0), vf_set(0.0f)};
     if (t.dtype == KT_DTYPE_NVFP4)
         factors.scale = vf_from_half(scales + (4 * g + 2 * half) * TILE_ROWS);
     if (has_offsets(t))
@@ -48,7 +46,6 @@ INLINE vf make_weight(struct traits t, vi codes, int i, vf zero, struct factors 
 {
     vi shifted = i ? vi_shr32(codes, 8 * i) : codes;
     vf code = vf_from_int(i < 3 ? vi_and(shifted, vi_splat32(255)) : shifted);
-
     if (is_signed(t.dtype) || t.offset)
         code = vf_sub(code, zero);
     code = vf_mul(code, factors.scale);
@@ -61,17 +58,13 @@ INLINE void expand_group(struct traits t, const uint8_t *head, const uint8_t *sc
 {
     const vf zero = vf_set(is_signed(t.dtype) ? 128.0f : (float)t.offset); /* see vi_signed_ready */
     const struct planes planes = load_planes(t, group, 0);
-
-    UNROLL
-    for (unsigned half = 0; half < 2; half++) {
+    UNROLL_FOR (unsigned half = 0; half < 2; half++) {
         struct factors factors = t.block == SUPERBLOCK ? find_factors_256(t, head, scales, g, half)
                                                        : find_factors_32(t, scales, g, half);
-        UNROLL
-        for (unsigned c = 2 * half; c < 2 * half + 2; c++) {
+        UNROLL_FOR (unsigned c = 2 * half; c < 2 * half + 2; c++) {
             vi w[2];
             decode_weights(t, group, &planes, (int)c, 0, w);
-            UNROLL
-            for (int i = 0; i < 4; i++, to += 64)
+            UNROLL_FOR (int i = 0; i < 4; i++, to += 64)
                 vi_store(to, vf_make_pairs(make_weight(t, w[i / 2], i % 2 * 2, zero, factors),
                                            make_weight(t, w[i / 2], i % 2 * 2 + 1, zero, factors)));
         }
@@ -83,7 +76,6 @@ INLINE void expand_quants(struct traits t, uint64_t ahead, const uint8_t *strip,
                           uint64_t stop, uint8_t *to)
 {
     const uint64_t step = 64 * t.bits, scales_step = size_scales(t, 8) + 8 * step;
-
     for (uint64_t i = begin; i < stop; i++, to += PAIR_SIZE) {
         uint64_t s = i / 8, left = k / GROUP - 8 * s;
         const uint8_t *scales = strip + s * scales_step + heads_size(t.head_bytes, s);
@@ -101,7 +93,6 @@ INLINE void expand_floats(uint32_t dtype, uint64_t ahead, const uint8_t *strip, 
                           uint64_t stop, uint8_t *to)
 {
     const unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64; /* of two columns */
-
     for (uint64_t c = begin * TILE_COLUMNS; c < stop * TILE_COLUMNS; c += 2) {
         const uint8_t *from = strip + c / 2 * step;
         uint8_t *line = to + (c / TILE_COLUMNS - begin) * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;

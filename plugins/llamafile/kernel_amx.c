@@ -52,8 +52,7 @@ static void expand_panel(const struct kt_product *job, enum kt_stage stage, cons
 static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = llamafile_layout_pairs(instance, layout, error);
-
-    if (!status)
+    if (status == KT_OK)
         lay_out_tiles(layout);
     return status;
 }
@@ -63,7 +62,6 @@ static void pack_level(void *instance, const struct kt_act_pack *job)
 {
     struct kt_act_pack pairs = *job;
     bool down = job->stage == KT_STAGE_DOWN;
-
     if (!down || job->n_rows <= FEW_TILE_ROWS)
         pack_activations(instance, job);
     if (!down)
@@ -76,7 +74,6 @@ static void gather_level(void *instance, const struct kt_gather *job)
 {
     struct kt_gather pairs = *job;
     uint64_t size = job->layout->act_row_size[0];
-
     if (job->n_rows > FEW_TILE_ROWS) {
         pairs.act = (const uint8_t *)job->act + pairs_offset(job->layout, KT_STAGE_GATE_UP);
         gather_rows(instance, &pairs);

@@ -43,7 +43,7 @@
 #define ROW_SUMS 0
 #define ACC float
 
-#define GROUP 32      /* columns with one activation scale */
+#define GROUP 32 /* columns with one activation scale */
 #define SUPERBLOCK 256
 
 /* A packed activation superblock: offsets in bytes. */
@@ -58,13 +58,13 @@
 /* A format of weights. */
 struct llamafile_format {
     uint32_t dtype;
-    uint16_t block;       /* columns of a block of the source */
+    uint16_t block; /* columns of a block of the source */
     uint16_t block_bytes;
-    uint8_t bits;         /* of a code; 16 and 32: floats */
-    uint8_t head_bytes;   /* per row and superblock, 0 where block is not 256 */
-    uint8_t scale_bytes;  /* per row, in a superblock (block 256) or a group (others); 0: the head's */
-    uint8_t scale_unit;   /* bytes of one scale: rows are interleaved in these */
-    uint8_t offset;       /* code = weight + offset */
+    uint8_t bits;        /* of a code; 16 and 32: floats */
+    uint8_t head_bytes;  /* per row and superblock, 0 where block is not 256 */
+    uint8_t scale_bytes; /* per row, in a superblock (block 256) or a group (others); 0: the head's */
+    uint8_t scale_unit;  /* bytes of one scale: rows are interleaved in these */
+    uint8_t offset;      /* code = weight + offset */
 };
 
 /* kt_layout.words beside those of tiles8.h: bytes of a projection's strips. */
@@ -126,7 +126,6 @@ static inline bool dtype_is_float(uint32_t dtype)
 static inline bool has_part(const struct kt_layout *layout, enum kt_stage stage, bool floats)
 {
     const struct kt_format *format = layout->shape.format;
-
     if (stage == KT_STAGE_DOWN)
         return dtype_is_float(format[KT_DOWN].dtype) == floats;
     return dtype_is_float(format[KT_GATE].dtype) == floats || dtype_is_float(format[KT_UP].dtype) == floats;
@@ -150,10 +149,9 @@ static inline uint64_t pairs_offset(const struct kt_layout *layout, enum kt_stag
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status llamafile_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error);
-enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout,
-                                    const void *packed, const struct kt_expert *source,
-                                    enum kt_projection projection, uint64_t row, float *out,
-                                    struct kt_error *error);
+enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
+                                    const struct kt_expert *source, enum kt_projection projection,
+                                    uint64_t row, float *out, struct kt_error *error);
 
 /* Packs panel `number` of a stage to `panel`. */
 void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,

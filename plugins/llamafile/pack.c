@@ -22,7 +22,6 @@ static struct place find_superblock(const struct llamafile_format *format, uint6
     uint64_t left = (k - s * SUPERBLOCK) / GROUP, head = format->head_bytes * TILE_ROWS;
     uint64_t shared = head ? s % (64 / head) : 0; /* superblocks back to that with the line */
     struct place place;
-
     place.groups = left < 8 ? (unsigned)left : 8;
     place.scales = find_scales(format, s);
     place.head = find_scales(format, s - shared) + scales_size(format, 8) + shared * head;
@@ -49,7 +48,6 @@ INLINE unsigned list_planes(unsigned bits, unsigned width[2])
 static void store_triples(const uint8_t *code, uint8_t *lane)
 {
     uint32_t word[8], mask = UINT32_C(0x03030303);
-
     memcpy(word, code, sizeof word);
     uint32_t last = word[6] | word[7] << 3;
     for (unsigned i = 0; i < 3; i++, lane += 64) {
@@ -60,8 +58,7 @@ static void store_triples(const uint8_t *code, uint8_t *lane)
 
 static void load_triples(const uint8_t *lane, uint8_t *code)
 {
-    uint32_t word[8] = { 0 }, mask = UINT32_C(0x07070707), last = 0;
-
+    uint32_t word[8] = {0}, mask = UINT32_C(0x07070707), last = 0;
     for (unsigned i = 0; i < 3; i++, lane += 64) {
         uint32_t chunk = load_u32(lane);
         word[2 * i] = chunk & mask;
@@ -78,17 +75,13 @@ INLINE void store_group(unsigned bits, const uint8_t *code, uint8_t *lane)
 {
     unsigned width[2], n = list_planes(bits, width);
     uint32_t word[8];
-
     memcpy(word, code, sizeof word);
-    UNROLL
-    for (unsigned p = 0; p < n; p++) {
+    UNROLL_FOR (unsigned p = 0; p < n; p++) {
         uint32_t mask = UINT32_C(0x01010101) * ((1u << width[p]) - 1);
         unsigned shared = count_shared(width[p]);
-        UNROLL
-        for (unsigned i = 0; i < 8; i += shared, lane += 64) {
+        UNROLL_FOR (unsigned i = 0; i < 8; i += shared, lane += 64) {
             uint32_t chunk = 0;
-            UNROLL
-            for (unsigned t = 0; t < shared; t++) {
+            UNROLL_FOR (unsigned t = 0; t < shared; t++) {
                 chunk |= (word[i + t] & mask) << (t * width[p]);
                 word[i + t] = (word[i + t] & ~mask) >> width[p] % 8;
             }
@@ -100,8 +93,7 @@ INLINE void store_group(unsigned bits, const uint8_t *code, uint8_t *lane)
 static void load_group(unsigned bits, const uint8_t *lane, uint8_t *code)
 {
     unsigned width[2], n = list_planes(bits, width), shift = 0;
-    uint32_t word[8] = { 0 };
-
+    uint32_t word[8] = {0};
     for (unsigned p = 0; p < n; p++) {
         uint32_t mask = UINT32_C(0x01010101) * ((1u << width[p]) - 1);
         unsigned shared = count_shared(width[p]);
@@ -113,7 +105,8 @@ static void load_group(unsigned bits, const uint8_t *lane, uint8_t *code)
     memcpy(code, word, sizeof word);
 }
 
-/* n groups of codes whose bits compilers know: then shifts are constants, and nothing is left of the loops. */
+/* n groups of codes whose bits compilers know: then shifts are constants, and nothing is left of the loops.
+ */
 INLINE void store_groups(unsigned bits, unsigned n, const uint8_t *code, uint8_t *lane)
 {
     for (unsigned g = 0; g < n; g++)
@@ -125,7 +118,6 @@ static void store_codes(const struct llamafile_format *format, const struct plac
 {
     uint8_t *lane = strip + place->codes + 4 * row;
     const uint8_t *code = codes->code;
-
     if (format_has_triples(format->dtype, format->bits)) {
         for (unsigned g = 0; g < place->groups; g++)
             store_triples(code + GROUP * g, lane + group_size(format) * g);
@@ -155,8 +147,8 @@ static void store_codes(const struct llamafile_format *format, const struct plac
     }
 }
 
-static void load_codes(const struct llamafile_format *format, const struct place *place,
-                       const uint8_t *strip, unsigned row, struct llamafile_codes *codes)
+static void load_codes(const struct llamafile_format *format, const struct place *place, const uint8_t *strip,
+                       unsigned row, struct llamafile_codes *codes)
 {
     const uint8_t *group = strip + place->codes + 4 * row;
     bool triples = format_has_triples(format->dtype, format->bits);
@@ -188,13 +180,12 @@ static unsigned count_scale_bytes(const struct llamafile_format *format, unsigne
     return format->scale_bytes * (format->block == SUPERBLOCK ? 1 : groups);
 }
 
-/* A row of the source, from its first byte to the last: so memory is read in the order that it likes, and what is
- * written apart, a strip, stays in a cache. */
+/* A row of the source, from its first byte to the last: so memory is read in the order that it likes, and
+ * what is written apart, a strip, stays in a cache. */
 static void pack_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride, uint64_t k,
                      unsigned row, uint8_t *strip)
 {
     struct llamafile_codes codes;
-
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
         struct place place = find_superblock(format, k, s);
         unsigned blocks = format->block == SUPERBLOCK ? 1 : place.groups * GROUP / format->block;
@@ -207,8 +198,8 @@ static void pack_row(const struct llamafile_format *format, const uint8_t *from,
     }
 }
 
-static void pack_quants(const struct llamafile_format *format, const struct kt_view *view,
-                        uint64_t row_begin, unsigned rows, uint8_t *strip)
+static void pack_quants(const struct llamafile_format *format, const struct kt_view *view, uint64_t row_begin,
+                        unsigned rows, uint8_t *strip)
 {
     memset(strip, 0, llamafile_strip_size(format, view->cols));
     for (unsigned row = 0; row < rows; row++)
@@ -247,11 +238,10 @@ static void pack_float_row(const struct llamafile_format *format, const uint8_t 
     }
 }
 
-static void pack_floats(const struct llamafile_format *format, const struct kt_view *view,
-                        uint64_t row_begin, unsigned rows, uint8_t *strip)
+static void pack_floats(const struct llamafile_format *format, const struct kt_view *view, uint64_t row_begin,
+                        unsigned rows, uint8_t *strip)
 {
     uint64_t k = view->cols;
-
     memset(strip, 0, llamafile_strip_size(format, k));
     for (uint64_t c = 0; c < k; c += SUPERBLOCK) /* what 16 rows write of these stays in the cache */
         for (unsigned row = 0; row < rows; row++)
@@ -266,7 +256,6 @@ static void pack_strip(const struct kt_view *view, uint64_t index, uint8_t *stri
     const struct llamafile_format *format = llamafile_format_find(view->dtype);
     uint64_t begin = index * TILE_ROWS, left = begin < view->rows ? view->rows - begin : 0;
     unsigned rows = left < TILE_ROWS ? (unsigned)left : TILE_ROWS;
-
     if (format_is_float(format))
         pack_floats(format, view, begin, rows, strip);
     else
@@ -276,11 +265,10 @@ static void pack_strip(const struct kt_view *view, uint64_t index, uint8_t *stri
 /* Views must be what the layout was made for. */
 static enum kt_status check_job(const struct kt_host *host, const struct kt_pack *job, struct kt_error *error)
 {
-    const struct kt_view *views[3] = { &job->source->gate, &job->source->up, &job->source->down };
+    const struct kt_view *views[3] = {&job->source->gate, &job->source->up, &job->source->down};
     bool down = job->stage == KT_STAGE_DOWN;
     enum kt_status status = check_source(job, error);
-
-    for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP) && !status; p++) {
+    for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP) && status == KT_OK; p++) {
         uint32_t dtype = job->layout->shape.format[p].dtype;
         if (views[p]->dtype != dtype)
             status = kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s is %s, the layer is for %s",
@@ -294,7 +282,6 @@ void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, c
                           uint64_t number, uint8_t *panel)
 {
     uint8_t *second = panel + first_strip_size(layout, stage);
-
     if (stage == KT_STAGE_DOWN) {
         pack_strip(&source->down, 2 * number, panel);
         pack_strip(&source->down, 2 * number + 1, second);
@@ -308,8 +295,7 @@ enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct 
 {
     uint64_t size = panel_size(job->layout, job->stage);
     enum kt_status status = check_job(((const struct instance8 *)instance)->host, job, error);
-
-    for (uint64_t p = job->panel_begin; p < job->panel_end && !status; p++)
+    for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++)
         llamafile_pack_panel(job->layout, job->stage, job->source, p, (uint8_t *)job->packed + p * size);
     return status;
 }
@@ -322,8 +308,8 @@ static void unpack_floats(const struct llamafile_format *format, const uint8_t *
         if (format->dtype == KT_DTYPE_F32)
             memcpy(out + c, from, 4);
         else
-            out[c] = format->dtype == KT_DTYPE_F16 ? half_to_float(load_u16(from))
-                                                   : bf16_to_float(load_u16(from));
+            out[c] =
+                format->dtype == KT_DTYPE_F16 ? half_to_float(load_u16(from)) : bf16_to_float(load_u16(from));
     }
 }
 
@@ -338,18 +324,16 @@ static enum kt_status read_source(const struct instance8 *self, const struct kt_
     return self->host->dequantize(self->host, view, row, 0, view->cols, out, error);
 }
 
-enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout,
-                                    const void *packed, const struct kt_expert *source,
-                                    enum kt_projection projection, uint64_t row, float *out,
-                                    struct kt_error *error)
+enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
+                                    const struct kt_expert *source, enum kt_projection projection,
+                                    uint64_t row, float *out, struct kt_error *error)
 {
     const struct llamafile_format *format = llamafile_format_find(layout->shape.format[projection].dtype);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t k = stage_k(layout, stage), place = 0;
     const uint8_t *strip = NULL;
     enum kt_status status = find_row(layout, packed, projection, row, &strip, &place, error);
-
-    if (!status && !packed)
+    if (status == KT_OK && !packed)
         return read_source(instance, source, projection, row, out, error);
     if (status)
         return status;
@@ -365,8 +349,8 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
         struct place at = find_superblock(format, k, s);
         load_codes(format, &at, strip, lane, &codes);
-        load_scales(codes.scale, strip + at.scales, count_scale_bytes(format, at.groups),
-                    format->scale_unit, lane);
+        load_scales(codes.scale, strip + at.scales, count_scale_bytes(format, at.groups), format->scale_unit,
+                    lane);
         load_scales(codes.head, strip + at.head, format->head_bytes, 2, lane);
         llamafile_codes_dequantize(format, &codes, at.groups, out + s * SUPERBLOCK);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pairs.h - a group of 32 columns with 2 or 4 rows of activations, by ARM's smmla: two rows of weights with
- * two of activations, 8 columns of each. product.h includes it. Weights are decoded 4 columns at a time, so two
- * zips put two vectors of them together, for all rows; rows are zipped once for the 16 rows of weights.
+ * two of activations, 8 columns of each. product.h includes it. Weights are decoded 4 columns at a time, so
+ * two zips put two vectors of them together, for all rows; rows are zipped once for the 16 rows of weights.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PAIRS_H
 #define KT_PLUGINS_LLAMAFILE_PAIRS_H
@@ -15,9 +15,7 @@ struct row_pair {
 INLINE struct row_pair load_row_pair(const int8_t *first, const int8_t *second)
 {
     struct row_pair pair;
-
-    UNROLL
-    for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(first + 16 * i));
         int64x2_t b = vreinterpretq_s64_s8(vld1q_s8(second + 16 * i));
         pair.columns[2 * i] = vreinterpretq_s8_s64(vzip1q_s64(a, b));
@@ -30,9 +28,7 @@ INLINE struct row_pair load_row_pair(const int8_t *first, const int8_t *second)
 INLINE void decode_pairs(struct traits t, const uint8_t *group, int part, int8x16_t w[4][2])
 {
     struct planes planes = load_planes(t, group, part);
-
-    UNROLL
-    for (int c = 0; c < 4; c++) {
+    UNROLL_FOR (int c = 0; c < 4; c++) {
         vi quads[2];
         decode_weights(t, group, &planes, c, part, quads);
         w[c][0] = vreinterpretq_s8_s32(vzip1q_s32(quads[0], quads[1]));
@@ -43,17 +39,14 @@ INLINE void decode_pairs(struct traits t, const uint8_t *group, int part, int8x1
 /* Adds the products to the dots of both rows. */
 INLINE void add_pair(struct traits t, int8x16_t w[4][2], const struct row_pair *x, struct dots dots[2])
 {
-    vi sum[2][2] = { { vi_dot_zero(), vi_dot_zero() }, { vi_dot_zero(), vi_dot_zero() } };
+    vi sum[2][2] = {{vi_dot_zero(), vi_dot_zero()}, {vi_dot_zero(), vi_dot_zero()}};
     const int halves = has_two_sums(t) ? 2 : 1;
-
-    UNROLL
-    for (int c = 0; c < 4; c++) {
+    UNROLL_FOR (int c = 0; c < 4; c++) {
         vi *to = sum[c * halves / 4];
         to[0] = vmmlaq_s32(to[0], w[c][0], x->columns[c]);
         to[1] = vmmlaq_s32(to[1], w[c][1], x->columns[c]);
     }
-    UNROLL
-    for (int i = 0; i < halves; i++) {
+    UNROLL_FOR (int i = 0; i < halves; i++) {
         dots[0].half[i] = vi_add32(dots[0].half[i], vuzp1q_s32(sum[i][0], sum[i][1]));
         dots[1].half[i] = vi_add32(dots[1].half[i], vuzp2q_s32(sum[i][0], sum[i][1]));
     }
@@ -66,7 +59,6 @@ INLINE void add_group_pairs(struct traits t, int rows, const uint8_t *scales, co
     struct row_pair pair[4];
     vf out[8][VEC_PARTS];
     vi scale[2];
-
     for (int r = 0; r < rows; r += 2)
         pair[r / 2] = load_row_pair((const int8_t *)x[r] + at + ACT_Q + GROUP * g,
                                     (const int8_t *)x[r + 1] + at + ACT_Q + GROUP * g);
@@ -76,9 +68,8 @@ INLINE void add_group_pairs(struct traits t, int rows, const uint8_t *scales, co
         int8x16_t w[4][2];
         load_scale(t, scales, g, part, scale);
         decode_pairs(t, group, part, w);
-        UNROLL
-        for (int r = 0; r < rows; r += 2) {
-            struct dots dots[2] = { begin_dots(t, x[r] + at, g), begin_dots(t, x[r + 1] + at, g) };
+        UNROLL_FOR (int r = 0; r < rows; r += 2) {
+            struct dots dots[2] = {begin_dots(t, x[r] + at, g), begin_dots(t, x[r + 1] + at, g)};
             add_pair(t, w, &pair[r / 2], dots);
             out[r][part] = finish_dots(t, dots[0], scale, scales, g, part);
             out[r + 1][part] = finish_dots(t, dots[1], scale, scales, g, part);

@@ -27,16 +27,14 @@ struct coded_panel {
 
 #include "plugins/common/pass8.h"
 
-/* Inlined, and with it the next: a structure that was stored as numbers and is copied as vectors waits until the
- * panel before has been multiplied. */
+/* Inlined, and with it the next: a structure that was stored as numbers and is copied as vectors waits until
+ * the panel before has been multiplied. */
 INLINE struct strip find_strip(const struct kt_layout *layout, enum kt_projection projection,
                                const uint8_t *data)
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-
-    return (struct strip){ find_kernel(dtype), data,
-                           dtype_is_float(dtype) ? floats_offset(layout, stage) : 0 };
+    return (struct strip){find_kernel(dtype), data, dtype_is_float(dtype) ? floats_offset(layout, stage) : 0};
 }
 
 /* Where a panel is packed to whose weights are used in place. */
@@ -55,15 +53,16 @@ static void fill_panel(const struct kt_product *job, enum kt_stage stage, uint64
 INLINE struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
     const struct kt_layout *layout = job->layout;
-    const uint8_t *data = job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage)
-                                      : find_filled(job);
+    const uint8_t *data =
+        job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage) : find_filled(job);
     bool down = stage == KT_STAGE_DOWN;
-
     return (struct coded_panel){
-        .strip = { find_strip(layout, down ? KT_DOWN : KT_GATE, data),
-                   find_strip(layout, down ? KT_DOWN : KT_UP, data + first_strip_size(layout, stage)) },
+        .strip = {find_strip(layout, down ? KT_DOWN : KT_GATE, data),
+                  find_strip(layout, down ? KT_DOWN : KT_UP, data + first_strip_size(layout, stage))},
         .k = stage_k(layout, stage),
-        .ahead = !job->packed ? 0 : AHEAD ? AHEAD : layout->words[WORD_AHEAD],
+        .ahead = !job->packed ? 0
+                 : AHEAD      ? AHEAD
+                              : layout->words[WORD_AHEAD],
     };
 }
 
@@ -98,11 +97,10 @@ DEFINE_STRIPS(strips_4, 4)
 static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
 {
     static const struct pass passes[] = {
-        { 4, 1, { strips_4, strips_4 } },
-        { 2, 1, { strips_2, strips_2 } },
-        { 1, 1, { strips_1, strips_1 } },
+        {4, 1, {strips_4, strips_4}},
+        {2, 1, {strips_2, strips_2}},
+        {1, 1, {strips_1, strips_1}},
     };
-
     (void)job;
     (void)stage;
     return passes;

@@ -10,9 +10,11 @@
 
 static const struct kt_option options[] = {
     OPTION_ROW_Y,
-    { .key = "repack", .type = KT_OPTION_BOOL, .default_text = "yes",
-      .help = "no: weights stay in the mapped file and no copy is made of them, but a forward takes many "
-              "times longer" },
+    {.key = "repack",
+     .type = KT_OPTION_BOOL,
+     .default_text = "yes",
+     .help = "no: weights stay in the mapped file and no copy is made of them, but a forward takes many "
+             "times longer"},
 };
 
 static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
@@ -21,7 +23,6 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 {
     struct instance8 *self = NULL;
     enum kt_status status = open_instance8(host, caps, &values[0], &self, error);
-
     if (status)
         return status;
     self->in_place = values[1].number == 0;

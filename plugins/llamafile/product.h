@@ -36,11 +36,9 @@ INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsig
                          vf total[][VEC_PARTS])
 {
     vf d = load_d(t, scales, g, part), m = vf_set(0.0f);
-
     if (has_offsets(t))
         m = vf_from_half(scales + (4 * g + 2) * TILE_ROWS + (unsigned)part * 2 * VEC_ROWS);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
+    UNROLL_FOR (int r = 0; r < rows; r++) {
         const uint8_t *block = x[r] + at;
         vf factor = vf_mul(d, vf_splat(block + ACT_SCALE + 4 * g));
         total[r][part] = vf_fma(dots[r][part], factor, total[r][part]);
@@ -51,24 +49,21 @@ INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsig
 
 /* ---- strips of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
 
-INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigned g,
-                       const uint8_t *const *x, uint64_t at, int part, vf minima[][VEC_PARTS])
+INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigned g, const uint8_t *const *x,
+                       uint64_t at, int part, vf minima[][VEC_PARTS])
 {
     if (t.dtype == KT_DTYPE_Q2_K) {
         vf low = vf_from_high4(scales + 32 * g, part);
         vf high = vf_from_high4(scales + 32 * g + 16, part);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
+        UNROLL_FOR (int r = 0; r < rows; r++) {
             const uint8_t *sums = x[r] + at + ACT_SUM16 + 8 * g;
             minima[r][part] = vf_fma(low, vf_splat(sums), minima[r][part]);
             minima[r][part] = vf_fma(high, vf_splat(sums + 4), minima[r][part]);
         }
     } else {
         vf min = vf_from_int(vi_widen_u8(scales + 128 + 16 * g, part));
-        UNROLL
-        for (int r = 0; r < rows; r++)
-            minima[r][part] = vf_fma(min, vf_splat(x[r] + at + ACT_SUM32 + 4 * g),
-                                     minima[r][part]);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            minima[r][part] = vf_fma(min, vf_splat(x[r] + at + ACT_SUM32 + 4 * g), minima[r][part]);
     }
 }
 
@@ -76,10 +71,8 @@ INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, unsi
                           const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
                           vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
-    UNROLL
-    for (int r = 0; r < rows; r++)
-        sums[r][part] = vf_fma(dots[r][part], vf_splat(x[r] + at + ACT_SCALE + 4 * g),
-                               sums[r][part]);
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        sums[r][part] = vf_fma(dots[r][part], vf_splat(x[r] + at + ACT_SCALE + 4 * g), sums[r][part]);
     if (has_minima(t.dtype))
         add_minima(t, rows, scales, g, x, at, part, minima);
 }
@@ -87,16 +80,14 @@ INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, unsi
 INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf total[][VEC_PARTS],
                            vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
-    UNROLL
-    for (int part = 0; part < VEC_PARTS; part++) {
+    UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
         vf d = vf_from_half(head + part * 2 * VEC_ROWS);
         if (format_unit(t.dtype) != 1.0f)
             d = vf_mul(d, vf_set(format_unit(t.dtype)));
         vf dmin = vf_set(0.0f);
         if (has_minima(t.dtype))
             dmin = vf_from_half(head + 2 * TILE_ROWS + part * 2 * VEC_ROWS);
-        UNROLL
-        for (int r = 0; r < rows; r++) {
+        UNROLL_FOR (int r = 0; r < rows; r++) {
             total[r][part] = vf_fma(d, sums[r][part], total[r][part]);
             if (has_minima(t.dtype))
                 total[r][part] = vf_fnma(dmin, minima[r][part], total[r][part]);
@@ -104,9 +95,9 @@ INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf to
     }
 }
 
-INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigned g,
-                       const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
-                       vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigned g, const uint8_t *const *x,
+                       uint64_t at, int part, vf dots[][VEC_PARTS], vf total[][VEC_PARTS],
+                       vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
     if (t.block == SUPERBLOCK)
         add_group_256(t, rows, scales, g, x, at, part, dots, sums, minima);
@@ -118,20 +109,16 @@ INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigne
 
 INLINE void clear(int rows, vf sums[][VEC_PARTS])
 {
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++)
+    UNROLL_FOR (int r = 0; r < rows; r++) {
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             sums[r][part] = vf_set(0.0f);
     }
 }
 
 INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
 {
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++)
+    UNROLL_FOR (int r = 0; r < rows; r++) {
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             vf_store(out + r * PANEL_ROWS + part * VEC_ROWS, sums[r][part]);
     }
 }
@@ -140,20 +127,17 @@ INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
 #include "plugins/llamafile/pairs.h"
 #endif
 
-INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
-                      unsigned g, const uint8_t *const *x, uint64_t at, vf total[][VEC_PARTS],
-                      vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const uint8_t *group, unsigned g,
+                      const uint8_t *const *x, uint64_t at, vf total[][VEC_PARTS], vf sums[][VEC_PARTS],
+                      vf minima[][VEC_PARTS])
 {
     vf dots[8][VEC_PARTS];
     vi scale[VEC_PARTS][2];
-
     if (rows == 1) {
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++)
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             load_scale(t, scales, g, part, scale[part]);
         dot_one(t, group, scale, scales, x[0] + at, g, dots[0]);
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++)
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
         return;
     }
@@ -185,8 +169,7 @@ INLINE void bring(const uint8_t *from, uint64_t ahead, unsigned n)
 {
     if (!ahead)
         return;
-    UNROLL
-    for (unsigned line = 0; line < n; line++)
+    UNROLL_FOR (unsigned line = 0; line < n; line++)
         PREFETCH(from + ahead + 64 * line);
 }
 
@@ -197,7 +180,6 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
     const uint8_t *scales = strip, *head = NULL;
-
     clear(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
@@ -246,26 +228,21 @@ INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint
     const uint64_t ahead = choose_ahead(rows == 1 && VEC_ROWS == 16, distance);
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
     unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
-
     clear(rows, even);
     clear(rows, odd);
     for (uint64_t c = 0; c < k; c += 2, strip += step) {
         bring(strip, ahead, step / 64);
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++) {
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
             vf w[2];
             load_floats(dtype, strip, part, w);
-            UNROLL
-            for (int r = 0; r < rows; r++) {
+            UNROLL_FOR (int r = 0; r < rows; r++) {
                 even[r][part] = vf_fma(w[0], vf_splat(x[r] + 4 * c), even[r][part]);
                 odd[r][part] = vf_fma(w[1], vf_splat(x[r] + 4 * c + 4), odd[r][part]);
             }
         }
     }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        UNROLL
-        for (int part = 0; part < VEC_PARTS; part++)
+    UNROLL_FOR (int r = 0; r < rows; r++) {
+        UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             even[r][part] = vf_add(even[r][part], odd[r][part]);
     }
     store(rows, even, out);

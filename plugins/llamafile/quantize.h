@@ -17,8 +17,7 @@ INLINE void quantize_group(const float *x, uint8_t *block, unsigned g)
     int8_t *q = (int8_t *)block + ACT_Q + GROUP * g;
     uint32_t max_bits = vec_absmax32(x);
     float max = bits_to_float(max_bits), scale = 0.0f;
-    int16_t pair[4] = { 0, 0, 0, 0 };
-
+    int16_t pair[4] = {0, 0, 0, 0};
     if (max_bits > 0x7f7fffff) {
         scale = bits_to_float(0x7fc00000);
         memset(q, 0, GROUP);
@@ -29,9 +28,9 @@ INLINE void quantize_group(const float *x, uint8_t *block, unsigned g)
         vec_quantize32(x, 127.0f / max, q);
         vec_pair_sums32(q, pair);
     }
-    int16_t pair32[2] = { (int16_t)(pair[0] + pair[2]), (int16_t)(pair[1] + pair[3]) };
-    float sums[3] = { scale * (float)(pair[0] + pair[1]), scale * (float)(pair[2] + pair[3]),
-                      scale * (float)(pair32[0] + pair32[1]) };
+    int16_t pair32[2] = {(int16_t)(pair[0] + pair[2]), (int16_t)(pair[1] + pair[3])};
+    float sums[3] = {scale * (float)(pair[0] + pair[1]), scale * (float)(pair[2] + pair[3]),
+                     scale * (float)(pair32[0] + pair32[1])};
     memcpy(block + ACT_SCALE + 4 * g, &scale, 4);
     memcpy(block + ACT_SUM16 + 8 * g, sums, 8);
     memcpy(block + ACT_SUM32 + 4 * g, sums + 2, 4);
@@ -57,8 +56,7 @@ INLINE void read_source(const uint8_t *from, uint32_t dtype, uint64_t c, unsigne
     memset(x + n, 0, (SUPERBLOCK - n) * sizeof(float));
 }
 
-INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, uint8_t *quants,
-                     uint8_t *floats)
+INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, uint8_t *quants, uint8_t *floats)
 {
     _Alignas(64) float x[SUPERBLOCK];
 

@@ -7,7 +7,7 @@
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
-    return (struct way){ list_few(job, stage), true, false };
+    return (struct way){list_few(job, stage), true, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
@@ -15,20 +15,20 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 {
     (void)way;
     fill_panel(job, stage, number);
-    return (struct panel8){ .coded = find_panel(job, stage, number) };
+    return (struct panel8){.coded = find_panel(job, stage, number)};
 }
 
 #include "plugins/common/product8.h"
 
-#define LEVEL_OPS(name)                         \
+#define LEVEL_OPS(name)                          \
     const struct kt_ops llamafile_ops_##name = { \
-        .struct_size = sizeof(struct kt_ops),   \
-        .layout = llamafile_layout,             \
-        .pack = llamafile_pack,                 \
-        .act_pack = pack_activations,           \
-        .gate_up = multiply_gate_up,            \
-        .down = multiply_down,                  \
-        .weight_row = llamafile_weight_row,     \
+        .struct_size = sizeof(struct kt_ops),    \
+        .layout = llamafile_layout,              \
+        .pack = llamafile_pack,                  \
+        .act_pack = pack_activations,            \
+        .gate_up = multiply_gate_up,             \
+        .down = multiply_down,                   \
+        .weight_row = llamafile_weight_row,      \
     }
 
 #endif

@@ -16,7 +16,6 @@
 INLINE uint32_t choose_unit(uint32_t max_bits)
 {
     uint32_t exponent = max_bits >> 23;
-
     if (exponent == 255)
         return 0x7fc00000;
     return (exponent > 14 ? exponent - 13 : 1) << 23;
@@ -25,11 +24,10 @@ INLINE uint32_t choose_unit(uint32_t max_bits)
 /* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums. */
 INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
 {
-    static const uint8_t place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    static const uint8_t place[8] = {0, 2, 4, 6, 1, 3, 5, 7};
     uint32_t max = 0, unit;
-    int32_t sum[TILE_COLUMNS / CODE_COLUMNS] = { 0 };
+    int32_t sum[TILE_COLUMNS / CODE_COLUMNS] = {0};
     int8_t *high = (int8_t *)(units + filled) + t * FIXED_BYTES, *low = high + TILE_COLUMNS;
-
     for (unsigned i = 0; i < TILE_COLUMNS; i++) {
         uint32_t bits = load_u32(x + 4 * i) & 0x7fffffff;
         max = bits > max ? bits : max;

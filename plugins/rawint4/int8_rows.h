@@ -2,8 +2,8 @@
 /*
  * int8_rows.h - rows of activations as int8, where the option asks for them: 32 columns are scale * q, scale
  * the largest of them / 127, q the nearest whole number. Behind the columns, filled up to 64, stand the sums
- * scale * (sum of q) of each 32, or of each 8 where groups are fine, then the scales. Of each 8 columns the order
- * is that of their codes: 0 4 1 5 2 6 3 7. Include rows16.h first.
+ * scale * (sum of q) of each 32, or of each 8 where groups are fine, then the scales. Of each 8 columns the
+ * order is that of their codes: 0 4 1 5 2 6 3 7. Include rows16.h first.
  */
 #ifndef KT_PLUGINS_RAWINT4_INT8_ROWS_H
 #define KT_PLUGINS_RAWINT4_INT8_ROWS_H
@@ -11,11 +11,10 @@
 /* 32 columns of x, and their n sums. */
 INLINE void store_int8(const float *x, uint8_t *to, unsigned n, float *sums, float *scale)
 {
-    static const uint8_t place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    static const uint8_t place[8] = {0, 2, 4, 6, 1, 3, 5, 7};
     struct q8_scale made = q8_make_scale((int32_t)vec_absmax32(x));
-    int8_t q[TILE_COLUMNS] = { 0 };
-    int32_t whole[TILE_COLUMNS / CODE_COLUMNS] = { 0 };
-
+    int8_t q[TILE_COLUMNS] = {0};
+    int32_t whole[TILE_COLUMNS / CODE_COLUMNS] = {0};
     if (made.inverse > 0.0f)
         vec_quantize32(x, made.inverse, q);
     for (unsigned i = 0; i < TILE_COLUMNS; i++) {

@@ -14,7 +14,6 @@ static bool takes_format(const struct kt_format *format)
                   format->scale_dtype == KT_DTYPE_BF16 || format->scale_dtype == KT_DTYPE_F8_E8M0;
     bool zeros = format->zero_dtype == KT_DTYPE_NONE ||
                  (format->dtype == KT_DTYPE_INT4 && format->zero_dtype == KT_DTYPE_U8);
-
     return (format->dtype == KT_DTYPE_INT4 || format->dtype == KT_DTYPE_F4_E2M1) && scaled && zeros;
 }
 
@@ -23,7 +22,6 @@ static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, ui
     static const uint16_t table[16] = E2M1_TABLE;
     uint32_t lane = load_u32(codes + column / 8 * 128 + 4 * row);
     unsigned code = lane >> (column % 2 * 16 + column % 8 / 2 * 4) & 15;
-
     return dtype == KT_DTYPE_INT4 ? (float)code : bf16_to_float(table[code]);
 }
 
@@ -49,43 +47,43 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
 #include "plugins/common/coded_unpack.h"
 
 /* Rows of a level's own form or, if they are to be, of int8 with a sum and a scale for each 32. */
-static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout, struct row_form form,
-                                   struct kt_error *error)
+static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
+                                   struct row_form form, struct kt_error *error)
 {
     if (self->int8_rows)
-        form = (struct row_form){ sizeof(int8_t), 2 * sizeof(float) };
+        form = (struct row_form){sizeof(int8_t), 2 * sizeof(float)};
     enum kt_status status = lay_out_codes(self, layout, &form, error);
-    if (!status)
+    if (status == KT_OK)
         layout->words[WORD_INT8_ROWS] = self->int8_rows;
     return status;
 }
 
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_rows(instance, layout, (struct row_form){ sizeof(float), sizeof(float) }, error);
+    return lay_out_rows(instance, layout, (struct row_form){sizeof(float), sizeof(float)}, error);
 }
 
 enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_rows(instance, layout, (struct row_form){ sizeof(float), 2 * sizeof(float) + FIXED_BYTES },
+    return lay_out_rows(instance, layout, (struct row_form){sizeof(float), 2 * sizeof(float) + FIXED_BYTES},
                         error);
 }
 
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_rows(instance, layout, (struct row_form){ sizeof(uint16_t), sizeof(float) }, error);
+    return lay_out_rows(instance, layout, (struct row_form){sizeof(uint16_t), sizeof(float)}, error);
 }
 
 /* Tiles are bfloat16 whatever was asked for. */
 enum kt_status rawint4_layout_tiles(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = { sizeof(uint16_t), sizeof(float) };
+    const struct row_form form = {sizeof(uint16_t), sizeof(float)};
     return lay_out_codes(instance, layout, &form, error);
 }
 
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
-                                  const struct kt_expert *source, enum kt_projection projection,
-                                  uint64_t row, float *out, struct kt_error *error)
+                                  const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                  float *out, struct kt_error *error)
 {
     (void)instance;
     (void)source;

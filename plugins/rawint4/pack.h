@@ -19,7 +19,6 @@ static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to)
     const struct kt_view *view = rows->view;
     uint64_t begin = t * TILE_COLUMNS / 8, blocks = (view->cols + 7) / 8;
     uint64_t n = blocks - begin < 4 ? blocks - begin : 4;
-
     for (uint64_t b = 0; (rows->n < TILE_ROWS || n < 4) && b < 4; b++)
         memset(to + 128 * b, 0, 64);
     for (uint64_t i = 0; i < rows->n; i++) {

@@ -9,7 +9,10 @@
 static const struct kt_option options[] = {
     OPTION_ROW_Y,
     {
-        .key = "activations", .type = KT_OPTION_ENUM, .default_text = "bf16", .choices = "bf16|int8",
+        .key = "activations",
+        .type = KT_OPTION_ENUM,
+        .default_text = "bf16",
+        .choices = "bf16|int8",
         .help = "int8: rounded to 8 bits, 32 with one scale: faster, and less exact; level amx keeps bf16",
     },
 };
@@ -20,7 +23,6 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
 {
     struct instance8 *self = NULL;
     enum kt_status status = open_instance8(host, caps, &values[0], &self, error);
-
     if (status)
         return status;
     self->int8_rows = values[1].number != 0;

@@ -29,7 +29,7 @@
 
 /* Kinds of codes, and what is their zero where none stands beside them. */
 enum { KIND_INT4, KIND_E2M1, KIND_FINE = 8 /* int4 in fine groups */ };
-#define NO_ZERO(kind) (((kind) & 1) == KIND_INT4 ? 8.0f : 0.0f)
+#define NO_ZERO(kind) (((kind)&1) == KIND_INT4 ? 8.0f : 0.0f)
 
 static inline int find_kind(uint32_t dtype)
 {
@@ -37,15 +37,18 @@ static inline int find_kind(uint32_t dtype)
 }
 
 /* bfloat16 of the codes of f4_e2m1. */
-#define E2M1_TABLE                                                                                 \
-    { 0x0000, 0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0,                              \
-      0x8000, 0xbf00, 0xbf80, 0xbfc0, 0xc000, 0xc040, 0xc080, 0xc0c0 }
+#define E2M1_TABLE                                                                                      \
+    {                                                                                                   \
+        0x0000, 0x3f00, 0x3f80, 0x3fc0, 0x4000, 0x4040, 0x4080, 0x40c0, 0x8000, 0xbf00, 0xbf80, 0xbfc0, \
+            0xc000, 0xc040, 0xc080, 0xc0c0                                                              \
+    }
 
 /* Of 32 activations as whole numbers of 15 bits: fixed.h. */
 #define FIXED_BYTES 64
 
-/* With the option activations = int8: the bytes of the columns of tile t of a row, and where its sums stand. */
-#define INT8_SUMS(row, filled) ((const float *)(const void *)((row) + (filled) * TILE_COLUMNS))
+/* With the option activations = int8: the bytes of the columns of tile t of a row, and where its sums stand.
+ */
+#define INT8_SUMS(row, filled) ((const float *)(const void *)((row) + (filled)*TILE_COLUMNS))
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
@@ -53,8 +56,8 @@ enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, st
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_layout_tiles(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
-                                  const struct kt_expert *source, enum kt_projection projection,
-                                  uint64_t row, float *out, struct kt_error *error);
+                                  const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                  float *out, struct kt_error *error);
 void rawint4_cut(void *instance, const struct kt_cut *job);
 enum kt_status rawint4_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error);
 

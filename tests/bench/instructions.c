@@ -18,7 +18,7 @@ static const struct type {
     uint32_t dtype;
     uint64_t columns, bytes; /* of a block */
 } types[] = {
-    {"bf16", KT_DTYPE_BF16, 1, 2},    {"q4_0", KT_DTYPE_Q4_0, 32, 18},   {"q8_0", KT_DTYPE_Q8_0, 32, 34},
+    {"bf16", KT_DTYPE_BF16, 1, 2},     {"q4_0", KT_DTYPE_Q4_0, 32, 18},   {"q8_0", KT_DTYPE_Q8_0, 32, 34},
     {"q4_k", KT_DTYPE_Q4_K, 256, 144}, {"q6_k", KT_DTYPE_Q6_K, 256, 210},
 };
 
@@ -57,8 +57,12 @@ static const char *name_dtype(uint32_t dtype)
 }
 
 static const struct kt_host host = {
-    .struct_size = sizeof(struct kt_host), .abi_minor = KT_PLUGIN_ABI_MINOR, .allocate = allocate,
-    .release = release, .dequantize = dequantize, .dtype_name = name_dtype,
+    .struct_size = sizeof(struct kt_host),
+    .abi_minor = KT_PLUGIN_ABI_MINOR,
+    .allocate = allocate,
+    .release = release,
+    .dequantize = dequantize,
+    .dtype_name = name_dtype,
 };
 
 static void fail(const char *what)
@@ -72,7 +76,6 @@ static struct kt_option_value read_option(const struct kt_option *option, char *
 {
     struct kt_option_value value = {.text = option->default_text};
     size_t length = strlen(option->key);
-
     for (; *said; said++)
         if (strncmp(*said, option->key, length) == 0 && (*said)[length] == '=')
             value.text = *said + length + 1;
@@ -95,7 +98,6 @@ static const struct kt_plugin *load(const char *file)
     const char *name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
     char symbol[256];
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-
     if (!handle)
         fail(dlerror());
     (void)snprintf(symbol, sizeof symbol, "kt_plugin_%.*s", (int)strcspn(name + 3, "."), name + 3);
@@ -127,29 +129,45 @@ static void run(const struct kt_ops *ops, void *instance, const struct type *typ
                 uint64_t columns, uint64_t times)
 {
     struct kt_format format = {.dtype = type->dtype}, down = {.dtype = KT_DTYPE_BF16}; /* of 16 columns */
-    struct kt_layout layout = {.shape = {.n_experts = 1, .top_k = 1, .hidden_size = columns,
-                                         .intermediate_size = OUTPUTS, .format = {format, format, down}}};
+    struct kt_layout layout = {.shape = {.n_experts = 1,
+                                         .top_k = 1,
+                                         .hidden_size = columns,
+                                         .intermediate_size = OUTPUTS,
+                                         .format = {format, format, down}}};
     struct kt_error error = {KT_OK, ""};
     if (ops->layout(instance, &layout, &error))
         fail(error.message);
     uint64_t row = columns / type->columns * type->bytes, unit = layout.row_unit ? layout.row_unit : 1;
     uint64_t padded = (n_rows + unit - 1) / unit * unit;
-    struct kt_view view = {.struct_size = sizeof view, .dtype = type->dtype,
-                           .data = allocate(&host, OUTPUTS * row), .size = OUTPUTS * row,
-                           .rows = OUTPUTS, .cols = columns, .row_stride = (int64_t)row,
+    struct kt_view view = {.struct_size = sizeof view,
+                           .dtype = type->dtype,
+                           .data = allocate(&host, OUTPUTS * row),
+                           .size = OUTPUTS * row,
+                           .rows = OUTPUTS,
+                           .cols = columns,
+                           .row_stride = (int64_t)row,
                            .block_stride = (int64_t)type->bytes};
     struct kt_expert expert = {.gate = view, .up = view};
-    struct kt_pack pack = {.layout = &layout, .source = &expert, .panel_end = 1,
+    struct kt_pack pack = {.layout = &layout,
+                           .source = &expert,
+                           .panel_end = 1,
                            .packed = allocate(&host, layout.weight_size[0])};
     if (layout.panel_rows[0] != OUTPUTS || ops->pack(instance, &pack, &error))
         fail("the panel cannot be packed");
-    struct kt_act_pack act = {.layout = &layout, .source_dtype = KT_DTYPE_BF16, .n_rows = n_rows,
-                              .row_end = n_rows, .source = allocate(&host, n_rows * columns * 2),
+    struct kt_act_pack act = {.layout = &layout,
+                              .source_dtype = KT_DTYPE_BF16,
+                              .n_rows = n_rows,
+                              .row_end = n_rows,
+                              .source = allocate(&host, n_rows * columns * 2),
                               .source_stride = (int64_t)columns * 2,
                               .packed = allocate(&host, padded * layout.act_row_size[0])};
     ops->act_pack(instance, &act);
-    struct kt_product job = {.layout = &layout, .packed = pack.packed, .panel_end = 1, .n_rows = n_rows,
-                             .act = act.packed, .out = allocate(&host, padded * layout.h_row_size),
+    struct kt_product job = {.layout = &layout,
+                             .packed = pack.packed,
+                             .panel_end = 1,
+                             .n_rows = n_rows,
+                             .act = act.packed,
+                             .out = allocate(&host, padded * layout.h_row_size),
                              .scratch = allocate(&host, layout.scratch_size)};
     while (times--)
         ops->gate_up(instance, &job);
@@ -161,7 +179,6 @@ int main(int argc, char **argv)
     struct kt_caps caps = {.l2_size = 1 << 20};
     struct kt_error error = {KT_OK, ""};
     void *instance = NULL;
-
     if (argc < 7)
         fail("usage: instructions FILE LEVEL DTYPE ROWS COLUMNS TIMES [OPTION=VALUE...]");
     const struct kt_plugin *plugin = load(argv[1]);

@@ -86,7 +86,7 @@ static inline void model_dot_su(int sum, int a, int b)
 
 static inline float model_bf16(const uint8_t *from)
 {
-    uint8_t whole[4] = { 0, 0, from[0], from[1] };
+    uint8_t whole[4] = {0, 0, from[0], from[1]};
     float value;
     memcpy(&value, whole, sizeof value);
     return value > -0x1p-126f && value < 0x1p-126f ? 0.0f : value;
@@ -101,7 +101,7 @@ static inline void model_dot_bf16(int sum, int a, int b)
     amx_model.faults += sum == a || sum == b || a == b;
     for (int m = 0; m < amx_model.rows[sum]; m++)
         for (int n = 0; n < amx_model.bytes_per_row[sum] / 4; n++) {
-            float part[2] = { 0.0f, 0.0f }, total;
+            float part[2] = {0.0f, 0.0f}, total;
             for (int k = 0; k < amx_model.bytes_per_row[a] / 4; k++)
                 for (int i = 0; i < 2; i++)
                     part[i] = __builtin_fmaf(model_bf16(&amx_model.tile[a][m][4 * k + 2 * i]),

@@ -70,8 +70,7 @@ static uint64_t find(int64_t k, int64_t k_all, int64_t n, int64_t n_all)
 
 EXPORT uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k,
                                                       int64_t n);
-uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k,
-                                               int64_t n)
+uint64_t aocl_get_reorder_buf_size_s8s8s32os32(char order, char trans, char matrix, int64_t k, int64_t n)
 {
     (void)trans;
     if (order != 'r' || matrix != 'B' || k <= 0 || n <= 0)
@@ -89,7 +88,6 @@ void aocl_reorder_s8s8s32os32(char order, char trans, char matrix, const int8_t 
                               int64_t n, int64_t ld)
 {
     int64_t k_all = round_up(k, 4), n_all = round_up(n, 16);
-
     if (order != 'r' || trans != 't' || matrix != 'B' || ld < k || n_threads != 1)
         return;
     memset(to, 0x5a, (size_t)(k_all * n_all));
@@ -113,7 +111,6 @@ void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, in
                            int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc, void *post)
 {
     int64_t k_all = round_up(k, 4), n_all = round_up(n, 16);
-
     if (order != 'r' || trans_a != 'n' || trans_b != 't' || form_a != 'n' || form_b != 'r' || alpha != 1 ||
         beta != 0 || lda < k || ldb < k || ldc < n || post || n_threads != 1 || idle)
         return;

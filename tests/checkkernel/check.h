@@ -27,7 +27,8 @@
 #include "tools/check/check.h"
 
 /* ---- model.c ---- */
-/* How codes are multiplied: as they are, or, of many rows, as weights rounded to bfloat16 (model_scaled.c). */
+/* How codes are multiplied: as they are, or, of many rows, as weights rounded to bfloat16 (model_scaled.c).
+ */
 enum way { WAY_CODES, WAY_ROUNDED };
 
 /* A level that multiplies so many rows and more in another way than fewer. */
@@ -47,25 +48,27 @@ struct model {
      * others agree to the bit, unless they choose a way of their own for weights with scales. */
     const char *own_order;
     const struct turn *turns; /* levels where n_rows changes a row's bits, the last one's name is NULL */
-    bool rounded;      /* behind its turn a level multiplies weights rounded to bfloat16, before it codes */
+    bool rounded; /* behind its turn a level multiplies weights rounded to bfloat16, before it codes */
     /* The numbers that a projection really multiplies one way, from a packed row, and a check of them
      * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
      * is the first of its row_unit. */
-    bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection,
-                     const uint8_t *packed, const float *x, enum way way, double *out);
+    bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
+                     const float *x, enum way way, double *out);
     const char *whole; /* levels that multiply few rows as whole numbers, NULL: none */
 };
 
 const struct model *model_find(const char *plugin);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
-/* Does an option make rows int8, with a scale for each 32? Then all levels multiply any number of them alike. */
+/* Does an option make rows int8, with a scale for each 32? Then all levels multiply any number of them alike.
+ */
 bool model_is_int8(const struct check *check);
 /* The level's turn, UINT32_MAX: none. */
 uint32_t model_turn(const struct check *check);
 
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
-struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x);
+struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,
+                       const double *x);
 /* Likewise for weights with scales: row `row` of a projection of the case. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x);

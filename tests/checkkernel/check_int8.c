@@ -16,7 +16,6 @@
 static float model_product(const int *x, float scale_x, const int *w, float scale_w, uint64_t k)
 {
     int64_t sum = 0;
-
     for (uint64_t i = 0; i < k; i++)
         sum += x[i] * w[i];
     CHECK_THAT(sum == (int32_t)sum, "a sum of %lld", (long long)sum);
@@ -43,27 +42,27 @@ static float read_h(const float *h, uint32_t n, uint32_t r, uint64_t i)
 
 static void check_weights(struct run *run, const struct expert *expert)
 {
-    /* A row of an opaque level is found by products with all of its matrix: some, on every place of a tile. */
+    /* A row of an opaque level is found by products with all of its matrix: some, on every place of a tile.
+     */
     const uint64_t step = run->level->opaque ? 13 : 1;
     for (int p = 0; p < 3; p++) {
         const struct matrix *matrix = &expert->matrix[p];
         float *row = take(matrix->cols * sizeof(float));
         for (uint64_t r = 0; r < matrix->rows; r += step) {
-            enum kt_status status = run->level->ops->weight_row(
-                &run->instance, &run->layout, run->packed[p == KT_DOWN], &expert->source,
-                (enum kt_projection)p, r, row, NULL);
+            enum kt_status status =
+                run->level->ops->weight_row(&run->instance, &run->layout, run->packed[p == KT_DOWN],
+                                            &expert->source, (enum kt_projection)p, r, row, NULL);
             ck_assert_int_eq(status, KT_OK);
             for (uint64_t c = 0; c < matrix->cols; c++) {
                 float want = matrix->scale[r] * (float)matrix->q[r * matrix->cols + c];
                 CHECK_THAT(row[c] == want || (isnan(row[c]) && isnan(want)),
-                              "%s: projection %d, row %llu, column %llu is %a, not %a",
-                              run->level->name, p, (unsigned long long)r, (unsigned long long)c,
-                              (double)row[c], (double)want);
+                           "%s: projection %d, row %llu, column %llu is %a, not %a", run->level->name, p,
+                           (unsigned long long)r, (unsigned long long)c, (double)row[c], (double)want);
             }
         }
-        ck_assert_int_eq(run->level->ops->weight_row(&run->instance, &run->layout,
-                                                     run->packed[p == KT_DOWN], &expert->source,
-                                                     (enum kt_projection)p, matrix->rows, row, NULL),
+        ck_assert_int_eq(run->level->ops->weight_row(&run->instance, &run->layout, run->packed[p == KT_DOWN],
+                                                     &expert->source, (enum kt_projection)p, matrix->rows,
+                                                     row, NULL),
                          KT_E_RANGE);
         free(row);
     }
@@ -71,14 +70,13 @@ static void check_weights(struct run *run, const struct expert *expert)
 
 /* The model's h, in double after the integers. The level's exp is within 2 units in the last place, and
  * its argument's rounding, 2^-24 |alpha g|, is one of the result. */
-static void check_h(const struct run *run, const struct expert *expert, const float *x,
-                    const uint32_t *index, uint32_t n, const float *h)
+static void check_h(const struct run *run, const struct expert *expert, const float *x, const uint32_t *index,
+                    uint32_t n, const float *h)
 {
     const struct kt_shape *shape = &run->layout.shape;
     const struct matrix *gate = &expert->matrix[KT_GATE], *up = &expert->matrix[KT_UP];
     uint64_t k = shape->hidden_size;
     int *q = take(k * sizeof(int));
-
     for (uint32_t r = 0; r < n; r++) {
         float scale = model_quantize(x + index[r] * k, k, q);
         for (uint64_t i = 0; i < shape->intermediate_size; i++) {
@@ -90,11 +88,10 @@ static void check_h(const struct run *run, const struct expert *expert, const fl
             double have = (double)read_h(h, n, r, i);
             double steps = 16 + 2 * fmin(fabs((double)(shape->alpha * g)), 128);
             CHECK_THAT((isnan(want) && isnan(have)) ||
-                              fabs(have - want) <= steps * 0x1p-24 * fabs(want) + 0x1p-120,
-                          "%s: %llu x %llu, %u rows: h of row %u, column %llu is %.9g, not %.9g",
-                          run->level->name, (unsigned long long)k,
-                          (unsigned long long)shape->intermediate_size, n, r, (unsigned long long)i,
-                          have, want);
+                           fabs(have - want) <= steps * 0x1p-24 * fabs(want) + 0x1p-120,
+                       "%s: %llu x %llu, %u rows: h of row %u, column %llu is %.9g, not %.9g",
+                       run->level->name, (unsigned long long)k, (unsigned long long)shape->intermediate_size,
+                       n, r, (unsigned long long)i, have, want);
         }
     }
     free(q);
@@ -109,7 +106,6 @@ static void check_y(const struct run *run, const struct expert *expert, const fl
     uint64_t k = shape->intermediate_size;
     float *row = take(k * sizeof(float));
     int *q = take(k * sizeof(int));
-
     for (uint32_t r = 0; r < n; r++) {
         for (uint64_t i = 0; i < k; i++)
             row[i] = read_h(h, n, r, i);
@@ -120,10 +116,9 @@ static void check_y(const struct run *run, const struct expert *expert, const fl
                 want += down->bias[i];
             memcpy(&have, (const char *)y + out_index[r] * stride + 4 * i, 4);
             CHECK_THAT(have == want || (isnan(have) && isnan(want)),
-                          "%s: %llu x %llu, %u rows: y of row %u, column %llu is %a, not %a",
-                          run->level->name, (unsigned long long)shape->hidden_size,
-                          (unsigned long long)k, n, r, (unsigned long long)i, (double)have,
-                          (double)want);
+                       "%s: %llu x %llu, %u rows: y of row %u, column %llu is %a, not %a", run->level->name,
+                       (unsigned long long)shape->hidden_size, (unsigned long long)k, n, r,
+                       (unsigned long long)i, (double)have, (double)want);
         }
     }
     free(row);
@@ -175,27 +170,29 @@ static void check_case(const struct check_shape *shape)
 #define F32 KT_DTYPE_F32
 #define F16 KT_DTYPE_F16
 #define BF16 KT_DTYPE_BF16
-#define SHAPE(h, i, a) { .hidden_size = (h), .intermediate_size = (i), .activation = KT_ACTIVATION_##a, \
-                         .limit = 1.5f, .alpha = 1.702f }
+#define SHAPE(h, i, a)                                                                                \
+    {                                                                                                 \
+        .hidden_size = (h), .intermediate_size = (i), .activation = KT_ACTIVATION_##a, .limit = 1.5f, \
+        .alpha = 1.702f                                                                               \
+    }
 
-static const uint32_t each_row[] = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
-                                     13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
-                                     25, 26, 27, 28, 29, 30, 31, 32, 33, 0 };
-static const uint32_t some_rows[] = { 1, 8, 17, 33, 64, 129, 0 };
-static const uint32_t few_rows[] = { 1, 3, 40, 0 };
-static const uint32_t many_rows[] = { 130, 300, 0 };
+static const uint32_t each_row[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
+                                    18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 0};
+static const uint32_t some_rows[] = {1, 8, 17, 33, 64, 129, 0};
+static const uint32_t few_rows[] = {1, 3, 40, 0};
+static const uint32_t many_rows[] = {130, 300, 0};
 
 /* Tiles of 64 columns and panels of 16 and 32 rows: whole, one less, one more, and one number. K of
  * more than 12 tiles with 128 rows goes in pieces; an L2 of 64 KB makes lots of 64 rows. */
 static const struct check_shape shapes[] = {
-    { SHAPE(64, 32, SILU), { F32, F32, F32 }, F32, 0, true, 1 << 20, 32, some_rows },
-    { SHAPE(70, 21, SWIGLU), { BF16, F16, F32 }, BF16, 0, false, 1 << 20, 32, each_row },
-    { SHAPE(1, 1, SILU), { F32, BF16, F16 }, F16, 0, true, 1 << 20, 64, few_rows },
-    { SHAPE(33, 63, SWIGLUOAI), { F16, F32, BF16 }, F16, 0, true, 1 << 20, 64, some_rows },
-    { SHAPE(127, 65, SWIGLUOAI), { BF16, BF16, BF16 }, BF16, 0, false, 1 << 20, 128, some_rows },
-    { SHAPE(95, 129, SILU), { BF16, BF16, BF16 }, F32, 1, true, 1 << 20, 32, few_rows },
-    { SHAPE(1027, 17, SILU), { BF16, BF16, BF16 }, BF16, 0, true, 1 << 20, 128, many_rows },
-    { SHAPE(96, 900, SILU), { BF16, BF16, BF16 }, BF16, 0, false, 1 << 16, 64, many_rows },
+    {SHAPE(64, 32, SILU), {F32, F32, F32}, F32, 0, true, 1 << 20, 32, some_rows},
+    {SHAPE(70, 21, SWIGLU), {BF16, F16, F32}, BF16, 0, false, 1 << 20, 32, each_row},
+    {SHAPE(1, 1, SILU), {F32, BF16, F16}, F16, 0, true, 1 << 20, 64, few_rows},
+    {SHAPE(33, 63, SWIGLUOAI), {F16, F32, BF16}, F16, 0, true, 1 << 20, 64, some_rows},
+    {SHAPE(127, 65, SWIGLUOAI), {BF16, BF16, BF16}, BF16, 0, false, 1 << 20, 128, some_rows},
+    {SHAPE(95, 129, SILU), {BF16, BF16, BF16}, F32, 1, true, 1 << 20, 32, few_rows},
+    {SHAPE(1027, 17, SILU), {BF16, BF16, BF16}, BF16, 0, true, 1 << 20, 128, many_rows},
+    {SHAPE(96, 900, SILU), {BF16, BF16, BF16}, BF16, 0, false, 1 << 16, 64, many_rows},
 };
 
 START_TEST(levels_agree_with_the_model)
@@ -207,8 +204,8 @@ END_TEST
 /* Sums as large as they can be, with both signs: nothing on the way may saturate. */
 START_TEST(extreme_sums_are_exact)
 {
-    static const struct check_shape shape = { SHAPE(768, 32, SILU), { F32, F32, F32 }, F32, 0, false,
-                                              1 << 20, 32, NULL };
+    static const struct check_shape shape =
+        {SHAPE(768, 32, SILU), {F32, F32, F32}, F32, 0, false, 1 << 20, 32, NULL};
     struct expert expert;
     make_expert(&expert, &shape);
     for (int p = 0; p < 3; p++) {
@@ -247,8 +244,8 @@ END_TEST
 /* A row of NaN or infinity gives a row, or a column, of NaN and leaves the others as they were. */
 START_TEST(nan_stays_in_its_row)
 {
-    static const struct check_shape shape = { SHAPE(100, 40, SILU), { F32, F32, F32 }, F32, 0, true,
-                                              1 << 20, 32, NULL };
+    static const struct check_shape shape =
+        {SHAPE(100, 40, SILU), {F32, F32, F32}, F32, 0, true, 1 << 20, 32, NULL};
     struct expert expert;
     struct batch batch;
     make_expert(&expert, &shape);
@@ -288,8 +285,8 @@ END_TEST
 /* Only the panels asked for are written, and bf16 is y rounded to the nearest. */
 START_TEST(ranges_and_bf16_outputs)
 {
-    static const struct check_shape shape = { SHAPE(110, 40, SILU), { F32, F32, F32 }, F32, 0, true,
-                                              1 << 20, 32, NULL };
+    static const struct check_shape shape =
+        {SHAPE(110, 40, SILU), {F32, F32, F32}, F32, 0, true, 1 << 20, 32, NULL};
     struct expert expert;
     make_expert(&expert, &shape);
     for (size_t l = 0; l < check_n_levels; l++) {
@@ -318,13 +315,25 @@ START_TEST(ranges_and_bf16_outputs)
         bool all = run.level->opaque;
         memset(y, 0x55, n * 110 * sizeof(float));
         void *act = guard_take(48 * run.layout.act_row_size[1]);
-        struct kt_error error = { KT_OK, "" };
-        struct kt_act_pack pack = { .layout = &run.layout, .stage = KT_STAGE_DOWN, .n_rows = n,
-                                    .row_end = n, .source = h, .packed = act, .error = &error };
+        struct kt_error error = {KT_OK, ""};
+        struct kt_act_pack pack = {.layout = &run.layout,
+                                   .stage = KT_STAGE_DOWN,
+                                   .n_rows = n,
+                                   .row_end = n,
+                                   .source = h,
+                                   .packed = act,
+                                   .error = &error};
         run.level->ops->act_pack(&run.instance, &pack);
-        struct kt_product job = { .layout = &run.layout, .packed = run.packed[1], .n_rows = n,
-                                  .panel_begin = !all, .panel_end = 1 + !all, .act = act, .out = y,
-                                  .out_stride = 110 * sizeof(float), .scratch = run.scratch, .error = &error };
+        struct kt_product job = {.layout = &run.layout,
+                                 .packed = run.packed[1],
+                                 .n_rows = n,
+                                 .panel_begin = !all,
+                                 .panel_end = 1 + !all,
+                                 .act = act,
+                                 .out = y,
+                                 .out_stride = 110 * sizeof(float),
+                                 .scratch = run.scratch,
+                                 .error = &error};
         run.level->ops->down(&run.instance, &job);
         ck_assert_msg(error.status == KT_OK, "%s", error.message);
         for (uint32_t i = 0; i < n * 110; i++)
@@ -343,9 +352,9 @@ END_TEST
 /* A shard of the whole expert's object holds the same weights as its part of the whole. */
 START_TEST(cuts_keep_weights)
 {
-    static const struct check_shape shape = { SHAPE(70, 450, SILU), { F32, F32, F32 }, F32, 0, false,
-                                              1 << 20, 64, NULL };
-    static const uint64_t cut[][2] = { { 0, 256 }, { 128, 128 }, { 256, 194 }, { 384, 66 } };
+    static const struct check_shape shape =
+        {SHAPE(70, 450, SILU), {F32, F32, F32}, F32, 0, false, 1 << 20, 64, NULL};
+    static const uint64_t cut[][2] = {{0, 256}, {128, 128}, {256, 194}, {384, 66}};
     struct expert expert;
     struct run run;
     make_expert(&expert, &shape);
@@ -366,19 +375,25 @@ START_TEST(cuts_keep_weights)
             uint64_t panels = (rows + shard.panel_rows[stage] - 1) / shard.panel_rows[stage];
             void *packed = guard_take(shard.weight_size[stage]);
             for (int half = 1; half >= 0; half--) {
-                struct kt_error error = { KT_OK, "" };
-                struct kt_cut job = { &run.layout, &shard, stage, begin, half ? panels / 2 : 0,
-                                      half ? panels : panels / 2, run.packed[stage], packed, &error };
+                struct kt_error error = {KT_OK, ""};
+                struct kt_cut job = {&run.layout,
+                                     &shard,
+                                     stage,
+                                     begin,
+                                     half ? panels / 2 : 0,
+                                     half ? panels : panels / 2,
+                                     run.packed[stage],
+                                     packed,
+                                     &error};
                 ops->cut(&run.instance, &job);
                 ck_assert_msg(error.status == KT_OK, "%s", error.message);
             }
             for (uint64_t r = 0; r < rows; r++) {
                 ops->weight_row(&run.instance, &run.layout, run.packed[stage], &expert.source,
                                 (enum kt_projection)p, p == KT_DOWN ? r : begin + r, whole, NULL);
-                ops->weight_row(&run.instance, &shard, packed, &expert.source, (enum kt_projection)p, r,
-                                part, NULL);
-                ck_assert_int_eq(memcmp(whole + (p == KT_DOWN ? begin : 0), part, cols * sizeof(float)),
-                                 0);
+                ops->weight_row(&run.instance, &shard, packed, &expert.source, (enum kt_projection)p, r, part,
+                                NULL);
+                ck_assert_int_eq(memcmp(whole + (p == KT_DOWN ? begin : 0), part, cols * sizeof(float)), 0);
             }
             guard_free(packed);
         }
@@ -393,11 +408,11 @@ END_TEST
 /* What cannot be: refused with a reason, and nothing stays allocated. */
 START_TEST(refusals)
 {
-    static const struct check_shape shape = { SHAPE(64, 32, SILU), { F32, F32, F32 }, F32, 1, false,
-                                              1 << 20, 32, NULL };
-    static const uint64_t sizes[][2] = { { 0, 32 }, { 64, 0 }, { MAX_K + 1, 32 }, { 64, UINT64_MAX } };
+    static const struct check_shape shape =
+        {SHAPE(64, 32, SILU), {F32, F32, F32}, F32, 1, false, 1 << 20, 32, NULL};
+    static const uint64_t sizes[][2] = {{0, 32}, {64, 0}, {MAX_K + 1, 32}, {64, UINT64_MAX}};
     struct expert expert;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     make_expert(&expert, &shape);
     for (size_t l = 0; l < check_n_levels; l++) {
         const struct kt_ops *ops = check_levels[l].ops;
@@ -418,8 +433,10 @@ START_TEST(refusals)
         ck_assert_ptr_nonnull(strstr(error.message, "up projection"));
 
         struct kt_expert wrong = expert.source;
-        struct kt_pack job = { .layout = &run.layout, .source = &wrong, .panel_end = 2,
-                               .packed = run.packed[0] };
+        struct kt_pack job = {.layout = &run.layout,
+                              .source = &wrong,
+                              .panel_end = 2,
+                              .packed = run.packed[0]};
         wrong.up.rows = 31;
         ck_assert_int_eq(ops->pack(&run.instance, &job, &error), KT_E_INVALID);
         wrong.up.rows = 32;

@@ -9,7 +9,6 @@ float model_quantize(const float *x, uint64_t k, int *q)
 {
     float max = 0.0f;
     bool finite = true;
-
     for (uint64_t i = 0; i < k; i++) {
         finite = finite && isfinite(x[i]);
         max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
@@ -41,21 +40,18 @@ void *take(size_t size)
 static uint16_t make_half(float x)
 {
     int whole = (int)(x * 1024.0f), size = whole < 0 ? -whole : whole, exponent = 0;
-
     size = size > 2047 ? 2047 : size;
     while (size >> (exponent + 1))
         exponent++;
     if (size == 0)
         return 0;
-    return (uint16_t)((whole < 0 ? 0x8000 : 0) | (exponent + 5) << 10 |
-                      (size << (10 - exponent) & 0x3ff));
+    return (uint16_t)((whole < 0 ? 0x8000 : 0) | (exponent + 5) << 10 | (size << (10 - exponent) & 0x3ff));
 }
 
 /* x as a number of the format, which it gives as float32 too. */
 static float round_to(uint32_t dtype, float x, void *to)
 {
     uint16_t half = dtype == KT_DTYPE_F16 ? make_half(x) : (uint16_t)(float_to_bits(x) >> 16);
-
     if (dtype == KT_DTYPE_F32) {
         memcpy(to, &x, 4);
         return x;
@@ -65,12 +61,11 @@ static float round_to(uint32_t dtype, float x, void *to)
 }
 
 /* `gap` elements between a row's elements: not a plain row, so the core is asked for it. */
-static void make_matrix(struct matrix *matrix, uint64_t rows, uint64_t cols, uint32_t dtype,
-                        unsigned gap, bool bias)
+static void make_matrix(struct matrix *matrix, uint64_t rows, uint64_t cols, uint32_t dtype, unsigned gap,
+                        bool bias)
 {
     size_t element = dtype == KT_DTYPE_F32 ? 4 : 2, step = element * (1 + gap);
-
-    *matrix = (struct matrix){ .rows = rows, .cols = cols };
+    *matrix = (struct matrix){.rows = rows, .cols = cols};
     matrix->value = take(rows * cols * sizeof(float));
     matrix->q = take(rows * cols * sizeof(int));
     matrix->scale = take(rows * sizeof(float));
@@ -94,16 +89,16 @@ static void make_matrix(struct matrix *matrix, uint64_t rows, uint64_t cols, uin
 
 void make_expert(struct expert *expert, const struct check_shape *shape)
 {
-    *expert = (struct expert){ .layout = { .shape = shape->shape }, .group_size = shape->group_size };
+    *expert = (struct expert){.layout = {.shape = shape->shape}, .group_size = shape->group_size};
     for (int p = 0; p < 3; p++) {
         uint64_t hidden = shape->shape.hidden_size, other = shape->shape.intermediate_size;
         make_matrix(&expert->matrix[p], p == KT_DOWN ? hidden : other, p == KT_DOWN ? other : hidden,
                     shape->dtype[p], shape->gap, shape->bias);
         expert->layout.shape.format[p].dtype = shape->dtype[p];
     }
-    expert->source = (struct kt_expert){ .gate = expert->matrix[KT_GATE].view,
-                                         .up = expert->matrix[KT_UP].view,
-                                         .down = expert->matrix[KT_DOWN].view };
+    expert->source = (struct kt_expert){.gate = expert->matrix[KT_GATE].view,
+                                        .up = expert->matrix[KT_UP].view,
+                                        .down = expert->matrix[KT_DOWN].view};
 }
 
 void free_expert(struct expert *expert)
@@ -133,7 +128,6 @@ static void make_indices(uint32_t n_tokens, uint32_t n, uint32_t *index, uint32_
 void make_batch(struct batch *batch, uint64_t k, uint32_t dtype, uint32_t n)
 {
     size_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
-
     batch->n = n;
     batch->n_tokens = n < 4 ? n : n - n / 4;
     batch->source = guard_take(batch->n_tokens * k * element);
@@ -169,8 +163,7 @@ static void compare_packed(const struct run *run, struct expert *expert)
             memcpy(expert->packed[stage], run->packed[stage], size);
         }
         CHECK_THAT(memcmp(expert->packed[stage], run->packed[stage], size) == 0,
-                      "%s packs stage %d in another way than %s", run->level->name, stage,
-                      check_levels[0].name);
+                   "%s packs stage %d in another way than %s", run->level->name, stage, check_levels[0].name);
     }
 }
 
@@ -180,14 +173,16 @@ static uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage
     return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
 }
 
-void start_run(struct run *run, const struct check_level *level, struct expert *expert,
-               uint64_t l2_size, uint32_t y_dtype)
+void start_run(struct run *run, const struct check_level *level, struct expert *expert, uint64_t l2_size,
+               uint32_t y_dtype)
 {
-    struct kt_error error = { KT_OK, "" };
-
-    *run = (struct run){ .level = level, .layout = expert->layout };
-    struct instance8 common = { .host = &check_host, .l2_size = l2_size, .ahead = 1024,
-                                .y_dtype = y_dtype, .group_size = expert->group_size };
+    struct kt_error error = {KT_OK, ""};
+    *run = (struct run){.level = level, .layout = expert->layout};
+    struct instance8 common = {.host = &check_host,
+                               .l2_size = l2_size,
+                               .ahead = 1024,
+                               .y_dtype = y_dtype,
+                               .group_size = expert->group_size};
     memcpy(&run->instance, &common, sizeof common);
     model_open(&run->instance);
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
@@ -198,12 +193,12 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
         run->packed[stage] = guard_take(run->layout.weight_size[stage]);
         memset(run->packed[stage], (int)(level - check_levels), run->layout.weight_size[stage]);
         for (uint64_t part = 0; part < 2; part++) { /* in two jobs, the second first */
-            struct kt_pack job = { .layout = &run->layout,
-                                   .stage = (enum kt_stage)stage,
-                                   .source = &expert->source,
-                                   .panel_begin = part ? 0 : panels / 2,
-                                   .panel_end = part ? panels / 2 : panels,
-                                   .packed = run->packed[stage] };
+            struct kt_pack job = {.layout = &run->layout,
+                                  .stage = (enum kt_stage)stage,
+                                  .source = &expert->source,
+                                  .panel_begin = part ? 0 : panels / 2,
+                                  .panel_end = part ? panels / 2 : panels,
+                                  .packed = run->packed[stage]};
             status = level->ops->pack(&run->instance, &job, &error);
             CHECK_THAT(status == KT_OK, "%s: %s", level->name, error.message);
         }
@@ -230,8 +225,7 @@ static uint64_t pad_rows(const struct run *run, uint32_t n)
 /* Cuts panels 0..n in up to three ranges and multiplies them, the last first. */
 static void run_ranges(struct run *run, struct kt_product *job, enum kt_stage stage, uint64_t n)
 {
-    uint64_t cut[4] = { 0, n / 3, n - n / 3, n };
-
+    uint64_t cut[4] = {0, n / 3, n - n / 3, n};
     for (int i = 2; i >= 0; i--) {
         job->panel_begin = cut[i];
         job->panel_end = cut[i + 1];
@@ -254,34 +248,33 @@ float *run_gate_up(struct run *run, const struct expert *expert, const void *x, 
     uint64_t size = layout->act_row_size[0], hidden = layout->shape.hidden_size;
     uint8_t *act = guard_take(n_tokens * size), *gathered = guard_take(pad_rows(run, n) * size);
     float *h = guard_take(pad_rows(run, n) * layout->h_row_size);
-    struct kt_error error = { KT_OK, "" };
-    struct kt_act_pack pack = { .layout = layout,
-                                .source_dtype = dtype,
-                                .n_rows = n_tokens,
-                                .source = x,
-                                .source_stride = (int64_t)(hidden * (dtype == KT_DTYPE_F32 ? 4 : 2)),
-                                .packed = act,
-                                .error = &error };
-
+    struct kt_error error = {KT_OK, ""};
+    struct kt_act_pack pack = {.layout = layout,
+                               .source_dtype = dtype,
+                               .n_rows = n_tokens,
+                               .source = x,
+                               .source_stride = (int64_t)(hidden * (dtype == KT_DTYPE_F32 ? 4 : 2)),
+                               .packed = act,
+                               .error = &error};
     for (uint32_t part = 0; part < 2; part++) {
         pack.row_begin = part ? 0 : n_tokens / 2;
         pack.row_end = part ? n_tokens / 2 : n_tokens;
         ops->act_pack(&run->instance, &pack);
     }
     if (ops->gather) {
-        struct kt_gather gather = { layout, act, index, n, gathered, &error };
+        struct kt_gather gather = {layout, act, index, n, gathered, &error};
         ops->gather(&run->instance, &gather);
     }
-    struct kt_product job = { .layout = layout,
-                              .packed = run->packed[0],
-                              .n_rows = n,
-                              .act = ops->gather ? gathered : act,
-                              .index = ops->gather ? NULL : index,
-                              .out = h,
-                              .out_stride = (int64_t)layout->h_row_size,
-                              .bias = { expert->matrix[KT_GATE].bias, expert->matrix[KT_UP].bias },
-                              .scratch = run->scratch,
-                              .error = &error };
+    struct kt_product job = {.layout = layout,
+                             .packed = run->packed[0],
+                             .n_rows = n,
+                             .act = ops->gather ? gathered : act,
+                             .index = ops->gather ? NULL : index,
+                             .out = h,
+                             .out_stride = (int64_t)layout->h_row_size,
+                             .bias = {expert->matrix[KT_GATE].bias, expert->matrix[KT_UP].bias},
+                             .scratch = run->scratch,
+                             .error = &error};
     run_ranges(run, &job, KT_STAGE_GATE_UP, count_panels(layout, KT_STAGE_GATE_UP));
     ck_assert_msg(error.status == KT_OK, "%s", error.message);
     guard_free(act);
@@ -294,21 +287,25 @@ void run_down(struct run *run, const struct expert *expert, const float *h, uint
 {
     const struct kt_layout *layout = &run->layout;
     void *act = guard_take(pad_rows(run, n) * layout->act_row_size[1]);
-    struct kt_error error = { KT_OK, "" };
-    struct kt_act_pack pack = { .layout = layout, .stage = KT_STAGE_DOWN, .n_rows = n,
-                                .row_end = n, .source = h, .packed = act, .error = &error };
-
+    struct kt_error error = {KT_OK, ""};
+    struct kt_act_pack pack = {.layout = layout,
+                               .stage = KT_STAGE_DOWN,
+                               .n_rows = n,
+                               .row_end = n,
+                               .source = h,
+                               .packed = act,
+                               .error = &error};
     run->level->ops->act_pack(&run->instance, &pack);
-    struct kt_product job = { .layout = layout,
-                              .packed = run->packed[1],
-                              .n_rows = n,
-                              .act = act,
-                              .out = y,
-                              .out_index = out_index,
-                              .out_stride = (int64_t)stride,
-                              .bias = { expert->matrix[KT_DOWN].bias, NULL },
-                              .scratch = run->scratch,
-                              .error = &error };
+    struct kt_product job = {.layout = layout,
+                             .packed = run->packed[1],
+                             .n_rows = n,
+                             .act = act,
+                             .out = y,
+                             .out_index = out_index,
+                             .out_stride = (int64_t)stride,
+                             .bias = {expert->matrix[KT_DOWN].bias, NULL},
+                             .scratch = run->scratch,
+                             .error = &error};
     run_ranges(run, &job, KT_STAGE_DOWN, count_panels(layout, KT_STAGE_DOWN));
     ck_assert_msg(error.status == KT_OK, "%s", error.message);
     guard_free(act);

@@ -14,11 +14,11 @@
 
 struct matrix {
     uint64_t rows, cols;
-    float *value;   /* what the source holds, exactly */
-    void *source;   /* in the view's form */
+    float *value; /* what the source holds, exactly */
+    void *source; /* in the view's form */
     float *bias;
-    int *q;         /* the model's */
-    float *scale;   /* of rows */
+    int *q;       /* the model's */
+    float *scale; /* of rows */
     struct kt_view view;
 };
 
@@ -57,8 +57,8 @@ void make_batch(struct batch *batch, uint64_t k, uint32_t dtype, uint32_t n);
 void free_batch(struct batch *batch);
 
 /* Packs the expert; the first run of an expert asks the model what its weights are. */
-void start_run(struct run *run, const struct check_level *level, struct expert *expert,
-               uint64_t l2_size, uint32_t y_dtype);
+void start_run(struct run *run, const struct check_level *level, struct expert *expert, uint64_t l2_size,
+               uint32_t y_dtype);
 void end_run(struct run *run);
 
 /* h of rows index[0..n-1] of x, guarded. */

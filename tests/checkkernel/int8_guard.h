@@ -39,7 +39,7 @@ static inline void *guard_take(size_t size)
     size_t body = (size + sizeof(struct guard) + GUARD_PAGE - 1) / GUARD_PAGE * GUARD_PAGE;
     size_t whole = body + 2 * GUARD_PAGE;
     char *start = guard_map(whole);
-    struct guard guard = { start, whole };
+    struct guard guard = {start, whole};
     char *memory = start + GUARD_PAGE + body - size;
     memset(start + GUARD_PAGE, 0xa5, body);
     memcpy(memory - sizeof guard, &guard, sizeof guard);
@@ -49,7 +49,6 @@ static inline void *guard_take(size_t size)
 static inline void guard_free(void *memory)
 {
     struct guard guard;
-
     if (!memory)
         return;
     memcpy(&guard, (char *)memory - sizeof guard, sizeof guard);

@@ -30,50 +30,49 @@ extern const struct kt_ops emulated_ops_amx;
 #define AVX512 (AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
 
 const struct check_level check_levels[] = {
-    { "scalar", &OPS_NAME(scalar), 0, false, false, 0 },
+    {"scalar", &OPS_NAME(scalar), 0, false, false, 0},
 #ifdef LEVEL_AVX2
-    { "avx2", &OPS_NAME(avx2), AVX2, false, false, 0 },
+    {"avx2", &OPS_NAME(avx2), AVX2, false, false, 0},
 #endif
 #ifdef LEVEL_AVX_VNNI
-    { "avx_vnni", &OPS_NAME(avx_vnni), AVX2 | KT_CPU_AVX_VNNI, false, false, 0 },
+    {"avx_vnni", &OPS_NAME(avx_vnni), AVX2 | KT_CPU_AVX_VNNI, false, false, 0},
 #endif
 #ifdef LEVEL_AVX512
-    { "avx512", &OPS_NAME(avx512), AVX512, false, false, 0 },
+    {"avx512", &OPS_NAME(avx512), AVX512, false, false, 0},
 #endif
 #ifdef LEVEL_AVX512_VNNI
-    { "avx512_vnni", &OPS_NAME(avx512_vnni), AVX512 | KT_CPU_AVX512_VNNI, false, false, 0 },
+    {"avx512_vnni", &OPS_NAME(avx512_vnni), AVX512 | KT_CPU_AVX512_VNNI, false, false, 0},
 #endif
 #ifdef LEVEL_AMX
-    { "amx", &OPS_NAME(amx),
-      AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false, false, 0 },
+    {"amx", &OPS_NAME(amx), AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AMX_TILE | KT_CPU_AMX_INT8, false, false, 0},
 #endif
 #ifdef LEVEL_NEON
-    { "neon", &OPS_NAME(neon), KT_CPU_NEON, false, false, 0 },
+    {"neon", &OPS_NAME(neon), KT_CPU_NEON, false, false, 0},
 #endif
 #ifdef LEVEL_DOTPROD
-    { "dotprod", &OPS_NAME(dotprod), KT_CPU_NEON | KT_CPU_DOTPROD, false, false, 0 },
+    {"dotprod", &OPS_NAME(dotprod), KT_CPU_NEON | KT_CPU_DOTPROD, false, false, 0},
 #endif
 #ifdef LEVEL_I8MM
-    { "i8mm", &OPS_NAME(i8mm), KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM, false, false, 0 },
+    {"i8mm", &OPS_NAME(i8mm), KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM, false, false, 0},
 #endif
 #ifdef LEVEL_SVE
-    { "sve256", &OPS_NAME(sve256), KT_CPU_NEON | KT_CPU_SVE, false, false, 256 },
-    { "sve512", &OPS_NAME(sve512), KT_CPU_NEON | KT_CPU_SVE, false, false, 512 },
+    {"sve256", &OPS_NAME(sve256), KT_CPU_NEON | KT_CPU_SVE, false, false, 256},
+    {"sve512", &OPS_NAME(sve512), KT_CPU_NEON | KT_CPU_SVE, false, false, 512},
 #endif
 #ifdef CHECK_KML
-    { "kml", &OPS_NAME(kml), KT_CPU_NEON | KT_CPU_DOTPROD, false, true, 0 },
+    {"kml", &OPS_NAME(kml), KT_CPU_NEON | KT_CPU_DOTPROD, false, true, 0},
 #endif
 #ifdef LEVEL_AOCL
-    { "aocl", &OPS_NAME(aocl), AVX512 | KT_CPU_AVX512_VNNI, false, true, 0 },
+    {"aocl", &OPS_NAME(aocl), AVX512 | KT_CPU_AVX512_VNNI, false, true, 0},
 #endif
 #ifdef CHECK_EMULATED
-    { "avx_vnni, emulated", &emulated_ops_avx_vnni, AVX2, false, false, 0 },
-    { "avx512, emulated", &emulated_ops_avx512, AVX2, false, false, 0 },
-    { "avx512_vnni, emulated", &emulated_ops_avx512_vnni, AVX2, false, false, 0 },
+    {"avx_vnni, emulated", &emulated_ops_avx_vnni, AVX2, false, false, 0},
+    {"avx512, emulated", &emulated_ops_avx512, AVX2, false, false, 0},
+    {"avx512_vnni, emulated", &emulated_ops_avx512_vnni, AVX2, false, false, 0},
 #ifdef CHECK_AOCL
-    { "aocl, emulated", &emulated_ops_aocl, AVX2, false, true, 0 },
+    {"aocl, emulated", &emulated_ops_aocl, AVX2, false, true, 0},
 #else
-    { "amx, emulated", &emulated_ops_amx, AVX2, true, false, 0 },
+    {"amx, emulated", &emulated_ops_amx, AVX2, true, false, 0},
 #endif
 #endif
 };
@@ -97,7 +96,6 @@ bool check_can_run(const struct check_level *level)
 {
     static struct kt_caps caps;
     struct kt_error error;
-
     if (!is_asked_for(level) || is_emulated_twice(level) ||
         (level->sve_bits && level->sve_bits != read_sve_bits()))
         return false;
@@ -109,7 +107,6 @@ bool check_can_run(const struct check_level *level)
 bool check_list_levels(void)
 {
     bool any = false;
-
     for (size_t i = 0; i < check_n_levels; i++) {
         bool here = check_can_run(&check_levels[i]);
         printf("%s: %s\n", check_levels[i].name, here ? "checked" : "not here");

@@ -7,18 +7,18 @@
 #include <stdbool.h>
 
 /* ck_assert_msg writes to a file each time it succeeds: inside loops over numbers, this. */
-#define CHECK_THAT(condition, ...)         \
-    do {                                   \
-        if (!(condition))                  \
-            ck_abort_msg(__VA_ARGS__);     \
+#define CHECK_THAT(condition, ...)     \
+    do {                               \
+        if (!(condition))              \
+            ck_abort_msg(__VA_ARGS__); \
     } while (0)
 
 struct check_level {
     const char *name;
     const struct kt_ops *ops;
-    uint64_t cpu; /* what this CPU must have; 0: it runs anywhere, emulated if need be */
-    bool tiles;   /* its tiles are those of amx_model.h */
-    bool opaque;  /* it packs other bytes than the other levels, and wider panels */
+    uint64_t cpu;      /* what this CPU must have; 0: it runs anywhere, emulated if need be */
+    bool tiles;        /* its tiles are those of amx_model.h */
+    bool opaque;       /* it packs other bytes than the other levels, and wider panels */
     unsigned sve_bits; /* the length of ARM's SVE vectors that it is for */
 };
 
@@ -29,7 +29,7 @@ struct check_shape {
     unsigned gap;      /* between elements of the weights */
     bool bias;
     uint64_t l2_size;
-    uint32_t group_size; /* of weights, where the backend has groups */
+    uint32_t group_size;  /* of weights, where the backend has groups */
     const uint32_t *rows; /* ends with 0 */
 };
 

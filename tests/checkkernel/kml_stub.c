@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kml_stub.c - a library with the functions that the plugin kml_arm takes of Huawei's KML, in plain C. It
- * wants to be asked to use one thread only, and returns without a word where it is asked for something that it
- * does not know.
+ * wants to be asked to use one thread only, and returns without a word where it is asked for something that
+ * it does not know.
  *
  *   STUB_INT        what it takes for sizes: int, or int64_t as where it is built with USE64BITINT
  *   STUB_SHARED     one setting of threads for all that call it

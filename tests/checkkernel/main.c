@@ -5,8 +5,8 @@
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
  * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
- * instructions were translated. --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all right,
- * 1: something is wrong, 2: usage, 77: nothing to do.
+ * instructions were translated. --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all
+ * right, 1: something is wrong, 2: usage, 77: nothing to do.
  */
 #include "core/cpu.h"
 #include "core/module.h"
@@ -32,7 +32,7 @@ struct run {
     const char *level;
     const char *set; /* an option other than its default; NULL: none */
     uint32_t dtype;  /* NONE: all */
-    unsigned cases; /* per level and format */
+    unsigned cases;  /* per level and format */
     uint64_t seed;
     bool emulated;
     unsigned done, failed;
@@ -115,11 +115,10 @@ static void make_plain_shape(uint32_t dtype, unsigned kind, const struct model *
 {
     uint32_t other = model->dtypes[random_below(state, count_dtypes(model))];
     uint32_t plain = model->dtypes[random_below(state, 3)];
-    uint32_t format[4][3] = { { dtype, dtype, dtype },
-                              { dtype, other, plain },
-                              { other, dtype, plain },
-                              { plain, plain, dtype } };
-
+    uint32_t format[4][3] = {{dtype, dtype, dtype},
+                             {dtype, other, plain},
+                             {other, dtype, plain},
+                             {plain, plain, dtype}};
     for (int p = 0; p < 3; p++)
         shape->format[p].dtype = format[kind % 4][p];
     shape->hidden_size = pick_size(state, shape->format[KT_GATE].dtype, shape->format[KT_UP].dtype);
@@ -169,8 +168,7 @@ struct answer {
 
 static void compare_levels(struct check *check, struct answer *first)
 {
-    if (!model_is_int8(check) &&
-        (model_lists(check->model->own_order, check->level) || check->model->scaled))
+    if (!model_is_int8(check) && (model_lists(check->model->own_order, check->level) || check->model->scaled))
         return;
     uint64_t size = check->h.size + check->y.size;
     uint8_t *data = malloc(size);
@@ -203,10 +201,9 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
                      unsigned kind, struct answer *first)
 {
     uint64_t state = run->seed + 1000003u * dtype + 17u * kind;
-    struct check check = { .level = level, .instance = instance, .host = &services };
-    struct kt_error error = { KT_OK, "" };
+    struct check check = {.level = level, .instance = instance, .host = &services};
+    struct kt_error error = {KT_OK, ""};
     char text[400], names[3][64];
-
     check.model = model_find(run->plugin->name);
     make_shape(dtype, kind, check.model, &state, &check.layout.shape);
     const struct kt_shape *shape = &check.layout.shape;
@@ -218,9 +215,8 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     (void)snprintf(text, sizeof text, "%s %s %s/%s/%s hidden %llu intermediate %llu rows %u --seed %llu",
                    run->plugin->name, level->name, name_format(&shape->format[0], names[0]),
                    name_format(&shape->format[1], names[1]), name_format(&shape->format[2], names[2]),
-                   (unsigned long long)shape->hidden_size,
-                   (unsigned long long)shape->intermediate_size, check.n_rows,
-                   (unsigned long long)run->seed);
+                   (unsigned long long)shape->hidden_size, (unsigned long long)shape->intermediate_size,
+                   check.n_rows, (unsigned long long)run->seed);
     case_text = text;
     if (level->ops->layout(instance, &check.layout, &error))
         return false;
@@ -256,14 +252,13 @@ static unsigned run_cases(struct run *run, void *instance)
     const struct kt_plugin *plugin = run->plugin;
     const uint32_t *dtypes = model_find(plugin->name)->dtypes;
     unsigned levels = 0;
-
     for (uint32_t l = 0; l < plugin->n_levels; l++)
         levels += can_run(run, plugin->levels[l]);
     for (uint32_t d = 0; dtypes[d] && levels > 0; d++) {
         if (run->dtype && run->dtype != dtypes[d])
             continue;
         for (unsigned kind = 0; kind < run->cases; kind++) {
-            struct answer first = { NULL, 0 };
+            struct answer first = {NULL, 0};
             for (uint32_t l = 0; l < plugin->n_levels; l++)
                 if (can_run(run, plugin->levels[l]) &&
                     !run_case(run, plugin->levels[l], instance, dtypes[d], kind, &first)) {
@@ -287,11 +282,15 @@ static void drop_subnormal(void)
 static bool parse(int argc, char **argv, struct run *run, const char **file)
 {
     static const struct option options[] = {
-        { "plugin", required_argument, NULL, 'p' }, { "level", required_argument, NULL, 'l' },
-        { "type", required_argument, NULL, 't' },   { "cases", required_argument, NULL, 'c' },
-        { "seed", required_argument, NULL, 's' },   { "emulated", no_argument, NULL, 'e' },
-        { "set", required_argument, NULL, 'o' },    { "no-subnormal", no_argument, NULL, 'n' },
-        { NULL, 0, NULL, 0 },
+        {"plugin", required_argument, NULL, 'p'},
+        {"level", required_argument, NULL, 'l'},
+        {"type", required_argument, NULL, 't'},
+        {"cases", required_argument, NULL, 'c'},
+        {"seed", required_argument, NULL, 's'},
+        {"emulated", no_argument, NULL, 'e'},
+        {"set", required_argument, NULL, 'o'},
+        {"no-subnormal", no_argument, NULL, 'n'},
+        {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p')
@@ -325,14 +324,13 @@ static const struct kt_plugin *open_plugin(const char *file)
 {
     const char *slash = strrchr(file, '/');
     char symbol[64];
-
     if (strcmp(file, "reference") == 0)
         return &kt_plugin_reference;
     (void)snprintf(symbol, sizeof symbol, "kt_plugin_%s", (slash ? slash + 1 : file) + strlen("kt_"));
     symbol[strcspn(symbol, ".")] = '\0';
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     const struct kt_plugin *plugin = handle ? dlsym(handle, symbol) : NULL;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     if (!plugin)
         (void)fprintf(stderr, "checkkernel: %s\n", dlerror());
     else if (kt_module_check(plugin, symbol + strlen("kt_plugin_"), &error)) {
@@ -349,7 +347,6 @@ static bool make_values(const struct kt_plugin *plugin, const char *set,
 {
     size_t length = set ? strcspn(set, "=") : 0;
     bool found = !set;
-
     for (uint32_t i = 0; i < plugin->n_options && i < MAX_OPTIONS; i++) {
         const struct kt_option *option = &plugin->options[i];
         values[i].text = option->default_text;
@@ -366,12 +363,11 @@ static bool make_values(const struct kt_plugin *plugin, const char *set,
 
 int main(int argc, char **argv)
 {
-    struct kt_option_value values[MAX_OPTIONS] = { { NULL, 0 } };
-    struct run run = { .cases = 4, .seed = (uint64_t)time(NULL) };
+    struct kt_option_value values[MAX_OPTIONS] = {{NULL, 0}};
+    struct run run = {.cases = 4, .seed = (uint64_t)time(NULL)};
     const char *file = NULL;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     void *instance = NULL;
-
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a crash takes no message along */
     if (!parse(argc, argv, &run, &file)) {
         (void)fputs("usage: checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] "

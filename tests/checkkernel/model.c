@@ -23,7 +23,6 @@
 bool model_lists(const char *list, const struct kt_level *level)
 {
     size_t length = strlen(level->name);
-
     for (const char *at = list; at; at = strchr(at, ' ')) {
         at += *at == ' ';
         if (strcspn(at, " ") == length && memcmp(at, level->name, length) == 0)
@@ -46,7 +45,8 @@ uint32_t model_turn(const struct check *check)
     return UINT32_MAX;
 }
 
-struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row, const double *x)
+struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,
+                       const double *x)
 {
     const struct kt_shape *shape = &check->layout.shape;
     const struct model *model = check->model;
@@ -55,7 +55,6 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     const float *minimum = check->minima[projection] ? check->minima[projection] + row * k : w;
     uint32_t elements, bytes;
     double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
-
     kt_dtype_block(shape->format[projection].dtype, &elements, &bytes);
     for (uint64_t i = 0; i < k; i++) {
         double term = (double)w[i] * x[i];
@@ -70,7 +69,7 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     double least = 0x1p-126;
     if (model_lists(model->own_order, check->level)) /* a factor, a product or a sum that is taken for 0 */
         least *= x_sum + w_sum + 3 * (double)k + 1;
-    return (struct value){ sum, n * HALF_ULP * terms + least };
+    return (struct value){sum, n * HALF_ULP * terms + least};
 }
 
 /* ---- llamafile ---- */
@@ -86,7 +85,7 @@ static float load_float(const uint8_t *from)
 static bool check_sums(const uint8_t *block, unsigned half, float scale)
 {
     const int8_t *q = (const int8_t *)block + ACT_Q + 16 * half;
-    int pair[2] = { 0, 0 };
+    int pair[2] = {0, 0};
     int16_t stored[2];
     for (int i = 0; i < 16; i++)
         pair[i / 2 % 2] += q[i];
@@ -101,7 +100,6 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
     const int8_t *q = (const int8_t *)block + ACT_Q + GROUP * g;
     float scale = load_float(block + ACT_SCALE + 4 * g);
     int sum = 0;
-
     for (unsigned i = 0; i < GROUP; i++) {
         double value = (double)scale * q[i], wanted = i < n ? (double)x[i] : 0;
         if (q[i] == -128 || fabs(value - wanted) > (double)scale * 0.50002 + 0x1p-118)
@@ -110,8 +108,8 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
         if (i < n)
             out[i] = value;
     }
-    return load_float(block + ACT_SUM32 + 4 * g) == scale * (float)sum &&
-           check_sums(block, 2 * g, scale) && check_sums(block, 2 * g + 1, scale);
+    return load_float(block + ACT_SUM32 + 4 * g) == scale * (float)sum && check_sums(block, 2 * g, scale) &&
+           check_sums(block, 2 * g + 1, scale);
 }
 
 static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
@@ -119,7 +117,6 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
 {
     uint64_t k = projection_cols(&layout->shape, projection);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-
     if (way == WAY_ROUNDED) {
         bool tiled = stage == KT_STAGE_DOWN;
         return model_read_pairs(k, tiled, packed + (tiled ? 0 : pairs_offset(layout, stage)), x, out);
@@ -141,7 +138,6 @@ static bool read_reference(const struct kt_layout *layout, enum kt_projection pr
                            const uint8_t *packed, const float *x, enum way way, double *out)
 {
     uint64_t k = projection_cols(&layout->shape, projection);
-
     (void)way;
     for (uint64_t i = 0; i < k; i++)
         out[i] = (double)load_float(packed + 4 * i);
@@ -158,7 +154,6 @@ static float keep(float value)
 float round_bf16(float value)
 {
     uint32_t bits;
-
     memcpy(&bits, &value, sizeof bits);
     if (isnan(value))
         bits |= 0x400000;
@@ -170,34 +165,34 @@ float round_bf16(float value)
 }
 
 static const uint32_t all_dtypes[] = {
-    KT_DTYPE_F32,  KT_DTYPE_F16,  KT_DTYPE_BF16, KT_DTYPE_Q4_0,   KT_DTYPE_Q4_1,   KT_DTYPE_Q5_0,
-    KT_DTYPE_Q5_1, KT_DTYPE_Q8_0, KT_DTYPE_Q2_K, KT_DTYPE_Q3_K,   KT_DTYPE_Q4_K,   KT_DTYPE_Q5_K,
-    KT_DTYPE_Q6_K, KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4, KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,
-    KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS, KT_DTYPE_IQ2_S, KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S,
-    KT_DTYPE_TQ1_0, KT_DTYPE_TQ2_0, KT_DTYPE_NVFP4, KT_DTYPE_Q1_0, KT_DTYPE_Q2_0, KT_DTYPE_NONE,
+    KT_DTYPE_F32,     KT_DTYPE_F16,    KT_DTYPE_BF16,   KT_DTYPE_Q4_0,    KT_DTYPE_Q4_1,  KT_DTYPE_Q5_0,
+    KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,   KT_DTYPE_Q2_K,   KT_DTYPE_Q3_K,    KT_DTYPE_Q4_K,  KT_DTYPE_Q5_K,
+    KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4,   KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,
+    KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS, KT_DTYPE_IQ2_S,  KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S, KT_DTYPE_TQ1_0,
+    KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,  KT_DTYPE_Q1_0,   KT_DTYPE_Q2_0,    KT_DTYPE_NONE,
 };
-static const uint32_t plain_dtypes[] = { KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE };
-static const uint32_t dtypes_of_8[] = { KT_DTYPE_F8_E4M3, KT_DTYPE_NONE };
-static const uint32_t dtypes_of_4[] = { KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE };
+static const uint32_t plain_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE};
+static const uint32_t dtypes_of_8[] = {KT_DTYPE_F8_E4M3, KT_DTYPE_NONE};
+static const uint32_t dtypes_of_4[] = {KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
 
-static const struct turn llamafile_turns[] = { { "amx", 9 }, { NULL, 0 } };
-static const struct turn bf16_turns[] = { { "amx", 2 }, { "arm_bf16", 3 }, { NULL, 0 } };
+static const struct turn llamafile_turns[] = {{"amx", 9}, {NULL, 0}};
+static const struct turn bf16_turns[] = {{"amx", 2}, {"arm_bf16", 3}, {NULL, 0}};
 static const struct turn rawint4_turns[] = {
-    { "amx", 5 }, { "avx512_bf16", 24 }, { "avx512", 24 }, { "avx2", 4 }, { "scalar", 8 }, { NULL, 0 },
+    {"amx", 5}, {"avx512_bf16", 24}, {"avx512", 24}, {"avx2", 4}, {"scalar", 8}, {NULL, 0},
 };
 static const struct turn fp8_turns[] = {
-    { "amx", 3 }, { "avx512", 6 }, { "avx2", 20 }, { "scalar", 8 }, { NULL, 0 },
+    {"amx", 3}, {"avx512", 6}, {"avx2", 20}, {"scalar", 8}, {NULL, 0},
 };
 
 static const struct model models[] = {
-    { "llamafile", all_dtypes, false, keep, 0.5, "amx", llamafile_turns, true, read_llamafile, NULL },
-    { "reference", all_dtypes, false, keep, 0.5, NULL, NULL, false, read_reference, NULL },
-    { "bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", bf16_turns, false,
-      model_read_bf16, NULL },
-    { "rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", rawint4_turns, true,
-      model_read_bf16_sums, "avx2 avx512" },
-    { "avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", fp8_turns, true,
-      model_read_bf16, NULL },
+    {"llamafile", all_dtypes, false, keep, 0.5, "amx", llamafile_turns, true, read_llamafile, NULL},
+    {"reference", all_dtypes, false, keep, 0.5, NULL, NULL, false, read_reference, NULL},
+    {"bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", bf16_turns, false,
+     model_read_bf16, NULL},
+    {"rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", rawint4_turns, true,
+     model_read_bf16_sums, "avx2 avx512"},
+    {"avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", fp8_turns, true, model_read_bf16,
+     NULL},
 };
 
 const struct model *model_find(const char *plugin)

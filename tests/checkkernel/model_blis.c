@@ -24,7 +24,6 @@ static const char *find_stub(const char *variant)
 {
     static char path[4096];
     const char *build = getenv("KT_TEST_BUILD");
-
     (void)snprintf(path, sizeof path, "%s/tests/checkkernel/aocl_%s.so", build ? build : ".", variant);
     return path;
 }
@@ -34,9 +33,8 @@ void model_open(void *instance)
 {
     static VENDOR_LIBRARY library;
     struct blis_instance *self = instance;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     const char *file = getenv(VENDOR_CHECKED);
-
     self->library = file ? file : find_stub("good");
     if (!library.multiply)
         ck_assert_msg(VENDOR_OPEN(&check_host, self->library, &library, &error) == KT_OK, "%s",
@@ -47,17 +45,17 @@ void model_open(void *instance)
 static const struct {
     const char *variant, *reason;
 } unfit[] = {
-    { "old", "is version \"AOCL-BLAS 4.1.0 Build 20230630\"; 4.2 is needed" },
-    { "upstream", "calls itself \"0.9.0\", which is no version of AOCL" },
-    { "mute", "does not say its version" },
-    { "bare", "has no aocl_get_reorder_buf_size_s8s8s32os32: it is no AOCL-DLP, nor an AOCL-BLAS with" },
-    { "zero", "wants 0 bytes for a matrix of 532480: it does not know this CPU" },
-    { "vast", "wants 18446744073709551615 bytes" },
-    { "idle", "does not multiply" },
-    { "inexact", "does not multiply" },
+    {"old", "is version \"AOCL-BLAS 4.1.0 Build 20230630\"; 4.2 is needed"},
+    {"upstream", "calls itself \"0.9.0\", which is no version of AOCL"},
+    {"mute", "does not say its version"},
+    {"bare", "has no aocl_get_reorder_buf_size_s8s8s32os32: it is no AOCL-DLP, nor an AOCL-BLAS with"},
+    {"zero", "wants 0 bytes for a matrix of 532480: it does not know this CPU"},
+    {"vast", "wants 18446744073709551615 bytes"},
+    {"idle", "does not multiply"},
+    {"inexact", "does not multiply"},
 };
 
-static const char *const fit[] = { "good", "dlp" };
-static const char *const with_threads[] = { "good", "dlp" };
+static const char *const fit[] = {"good", "dlp"};
+static const char *const with_threads[] = {"good", "dlp"};
 
 #include "tests/checkkernel/vendor_tests.h"

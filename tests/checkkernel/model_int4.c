@@ -25,7 +25,6 @@ static struct parts read_parts(const uint8_t *packed, const struct kt_layout *la
     uint64_t units = tiles * 1024 + blocks * 64, size = units + 32 * 4;
     uint64_t panel = down ? row / 32 : row / 16, place = down ? row % 32 : row % 16;
     struct parts parts;
-
     place += projection == KT_UP ? 16 : 0;
     packed += panel * size;
     const uint8_t *block = packed + column / columns * (64 + columns * 16);
@@ -42,7 +41,6 @@ static struct parts read_parts(const uint8_t *packed, const struct kt_layout *la
 static double code_group(const float *x, uint64_t n, double unit, int scale, int zero)
 {
     double sum = 0;
-
     for (uint64_t i = 0; i < n; i++) {
         double step = unit * scale, code = rint((double)x[i] / step) + zero;
         code = code < 0 ? 0 : code > 15 ? 15 : code;
@@ -55,7 +53,6 @@ static double code_group(const float *x, uint64_t n, double unit, int scale, int
 static double search_all(const float *x, uint64_t n, double unit)
 {
     double least = INFINITY;
-
     for (int scale = 1; scale <= 16; scale++)
         for (int zero = 0; zero <= 15; zero++)
             if (scale * zero <= 128 && scale * (15 - zero) <= 127) {
@@ -72,7 +69,6 @@ static void add_errors(const struct matrix *matrix, uint64_t row, uint32_t group
     const float *x = matrix->value + row * matrix->cols;
     const int *q = matrix->q + row * matrix->cols;
     double unit = (double)matrix->scale[row];
-
     for (uint64_t c = 0; c < matrix->cols; c++) {
         double off = (double)x[c] - unit * q[c];
         *have += off * off;
@@ -86,7 +82,6 @@ static void add_errors(const struct matrix *matrix, uint64_t row, uint32_t group
 static float find_unit(const float *x, uint64_t n)
 {
     float max = 0.0f;
-
     for (uint64_t i = 0; i < n; i++) {
         if (!isfinite(x[i]))
             return NAN;
@@ -107,8 +102,8 @@ void model_weights(struct expert *expert, const struct kt_layout *layout, void *
         for (uint64_t r = 0; r < matrix->rows; r++) {
             float unit = find_unit(matrix->value + r * matrix->cols, matrix->cols);
             for (uint64_t c = 0; c < matrix->cols; c++) {
-                struct parts parts = read_parts(packed[p == KT_DOWN], layout, (enum kt_projection)p, r, c,
-                                                expert->group_size);
+                struct parts parts =
+                    read_parts(packed[p == KT_DOWN], layout, (enum kt_projection)p, r, c, expert->group_size);
                 CHECK_THAT(parts.unit == unit || (isnan(unit) && isnan(parts.unit)), "unit %a, not %a",
                            (double)parts.unit, (double)unit);
                 CHECK_THAT(parts.scale * parts.zero <= 128 && parts.scale * (15 - parts.zero) <= 127,
@@ -134,15 +129,14 @@ static float random_gauss(void)
 
 START_TEST(error_of_gaussian_weights)
 {
-    static const double most[] = { 0.0805, 0.0900, 0.0970 }, bits[] = { 4.5, 4.25, 4.25 };
+    static const double most[] = {0.0805, 0.0900, 0.0970}, bits[] = {4.5, 4.25, 4.25};
     uint32_t group_size = UINT32_C(32) << _i;
-    struct check_shape shape = { .shape = { .hidden_size = 2048, .intermediate_size = 48 },
-                                 .dtype = { KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32 },
-                                 .group_size = group_size };
+    struct check_shape shape = {.shape = {.hidden_size = 2048, .intermediate_size = 48},
+                                .dtype = {KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32},
+                                .group_size = group_size};
     struct expert expert;
     struct run run;
     double error = 0, size = 0;
-
     srand(1);
     make_expert(&expert, &shape);
     struct matrix *gate = &expert.matrix[KT_GATE];

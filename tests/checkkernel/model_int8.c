@@ -9,7 +9,7 @@ void model_weights(struct expert *expert, const struct kt_layout *layout, void *
     for (int p = 0; p < 3; p++) {
         struct matrix *matrix = &expert->matrix[p];
         for (uint64_t r = 0; r < matrix->rows; r++)
-            matrix->scale[r] = model_quantize(matrix->value + r * matrix->cols, matrix->cols,
-                                              matrix->q + r * matrix->cols);
+            matrix->scale[r] =
+                model_quantize(matrix->value + r * matrix->cols, matrix->cols, matrix->q + r * matrix->cols);
     }
 }

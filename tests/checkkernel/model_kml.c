@@ -24,7 +24,6 @@ static const char *find_stub(const char *variant)
 {
     static char path[4096];
     const char *build = getenv("KT_TEST_BUILD");
-
     (void)snprintf(path, sizeof path, "%s/tests/checkkernel/kml_%s.so", build ? build : ".", variant);
     return path;
 }
@@ -34,9 +33,8 @@ void model_open(void *instance)
 {
     static VENDOR_LIBRARY library;
     struct kml_instance *self = instance;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     const char *file = getenv(VENDOR_CHECKED);
-
     self->library = file ? file : find_stub("good");
     self->own_int8 = &OPS_NAME(dotprod);
     if (!library.multiply)
@@ -48,13 +46,13 @@ void model_open(void *instance)
 static const struct {
     const char *variant, *reason;
 } unfit[] = {
-    { "bare", "has no cblas_gemm_s8s8s32: it is no KML" },
-    { "idle", "does not multiply" },
-    { "inexact", "does not multiply" },
-    { "rounds", "does not multiply" },
+    {"bare", "has no cblas_gemm_s8s8s32: it is no KML"},
+    {"idle", "does not multiply"},
+    {"inexact", "does not multiply"},
+    {"rounds", "does not multiply"},
 };
 
-static const char *const fit[] = { "good", "long", "shared" };
-static const char *const with_threads[] = { "good", "long" };
+static const char *const fit[] = {"good", "long", "shared"};
+static const char *const with_threads[] = {"good", "long"};
 
 #include "tests/checkkernel/vendor_tests.h"

@@ -12,8 +12,9 @@
  *   once more, which the kernel did not. Together
  *       u (sum over groups of |s| (n + 3) (sum|d x| + o sum|x|)  +  (groups + 2) sum|w x|)
  *   A level that `whole` names multiplies x rounded to whole numbers of a unit per 32 columns; d and o are
- *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of what a group has of such 32 columns are exact
- *   in float32, so n counts these. (Where a group ends among 32 columns, x is added up in eights, exactly too.)
+ *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of what a group has of such 32 columns are
+ * exact in float32, so n counts these. (Where a group ends among 32 columns, x is added up in eights, exactly
+ * too.)
  *
  *   Where rows are int8, x is q times a scale per 32 columns, and the same holds: sums of q are exact.
  *
@@ -37,7 +38,6 @@ static double read_group(const struct kt_scales *scales, uint64_t row, uint64_t 
 {
     struct kt_view one = KT_VIEW_INIT;
     float value;
-
     if (scales->dtype == KT_DTYPE_U8)
         return *((const uint8_t *)scales->data + (int64_t)(row / scales->group_rows) * scales->row_stride +
                  (int64_t)group * scales->col_stride);
@@ -67,7 +67,6 @@ static double make_whole(const double *x, uint64_t n, int *q)
 {
     double max = 0;
     int exponent = -126;
-
     for (uint64_t i = 0; i < n; i++) {
         if (!isfinite(x[i]))
             max = NAN;
@@ -90,7 +89,6 @@ static void fix_columns(const double *x, uint64_t k, uint64_t c, uint64_t n, boo
     uint64_t first = c / WHOLE * WHOLE;
     int q[WHOLE];
     double unit = whole ? make_whole(x + first, k - first < WHOLE ? k - first : WHOLE, q) : 0;
-
     for (uint64_t i = 0; i < n; i++)
         fixed[i] = whole ? unit * q[c - first + i] : x[c + i];
 }
@@ -131,11 +129,10 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
     uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
     uint64_t groups = (k + n - 1) / n;
     double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
-
     for (uint64_t g = 0; g < groups; g++) {
         double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole || int8);
         uint64_t end = k - g * n < n ? k : (g + 1) * n;
-        struct group group = { 0 };
+        struct group group = {0};
         for (uint64_t c = g * n, m; c < end; c += m) {
             double fixed[WHOLE];
             m = WHOLE - c % WHOLE < end - c ? WHOLE - c % WHOLE : end - c;
@@ -149,8 +146,8 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
         x_all += group.x_sum;
         factors += group.factors;
     }
-    return (struct value){ sum, HALF_ULP * (errors + ((double)groups + 2) * terms) +
-                                    find_least(check, x_all, factors, k) };
+    return (struct value){sum, HALF_ULP * (errors + ((double)groups + 2) * terms) +
+                                   find_least(check, x_all, factors, k)};
 }
 
 struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
@@ -159,7 +156,6 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
     uint64_t k = projection_cols(&check->layout.shape, projection);
     const float *w = check->weights[projection] + row * k;
     double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
-
     for (uint64_t i = 0; i < k; i++) {
         double weight = (double)round_bf16(w[i]), term = weight * x[i];
         sum += term;
@@ -167,17 +163,16 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
         x_sum += fabs(x[i]);
         w_sum += fabs(weight);
     }
-    return (struct value){ sum, ((double)k + 3) * HALF_ULP * terms + find_least(check, x_sum, w_sum, k) };
+    return (struct value){sum, ((double)k + 3) * HALF_ULP * terms + find_least(check, x_sum, w_sum, k)};
 }
 
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x)
 {
     const struct kt_expert *expert = &check->source.expert;
-    const struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
+    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
     uint64_t k = projection_cols(&check->layout.shape, projection);
     const float *w = check->weights[projection] + row * k;
-
     return dot_codes(check, views[projection], row, w, x);
 }
 
@@ -196,26 +191,25 @@ static uint64_t row_bytes(uint64_t columns, uint64_t element, uint64_t beside)
     return ((columns * element + columns / 32 * beside + 63) / 64 * 64) | 64;
 }
 
-/* Sums of 32 columns that stand beside them in a row: 1, or 4 of 8 columns where a group ends among the 32. */
+/* Sums of 32 columns that stand beside them in a row: 1, or 4 of 8 columns where a group ends among the 32.
+ */
 static unsigned count_sums(const struct kt_layout *layout, enum kt_projection projection)
 {
     uint64_t k = projection_cols(&layout->shape, projection);
     uint64_t group = layout->shape.format[projection].group_cols;
-
     return group < k && group % 32 != 0 ? 4 : 1;
 }
 
-/* Numbers 32 * t .. of a row, and what a level that multiplies whole numbers has made of them: n sums of these,
- * behind those of all tiles the units, then high and low bytes in the order of the codes. */
+/* Numbers 32 * t .. of a row, and what a level that multiplies whole numbers has made of them: n sums of
+ * these, behind those of all tiles the units, then high and low bytes in the order of the codes. */
 static bool check_whole(const double *x, const uint8_t *sums, uint64_t tiles, uint64_t t, unsigned n)
 {
-    static const int order[8] = { 0, 4, 1, 5, 2, 6, 3, 7 };
+    static const int order[8] = {0, 4, 1, 5, 2, 6, 3, 7};
     const uint8_t *units = sums + 4 * n * tiles;
     const int8_t *high = (const int8_t *)units + 4 * tiles + 64 * t, *low = high + WHOLE;
-    int q[WHOLE], sum[4] = { 0 };
+    int q[WHOLE], sum[4] = {0};
     double unit = make_whole(x, WHOLE, q), stored = (double)load_float(units + 4 * t);
     bool right = isnan(unit) ? isnan(stored) : stored == unit;
-
     for (unsigned i = 0; i < WHOLE; i++) {
         int column = (int)i / 8 * 8 + order[i % 8];
         right = right && q[column] == 256 * high[i] + low[i];
@@ -228,8 +222,8 @@ static bool check_whole(const double *x, const uint8_t *sums, uint64_t tiles, ui
     return right;
 }
 
-/* Each x rounded, and each sum of 32, or of 8, to the bit: one after the other, as every level adds them, unless
- * it multiplies whole numbers. */
+/* Each x rounded, and each sum of 32, or of 8, to the bit: one after the other, as every level adds them,
+ * unless it multiplies whole numbers. */
 static bool read_row(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, double *out, bool has_sums)
 {
@@ -241,11 +235,10 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
     const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (halves ? 2 : 4));
     double columns[32];
     float sum = 0;
-
     for (uint64_t i = 0; i < padded; i++) {
         uint64_t at = tiled ? i / 32 * 1024 + i % 32 * 2 : i * (halves ? 2 : 4);
         float wanted = i < k ? round_bf16(x[i]) : 0.0f;
-        uint8_t half[4] = { 0 };
+        uint8_t half[4] = {0};
         if (halves)
             memcpy(half + 2, packed + at, 2);
         float value = load_float(halves ? half : packed + at);
@@ -267,15 +260,14 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
 /* A row of int8: columns in the order of their codes, then n sums of each 32, then their scales. */
 static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, unsigned n, double *out)
 {
-    static const int place[8] = { 0, 2, 4, 6, 1, 3, 5, 7 };
+    static const int place[8] = {0, 2, 4, 6, 1, 3, 5, 7};
     uint64_t padded = (k + 63) / 64 * 64;
     const uint8_t *sums = packed + padded, *scales = sums + padded / 32 * 4 * n;
     bool right = true;
-
     for (uint64_t c = 0; c < padded; c += 32) {
         float scale = load_float(scales + c / 32 * 4), max = 0;
         bool finite = true;
-        int sum[4] = { 0 };
+        int sum[4] = {0};
         for (uint64_t i = c; i < c + 32 && i < k; i++) {
             finite = finite && isfinite(x[i]);
             max = fabsf(x[i]) > max ? fabsf(x[i]) : max;
@@ -309,17 +301,17 @@ bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection pro
 {
     (void)way;
     if (layout->instruction)
-        return read_int8(projection_cols(&layout->shape, projection), packed, x, count_sums(layout, projection), out);
+        return read_int8(projection_cols(&layout->shape, projection), packed, x,
+                         count_sums(layout, projection), out);
     return read_row(layout, projection, packed, x, out, true);
 }
 
 bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float *x, double *out)
 {
     bool right = true;
-
     for (uint64_t i = 0; i < (k + 63) / 64 * 64; i++) {
         float wanted = i < k ? round_bf16(x[i]) : 0.0f;
-        uint8_t half[4] = { 0 };
+        uint8_t half[4] = {0};
         memcpy(half + 2, packed + (tiled ? i / 32 * 1024 + i % 32 * 2 : i * 2), 2);
         float value = load_float(half);
         right = right && memcmp(&value, &wanted, sizeof value) == 0;

@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Packed row r of a stage, in `alone` if it is not to be had otherwise: first of as many rows as there are. */
+/* Packed row r of a stage, in `alone` if it is not to be had otherwise: first of as many rows as there are.
+ */
 static const uint8_t *find_act(const struct check *check, enum kt_stage stage, uint32_t r, uint8_t *alone)
 {
     const struct kt_layout *layout = &check->layout;
-
     if (!interleaved(check, stage))
         return check->act[stage].data + r * layout->act_row_size[stage];
     uint8_t *h = check_need(calloc(check->n_rows, layout->h_row_size));
     memcpy(h, check->h.data + r * layout->h_row_size, layout->h_row_size);
-    struct kt_error error = { KT_OK, "" };
-    struct kt_act_pack job = { layout, stage, 0, check->n_rows, 0, check->n_rows, h, 0, alone, &error };
+    struct kt_error error = {KT_OK, ""};
+    struct kt_act_pack job = {layout, stage, 0, check->n_rows, 0, check->n_rows, h, 0, alone, &error};
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
     free(h);
@@ -45,11 +45,9 @@ static bool check_act_row(const struct check *check, enum kt_projection projecti
                           const float *x, double *used)
 {
     int ways = count_ways(check), right = 0;
-
     for (int way = WAY_CODES; way < ways; way++)
         right += check->model->read_row(&check->layout, projection, act, x, (enum way)way, used);
-    return right == ways ||
-           (right > 0 && projection == KT_DOWN && interleaved(check, KT_STAGE_DOWN));
+    return right == ways || (right > 0 && projection == KT_DOWN && interleaved(check, KT_STAGE_DOWN));
 }
 
 void check_act(struct check *check, enum kt_stage stage)
@@ -57,7 +55,6 @@ void check_act(struct check *check, enum kt_stage stage)
     const struct kt_layout *layout = &check->layout;
     uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
     uint64_t k = projection_cols(&layout->shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE);
-
     check_act_pack(check, stage);
     if (!check->model->read_row)
         return;
@@ -86,7 +83,6 @@ static void run_all_ways(struct check *check, enum kt_stage stage, struct guarde
     uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
     uint32_t n = check->n_rows, turn = model_turn(check);
     uint32_t least = n < turn ? 0 : turn, next;
-
     check_ranges(check, stage, out);
     if (n < 2 * least)
         return;
@@ -129,8 +125,8 @@ static struct value dot(const struct check *check, enum kt_projection projection
     struct value value = way == WAY_ROUNDED     ? model_dot_rounded(check, projection, row, x)
                          : check->model->scaled ? model_dot_scaled(check, projection, row, x)
                                                 : model_dot(check, projection, row, x);
-    const float *const bias[3] = { check->source.expert.gate_bias, check->source.expert.up_bias,
-                                   check->source.expert.down_bias };
+    const float *const bias[3] = {check->source.expert.gate_bias, check->source.expert.up_bias,
+                                  check->source.expert.down_bias};
     if (bias[projection])
         value.value += (double)bias[projection][row];
     value.bound += fabs(value.value) * 0x1p-24;
@@ -148,11 +144,10 @@ static bool predict_row(const struct check *check, enum kt_stage stage, const ui
     double *first = check_need(malloc(k * sizeof *first)), *up = check_need(malloc(k * sizeof *up));
     bool right = check->model->read_row(&check->layout, down ? KT_DOWN : KT_GATE, act, x, way, first) &&
                  (down || check->model->read_row(&check->layout, KT_UP, act, x, way, up));
-
     for (uint64_t i = 0; i < n && right; i++)
-        wanted[i] = down ? dot(check, KT_DOWN, i, first, way)
-                         : value_activation(shape, dot(check, KT_GATE, i, first, way),
-                                            dot(check, KT_UP, i, up, way));
+        wanted[i] =
+            down ? dot(check, KT_DOWN, i, first, way)
+                 : value_activation(shape, dot(check, KT_GATE, i, first, way), dot(check, KT_UP, i, up, way));
     free(up);
     free(first);
     return right;
@@ -167,7 +162,6 @@ static void check_row(struct check *check, enum kt_stage stage, uint64_t row, co
     struct value *wanted = check_need(malloc(n * sizeof *wanted));
     int ways = count_ways(check), known = -1;
     bool right = false;
-
     for (int tried = 1; tried <= ways && !right; tried++) {
         if (tried > 1)
             *way = *way == WAY_CODES ? WAY_ROUNDED : WAY_CODES;
@@ -190,7 +184,6 @@ void check_gate_up(struct check *check)
     uint64_t k = layout->shape.hidden_size;
     enum way way = WAY_CODES;
     float *x = check_need(malloc(k * sizeof *x));
-
     check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64,
                 random_below(&check->random, 2), &check->h);
     run_all_ways(check, KT_STAGE_GATE_UP, &check->h);
@@ -222,7 +215,6 @@ void check_down(struct check *check)
     enum way way = WAY_CODES;
     float *x = check_need(malloc(k * sizeof *x));
     uint8_t *alone = check_need(calloc(fill_rows(check, check->n_rows), layout->act_row_size[1]));
-
     check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
     uint64_t size = (check->n_rows - 1) * check->y_stride + shape->hidden_size * sizeof(float);
     check_guard("y", size, sizeof(float), random_below(&check->random, 2), &check->y);
@@ -250,7 +242,6 @@ void check_nan(struct check *check)
     uint16_t kept = *value;
     uint64_t size = check->h.size;
     uint8_t *h = check_need(malloc(size));
-
     *value = random_below(&check->random, 2) ? 0x7f80 : 0xffc1;
     pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
     memcpy(h, check->h.data, size);

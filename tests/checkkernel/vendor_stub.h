@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor_stub.h - what stubs of vendors' libraries have in common: the threads that the calling thread has asked
- * for, and what tests ask a stub. STUB_SHARED: all threads have one setting.
+ * vendor_stub.h - what stubs of vendors' libraries have in common: the threads that the calling thread has
+ * asked for, and what tests ask a stub. STUB_SHARED: all threads have one setting.
  */
 #ifndef KT_TESTS_VENDOR_STUB_H
 #define KT_TESTS_VENDOR_STUB_H

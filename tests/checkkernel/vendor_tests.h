@@ -15,8 +15,8 @@
 
 START_TEST(unfit_libraries_are_refused)
 {
-    VENDOR_LIBRARY library = { 0 }, before = library;
-    struct kt_error error = { KT_OK, "" };
+    VENDOR_LIBRARY library = {0}, before = library;
+    struct kt_error error = {KT_OK, ""};
     const char *path = find_stub(unfit[_i].variant);
 
     ck_assert_int_eq(VENDOR_OPEN(&check_host, path, &library, &error), KT_E_UNSUPPORTED);
@@ -30,7 +30,7 @@ END_TEST
 START_TEST(fit_libraries_are_taken)
 {
     VENDOR_LIBRARY library;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
 
     ck_assert_msg(VENDOR_OPEN(&check_host, find_stub(fit[_i]), &library, &error) == KT_OK, "%s",
                   error.message);
@@ -44,16 +44,16 @@ START_TEST(libraries_that_are_not_there)
         const char *library, *reason;
         enum kt_status status;
     } wrong[] = {
-        { "none", "library = none", KT_E_UNSUPPORTED },
-        { "", "neither an absolute path nor a name", KT_E_INVALID },
-        { "./libblis.so", "neither an absolute path nor a name", KT_E_INVALID },
-        { "libkt-nobody.so", "libkt-nobody.so: cannot open shared object file", KT_E_NOT_FOUND },
-        { "/nowhere/libblis.so", "/nowhere/libblis.so does not exist", KT_E_NOT_FOUND },
-        { "/dev/null", "", KT_E_PLUGIN },
+        {"none", "library = none", KT_E_UNSUPPORTED},
+        {"", "neither an absolute path nor a name", KT_E_INVALID},
+        {"./libblis.so", "neither an absolute path nor a name", KT_E_INVALID},
+        {"libkt-nobody.so", "libkt-nobody.so: cannot open shared object file", KT_E_NOT_FOUND},
+        {"/nowhere/libblis.so", "/nowhere/libblis.so does not exist", KT_E_NOT_FOUND},
+        {"/dev/null", "", KT_E_PLUGIN},
     };
     for (size_t i = 0; i < COUNT(wrong); i++) {
         VENDOR_LIBRARY library;
-        struct kt_error error = { KT_OK, "" };
+        struct kt_error error = {KT_OK, ""};
         ck_assert_int_eq(VENDOR_OPEN(&check_host, wrong[i].library, &library, &error), wrong[i].status);
         ck_assert_msg(strstr(error.message, wrong[i].reason), "%s", error.message);
     }
@@ -63,7 +63,7 @@ END_TEST
 START_TEST(no_memory_to_try)
 {
     VENDOR_LIBRARY library;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
 
     check_fail_next = CHECK_FAIL_ALLOCATE;
     ck_assert_int_eq(VENDOR_OPEN(&check_host, find_stub("good"), &library, &error), KT_E_NOMEM);
@@ -76,7 +76,7 @@ START_TEST(threads_are_given_back)
 {
     for (size_t i = 0; i < COUNT(with_threads); i++) {
         VENDOR_LIBRARY library;
-        struct kt_error error = { KT_OK, "" };
+        struct kt_error error = {KT_OK, ""};
         int64_t (*stub_threads)(void);
         void *handle = dlopen(find_stub(with_threads[i]), RTLD_NOW | RTLD_LOCAL);
         ck_assert_ptr_nonnull(handle);
@@ -100,11 +100,10 @@ static float *run_expert(const struct check_level *level, struct expert *expert,
     uint64_t stride = expert->layout.shape.hidden_size * sizeof(float);
     float *y = guard_take(batch->n * stride);
     struct run run;
-
     start_run(&run, level, expert, 1 << 20, KT_DTYPE_F32);
     ck_assert_str_eq(run.layout.form, FORM);
-    float *h = run_gate_up(&run, expert, batch->source, KT_DTYPE_F32, batch->n_tokens, batch->index,
-                           batch->n);
+    float *h =
+        run_gate_up(&run, expert, batch->source, KT_DTYPE_F32, batch->n_tokens, batch->index, batch->n);
     run_down(&run, expert, h, batch->n, batch->out_index, y, stride);
     guard_free(h);
     end_run(&run);
@@ -115,7 +114,6 @@ static float *run_expert(const struct check_level *level, struct expert *expert,
 static const struct check_level *find_own(const struct check_level *level)
 {
     char name[64];
-
     (void)snprintf(name, sizeof name, VENDOR_OWN_LEVEL "%s", level->name + strlen(VENDOR_LEVEL));
     for (size_t l = 0; l < check_n_levels; l++)
         if (strcmp(check_levels[l].name, name) == 0)
@@ -127,13 +125,18 @@ static const struct check_level *find_own(const struct check_level *level)
 /* What goes into a store, or comes out of one, has the form, the bytes and the results of the own levels. */
 START_TEST(stored_weights_have_one_form)
 {
-    static const struct check_shape shape = { { .hidden_size = 200, .intermediate_size = 150,
-                                                .activation = KT_ACTIVATION_SILU },
-                                              { KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32 }, KT_DTYPE_F32, 0,
-                                              true, 1 << 20, 0, NULL };
+    static const struct check_shape shape = {{.hidden_size = 200,
+                                              .intermediate_size = 150,
+                                              .activation = KT_ACTIVATION_SILU},
+                                             {KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32},
+                                             KT_DTYPE_F32,
+                                             0,
+                                             true,
+                                             1 << 20,
+                                             0,
+                                             NULL};
     struct expert expert;
     struct batch batch;
-
     make_expert(&expert, &shape);
     make_batch(&batch, 200, KT_DTYPE_F32, 20);
     for (size_t l = 0; l < check_n_levels; l++) {
@@ -165,10 +168,16 @@ END_TEST
  * weight_row. */
 START_TEST(a_library_that_gives_up)
 {
-    static const struct check_shape shape = { { .hidden_size = 100, .intermediate_size = 80,
-                                                .activation = KT_ACTIVATION_SILU },
-                                              { KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32 }, KT_DTYPE_F32, 0,
-                                              true, 1 << 20, 0, NULL };
+    static const struct check_shape shape = {{.hidden_size = 100,
+                                              .intermediate_size = 80,
+                                              .activation = KT_ACTIVATION_SILU},
+                                             {KT_DTYPE_F32, KT_DTYPE_F32, KT_DTYPE_F32},
+                                             KT_DTYPE_F32,
+                                             0,
+                                             true,
+                                             1 << 20,
+                                             0,
+                                             NULL};
     struct expert expert;
     void (*stub_idle)(int);
     void *handle = dlopen(find_stub("good"), RTLD_NOW | RTLD_LOCAL);
@@ -185,13 +194,19 @@ START_TEST(a_library_that_gives_up)
         const struct kt_ops *ops = run.level->ops;
         float *out = guard_take(100 * sizeof(float));
         for (int stage = 0; stage < 3; stage++) {
-            struct kt_error error = { KT_OK, "" };
+            struct kt_error error = {KT_OK, ""};
             void *act = guard_take(run.layout.row_unit * run.layout.act_row_size[stage == 1]);
             void *h = guard_take(run.layout.row_unit * run.layout.h_row_size);
-            struct kt_product job = { .layout = &run.layout, .packed = run.packed[stage == 1], .panel_end = 1,
-                                      .n_rows = 1, .act = act, .out = stage ? (void *)out : h,
-                                      .out_index = (const uint32_t[]){ 0 }, .out_stride = 400,
-                                      .scratch = run.scratch, .error = &error };
+            struct kt_product job = {.layout = &run.layout,
+                                     .packed = run.packed[stage == 1],
+                                     .panel_end = 1,
+                                     .n_rows = 1,
+                                     .act = act,
+                                     .out = stage ? (void *)out : h,
+                                     .out_index = (const uint32_t[]){0},
+                                     .out_stride = 400,
+                                     .scratch = run.scratch,
+                                     .error = &error};
             memset(act, 0, run.layout.row_unit * run.layout.act_row_size[stage == 1]);
             stub_idle(1);
             if (stage == 0)
@@ -200,7 +215,8 @@ START_TEST(a_library_that_gives_up)
                 ops->down(&run.instance, &job);
             else
                 ck_assert_int_eq(ops->weight_row(&run.instance, &run.layout, run.packed[0], &expert.source,
-                                                 KT_GATE, 0, out, &error), KT_E_BACKEND);
+                                                 KT_GATE, 0, out, &error),
+                                 KT_E_BACKEND);
             stub_idle(0);
             ck_assert_int_eq(error.status, KT_E_BACKEND);
             ck_assert_msg(strstr(error.message, " returned without computing"), "%s", error.message);

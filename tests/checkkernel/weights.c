@@ -40,7 +40,6 @@ static uint64_t count_wanted(const struct kt_layout *layout, enum kt_stage stage
 {
     const struct kt_shape *shape = &layout->shape;
     uint64_t wanted = layout->nominal_size[stage], weights = shape->hidden_size * shape->intermediate_size;
-
     for (int p = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP);
          p++) {
         uint32_t elements, bytes, packed = count_packed(shape->format[p].dtype);
@@ -55,11 +54,9 @@ void check_layout(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
     const struct kt_shape *shape = &layout->shape;
-
     for (int s = 0; s < 2; s++) {
         uint64_t wanted = count_wanted(layout, (enum kt_stage)s);
-        if (layout->panel_rows[s] == 0 || layout->nominal_size[s] == 0 ||
-            layout->act_row_size[s] == 0)
+        if (layout->panel_rows[s] == 0 || layout->nominal_size[s] == 0 || layout->act_row_size[s] == 0)
             check_fail(check, "layout of stage %d has a size of 0", s);
         /* not where the format of a row is shorter than a few lines of the cache */
         bool whole = shape->intermediate_size % 512 == 0 && shape->hidden_size % 512 == 0;
@@ -75,7 +72,6 @@ void check_layout(struct check *check)
 static bool spoil(unsigned kind, struct kt_shape *shape)
 {
     struct kt_format *up = &shape->format[KT_UP], *format = kind % 2 ? &shape->format[KT_DOWN] : up;
-
     switch (kind / 2) {
     case 0:
         format->scale_dtype = KT_DTYPE_NONE;
@@ -120,8 +116,8 @@ static bool spoil(unsigned kind, struct kt_shape *shape)
 void check_refusals(struct check *check)
 {
     for (unsigned kind = 0; check->model->scaled; kind++) {
-        struct kt_layout layout = { .shape = check->layout.shape };
-        struct kt_error error = { KT_OK, "" };
+        struct kt_layout layout = {.shape = check->layout.shape};
+        struct kt_error error = {KT_OK, ""};
         if (!spoil(kind, &layout.shape))
             return;
         if (check->level->ops->layout(check->instance, &layout, &error) != KT_E_UNSUPPORTED ||
@@ -136,8 +132,7 @@ static struct kt_expert slice(struct check *check, uint64_t begin)
 {
     struct kt_expert expert = check->source.expert;
     uint64_t hidden = check->layout.shape.hidden_size, rows = expert.down.cols - begin;
-    struct kt_error error = { KT_OK, "" };
-
+    struct kt_error error = {KT_OK, ""};
     if (kt_view_slice(&expert.gate, begin, rows, 0, hidden, &expert.gate, &error) ||
         kt_view_slice(&expert.up, begin, rows, 0, hidden, &expert.up, &error) ||
         kt_view_slice(&expert.down, 0, hidden, begin, rows, &expert.down, &error))
@@ -153,14 +148,13 @@ static void check_cut_stage(struct check *check, const struct kt_layout *shard, 
     uint64_t rows = stage == KT_STAGE_DOWN ? shard->shape.hidden_size : shard->shape.intermediate_size;
     uint64_t panels = (rows + shard->panel_rows[stage] - 1) / shard->panel_rows[stage];
     uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     struct guarded wanted, got;
-
     check_guard("a shard's weights", size, 64, true, &wanted);
     check_guard("cut weights", size, 64, true, &got);
-    struct kt_pack pack = { shard, stage, expert, 0, panels, wanted.data };
-    struct kt_cut cut = { &check->layout, shard, stage, begin, 0, middle, check->packed[stage].data,
-                          got.data, &error };
+    struct kt_pack pack = {shard, stage, expert, 0, panels, wanted.data};
+    struct kt_cut cut = {&check->layout, shard, stage, begin, 0, middle, check->packed[stage].data,
+                         got.data,       &error};
     memset(got.data, 0x5a, size);
     if (ops->pack(check->instance, &pack, &error))
         check_fail(check, "pack of a shard: %s", error.message);
@@ -185,9 +179,8 @@ void check_cut(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
     uint64_t units = (layout->shape.intermediate_size - 1) / layout->k_unit;
-    struct kt_layout shard = { .shape = layout->shape };
-    struct kt_error error = { KT_OK, "" };
-
+    struct kt_layout shard = {.shape = layout->shape};
+    struct kt_error error = {KT_OK, ""};
     if (!check->level->ops->cut || units == 0)
         return;
     bool last = random_below(&check->random, 2);
@@ -209,12 +202,11 @@ void check_weights(struct check *check)
 {
     const struct kt_shape *shape = &check->layout.shape;
     const struct kt_expert *expert = &check->source.expert;
-    const struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
-
+    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
     for (int p = 0; p < 3; p++) {
         enum kt_projection projection = (enum kt_projection)p;
         uint64_t rows = projection_rows(shape, projection), cols = projection_cols(shape, projection);
-        struct kt_error error = { KT_OK, "" };
+        struct kt_error error = {KT_OK, ""};
         float *source = malloc(cols * sizeof *source);
         check->weights[p] = malloc(rows * cols * sizeof *source);
         if (!source || !check->weights[p])
@@ -222,8 +214,8 @@ void check_weights(struct check *check)
         for (uint64_t r = 0; r < rows; r++) {
             float *row = check->weights[p] + r * cols;
             if (check->level->ops->weight_row(check->instance, &check->layout,
-                                              check->packed[p == KT_DOWN].data, expert, projection, r,
-                                              row, &error) ||
+                                              check->packed[p == KT_DOWN].data, expert, projection, r, row,
+                                              &error) ||
                 kt_view_dequantize(views[p], r, 0, cols, source, &error))
                 check_fail(check, "weight row: %s", error.message);
             for (uint64_t c = 0; c < cols && !check->wrong; c++) {
@@ -244,7 +236,6 @@ static uint32_t find_bad(uint32_t dtype, bool infinite, uint8_t bad[4])
     uint32_t wide = infinite ? 0xff800000 : 0x7fc00000;
     uint16_t half = infinite ? 0x7c00 : 0xfe00, short_wide = (uint16_t)(wide >> 16);
     uint32_t elements, bytes;
-
     memset(bad, 0xff, 4); /* the NaN of f8_e8m0 */
     if (dtype == KT_DTYPE_F32)
         memcpy(bad, &wide, sizeof wide);
@@ -258,13 +249,12 @@ static uint32_t find_bad(uint32_t dtype, bool infinite, uint8_t bad[4])
 void check_refused(struct check *check)
 {
     struct kt_expert *expert = &check->source.expert;
-    struct kt_view *views[3] = { &expert->gate, &expert->up, &expert->down };
+    struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
     uint32_t p = random_below(&check->random, 3);
     enum kt_stage stage = p == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     const struct kt_scales *scales = &views[p]->scales;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     uint8_t bad[4], kept[4];
-
     if (!scales->data)
         return;
     uint32_t size = find_bad(scales->dtype, random_below(&check->random, 2), bad);
@@ -276,7 +266,7 @@ void check_refused(struct check *check)
     uint8_t *packed = aligned_alloc(64, (check->layout.weight_size[stage] + 63) / 64 * 64);
     if (!packed)
         abort();
-    struct kt_pack job = { &check->layout, stage, expert, 0, count_panels(check, stage), packed };
+    struct kt_pack job = {&check->layout, stage, expert, 0, count_panels(check, stage), packed};
     memcpy(kept, scale, size);
     memcpy(scale, bad, size);
     if (check->level->ops->pack(check->instance, &job, &error) != KT_E_FORMAT ||

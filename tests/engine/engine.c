@@ -187,7 +187,8 @@ static void plan_free(struct engine_plan *plan)
 
 /* ---- the engine ---- */
 
-static struct kt_layer *make_layer(struct kt_context *context, const struct fixture *fixture, const uint8_t *mask)
+static struct kt_layer *make_layer(struct kt_context *context, const struct fixture *fixture,
+                                   const uint8_t *mask)
 {
     struct kt_layer_params params = fixture_params(fixture);
     struct kt_layer *layer = NULL;

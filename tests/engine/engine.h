@@ -30,7 +30,7 @@ struct engine_params {
     uint32_t instance;    /* of its staging buffers */
     uint32_t input_dtype; /* KT_DTYPE_F32 or KT_DTYPE_BF16 */
     uint32_t max_deferred, per_token;
-    bool moves;           /* experts, while it serves */
+    bool moves; /* experts, while it serves */
 };
 
 /* What happened at a layer of experts, for engine_check. */
@@ -92,7 +92,8 @@ void engine_close(struct engine *engine);
 void engine_launch(struct engine *engine, uint32_t n_tokens, struct engine_plan *eager);
 void engine_synchronize(struct engine *engine, struct engine_plan *eager);
 
-/* Compares what the last pass has recorded with the same experts computed one by one and added up in double. */
+/* Compares what the last pass has recorded with the same experts computed one by one and added up in double.
+ */
 void engine_check(const struct engine *engine);
 
 #endif

@@ -29,7 +29,8 @@ static struct kt_forward forward_of(const struct engine *engine, const struct en
     return forward;
 }
 
-static void add_slot(const struct engine *engine, uint32_t position, uint32_t t, uint32_t k, struct sums *sums)
+static void add_slot(const struct engine *engine, uint32_t position, uint32_t t, uint32_t k,
+                     struct sums *sums)
 {
     const struct engine_record *record = &engine->record[position];
     struct kt_forward forward = forward_of(engine, record);
@@ -67,7 +68,8 @@ static void add_layer(const struct engine *engine, uint32_t position, struct sum
         }
 }
 
-static void compare(const struct engine *engine, uint32_t position, const float *output, const struct sums *sums)
+static void compare(const struct engine *engine, uint32_t position, const float *output,
+                    const struct sums *sums)
 {
     const double unit = (2 * 2 * ENGINE_TOP_K + 2) * 0x1p-24;
     for (uint64_t i = 0; i < engine->record[position].n_tokens * engine->params.hidden; i++)

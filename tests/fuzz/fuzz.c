@@ -31,8 +31,7 @@ static void use_layer(struct kt_checkpoint *checkpoint, uint64_t layer)
         return;
     }
     struct kt_expert *experts = calloc(moe.n_experts, sizeof *experts);
-    if (experts &&
-        kt_checkpoint_experts(checkpoint, layer, experts, moe.n_experts, NULL) == KT_OK) {
+    if (experts && kt_checkpoint_experts(checkpoint, layer, experts, moe.n_experts, NULL) == KT_OK) {
         const struct kt_expert *last = &experts[moe.n_experts - 1];
         use_view(&last->gate);
         use_view(&last->up);

@@ -18,8 +18,8 @@ static char folder[64];
 
 static void remove_all(void)
 {
-    static const char *const names[] = {"config.json", "model.safetensors.index.json",
-                                        "a.safetensors", "b.safetensors"};
+    static const char *const names[] = {"config.json", "model.safetensors.index.json", "a.safetensors",
+                                        "b.safetensors"};
     char path[128];
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -47,8 +47,7 @@ static void make_folder(void)
     static const char other[] =
         "^\0\0\0\0\0\0\0{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
         "                                         !!";
-    snprintf(folder, sizeof folder, "%s/kt-fuzz-XXXXXX",
-             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(folder, sizeof folder, "%s/kt-fuzz-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(folder))
         abort();
     (void)atexit(remove_all);

@@ -109,10 +109,9 @@ static void product(void *instance, const struct kt_product *job)
     (void)job;
 }
 
-static enum kt_status weight_row(void *instance, const struct kt_layout *packed_layout,
-                                 const void *packed, const struct kt_expert *source,
-                                 enum kt_projection projection, uint64_t row, float *out,
-                                 struct kt_error *error)
+static enum kt_status weight_row(void *instance, const struct kt_layout *packed_layout, const void *packed,
+                                 const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                 float *out, struct kt_error *error)
 {
     (void)instance;
     (void)packed_layout;
@@ -159,14 +158,12 @@ static const struct kt_option options[] = {
     {"cols", KT_OPTION_BOOL, "no", NULL, 0, 0, "columns"},
 };
 
-static enum kt_status probe(const struct kt_host *host, const struct kt_caps *caps,
-                            struct kt_error *error)
+static enum kt_status probe(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error)
 {
     (void)host;
     (void)caps;
-    return PROBE_STATUS == KT_OK
-               ? KT_OK
-               : kt_plugin_fail(error, PROBE_STATUS, "there is no vendor library here");
+    return PROBE_STATUS == KT_OK ? KT_OK
+                                 : kt_plugin_fail(error, PROBE_STATUS, "there is no vendor library here");
 }
 
 /* Where it fails, it says not a word about why. */

@@ -80,8 +80,8 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
 }
 
 /* Where a weight row starts in its packed object: panels of gate rows, then as many up rows. */
-static float *packed_row(const struct kt_layout *layout, const void *packed,
-                         enum kt_projection projection, uint64_t row)
+static float *packed_row(const struct kt_layout *layout, const void *packed, enum kt_projection projection,
+                         uint64_t row)
 {
     float *object = (float *)(uintptr_t)packed;
     uint64_t panel_rows = layout->panel_rows[projection == KT_DOWN];
@@ -121,10 +121,10 @@ static void cut(void *instance, const struct kt_cut *job)
     uint64_t rows = down ? job->shard->shape.hidden_size : job->shard->shape.intermediate_size;
     uint64_t cols = down ? job->shard->shape.intermediate_size : job->shard->shape.hidden_size;
     for (int p = down ? KT_DOWN : KT_GATE; p <= (down ? KT_DOWN : KT_UP); p++) {
-        for (uint64_t row = job->panel_begin * panel_rows;
-             row < job->panel_end * panel_rows && row < rows; row++) {
-            const float *from = packed_row(job->whole, job->packed, (enum kt_projection)p,
-                                           down ? row : job->begin + row);
+        for (uint64_t row = job->panel_begin * panel_rows; row < job->panel_end * panel_rows && row < rows;
+             row++) {
+            const float *from =
+                packed_row(job->whole, job->packed, (enum kt_projection)p, down ? row : job->begin + row);
             memcpy(packed_row(job->shard, job->out, (enum kt_projection)p, row),
                    down ? from + job->begin : from, cols * sizeof *from);
         }
@@ -200,8 +200,7 @@ static void gather(void *instance, const struct kt_gather *job)
 static const float *act_row(const struct kt_product *job, enum kt_stage stage, uint32_t r)
 {
     uint64_t index = job->index ? job->index[r] : r;
-    return (const float *)(const void *)((const char *)job->act +
-                                         index * job->layout->act_row_size[stage]);
+    return (const float *)(const void *)((const char *)job->act + index * job->layout->act_row_size[stage]);
 }
 
 static float multiply(const float *weights, const float *x, uint64_t n)
@@ -235,8 +234,8 @@ static void gate_up(void *instance, const struct kt_product *job)
     const struct kt_layout *layout = job->layout;
     const struct kt_shape *shape = &layout->shape;
     uint64_t n = shape->hidden_size, end = job->panel_end * layout->panel_rows[0];
-    for (uint64_t row = job->panel_begin * layout->panel_rows[0];
-         row < end && row < shape->intermediate_size; row++) {
+    for (uint64_t row = job->panel_begin * layout->panel_rows[0]; row < end && row < shape->intermediate_size;
+         row++) {
         const float *gate = packed_row(layout, job->packed, KT_GATE, row);
         const float *up = packed_row(layout, job->packed, KT_UP, row);
         for (uint32_t r = 0; r < job->n_rows; r++) {
@@ -263,8 +262,7 @@ static void down(void *instance, const struct kt_product *job)
         const float *weights = packed_row(layout, job->packed, KT_DOWN, row);
         for (uint32_t r = 0; r < job->n_rows; r++) {
             const float *x = act_row(job, KT_STAGE_DOWN, r);
-            float *y =
-                (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
+            float *y = (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
             y[row] = multiply(weights, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
             if (is(x[0], FAIL_DOWN))
                 fail(job->error, "down");
@@ -272,22 +270,20 @@ static void down(void *instance, const struct kt_product *job)
     }
 }
 
-static enum kt_status weight_row(void *instance, const struct kt_layout *packed_layout,
-                                 const void *packed, const struct kt_expert *source,
-                                 enum kt_projection projection, uint64_t row, float *out,
-                                 struct kt_error *error)
+static enum kt_status weight_row(void *instance, const struct kt_layout *packed_layout, const void *packed,
+                                 const struct kt_expert *source, enum kt_projection projection, uint64_t row,
+                                 float *out, struct kt_error *error)
 {
     (void)instance;
     (void)source;
     (void)error;
-    uint64_t cols = projection == KT_DOWN ? packed_layout->shape.intermediate_size
-                                          : packed_layout->shape.hidden_size;
+    uint64_t cols =
+        projection == KT_DOWN ? packed_layout->shape.intermediate_size : packed_layout->shape.hidden_size;
     memcpy(out, packed_row(packed_layout, packed, projection, row), cols * sizeof *out);
     return KT_OK;
 }
 
-static enum kt_status probe(const struct kt_host *host, const struct kt_caps *caps,
-                            struct kt_error *error)
+static enum kt_status probe(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error)
 {
     (void)caps;
     if (host->struct_size < sizeof *host)
@@ -297,8 +293,7 @@ static enum kt_status probe(const struct kt_host *host, const struct kt_caps *ca
 }
 
 static enum kt_status open_fake(const struct kt_host *host, const struct kt_caps *caps,
-                                const struct kt_option_value *values, void **instance,
-                                struct kt_error *error)
+                                const struct kt_option_value *values, void **instance, struct kt_error *error)
 {
     (void)caps;
     struct fake *fake = host->allocate(host, sizeof *fake);
@@ -364,8 +359,10 @@ static const struct kt_level swift = {.struct_size = sizeof swift,
                                       .instruction = "mulss",
                                       .ops = &ops,
                                       .check = check_swift};
-static const struct kt_level scalar = {
-    .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulss", .ops = &gathering};
+static const struct kt_level scalar = {.struct_size = sizeof scalar,
+                                       .name = "scalar",
+                                       .instruction = "mulss",
+                                       .ops = &gathering};
 static const struct kt_level *const levels[] = {&future, &swift, &scalar};
 
 #ifdef WRONG /* its faults are others */

@@ -187,7 +187,8 @@ int cudaGraphExecDestroy(struct graph *graph)
     return cudaGraphDestroy(graph);
 }
 
-/* Memory of which a terabyte cannot be pinned: a sanitizer's malloc ends the program when asked for too much. */
+/* Memory of which a terabyte cannot be pinned: a sanitizer's malloc ends the program when asked for too much.
+ */
 int cudaHostAlloc(void **out, size_t size, unsigned flags)
 {
     (void)flags;

@@ -383,8 +383,10 @@ static const struct kt_ops wrong_ops = {
     .thread_leave = leave,
 #endif
 };
-static const struct kt_level wrong_level = {
-    .struct_size = sizeof wrong_level, .name = "scalar", .instruction = "mulss", .ops = &wrong_ops};
+static const struct kt_level wrong_level = {.struct_size = sizeof wrong_level,
+                                            .name = "scalar",
+                                            .instruction = "mulss",
+                                            .ops = &wrong_ops};
 static const struct kt_level *const wrong_levels[] = {&wrong_level};
 /* What fake.c has of its own, and what one fault alone uses. */
 static __attribute__((used)) const void *const unused[] = {levels};

@@ -125,8 +125,8 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
 /* The whole product, then the same in two panel ranges: the same bits. */
 void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out);
 
-/* Are n floats the same to the bit? A NaN is the same as another: which operand's bits it gets is a compiler's
- * choice for each number of rows. */
+/* Are n floats the same to the bit? A NaN is the same as another: which operand's bits it gets is a
+ * compiler's choice for each number of rows. */
 bool same_floats(const void *a, const void *b, uint64_t n);
 
 /* Both products again from the packed inputs, with the rows in other places: the same bits, wherever y's
@@ -136,8 +136,7 @@ void check_places(struct check *check);
 static inline uint64_t count_panels(const struct check *check, enum kt_stage stage)
 {
     const struct kt_layout *layout = &check->layout;
-    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size
-                                           : layout->shape.intermediate_size;
+    uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
     return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
 }
 

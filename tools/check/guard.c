@@ -21,8 +21,7 @@ static void remember(const char *name, const struct guarded *guarded)
 {
     for (int i = 0; i < MAX_REGIONS; i++)
         if (!regions[i].map) {
-            regions[i] = (struct region){ name, guarded->map, guarded->data, guarded->map_size,
-                                          guarded->size };
+            regions[i] = (struct region){name, guarded->map, guarded->data, guarded->map_size, guarded->size};
             return;
         }
 }
@@ -55,8 +54,7 @@ bool guard_create(const char *name, uint64_t size, uint64_t align, bool at_end, 
     if (size > INT64_MAX / 2)
         return false;
     uint64_t inner = (size + align + page - 1) / page * page;
-    uint8_t *map = mmap(NULL, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+    uint8_t *map = mmap(NULL, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
         return false;
     if (mprotect(map, page, PROT_NONE) || mprotect(map + page + inner, page, PROT_NONE)) {
@@ -78,8 +76,7 @@ bool guard_intact(const struct guarded *guarded)
     for (const uint8_t *p = guarded->map + page; p < guarded->data; p++)
         if (*p != FILLER)
             return false;
-    for (const uint8_t *p = guarded->data + guarded->size;
-         p < guarded->map + guarded->map_size - page; p++)
+    for (const uint8_t *p = guarded->data + guarded->size; p < guarded->map + guarded->map_size - page; p++)
         if (*p != FILLER)
             return false;
     return true;

@@ -35,13 +35,13 @@ struct scales {
 };
 
 static const struct scales scale_places[] = {
-    { KT_DTYPE_Q4_0, { 0, -1 } },   { KT_DTYPE_Q4_1, { 0, 2 } },    { KT_DTYPE_Q5_0, { 0, -1 } },
-    { KT_DTYPE_Q5_1, { 0, 2 } },    { KT_DTYPE_Q8_0, { 0, -1 } },   { KT_DTYPE_Q2_K, { 80, 82 } },
-    { KT_DTYPE_Q3_K, { 108, -1 } }, { KT_DTYPE_Q4_K, { 0, 2 } },    { KT_DTYPE_Q5_K, { 0, 2 } },
-    { KT_DTYPE_IQ4_NL, { 0, -1 } }, { KT_DTYPE_IQ4_XS, { 0, -1 } }, { KT_DTYPE_IQ1_S, { 0, -1 } },
-    { KT_DTYPE_IQ2_XXS, { 0, -1 } }, { KT_DTYPE_IQ2_XS, { 0, -1 } }, { KT_DTYPE_IQ2_S, { 0, -1 } },
-    { KT_DTYPE_IQ3_XXS, { 0, -1 } }, { KT_DTYPE_IQ3_S, { 0, -1 } }, { KT_DTYPE_TQ1_0, { 52, -1 } },
-    { KT_DTYPE_TQ2_0, { 64, -1 } }, { KT_DTYPE_Q1_0, { 0, -1 } },   { KT_DTYPE_Q2_0, { 0, -1 } },
+    {KT_DTYPE_Q4_0, {0, -1}},    {KT_DTYPE_Q4_1, {0, 2}},    {KT_DTYPE_Q5_0, {0, -1}},
+    {KT_DTYPE_Q5_1, {0, 2}},     {KT_DTYPE_Q8_0, {0, -1}},   {KT_DTYPE_Q2_K, {80, 82}},
+    {KT_DTYPE_Q3_K, {108, -1}},  {KT_DTYPE_Q4_K, {0, 2}},    {KT_DTYPE_Q5_K, {0, 2}},
+    {KT_DTYPE_IQ4_NL, {0, -1}},  {KT_DTYPE_IQ4_XS, {0, -1}}, {KT_DTYPE_IQ1_S, {0, -1}},
+    {KT_DTYPE_IQ2_XXS, {0, -1}}, {KT_DTYPE_IQ2_XS, {0, -1}}, {KT_DTYPE_IQ2_S, {0, -1}},
+    {KT_DTYPE_IQ3_XXS, {0, -1}}, {KT_DTYPE_IQ3_S, {0, -1}},  {KT_DTYPE_TQ1_0, {52, -1}},
+    {KT_DTYPE_TQ2_0, {64, -1}},  {KT_DTYPE_Q1_0, {0, -1}},   {KT_DTYPE_Q2_0, {0, -1}},
 };
 
 /* A float16 of either sign between 2^-14 and 2^-6; one in 32 is zero, one subnormal. */
@@ -100,7 +100,7 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
     for (uint64_t b = 0; b < n_blocks; b++) {
         uint8_t *block = blocks + b * bytes;
         /* one block in four is all lowest, highest or middle codes: what makes sums saturate */
-        static const uint8_t extreme[4] = { 0x00, 0xff, 0x80, 0x7f };
+        static const uint8_t extreme[4] = {0x00, 0xff, 0x80, 0x7f};
         bool fill = random_below(state, 4) == 0;
         uint8_t filler = extreme[random_below(state, 4)];
         for (uint32_t i = 0; i < bytes; i++)
@@ -177,8 +177,7 @@ static bool create_bias(uint64_t rows, uint64_t *state, struct guarded *guarded)
 
 bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source)
 {
-    struct kt_view *views[3] = { &source->expert.gate, &source->expert.up, &source->expert.down };
-
+    struct kt_view *views[3] = {&source->expert.gate, &source->expert.up, &source->expert.down};
     memset(source, 0, sizeof *source);
     for (int p = 0; p < 3; p++) {
         enum kt_projection projection = (enum kt_projection)p;

@@ -56,7 +56,9 @@ void make_inputs(struct check *check)
         /* stretches of one value: 0, or the largest that their groups know */
         if (i % 32 == 0)
             same = (float)(random_below(&check->random, 2) ? 128 * random_below(&check->random, 8)
-                                                           : random_below(&check->random, 1024)) / 128 - 4;
+                                                           : random_below(&check->random, 1024)) /
+                       128 -
+                   4;
         float value = same >= -2 && same < 2 ? same : (float)random_gaussian(&check->random);
         /* one row in four is nearly all 0: no wrong weight hides behind the sum of the others */
         if (i % check->layout.shape.hidden_size == 0)
@@ -119,10 +121,9 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
 {
     const struct kt_layout *layout = &check->layout;
     uint64_t k = layout->shape.hidden_size, n = check->n_acts;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     struct kt_act_pack job = {layout, stage, 0, check->n_rows, begin, end, check->h.data, 0, packed, &error};
-    struct guarded source = { 0 };
-
+    struct guarded source = {0};
     if (stage == KT_STAGE_GATE_UP) {
         uint64_t size = dtype == KT_DTYPE_F32 ? 4 : 2, stride = k * size + 4;
         float *x = check_need(malloc(k * sizeof *x));
@@ -152,9 +153,9 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
 void pack_h(struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
 {
     const struct kt_layout *layout = &check->layout;
-    struct kt_error error = { KT_OK, "" };
-    struct kt_act_pack job = { layout, KT_STAGE_DOWN, 0, n, 0, n,
-                               check->h.data + row * layout->h_row_size, 0, packed, &error };
+    struct kt_error error = {KT_OK, ""};
+    struct kt_act_pack job = {layout, KT_STAGE_DOWN, 0,     n, 0, n, check->h.data + row * layout->h_row_size,
+                              0,      packed,        &error};
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
     look(check, &error);
@@ -165,7 +166,6 @@ void check_act_pack(struct check *check, enum kt_stage stage)
     uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
     uint64_t row_size = check->layout.act_row_size[stage];
     uint64_t size = (stage == KT_STAGE_DOWN ? fill_rows(check, n) : n) * row_size;
-
     check_guard("packed activations", size, 64, random_below(&check->random, 2), &check->act[stage]);
     uint8_t *other = check_need(malloc(size));
     memset(other, 0, size);
@@ -175,8 +175,7 @@ void check_act_pack(struct check *check, enum kt_stage stage)
     pack_rows(check, stage, KT_DTYPE_F32, middle, n, other);
     pack_rows(check, stage, KT_DTYPE_F32, 0, middle, other);
     if (memcmp(other, check->act[stage].data, size) != 0)
-        check_fail(check, "activations of stage %d packed by rows differ from those packed at once",
-                   stage);
+        check_fail(check, "activations of stage %d packed by rows differ from those packed at once", stage);
     if (!guard_intact(&check->act[stage]))
         check_fail(check, "act_pack of stage %d wrote beyond its rows", stage);
     free(other);
@@ -184,8 +183,8 @@ void check_act_pack(struct check *check, enum kt_stage stage)
 
 static void pack(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, void *packed)
 {
-    struct kt_pack job = { &check->layout, stage, &check->source.expert, begin, end, packed };
-    struct kt_error error = { KT_OK, "" };
+    struct kt_pack job = {&check->layout, stage, &check->source.expert, begin, end, packed};
+    struct kt_error error = {KT_OK, ""};
     check_enter(check, "pack");
     if (check->level->ops->pack(check->instance, &job, &error))
         check_fail(check, "pack: %s", error.message);
@@ -236,17 +235,19 @@ static bool order_rows(struct check *check, enum kt_stage stage, uint32_t row, u
 {
     const struct kt_layout *layout = &check->layout;
     bool gather = stage == KT_STAGE_GATE_UP && check->level->ops->gather;
-
     if (!gather && !interleaved(check, stage))
         return false;
     check_guard("gathered activations", fill_rows(check, n) * layout->act_row_size[stage], 64, true, rows);
     memset(rows->data, 0xff, rows->size);
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     if (gather) {
-        struct guarded index = { 0 };
-        struct kt_gather job = {
-            layout, check->act[0].data, copy_index("gather's index", check->index + row, n, &index),
-            n,      rows->data,         &error};
+        struct guarded index = {0};
+        struct kt_gather job = {layout,
+                                check->act[0].data,
+                                copy_index("gather's index", check->index + row, n, &index),
+                                n,
+                                rows->data,
+                                &error};
         check_enter(check, "gather");
         check->level->ops->gather(check->instance, &job);
         look(check, &error);
@@ -262,12 +263,11 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
 {
     const struct kt_layout *layout = &check->layout;
     bool down = stage == KT_STAGE_DOWN;
-    struct guarded scratch = { 0 }, rows = { 0 }, index = { 0 };
+    struct guarded scratch = {0}, rows = {0}, index = {0};
     bool ordered = order_rows(check, stage, row, n, &rows);
-
     check_guard("scratch", layout->scratch_size, 64, true, &scratch);
     struct kt_layout kept = *layout;
-    struct kt_error error = { KT_OK, "" };
+    struct kt_error error = {KT_OK, ""};
     struct kt_product job = {
         .layout = layout,
         .packed = check->packed[stage].data,
@@ -275,14 +275,13 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         .panel_begin = begin,
         .panel_end = end,
         .n_rows = n,
-        .act = ordered ? rows.data
-                       : check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
+        .act = ordered ? rows.data : check->act[stage].data + (down ? row * layout->act_row_size[1] : 0),
         .index = down || ordered ? NULL : copy_index("index", check->index + row, n, &index),
         .out = out,
         .out_index = down ? copy_index("out_index", check->out_index + row, n, &index) : NULL,
         .out_stride = (int64_t)(down ? check->y_stride : layout->h_row_size),
-        .bias = { down ? check->source.expert.down_bias : check->source.expert.gate_bias,
-                  down ? NULL : check->source.expert.up_bias },
+        .bias = {down ? check->source.expert.down_bias : check->source.expert.gate_bias,
+                 down ? NULL : check->source.expert.up_bias},
         .scratch = scratch.data,
         .next = check->packed[0].data,
         .next_size = layout->weight_size[0],
@@ -314,7 +313,6 @@ void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out)
 {
     uint64_t panels = count_panels(check, stage), size = out->size;
     uint8_t *other = check_need(malloc(size));
-
     memset(out->data, 0x5a, size);
     memset(other, 0x5a, size);
     run_product(check, stage, 0, panels, 0, check->n_rows, out->data);
@@ -347,7 +345,7 @@ static bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b
     if (check->layout.y_dtype != KT_DTYPE_BF16)
         return same_floats(a, b, check->y.size / sizeof(float));
     for (uint64_t i = 0; i < check->y.size; i += 2) {
-        uint8_t x[4] = { 0 }, y[4] = { 0 };
+        uint8_t x[4] = {0}, y[4] = {0};
         memcpy(x + 2, a + i, 2);
         memcpy(y + 2, b + i, 2);
         if (!same_floats(x, y, 1))
@@ -360,7 +358,6 @@ static bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b
 static void rotate(uint32_t *numbers, uint32_t n, uint32_t by)
 {
     uint32_t *kept = check_need(malloc(n * sizeof *kept));
-
     memcpy(kept, numbers, n * sizeof *kept);
     for (uint32_t i = 0; i < n; i++)
         numbers[(i + by) % n] = kept[i];
@@ -369,10 +366,9 @@ static void rotate(uint32_t *numbers, uint32_t n, uint32_t by)
 
 void check_places(struct check *check)
 {
-    struct guarded *const made[] = { &check->h, &check->act[1], &check->y };
+    struct guarded *const made[] = {&check->h, &check->act[1], &check->y};
     uint8_t *kept[3];
     uint32_t n = check->n_rows, by = n > 1 ? 1 + random_below(&check->random, n - 1) : 0;
-
     if (by == 0)
         return;
     for (int i = 0; i < 3; i++) {

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every form of scales meets every size of groups as `kind` counts up: 4, 5 or 7, and 3 have no common factor. */
+/* Every form of scales meets every size of groups as `kind` counts up: 4, 5 or 7, and 3 have no common
+ * factor. */
 void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows, uint64_t cols,
                    struct kt_format *format)
 {
-    static const uint32_t forms[4] = { KT_DTYPE_BF16, KT_DTYPE_F16, KT_DTYPE_F32, KT_DTYPE_F8_E8M0 };
-    static const uint64_t columns[5] = { 32, 128, UINT64_MAX, 64, 96 };
-    static const uint64_t fine[7] = { 32, 16, UINT64_MAX, 48, 128, 8, 72 };
-    static const uint64_t tall[4] = { 16, 128, UINT64_MAX, 24 };
+    static const uint32_t forms[4] = {KT_DTYPE_BF16, KT_DTYPE_F16, KT_DTYPE_F32, KT_DTYPE_F8_E8M0};
+    static const uint64_t columns[5] = {32, 128, UINT64_MAX, 64, 96};
+    static const uint64_t fine[7] = {32, 16, UINT64_MAX, 48, 128, 8, 72};
+    static const uint64_t tall[4] = {16, 128, UINT64_MAX, 24};
     uint64_t group_cols = dtype == KT_DTYPE_INT4 ? fine[kind % 7] : columns[kind % 5], group_rows = 1;
-
     if (kind % 3 == 2)
         group_rows = tall[random_below(state, 4)];
     format->dtype = dtype;
@@ -40,7 +40,6 @@ static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes,
     uint32_t way = random_below(state, 4);
     uint64_t col = bytes * (random_below(state, 4) ? 1 : 2),
              row = cols * col + bytes * random_below(state, 5);
-
     if (way == 1) {
         row = bytes;
         col = rows * bytes;
@@ -60,7 +59,6 @@ static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes,
 static void random_scale(uint64_t *state, uint32_t dtype, uint8_t *to)
 {
     uint32_t bits = (uint32_t)random_next(state);
-
     if (dtype == KT_DTYPE_F8_E8M0)
         *to = (uint8_t)(bits & 15 ? 108 + (bits >> 4 & 15) : bits >> 4 & 1);
     else
@@ -74,13 +72,16 @@ static bool create_values(uint64_t *state, const struct kt_view *view, const str
     uint64_t cols = (view->cols - 1) / format->group_cols + 1;
     uint32_t elements, bytes;
     struct grid grid;
-
     kt_dtype_block(dtype, &elements, &bytes);
     if (!place(state, rows, cols, bytes, &grid, data))
         return false;
-    *values = (struct kt_scales){ .data = grid.first, .size = grid.size, .dtype = dtype,
-                                  .group_rows = format->group_rows, .group_cols = format->group_cols,
-                                  .row_stride = grid.row_stride, .col_stride = grid.col_stride };
+    *values = (struct kt_scales){.data = grid.first,
+                                 .size = grid.size,
+                                 .dtype = dtype,
+                                 .group_rows = format->group_rows,
+                                 .group_cols = format->group_cols,
+                                 .row_stride = grid.row_stride,
+                                 .col_stride = grid.col_stride};
     for (uint64_t r = 0; r < rows; r++)
         for (uint64_t c = 0; c < cols; c++) {
             uint8_t *to = grid.first + (int64_t)r * grid.row_stride + (int64_t)c * grid.col_stride;
@@ -96,7 +97,6 @@ static bool create_values(uint64_t *state, const struct kt_view *view, const str
 static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows, uint64_t cols)
 {
     uint32_t n = random_below(state, 8) ? 0 : 1 + random_below(state, 3);
-
     for (; n > 0; n--)
         grid->first[(int64_t)random_below(state, (uint32_t)rows) * grid->row_stride +
                     (int64_t)random_below(state, (uint32_t)cols) * grid->col_stride] =
@@ -106,10 +106,9 @@ static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows,
 /* One row in four of 4-bit weights has a single code, the lowest or the highest: what makes sums saturate. */
 static void fill_row(uint64_t *state, uint32_t dtype, uint64_t n, uint8_t *blocks, int64_t stride)
 {
-    static const uint8_t extreme[4] = { 0x00, 0x77, 0x88, 0xff };
+    static const uint8_t extreme[4] = {0x00, 0x77, 0x88, 0xff};
     bool fill = (dtype == KT_DTYPE_INT4 || dtype == KT_DTYPE_F4_E2M1) && random_below(state, 4) == 0;
     uint8_t filler = extreme[random_below(state, 4)];
-
     for (uint64_t b = 0; b < n; b++, blocks += stride) {
         random_blocks(state, dtype, blocks, 1);
         if (fill)
@@ -122,7 +121,6 @@ bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_
 {
     uint32_t elements, bytes;
     struct grid grid;
-
     kt_dtype_block(format->dtype, &elements, &bytes);
     if (!place(state, rows, cols / elements, bytes, &grid, &data[0]))
         return false;
@@ -135,8 +133,8 @@ bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_
     view->row_stride = grid.row_stride;
     view->block_stride = grid.col_stride;
     for (uint64_t r = 0; r < rows; r++)
-        fill_row(state, format->dtype, cols / elements,
-                 grid.first + (int64_t)r * grid.row_stride, grid.col_stride);
+        fill_row(state, format->dtype, cols / elements, grid.first + (int64_t)r * grid.row_stride,
+                 grid.col_stride);
     if (format->dtype == KT_DTYPE_F8_E4M3)
         scatter_nan(state, &grid, rows, cols);
     return create_values(state, view, format, format->scale_dtype, &view->scales, &data[1]) &&

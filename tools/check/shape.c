@@ -29,7 +29,6 @@ void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
     bool wide = random_below(state, 2);
     uint64_t hidden = pick_scaled_size(state, dtype, wide ? 640 : 100);
     uint64_t intermediate = pick_scaled_size(state, dtype, wide ? 100 : 640);
-
     shape->hidden_size = hidden;
     shape->intermediate_size = intermediate;
     random_format(state, kind, dtype, intermediate, hidden, &shape->format[KT_GATE]);

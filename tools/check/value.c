@@ -15,9 +15,8 @@ static double sigmoid(double x)
 struct value value_activation(const struct kt_shape *shape, struct value gate, struct value up)
 {
     double limit = (double)shape->limit, alpha = 1, g = gate.value, u = up.value;
-
     if (isnan(g) || isnan(u))
-        return (struct value){ NAN, 0 };
+        return (struct value){NAN, 0};
     if (shape->activation != KT_ACTIVATION_SILU) {
         g = fmin(g, limit);
         u = fmax(fmin(u, limit), -limit);
@@ -30,5 +29,5 @@ struct value value_activation(const struct kt_shape *shape, struct value gate, s
     double bound = 1.1 * gate.bound * (fabs(u) + up.bound) + fabs(s) * up.bound;
     /* exp within 2 units, and its argument's rounding: 2^-24 |alpha g| of a value that silu scales */
     double steps = 16 + 2 * fabs(alpha * g);
-    return (struct value){ s * u, bound + steps * HALF_ULP * fabs(s * u) + 0x1p-120 };
+    return (struct value){s * u, bound + steps * HALF_ULP * fabs(s * u) + 0x1p-120};
 }

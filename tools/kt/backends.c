@@ -34,17 +34,14 @@ static const struct kt_column detail_columns[] = {
 };
 
 static const struct kt_column option_columns[] = {
-    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
-    {"key", "OPTION", KT_COLUMN_TEXT, 0, 0},
-    {"value", "VALUE", KT_COLUMN_TEXT, 0, 0},
-    {"origin", "ORIGIN", KT_COLUMN_TEXT, 0, 0},
+    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0}, {"key", "OPTION", KT_COLUMN_TEXT, 0, 0},
+    {"value", "VALUE", KT_COLUMN_TEXT, 0, 0},     {"origin", "ORIGIN", KT_COLUMN_TEXT, 0, 0},
     {"help", "HELP", KT_COLUMN_TEXT, 0, 0},
 };
 
 static void add_backend(struct kt_table *table, const struct kt_backend_info *info)
 {
     static const char *const states[] = {"loaded", "disabled", "unfit", "refused", "failed"};
-
     kt_table_row(table);
     kt_table_text(table, "backend", info->name);
     kt_table_text(table, "state", (size_t)info->state < COUNT(states) ? states[info->state] : "?");
@@ -60,8 +57,7 @@ static void add_backend(struct kt_table *table, const struct kt_backend_info *in
     kt_table_text(table, "origin", info->origin);
 }
 
-static void add_detail(struct kt_table *table, const char *backend, const char *what,
-                       const char *value)
+static void add_detail(struct kt_table *table, const char *backend, const char *what, const char *value)
 {
     if (!*value)
         return;
@@ -81,9 +77,8 @@ static void add_details(struct kt_table *table, const struct kt_backend_info *in
     add_detail(table, info->name, "configured", info->origin);
 }
 
-static enum kt_status add_options(struct kt_table *table, const struct kt_context *context,
-                                  size_t index, const struct kt_backend_info *info,
-                                  struct kt_error *error)
+static enum kt_status add_options(struct kt_table *table, const struct kt_context *context, size_t index,
+                                  const struct kt_backend_info *info, struct kt_error *error)
 {
     for (size_t i = 0; i < info->n_options; i++) {
         struct kt_setting setting;
@@ -116,7 +111,6 @@ static int check_names(const struct kt_cli *cli, const struct kt_context *contex
     const char **names = kt_cli_alloc(cli, n, sizeof(*names));
     int code = KT_EXIT_OK;
     size_t n_names = 0;
-
     for (size_t i = 0; i < n; i++) {
         struct kt_backend_info info;
         if (kt_context_backend(context, i, &info, NULL) == KT_OK)
@@ -130,8 +124,8 @@ static int check_names(const struct kt_cli *cli, const struct kt_context *contex
             continue;
         const char *near = kt_cli_nearest(cli->arguments[a], names, n_names);
         code = kt_cli_error(cli, "no backend '%s' is configured%s%s%s", cli->arguments[a],
-                            near ? ", did you mean '" : "; 'kt backends' lists them",
-                            near ? near : "", near ? "'?" : "");
+                            near ? ", did you mean '" : "; 'kt backends' lists them", near ? near : "",
+                            near ? "'?" : "");
     }
     free(names);
     return code;
@@ -139,20 +133,19 @@ static int check_names(const struct kt_cli *cli, const struct kt_context *contex
 
 static int list(struct kt_cli *cli, const struct kt_context *context, const struct args *args)
 {
-    struct kt_output *output = kt_output_create(cli, args->options ? "kt.backends.options"
-                                                                   : "kt.backends", 1);
+    struct kt_output *output =
+        kt_output_create(cli, args->options ? "kt.backends.options" : "kt.backends", 1);
     struct kt_table *backends = NULL, *details = NULL;
     struct kt_backend_info info;
     struct kt_error error;
     int code = KT_EXIT_OK;
-
     if (!args->options) {
         backends = kt_output_table(output, "rows", backend_columns, COUNT(backend_columns));
         details = kt_output_table(output, "details", detail_columns, COUNT(detail_columns));
         kt_table_hide(details);
     }
-    struct kt_table *options = kt_output_table(output, args->options ? "rows" : "options",
-                                               option_columns, COUNT(option_columns));
+    struct kt_table *options =
+        kt_output_table(output, args->options ? "rows" : "options", option_columns, COUNT(option_columns));
     size_t n_options = 0;
     for (size_t i = 0; i < kt_context_backend_count(context) && code == KT_EXIT_OK; i++) {
         if (kt_context_backend(context, i, &info, &error) != KT_OK) {
@@ -177,28 +170,27 @@ static int list(struct kt_cli *cli, const struct kt_context *context, const stru
 
 int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {
-        {.name = "options", .type = KT_CLI_FLAG, .offset = offsetof(struct args, options),
-         .help = "list the backends' options only"},
-        {.name = NULL}};
-    static const struct kt_cli_command command = {
-        .usage = "[NAME]...",
-        .about =
-            "Lists every configured backend (or the named ones): its state and the reason, the "
-            "level in use, all levels, formats, and options with their values and where each "
-            "was set.\n"
-            "  loaded    ready\n"
-            "  disabled  its section says enabled = no\n"
-            "  unfit     this CPU misses what its section says it needs\n"
-            "  refused   it says itself that it cannot work here\n"
-            "  failed    its file is missing, unsafe, broken or of another ABI, or a setting is "
-            "wrong",
-        .options = rows,
-        .arguments = "NAME",
-        .max_arguments = 64};
+    static const struct kt_cli_option rows[] = {{.name = "options",
+                                                 .type = KT_CLI_FLAG,
+                                                 .offset = offsetof(struct args, options),
+                                                 .help = "list the backends' options only"},
+                                                {.name = NULL}};
+    static const struct kt_cli_command command =
+        {.usage = "[NAME]...",
+         .about = "Lists every configured backend (or the named ones): its state and the reason, the "
+                  "level in use, all levels, formats, and options with their values and where each "
+                  "was set.\n"
+                  "  loaded    ready\n"
+                  "  disabled  its section says enabled = no\n"
+                  "  unfit     this CPU misses what its section says it needs\n"
+                  "  refused   it says itself that it cannot work here\n"
+                  "  failed    its file is missing, unsafe, broken or of another ABI, or a setting is "
+                  "wrong",
+         .options = rows,
+         .arguments = "NAME",
+         .max_arguments = 64};
     struct args args = {.options = false};
     struct kt_context *context;
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     cli->shows_plugins = true;

@@ -114,11 +114,10 @@ static const struct kt_cli_option options[] = {
 static const struct kt_cli_command command = {
     .usage = "[--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] [--tokens LIST] "
              "[--trace FILE] [--threads N]",
-    .about =
-        "Runs a layer whose weights come from memory, and says how near that is to the limits "
-        "measured in the same run on the same threads: the machine's read bandwidth and the "
-        "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
-        "that these limits allow, divided by the time that the layer took.",
+    .about = "Runs a layer whose weights come from memory, and says how near that is to the limits "
+             "measured in the same run on the same threads: the machine's read bandwidth and the "
+             "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
+             "that these limits allow, divided by the time that the layer took.",
     .options = options,
     .opens_checkpoint = true,
 };
@@ -176,7 +175,7 @@ struct bench {
     const char *backends[MAX_NAMES];
     size_t n_backends;
     bool explicit_backends, levels;
-    char *names; /* the texts that backends point into */
+    char *names;               /* the texts that backends point into */
     struct bench_trace *trace; /* NULL: calls are drawn */
     struct kt_keeping keeping;
     struct kt_table *rows, *limits;
@@ -239,8 +238,7 @@ static int choose_backends(struct bench *bench, const char *text, const char *le
     if (!bench->explicit_backends)
         return level == NULL
                    ? KT_EXIT_OK
-                   : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend",
-                                  level);
+                   : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend", level);
     bench->names = kt_cli_format(bench->cli, "%s", text);
     bench->n_backends = split(bench->names, bench->backends, MAX_NAMES);
     if (bench->n_backends == 0)
@@ -275,8 +273,8 @@ static int check_backend(const struct bench *bench, const char *name)
                             info.reason);
     }
     const char *near = kt_cli_nearest(name, known, n_known);
-    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them",
-                        name, near != NULL ? ", did you mean " : "", near != NULL ? near : "",
+    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them", name,
+                        near != NULL ? ", did you mean " : "", near != NULL ? near : "",
                         near != NULL ? "?" : "");
 }
 
@@ -287,11 +285,10 @@ static int find_backends(struct bench *bench, bool with_reference)
         if (code != KT_EXIT_OK)
             return code;
     }
-    for (size_t i = 0; !bench->explicit_backends && i < kt_context_backend_count(bench->context);
-         i++) {
+    for (size_t i = 0; !bench->explicit_backends && i < kt_context_backend_count(bench->context); i++) {
         struct kt_backend_info info;
-        if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK ||
-            info.state != KT_BACKEND_LOADED || bench->n_backends == MAX_NAMES)
+        if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK || info.state != KT_BACKEND_LOADED ||
+            bench->n_backends == MAX_NAMES)
             continue;
         if (with_reference || strcmp(info.name, "reference") != 0)
             bench->backends[bench->n_backends++] = info.name;
@@ -305,15 +302,14 @@ static int find_backends(struct bench *bench, bool with_reference)
 /* ---- measuring ---- */
 
 static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
-                    const struct bench_roofline *limits, uint32_t n_tokens,
-                    const struct bench_result *result, double kernel_error, double total_error)
+                    const struct bench_roofline *limits, uint32_t n_tokens, const struct bench_result *result,
+                    double kernel_error, double total_error)
 {
     const struct bench_shape *shape = &bench->shape;
     struct kt_table *table = bench->rows;
     double weight_bytes = result->experts * (double)set->nominal_size;
     double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
-    double operations =
-        6.0 * (double)shape->hidden_size * (double)shape->intermediate_size * result->rows;
+    double operations = 6.0 * (double)shape->hidden_size * (double)shape->intermediate_size * result->rows;
     kt_table_row(table);
     kt_table_text(table, "backend", set->backend);
     kt_table_text(table, "level", set->level);
@@ -343,9 +339,8 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     bench->n_rows++;
 }
 
-static void add_limit(struct bench *bench, const struct bench_set *set, const char *type,
-                      const char *name, const struct bench_limit *limit, double scale,
-                      const char *unit)
+static void add_limit(struct bench *bench, const struct bench_set *set, const char *type, const char *name,
+                      const struct bench_limit *limit, double scale, const char *unit)
 {
     struct kt_table *table = bench->limits;
     kt_table_row(table);
@@ -375,8 +370,8 @@ static int time_calls(struct bench *bench, const struct bench_set *set, struct b
 }
 
 /* Limits, every batch size, limits again; then the errors, which nothing is timed beside. */
-static int measure(struct bench *bench, const struct bench_set *set,
-                   const struct bench_source *source, struct bench_roofline *limits)
+static int measure(struct bench *bench, const struct bench_set *set, const struct bench_source *source,
+                   struct bench_roofline *limits)
 {
     struct bench_result results[MAX_TOKEN_COUNTS];
     const char *type = source->type->name;
@@ -391,13 +386,12 @@ static int measure(struct bench *bench, const struct bench_set *set,
     add_limit(bench, set, type, "read", &limits->read, 1, "GB/s");
     if (limits->n_loops != 0)
         add_limit(bench, set, type, "multiply", &limits->peak, 1e3, "TOPS");
-    add_limit(bench, set, type, "load", &(struct bench_limit){.rate = set->load_rate,
-                                                              .way = "source packed when loaded"},
-              1, "GB/s");
+    add_limit(bench, set, type, "load",
+              &(struct bench_limit){.rate = set->load_rate, .way = "source packed when loaded"}, 1, "GB/s");
     for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++) {
         double kernel_error, total_error;
-        code = bench_errors(bench->cli, set, bench->trace, source, (uint32_t)bench->tokens[i],
-                            &kernel_error, &total_error);
+        code = bench_errors(bench->cli, set, bench->trace, source, (uint32_t)bench->tokens[i], &kernel_error,
+                            &total_error);
         if (code == KT_EXIT_OK)
             add_row(bench, set, type, limits, (uint32_t)bench->tokens[i], &results[i], kernel_error,
                     total_error);
@@ -419,14 +413,13 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
     int code = bench_set_create(bench->cli, bench->context, &want, &set);
     if (code == BENCH_REFUSED)
         return bench->explicit_backends
-                   ? kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape",
-                                  backend, source->type->name)
+                   ? kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape", backend,
+                                  source->type->name)
                    : KT_EXIT_OK;
     if (code != KT_EXIT_OK)
         return code;
     if (bench->trace != NULL)
-        code = bench_trace_fit(bench->cli, bench->trace, bench->tokens, bench->n_token_counts,
-                               set.n_experts);
+        code = bench_trace_fit(bench->cli, bench->trace, bench->tokens, bench->n_token_counts, set.n_experts);
     if (code != KT_EXIT_OK) {
         bench_set_destroy(&set);
         return code;
@@ -458,8 +451,7 @@ static int bench_level(void *data, struct kt_context *context)
     return code;
 }
 
-static int bench_type(struct bench *bench, const char *backend,
-                      const struct bench_source_type *type)
+static int bench_type(struct bench *bench, const char *backend, const struct bench_source_type *type)
 {
     const struct bench_shape *shape = &bench->shape;
     struct bench_source source;
@@ -471,8 +463,8 @@ static int bench_type(struct bench *bench, const char *backend,
                             "the usual weights of %s cannot be made here: name others by "
                             "--source-type (%s)",
                             backend, bench_source_names());
-    uint64_t size = bench_source_size(type, shape->hidden_size, shape->intermediate_size,
-                                      shape->n_experts, &n_distinct);
+    uint64_t size =
+        bench_source_size(type, shape->hidden_size, shape->intermediate_size, shape->n_experts, &n_distinct);
     uint64_t available = bench_memory_available();
     if (size == 0)
         return kt_cli_usage(bench->cli,
@@ -480,8 +472,7 @@ static int bench_type(struct bench *bench, const char *backend,
                             " is not a whole number of blocks of %s",
                             shape->hidden_size, shape->intermediate_size, type->name);
     if (available != 0 && size > available / 2)
-        return kt_cli_error(bench->cli,
-                            "the source weights need %s of memory: take a smaller shape",
+        return kt_cli_error(bench->cli, "the source weights need %s of memory: take a smaller shape",
                             kt_bytes_text(size, need, sizeof need));
     kt_progress_start(bench->cli, "making weights");
     enum kt_status status = bench_source_create(type, shape->hidden_size, shape->intermediate_size,
@@ -539,8 +530,10 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
                           .schedule = {args.repeats, args.runs, args.min_time}};
     if (args.dispatch + args.latency + args.limits > 1)
         return kt_cli_usage(cli, "--dispatch, --latency and --limits are different measurements");
-    if (args.levels && (args.level != NULL || args.record != NULL || args.dispatch || args.latency || args.limits))
-        return kt_cli_usage(cli, "--levels goes with none of --level, --record, --dispatch, --latency, --limits");
+    if (args.levels &&
+        (args.level != NULL || args.record != NULL || args.dispatch || args.latency || args.limits))
+        return kt_cli_usage(cli,
+                            "--levels goes with none of --level, --record, --dispatch, --latency, --limits");
     if (args.levels && (args.backend == NULL || strcmp(args.backend, "all") == 0))
         return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
     if (args.dispatch)

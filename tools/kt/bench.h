@@ -33,8 +33,7 @@ struct bench_buffer {
     size_t size;
     bool touched;
 };
-enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size,
-                                   struct kt_error *error);
+enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size, struct kt_error *error);
 void bench_buffer_destroy(struct bench_buffer *buffer);
 
 /* The best that was seen of a limit, and how: "2 streams, prefetch 512 bytes, 256-bit loads". */
@@ -46,9 +45,8 @@ struct bench_limit {
 #define BENCH_MAX_WAYS 16
 
 /* Measures every way of reading, `passes` times each; raises limits[way] and sets its text. */
-enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer,
-                                   unsigned passes, struct bench_limit *limits, size_t *n_limits,
-                                   struct kt_error *error);
+enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer, unsigned passes,
+                                   struct bench_limit *limits, size_t *n_limits, struct kt_error *error);
 
 /* The loops of `instruction` that this CPU has and the level may use; NULL: of any instruction. */
 size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction,
@@ -123,8 +121,8 @@ uint32_t bench_code(uint32_t dtype, float value);
 /* The deviation of the numbers, where that of the weights is to be sigma. */
 float bench_code_step(const struct bench_source_type *type, float sigma);
 /* Fills n scales for numbers of that deviation. */
-void bench_scales_fill(const struct bench_source_type *type, struct bench_random *random,
-                       float sigma, uint64_t n, unsigned char *out);
+void bench_scales_fill(const struct bench_source_type *type, struct bench_random *random, float sigma,
+                       uint64_t n, unsigned char *out);
 void bench_zeros_fill(struct bench_random *random, uint64_t n, unsigned char *out);
 
 /* ---- bench_route.c: which experts a token takes ------------------------------------------------
@@ -146,8 +144,8 @@ void bench_route_create(const struct kt_cli *cli, struct bench_route *route, uin
                         uint32_t top_k, uint32_t n_copies);
 void bench_route_destroy(struct bench_route *route);
 /* Fills ids and weights [n_tokens][top_k]; returns how many experts they touch. */
-uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
-                          float *weights, uint32_t *copy);
+uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids, float *weights,
+                          uint32_t *copy);
 /* Before bench_route_replay: its labels are below n_labels. */
 void bench_route_widen(const struct kt_cli *cli, struct bench_route *route, uint32_t n_labels);
 /* The same with n given ids for drawn ones; negative ones stay. They may name at most n_experts. */
@@ -278,8 +276,7 @@ struct bench_result {
 
 /* `trace` NULL: calls are drawn. */
 int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
-                   uint32_t n_threads,
-                   const struct bench_schedule *schedule, uint32_t n_tokens,
+                   uint32_t n_threads, const struct bench_schedule *schedule, uint32_t n_tokens,
                    struct bench_result *result);
 
 /* The inputs of n_tokens tokens: Gaussian numbers as bf16. */

@@ -27,15 +27,14 @@ static const struct tile ones __attribute__((aligned(64))) = {
  * cover the latency of 52. */
 #define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5")
 #define CLEAR(r) "tilezero %%tmm" r "\n\t"
-#define LOOP(STEP) \
-    uint64_t row = 64; \
-    __asm__ volatile("ldtilecfg %[config]\n\t" EACH(CLEAR) \
-                     "tileloadd (%[data],%[row],1), %%tmm6\n\t" \
-                     "tileloadd (%[data],%[row],1), %%tmm7\n\t" \
-                     "1:\n\t" EACH(STEP) EACH(STEP) \
-                     "dec %[rounds]\n\tjnz 1b\n\ttilerelease" \
-                     : [rounds] "+r"(rounds) \
-                     : [config] "m"(config), [data] "r"(&ones), [row] "r"(row), "m"(ones) \
+#define LOOP(STEP)                                                                                      \
+    uint64_t row = 64;                                                                                  \
+    __asm__ volatile("ldtilecfg %[config]\n\t" EACH(                                                    \
+                         CLEAR) "tileloadd (%[data],%[row],1), %%tmm6\n\t"                              \
+                                "tileloadd (%[data],%[row],1), %%tmm7\n\t"                              \
+                                "1:\n\t" EACH(STEP) EACH(STEP) "dec %[rounds]\n\tjnz 1b\n\ttilerelease" \
+                     : [rounds] "+r"(rounds)                                                            \
+                     : [config] "m"(config), [data] "r"(&ones), [row] "r"(row), "m"(ones)               \
                      : "cc")
 
 #define DOT_BYTES(r) "tdpbssd %%tmm6, %%tmm7, %%tmm" r "\n\t"
@@ -55,5 +54,4 @@ static const struct bench_peak peaks[] = {
     {"tdpbf16ps", "tiles", KT_CPU_AMX_TILE | KT_CPU_AMX_BF16, 0, 12 * 16 * 16 * 32 * 2, dot_bf16},
 };
 
-const struct bench_isa bench_isa_amx = {KT_CPU_AMX_TILE, 0, NULL, 0, peaks,
-                                        sizeof peaks / sizeof *peaks};
+const struct bench_isa bench_isa_amx = {KT_CPU_AMX_TILE, 0, NULL, 0, peaks, sizeof peaks / sizeof *peaks};

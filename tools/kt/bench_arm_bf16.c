@@ -19,5 +19,5 @@ static const struct bench_peak peaks[] = {
     {"bfmmla", "128 bits", KT_CPU_ARM_BF16, 128, 24 * 16 * 2, multiply_bfmmla},
 };
 
-const struct bench_isa bench_isa_arm_bf16 = {KT_CPU_ARM_BF16, 128, NULL, 0, peaks,
-                                             sizeof peaks / sizeof *peaks};
+const struct bench_isa bench_isa_arm_bf16 =
+    {KT_CPU_ARM_BF16, 128, NULL, 0, peaks, sizeof peaks / sizeof *peaks};

@@ -3,20 +3,17 @@
 #define VECTOR_BYTES 64
 #include "tools/kt/bench_read.h"
 
-#define EACH(F) \
-    F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
+#define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 #define CLEAR(r) "vpxor %%xmm" r ", %%xmm" r ", %%xmm" r "\n\t"
 /* The operands are 1.0f: as bf16 pairs 1.0 and 0, as bytes anything; no denormals, no NaN. */
-#define LOOP(STEP) \
-    static const float one = 1.0f; \
-    __asm__ volatile(EACH(CLEAR) \
-                     "vbroadcastss %[one], %%zmm12\n\tvbroadcastss %[one], %%zmm13\n\t" \
-                     "1:\n\t" EACH(STEP) EACH(STEP) \
-                     "dec %[rounds]\n\tjnz 1b\n\tvzeroupper" \
-                     : [rounds] "+r"(rounds) \
-                     : [one] "m"(one) \
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", \
-                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "cc")
+#define LOOP(STEP)                                                                                      \
+    static const float one = 1.0f;                                                                      \
+    __asm__ volatile(EACH(CLEAR) "vbroadcastss %[one], %%zmm12\n\tvbroadcastss %[one], %%zmm13\n\t"     \
+                                 "1:\n\t" EACH(STEP) EACH(STEP) "dec %[rounds]\n\tjnz 1b\n\tvzeroupper" \
+                     : [rounds] "+r"(rounds)                                                            \
+                     : [one] "m"(one)                                                                   \
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9",  \
+                       "xmm10", "xmm11", "xmm12", "xmm13", "cc")
 
 #define FMA(r) "vfmadd231ps %%zmm12, %%zmm13, %%zmm" r "\n\t"
 static void multiply_float(uint64_t rounds)
@@ -50,6 +47,9 @@ static const struct bench_peak peaks[] = {
     {"vdpbf16ps", "zmm", BASE | KT_CPU_AVX512_BF16, 512, 24 * 32 * 2, dot_bf16},
 };
 
-const struct bench_isa bench_isa_avx512 = {BASE | KT_CPU_AVX512VL | KT_CPU_AVX512DQ, 512, reads,
-                                           sizeof reads / sizeof *reads, peaks,
+const struct bench_isa bench_isa_avx512 = {BASE | KT_CPU_AVX512VL | KT_CPU_AVX512DQ,
+                                           512,
+                                           reads,
+                                           sizeof reads / sizeof *reads,
+                                           peaks,
                                            sizeof peaks / sizeof *peaks};

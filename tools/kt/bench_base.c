@@ -5,23 +5,22 @@
 
 #if defined __x86_64__
 
-#define EACH(F) \
-    F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
+#define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 
 /* Products and sums, as many of each: the baseline has no fused multiply-add. 1.0 stays 1.0. */
-#define PAIR(type, a, b) \
-    "mul" type " %[one], %%xmm" a "\n\tadd" type " %[one], %%xmm" b "\n\t"
-#define PAIRS(type) \
-    PAIR(type, "0", "7") PAIR(type, "1", "8") PAIR(type, "2", "9") PAIR(type, "3", "10") \
-    PAIR(type, "4", "11") PAIR(type, "5", "12") PAIR(type, "6", "13")
+#define PAIR(type, a, b) "mul" type " %[one], %%xmm" a "\n\tadd" type " %[one], %%xmm" b "\n\t"
+#define PAIRS(type)      \
+    PAIR(type, "0", "7") \
+    PAIR(type, "1", "8") \
+    PAIR(type, "2", "9") \
+    PAIR(type, "3", "10") PAIR(type, "4", "11") PAIR(type, "5", "12") PAIR(type, "6", "13")
 #define COPY(r) "movaps %[one], %%xmm" r "\n\t"
-#define LOOP(PAIRS) \
-    __asm__ volatile(EACH(COPY) COPY("12") COPY("13") "1:\n\t" PAIRS PAIRS \
-                     "dec %[rounds]\n\tjnz 1b" \
-                     : [rounds] "+r"(rounds) \
-                     : [one] "x"(one) \
-                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", \
-                       "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "cc")
+#define LOOP(PAIRS)                                                                                    \
+    __asm__ volatile(EACH(COPY) COPY("12") COPY("13") "1:\n\t" PAIRS PAIRS "dec %[rounds]\n\tjnz 1b"   \
+                     : [rounds] "+r"(rounds)                                                           \
+                     : [one] "x"(one)                                                                  \
+                     : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", \
+                       "xmm10", "xmm11", "xmm12", "xmm13", "cc")
 static void multiply_float(uint64_t rounds)
 {
     float one = 1.0f;
@@ -81,5 +80,4 @@ static const struct bench_peak peaks[1];
 #define N_PEAKS 0
 #endif
 
-const struct bench_isa bench_isa_base = {0, 128, reads, sizeof reads / sizeof *reads,
-                                         peaks, N_PEAKS};
+const struct bench_isa bench_isa_base = {0, 128, reads, sizeof reads / sizeof *reads, peaks, N_PEAKS};

@@ -154,8 +154,8 @@ static void put_nvfp4(unsigned char *block, float d)
 {
     int exponent;
     float fraction = frexpf(2 * d, &exponent); /* 0.5 to 1; a normal number's exponent is -5 to 9 */
-    int code = exponent >= -5 ? (exponent + 6) * 8 + clamp((fraction - 0.5f) * 16, 0, 8)
-                              : clamp(2 * d * 512, 1, 8);
+    int code =
+        exponent >= -5 ? (exponent + 6) * 8 + clamp((fraction - 0.5f) * 16, 0, 8) : clamp(2 * d * 512, 1, 8);
     memset(block, code < 0x7e ? code : 0x7e, 4);
 }
 

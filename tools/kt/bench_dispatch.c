@@ -23,8 +23,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Median of a few series, in microseconds; negative after a message. */
-static double stage_time(struct kt_cli *cli, struct kt_context *context, uint32_t stages,
-                         int asleep)
+static double stage_time(struct kt_cli *cli, struct kt_context *context, uint32_t stages, int asleep)
 {
     double times[N_SERIES];
     struct kt_error error;
@@ -49,17 +48,16 @@ static double idle_share(void)
         ;
     double wall = bench_now() - begin;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    return ((double)(after.tv_sec - before.tv_sec) * 1e9 +
-            (double)(after.tv_nsec - before.tv_nsec)) /
-           wall * 100;
+    return ((double)(after.tv_sec - before.tv_sec) * 1e9 + (double)(after.tv_nsec - before.tv_nsec)) / wall *
+           100;
 }
 
 static uint64_t setting_number(const struct kt_config *config, const char *key)
 {
     struct kt_setting setting;
     for (size_t i = 0; i < kt_config_setting_count(config); i++)
-        if (kt_config_setting(config, i, &setting, NULL) == KT_OK &&
-            strcmp(setting.section, "core") == 0 && strcmp(setting.key, key) == 0)
+        if (kt_config_setting(config, i, &setting, NULL) == KT_OK && strcmp(setting.section, "core") == 0 &&
+            strcmp(setting.key, key) == 0)
             return strtoull(setting.value, NULL, 10);
     return 0;
 }
@@ -180,8 +178,8 @@ int bench_latency(struct kt_cli *cli)
     return kt_cli_fail(cli, &error);
 }
 
-static void add_limit(struct kt_table *table, const char *name, const struct bench_limit *limit,
-                      double scale, const char *unit)
+static void add_limit(struct kt_table *table, const char *name, const struct bench_limit *limit, double scale,
+                      const char *unit)
 {
     kt_table_row(table);
     kt_table_text(table, "limit", name);

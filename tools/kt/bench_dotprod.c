@@ -12,5 +12,6 @@ static const struct bench_peak peaks[] = {
     {"sdot", "128 bits", KT_CPU_DOTPROD, 128, 24 * 16 * 2, multiply_sdot},
 };
 
-const struct bench_isa bench_isa_dotprod = {KT_CPU_DOTPROD, 128, NULL, 0, peaks,
-                                            sizeof peaks / sizeof *peaks};
+const struct bench_isa bench_isa_dotprod = {KT_CPU_DOTPROD, 128,
+                                            NULL,           0,
+                                            peaks,          sizeof peaks / sizeof *peaks};

@@ -20,9 +20,8 @@ struct reader {
     const struct bench_source *source; /* or NULL */
 };
 
-static enum kt_status read_rows(const struct reader *reader, uint32_t expert,
-                                enum kt_projection projection, uint64_t row, uint64_t n,
-                                uint64_t cols, float *out, struct kt_error *error)
+static enum kt_status read_rows(const struct reader *reader, uint32_t expert, enum kt_projection projection,
+                                uint64_t row, uint64_t n, uint64_t cols, float *out, struct kt_error *error)
 {
     if (reader->layer != NULL)
         return kt_layer_weights(reader->layer, expert, projection, row, n, out, error);
@@ -48,9 +47,9 @@ static double dot(const float *row, const double *x, uint64_t n)
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
-static enum kt_status multiply(const struct reader *reader, uint32_t expert,
-                               enum kt_projection projection, uint64_t rows, uint64_t cols,
-                               const double *x, float *chunk, double *out, struct kt_error *error)
+static enum kt_status multiply(const struct reader *reader, uint32_t expert, enum kt_projection projection,
+                               uint64_t rows, uint64_t cols, const double *x, float *chunk, double *out,
+                               struct kt_error *error)
 {
     for (uint64_t row = 0; row < rows; row += CHUNK_ROWS) {
         uint64_t n = rows - row < CHUNK_ROWS ? rows - row : CHUNK_ROWS;
@@ -107,13 +106,13 @@ static enum kt_status expect(struct check *check, const struct reader *reader,
         enum kt_status status = multiply(reader, expert, KT_GATE, intermediate, hidden, check->x,
                                          check->chunk, check->gate, error);
         if (status == KT_OK)
-            status = multiply(reader, expert, KT_UP, intermediate, hidden, check->x, check->chunk,
-                              check->up, error);
+            status = multiply(reader, expert, KT_UP, intermediate, hidden, check->x, check->chunk, check->up,
+                              error);
         for (uint64_t i = 0; i < intermediate && status == KT_OK; i++)
             check->up[i] *= check->gate[i] / (1.0 + exp(-check->gate[i]));
         if (status == KT_OK)
-            status = multiply(reader, expert, KT_DOWN, hidden, intermediate, check->up,
-                              check->chunk, check->part, error);
+            status = multiply(reader, expert, KT_DOWN, hidden, intermediate, check->up, check->chunk,
+                              check->part, error);
         if (status != KT_OK)
             return status;
         for (uint64_t i = 0; i < hidden; i++)
@@ -133,14 +132,12 @@ static void compare(const struct check *check, const float *output, double *wron
 }
 
 static enum kt_status check_tokens(struct check *check, const struct bench_source *source,
-                                   const struct kt_forward *forward, double *errors,
-                                   struct kt_error *error)
+                                   const struct kt_forward *forward, double *errors, struct kt_error *error)
 {
     uint32_t n_tokens = forward->n_tokens;
     const float *output = forward->output;
     const struct bench_set *set = check->set;
-    double per_token =
-        3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
+    double per_token = 3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
     double affordable = MAX_WEIGHTS / per_token;
     uint32_t n = affordable < 1 ? 1 : affordable > MAX_CHECKED ? MAX_CHECKED : (uint32_t)affordable;
     n = n > n_tokens ? n_tokens : n;

@@ -19,5 +19,4 @@ static const struct bench_peak peaks[] = {
     {"usmmla smmla", "128 bits", KT_CPU_I8MM, 128, 24 * 32 * 2, multiply_usmmla},
 };
 
-const struct bench_isa bench_isa_i8mm = {KT_CPU_I8MM, 128, NULL, 0, peaks,
-                                         sizeof peaks / sizeof *peaks};
+const struct bench_isa bench_isa_i8mm = {KT_CPU_I8MM, 128, NULL, 0, peaks, sizeof peaks / sizeof *peaks};

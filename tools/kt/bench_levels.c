@@ -11,7 +11,6 @@ static int run_level(struct kt_cli *cli, const char *backend, const char *level,
 {
     struct kt_context *context;
     struct kt_backend_info info;
-
     kt_cli_set(cli, "plugin.%s.level=%s", backend, level);
     int code = kt_cli_context(cli, &context);
     if (code != KT_EXIT_OK)
@@ -34,7 +33,6 @@ int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const
 {
     struct kt_backend_info info = {.levels = ""};
     int code = KT_EXIT_OK;
-
     cli->shows_plugins = true; /* run_level says why a level is not for this CPU, once */
     for (size_t i = 0; i < kt_context_backend_count(context); i++)
         if (kt_context_backend(context, i, &info, NULL) == KT_OK && strcmp(info.name, backend) == 0)

@@ -134,8 +134,7 @@ static void meet(struct team *team, uint32_t n_threads)
         atomic_store_explicit(&team->phase, phase + 1, memory_order_release);
         return;
     }
-    for (unsigned turn = 0; atomic_load_explicit(&team->phase, memory_order_acquire) == phase;
-         turn++)
+    for (unsigned turn = 0; atomic_load_explicit(&team->phase, memory_order_acquire) == phase; turn++)
         pause_briefly(turn);
 }
 
@@ -144,8 +143,7 @@ static void meet(struct team *team, uint32_t n_threads)
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
-enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size,
-                                   struct kt_error *error)
+enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size, struct kt_error *error)
 {
     if (size < HUGE_PAGE || size > SIZE_MAX / 2)
         return fail(error, KT_E_INVALID, "a buffer to read needs at least 2 MiB");
@@ -233,8 +231,7 @@ static void read_on_thread(void *data, uint32_t thread, uint32_t n_threads)
         if (thread != 0)
             continue;
         qsort(reading->times, reading->n_segments, sizeof *reading->times, compare);
-        double rate =
-            (double)size * read->streams * n_threads / reading->times[reading->n_segments / 2];
+        double rate = (double)size * read->streams * n_threads / reading->times[reading->n_segments / 2];
         if (rate > reading->rate[way])
             reading->rate[way] = rate;
     }
@@ -250,9 +247,8 @@ static bool cut_segments(struct reading *reading, uint32_t n_threads)
     return reading->segment >= 8 * 4096;
 }
 
-enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer,
-                                   unsigned passes, struct bench_limit *limits, size_t *n_limits,
-                                   struct kt_error *error)
+enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer, unsigned passes,
+                                   struct bench_limit *limits, size_t *n_limits, struct kt_error *error)
 {
     struct kt_context_info info;
     kt_context_info(context, &info);

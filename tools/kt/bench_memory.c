@@ -16,8 +16,7 @@ static bool read_field(const char *path, const char *key, uint64_t *number)
     while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
         unsigned long long value;
         char unit = 0;
-        found =
-            strncmp(line, key, length) == 0 && sscanf(line + length, " %llu%c", &value, &unit) >= 1;
+        found = strncmp(line, key, length) == 0 && sscanf(line + length, " %llu%c", &value, &unit) >= 1;
         if (found)
             *number = (uint64_t)value << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
     }
@@ -69,8 +68,7 @@ uint64_t bench_group_memory(const char *membership, const char *root)
                 continue;
             /* The group itself and those above it, the root last. */
             for (char *slash = group; slash != NULL;) {
-                uint64_t left =
-                    group_left(&versions[v], root, strcmp(group, "/") == 0 ? "" : group);
+                uint64_t left = group_left(&versions[v], root, strcmp(group, "/") == 0 ? "" : group);
                 least = left < least ? left : least;
                 slash = strrchr(group, '/');
                 if (slash != NULL)

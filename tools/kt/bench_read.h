@@ -10,8 +10,8 @@
 typedef uint64_t vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
 
 /* Prefetches and adds two lines of one stream. */
-static inline __attribute__((always_inline)) vector read_lines(const unsigned char *data,
-                                                               unsigned ahead, vector sum)
+static inline __attribute__((always_inline)) vector read_lines(const unsigned char *data, unsigned ahead,
+                                                               vector sum)
 {
 #pragma GCC unroll 16
     for (unsigned at = 0; at < 128; at += VECTOR_BYTES) {
@@ -22,9 +22,9 @@ static inline __attribute__((always_inline)) vector read_lines(const unsigned ch
     return sum;
 }
 
-static inline __attribute__((always_inline)) uint64_t
-read_streams(const unsigned char *data, size_t stride, size_t size, unsigned streams,
-             unsigned ahead)
+static inline __attribute__((always_inline)) uint64_t read_streams(const unsigned char *data, size_t stride,
+                                                                   size_t size, unsigned streams,
+                                                                   unsigned ahead)
 {
     vector sum[8] = {{0}};
     for (size_t at = 0; at < size; at += 128) {
@@ -50,11 +50,10 @@ read_streams(const unsigned char *data, size_t stride, size_t size, unsigned str
     return total;
 }
 
-#define READ(streams, ahead) \
-    static uint64_t read_##streams##_##ahead(const unsigned char *data, size_t stride, \
-                                             size_t size) \
-    { \
-        return read_streams(data, stride, size, streams, ahead); \
+#define READ(streams, ahead)                                                                        \
+    static uint64_t read_##streams##_##ahead(const unsigned char *data, size_t stride, size_t size) \
+    {                                                                                               \
+        return read_streams(data, stride, size, streams, ahead);                                    \
     }
 #define READS(streams) READ(streams, 0) READ(streams, 512) READ(streams, 1024)
 READS(1)
@@ -62,6 +61,9 @@ READS(2)
 READS(4)
 READS(8)
 
-#define ROW(streams, ahead) {streams, ahead, read_##streams##_##ahead}
+#define ROW(streams, ahead)                      \
+    {                                            \
+        streams, ahead, read_##streams##_##ahead \
+    }
 #define ROWS(streams) ROW(streams, 0), ROW(streams, 512), ROW(streams, 1024)
 static const struct bench_read reads[] = {ROWS(1), ROWS(2), ROWS(4), ROWS(8)};

@@ -6,22 +6,22 @@ enum kt_status bench_roofline_create(struct kt_cli *cli, uint64_t cpu, const str
                                      struct bench_roofline *roofline, struct kt_error *error)
 {
     uint64_t size = set->packed_size * set->n_copies;
-
     *roofline = (struct bench_roofline){.n_reads = 0};
     roofline->n_loops = bench_find_peaks(cpu, set->level, set->instruction, roofline->loops, BENCH_MAX_WAYS);
     if (roofline->n_loops == 0)
         kt_cli_warn(cli,
                     "the peak of %s, the instruction of %s at %s, is not known here: "
                     "roofline_fraction counts the memory only",
-                    *set->instruction ? set->instruction : "an unnamed instruction", set->backend, set->level);
+                    *set->instruction ? set->instruction : "an unnamed instruction", set->backend,
+                    set->level);
     return bench_buffer_create(&roofline->buffer, size < (2 << 20) ? 2 << 20 : size, error);
 }
 
 enum kt_status bench_roofline_measure(struct kt_context *context, struct bench_roofline *roofline,
                                       struct kt_error *error)
 {
-    enum kt_status status = bench_measure_reads(context, &roofline->buffer, 3, roofline->reads,
-                                                &roofline->n_reads, error);
+    enum kt_status status =
+        bench_measure_reads(context, &roofline->buffer, 3, roofline->reads, &roofline->n_reads, error);
     for (size_t i = 0; i < roofline->n_reads && status == KT_OK; i++)
         if (roofline->reads[i].rate > roofline->read.rate)
             roofline->read = roofline->reads[i];
@@ -34,6 +34,5 @@ double bench_roofline_time(const struct bench_roofline *roofline, double weight_
 {
     double memory = weight_bytes / roofline->read.rate;
     double product = roofline->peak.rate > 0 ? operations / roofline->peak.rate : 0;
-
     return memory > product ? memory : product;
 }

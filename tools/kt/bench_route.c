@@ -102,8 +102,8 @@ uint32_t bench_route_replay(struct bench_route *route, const int64_t *labels, ui
     return touched;
 }
 
-uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids,
-                          float *weights, uint32_t *copy)
+uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids, float *weights,
+                          uint32_t *copy)
 {
     uint32_t which = begin_call(route), touched = 0;
     for (uint32_t token = 0; token < n_tokens; token++) {

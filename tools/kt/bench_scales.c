@@ -63,7 +63,7 @@ bool bench_has_codes(uint32_t dtype)
 
 float bench_code_step(const struct bench_source_type *type, float sigma)
 {
-    float step = type->dtype == KT_DTYPE_INT4       ? 2.5f
+    float step = type->dtype == KT_DTYPE_INT4      ? 2.5f
                  : type->dtype == KT_DTYPE_F8_E4M3 ? E4M3_MAX / 5.0f
                                                    : E2M1_MAX / 3.0f;
     /* Where scales are powers of 2 the numbers make up for what they cannot say. */

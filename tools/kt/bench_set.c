@@ -37,8 +37,7 @@ static int make_layer(struct kt_cli *cli, struct kt_context *context, const stru
 /* Bytes that one copy of the layer takes, all nodes. */
 static uint64_t copy_size(const struct kt_plan *plan, uint32_t n_experts)
 {
-    return plan->keeps_source ? plan->weight_size + plan->nominal_size * n_experts
-                              : plan->weight_size;
+    return plan->keeps_source ? plan->weight_size + plan->nominal_size * n_experts : plan->weight_size;
 }
 
 static int make_plan(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
@@ -62,8 +61,8 @@ static int make_plan(struct kt_cli *cli, struct kt_context *context, const struc
 
 /* How many copies and experts fit: the weights once, and a buffer of their size that is read to
  * measure the bandwidth, in four fifths of what is free. */
-static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
-                         const struct kt_plan *plan, uint32_t *n_copies, uint32_t *n_experts)
+static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want, const struct kt_plan *plan,
+                         uint32_t *n_copies, uint32_t *n_experts)
 {
     uint32_t experts = want->shape->n_experts;
     uint64_t size = copy_size(plan, experts), goal = want->cycle_size;
@@ -79,13 +78,12 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
         if (size > usable) {
             uint64_t fit = usable / (size / experts + 1);
             if (fit < want->shape->top_k)
-                return kt_cli_error(
-                    cli,
-                    "%" PRIu32 " experts need %s and a read buffer of the same "
-                    "size, %s of memory are free: take a smaller shape",
-                    want->shape->top_k,
-                    kt_bytes_text(size / experts * want->shape->top_k, need, sizeof need),
-                    kt_bytes_text(available, got, sizeof got));
+                return kt_cli_error(cli,
+                                    "%" PRIu32 " experts need %s and a read buffer of the same "
+                                    "size, %s of memory are free: take a smaller shape",
+                                    want->shape->top_k,
+                                    kt_bytes_text(size / experts * want->shape->top_k, need, sizeof need),
+                                    kt_bytes_text(available, got, sizeof got));
             experts = (uint32_t)fit;
             size = size / want->shape->n_experts * experts;
             copies = 1;
@@ -99,8 +97,7 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
         kt_cli_warn(cli,
                     "weights cycle over %s only, not %s, for want of memory: some may come from "
                     "a cache",
-                    kt_bytes_text(size * copies, got, sizeof got),
-                    kt_bytes_text(goal, need, sizeof need));
+                    kt_bytes_text(size * copies, got, sizeof got), kt_bytes_text(goal, need, sizeof need));
     *n_copies = (uint32_t)copies;
     *n_experts = experts;
     return KT_EXIT_OK;
@@ -109,12 +106,12 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want,
 static uint64_t source_size(const struct bench_source *source, uint32_t n_experts)
 {
     const struct kt_expert *expert = source->experts;
-    return n_experts * (kt_view_bytes(&expert->gate) + kt_view_bytes(&expert->up) +
-                        kt_view_bytes(&expert->down));
+    return n_experts *
+           (kt_view_bytes(&expert->gate) + kt_view_bytes(&expert->up) + kt_view_bytes(&expert->down));
 }
 
-static int load_copies(struct kt_cli *cli, struct kt_context *context,
-                       const struct bench_want *want, struct bench_set *set)
+static int load_copies(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
+                       struct bench_set *set)
 {
     struct kt_error error;
     kt_progress_start(cli, "packing copies of the layer");

@@ -53,7 +53,6 @@ int bench_shape_choose(const struct kt_cli *cli, const char *text, struct bench_
                             "--shape %s: experts must be 1 to 65536, experts a token 1 to "
                             "the number of experts",
                             text);
-    *shape =
-        (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], (uint32_t)n[2]};
+    *shape = (struct bench_shape){"", n[0], n[1], (uint32_t)n[2], (uint32_t)n[3], (uint32_t)n[2]};
     return KT_EXIT_OK;
 }

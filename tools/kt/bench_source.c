@@ -82,8 +82,7 @@ const char *bench_source_names(void)
     static char names[512];
     size_t used = 0;
     for (size_t i = 0; i < N_TYPES && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : " ",
-                                 types[i].name);
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : " ", types[i].name);
     return names;
 }
 
@@ -104,8 +103,7 @@ static uint64_t matrix_size(const struct bench_source_type *type, uint64_t rows,
     kt_dtype_block(type->dtype, &elements, &bytes);
     kt_dtype_block(type->scale_dtype, NULL, &scale_bytes);
     *scale_size = 0;
-    if (elements == 0 || cols % elements != 0 ||
-        __builtin_mul_overflow(rows, cols / elements, &size) ||
+    if (elements == 0 || cols % elements != 0 || __builtin_mul_overflow(rows, cols / elements, &size) ||
         __builtin_mul_overflow(size, (uint64_t)bytes, &size) || size > UINT64_MAX / 64)
         return 0;
     if (type->scale_dtype != KT_DTYPE_NONE)
@@ -134,8 +132,8 @@ uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden
 
 /* Weights of a plain format, or of one with scales beside it, are drawn from a table of Gaussian
  * numbers that is already in the format: quick enough for layers of gigabytes. */
-static bool fill_plain(const struct bench_source_type *type, struct bench_random *random,
-                       float sigma, const float *samples, uint64_t n, unsigned char *out)
+static bool fill_plain(const struct bench_source_type *type, struct bench_random *random, float sigma,
+                       const float *samples, uint64_t n, unsigned char *out)
 {
     static uint32_t codes[N_SAMPLES];
     uint32_t elements, bytes, dtype = type->dtype;
@@ -181,8 +179,8 @@ static void *keep(struct bench_source *source, uint64_t size)
 }
 
 /* Fills `scales`, and where there are zeros what follows them, and lays the view over both. */
-static void add_scales(const struct bench_source_type *type, struct bench_random *random,
-                       float sigma, unsigned char *scales, struct kt_view *view)
+static void add_scales(const struct bench_source_type *type, struct bench_random *random, float sigma,
+                       unsigned char *scales, struct kt_view *view)
 {
     uint64_t lines = group_count(view->rows, type->group_rows);
     uint64_t columns = group_count(view->cols, type->group_cols), n = lines * columns;
@@ -216,8 +214,8 @@ static void add_scales(const struct bench_source_type *type, struct bench_random
 }
 
 static enum kt_status make_matrix(struct bench_source *source, struct bench_random *random,
-                                  const float *samples, uint64_t rows, uint64_t cols,
-                                  struct kt_view *view, struct kt_error *error)
+                                  const float *samples, uint64_t rows, uint64_t cols, struct kt_view *view,
+                                  struct kt_error *error)
 {
     const struct bench_source_type *type = source->type;
     uint64_t scale_size, size = matrix_size(type, rows, cols, &scale_size);
@@ -243,8 +241,7 @@ static enum kt_status make_matrix(struct bench_source *source, struct bench_rand
     return KT_OK;
 }
 
-static enum kt_status make_experts(struct bench_source *source, const float *samples,
-                                   struct kt_error *error)
+static enum kt_status make_experts(struct bench_source *source, const float *samples, struct kt_error *error)
 {
     struct bench_random random;
     bench_random_seed(&random, 1);
@@ -254,11 +251,9 @@ static enum kt_status make_experts(struct bench_source *source, const float *sam
         enum kt_status status;
         status = make_matrix(source, &random, samples, intermediate, hidden, &expert->gate, error);
         if (status == KT_OK)
-            status =
-                make_matrix(source, &random, samples, intermediate, hidden, &expert->up, error);
+            status = make_matrix(source, &random, samples, intermediate, hidden, &expert->up, error);
         if (status == KT_OK)
-            status =
-                make_matrix(source, &random, samples, hidden, intermediate, &expert->down, error);
+            status = make_matrix(source, &random, samples, hidden, intermediate, &expert->down, error);
         if (status != KT_OK)
             return status;
     }

@@ -90,9 +90,7 @@ static uint64_t warm_up(const struct kt_cli *cli, struct series *series,
     if (schedule->repeats != 0)
         return schedule->repeats;
     double repeats = schedule->min_time * 1e9 / (sum / (double)calls);
-    return repeats < MIN_REPEATS   ? MIN_REPEATS
-           : repeats > MAX_REPEATS ? MAX_REPEATS
-                                   : (uint64_t)repeats;
+    return repeats < MIN_REPEATS ? MIN_REPEATS : repeats > MAX_REPEATS ? MAX_REPEATS : (uint64_t)repeats;
 }
 
 static double cpu_time(void)
@@ -128,8 +126,8 @@ static void warn(const struct kt_cli *cli, const struct disturbance *disturbance
                     disturbance->share * 100);
 }
 
-static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, uint64_t calls,
-               double *times, struct bench_result *result, struct disturbance *disturbance)
+static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, uint64_t calls, double *times,
+               struct bench_result *result, struct disturbance *disturbance)
 {
     series->touched = series->rows = 0;
     long faults = fault_count();
@@ -142,8 +140,7 @@ static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, ui
     double share = (cpu_time() - cpu) / ((bench_now() - begin) * n_threads);
     faults = fault_count() - faults;
     qsort(times, calls, sizeof *times, compare);
-    double median =
-        calls % 2 != 0 ? times[calls / 2] : (times[calls / 2 - 1] + times[calls / 2]) / 2;
+    double median = calls % 2 != 0 ? times[calls / 2] : (times[calls / 2 - 1] + times[calls / 2]) / 2;
     if (result->repeats == 0 || times[0] < result->best)
         result->best = times[0];
     if (result->repeats == 0 || times[calls - 1] > result->worst)
@@ -159,8 +156,7 @@ static int run(struct kt_cli *cli, struct series *series, uint32_t n_threads, ui
 }
 
 int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
-                   uint32_t n_threads,
-                   const struct bench_schedule *schedule, uint32_t n_tokens,
+                   uint32_t n_threads, const struct bench_schedule *schedule, uint32_t n_tokens,
                    struct bench_result *result)
 {
     struct series series;

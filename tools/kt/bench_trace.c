@@ -40,15 +40,16 @@ static int describe(const struct kt_cli *cli, const char *path, struct bench_tra
     for (size_t l = 0; l < trace->n_layers; l++) {
         const struct kt_trace *layer = &trace->layers[l];
         if ((layer->input != NULL) != trace->has_input || layer->hidden_size != trace->hidden_size)
-            return kt_cli_error(cli, "%s: hidden states of layer %" PRIu64 " have another size than those of "
-                                     "layer %" PRIu64 ", or are missing",
+            return kt_cli_error(cli,
+                                "%s: hidden states of layer %" PRIu64 " have another size than those of "
+                                "layer %" PRIu64 ", or are missing",
                                 path, layer->layer, trace->layers[0].layer);
         trace->top_k = layer->top_k > trace->top_k ? layer->top_k : trace->top_k;
         for (uint64_t i = 0; i < (uint64_t)layer->n_tokens * layer->top_k; i++) {
             if (layer->ids[i] >= MAX_LABELS)
-                return kt_cli_error(cli, "%s: tensor layers.%" PRIu64 ".topk_ids: token %" PRIu64
-                                         ", slot %" PRIu64 " asks for expert %" PRId64
-                                         "; a layer has at most %d",
+                return kt_cli_error(cli,
+                                    "%s: tensor layers.%" PRIu64 ".topk_ids: token %" PRIu64 ", slot %" PRIu64
+                                    " asks for expert %" PRId64 "; a layer has at most %d",
                                     path, layer->layer, i / layer->top_k, i % layer->top_k, layer->ids[i],
                                     MAX_LABELS);
             if (layer->ids[i] >= (int64_t)trace->n_labels)

@@ -78,8 +78,7 @@ void kt_cli_note(const struct kt_cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
-static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...)
-    KT_PRINTF(3, 4);
+static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...) KT_PRINTF(3, 4);
 static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...)
 {
     va_list arguments;
@@ -93,7 +92,6 @@ void kt_cli_log(void *data, enum kt_log_level level, const char *message)
     static const char *const kinds[] = {"error", "warning", "info", "debug"};
     const struct kt_cli *cli = data;
     unsigned kind = (unsigned)level;
-
     if ((level == KT_LOG_INFO && !cli->verbose) || (level == KT_LOG_WARNING && cli->shows_plugins))
         return;
     say_log(cli, kinds[kind < 4 ? kind : 3], "%s", message);
@@ -104,7 +102,6 @@ static bool blames_settings(const struct kt_cli *cli)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_config *config;
-
     params.file = cli->config_file;
     if (cli->n_settings == 0 || kt_config_create(&params, &config, NULL) != KT_OK)
         return false;
@@ -116,7 +113,6 @@ int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_error error;
-
     params.file = cli->config_file;
     params.settings = cli->settings;
     params.n_settings = cli->n_settings;
@@ -134,7 +130,6 @@ int kt_cli_check_settings(struct kt_cli *cli)
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_config *config;
     struct kt_error error;
-
     params.file = cli->config_file;
     params.settings = cli->settings;
     params.n_settings = cli->n_settings;
@@ -150,7 +145,6 @@ int kt_cli_context(struct kt_cli *cli, struct kt_context **context)
     struct kt_config *config;
     struct kt_error error;
     int code = kt_cli_config(cli, &config);
-
     if (code != KT_EXIT_OK)
         return code;
     enum kt_status status = kt_context_create(config, context, &error);
@@ -162,7 +156,6 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
 {
     struct kt_checkpoint_params params = KT_CHECKPOINT_PARAMS_INIT;
     struct kt_error error;
-
     params.io = cli->io;
     params.log = kt_cli_log;
     params.log_data = cli;
@@ -191,7 +184,6 @@ char *kt_cli_format(const struct kt_cli *cli, const char *format, ...)
 {
     va_list arguments;
     char *text;
-
     va_start(arguments, format);
     int length = vasprintf(&text, format, arguments);
     va_end(arguments);
@@ -206,8 +198,7 @@ int kt_cli_finish(const struct kt_cli *cli, int code)
     if (fflush(stdout) != 0 || ferror(stdout)) {
         int failure = errno;
         clearerr(stdout);
-        return kt_cli_error(cli, "standard output: %s",
-                            failure ? strerror(failure) : "write failed");
+        return kt_cli_error(cli, "standard output: %s", failure ? strerror(failure) : "write failed");
     }
     return code;
 }

@@ -44,15 +44,15 @@ enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2,
 struct kt_cli {
     const char *verb;        /* NULL before it is known */
     const char *config_file; /* --config, or NULL */
-    const char **settings; /* --set and options that stand for a setting; owned, as are its texts */
+    const char **settings;   /* --set and options that stand for a setting; owned, as are its texts */
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
-    bool shows_plugins;      /* the output says what became of plugins: no warnings of it beside */
-    enum kt_io io;           /* --io */
-    char **arguments;        /* after kt_cli_parse: what is not an option */
+    bool shows_plugins; /* the output says what became of plugins: no warnings of it beside */
+    enum kt_io io;      /* --io */
+    char **arguments;   /* after kt_cli_parse: what is not an option */
     int n_arguments;
-    int exit_code;           /* after kt_cli_parse returned false */
+    int exit_code; /* after kt_cli_parse returned false */
 };
 
 /* What an option's argument is, and what lies at `offset` of the verb's struct. */
@@ -75,39 +75,46 @@ struct kt_cli_option {
     const char *values;        /* KT_CLI_CHOICE, KT_CLI_SETTING */
     const char *argument;      /* its name in the help text; NULL with KT_CLI_FLAG */
     bool required;
-    const char *help;          /* one line or more, no newline */
+    const char *help; /* one line or more, no newline */
 };
 
 /* Options that are the same for every verb that has them. The model goes to `model` of its struct args,
  * the others stand for a setting. */
-#define KT_CLI_MODEL \
-    { .name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model), \
-      .argument = "PATH", .required = true, .help = "checkpoint of the model" }
-#define KT_CLI_BACKEND \
-    { .name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend", \
-      .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME" }
-#define KT_CLI_THREADS \
-    { .name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads", \
-      .maximum = 4096, .argument = "N", \
-      .help = "threads of all nodes; the same as --set core.threads=N" }
-#define KT_CLI_NUMA_NODES \
-    { .name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes", .argument = "LIST", \
-      .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST" }
+#define KT_CLI_MODEL                                                                                 \
+    {                                                                                                \
+        .name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model), \
+        .argument = "PATH", .required = true, .help = "checkpoint of the model"                      \
+    }
+#define KT_CLI_BACKEND                                                                      \
+    {                                                                                       \
+        .name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend", \
+        .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"   \
+    }
+#define KT_CLI_THREADS                                                                                       \
+    {                                                                                                        \
+        .name = "threads", .letter = 'j', .type = KT_CLI_SETTING, .values = "core.threads", .maximum = 4096, \
+        .argument = "N", .help = "threads of all nodes; the same as --set core.threads=N"                    \
+    }
+#define KT_CLI_NUMA_NODES                                                                              \
+    {                                                                                                  \
+        .name = "numa-nodes", .type = KT_CLI_SETTING, .values = "core.numa_nodes", .argument = "LIST", \
+        .help = "NUMA nodes to use; the same as --set core.numa_nodes=LIST"                            \
+    }
 
 struct kt_cli_command {
-    const char *usage;          /* after "kt NAME ": "PATH [--layer N]" */
-    const char *about;          /* one or more paragraphs for --help */
+    const char *usage;                   /* after "kt NAME ": "PATH [--layer N]" */
+    const char *about;                   /* one or more paragraphs for --help */
     const struct kt_cli_option *options; /* NULL: only the shared ones */
-    const char *arguments;      /* what the arguments are called: "PATH", NULL if none is taken */
+    const char *arguments;               /* what the arguments are called: "PATH", NULL if none is taken */
     int min_arguments, max_arguments;
-    bool opens_checkpoint;      /* takes --io */
-    bool writes_tap;            /* takes --format tap, the Test Anything Protocol */
+    bool opens_checkpoint; /* takes --io */
+    bool writes_tap;       /* takes --format tap, the Test Anything Protocol */
 };
 
 /* A row of the verb table. */
 struct kt_cli_verb {
     const char *name;
-    const char *summary; /* for `kt --help` */
+    const char *summary;                                   /* for `kt --help` */
     int (*run)(struct kt_cli *cli, int argc, char **argv); /* argv[0] is the verb */
 };
 extern const struct kt_cli_verb kt_cli_verbs[]; /* ends with a row whose name is NULL */
@@ -142,8 +149,8 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv);
 
 /* "1,8,32" and "0-3" (both ends) to numbers, at most `max`; the count, or 0 after a message that
  * names `option`. */
-size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text,
-                   uint64_t *numbers, size_t max);
+size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
+                   size_t max);
 
 /* Adds "section.key=value" above what --set said before. */
 void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);

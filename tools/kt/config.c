@@ -18,7 +18,6 @@ static int show(struct kt_cli *cli)
     struct kt_config *config;
     struct kt_error error;
     int code = kt_cli_config(cli, &config);
-
     if (code != KT_EXIT_OK)
         return code;
     struct kt_output *output = kt_output_create(cli, "kt.config.show", 1);
@@ -70,7 +69,6 @@ static void add_file(void *data, const struct kt_config_file *file)
 {
     static const char *const states[] = {"read", "absent", "failed"};
     struct findings *findings = data;
-
     add(findings, "file", file->path, states[file->state], file->message);
     if (file->state == KT_CONFIG_FILE_FAILED)
         findings->n_failed++;
@@ -81,7 +79,6 @@ static int list_files(struct findings *findings)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_error error;
-
     params.file = findings->cli->config_file;
     params.settings = findings->cli->settings;
     params.n_settings = findings->cli->n_settings;
@@ -96,7 +93,6 @@ static int list_paths(struct kt_cli *cli)
 {
     struct kt_output *output = kt_output_create(cli, "kt.config.path", 1);
     struct findings findings = {.cli = cli};
-
     findings.table = kt_output_table(output, "rows", file_columns, 4);
     return kt_output_finish(output, list_files(&findings));
 }
@@ -108,7 +104,6 @@ static int check_plugins(struct findings *findings)
     struct kt_backend_info info;
     struct kt_error error;
     int code = kt_cli_context(findings->cli, &context);
-
     if (code != KT_EXIT_OK)
         return code;
     for (size_t i = 0; i < kt_context_backend_count(context); i++) {
@@ -128,7 +123,6 @@ static int check(struct kt_cli *cli)
 {
     struct kt_output *output = kt_output_create(cli, "kt.config.check", 1);
     struct findings findings = {.cli = cli};
-
     findings.table = kt_output_table(output, "rows", file_columns, 4);
     int code = list_files(&findings);
     if (code == KT_EXIT_OK && findings.n_failed == 0)
@@ -143,14 +137,15 @@ static int check(struct kt_cli *cli)
 
 int kt_cmd_config(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_command command = {
-        .usage = "show|path|check",
-        .about = "Shows the configuration.\n"
-                 "  show   every setting, its value and where that comes from\n"
-                 "  path   the configuration files in reading order, later ones win\n"
-                 "  check  reads all files and opens the plugins; exit status 1 if one is wrong",
-        .arguments = "show, path or check", .min_arguments = 1, .max_arguments = 1};
-
+    static const struct kt_cli_command command =
+        {.usage = "show|path|check",
+         .about = "Shows the configuration.\n"
+                  "  show   every setting, its value and where that comes from\n"
+                  "  path   the configuration files in reading order, later ones win\n"
+                  "  check  reads all files and opens the plugins; exit status 1 if one is wrong",
+         .arguments = "show, path or check",
+         .min_arguments = 1,
+         .max_arguments = 1};
     if (!kt_cli_parse(cli, &command, argc, argv, NULL))
         return cli->exit_code;
     const char *action = cli->arguments[0];

@@ -25,14 +25,10 @@ struct args {
 };
 
 static const struct kt_column columns[] = {
-    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
-    {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
-    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
-    {"source_bytes", "SOURCE", KT_COLUMN_BYTES, 0, 0},
-    {"packed_bytes", "PACKED", KT_COLUMN_BYTES, 0, 0},
-    {"seconds", "SECONDS", KT_COLUMN_REAL, 2, 0},
-    {"source_gbps", "GB/s", KT_COLUMN_REAL, 2, 0},
-    {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
+    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},          {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
+    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},    {"source_bytes", "SOURCE", KT_COLUMN_BYTES, 0, 0},
+    {"packed_bytes", "PACKED", KT_COLUMN_BYTES, 0, 0}, {"seconds", "SECONDS", KT_COLUMN_REAL, 2, 0},
+    {"source_gbps", "GB/s", KT_COLUMN_REAL, 2, 0},     {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
 };
 
 struct conversion {
@@ -89,7 +85,6 @@ static int look_inside(const struct kt_cli *cli, const char *folder, size_t *n_f
 static int lock_folder(const struct kt_cli *cli, const char *folder)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
     if (fd < 0)
         return kt_cli_error(cli, "%s: cannot be opened as a folder: %s", folder, strerror(errno));
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)
@@ -103,7 +98,6 @@ static int open_folder(struct conversion *conversion)
     struct kt_cli *cli = conversion->cli;
     const char *folder = conversion->args->output;
     size_t n_files = 0;
-
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return kt_cli_error(cli, "%s: cannot be made: %s", folder, strerror(errno));
     int code = lock_folder(cli, folder);
@@ -112,8 +106,9 @@ static int open_folder(struct conversion *conversion)
     if (code != KT_EXIT_OK || n_files == 0)
         return code;
     if (!conversion->args->resume)
-        return kt_cli_error(cli, "%s: holds a store already: --resume goes on with what an earlier run "
-                                 "has left, or choose another folder",
+        return kt_cli_error(cli,
+                            "%s: holds a store already: --resume goes on with what an earlier run "
+                            "has left, or choose another folder",
                             folder);
     code = kt_cli_checkpoint(cli, folder, &conversion->store);
     if (code != KT_EXIT_OK)
@@ -126,7 +121,6 @@ static int compare_stored(const struct conversion *conversion, const struct kt_m
                           const struct kt_moe_info *old, const struct kt_plan *plan)
 {
     const char *folder = conversion->args->output;
-
     if (strcmp(old->stored_source, conversion->source) != 0)
         return kt_cli_error(conversion->cli,
                             "%s: layer %" PRIu64 " was packed from another checkpoint (fingerprint %s, "
@@ -156,10 +150,8 @@ static int find_stored(const struct conversion *conversion, const struct kt_moe_
 {
     struct kt_moe_info old;
     struct kt_error error;
-
     *stored = false;
-    if (!conversion->store ||
-        kt_checkpoint_moe(conversion->store, moe->layer, &old, NULL) != KT_OK)
+    if (!conversion->store || kt_checkpoint_moe(conversion->store, moe->layer, &old, NULL) != KT_OK)
         return KT_EXIT_OK;
     int code = compare_stored(conversion, moe, &old, plan);
     if (code != KT_EXIT_OK)
@@ -178,7 +170,6 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_error error;
     char name[32];
-
     snprintf(name, sizeof(name), "layer %" PRIu64, moe->layer);
     params.name = name;
     params.backend = conversion->backend;
@@ -189,16 +180,15 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
     if (kt_layer_create(conversion->context, &params, layer, &error) != KT_OK)
         return kt_cli_fail(conversion->cli, &error);
     *plan = (struct kt_plan){.n_nodes = 0};
-    enum kt_status status =
-        kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error);
+    enum kt_status status = kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error);
     if (status == KT_OK && !plan->fallback && *plan->form)
         return KT_EXIT_OK;
     kt_layer_destroy(*layer);
     if (status == KT_OK && !plan->fallback)
-        return kt_cli_error(conversion->cli, "%s: what backend %s makes of weights cannot be stored: use the "
+        return kt_cli_error(conversion->cli,
+                            "%s: what backend %s makes of weights cannot be stored: use the "
                             "checkpoint as it is, or another method",
-                            name,
-                            conversion->backend);
+                            name, conversion->backend);
     for (uint32_t c = 0; c < plan->n_candidates; c++)
         if (strcmp(plan->candidate[c].backend, conversion->backend) == 0)
             return kt_cli_error(conversion->cli, "%s: backend %s cannot take it: %s", name,
@@ -213,12 +203,11 @@ static void show_progress(void *data, uint64_t done, uint64_t total)
     kt_progress_bytes(conversion->before + done, conversion->total);
 }
 
-static void add_row(struct conversion *conversion, const struct kt_moe_info *moe,
-                    uint64_t packed, double seconds, bool kept)
+static void add_row(struct conversion *conversion, const struct kt_moe_info *moe, uint64_t packed,
+                    double seconds, bool kept)
 {
     struct kt_table *table = conversion->table;
     char types[64];
-
     conversion->n_rows++;
     kt_table_row(table);
     kt_table_uint(table, "layer", moe->layer);
@@ -233,12 +222,10 @@ static void add_row(struct conversion *conversion, const struct kt_moe_info *moe
     kt_table_real(table, "source_gbps", (double)moe->size / seconds / 1e9);
 }
 
-static int store_layer(struct conversion *conversion, struct kt_layer *layer,
-                       const struct kt_moe_info *moe)
+static int store_layer(struct conversion *conversion, struct kt_layer *layer, const struct kt_moe_info *moe)
 {
     struct kt_store_params params = KT_STORE_PARAMS_INIT;
     struct kt_error error;
-
     params.folder = conversion->args->output;
     params.progress = show_progress;
     params.data = conversion;
@@ -255,7 +242,6 @@ static int convert_layer(struct conversion *conversion, uint64_t number)
     struct kt_error error;
     struct kt_layer *layer;
     bool stored = false;
-
     if (kt_checkpoint_moe(conversion->input, number, &moe, &error) != KT_OK) {
         free(plan);
         return kt_cli_fail(cli, &error);
@@ -282,7 +268,6 @@ static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t 
 {
     struct kt_plan *plan = kt_cli_alloc(conversion->cli, 1, sizeof(*plan));
     int code = KT_EXIT_OK;
-
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
         struct kt_moe_info moe;
         struct kt_layer *layer;
@@ -306,7 +291,6 @@ static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t 
 static void add_facts(const struct conversion *conversion, struct kt_output *output)
 {
     struct kt_context_info info;
-
     kt_context_info(conversion->context, &info);
     kt_output_fact_text(output, "input", "input", conversion->args->input);
     kt_output_fact_text(output, "output", "output", conversion->args->output);
@@ -321,7 +305,6 @@ static int convert_layers(struct conversion *conversion, const uint64_t *layers,
 {
     struct kt_output *output = kt_output_create(conversion->cli, "kt.convert", 1);
     int code = KT_EXIT_OK;
-
     conversion->table = kt_output_table(output, "rows", columns, COUNT(columns));
     kt_progress_start(conversion->cli, conversion->args->output);
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
@@ -340,9 +323,7 @@ static int convert(struct conversion *conversion)
     uint64_t *layers;
     size_t n;
     int code =
-        kt_model_layers(conversion->cli, conversion->input, "layers", conversion->args->layers, &layers,
-                        &n);
-
+        kt_model_layers(conversion->cli, conversion->input, "layers", conversion->args->layers, &layers, &n);
     if (code != KT_EXIT_OK)
         return code;
     if (kt_checkpoint_fingerprint(conversion->input, conversion->source, &error) != KT_OK)
@@ -357,58 +338,57 @@ static int convert(struct conversion *conversion)
     return code;
 }
 
-static const struct kt_cli_option options[] = {
-    {.name = "input",
-     .letter = 'i',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, input),
-     .argument = "PATH",
-     .required = true,
-     .help = "checkpoint: a folder of safetensors files or a GGUF file"},
-    {.name = "output",
-     .letter = 'o',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, output),
-     .argument = "DIR",
-     .required = true,
-     .help = "folder of the store; made if it is not there"},
-    {.name = "method",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, method),
-     .argument = "NAME",
-     .required = true,
-     .help = "AMXINT8, AMXINT4, BF16, MOE_INT8, MOE_INT4, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
-             "MXFP8 or LLAMAFILE, or the name of a backend"},
-    {.name = "layers",
-     .letter = 'l',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, layers),
-     .argument = "LIST",
-     .help = "layers: 3, 0-3, 0,2 or all (default)"},
-    {.name = "resume",
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, resume),
-     .help = "keep the layers that an earlier run has stored"},
-    KT_CLI_THREADS,
-    KT_CLI_NUMA_NODES,
-    {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {{.name = "input",
+      .letter = 'i',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, input),
+      .argument = "PATH",
+      .required = true,
+      .help = "checkpoint: a folder of safetensors files or a GGUF file"},
+     {.name = "output",
+      .letter = 'o',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, output),
+      .argument = "DIR",
+      .required = true,
+      .help = "folder of the store; made if it is not there"},
+     {.name = "method",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, method),
+      .argument = "NAME",
+      .required = true,
+      .help =
+          "AMXINT8, AMXINT4, BF16, MOE_INT8, MOE_INT4, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
+          "MXFP8 or LLAMAFILE, or the name of a backend"},
+     {.name = "layers",
+      .letter = 'l',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, layers),
+      .argument = "LIST",
+      .help = "layers: 3, 0-3, 0,2 or all (default)"},
+     {.name = "resume",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct args, resume),
+      .help = "keep the layers that an earlier run has stored"},
+     KT_CLI_THREADS,
+     KT_CLI_NUMA_NODES,
+     {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "--input PATH --output DIR --method NAME",
-    .about =
-        "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
-        "file for each layer. Such a store is a checkpoint for every other verb and for the library; "
-        "loading it maps it, on any number of NUMA nodes.\n\n"
-        "A file appears under its name when it is whole and durable: a run that was killed is gone on "
-        "with by --resume. Memory is needed for one packed expert on each thread.",
-    .options = options,
-    .opens_checkpoint = true};
+static const struct kt_cli_command command =
+    {.usage = "--input PATH --output DIR --method NAME",
+     .about = "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
+              "file for each layer. Such a store is a checkpoint for every other verb and for the library; "
+              "loading it maps it, on any number of NUMA nodes.\n\n"
+              "A file appears under its name when it is whole and durable: a run that was killed is gone on "
+              "with by --resume. Memory is needed for one packed expert on each thread.",
+     .options = options,
+     .opens_checkpoint = true};
 
 int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.resume = false};
     struct conversion conversion = {.cli = cli, .args = &args};
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     const char *backend = kt_method_backend(args.method);

@@ -36,7 +36,6 @@ static void report(struct doctor *doctor, const char *check, enum state state, c
                    const char *advice)
 {
     static const char *const names[] = {"ok", "warning", "failed", "skipped"};
-
     kt_table_row(doctor->table);
     kt_table_text(doctor->table, "check", check);
     kt_table_text(doctor->table, "state", names[state]);
@@ -50,7 +49,6 @@ static void report(struct doctor *doctor, const char *check, enum state state, c
 static void report_file(void *data, const struct kt_config_file *file)
 {
     struct doctor *doctor = data;
-
     if (file->state == KT_CONFIG_FILE_READ)
         report(doctor, "config file", OK, file->path, "");
     else if (file->state == KT_CONFIG_FILE_FAILED)
@@ -61,7 +59,6 @@ static void check_config(struct doctor *doctor)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_error error;
-
     params.file = doctor->cli->config_file;
     params.settings = doctor->cli->settings;
     params.n_settings = doctor->cli->n_settings;
@@ -78,7 +75,6 @@ static void check_config(struct doctor *doctor)
 static const char *find_setting(const struct doctor *doctor, const char *key)
 {
     static struct kt_setting setting;
-
     for (size_t i = 0; i < kt_config_setting_count(doctor->config); i++) {
         if (kt_config_setting(doctor->config, i, &setting, NULL) == KT_OK &&
             strcmp(setting.section, "core") == 0 && strcmp(setting.key, key) == 0)
@@ -95,7 +91,6 @@ static char *read_cpuinfo(const char *key)
     char *line = NULL, *value = NULL;
     size_t size = 0;
     FILE *file = fopen("/proc/cpuinfo", "re");
-
     if (!file)
         return NULL;
     while (!value && getline(&line, &size, file) > 0) {
@@ -117,7 +112,6 @@ static char *name_cpu(void)
     char *name = read_cpuinfo("model name");
     char *implementer = name ? NULL : read_cpuinfo("CPU implementer");
     char *part = implementer ? read_cpuinfo("CPU part") : NULL;
-
     if (part && (name = malloc(96)))
         (void)snprintf(name, 96, "implementer %s, part %s", implementer, part);
     free(implementer);
@@ -130,7 +124,6 @@ static void check_cpu(struct doctor *doctor, const struct kt_context_info *info)
     char *model = name_cpu();
     const char *mask = find_setting(doctor, "cpu_variant");
     bool vectors = info->cpu & (KT_CPU_AVX2 | KT_CPU_NEON);
-
     report(doctor, "cpu", OK, model ? model : "unknown", "");
     free(model);
     report(doctor, "cpu features", OK, info->cpu_features, "");
@@ -139,10 +132,9 @@ static void check_cpu(struct doctor *doctor, const struct kt_context_info *info)
                "core.cpu_variant or KT_KERNEL_CPU_VARIANT masks what the CPU has; remove it unless "
                "you are testing");
     else if (!vectors)
-        report(
-            doctor, "cpu level", WARNING, info->cpu_variant,
-            "only scalar code can run here, which is slow; in a virtual machine, pass the host's "
-            "CPU features through");
+        report(doctor, "cpu level", WARNING, info->cpu_variant,
+               "only scalar code can run here, which is slow; in a virtual machine, pass the host's "
+               "CPU features through");
     else
         report(doctor, "cpu level", OK, info->cpu_variant, "");
 }
@@ -151,7 +143,6 @@ static void check_amx(struct doctor *doctor, const struct kt_context_info *info)
 {
     char *flags = read_cpuinfo("flags");
     bool has = flags && strstr(flags, "amx_tile");
-
     if (info->cpu & KT_CPU_AMX_TILE)
         report(doctor, "amx", OK, "permitted", "");
     else if (!has)
@@ -169,9 +160,8 @@ static void check_threads(struct doctor *doctor, const struct kt_context_info *i
 {
     char text[64];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-    snprintf(text, sizeof(text), "%" PRIu32 ", %" PRIu32 " could not be bound to a core",
-             info->n_threads, info->bind_failures);
+    snprintf(text, sizeof(text), "%" PRIu32 ", %" PRIu32 " could not be bound to a core", info->n_threads,
+             info->bind_failures);
     if (info->bind_failures == 0)
         snprintf(text, sizeof(text), "%" PRIu32, info->n_threads);
     if (info->bind_failures > 0)
@@ -207,7 +197,6 @@ static void check_dispatch(struct doctor *doctor)
     struct kt_error error;
     double nanoseconds;
     char text[64];
-
     if (kt_context_dispatch_time(doctor->context, 1000, 0, &nanoseconds, &error) != KT_OK) {
         report(doctor, "dispatch", FAILED, "no stage could be run", error.message);
         return;
@@ -220,7 +209,6 @@ static void check_huge_pages(struct doctor *doctor)
 {
     char line[128] = "";
     FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "re");
-
     if (file) {
         if (!fgets(line, sizeof(line), file))
             line[0] = '\0';
@@ -246,7 +234,6 @@ static void check_memory(struct doctor *doctor)
 {
     uint64_t bytes = kt_model_free_memory();
     char text[32];
-
     if (bytes == 0)
         report(doctor, "memory", WARNING, "unknown", "/proc/meminfo cannot be read");
     else
@@ -260,14 +247,11 @@ static void check_memory(struct doctor *doctor)
 /* ---- backends ------------------------------------------------------------------------------- */
 
 /* false: the backend does not take the format. */
-static bool check_format(struct doctor *doctor, const char *backend, const char *level,
-                         uint32_t dtype)
+static bool check_format(struct doctor *doctor, const char *backend, const char *level, uint32_t dtype)
 {
     struct kt_selftest test;
     char check[64], text[1200];
-
-    kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype,
-                    &test);
+    kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype, &test);
     snprintf(check, sizeof(check), "self-test %s", backend);
     switch (test.state) {
     case KT_SELFTEST_REFUSED:
@@ -276,8 +260,8 @@ static bool check_format(struct doctor *doctor, const char *backend, const char 
         snprintf(text, sizeof(text), "%s: %s", kt_dtype_name(dtype), test.message);
         break;
     default:
-        snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e",
-                 kt_dtype_name(dtype), level, test.error, test.limit);
+        snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e", kt_dtype_name(dtype), level,
+                 test.error, test.limit);
         if (test.state == KT_SELFTEST_PASSED) {
             report(doctor, check, OK, text, "");
             return true;
@@ -297,7 +281,6 @@ static void check_formats(struct doctor *doctor, const char *backend, const char
 {
     char check[64], text[128] = "not taken:";
     bool all = true;
-
     for (const uint32_t *dtype = kt_selftest_dtypes; *dtype != KT_DTYPE_NONE; dtype++)
         if (!check_format(doctor, backend, level, *dtype)) {
             size_t length = strlen(text);
@@ -312,7 +295,6 @@ static void check_formats(struct doctor *doctor, const char *backend, const char
 static void check_backend(struct doctor *doctor, const struct kt_backend_info *info)
 {
     char check[64], value[256];
-
     snprintf(check, sizeof(check), "backend %s", info->name);
     switch (info->state) {
     case KT_BACKEND_LOADED:
@@ -339,7 +321,6 @@ static void check_backends(struct doctor *doctor)
 {
     struct kt_backend_info info;
     struct kt_error error;
-
     for (size_t i = 0; i < kt_context_backend_count(doctor->context); i++) {
         if (kt_context_backend(doctor->context, i, &info, &error) == KT_OK)
             check_backend(doctor, &info);
@@ -352,7 +333,6 @@ static void examine(struct doctor *doctor)
 {
     struct kt_context_info info;
     struct kt_error error;
-
     check_config(doctor);
     check_memory(doctor);
     if (!doctor->config) {
@@ -376,17 +356,13 @@ static void examine(struct doctor *doctor)
 
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {
-        KT_CLI_THREADS,
-        {.name = NULL}};
-    static const struct kt_cli_command command = {
-        .about =
-            "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
-            "pages, memory and the plugins, and runs a small random layer through each loaded "
-            "backend. Exit status 1 if a check fails; each line that failed says what to do.",
-        .options = rows};
+    static const struct kt_cli_option rows[] = {KT_CLI_THREADS, {.name = NULL}};
+    static const struct kt_cli_command command =
+        {.about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
+                  "pages, memory and the plugins, and runs a small random layer through each loaded "
+                  "backend. Exit status 1 if a check fails; each line that failed says what to do.",
+         .options = rows};
     struct doctor doctor = {.cli = cli};
-
     if (!kt_cli_parse(cli, &command, argc, argv, NULL))
         return cli->exit_code;
     int code = kt_cli_check_settings(cli);
@@ -401,7 +377,6 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
     kt_context_destroy(doctor.context);
     kt_config_destroy(doctor.config);
     if (doctor.n_failed > 0)
-        code = kt_cli_error(cli, "%zu %s failed", doctor.n_failed,
-                            doctor.n_failed == 1 ? "check" : "checks");
+        code = kt_cli_error(cli, "%zu %s failed", doctor.n_failed, doctor.n_failed == 1 ? "check" : "checks");
     return code;
 }

@@ -65,14 +65,12 @@ static const struct kt_column node_columns[] = {
 /* ---- plans ---------------------------------------------------------------------------------- */
 
 /* A layer that no backend can take is a finding, not the end. */
-static int make_plan(const struct kt_cli *cli, struct kt_context *context,
-                     struct kt_checkpoint *checkpoint, uint64_t number, uint64_t max_tokens,
-                     struct plan *plan)
+static int make_plan(const struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
+                     uint64_t number, uint64_t max_tokens, struct plan *plan)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_layer *layer;
     char name[32];
-
     if (kt_checkpoint_moe(checkpoint, number, &plan->moe, &plan->error) != KT_OK ||
         kt_checkpoint_layer_params(checkpoint, number, &params, &plan->error) != KT_OK)
         return kt_cli_fail(cli, &plan->error);
@@ -95,8 +93,7 @@ static bool is_same(const struct plan *a, const struct plan *b)
     if (a->failed || b->failed || a->plan.n_candidates != b->plan.n_candidates ||
         a->plan.weight_size != b->plan.weight_size || a->plan.buffer_size != b->plan.buffer_size ||
         a->plan.fallback != b->plan.fallback || a->moe.n_experts != b->moe.n_experts ||
-        a->moe.hidden_size != b->moe.hidden_size ||
-        a->moe.intermediate_size != b->moe.intermediate_size ||
+        a->moe.hidden_size != b->moe.hidden_size || a->moe.intermediate_size != b->moe.intermediate_size ||
         memcmp(a->moe.dtype, b->moe.dtype, sizeof(a->moe.dtype)) != 0)
         return false;
     for (uint32_t c = 0; c < a->plan.n_candidates; c++) {
@@ -109,8 +106,7 @@ static bool is_same(const struct plan *a, const struct plan *b)
 }
 
 /* Where the layers that look like plans[first] and follow it end. */
-static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n,
-                             size_t first)
+static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n, size_t first)
 {
     size_t end = first + 1;
     if (cli->format != KT_FORMAT_TABLE)
@@ -148,7 +144,6 @@ static void list_options(const struct kt_context *context, const char *backend, 
     struct kt_backend_info info;
     struct kt_setting setting;
     size_t end = 0;
-
     *text = '\0';
     for (size_t b = 0; b < kt_context_backend_count(context); b++) {
         if (kt_context_backend(context, b, &info, NULL) != KT_OK || strcmp(info.name, backend) != 0)
@@ -170,7 +165,6 @@ static void add_layer(const struct kt_context *context, struct kt_table *table, 
                       const char *range)
 {
     char types[64], chosen[256];
-
     begin_row(table, plan, range);
     kt_table_text(table, "types", kt_model_types(&plan->moe, types, sizeof(types)));
     kt_table_uint(table, "n_experts", plan->moe.n_experts);
@@ -197,8 +191,8 @@ static void add_layer(const struct kt_context *context, struct kt_table *table, 
     kt_table_text(table, "error", "");
 }
 
-static void add_plan(const struct kt_context *context, const struct tables *tables,
-                     const struct plan *plan, const char *range)
+static void add_plan(const struct kt_context *context, const struct tables *tables, const struct plan *plan,
+                     const char *range)
 {
     add_layer(context, tables->layers, plan, range);
     /* A plan that failed has candidates too, if there were any: why each one refused. */
@@ -228,7 +222,6 @@ static void add_facts(const struct kt_cli *cli, struct kt_output *output, const 
     struct kt_context_info info;
     uint64_t free_bytes = kt_model_free_memory();
     uint64_t weights = 0, buffers = 0, failed = 0, fallbacks = 0;
-
     for (size_t i = 0; i < n; i++) {
         if (plans[i].failed) {
             failed++;
@@ -262,11 +255,9 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
     struct tables tables = {.nodes = NULL};
     size_t n_failed = 0;
     char range[48];
-
     add_facts(cli, output, args, context, plans, n);
     tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
-    tables.candidates = kt_output_table(output, "candidates", candidate_columns,
-                                        COUNT(candidate_columns));
+    tables.candidates = kt_output_table(output, "candidates", candidate_columns, COUNT(candidate_columns));
     kt_context_info(context, &info);
     if (info.n_nodes > 1 || cli->format != KT_FORMAT_TABLE)
         tables.nodes = kt_output_table(output, "nodes", node_columns, COUNT(node_columns));
@@ -282,8 +273,7 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
     }
     int code = kt_output_finish(output, KT_EXIT_OK);
     if (n_failed > 0)
-        code = kt_cli_error(cli, "%zu of %zu layers cannot be run, see the lines with an error",
-                            n_failed, n);
+        code = kt_cli_error(cli, "%zu of %zu layers cannot be run, see the lines with an error", n_failed, n);
     return code;
 }
 
@@ -293,7 +283,6 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
     uint64_t *layers;
     size_t n;
     int code = kt_model_layers(cli, checkpoint, "layer", args->layers, &layers, &n);
-
     if (code != KT_EXIT_OK)
         return code;
     struct plan *plans = kt_cli_alloc(cli, n, sizeof(*plans));
@@ -306,41 +295,39 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
     return code;
 }
 
-static const struct kt_cli_option options[] = {
-    KT_CLI_MODEL,
-    {.name = "layer",
-     .letter = 'l',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, layers),
-     .argument = "LIST",
-     .help = "layers: 3, 0-3, 0,2 or all (default)"},
-    KT_CLI_BACKEND,
-    KT_CLI_THREADS,
-    KT_CLI_NUMA_NODES,
-    {.name = "max-tokens",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, max_tokens),
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .argument = "N",
-     .help = "tokens per batch that buffers are planned for (default 512)"},
-    {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {KT_CLI_MODEL,
+     {.name = "layer",
+      .letter = 'l',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, layers),
+      .argument = "LIST",
+      .help = "layers: 3, 0-3, 0,2 or all (default)"},
+     KT_CLI_BACKEND,
+     KT_CLI_THREADS,
+     KT_CLI_NUMA_NODES,
+     {.name = "max-tokens",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, max_tokens),
+      .minimum = 1,
+      .maximum = 1 << 20,
+      .argument = "N",
+      .help = "tokens per batch that buffers are planned for (default 512)"},
+     {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "--model PATH",
-    .about =
-        "For each layer with experts: which backend and level would run it, which were refused "
-        "and why, and the memory that it takes. No weights are read. Exit status 1 if a "
-        "layer cannot be run.",
-    .options = options,
-    .opens_checkpoint = true};
+static const struct kt_cli_command command =
+    {.usage = "--model PATH",
+     .about = "For each layer with experts: which backend and level would run it, which were refused "
+              "and why, and the memory that it takes. No weights are read. Exit status 1 if a "
+              "layer cannot be run.",
+     .options = options,
+     .opens_checkpoint = true};
 
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.max_tokens = 512};
     struct kt_checkpoint *checkpoint;
     struct kt_context *context;
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, args.model, &checkpoint);

@@ -13,8 +13,8 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define REFERENCE "reference"
-#define REFERENCE_LIMIT 2e-2    /* a backend's own rounding, against the reference backend */
-#define EXACT_LIMIT 1e-4 /* the reference backend with unquantised weights, against the record */
+#define REFERENCE_LIMIT 2e-2 /* a backend's own rounding, against the reference backend */
+#define EXACT_LIMIT 1e-4     /* the reference backend with unquantised weights, against the record */
 
 static const struct kt_column columns[] = {
     {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
@@ -84,7 +84,6 @@ static int check(struct forward_run *run, const struct kt_moe_info *moe, const s
     bool bad = false, compared = false;
     bool failed = false; /* an error that is no number, or infinite, fails without a limit too */
     int code = KT_EXIT_OK;
-
     if (trace->expected) {
         double error = find_error(outcome->values, trace->expected, n);
         double limit = find_recorded_limit(&run->args, moe, outcome);
@@ -98,8 +97,7 @@ static int check(struct forward_run *run, const struct kt_moe_info *moe, const s
     }
     /* A store holds nothing that the reference backend could read. */
     if (strcmp(outcome->backend, REFERENCE) != 0 && !*moe->stored_form) {
-        struct forward_outcome reference = {.once = true,
-                                    .values = kt_cli_alloc(run->cli, n, sizeof(float))};
+        struct forward_outcome reference = {.once = true, .values = kt_cli_alloc(run->cli, n, sizeof(float))};
         double limit = run->args.tolerance >= 0 ? run->args.tolerance : REFERENCE_LIMIT;
         code = forward_backend(run, moe, trace, REFERENCE, &reference);
         if (code == KT_EXIT_OK) {
@@ -130,20 +128,19 @@ static int fit_trace(const struct forward_run *run, const struct kt_moe_info *mo
     if (trace->hidden_size != moe->hidden_size)
         return kt_cli_error(run->cli,
                             "input: tensor layers.%" PRIu64 ".hidden_states has %" PRIu64
-                            " columns, but the model's hidden size is %" PRIu64
-                            ": it was recorded with "
+                            " columns, but the model's hidden size is %" PRIu64 ": it was recorded with "
                             "another model",
                             trace->layer, trace->hidden_size, moe->hidden_size);
     if (trace->top_k > moe->n_experts)
-        return kt_cli_error(run->cli, "input: tensor layers.%" PRIu64 ".topk_ids has %" PRIu32
-                            " columns, but the layer has %" PRIu32 " experts", trace->layer,
-                            trace->top_k, moe->n_experts);
+        return kt_cli_error(run->cli,
+                            "input: tensor layers.%" PRIu64 ".topk_ids has %" PRIu32
+                            " columns, but the layer has %" PRIu32 " experts",
+                            trace->layer, trace->top_k, moe->n_experts);
     for (uint64_t i = 0; i < (uint64_t)trace->n_tokens * trace->top_k; i++) {
         if (trace->ids[i] >= (int64_t)moe->n_experts)
             return kt_cli_error(run->cli,
                                 "input %s: tensor layers.%" PRIu64 ".topk_ids: token %" PRIu64
-                                ", slot %" PRIu64 " asks for expert %" PRId64
-                                "; there are 0 to %" PRIu32,
+                                ", slot %" PRIu64 " asks for expert %" PRId64 "; there are 0 to %" PRIu32,
                                 run->args.input, trace->layer, i / trace->top_k, i % trace->top_k,
                                 trace->ids[i], moe->n_experts - 1);
     }
@@ -154,7 +151,6 @@ static void add_row(const struct forward_run *run, const struct kt_moe_info *moe
                     const struct kt_trace *trace, const struct forward_outcome *outcome)
 {
     char types[64];
-
     kt_table_row(run->table);
     kt_table_uint(run->table, "layer", moe->layer);
     kt_table_text(run->table, "types", kt_model_types(moe, types, sizeof(types)));
@@ -171,7 +167,6 @@ static int run_layer(struct forward_run *run, uint64_t number)
     struct kt_moe_info moe;
     struct kt_trace trace;
     struct kt_error error;
-
     if (kt_checkpoint_moe(run->model, number, &moe, &error) != KT_OK)
         return kt_cli_fail(run->cli, &error);
     int code = kt_trace_read(run->cli, run->input, run->expected, number, &trace);
@@ -203,7 +198,6 @@ static uint64_t find_record_size(const struct kt_trace *trace)
 static int check_input(struct forward_run *run, struct kt_save_tensor *tensors)
 {
     int code = KT_EXIT_OK;
-
     for (size_t i = 0; i < run->n_layers && code == KT_EXIT_OK; i++) {
         struct kt_moe_info moe;
         struct kt_trace trace;
@@ -215,8 +209,9 @@ static int check_input(struct forward_run *run, struct kt_save_tensor *tensors)
             return code;
         code = fit_trace(run, &moe, &trace);
         run->keeping.record_size += find_record_size(&trace);
-        tensors[i] = (struct kt_save_tensor){
-            .layer = moe.layer, .n_tokens = trace.n_tokens, .hidden_size = trace.hidden_size};
+        tensors[i] = (struct kt_save_tensor){.layer = moe.layer,
+                                             .n_tokens = trace.n_tokens,
+                                             .hidden_size = trace.hidden_size};
         kt_trace_free(&trace);
     }
     return code;
@@ -225,9 +220,7 @@ static int check_input(struct forward_run *run, struct kt_save_tensor *tensors)
 /* "all" means: all layers that the input holds. */
 static int choose_layers(struct forward_run *run)
 {
-    int code =
-        kt_model_layers(run->cli, run->model, "layer", run->args.layers, &run->layers, &run->n_layers);
-
+    int code = kt_model_layers(run->cli, run->model, "layer", run->args.layers, &run->layers, &run->n_layers);
     if (code != KT_EXIT_OK || (run->args.layers && strcmp(run->args.layers, "all") != 0))
         return code;
     size_t n = 0, n_routed = 0;
@@ -250,7 +243,6 @@ static int choose_layers(struct forward_run *run)
 static void add_facts(const struct forward_run *run)
 {
     struct kt_context_info info;
-
     kt_context_info(run->context, &info);
     kt_output_fact_text(run->output, "model", "model", run->args.model);
     kt_output_fact_text(run->output, "input", "input", run->args.input);
@@ -266,7 +258,6 @@ static int check_output(const struct forward_run *run, const char *option, const
     static const char *const names[] = {"model", "input", "expected output"};
     const char *slash = path ? strrchr(path, '/') : NULL;
     struct stat output, other;
-
     if (!path)
         return KT_EXIT_OK;
     char *folder = kt_cli_alloc(run->cli, strlen(path) + 2, 1);
@@ -293,7 +284,6 @@ static int run_layers(struct forward_run *run)
 {
     struct kt_save_tensor *tensors = kt_cli_alloc(run->cli, run->n_layers, sizeof(*tensors));
     int code = check_input(run, tensors);
-
     if (code == KT_EXIT_OK && run->args.output)
         code = kt_save_create(run->cli, run->args.output, tensors, run->n_layers, &run->save);
     free(tensors);
@@ -317,15 +307,14 @@ static int run_layers(struct forward_run *run)
     }
     code = kt_output_finish(run->output, KT_EXIT_OK);
     if (run->n_bad > 0)
-        code = kt_cli_error(run->cli, "%zu of %zu layers are above the tolerance or failed",
-                            run->n_bad, run->n_layers);
+        code = kt_cli_error(run->cli, "%zu of %zu layers are above the tolerance or failed", run->n_bad,
+                            run->n_layers);
     return code;
 }
 
 static int forward(struct forward_run *run)
 {
     int code = kt_cli_checkpoint(run->cli, run->args.input, &run->input);
-
     if (code == KT_EXIT_OK && run->args.expected)
         code = kt_cli_checkpoint(run->cli, run->args.expected, &run->expected);
     if (code == KT_EXIT_OK)
@@ -351,85 +340,85 @@ static int forward(struct forward_run *run)
     return code;
 }
 
-static const struct kt_cli_option options[] = {
-    KT_CLI_MODEL,
-    {.name = "layer",
-     .letter = 'l',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, layers),
-     .argument = "LIST",
-     .help = "layers: 3, 0-3, 0,2 or all (default: all that the input holds)"},
-    {.name = "input",
-     .letter = 'i',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, input),
-     .argument = "FILE",
-     .required = true,
-     .help = "safetensors file with recorded hidden states and routing"},
-    {.name = "output",
-     .letter = 'o',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, output),
-     .argument = "FILE",
-     .help = "write layers.N.output (F32) to this safetensors file"},
-    {.name = "stats",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, stats),
-     .argument = "FILE",
-     .help = "write how often each expert was asked for to this file, which kt stats reads"},
-    {.name = "record",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, record),
-     .argument = "FILE",
-     .help = "write the batches that the layers got to this trace"},
-    KT_CLI_BACKEND,
-    KT_CLI_THREADS,
-    KT_CLI_NUMA_NODES,
-    {.name = "check",
-     .letter = 'c',
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, check),
-     .help = "compare with the recorded output and with the reference backend"},
-    {.name = "tolerance",
-     .type = KT_CLI_REAL,
-     .offset = offsetof(struct args, tolerance),
-     .argument = "X",
-     .help = "most relative L2 error against the reference backend (default 0.02); implies "
-             "--check"},
-    {.name = "expected",
-     .letter = 'e',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, expected),
-     .argument = "FILE",
-     .help = "recorded output is in this safetensors file; implies --check"},
-    {.name = "recorded-tolerance",
-     .type = KT_CLI_REAL,
-     .offset = offsetof(struct args, recorded_tolerance),
-     .argument = "X",
-     .help = "most relative L2 error against the recorded output; implies --check"},
-    {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {KT_CLI_MODEL,
+     {.name = "layer",
+      .letter = 'l',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, layers),
+      .argument = "LIST",
+      .help = "layers: 3, 0-3, 0,2 or all (default: all that the input holds)"},
+     {.name = "input",
+      .letter = 'i',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, input),
+      .argument = "FILE",
+      .required = true,
+      .help = "safetensors file with recorded hidden states and routing"},
+     {.name = "output",
+      .letter = 'o',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, output),
+      .argument = "FILE",
+      .help = "write layers.N.output (F32) to this safetensors file"},
+     {.name = "stats",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, stats),
+      .argument = "FILE",
+      .help = "write how often each expert was asked for to this file, which kt stats reads"},
+     {.name = "record",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, record),
+      .argument = "FILE",
+      .help = "write the batches that the layers got to this trace"},
+     KT_CLI_BACKEND,
+     KT_CLI_THREADS,
+     KT_CLI_NUMA_NODES,
+     {.name = "check",
+      .letter = 'c',
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct args, check),
+      .help = "compare with the recorded output and with the reference backend"},
+     {.name = "tolerance",
+      .type = KT_CLI_REAL,
+      .offset = offsetof(struct args, tolerance),
+      .argument = "X",
+      .help = "most relative L2 error against the reference backend (default 0.02); implies "
+              "--check"},
+     {.name = "expected",
+      .letter = 'e',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, expected),
+      .argument = "FILE",
+      .help = "recorded output is in this safetensors file; implies --check"},
+     {.name = "recorded-tolerance",
+      .type = KT_CLI_REAL,
+      .offset = offsetof(struct args, recorded_tolerance),
+      .argument = "X",
+      .help = "most relative L2 error against the recorded output; implies --check"},
+     {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "--model PATH --input FILE",
-    .about = "Runs layers with experts on recorded input: for each layer N the file holds "
-             "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
-             "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "
-             "layers.N.output [tokens][hidden] (F32), unless --expected names another file for it.\n"
-             "With --check, exit status 1 if an error is above its limit. Against the recorded "
-             "output the default limit is 1e-4 where the reference backend runs F32 or BF16 "
-             "weights, --tolerance where another backend runs them, and none for quantised "
-             "weights, whose own error it shows.",
-    .options = options, .opens_checkpoint = true};
+static const struct kt_cli_command command =
+    {.usage = "--model PATH --input FILE",
+     .about = "Runs layers with experts on recorded input: for each layer N the file holds "
+              "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
+              "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "
+              "layers.N.output [tokens][hidden] (F32), unless --expected names another file for it.\n"
+              "With --check, exit status 1 if an error is above its limit. Against the recorded "
+              "output the default limit is 1e-4 where the reference backend runs F32 or BF16 "
+              "weights, --tolerance where another backend runs them, and none for quantised "
+              "weights, whose own error it shows.",
+     .options = options,
+     .opens_checkpoint = true};
 
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv)
 {
     struct forward_run run = {.cli = cli, .args = {.tolerance = -1, .recorded_tolerance = -1}};
-
     if (!kt_cli_parse(cli, &command, argc, argv, &run.args))
         return cli->exit_code;
     run.args.check |= run.args.tolerance >= 0 || run.args.recorded_tolerance >= 0;
     run.args.check |= run.args.expected != NULL;
-    run.keeping = (struct kt_keeping){
-        .cli = cli, .stats_path = run.args.stats, .record_path = run.args.record};
+    run.keeping =
+        (struct kt_keeping){.cli = cli, .stats_path = run.args.stats, .record_path = run.args.record};
     return forward(&run);
 }

@@ -17,13 +17,12 @@ static double now(void)
 }
 
 /* All batches, one after another, as they were recorded. */
-static int forward_batches(const struct forward_run *run, struct kt_layer *layer, const struct kt_trace *trace,
-                           float *values)
+static int forward_batches(const struct forward_run *run, struct kt_layer *layer,
+                           const struct kt_trace *trace, float *values)
 {
     struct kt_forward forward = KT_FORWARD_INIT;
     uint64_t row = trace->hidden_size * (trace->input_dtype == KT_DTYPE_F32 ? 4 : 2), token = 0;
     struct kt_error error;
-
     forward.top_k = trace->top_k;
     forward.input_dtype = trace->input_dtype;
     forward.output_dtype = KT_DTYPE_F32;
@@ -40,13 +39,12 @@ static int forward_batches(const struct forward_run *run, struct kt_layer *layer
 }
 
 /* The median of up to five runs in a tenth of a second; the first one warms up unless it took long. */
-static int forward_timed(struct forward_run *run, struct kt_layer *layer,
-                         const struct kt_trace *trace, struct forward_outcome *outcome)
+static int forward_timed(struct forward_run *run, struct kt_layer *layer, const struct kt_trace *trace,
+                         struct forward_outcome *outcome)
 {
     bool keeps = !outcome->once;
     double time[6];
     int n = 0, code = KT_EXIT_OK;
-
     for (double start = now(); n < 6 && (n == 0 || (!outcome->once && now() - start < 0.1)); n++) {
         if (n == 0 && keeps)
             code = kt_keeping_begin(&run->keeping, run->context, layer, trace->layer);
@@ -74,10 +72,10 @@ static void say_fallback(const struct forward_run *run, const struct kt_moe_info
                          const struct kt_plan *plan)
 {
     const char *chosen = "", *refused = "", *reason = "no reason given";
-
     if (*moe->stored_form) {
-        kt_cli_warn(run->cli, "layer %" PRIu64 ": %s runs instead of the wished backend: its weights are "
-                              "stored as %s",
+        kt_cli_warn(run->cli,
+                    "layer %" PRIu64 ": %s runs instead of the wished backend: its weights are "
+                    "stored as %s",
                     moe->layer, moe->stored_backend, moe->stored_form);
         return;
     }
@@ -101,9 +99,7 @@ static int load(const struct forward_run *run, const struct kt_moe_info *moe, st
     struct kt_plan *plan = kt_cli_alloc(run->cli, 1, sizeof(*plan));
     struct kt_layer_info info;
     struct kt_error error;
-
-    enum kt_status status =
-        kt_layer_plan_checkpoint(layer, run->model, moe->layer, plan, &error);
+    enum kt_status status = kt_layer_plan_checkpoint(layer, run->model, moe->layer, plan, &error);
     if (status == KT_OK) {
         outcome->fallback = plan->fallback != 0;
         if (outcome->fallback)
@@ -126,7 +122,6 @@ int forward_backend(struct forward_run *run, const struct kt_moe_info *moe, cons
     struct kt_layer *layer;
     struct kt_error error;
     char name[32];
-
     snprintf(name, sizeof(name), "layer %" PRIu64, moe->layer);
     if (kt_checkpoint_layer_params(run->model, moe->layer, &params, &error) != KT_OK)
         return kt_cli_fail(run->cli, &error);

@@ -39,12 +39,9 @@ static const struct kt_column type_columns[] = {
 };
 
 static const struct kt_column tensor_columns[] = {
-    {"name", "TENSOR", KT_COLUMN_TEXT, 0, 0},
-    {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
-    {"shape", "SHAPE", KT_COLUMN_TEXT, 0, 0},
-    {"offset", "OFFSET", KT_COLUMN_UINT, 0, 0},
-    {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
-    {"file", "FILE", KT_COLUMN_TEXT, 0, 0},
+    {"name", "TENSOR", KT_COLUMN_TEXT, 0, 0},  {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"shape", "SHAPE", KT_COLUMN_TEXT, 0, 0},  {"offset", "OFFSET", KT_COLUMN_UINT, 0, 0},
+    {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0}, {"file", "FILE", KT_COLUMN_TEXT, 0, 0},
 };
 
 static bool is_folder(const char *path)
@@ -53,8 +50,7 @@ static bool is_folder(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-static void add_facts(struct kt_output *output, const char *path,
-                      const struct kt_checkpoint_info *info)
+static void add_facts(struct kt_output *output, const char *path, const struct kt_checkpoint_info *info)
 {
     /* A GGUF model may be called after one of its files. */
     bool folder = info->n_files > 1 && strcmp(info->format, "gguf") != 0;
@@ -94,10 +90,8 @@ static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info
 {
     char shape[192];
     size_t at = 0;
-
     for (uint32_t d = 0; d < info->n_dims && d < 8; d++)
-        at += (size_t)snprintf(shape + at, sizeof(shape) - at, "%s%" PRIu64, d ? "x" : "",
-                               info->dims[d]);
+        at += (size_t)snprintf(shape + at, sizeof(shape) - at, "%s%" PRIu64, d ? "x" : "", info->dims[d]);
     kt_table_row(table);
     kt_table_text(table, "name", info->name);
     kt_table_text(table, "type", kt_dtype_name(info->dtype));
@@ -124,7 +118,6 @@ static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpo
 {
     struct kt_moe_info moe;
     enum kt_status status = KT_OK;
-
     if (only != UINT64_MAX) {
         status = kt_checkpoint_moe(checkpoint, only, &moe, error);
         if (status == KT_OK)
@@ -144,12 +137,11 @@ static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpo
 
 /* One walk over the tensors: the sums by type, and a row each where `tensors` is not NULL. */
 static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tensors,
-                                  const struct kt_checkpoint *checkpoint, uint64_t n_tensors,
-                                  uint64_t only, struct kt_error *error)
+                                  const struct kt_checkpoint *checkpoint, uint64_t n_tensors, uint64_t only,
+                                  struct kt_error *error)
 {
     uint64_t count[N_DTYPES] = {0}, bytes[N_DTYPES] = {0};
     struct kt_tensor_info info;
-
     for (uint64_t i = 0; i < n_tensors; i++) {
         enum kt_status status = kt_checkpoint_tensor(checkpoint, i, &info, error);
         if (status != KT_OK)
@@ -174,8 +166,7 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
     return KT_OK;
 }
 
-static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                 const struct args *args)
+static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const struct args *args)
 {
     const char *schema = args->tensors ? "kt.inspect.tensors" : "kt.inspect";
     struct kt_output *output = kt_output_create(cli, schema, 1);
@@ -183,7 +174,6 @@ static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
     struct kt_checkpoint_info info;
     struct kt_error error;
     enum kt_status status = KT_OK;
-
     kt_checkpoint_info(checkpoint, &info);
     add_facts(output, cli->arguments[0], &info);
     if (args->tensors) {
@@ -225,20 +215,18 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
                                                  .offset = offsetof(struct args, tensors),
                                                  .help = "list every tensor"},
                                                 {.name = NULL}};
-    static const struct kt_cli_command command = {
-        .usage = "PATH",
-        .about =
-            "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
-            "layers with experts, their shapes and formats, and the bytes of each type. Only the "
-            "headers are read.",
-        .options = rows,
-        .arguments = "PATH",
-        .min_arguments = 1,
-        .max_arguments = 1,
-        .opens_checkpoint = true};
+    static const struct kt_cli_command command =
+        {.usage = "PATH",
+         .about = "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
+                  "layers with experts, their shapes and formats, and the bytes of each type. Only the "
+                  "headers are read.",
+         .options = rows,
+         .arguments = "PATH",
+         .min_arguments = 1,
+         .max_arguments = 1,
+         .opens_checkpoint = true};
     struct args args = {.layer = UINT64_MAX};
     struct kt_checkpoint *checkpoint;
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);

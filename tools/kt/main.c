@@ -39,7 +39,6 @@ static int fail_unknown(struct kt_cli *cli, const char *word)
 static int turn_help(struct kt_cli *cli, int argc, char **argv, int at)
 {
     static char help[] = "--help";
-
     if (argc - at > 2) {
         cli->exit_code = kt_cli_usage(cli, "'%s' is one argument too many", argv[at + 2]);
         return -1;
@@ -81,7 +80,6 @@ static int run(struct kt_cli *cli, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct kt_cli cli = {.format = KT_FORMAT_TABLE};
-
     kt_signals_install();
     int code = kt_cli_finish(&cli, run(&cli, argc, argv));
     for (size_t i = 0; i < cli.n_settings; i++)

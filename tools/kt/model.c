@@ -21,7 +21,6 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
     const char *gate = kt_dtype_name(moe->dtype[KT_GATE]);
     const char *up = kt_dtype_name(moe->dtype[KT_UP]);
     const char *down = kt_dtype_name(moe->dtype[KT_DOWN]);
-
     if (moe->stored_form && *moe->stored_form)
         snprintf(text, size, "%s", moe->stored_form);
     else if (strcmp(gate, up) == 0 && strcmp(gate, down) == 0)
@@ -31,8 +30,8 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
     return text;
 }
 
-static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                    uint64_t *layers, size_t n)
+static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, uint64_t *layers,
+                    size_t n)
 {
     struct kt_error error;
     for (size_t i = 0; i < n; i++) {
@@ -56,12 +55,11 @@ static size_t drop_repeats(uint64_t *layers, size_t n)
     return kept;
 }
 
-static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                      const char *option, const char *text, uint64_t *layers, size_t *n)
+static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *option,
+                      const char *text, uint64_t *layers, size_t *n)
 {
     struct kt_moe_info moe;
     struct kt_error error;
-
     *n = kt_cli_list(cli, option, text, layers, MAX_LAYERS);
     if (*n == 0)
         return KT_EXIT_USAGE;
@@ -73,15 +71,14 @@ static int list_named(const struct kt_cli *cli, const struct kt_checkpoint *chec
     return KT_EXIT_OK;
 }
 
-int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                    const char *option, const char *text, uint64_t **layers, size_t *n)
+int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *option,
+                    const char *text, uint64_t **layers, size_t *n)
 {
     struct kt_checkpoint_info info;
     struct kt_moe_info moe;
     struct kt_error error;
     uint64_t *made;
     int code;
-
     kt_checkpoint_info(checkpoint, &info);
     /* The library knows why: no experts, or ones in a format that it cannot read. */
     if (info.n_moe_layers == 0 && kt_checkpoint_moe(checkpoint, 0, &moe, &error) != KT_OK)
@@ -101,15 +98,14 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
     return code;
 }
 
-bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                       const char *model, const char *path)
+bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *model,
+                       const char *path)
 {
     struct kt_checkpoint_info info;
     struct kt_tensor_info tensor;
     struct stat file, other;
     const char *slash = strrchr(model, '/'), *last = "";
     bool found = false;
-
     if (stat(path, &file) != 0 || stat(model, &other) != 0)
         return false;
     int length = S_ISDIR(other.st_mode) ? (int)strlen(model) : slash ? (int)(slash - model) : 0;
@@ -118,13 +114,11 @@ bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *che
     char *name = kt_cli_alloc(cli, size, 1);
     kt_checkpoint_info(checkpoint, &info);
     for (uint64_t i = 0; i < info.n_tensors && !found; i++) {
-        if (kt_checkpoint_tensor(checkpoint, i, &tensor, NULL) != KT_OK ||
-            strcmp(tensor.file, last) == 0)
+        if (kt_checkpoint_tensor(checkpoint, i, &tensor, NULL) != KT_OK || strcmp(tensor.file, last) == 0)
             continue;
         last = tensor.file;
         snprintf(name, size, "%.*s/%s", length > 0 ? length : 1, folder, tensor.file);
-        found = stat(name, &other) == 0 && other.st_dev == file.st_dev &&
-                other.st_ino == file.st_ino;
+        found = stat(name, &other) == 0 && other.st_dev == file.st_dev && other.st_ino == file.st_ino;
     }
     free(name);
     return found;
@@ -136,7 +130,6 @@ static uint64_t read_number(const char *path, const char *format)
     char line[256];
     uint64_t number = 0;
     FILE *file = fopen(path, "re");
-
     if (!file)
         return 0;
     while (fgets(line, sizeof(line), file) && sscanf(line, format, &number) != 1)
@@ -150,7 +143,6 @@ uint64_t kt_model_free_memory(void)
     uint64_t available = read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB") * 1024;
     uint64_t limit = read_number("/sys/fs/cgroup/memory.max", "%" SCNu64);
     uint64_t used = read_number("/sys/fs/cgroup/memory.current", "%" SCNu64);
-
     if (limit && available && used < limit && limit - used < available)
         return limit - used;
     return available;

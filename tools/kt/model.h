@@ -15,13 +15,13 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
  * The numbers of the layers that the option's `text` asks for, "3", "0-3", "0,2" or NULL or "all": allocated,
  * each once, ascending for "all". A layer without experts is an error. Returns an exit code.
  */
-int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                    const char *option, const char *text, uint64_t **layers, size_t *n);
+int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *option,
+                    const char *text, uint64_t **layers, size_t *n);
 
 /* Is the file at `path`, under whatever name, one of those of the checkpoint that was opened at
  * `model`? */
-bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint,
-                       const char *model, const char *path);
+bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *model,
+                       const char *path);
 
 /* MemAvailable of the machine, bounded by the memory limit of the control group; 0: unknown. */
 uint64_t kt_model_free_memory(void);

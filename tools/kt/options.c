@@ -15,20 +15,40 @@
 #define MAX_OPTIONS 64
 
 /* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows whose place take_shared() knows. */
-enum shared { SHARED_CONFIG, SHARED_SET, SHARED_FORMAT, SHARED_VERBOSE, SHARED_HELP, SHARED_VERSION,
-              SHARED_IO, N_SHARED };
+enum shared {
+    SHARED_CONFIG,
+    SHARED_SET,
+    SHARED_FORMAT,
+    SHARED_VERBOSE,
+    SHARED_HELP,
+    SHARED_VERSION,
+    SHARED_IO,
+    N_SHARED
+};
 static const struct kt_cli_option shared_options[N_SHARED] = {
-    {.name = "config", .type = KT_CLI_TEXT, .argument = "FILE",
+    {.name = "config",
+     .type = KT_CLI_TEXT,
+     .argument = "FILE",
      .help = "read this configuration file only, besides the shipped drop-ins"},
-    {.name = "set", .type = KT_CLI_TEXT, .argument = "SECTION.KEY=VALUE",
+    {.name = "set",
+     .type = KT_CLI_TEXT,
+     .argument = "SECTION.KEY=VALUE",
      .help = "override a setting; may be given more than once"},
-    {.name = "format", .type = KT_CLI_CHOICE, .values = "table|json|csv", .argument = "FORMAT",
+    {.name = "format",
+     .type = KT_CLI_CHOICE,
+     .values = "table|json|csv",
+     .argument = "FORMAT",
      .help = "write table (default), json or csv"},
-    {.name = "verbose", .letter = 'v', .type = KT_CLI_FLAG,
+    {.name = "verbose",
+     .letter = 'v',
+     .type = KT_CLI_FLAG,
      .help = "log what the library does to standard error"},
     {.name = "help", .letter = 'h', .type = KT_CLI_FLAG, .help = "show this help and exit"},
     {.name = "version", .letter = 'V', .type = KT_CLI_FLAG, .help = "show the version and exit"},
-    {.name = "io", .type = KT_CLI_CHOICE, .values = "mmap|read", .argument = "HOW",
+    {.name = "io",
+     .type = KT_CLI_CHOICE,
+     .values = "mmap|read",
+     .argument = "HOW",
      .help = "mmap the checkpoint (default), or read it into memory"},
 };
 
@@ -84,7 +104,6 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
     const char *best = NULL;
     size_t best_distance = 4;
     size_t length = strlen(word);
-
     for (size_t i = 0; i < n; i++) {
         size_t d = distance(word, candidates[i]);
         /* A beginning of a name is near it, however short. */
@@ -128,8 +147,7 @@ static void print_wrapped(const char *text, int column, int at)
 
 static void print_option(const struct kt_cli_option *row)
 {
-    int at = row->letter ? printf("  -%c, --%s", row->letter, row->name)
-                         : printf("      --%s", row->name);
+    int at = row->letter ? printf("  -%c, --%s", row->letter, row->name) : printf("      --%s", row->name);
     if (row->argument)
         at += printf(" %s", row->argument);
     print_wrapped(row->help, 30, at);
@@ -138,7 +156,6 @@ static void print_option(const struct kt_cli_option *row)
 static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command *command)
 {
     struct option_list list;
-
     list_options(command, &list);
     printf("Usage: kt %s %s%s[OPTION]...\n", cli->verb, command->usage ? command->usage : "",
            command->usage && *command->usage ? " " : "");
@@ -187,7 +204,6 @@ void kt_cli_set(struct kt_cli *cli, const char *format, ...)
 {
     va_list arguments;
     char *text;
-
     va_start(arguments, format);
     int length = vasprintf(&text, format, arguments);
     va_end(arguments);
@@ -215,7 +231,6 @@ static bool take_uint(const struct kt_cli *cli, const struct kt_cli_option *row,
     uint64_t number;
     uint64_t maximum = row->maximum ? row->maximum : UINT64_MAX;
     const char *end = read_uint(text, &number);
-
     if (!end || *end || number < row->minimum || number > maximum) {
         kt_cli_usage(cli, "--%s %s: a number from %llu to %llu is needed", row->name, text,
                      (unsigned long long)row->minimum, (unsigned long long)maximum);
@@ -230,7 +245,6 @@ static bool take_real(const struct kt_cli *cli, const struct kt_cli_option *row,
 {
     char *end;
     double number = strtod(text, &end);
-
     if (end == text || *end || !isfinite(number) || number < 0 || *text == ' ') {
         kt_cli_usage(cli, "--%s %s: a number that is not negative is needed", row->name, text);
         return false;
@@ -244,7 +258,6 @@ static bool take_choice(const struct kt_cli *cli, const struct kt_cli_option *ro
 {
     size_t length = strlen(text);
     const char *word = row->values;
-
     for (int index = 0;; index++) {
         size_t n = strcspn(word, "|");
         if (n == length && strncmp(word, text, n) == 0) {
@@ -285,8 +298,8 @@ static bool check_nodes(const struct kt_cli *cli, const char *option, const char
     static const char key[] = "core.numa_nodes=";
     if (strncmp(setting, key, sizeof(key) - 1) != 0 || is_node_list(setting + sizeof(key) - 1))
         return true;
-    kt_cli_usage(cli, "--%s: numa_nodes = %s: all, or numbers up to 1023 such as 0,2-3 are needed",
-                 option, setting + sizeof(key) - 1);
+    kt_cli_usage(cli, "--%s: numa_nodes = %s: all, or numbers up to 1023 such as 0,2-3 are needed", option,
+                 setting + sizeof(key) - 1);
     return false;
 }
 
@@ -308,7 +321,6 @@ static bool take_shared(struct kt_cli *cli, const struct kt_cli_command *command
                         const char *text)
 {
     int choice = 0;
-
     switch (which) {
     case SHARED_CONFIG:
         cli->config_file = text;
@@ -342,7 +354,6 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
 {
     char *place = values ? (char *)values + row->offset : NULL; /* settings need none */
     uint64_t number;
-
     if (row->type != KT_CLI_FLAG && !*text) {
         kt_cli_usage(cli, "--%s needs a value that is not empty", row->name);
         return false;
@@ -379,16 +390,13 @@ struct getopt_tables {
     char letters[2 * MAX_OPTIONS + 2];
 };
 
-static void fill_tables(const struct option_list *list, const char *first,
-                        struct getopt_tables *tables)
+static void fill_tables(const struct option_list *list, const char *first, struct getopt_tables *tables)
 {
     char *letter = stpcpy(tables->letters, first);
-
     memset(tables->long_options, 0, sizeof(tables->long_options));
     for (int i = 0; i < list->n; i++) {
         tables->long_options[i].name = list->row[i]->name;
-        tables->long_options[i].has_arg =
-            list->row[i]->type == KT_CLI_FLAG ? no_argument : required_argument;
+        tables->long_options[i].has_arg = list->row[i]->type == KT_CLI_FLAG ? no_argument : required_argument;
         tables->long_options[i].val = 256 + i;
         if (list->row[i]->letter) {
             *letter++ = (char)list->row[i]->letter;
@@ -411,12 +419,10 @@ static int find_row(const struct option_list *list, int key)
 }
 
 /* What getopt could not take, `word` is the argv entry that it stopped at. */
-static void fail_option(const struct kt_cli *cli, const struct option_list *list, int key,
-                        const char *word)
+static void fail_option(const struct kt_cli *cli, const struct option_list *list, int key, const char *word)
 {
     const char *names[MAX_OPTIONS];
     char name[64];
-
     if (key == ':') {
         kt_cli_usage(cli, "%s needs a value", word);
         return;
@@ -467,7 +473,6 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
     struct option_list list;
     struct getopt_tables tables;
     int key;
-
     list_options(command, &list);
     fill_tables(&list, ":", &tables);
     cli->exit_code = KT_EXIT_USAGE;
@@ -486,8 +491,8 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
         }
         const struct kt_cli_option *row = list.row[index];
         if (row == &shared_options[SHARED_HELP] || row == &shared_options[SHARED_VERSION]) {
-            cli->exit_code = row == &shared_options[SHARED_HELP] ? print_verb_help(cli, command)
-                                                                 : print_version();
+            cli->exit_code =
+                row == &shared_options[SHARED_HELP] ? print_verb_help(cli, command) : print_version();
             return false;
         }
         if (!take(cli, command, row, optarg ? optarg : "", values))
@@ -505,7 +510,6 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
     struct option_list list;
     struct getopt_tables tables;
     int key;
-
     list_options(&any, &list);
     fill_tables(&list, "+:", &tables);
     cli->exit_code = KT_EXIT_USAGE;
@@ -532,12 +536,11 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
     return optind;
 }
 
-size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text,
-                   uint64_t *numbers, size_t max)
+size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
+                   size_t max)
 {
     const char *at = text;
     size_t n = 0;
-
     while (n < max) {
         uint64_t first, last;
         at = read_uint(at, &first);
@@ -555,7 +558,6 @@ size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *tex
         if (*at++ != ',')
             break;
     }
-    kt_cli_usage(cli, "--%s %s: numbers such as 1,8 or 0-3 are needed, at most %zu", option, text,
-                 max);
+    kt_cli_usage(cli, "--%s %s: numbers such as 1,8 or 0-3 are needed, at most %zu", option, text, max);
     return 0;
 }

@@ -15,7 +15,7 @@
 struct args {
     const char *model, *shape, *update, *output;
     uint64_t gpu_experts, total, max_moves, seed;
-    double ratio; /* < 0: not given */
+    double ratio;  /* < 0: not given */
     int placement; /* < 0: not given; the order of enum kt_placement */
 };
 
@@ -57,8 +57,7 @@ static void make_rows(struct placing *placing, uint32_t n_layers, uint32_t n_exp
     placing->n_layers = n_layers;
     placing->n_experts = n_experts;
     placing->layers = kt_cli_alloc(placing->cli, n_layers, sizeof(*placing->layers));
-    placing->counts =
-        kt_cli_alloc(placing->cli, n_layers, n_experts * sizeof(*placing->counts));
+    placing->counts = kt_cli_alloc(placing->cli, n_layers, n_experts * sizeof(*placing->counts));
     placing->masks = kt_cli_alloc(placing->cli, n_layers, n_experts);
 }
 
@@ -66,7 +65,6 @@ static int take_shape(struct placing *placing)
 {
     uint64_t n[2];
     size_t count = kt_cli_list(placing->cli, "shape", placing->args.shape, n, COUNT(n));
-
     if (count == 0)
         return KT_EXIT_USAGE;
     if (count != 2 || n[0] < 1 || n[0] > MOST_ROWS || n[1] < 1 || n[1] > MOST_ROWS)
@@ -88,7 +86,6 @@ static int take_model(struct placing *placing)
     uint64_t *layers = NULL;
     size_t n = 0;
     int code = kt_cli_checkpoint(placing->cli, placing->args.model, &model);
-
     if (code != KT_EXIT_OK)
         return code;
     code = kt_model_layers(placing->cli, model, "layer", NULL, &layers, &n);
@@ -98,8 +95,9 @@ static int take_model(struct placing *placing)
         else if (i == 0)
             make_rows(placing, (uint32_t)n, moe.n_experts);
         else if (moe.n_experts != placing->n_experts)
-            code = kt_cli_error(placing->cli, "%s: layer %" PRIu64 " has %" PRIu32 " experts, layer %" PRIu64
-                                              " has %" PRIu32 "; masks need the same number in each",
+            code = kt_cli_error(placing->cli,
+                                "%s: layer %" PRIu64 " has %" PRIu32 " experts, layer %" PRIu64
+                                " has %" PRIu32 "; masks need the same number in each",
                                 placing->args.model, layers[i], moe.n_experts, layers[0], placing->n_experts);
     }
     if (code == KT_EXIT_OK)
@@ -116,7 +114,6 @@ static int find_tensor(const struct placing *placing, struct kt_checkpoint *file
     const char *path = placing->args.update;
     struct kt_error error;
     uint64_t index;
-
     if (kt_checkpoint_find(file, name, &index, &error) != KT_OK ||
         kt_checkpoint_tensor(file, index, info, &error) != KT_OK)
         return kt_cli_fail(placing->cli, &error);
@@ -128,8 +125,9 @@ static int find_tensor(const struct placing *placing, struct kt_checkpoint *file
                             kt_dtype_name(dtype));
     for (uint32_t d = 0; d < n_dims; d++) {
         if (info->dims[d] < 1 || info->dims[d] > MOST_ROWS)
-            return kt_cli_error(placing->cli, "%s: tensor \"%s\": dimension %" PRIu32 " is %" PRIu64
-                                              "; 1 to %d is possible",
+            return kt_cli_error(placing->cli,
+                                "%s: tensor \"%s\": dimension %" PRIu32 " is %" PRIu64
+                                "; 1 to %d is possible",
                                 path, name, d, info->dims[d], MOST_ROWS);
     }
     if (kt_checkpoint_data(file, index, data, &error) != KT_OK)
@@ -143,7 +141,6 @@ static int read_layers(struct placing *placing, struct kt_checkpoint *file)
     struct kt_tensor_info info;
     const void *data;
     uint64_t index;
-
     for (uint32_t l = 0; l < placing->n_layers; l++)
         placing->layers[l] = l;
     if (kt_checkpoint_find(file, "layers", &index, NULL) != KT_OK)
@@ -158,8 +155,9 @@ static int read_layers(struct placing *placing, struct kt_checkpoint *file)
     memcpy(placing->layers, data, placing->n_layers * sizeof(*placing->layers));
     for (uint32_t l = 0; l < placing->n_layers; l++) {
         if (placing->layers[l] > INT64_MAX || (l > 0 && placing->layers[l] <= placing->layers[l - 1]))
-            return kt_cli_error(placing->cli, "%s: tensor \"layers\", element %" PRIu32 " is %" PRId64
-                                              "; numbers must rise and not be negative",
+            return kt_cli_error(placing->cli,
+                                "%s: tensor \"layers\", element %" PRIu32 " is %" PRId64
+                                "; numbers must rise and not be negative",
                                 placing->args.update, l, (int64_t)placing->layers[l]);
     }
     return KT_EXIT_OK;
@@ -171,7 +169,6 @@ static int take_masks(struct placing *placing)
     struct kt_tensor_info info;
     const void *data;
     int code = kt_cli_checkpoint(placing->cli, placing->args.update, &file);
-
     if (code != KT_EXIT_OK)
         return code;
     code = find_tensor(placing, file, "masks", KT_DTYPE_U8, 2, &info, &data);
@@ -182,8 +179,9 @@ static int take_masks(struct placing *placing)
     }
     for (uint64_t i = 0; code == KT_EXIT_OK && i < info.size; i++) {
         if (placing->masks[i] > 1)
-            code = kt_cli_error(placing->cli, "%s: tensor \"masks\": layer %" PRIu64 ", expert %" PRIu64
-                                              " is %u, but must be 0 or 1",
+            code = kt_cli_error(placing->cli,
+                                "%s: tensor \"masks\": layer %" PRIu64 ", expert %" PRIu64
+                                " is %u, but must be 0 or 1",
                                 placing->args.update, placing->layers[i / placing->n_experts],
                                 i % placing->n_experts, (unsigned)placing->masks[i]);
     }
@@ -196,7 +194,6 @@ static int take_counts(struct placing *placing)
 {
     struct kt_stats_info info;
     uint32_t row = 0;
-
     if (!placing->stats)
         return KT_EXIT_OK;
     kt_stats_info(placing->stats, &info);
@@ -211,8 +208,8 @@ static int take_counts(struct placing *placing)
         while (row < placing->n_layers && placing->layers[row] < info.layers[l])
             row++;
         if (row == placing->n_layers || placing->layers[row] != info.layers[l])
-            return kt_cli_error(placing->cli, "the statistics are of layer %" PRIu64
-                                              " too, for which there is no mask",
+            return kt_cli_error(placing->cli,
+                                "the statistics are of layer %" PRIu64 " too, for which there is no mask",
                                 info.layers[l]);
         memcpy(placing->counts + (size_t)row * info.n_experts, info.counts + (size_t)l * info.n_experts,
                info.n_experts * sizeof(*info.counts));
@@ -247,15 +244,14 @@ static int find_budget(const struct placing *placing, uint64_t *budget)
 {
     const struct args *args = &placing->args;
     uint64_t all = (uint64_t)placing->n_layers * placing->n_experts;
-
     if (args->ratio > 1)
         return kt_cli_usage(placing->cli, "--ratio %g: it must be 0 to 1", args->ratio);
     if (args->gpu_experts != NOT_GIVEN && args->gpu_experts > placing->n_experts)
         return kt_cli_usage(placing->cli, "--gpu-experts %" PRIu64 ": a layer has %" PRIu32,
                             args->gpu_experts, placing->n_experts);
     if (args->total != NOT_GIVEN && args->total > all)
-        return kt_cli_usage(placing->cli, "--total %" PRIu64 ": %" PRIu32 " layers of %" PRIu32
-                                          " experts have %" PRIu64,
+        return kt_cli_usage(placing->cli,
+                            "--total %" PRIu64 ": %" PRIu32 " layers of %" PRIu32 " experts have %" PRIu64,
                             args->total, placing->n_layers, placing->n_experts, all);
     *budget = args->gpu_experts != NOT_GIVEN ? args->gpu_experts * placing->n_layers
               : args->total != NOT_GIVEN     ? args->total
@@ -268,7 +264,6 @@ static int place(struct placing *placing)
     struct kt_place_params params = KT_PLACE_PARAMS_INIT;
     struct kt_error error;
     int code = find_budget(placing, &params.n_on_gpu);
-
     if (code != KT_EXIT_OK)
         return code;
     params.placement = (enum kt_placement)placing->args.placement;
@@ -285,7 +280,6 @@ static int update(struct placing *placing)
     uint64_t all, on_gpu, most = (uint64_t)placing->n_layers * placing->n_experts;
     uint32_t max = (uint32_t)(placing->args.max_moves < most ? placing->args.max_moves : most);
     struct kt_error error;
-
     placing->share_before = find_share(placing, 0, placing->n_layers, &all, &on_gpu);
     placing->moves = kt_cli_alloc(placing->cli, max, sizeof(*placing->moves));
     if (kt_place_update(placing->counts, placing->n_layers, placing->n_experts, placing->masks, max,
@@ -300,16 +294,15 @@ static int write_masks(const struct placing *placing)
 {
     uint64_t size = (uint64_t)placing->n_layers * placing->n_experts;
     static const char *const metadata[] = {"format", "kt-masks", "version", "1"};
-    const struct kt_tensor_info tensors[] = {
-        {.name = "layers", .dtype = KT_DTYPE_I64, .n_dims = 1, .dims = {placing->n_layers}},
-        {.name = "masks",
-         .dtype = KT_DTYPE_U8,
-         .n_dims = 2,
-         .dims = {placing->n_layers, placing->n_experts}}};
+    const struct kt_tensor_info tensors[] =
+        {{.name = "layers", .dtype = KT_DTYPE_I64, .n_dims = 1, .dims = {placing->n_layers}},
+         {.name = "masks",
+          .dtype = KT_DTYPE_U8,
+          .n_dims = 2,
+          .dims = {placing->n_layers, placing->n_experts}}};
     struct kt_writer_params params = KT_WRITER_PARAMS_INIT;
     struct kt_writer *writer;
     struct kt_error error;
-
     if (!placing->args.output)
         return KT_EXIT_OK;
     params.tensors = tensors;
@@ -334,7 +327,6 @@ static int write_masks(const struct placing *placing)
 static void add_moves(const struct placing *placing, struct kt_output *output)
 {
     struct kt_table *table = kt_output_table(output, "rows", move_columns, COUNT(move_columns));
-
     for (uint32_t m = 0; m < placing->n_moves; m++) {
         const struct kt_place_move *move = &placing->moves[m];
         const uint64_t *counts = placing->counts + (size_t)move->layer * placing->n_experts;
@@ -350,7 +342,6 @@ static void add_moves(const struct placing *placing, struct kt_output *output)
 static void add_layers(const struct placing *placing, struct kt_output *output, const char *name)
 {
     struct kt_table *table = kt_output_table(output, name, layer_columns, COUNT(layer_columns));
-
     for (uint32_t l = 0; l < placing->n_layers; l++) {
         uint64_t all, on_gpu;
         double share = find_share(placing, l, l + 1, &all, &on_gpu);
@@ -374,7 +365,6 @@ static int show(const struct placing *placing)
     struct kt_output *output = kt_output_create(placing->cli, updated ? "kt.place.moves" : "kt.place", 1);
     uint64_t all, on_gpu;
     double share = find_share(placing, 0, placing->n_layers, &all, &on_gpu);
-
     if (!updated)
         kt_output_fact_text(output, "placement", "placement", names[placing->args.placement]);
     kt_output_fact_uint(output, "n_all", "experts", (uint64_t)placing->n_layers * placing->n_experts);
@@ -397,7 +387,6 @@ static int check_args(struct kt_cli *cli, struct args *args)
 {
     bool frequency = args->placement == KT_PLACE_FREQUENCY;
     int n_budgets = (args->gpu_experts != NOT_GIVEN) + (args->total != NOT_GIVEN) + (args->ratio >= 0);
-
     if (args->update) {
         if (args->placement >= 0 || n_budgets > 0 || args->model || args->shape)
             return kt_cli_usage(cli, "--update keeps the placement that the masks have: no --placement, "
@@ -426,7 +415,6 @@ static int run(struct placing *placing)
     const struct args *args = &placing->args;
     struct kt_cli *cli = placing->cli;
     int code = KT_EXIT_OK;
-
     if (cli->n_arguments > 0)
         code = kt_stats_read(cli, cli->arguments, cli->n_arguments, &placing->stats);
     if (code == KT_EXIT_OK && args->update)
@@ -444,79 +432,80 @@ static int run(struct placing *placing)
     return code == KT_EXIT_OK ? show(placing) : code;
 }
 
-static const struct kt_cli_option options[] = {
-    {.name = "placement",
-     .letter = 'p',
-     .type = KT_CLI_CHOICE,
-     .offset = offsetof(struct args, placement),
-     .values = "uniform|frequency|front-loading|random",
-     .argument = "NAME",
-     .help = "uniform, frequency, front-loading or random (default: frequency with statistics, or "
-             "uniform)"},
-    {.name = "gpu-experts",
-     .letter = 'g',
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, gpu_experts),
-     .maximum = MOST_ROWS,
-     .argument = "N",
-     .help = "budget: N experts times the number of layers"},
-    {.name = "ratio",
-     .type = KT_CLI_REAL,
-     .offset = offsetof(struct args, ratio),
-     .argument = "X",
-     .help = "budget: this part of all experts, 0 to 1, rounded down"},
-    {.name = "total",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, total),
-     .maximum = UINT32_MAX,
-     .argument = "N",
-     .help = "budget: N experts of all layers together"},
-    {.name = "seed",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, seed),
-     .maximum = INT64_MAX,
-     .argument = "N",
-     .help = "seed of random (default: 42)"},
-    {.name = "model",
-     .letter = 'm',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, model),
-     .argument = "PATH",
-     .help = "checkpoint whose layers with experts are placed (default: those of the statistics)"},
-    {.name = "shape",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, shape),
-     .argument = "L,E",
-     .help = "layers with experts, and experts of a layer, instead of a model"},
-    {.name = "update",
-     .letter = 'u',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, update),
-     .argument = "MASKS",
-     .help = "improve these masks by swapping experts"},
-    {.name = "max-moves",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, max_moves),
-     .maximum = UINT32_MAX,
-     .argument = "N",
-     .help = "with --update: at most so many swaps, the largest gain first"},
-    {.name = "output",
-     .letter = 'o',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, output),
-     .argument = "FILE",
-     .help = "write the masks to this safetensors file: masks U8 [layers][experts]"},
-    {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {{.name = "placement",
+      .letter = 'p',
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct args, placement),
+      .values = "uniform|frequency|front-loading|random",
+      .argument = "NAME",
+      .help = "uniform, frequency, front-loading or random (default: frequency with statistics, or "
+              "uniform)"},
+     {.name = "gpu-experts",
+      .letter = 'g',
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, gpu_experts),
+      .maximum = MOST_ROWS,
+      .argument = "N",
+      .help = "budget: N experts times the number of layers"},
+     {.name = "ratio",
+      .type = KT_CLI_REAL,
+      .offset = offsetof(struct args, ratio),
+      .argument = "X",
+      .help = "budget: this part of all experts, 0 to 1, rounded down"},
+     {.name = "total",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, total),
+      .maximum = UINT32_MAX,
+      .argument = "N",
+      .help = "budget: N experts of all layers together"},
+     {.name = "seed",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, seed),
+      .maximum = INT64_MAX,
+      .argument = "N",
+      .help = "seed of random (default: 42)"},
+     {.name = "model",
+      .letter = 'm',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, model),
+      .argument = "PATH",
+      .help = "checkpoint whose layers with experts are placed (default: those of the statistics)"},
+     {.name = "shape",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, shape),
+      .argument = "L,E",
+      .help = "layers with experts, and experts of a layer, instead of a model"},
+     {.name = "update",
+      .letter = 'u',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, update),
+      .argument = "MASKS",
+      .help = "improve these masks by swapping experts"},
+     {.name = "max-moves",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, max_moves),
+      .maximum = UINT32_MAX,
+      .argument = "N",
+      .help = "with --update: at most so many swaps, the largest gain first"},
+     {.name = "output",
+      .letter = 'o',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, output),
+      .argument = "FILE",
+      .help = "write the masks to this safetensors file: masks U8 [layers][experts]"},
+     {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "[FILE...] (--gpu-experts N | --ratio X | --total N) | FILE... --update MASKS --max-moves N",
-    .about = "Chooses which experts lie on a GPU, within a budget, and says how much of the use that the "
-             "statistics in FILE... (added up) have recorded lies there. With --update, masks that an engine "
-             "works with are improved by a few swaps, which are listed.",
-    .options = options,
-    .arguments = "FILE",
-    .max_arguments = 100000,
-    .opens_checkpoint = true};
+static const struct kt_cli_command command =
+    {.usage = "[FILE...] (--gpu-experts N | --ratio X | --total N) | FILE... --update MASKS --max-moves N",
+     .about =
+         "Chooses which experts lie on a GPU, within a budget, and says how much of the use that the "
+         "statistics in FILE... (added up) have recorded lies there. With --update, masks that an engine "
+         "works with are improved by a few swaps, which are listed.",
+     .options = options,
+     .arguments = "FILE",
+     .max_arguments = 100000,
+     .opens_checkpoint = true};
 
 int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
 {
@@ -527,7 +516,6 @@ int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
                                        .seed = 42,
                                        .ratio = -1,
                                        .placement = -1}};
-
     if (!kt_cli_parse(cli, &command, argc, argv, &placing.args))
         return cli->exit_code;
     int code = check_args(cli, &placing.args);

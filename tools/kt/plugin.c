@@ -11,36 +11,36 @@ struct args {
 
 static const char *const actions[] = {"check", "new"};
 
-static const struct kt_cli_option options[] = {
-    {.name = "cases",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, check.cases),
-     .minimum = 1,
-     .maximum = 10000,
-     .argument = "N",
-     .help = "check: random cases of each format and level (default: 3)"},
-    {.name = "dir",
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, folder),
-     .argument = "DIR",
-     .help = "new: folder to make (default: kt-kernel-plugin-NAME)"},
-    {.name = "quick",
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, check.quick),
-     .help = "check: leave the measurement of its speed out"},
-    {.name = "seed",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, check.seed),
-     .argument = "N",
-     .help = "check: other random cases than the usual ones"},
-    {.name = "timeout",
-     .type = KT_CLI_UINT,
-     .offset = offsetof(struct args, check.timeout),
-     .minimum = 1,
-     .maximum = 86400,
-     .argument = "SECONDS",
-     .help = "check: time that one check may take (default: 300)"},
-    {.name = NULL}};
+static const struct kt_cli_option options[] =
+    {{.name = "cases",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, check.cases),
+      .minimum = 1,
+      .maximum = 10000,
+      .argument = "N",
+      .help = "check: random cases of each format and level (default: 3)"},
+     {.name = "dir",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, folder),
+      .argument = "DIR",
+      .help = "new: folder to make (default: kt-kernel-plugin-NAME)"},
+     {.name = "quick",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct args, check.quick),
+      .help = "check: leave the measurement of its speed out"},
+     {.name = "seed",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, check.seed),
+      .argument = "N",
+      .help = "check: other random cases than the usual ones"},
+     {.name = "timeout",
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct args, check.timeout),
+      .minimum = 1,
+      .maximum = 86400,
+      .argument = "SECONDS",
+      .help = "check: time that one check may take (default: 300)"},
+     {.name = NULL}};
 
 static const struct kt_cli_command command = {
     .usage = "check FILE.so|new NAME",
@@ -60,7 +60,6 @@ static const struct kt_cli_command command = {
 int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.check = {.timeout = 300, .cases = 3, .seed = 20261121}};
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     const char *action = cli->arguments[0], *name = cli->arguments[1];

@@ -21,8 +21,8 @@ struct plugin_verdict {
 };
 
 /* Sets a verdict; return it: `return plugin_say(verdict, PLUGIN_FAILED, ...)`. */
-enum plugin_state plugin_say(struct plugin_verdict *verdict, enum plugin_state state, const char *format,
-                             ...) KT_PRINTF(3, 4);
+enum plugin_state plugin_say(struct plugin_verdict *verdict, enum plugin_state state, const char *format, ...)
+    KT_PRINTF(3, 4);
 
 /* ---- plugin_file.c: the file as bytes --------------------------------------------------------- */
 
@@ -65,10 +65,10 @@ unsigned plugin_children(pid_t *children, unsigned n);
 /* A child's part of memory that the parent reads. */
 struct plugin_child {
     struct plugin_verdict verdict;
-    char where[256];  /* what the child is doing */
-    bool finished;    /* the job came to its end */
-    bool speaks;      /* it may write to standard output and error */
-    char region[64];  /* name of the guarded memory that a crash met, or "" */
+    char where[256]; /* what the child is doing */
+    bool finished;   /* the job came to its end */
+    bool speaks;     /* it may write to standard output and error */
+    char region[64]; /* name of the guarded memory that a crash met, or "" */
     int64_t offset;
     uint64_t region_size;
     union {
@@ -109,7 +109,7 @@ struct plugin_run {
     const struct plugin_file *file;
     const struct plugin_facts *facts;
     uint64_t seed;
-    unsigned n_kinds;         /* cases of each format */
+    unsigned n_kinds; /* cases of each format */
     uint32_t level_index;
 
     /* In the child: */

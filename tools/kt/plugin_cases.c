@@ -9,13 +9,15 @@
 
 #define MAX_SIZE (UINT64_C(1) << 31) /* of anything in the layout of a small case */
 
-static const uint32_t dtypes[] = {
-    KT_DTYPE_F32,     KT_DTYPE_F16,    KT_DTYPE_BF16,   KT_DTYPE_I8,      KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,
-    KT_DTYPE_F4_E2M1, KT_DTYPE_Q4_0,   KT_DTYPE_Q4_1,   KT_DTYPE_Q5_0,    KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,
-    KT_DTYPE_Q2_K,    KT_DTYPE_Q3_K,   KT_DTYPE_Q4_K,   KT_DTYPE_Q5_K,    KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL,
-    KT_DTYPE_IQ4_XS,  KT_DTYPE_MXFP4,  KT_DTYPE_IQ1_S,  KT_DTYPE_IQ1_M,   KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS,
-    KT_DTYPE_IQ2_S,   KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S, KT_DTYPE_TQ1_0,   KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,
-    KT_DTYPE_Q1_0,    KT_DTYPE_Q2_0,   KT_DTYPE_NONE};
+static const uint32_t dtypes[] = {KT_DTYPE_F32,     KT_DTYPE_F16,     KT_DTYPE_BF16,    KT_DTYPE_I8,
+                                  KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,    KT_DTYPE_F4_E2M1, KT_DTYPE_Q4_0,
+                                  KT_DTYPE_Q4_1,    KT_DTYPE_Q5_0,    KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,
+                                  KT_DTYPE_Q2_K,    KT_DTYPE_Q3_K,    KT_DTYPE_Q4_K,    KT_DTYPE_Q5_K,
+                                  KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL,  KT_DTYPE_IQ4_XS,  KT_DTYPE_MXFP4,
+                                  KT_DTYPE_IQ1_S,   KT_DTYPE_IQ1_M,   KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS,
+                                  KT_DTYPE_IQ2_S,   KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S,   KT_DTYPE_TQ1_0,
+                                  KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,   KT_DTYPE_Q1_0,    KT_DTYPE_Q2_0,
+                                  KT_DTYPE_NONE};
 
 static bool has_scales(uint32_t dtype)
 {
@@ -30,7 +32,6 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
 {
     static const uint32_t biases[] = {0, 7, 5, 7, 2, 7};
     uint32_t block;
-
     memset(shape, 0, sizeof(*shape));
     kt_dtype_block(dtype, &block, NULL);
     if (has_scales(dtype)) {
@@ -54,7 +55,6 @@ static void describe(struct plugin_case *item)
     const struct kt_shape *shape = &item->check.layout.shape;
     const struct kt_format *format = &shape->format[KT_DOWN];
     char groups[80] = "";
-
     if (format->scale_dtype)
         snprintf(groups, sizeof(groups), " with %s%s for %llu x %llu", kt_dtype_name(format->scale_dtype),
                  format->zero_dtype ? " and zeros" : "", (unsigned long long)format->group_rows,
@@ -69,7 +69,6 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
 {
     const struct kt_shape shape = layout->shape;
     struct check *check = &item->check;
-
     *error = (struct kt_error){.message = ""};
     check_enter(check, "layout");
     enum kt_status status = check->level->ops->layout(check->instance, layout, error);
@@ -89,7 +88,6 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
 static bool lay_out(struct plugin_case *item, struct kt_error *error)
 {
     struct kt_layout *layout = &item->check.layout;
-
     for (int way = 0; way < 3; way++) {
         describe(item);
         if (plugin_ask_layout(item, layout, error))
@@ -123,7 +121,6 @@ static void seal_source(struct source *source)
 static bool has_function(const struct plugin_run *run, plugin_job *job)
 {
     const struct kt_ops *ops = run->level->ops;
-
     if (job == plugin_job_cut)
         return ops->struct_size >= offsetof(struct kt_ops, cut) + sizeof(ops->cut) && ops->cut;
     if (job == plugin_job_unpack)
@@ -139,7 +136,6 @@ bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plug
     struct check *check = &item->check;
     const struct kt_ops *ops = run->level->ops;
     struct kt_error error;
-
     item->run = run;
     check->level = run->level;
     check->instance = run->instance;
@@ -175,7 +171,6 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
 {
     struct plugin_run *run = data;
     unsigned n_cases = 0, n_formats = 0;
-
     if (!plugin_attach(run, child))
         return;
     if (!has_function(run, self)) {
@@ -214,7 +209,6 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
 static void check_sizes(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
-
     for (int s = 0; s < 2; s++) {
         if (layout->panel_rows[s] == 0 || layout->panel_rows[s] > MAX_SIZE)
             check_fail(check, "panel_rows[%d] is %llu", s, (unsigned long long)layout->panel_rows[s]);
@@ -245,7 +239,6 @@ static void check_again(struct plugin_case *item)
 {
     struct kt_layout first = item->check.layout, again = {.shape = first.shape};
     struct kt_error error;
-
     if (!plugin_ask_layout(item, &again, &error)) {
         check_fail(&item->check, "it was refused when it was asked for again: %s", error.message);
         return;
@@ -263,7 +256,6 @@ static void check_refusal(struct plugin_case *item)
 {
     struct kt_layout layout = {.shape = item->check.layout.shape};
     struct kt_error error;
-
     layout.shape.hidden_size = layout.shape.intermediate_size = UINT64_C(1) << 62;
     if (plugin_ask_layout(item, &layout, &error))
         check_fail(&item->check, "it lays out 2^62 x 2^62 weights: a product overflowed");
@@ -274,7 +266,6 @@ static void check_large(struct plugin_case *item)
 {
     struct kt_layout layout = {.shape = item->check.layout.shape};
     struct kt_error error;
-
     layout.shape.hidden_size = layout.shape.intermediate_size = UINT64_C(1) << 17;
     if (!plugin_ask_layout(item, &layout, &error))
         return;
@@ -305,7 +296,6 @@ static bool takes(struct plugin_run *run, uint32_t dtype)
 {
     struct kt_error error;
     bool taken = false;
-
     if (!plugin_instance(run))
         return false;
     bool ready = plugin_ready(run, &error) == KT_OK;
@@ -319,7 +309,6 @@ static bool takes(struct plugin_run *run, uint32_t dtype)
 static bool takes_somehow(struct plugin_run *run, uint32_t dtype)
 {
     bool taken = takes(run, dtype);
-
     for (uint32_t i = 0; i < run->plugin->n_options && !taken; i++) {
         const struct kt_option_value kept = run->values[i];
         char text[128];
@@ -336,7 +325,6 @@ static bool takes_somehow(struct plugin_run *run, uint32_t dtype)
 static void check_declared(struct plugin_run *run)
 {
     char text[512];
-
     snprintf(text, sizeof(text), "%s", run->facts->formats);
     for (char *at = text, *word; !plugin_failed(run) && (word = strtok(at, " ,;")); at = NULL) {
         uint32_t dtype = kt_dtype_parse(word);
@@ -353,7 +341,6 @@ static void check_declared(struct plugin_run *run)
 void plugin_job_layout(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
-
     plugin_cases_run(data, child, plugin_job_layout, step_layout);
     if (child->verdict.state == PLUGIN_OK)
         check_declared(run);

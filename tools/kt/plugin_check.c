@@ -22,12 +22,10 @@ static const struct {
     const char *name;
     plugin_job *job;
 } level_checks[] = {
-    {"layout", plugin_job_layout},           {"pack", plugin_job_pack},
-    {"weights", plugin_job_weights},         {"activations", plugin_job_activations},
-    {"numbers", plugin_job_numbers},         {"ranges", plugin_job_ranges},
-    {"isolation", plugin_job_isolation},     {"cut", plugin_job_cut},
-    {"unpack", plugin_job_unpack},           {"options", plugin_job_options},
-    {"memory", plugin_job_memory},           {"threads", plugin_job_threads},
+    {"layout", plugin_job_layout},           {"pack", plugin_job_pack},       {"weights", plugin_job_weights},
+    {"activations", plugin_job_activations}, {"numbers", plugin_job_numbers}, {"ranges", plugin_job_ranges},
+    {"isolation", plugin_job_isolation},     {"cut", plugin_job_cut},         {"unpack", plugin_job_unpack},
+    {"options", plugin_job_options},         {"memory", plugin_job_memory},   {"threads", plugin_job_threads},
 };
 
 struct report {
@@ -68,7 +66,6 @@ static void add(struct report *report, const char *check, const char *level,
                 const struct plugin_verdict *verdict)
 {
     static const char *const states[] = {"ok", "failed", "skipped"};
-
     report->n++;
     report->n_failed += verdict->state == PLUGIN_FAILED;
     kt_progress_update(report->n, 0);
@@ -98,7 +95,6 @@ static int configure(struct report *report)
     const char *name = report->run.file->name;
     struct kt_config *config;
     char last[64] = "";
-
     kt_cli_set(report->cli, "plugin.%s.module=%s", name, report->run.file->copy);
     kt_cli_set(report->cli, "plugin.%s.enabled=yes", name);
     int code = kt_cli_config(report->cli, &config);
@@ -125,7 +121,6 @@ static void check_section(struct report *report)
     char section[48];
     uint64_t cpu = 0;
     bool found = false;
-
     if (!report->cli->config_file || kt_cli_config(report->cli, &config) != KT_EXIT_OK) {
         plugin_say(&verdict, PLUGIN_SKIPPED, "no INI was given: --config NAME.ini");
         add(report, "configuration", "", &verdict);
@@ -162,7 +157,6 @@ static void check_section(struct report *report)
 static bool take_facts(struct report *report)
 {
     struct plugin_facts *facts = &report->facts;
-
     memcpy(facts, report->child->payload.bytes, sizeof(*facts));
     facts->reason[sizeof(facts->reason) - 1] = '\0';
     facts->version[sizeof(facts->version) - 1] = '\0';
@@ -184,7 +178,6 @@ static bool check_level(struct report *report, uint32_t index)
     uint64_t missing = report->facts.levels[index].cpu & ~report->facts.cpu;
     struct plugin_verdict verdict = {.state = PLUGIN_SKIPPED, .text = ""};
     char names[256];
-
     if (missing) {
         plugin_say(&verdict, PLUGIN_SKIPPED, "this CPU has no %s",
                    plugin_cpu_names(missing, names, sizeof(names)));
@@ -212,7 +205,6 @@ static bool check_level(struct report *report, uint32_t index)
 static void check_file(struct report *report)
 {
     struct plugin_verdict verdict;
-
     plugin_file_symbols(report->run.file, &verdict);
     add(report, "symbols", "", &verdict);
     plugin_file_constructors(report->run.file, &verdict);
@@ -224,7 +216,6 @@ static void check_functions(struct report *report)
 {
     struct plugin_verdict verdict = {.state = PLUGIN_SKIPPED, .text = ""};
     bool sound = true;
-
     check_section(report);
     if (report->facts.state == KT_BACKEND_UNFIT) {
         plugin_say(&verdict, PLUGIN_SKIPPED, "not for this CPU: %.900s", report->facts.reason);
@@ -239,7 +230,9 @@ static void check_functions(struct report *report)
         sound = check_level(report, i) && sound;
     if (!sound || report->args->quick || report->facts.state != KT_BACKEND_LOADED) {
         plugin_say(&verdict, PLUGIN_SKIPPED, "%s",
-                   report->args->quick ? "--quick" : !sound ? "after what failed" : "it is not loaded here");
+                   report->args->quick ? "--quick"
+                   : !sound            ? "after what failed"
+                                       : "it is not loaded here");
         add(report, "speed", "", &verdict);
         return;
     }
@@ -285,11 +278,13 @@ int plugin_check(struct kt_cli *cli, const char *path, const struct plugin_check
     struct plugin_verdict verdict = {.state = PLUGIN_OK, .text = ""};
     struct plugin_file file;
     int code = KT_EXIT_OK;
-
     report->cli = cli;
     report->args = args;
     report->child = kt_cli_alloc(cli, 1, sizeof(*report->child));
-    report->run = (struct plugin_run){.cli = cli, .file = &file, .facts = &report->facts, .seed = args->seed,
+    report->run = (struct plugin_run){.cli = cli,
+                                      .file = &file,
+                                      .facts = &report->facts,
+                                      .seed = args->seed,
                                       .n_kinds = (unsigned)args->cases};
     bool opened = plugin_file_open(cli, path, &file, &verdict);
     if (opened)

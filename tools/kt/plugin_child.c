@@ -21,7 +21,6 @@
 enum plugin_state plugin_say(struct plugin_verdict *verdict, enum plugin_state state, const char *format, ...)
 {
     va_list arguments;
-
     verdict->state = state;
     va_start(arguments, format);
     vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
@@ -65,7 +64,6 @@ static void catch_crashes(void)
 static void offer_memory(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
     if (file >= 0 && write(file, "1000", 4) < 0)
         errno = 0;
     if (file >= 0)
@@ -80,7 +78,6 @@ static void run_job(plugin_job *job, void *data, struct plugin_child *shared, in
     struct plugin_process before;
     const char *changed;
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     setpgid(0, 0);
     setrlimit(RLIMIT_CORE, &no_core);
@@ -108,7 +105,6 @@ static void run_job(plugin_job *job, void *data, struct plugin_child *shared, in
 static double now(void)
 {
     struct timespec time;
-
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
@@ -132,7 +128,6 @@ static bool wait_for(pid_t pid, int alive, uint64_t seconds, int *status)
 {
     double end = now() + (double)seconds;
     bool closed = false, gone = false;
-
     while (!gone && now() < end) {
         struct pollfd poller = {.fd = alive, .events = POLLIN};
         closed |= poll(&poller, closed ? 0 : 1, closed ? 1 : 20) > 0;
@@ -173,7 +168,6 @@ static const char *name_signal(int number)
 static void judge_signal(const struct plugin_child *child, int number, struct plugin_verdict *verdict)
 {
     char place[160] = "";
-
     if (*child->region && child->offset < 0)
         snprintf(place, sizeof(place), ": it touched a byte %lld before the start of %s",
                  (long long)-child->offset, child->region);
@@ -224,9 +218,8 @@ enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, p
 {
     int ends[2] = {-1, -1}, status = 0;
     int words = memfd_create("words", MFD_CLOEXEC);
-    struct plugin_child *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
+    struct plugin_child *shared =
+        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || words < 0 || pipe2(ends, O_CLOEXEC) != 0)
         exit(kt_cli_error(cli, "no child can be started: %s", strerror(errno)));
     strcpy(shared->where, "loading");

@@ -15,7 +15,6 @@ static void compare_shard(struct check *check, const struct kt_layout *shard, st
     uint64_t rest = shard->shape.intermediate_size, hidden = shard->shape.hidden_size;
     uint64_t longest = rest > hidden ? rest : hidden;
     float *row = check_need(malloc(longest * sizeof(*row)));
-
     for (int p = 0; p < 3 && !check->wrong; p++) {
         uint64_t rows = p == KT_DOWN ? hidden : rest, cols = p == KT_DOWN ? rest : hidden;
         uint64_t whole = plugin_view(check, p)->cols;
@@ -51,7 +50,6 @@ static void cut_stage(struct check *check, const struct kt_layout *shard, int st
                          .packed = check->packed[stage].data,
                          .out = out->data,
                          .error = &error};
-
     memset(out->data, 0x5a, out->size);
     guard_seal(&check->packed[stage]);
     check_enter(check, "cut");
@@ -74,7 +72,6 @@ static void step_cut(struct plugin_case *item)
     struct kt_layout shard = {.shape = layout->shape};
     struct guarded packed[2] = {{0}, {0}};
     struct kt_error error;
-
     if (units == 0 || layout->keeps_source)
         return;
     check_pack(check);
@@ -119,7 +116,6 @@ struct grid {
 static struct grid grid_of_scales(const struct kt_view *view, const struct kt_scales *scales)
 {
     struct grid grid = {.data = scales->data};
-
     if (!scales->data)
         return grid;
     kt_dtype_block(scales->dtype, NULL, &grid.bytes);
@@ -132,10 +128,11 @@ static struct grid grid_of_scales(const struct kt_view *view, const struct kt_sc
 
 static struct grid grid_of_codes(const struct kt_view *view)
 {
-    struct grid grid = {.data = view->data, .rows = view->rows, .row_stride = view->row_stride,
+    struct grid grid = {.data = view->data,
+                        .rows = view->rows,
+                        .row_stride = view->row_stride,
                         .col_stride = view->block_stride};
     uint32_t elements;
-
     kt_dtype_block(view->dtype, &elements, &grid.bytes);
     grid.cols = view->cols / elements;
     return grid;
@@ -164,16 +161,18 @@ static void unpack_projection(struct check *check, int p)
                             grid_of_scales(view, &view->zeros)};
     static const char *const names[3] = {"codes", "scales", "zeros"};
     struct guarded out[3] = {{0}, {0}, {0}};
-    struct kt_unpack job = {.layout = &check->layout, .projection = (enum kt_projection)p,
-                            .packed = check->packed[p == KT_DOWN].data, .col_end = view->cols};
+    struct kt_unpack job = {.layout = &check->layout,
+                            .projection = (enum kt_projection)p,
+                            .packed = check->packed[p == KT_DOWN].data,
+                            .col_end = view->cols};
     struct kt_error error = {.message = ""};
-
     check_enter(check, "unpack");
     enum kt_status status = check->level->ops->unpack(check->instance, &job, &error);
     if (status != KT_OK) {
         if (status != KT_E_UNSUPPORTED || !error.message[0])
-            check_fail(check, "asked whether it can, it gives status %d and \"%.200s\"; it refuses with "
-                              "KT_E_UNSUPPORTED and a reason",
+            check_fail(check,
+                       "asked whether it can, it gives status %d and \"%.200s\"; it refuses with "
+                       "KT_E_UNSUPPORTED and a reason",
                        (int)status, error.message);
         return;
     }
@@ -200,7 +199,6 @@ static void unpack_projection(struct check *check, int p)
 static void step_unpack(struct plugin_case *item)
 {
     struct check *check = &item->check;
-
     check_pack(check);
     for (int s = 0; s < 2; s++)
         guard_seal(&check->packed[s]);

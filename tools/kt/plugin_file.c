@@ -44,7 +44,6 @@ static bool take_name(const char *path, struct plugin_file *file, struct plugin_
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t length = strlen(base);
-
     if (length > 6 && length < 6 + sizeof(file->name) && strncmp(base, "kt_", 3) == 0 &&
         strcmp(base + length - 3, ".so") == 0) {
         memcpy(file->name, base + 3, length - 6);
@@ -65,7 +64,6 @@ static bool load_file(const char *path, struct plugin_file *file, struct plugin_
 {
     struct stat entry;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
     if (fd < 0 || fstat(fd, &entry) != 0) {
         plugin_say(verdict, PLUGIN_FAILED, "%s cannot be opened: %s", path, strerror(errno));
     } else if (!S_ISREG(entry.st_mode)) {
@@ -95,7 +93,6 @@ static bool copy(const struct kt_cli *cli, struct plugin_file *file, struct plug
 {
     const char *folder = getenv("TMPDIR");
     char real[4096];
-
     if (!folder || !*folder || !realpath(folder, real))
         strcpy(real, "/tmp");
     file->copy = kt_cli_format(cli, "%s/kt-plugin-XXXXXX.so", real);
@@ -195,7 +192,6 @@ static enum plugin_state judge_symbol(const struct plugin_file *file, const Elf6
                                       const char *name, unsigned *n_own, struct plugin_verdict *verdict)
 {
     char own[64];
-
     snprintf(own, sizeof(own), "kt_plugin_%s", file->name);
     if (symbol->st_shndx == SHN_UNDEF && strncmp(name, "kt_", 3) == 0)
         return plugin_say(
@@ -390,7 +386,6 @@ static uint64_t count_resolvers(const struct plugin_file *file)
 enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict)
 {
     struct start start;
-
     if (!read_start(file, &start))
         return plugin_say(verdict, PLUGIN_SKIPPED, "it has no dynamic section that could be read");
     if (start.has_preinit)
@@ -412,9 +407,10 @@ enum plugin_state plugin_file_constructors(const struct plugin_file *file, struc
                           "a function of its own would run when it is loaded or unloaded, since the "
                           "compiler's start-up files are not in it: move what it does to open and close");
     if (count_resolvers(file) > 0)
-        return plugin_say(verdict, PLUGIN_FAILED,
-                          "%llu times a function would run when it is loaded, to choose another (ifunc): give "
-                          "each choice a struct kt_level",
-                          (unsigned long long)count_resolvers(file));
+        return plugin_say(
+            verdict, PLUGIN_FAILED,
+            "%llu times a function would run when it is loaded, to choose another (ifunc): give "
+            "each choice a struct kt_level",
+            (unsigned long long)count_resolvers(file));
     return plugin_say(verdict, PLUGIN_OK, "none");
 }

@@ -45,7 +45,6 @@ static const struct {
 char *plugin_cpu_names(uint64_t bits, char *text, size_t size)
 {
     size_t used = 0;
-
     text[0] = '\0';
     for (size_t i = 0; i < COUNT(names) && used < size; i++)
         if (bits & names[i].bit) {
@@ -76,7 +75,6 @@ uint64_t plugin_isa_implied(uint64_t cpu)
 {
     const uint64_t all_512 = KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ;
     const uint64_t later = KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16;
-
     if (cpu & later) /* every CPU that has one of these has those */
         cpu |= all_512;
     if (cpu & all_512)
@@ -108,7 +106,6 @@ static bool ends(const char *text, const char *with)
 static bool is_one(const char *word, const char *list)
 {
     size_t n = strlen(word);
-
     for (const char *at = list; (at = strstr(at, word)); at += n)
         if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
             return true;
@@ -166,7 +163,6 @@ static uint64_t classify_evex(const char *name, const char *operands)
     uint64_t needs = KT_CPU_AVX512F;
     bool scalar =
         ends(name, "ss") || ends(name, "sd") || is_one(name, "vmovd vmovq vpinsrd vpinsrq vpextrd vpextrq");
-
     if (!strstr(operands, "%zmm") && !scalar && (strstr(operands, "%xmm") || strstr(operands, "%ymm")))
         needs |= KT_CPU_AVX512VL;
     if (needs_bw(name))
@@ -179,7 +175,6 @@ static uint64_t classify_evex(const char *name, const char *operands)
 static uint64_t classify_vex(const char *name, const char *operands)
 {
     bool wide = strstr(operands, "%ymm") != NULL;
-
     if (starts_with_one(name, "vfm vfnm"))
         return KT_CPU_FMA;
     if (is_one(name, "vcvtph2ps vcvtps2ph"))
@@ -201,7 +196,6 @@ static uint64_t classify_vector(const char *prefix, const char *name, const char
     bool evex = strcmp(prefix, "{evex}") == 0 || strstr(operands, "%zmm") || strstr(operands, "{%k") ||
                 strstr(operands, "%k") || strstr(operands, "{1to") || strstr(operands, "-sae}") ||
                 has_high_register(operands);
-
     if (starts(name, "vpdpbusd") || starts(name, "vpdpwssd"))
         return vex ? KT_CPU_AVX_VNNI : KT_CPU_AVX512_VNNI;
     if (strstr(name, "bf16"))
@@ -212,7 +206,6 @@ static uint64_t classify_vector(const char *prefix, const char *name, const char
         return KT_CPU_AVX512_FP16;
     return evex ? classify_evex(name, operands) : classify_vex(name, operands);
 }
-
 static uint64_t classify_amx(const char *name)
 {
     if (starts(name, "tdpbf16") || starts(name, "tdpfp16"))
@@ -250,7 +243,6 @@ static bool has_scalable_register(const char *operands)
 static uint64_t classify_arm(const char *name, const char *operands)
 {
     uint64_t needs = has_scalable_register(operands) ? KT_CPU_SVE : 0;
-
     if (starts(name, "bf"))
         return is_one(name, "bfdot bfmmla bfcvt bfcvtn bfcvtn2 bfmlalb bfmlalt") ? needs | KT_CPU_ARM_BF16
                                                                                  : needs;

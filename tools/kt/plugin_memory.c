@@ -39,11 +39,14 @@ static void step_memory(struct plugin_case *item)
     struct kt_error error = {.message = ""};
     float *row = check_need(malloc(check->layout.shape.hidden_size * sizeof(*row)));
     bool stopped = false;
-
     for (int s = 0; s < 2 && !stopped; s++) {
         check_guard("packed weights", check->layout.weight_size[s], 64, true, &check->packed[s]);
-        struct kt_pack job = {&check->layout, (enum kt_stage)s, &check->source.expert, 0,
-                              count_panels(check, (enum kt_stage)s), check->packed[s].data};
+        struct kt_pack job = {&check->layout,
+                              (enum kt_stage)s,
+                              &check->source.expert,
+                              0,
+                              count_panels(check, (enum kt_stage)s),
+                              check->packed[s].data};
         check_enter(check, "pack");
         if (ops->pack)
             stopped = may_fail(check, ops->pack(check->instance, &job, &error), &error, failing);
@@ -68,7 +71,6 @@ static bool run_round(struct plugin_run *run, uint64_t fail_at)
                                       KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
     struct kt_error error = {.message = ""};
     bool taken = false;
-
     failing = fail_at;
     plugin_host_reset(fail_at);
     plugin_where(run, "open, allocation %llu fails", (unsigned long long)fail_at);
@@ -110,7 +112,6 @@ static void check_malloc(struct plugin_run *run)
 {
     uint64_t first = 0, last = 0;
     int n_grown = 0;
-
     for (int round = 0; round < WARM_ROUNDS + LEAK_ROUNDS && !plugin_failed(run); round++) {
         run_round(run, 0);
         uint64_t used = count_malloc();
@@ -127,7 +128,6 @@ static void check_malloc(struct plugin_run *run)
 void plugin_job_memory(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
-
     if (!plugin_attach(run, child))
         return;
     bool taken = run_round(run, 0);
@@ -148,7 +148,6 @@ static bool run_layer(struct plugin_run *run, unsigned threads, uint32_t dtype, 
 {
     struct kt_context *context;
     struct kt_error error;
-
     kt_cli_set(run->cli, "core.threads=%u", threads);
     plugin_where(run, "a layer of %s by %u threads, level %s", kt_dtype_name(dtype), threads,
                  run->facts->levels[run->level_index].name);
@@ -170,7 +169,6 @@ void plugin_job_threads(void *data, struct plugin_child *child)
     static const unsigned threads[] = {1, 2, 3, 5};
     struct plugin_run *run = data;
     unsigned n_formats = 0;
-
     run->child = child;
     kt_cli_set(run->cli, "plugin.%s.level=%s", run->file->name, run->facts->levels[run->level_index].name);
     for (const uint32_t *dtype = kt_selftest_dtypes; *dtype && !plugin_failed(run); dtype++) {

@@ -18,7 +18,7 @@ struct project {
     const struct kt_cli *cli;
     const char *name;
     char dashed[32]; /* as packages are called, which have no _ */
-    char *folder; /* that is written to */
+    char *folder;    /* that is written to */
 };
 
 static bool check_name(const char *name)
@@ -35,10 +35,7 @@ static void write_line(const struct project *project, const char *line, FILE *fi
 {
     const struct {
         const char *word, *text;
-    } words[] = {{"@NAME@", project->name},
-                 {"@DASHED@", project->dashed},
-                 {"@VERSION@", kt_version()}};
-
+    } words[] = {{"@NAME@", project->name}, {"@DASHED@", project->dashed}, {"@VERSION@", kt_version()}};
     while (*line) {
         size_t i = 0;
         while (i < 3 && strncmp(line, words[i].word, strlen(words[i].word)) != 0)
@@ -77,7 +74,6 @@ static bool write_file(const struct project *project, const struct plugin_templa
     const char *dot = strrchr(template->path, '.');
     bool program = strcmp(template->path, "debian/rules") == 0 || (dot && strcmp(dot, ".sh") == 0);
     FILE *file = NULL;
-
     if (make_folders(path, strlen(project->folder))) {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, program ? 0777 : 0666);
         file = fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -123,7 +119,6 @@ static void remove_all(const struct project *project)
 static bool move_to(const char *from, const char *to)
 {
     struct stat entry;
-
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
         return true;
     if (errno != EINVAL && errno != ENOSYS)

@@ -38,7 +38,6 @@ static void prepare(struct check *check)
     const struct kt_layout *layout = &check->layout;
     uint64_t row = layout->shape.hidden_size * y_size(check);
     bool at_end = random_below(&check->random, 2);
-
     for (int s = 0; s < 2; s++) {
         uint64_t n = s ? fill_rows(check, check->n_rows) : check->n_acts;
         guard_free(&check->act[s]);
@@ -83,7 +82,6 @@ float plugin_read_y(const struct check *check, uint32_t r, uint64_t i)
     const uint8_t *row = check->y.data + check->out_index[r] * check->y_stride;
     uint32_t bits = 0;
     float value;
-
     memcpy((uint8_t *)&bits + (4 - y_size(check)), row + i * y_size(check), y_size(check));
     memcpy(&value, &bits, sizeof(value));
     return value;
@@ -108,7 +106,6 @@ struct row {
 static void add_to_row(struct row *row, uint64_t place, struct value value, double variance)
 {
     double size = fabs(value.value) + value.bound;
-
     if (size <= 0)
         return;
     row->places[row->n] = place;
@@ -126,7 +123,6 @@ static struct number multiply(const float *w, double largest_w, const struct row
                               const float *bias, uint64_t i)
 {
     double sum = 0, noise = 0, terms = 0, sizes = 0, widths = 0, variance = 0;
-
     if (isnan(largest_w))
         return (struct number){{NAN, 0}, 0};
     for (uint64_t j = 0; j < x->n; j++) {
@@ -171,7 +167,6 @@ static void free_row(struct row *row)
 static void find_largest(const struct check *check, struct expert *expert)
 {
     const struct kt_shape *shape = &check->layout.shape;
-
     for (int p = 0; p < 3; p++) {
         uint64_t rows = projection_rows(shape, (enum kt_projection)p);
         uint64_t cols = projection_cols(shape, (enum kt_projection)p);
@@ -195,7 +190,6 @@ static void make_h(const struct check *check, uint32_t r, struct expert *expert)
     const struct kt_shape *shape = &check->layout.shape;
     uint64_t k = shape->hidden_size;
     float *x = check_need(malloc(k * sizeof(*x)));
-
     read_input(check, check->index[r], x);
     expert->x.n = expert->h.n = 0;
     expert->x.largest = expert->h.largest = 0;
@@ -222,7 +216,6 @@ static void compare_row(struct plugin_case *item, uint32_t r, struct expert *exp
     const struct kt_shape *shape = &check->layout.shape;
     uint64_t k = shape->intermediate_size;
     bool poisoned = isinf(expert->h.largest);
-
     for (uint64_t i = 0; i < shape->hidden_size; i++) {
         float got = plugin_read_y(check, r, i);
         struct number number = {{NAN, 0}, 0};
@@ -255,7 +248,6 @@ void plugin_compare(struct plugin_case *item)
 {
     struct check *check = &item->check;
     struct expert expert = {.wrong = 0};
-
     create_row(&expert.x, check->layout.shape.hidden_size);
     create_row(&expert.h, check->layout.shape.intermediate_size);
     find_largest(check, &expert);

@@ -23,7 +23,6 @@ void plugin_fail(struct plugin_run *run, const char *format, ...)
 {
     char text[900], where[256];
     va_list arguments;
-
     if (plugin_failed(run))
         return;
     va_start(arguments, format);
@@ -41,7 +40,6 @@ bool plugin_failed(const struct plugin_run *run)
 void plugin_where(struct plugin_run *run, const char *format, ...)
 {
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(run->child->where, sizeof(run->child->where), format, arguments);
     va_end(arguments);
@@ -83,7 +81,6 @@ static void take_log(const struct kt_host *host, enum kt_log_level level, const 
 {
     char line[4096];
     va_list arguments;
-
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
@@ -136,7 +133,6 @@ static enum kt_status dequantize(const struct kt_host *host, const struct kt_vie
                                  uint64_t col, uint64_t n, float *out, struct kt_error *error)
 {
     uint32_t elements = 1;
-
     kt_dtype_block(view->dtype, &elements, NULL);
     if (row >= view->rows || col > view->cols || n > view->cols - col || (elements && col % elements != 0)) {
         plugin_fail(host->data, "host->dequantize: row %llu, columns %llu to %llu of a view of %llu x %llu",
@@ -156,7 +152,6 @@ static enum kt_status dequantize(const struct kt_host *host, const struct kt_vie
 static enum kt_status trust(const struct kt_host *host, const char *path, struct kt_error *error)
 {
     struct stat entry;
-
     (void)host;
     if (path[0] != '/' || stat(path, &entry) != 0 || !S_ISREG(entry.st_mode))
         return kt_plugin_fail(error, KT_E_NOT_FOUND, "%.400s is no absolute path of a file", path);
@@ -171,7 +166,6 @@ enum kt_status plugin_context(struct kt_cli *cli, struct kt_context **context, s
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
     struct kt_config *config;
-
     params.file = cli->config_file;
     params.settings = cli->settings;
     params.n_settings = cli->n_settings;
@@ -187,7 +181,6 @@ enum kt_status plugin_context(struct kt_cli *cli, struct kt_context **context, s
 static void copy_reason(const struct plugin_file *file, const char *reason, char *to, size_t size)
 {
     const char *at = strstr(reason, file->copy);
-
     if (at)
         snprintf(to, size, "%.*s%s%s", (int)(at - reason), reason, file->path, at + strlen(file->copy));
     else
@@ -198,7 +191,6 @@ static void note_options(struct plugin_run *run, const struct kt_context *contex
                          struct plugin_facts *facts)
 {
     struct kt_setting setting;
-
     if (n > PLUGIN_MAX_OPTIONS)
         plugin_fail(run, "it has %zu options; kt plugin check knows %d", n, PLUGIN_MAX_OPTIONS);
     for (size_t i = 0; i < n && i < PLUGIN_MAX_OPTIONS; i++)
@@ -244,7 +236,6 @@ void plugin_job_load(void *data, struct plugin_child *child)
     struct kt_context_info info;
     struct kt_context *context;
     struct kt_error error;
-
     run->child = child;
     facts->state = KT_BACKEND_FAILED;
     if (plugin_context(run->cli, &context, &error) != KT_OK) {
@@ -303,7 +294,6 @@ static void ask_for_tiles(uint64_t cpu)
 bool plugin_attach(struct plugin_run *run, struct plugin_child *child)
 {
     char symbol[64];
-
     current = run;
     run->child = child;
     plugin_where(run, "loading");
@@ -338,7 +328,6 @@ bool plugin_attach(struct plugin_run *run, struct plugin_child *child)
 bool plugin_instance(struct plugin_run *run)
 {
     struct kt_error error = {.message = ""};
-
     run->instance = NULL;
     if (!run->plugin->open)
         return true;
@@ -389,7 +378,6 @@ void plugin_job_probe(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
     struct kt_error error = {.message = ""};
-
     if (!plugin_attach(run, child))
         return;
     if (!run->plugin->probe) {
@@ -416,7 +404,6 @@ void plugin_job_probe(void *data, struct plugin_child *child)
 void plugin_job_open(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
-
     if (!plugin_attach(run, child) || !plugin_instance(run))
         return;
     void *first = run->instance;
@@ -437,7 +424,6 @@ void plugin_job_level(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
     struct kt_error error;
-
     if (!plugin_attach(run, child) || !plugin_instance(run))
         return;
     enum kt_status status = plugin_ready(run, &error);
@@ -466,7 +452,6 @@ void check_enter(const struct check *check, const char *function)
 {
     const struct plugin_case *item =
         (const struct plugin_case *)(const void *)((const char *)check - offsetof(struct plugin_case, check));
-
     plugin_check_modes(current);
     plugin_where(current, "%s, level %s%s, %s", function, check->level->name, current->of, item->text);
     bool forward = strcmp(function, "act_pack") == 0 || strcmp(function, "gather") == 0 ||
@@ -478,7 +463,6 @@ void check_fail(struct check *check, const char *format, ...)
 {
     char text[900];
     va_list arguments;
-
     check->wrong = true;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);

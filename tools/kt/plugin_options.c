@@ -9,11 +9,10 @@
 bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128],
                          struct kt_option_value *value)
 {
-    const char *word = option->type == KT_OPTION_ENUM ? option->choices
+    const char *word = option->type == KT_OPTION_ENUM   ? option->choices
                        : option->type == KT_OPTION_BOOL ? "no|yes"
                                                         : "";
     int64_t number = n;
-
     if (option->type == KT_OPTION_INT && n < 2) {
         number = n == 0 ? option->minimum : option->maximum;
         snprintf(text, 128, "%" PRId64, number);
@@ -34,7 +33,6 @@ bool plugin_option_value(const struct kt_option *option, unsigned n, char text[1
 static bool open_instance(struct plugin_run *run)
 {
     struct kt_error error = {.message = ""};
-
     run->instance = NULL;
     enum kt_status status =
         run->plugin->open ? run->plugin->open(&run->host, &run->caps, run->values, &run->instance, &error)
@@ -54,7 +52,6 @@ static bool try_value(struct plugin_run *run, const char *key, const char *text)
                                       KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
     struct kt_error error;
     bool taken = false;
-
     snprintf(run->of, sizeof(run->of), ", %s = %s", key, text);
     plugin_where(run, "open%s", run->of);
     if (!open_instance(run))
@@ -70,7 +67,6 @@ void plugin_job_options(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
     unsigned n_values = 0, n_taken = 0;
-
     if (!plugin_attach(run, child))
         return;
     for (uint32_t i = 0; i < run->plugin->n_options; i++) {

@@ -18,7 +18,6 @@ static bool takes(struct kt_context *context, const char *backend, const struct 
     struct kt_layer *layer = NULL;
     struct kt_plan plan;
     struct kt_error error;
-
     if (!type || bench_source_create(type, 256, 256, 2, &source, &error) != KT_OK)
         return false;
     params.n_experts = 2;
@@ -39,7 +38,6 @@ static const struct bench_source_type *find_type(struct kt_context *context, con
 {
     const struct bench_source_type *type = bench_source_usual(backend);
     char names[512];
-
     if (takes(context, backend, type))
         return type;
     snprintf(names, sizeof(names), "%s", bench_source_names());
@@ -56,7 +54,6 @@ static bool measure(struct plugin_run *run, struct kt_context *context, const st
     struct kt_context_info info;
     struct bench_roofline roofline;
     struct bench_result result = {.median = 0};
-
     kt_context_info(context, &info);
     enum kt_status status = bench_roofline_create(run->cli, info.cpu, set, &roofline, error);
     if (status == KT_OK)
@@ -87,7 +84,6 @@ void plugin_job_speed(void *data, struct plugin_child *child)
     struct bench_source source;
     struct bench_set set;
     struct kt_error error = {.message = "kt bench says why"};
-
     run->child = child;
     child->speaks = true; /* kt bench's warnings */
     plugin_where(run, "kt bench --backend %s", run->file->name);

@@ -23,7 +23,6 @@
 static uint64_t mix(uint64_t hash, const void *data, size_t size)
 {
     const unsigned char *bytes = data;
-
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
     return hash;
@@ -38,7 +37,6 @@ static uint64_t mix_text(uint64_t hash, const char *text)
 static uint64_t read_modes(void)
 {
     uint64_t modes = (uint64_t)fegetround();
-
 #if defined __x86_64__
     modes = modes << 32 | (_mm_getcsr() & ~UINT32_C(0x3f));
 #elif defined __aarch64__
@@ -52,7 +50,6 @@ static uint64_t read_modes(void)
 static uint64_t read_handlers(void)
 {
     uint64_t hash = 0;
-
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
         if (sigaction(number, NULL, &action) == 0)
@@ -76,7 +73,6 @@ static uint64_t read_timers(void)
 {
     struct itimerval timers[3] = {{.it_interval.tv_sec = 0}};
     uint64_t set = 0;
-
     (void)getitimer(ITIMER_REAL, &timers[0]);
     (void)getitimer(ITIMER_VIRTUAL, &timers[1]);
     (void)getitimer(ITIMER_PROF, &timers[2]);
@@ -88,7 +84,6 @@ static uint64_t read_timers(void)
 static uint64_t read_folder(void)
 {
     char path[4096];
-
     return mix_text(0, getcwd(path, sizeof(path)));
 }
 
@@ -108,7 +103,6 @@ static uint64_t read_umask(void)
 static uint64_t read_environment(void)
 {
     uint64_t hash = 0;
-
     for (char **entry = environ; entry && *entry; entry++)
         hash = mix_text(hash, *entry);
     return hash;

@@ -8,7 +8,7 @@
 
 #define ROW_LIMIT 0.5    /* a row of weights that another one stands for is off by 1.4 */
 #define MATRIX_LIMIT 0.2 /* 4 bits lose up to 0.15 */
-#define MAX_COLUMNS 40    /* that a pass looks at one by one */
+#define MAX_COLUMNS 40   /* that a pass looks at one by one */
 #define MANY_ROWS 1024
 #define SMALL 1024 /* weights of a matrix, so that many rows take no time */
 
@@ -27,7 +27,6 @@ void plugin_job_pack(void *data, struct plugin_child *child)
 const struct kt_view *plugin_view(const struct check *check, int projection)
 {
     const struct kt_expert *expert = &check->source.expert;
-
     return projection == KT_DOWN ? &expert->down : projection == KT_UP ? &expert->up : &expert->gate;
 }
 
@@ -42,9 +41,10 @@ void plugin_read_weights(struct check *check)
         guard_seal(&check->packed[p == KT_DOWN]);
         for (uint64_t r = 0; r < rows && !check->wrong; r++) {
             check_enter(check, "weight_row");
-            if (check->level->ops->weight_row(
-                    check->instance, &check->layout, check->packed[p == KT_DOWN].data, &check->source.expert,
-                    (enum kt_projection)p, r, (float *)(void *)row.data, &error) != KT_OK)
+            if (check->level->ops->weight_row(check->instance, &check->layout,
+                                              check->packed[p == KT_DOWN].data, &check->source.expert,
+                                              (enum kt_projection)p, r, (float *)(void *)row.data,
+                                              &error) != KT_OK)
                 check_fail(check, "row %llu of projection %d: %.200s", (unsigned long long)r, p,
                            error.message);
             memcpy(check->weights[p] + r * cols, row.data, cols * sizeof(float));
@@ -60,7 +60,6 @@ void plugin_read_weights(struct check *check)
 static bool add_row(const float *have, const float *want, uint64_t n, double *wrong, double *size)
 {
     double off = 0, sum = 0;
-
     for (uint64_t i = 0; i < n; i++) {
         double d = (double)have[i] - (double)want[i];
         if (!isfinite(want[i]))
@@ -76,7 +75,6 @@ static bool add_row(const float *have, const float *want, uint64_t n, double *wr
 static void step_weights(struct plugin_case *item)
 {
     struct check *check = &item->check;
-
     check_pack(check);
     if (!check->wrong)
         plugin_read_weights(check);
@@ -109,7 +107,6 @@ static void step_activations(struct plugin_case *item)
 {
     struct check *check = &item->check;
     uint64_t n = check->n_acts * check->layout.shape.hidden_size;
-
     check_pack(check);
     make_inputs(check);
     for (uint64_t i = 0; i < n; i++) { /* what float16 and bfloat16 both have */
@@ -139,7 +136,6 @@ void plugin_job_activations(void *data, struct plugin_child *child)
 static void set_rows(struct check *check, uint32_t n)
 {
     uint64_t size = (uint64_t)n * check->layout.shape.hidden_size * sizeof(*check->input);
-
     check->n_rows = check->n_acts = n;
     check->input = check_need(realloc(check->input, size));
     check->index = check_need(realloc(check->index, n * sizeof(*check->index)));
@@ -160,7 +156,6 @@ static void try_columns(struct plugin_case *item)
     struct check *check = &item->check;
     uint64_t k = check->layout.shape.hidden_size;
     uint32_t n = k < MAX_COLUMNS ? (uint32_t)k : MAX_COLUMNS;
-
     set_rows(check, n);
     for (uint32_t r = 0; r < n; r++)
         check->input[r * k + spread(r, n, k)] = to_bf16(r % 2 ? 1.5f : -3.0f);
@@ -176,7 +171,6 @@ static void try_columns_of_h(struct plugin_case *item)
     const struct kt_expert kept = *expert;
     uint64_t k = check->layout.shape.intermediate_size, n = k < MAX_COLUMNS ? k : MAX_COLUMNS;
     struct guarded bias[2] = {{0}, {0}};
-
     for (int i = 0; i < 2; i++) {
         check_guard("a bias", k * sizeof(float), sizeof(float), true, &bias[i]);
         memset(bias[i].data, 0, bias[i].size);
@@ -202,7 +196,6 @@ static void try_columns_of_h(struct plugin_case *item)
 static void try_many_rows(struct plugin_case *item)
 {
     struct check *check = &item->check;
-
     free(check->input);
     free(check->index);
     free(check->out_index);
@@ -216,7 +209,6 @@ static void try_many_rows(struct plugin_case *item)
 void plugin_step_numbers(struct plugin_case *item)
 {
     struct check *check = &item->check;
-
     check_pack(check);
     if (!check->wrong)
         plugin_read_weights(check);
@@ -243,7 +235,6 @@ void plugin_job_numbers(void *data, struct plugin_child *child)
 static void step_ranges(struct plugin_case *item)
 {
     struct check *check = &item->check;
-
     check_pack(check);
     make_inputs(check);
     plugin_forward(check);
@@ -263,7 +254,6 @@ void plugin_job_ranges(void *data, struct plugin_child *child)
 static void compare_with(struct check *check, const float *before, uint32_t bad)
 {
     uint64_t n = check->layout.shape.hidden_size;
-
     for (uint32_t r = 0; r < check->n_rows && !check->wrong; r++) {
         bool finite = true;
         for (uint64_t i = 0; i < n && !check->wrong; i++) {
@@ -282,7 +272,6 @@ static void step_isolation(struct plugin_case *item)
 {
     struct check *check = &item->check;
     uint64_t k = check->layout.shape.hidden_size;
-
     check_pack(check);
     make_inputs(check);
     plugin_forward(check);

@@ -89,7 +89,6 @@ static void take_line(struct code *code, char *line)
 {
     char *at, prefix[20] = "", name[20], word[20];
     uint64_t address = strtoull(line, &at, 16);
-
     if (at == line || *at++ != ':')
         return;
     line[strcspn(line, "\n")] = '\0';
@@ -118,7 +117,6 @@ static bool disassemble(const char *path, struct code *code)
     int ends[2], status = 0;
     char *line = NULL;
     size_t size = 0;
-
     if (pipe(ends) != 0)
         return false;
     pid_t pid = fork();
@@ -161,7 +159,6 @@ static const struct instruction *follow(struct code *code, uint64_t entry, uint6
 {
     size_t *todo = check_need(malloc((code->n + 1) * sizeof(*todo))), n = 0;
     const struct instruction *found = NULL, *first = find(code, entry);
-
     for (size_t i = 0; i < code->n; i++)
         code->list[i].seen = false;
     if (first)
@@ -213,23 +210,25 @@ static bool follow_all(struct plugin_run *run, struct code *code, const struct e
     return true;
 }
 
-#define ENTRY(object, field) {#field, (void (*)(void))(object)->field}
+#define ENTRY(object, field)                    \
+    {                                           \
+#field, (void (*)(void))(object)->field \
+    }
 
 static bool follow_plugin(struct plugin_run *run, struct code *code)
 {
     const struct kt_plugin *plugin = run->plugin;
     const struct entry own[] = {ENTRY(plugin, probe), ENTRY(plugin, open), ENTRY(plugin, close)};
-
     if (!follow_all(run, code, own, 3, NULL, 0))
         return false;
     for (uint32_t i = 0; i < plugin->n_levels; i++) {
         const struct kt_ops *ops = plugin->levels[i]->ops;
         bool has_cut = ops->struct_size >= offsetof(struct kt_ops, cut) + sizeof(ops->cut);
         bool has_unpack = ops->struct_size >= offsetof(struct kt_ops, unpack) + sizeof(ops->unpack);
-        const struct entry entries[] = {
-            ENTRY(ops, layout),       ENTRY(ops, release_layout), ENTRY(ops, pack), ENTRY(ops, act_pack),
-            ENTRY(ops, gather),       ENTRY(ops, gate_up),        ENTRY(ops, down), ENTRY(ops, weight_row),
-            ENTRY(ops, thread_enter), ENTRY(ops, thread_leave),   {"cut", NULL},    {"unpack", NULL}};
+        const struct entry entries[] =
+            {ENTRY(ops, layout),       ENTRY(ops, release_layout), ENTRY(ops, pack), ENTRY(ops, act_pack),
+             ENTRY(ops, gather),       ENTRY(ops, gate_up),        ENTRY(ops, down), ENTRY(ops, weight_row),
+             ENTRY(ops, thread_enter), ENTRY(ops, thread_leave),   {"cut", NULL},    {"unpack", NULL}};
         const struct entry check = ENTRY(plugin->levels[i], check);
         struct entry all[12];
         if (plugin_has_check(plugin->levels[i]) &&
@@ -250,7 +249,6 @@ void plugin_job_instructions(void *data, struct plugin_child *child)
     struct code code = {.n = 0};
     uint64_t declared = 0, needs = 0;
     char names[256];
-
     if (!plugin_attach(run, child))
         return;
     plugin_where(run, "disassembling");

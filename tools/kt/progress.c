@@ -45,8 +45,8 @@ static void draw(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     fprintf(stderr, "\r\033[K%s", progress.title);
-    double seconds = (double)(now.tv_sec - progress.start.tv_sec) +
-                     (double)(now.tv_nsec - progress.start.tv_nsec) / 1e9;
+    double seconds =
+        (double)(now.tv_sec - progress.start.tv_sec) + (double)(now.tv_nsec - progress.start.tv_nsec) / 1e9;
     if (progress.total && progress.bytes)
         draw_bytes(seconds);
     else if (progress.total)
@@ -63,8 +63,7 @@ static void *tick(void *unused)
     struct timespec next = progress.start;
     add_ms(&next, 2000);
     while (progress.running) {
-        if (pthread_cond_timedwait(&progress.wake, &progress.lock, &next) != 0 &&
-            progress.running) {
+        if (pthread_cond_timedwait(&progress.wake, &progress.lock, &next) != 0 && progress.running) {
             draw();
             add_ms(&next, 500);
         }
@@ -76,7 +75,6 @@ static void *tick(void *unused)
 void kt_progress_start(const struct kt_cli *cli, const char *title)
 {
     pthread_condattr_t attributes;
-
     if (progress.running || !isatty(STDERR_FILENO))
         return;
     snprintf(progress.title, sizeof(progress.title), "kt %s: %s", cli->verb, title);

@@ -11,13 +11,11 @@ int kt_keeping_begin(struct kt_keeping *keeping, struct kt_context *context, str
 {
     struct kt_recorder_params params = KT_RECORDER_PARAMS_INIT;
     struct kt_error error;
-
     if (!keeping->record_path)
         return KT_EXIT_OK;
     params.size = keeping->record_size;
     params.hidden_states = 1;
-    if ((!keeping->recorder &&
-         kt_recorder_create(context, &params, &keeping->recorder, &error) != KT_OK) ||
+    if ((!keeping->recorder && kt_recorder_create(context, &params, &keeping->recorder, &error) != KT_OK) ||
         kt_layer_record(layer, keeping->recorder, number, &error) != KT_OK)
         return kt_cli_fail(keeping->cli, &error);
     return KT_EXIT_OK;
@@ -27,7 +25,6 @@ int kt_keeping_end(struct kt_keeping *keeping, struct kt_layer *layer, uint64_t 
 {
     struct kt_layer_info info;
     struct kt_error error;
-
     kt_layer_info(layer, &info);
     if ((keeping->record_path && kt_layer_record(layer, NULL, 0, &error) != KT_OK) ||
         (keeping->stats_path && !keeping->stats &&
@@ -42,7 +39,6 @@ int kt_keeping_write(const struct kt_keeping *keeping)
     struct kt_recorder_info info;
     struct kt_error error;
     char size[24];
-
     if (keeping->stats && kt_stats_save(keeping->stats, keeping->stats_path, &error) != KT_OK)
         return kt_cli_error(keeping->cli, "statistics %s", error.message);
     if (!keeping->recorder)

@@ -17,20 +17,19 @@ static int fail(const struct kt_cli *cli, const struct kt_error *error)
     return kt_cli_error(cli, "output %s", error->message);
 }
 
-int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_save_tensor *tensors,
-                   size_t n, struct kt_save **save)
+int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_save_tensor *tensors, size_t n,
+                   struct kt_save **save)
 {
     struct kt_writer_params params = KT_WRITER_PARAMS_INIT;
     struct kt_tensor_info *infos = kt_cli_alloc(cli, n, sizeof(*infos));
     struct kt_save *made = kt_cli_alloc(cli, 1, sizeof(*made));
     struct kt_error error;
-
     for (size_t i = 0; i < n; i++) {
-        infos[i] = (struct kt_tensor_info){
-            .name = kt_cli_format(cli, "layers.%" PRIu64 ".output", tensors[i].layer),
-            .dtype = KT_DTYPE_F32,
-            .n_dims = 2,
-            .dims = {tensors[i].n_tokens, tensors[i].hidden_size}};
+        infos[i] =
+            (struct kt_tensor_info){.name = kt_cli_format(cli, "layers.%" PRIu64 ".output", tensors[i].layer),
+                                    .dtype = KT_DTYPE_F32,
+                                    .n_dims = 2,
+                                    .dims = {tensors[i].n_tokens, tensors[i].hidden_size}};
     }
     params.tensors = infos;
     params.n_tensors = n;
@@ -51,7 +50,6 @@ int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_s
 int kt_save_write(struct kt_save *save, const float *values, uint64_t n)
 {
     struct kt_error error;
-
     if (kt_writer_add(save->writer, values, n * sizeof(*values), &error) != KT_OK)
         return fail(save->cli, &error);
     return KT_EXIT_OK;
@@ -60,7 +58,6 @@ int kt_save_write(struct kt_save *save, const float *values, uint64_t n)
 int kt_save_finish(struct kt_save *save, int code)
 {
     struct kt_error error;
-
     if (!save)
         return code;
     if (code != KT_EXIT_OK)

@@ -14,7 +14,7 @@ enum { EXPERTS = 4, TOP_K = 2, HIDDEN = 256, INTERMEDIATE = 512, TOKENS = 7 };
 #define WEIGHT_LIMIT 0.2     /* 4 bits lose up to 0.15; weights in wrong places differ by 1 and more */
 #define MATRIX ((uint64_t)HIDDEN * INTERMEDIATE)
 
-const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32,  KT_DTYPE_BF16,    KT_DTYPE_Q8_0,   KT_DTYPE_F8_E4M3,
+const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32,  KT_DTYPE_BF16,    KT_DTYPE_Q8_0, KT_DTYPE_F8_E4M3,
                                        KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
 
 /* Scales that weights are published with. Those of a matrix follow it. */
@@ -116,15 +116,12 @@ static void fill_matrix(uint64_t *state, uint32_t dtype, unsigned char *to)
     }
 }
 
-static enum kt_status make_view(const struct layer_data *data, uint32_t dtype, uint64_t rows,
-                                uint64_t cols, const unsigned char **at, struct kt_view *view,
-                                struct kt_error *error)
+static enum kt_status make_view(const struct layer_data *data, uint32_t dtype, uint64_t rows, uint64_t cols,
+                                const unsigned char **at, struct kt_view *view, struct kt_error *error)
 {
     const struct scaling *scaling = data->scaling;
     uint32_t bytes;
-    enum kt_status status =
-        kt_view_dense(view, dtype, *at, data->matrix_size, rows, cols, error);
-
+    enum kt_status status = kt_view_dense(view, dtype, *at, data->matrix_size, rows, cols, error);
     *at += data->matrix_size;
     if (status != KT_OK || !scaling)
         return status;
@@ -144,7 +141,6 @@ static enum kt_status make_views(struct layer_data *data, uint32_t dtype, struct
 {
     const unsigned char *at = data->weights;
     enum kt_status status = KT_OK;
-
     for (int e = 0; e < EXPERTS && status == KT_OK; e++) {
         struct kt_expert *expert = &data->experts[e];
         status = make_view(data, dtype, INTERMEDIATE, HIDDEN, &at, &expert->gate, error);
@@ -167,16 +163,13 @@ static void find_scaling(struct layer_data *data, uint32_t dtype)
         }
 }
 
-static void fill_weights(const struct kt_cli *cli, struct layer_data *data, uint32_t dtype,
-                         uint64_t *state)
+static void fill_weights(const struct kt_cli *cli, struct layer_data *data, uint32_t dtype, uint64_t *state)
 {
     uint32_t elements, bytes;
-
     kt_dtype_block(dtype, &elements, &bytes);
     data->matrix_size = MATRIX / elements * bytes;
     find_scaling(data, dtype);
-    unsigned char *at = data->weights =
-        kt_cli_alloc(cli, 3 * EXPERTS, data->matrix_size + data->scales_size);
+    unsigned char *at = data->weights = kt_cli_alloc(cli, 3 * EXPERTS, data->matrix_size + data->scales_size);
     for (int m = 0; m < 3 * EXPERTS; m++) {
         if (data->scaling) {
             fill_codes(state, dtype, data->matrix_size, at);
@@ -192,14 +185,12 @@ static enum kt_status fill(const struct kt_cli *cli, struct layer_data *data, ui
                            struct kt_error *error)
 {
     uint64_t state = UINT64_C(0x9E3779B97F4A7C15);
-
     fill_weights(cli, data, dtype, &state);
     for (int i = 0; i < TOKENS * HIDDEN; i++)
         data->input[i] = draw_real(&state);
     for (int t = 0; t < TOKENS; t++) {
         data->ids[TOP_K * t] = draw(&state) % EXPERTS;
-        data->ids[TOP_K * t + 1] =
-            (data->ids[TOP_K * t] + 1 + draw(&state) % (EXPERTS - 1)) % EXPERTS;
+        data->ids[TOP_K * t + 1] = (data->ids[TOP_K * t] + 1 + draw(&state) % (EXPERTS - 1)) % EXPERTS;
         data->router[TOP_K * t] = 0.75f;
         data->router[TOP_K * t + 1] = 0.25f;
     }
@@ -213,8 +204,7 @@ struct deviation {
     double difference, size;
 };
 
-static void add_deviation(struct deviation *deviation, const float *values, const float *expected,
-                          uint64_t n)
+static void add_deviation(struct deviation *deviation, const float *values, const float *expected, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
         double d = (double)values[i] - (double)expected[i];
@@ -229,10 +219,9 @@ static double find_error(const struct deviation *deviation)
 }
 
 /* y = W x with the weights that the backend made of the source; how far those are from it. */
-static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert,
-                               enum kt_projection projection, const struct kt_view *source,
-                               const double *x, double *y, struct deviation *weights,
-                               struct kt_error *error)
+static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
+                               const struct kt_view *source, const double *x, double *y,
+                               struct deviation *weights, struct kt_error *error)
 {
     float row[INTERMEDIATE], original[INTERMEDIATE];
     for (uint64_t r = 0; r < source->rows; r++) {
@@ -249,12 +238,11 @@ static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert,
     return KT_OK;
 }
 
-static enum kt_status add_expert(const struct kt_layer *layer, uint32_t e,
-                                 const struct kt_expert *source, const double *x, double weight,
-                                 double *sum, struct deviation *weights, struct kt_error *error)
+static enum kt_status add_expert(const struct kt_layer *layer, uint32_t e, const struct kt_expert *source,
+                                 const double *x, double weight, double *sum, struct deviation *weights,
+                                 struct kt_error *error)
 {
     double gate[INTERMEDIATE], up[INTERMEDIATE], y[HIDDEN];
-
     enum kt_status status = multiply(layer, e, KT_GATE, &source->gate, x, gate, weights, error);
     if (status == KT_OK)
         status = multiply(layer, e, KT_UP, &source->up, x, up, weights, error);
@@ -277,8 +265,7 @@ static enum kt_status compute(const struct kt_layer *layer, const struct layer_d
         for (int k = 0; k < TOP_K; k++) {
             uint32_t e = (uint32_t)data->ids[TOP_K * t + k];
             enum kt_status status = add_expert(layer, e, &data->experts[e], x,
-                                               (double)data->router[TOP_K * t + k], sum, weights,
-                                               error);
+                                               (double)data->router[TOP_K * t + k], sum, weights, error);
             if (status != KT_OK)
                 return status;
         }
@@ -292,12 +279,10 @@ static enum kt_status compute(const struct kt_layer *layer, const struct layer_d
 
 /* KT_E_UNSUPPORTED if another backend than the asked one would run. */
 static enum kt_status check_plan(const struct kt_cli *cli, struct kt_layer *layer,
-                                 const struct layer_data *data, const char *backend,
-                                 struct kt_error *error)
+                                 const struct layer_data *data, const char *backend, struct kt_error *error)
 {
     struct kt_plan *plan = kt_cli_alloc(cli, 1, sizeof(*plan));
     enum kt_status status = kt_layer_plan(layer, data->experts, plan, error);
-
     for (uint32_t c = 0; status == KT_OK && c < plan->n_candidates; c++) {
         const struct kt_candidate *candidate = &plan->candidate[c];
         if (strcmp(candidate->backend, backend) != 0 || candidate->chosen)
@@ -310,12 +295,11 @@ static enum kt_status check_plan(const struct kt_cli *cli, struct kt_layer *laye
     return status;
 }
 
-static enum kt_status make_layer(const struct kt_cli *cli, struct kt_context *context,
-                                 const char *backend, const struct layer_data *data,
-                                 struct kt_layer **layer, struct kt_error *error)
+static enum kt_status make_layer(const struct kt_cli *cli, struct kt_context *context, const char *backend,
+                                 const struct layer_data *data, struct kt_layer **layer,
+                                 struct kt_error *error)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
-
     params.n_experts = EXPERTS;
     params.top_k = TOP_K;
     params.hidden_size = HIDDEN;
@@ -337,7 +321,6 @@ static enum kt_status run_layer(struct kt_layer *layer, const struct layer_data 
                                 struct kt_error *error)
 {
     struct kt_forward forward = KT_FORWARD_INIT;
-
     forward.n_tokens = TOKENS;
     forward.expert_ids = data->ids;
     forward.router_weights = data->router;
@@ -353,7 +336,6 @@ static void judge(struct kt_selftest *result, const struct deviation *weights, c
 {
     struct deviation deviation = {0};
     double lost = find_error(weights);
-
     add_deviation(&deviation, values, expected, TOKENS * HIDDEN);
     result->error = find_error(&deviation);
     if (!(lost <= WEIGHT_LIMIT)) {
@@ -368,7 +350,6 @@ static uint64_t hash(const float *values, size_t n)
 {
     const unsigned char *bytes = (const unsigned char *)values;
     uint64_t sum = UINT64_C(0xcbf29ce484222325);
-
     for (size_t i = 0; i < n * sizeof(*values); i++)
         sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
     return sum;
@@ -382,7 +363,6 @@ void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const
     struct kt_layer *layer = NULL;
     struct deviation weights = {0};
     struct kt_error error;
-
     *result = (struct kt_selftest){.limit = is_reference ? REFERENCE_LIMIT : BACKEND_LIMIT};
     enum kt_status status = fill(cli, data, dtype, &error);
     if (status == KT_OK)

@@ -35,7 +35,6 @@ static void remove_temporary(void)
 static void handle_bus(int number)
 {
     static char said;
-
     (void)number;
     /* Several threads may meet the hole at once: the first one speaks, and ends them all. */
     while (__atomic_test_and_set(&said, __ATOMIC_RELAXED))
@@ -56,23 +55,21 @@ void kt_signals_mapped(const char *path)
 {
     static char names[2][400];
     static int n;
-
     /* The handler does not know which file it was: the last two that were opened are named. */
     if (path && n < 2)
         snprintf(names[n++], sizeof(names[0]), "%s", path);
     bus_length = 0;
-    int length = snprintf(
-        bus_message, sizeof(bus_message),
-        "kt: error: a mapped file shrank or could not be read: %s%s%s; copy it to a "
-        "disk that can be read whole, or use --io read\n",
-        n ? names[n - 1] : "its name is unknown", n > 1 ? " or " : "", n > 1 ? names[0] : "");
+    int length =
+        snprintf(bus_message, sizeof(bus_message),
+                 "kt: error: a mapped file shrank or could not be read: %s%s%s; copy it to a "
+                 "disk that can be read whole, or use --io read\n",
+                 n ? names[n - 1] : "its name is unknown", n > 1 ? " or " : "", n > 1 ? names[0] : "");
     bus_length = length < (int)sizeof(bus_message) ? length : (int)sizeof(bus_message) - 1;
 }
 
 void kt_signals_temporary(const char *path)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-
     has_temporary = 0;
     if (path && strlen(path) < sizeof(temporary_path)) {
         strcpy(temporary_path, path);
@@ -92,7 +89,6 @@ void kt_signals_temporary(const char *path)
 void kt_signals_install(void)
 {
     struct sigaction action;
-
     kt_signals_mapped(NULL);
     memset(&action, 0, sizeof(action));
     action.sa_handler = handle_bus;

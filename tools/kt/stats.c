@@ -28,12 +28,9 @@ static const struct kt_column layer_columns[] = {
 };
 
 static const struct kt_column expert_columns[] = {
-    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},
-    {"expert", "EXPERT", KT_COLUMN_UINT, 0, 0},
-    {"count", "COUNT", KT_COLUMN_UINT, 0, 0},
-    {"share", "SHARE", KT_COLUMN_REAL, 4, 0},
-    {"computed", "ON CPU", KT_COLUMN_UINT, 0, 0},
-    {"weight_sum", "WEIGHT SUM", KT_COLUMN_REAL, 3, 0},
+    {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},        {"expert", "EXPERT", KT_COLUMN_UINT, 0, 0},
+    {"count", "COUNT", KT_COLUMN_UINT, 0, 0},        {"share", "SHARE", KT_COLUMN_REAL, 4, 0},
+    {"computed", "ON CPU", KT_COLUMN_UINT, 0, 0},    {"weight_sum", "WEIGHT SUM", KT_COLUMN_REAL, 3, 0},
     {"mean_weight", "WEIGHT", KT_COLUMN_REAL, 3, 0},
 };
 
@@ -42,7 +39,6 @@ int kt_stats_read(const struct kt_cli *cli, char *const *paths, int n, struct kt
     struct kt_stats *sum = NULL, *next = NULL;
     struct kt_error error;
     int code = KT_EXIT_OK;
-
     for (int i = 0; i < n && code == KT_EXIT_OK; i++) {
         if (kt_stats_open(paths[i], i == 0 ? &sum : &next, &error) != KT_OK)
             code = kt_cli_fail(cli, &error);
@@ -67,7 +63,6 @@ struct sums {
 static struct sums sum_layer(const struct kt_stats_info *info, uint32_t row)
 {
     struct sums sums = {.count = 0};
-
     for (size_t i = (size_t)row * info->n_experts; i < ((size_t)row + 1) * info->n_experts; i++) {
         sums.count += info->counts[i];
         sums.computed += info->computed[i];
@@ -82,7 +77,6 @@ static int add_layer(const struct kt_cli *cli, struct kt_table *table, const str
     const struct sums sums = sum_layer(info, row);
     struct kt_skew skew;
     struct kt_error error;
-
     if (kt_usage_skew(info->counts + (size_t)row * info->n_experts, info->n_experts, &skew, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
     kt_table_row(table);
@@ -107,7 +101,6 @@ static int add_layer(const struct kt_cli *cli, struct kt_table *table, const str
 static void add_experts(struct kt_table *table, const struct kt_stats_info *info, uint32_t row)
 {
     const struct sums sums = sum_layer(info, row);
-
     for (uint32_t e = 0; e < info->n_experts; e++) {
         size_t i = (size_t)row * info->n_experts + e;
         double count = (double)info->counts[i];
@@ -128,7 +121,6 @@ static int show(struct kt_cli *cli, const struct args *args, const struct kt_sta
 {
     struct kt_stats_info info;
     int code = KT_EXIT_OK;
-
     kt_stats_info(stats, &info);
     struct kt_output *output = kt_output_create(cli, args->experts ? "kt.stats.experts" : "kt.stats", 1);
     kt_output_fact_uint(output, "n_layers", NULL, info.n_layers);
@@ -148,35 +140,33 @@ static int show(struct kt_cli *cli, const struct args *args, const struct kt_sta
     return code;
 }
 
-static const struct kt_cli_option options[] = {
-    {.name = "experts",
-     .type = KT_CLI_FLAG,
-     .offset = offsetof(struct args, experts),
-     .help = "a row for each expert"},
-    {.name = "output",
-     .letter = 'o',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, output),
-     .argument = "FILE",
-     .help = "write the sum to this file of statistics"},
-    {.name = NULL}};
+static const struct kt_cli_option options[] = {{.name = "experts",
+                                                .type = KT_CLI_FLAG,
+                                                .offset = offsetof(struct args, experts),
+                                                .help = "a row for each expert"},
+                                               {.name = "output",
+                                                .letter = 'o',
+                                                .type = KT_CLI_TEXT,
+                                                .offset = offsetof(struct args, output),
+                                                .argument = "FILE",
+                                                .help = "write the sum to this file of statistics"},
+                                               {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "FILE...",
-    .about = "Shows how often the experts of each layer were asked for while a model ran, and how "
-             "unevenly: the share of the tenth of the experts that was used most, the Gini coefficient "
-             "(0: all equally) and the entropy (1: all equally). Several files are added up.",
-    .options = options,
-    .arguments = "FILE",
-    .min_arguments = 1,
-    .max_arguments = 100000};
+static const struct kt_cli_command command =
+    {.usage = "FILE...",
+     .about = "Shows how often the experts of each layer were asked for while a model ran, and how "
+              "unevenly: the share of the tenth of the experts that was used most, the Gini coefficient "
+              "(0: all equally) and the entropy (1: all equally). Several files are added up.",
+     .options = options,
+     .arguments = "FILE",
+     .min_arguments = 1,
+     .max_arguments = 100000};
 
 int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.output = NULL};
     struct kt_stats *stats;
     struct kt_error error;
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_stats_read(cli, cli->arguments, cli->n_arguments, &stats);

@@ -25,8 +25,8 @@ size_t kt_utf8_length(const char *s)
         if ((c[i] & 0xC0) != 0x80)
             return 0;
     }
-    if ((c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] > 0x9F) ||
-        (c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] > 0x8F))
+    if ((c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] > 0x9F) || (c[0] == 0xF0 && c[1] < 0x90) ||
+        (c[0] == 0xF4 && c[1] > 0x8F))
         return 0;
     return n;
 }
@@ -87,32 +87,28 @@ static struct kt_value *add_fact(struct kt_output *output, const char *name, con
     return &fact->value;
 }
 
-void kt_output_fact_text(struct kt_output *output, const char *name, const char *title,
-                         const char *value)
+void kt_output_fact_text(struct kt_output *output, const char *name, const char *title, const char *value)
 {
     add_fact(output, name, title, KT_COLUMN_TEXT)->text = copy_text(output->cli, value);
 }
 
-void kt_output_fact_uint(struct kt_output *output, const char *name, const char *title,
-                         uint64_t value)
+void kt_output_fact_uint(struct kt_output *output, const char *name, const char *title, uint64_t value)
 {
     add_fact(output, name, title, KT_COLUMN_UINT)->number = value;
 }
 
-void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title,
-                          uint64_t value)
+void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title, uint64_t value)
 {
     add_fact(output, name, title, KT_COLUMN_BYTES)->number = value;
 }
 
-void kt_output_fact_real(struct kt_output *output, const char *name, const char *title,
-                         double value)
+void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value)
 {
     add_fact(output, name, title, KT_COLUMN_REAL)->real = value;
 }
 
-struct kt_table *kt_output_table(struct kt_output *output, const char *name,
-                                 const struct kt_column *columns, size_t n_columns)
+struct kt_table *kt_output_table(struct kt_output *output, const char *name, const struct kt_column *columns,
+                                 size_t n_columns)
 {
     if (output->n_tables == KT_OUTPUT_MAX_TABLES)
         exit(kt_cli_error(output->cli, "too many tables: %s", name));
@@ -216,8 +212,7 @@ static json_t *make_rows(const struct kt_table *table)
             const struct kt_value *value = &table->value[r * table->n_columns + c];
             if (table->columns[c].flags & KT_COLUMN_VISUAL)
                 continue;
-            if (json_object_set_new(row, table->columns[c].name,
-                                    make_json(&table->columns[c], value)) != 0) {
+            if (json_object_set_new(row, table->columns[c].name, make_json(&table->columns[c], value)) != 0) {
                 json_decref(row);
                 json_decref(rows);
                 return NULL;
@@ -242,8 +237,7 @@ static void write_json(const struct kt_output *output)
                                       make_json(&output->fact[f].column, &output->fact[f].value));
     for (size_t t = 0; t < output->n_tables; t++) {
         if (!output->table[t]->hidden)
-            failed |=
-                json_object_set_new(root, output->table[t]->name, make_rows(output->table[t]));
+            failed |= json_object_set_new(root, output->table[t]->name, make_rows(output->table[t]));
     }
     if (failed)
         exit(kt_cli_error(output->cli, "out of memory"));
@@ -324,7 +318,6 @@ static void write_csv(const struct kt_output *output)
 int kt_output_finish(struct kt_output *output, int code)
 {
     const struct kt_cli *cli = output->cli;
-
     kt_progress_clear();
     if (cli->format == KT_FORMAT_JSON)
         write_json(output);

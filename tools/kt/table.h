@@ -57,18 +57,14 @@ struct kt_table;
 struct kt_output *kt_output_create(struct kt_cli *cli, const char *schema, int version);
 
 /* Values of the whole output. Not in CSV. `title` NULL: in JSON only. */
-void kt_output_fact_text(struct kt_output *output, const char *name, const char *title,
-                         const char *value);
-void kt_output_fact_uint(struct kt_output *output, const char *name, const char *title,
-                         uint64_t value);
-void kt_output_fact_real(struct kt_output *output, const char *name, const char *title,
-                         double value);
-void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title,
-                          uint64_t value);
+void kt_output_fact_text(struct kt_output *output, const char *name, const char *title, const char *value);
+void kt_output_fact_uint(struct kt_output *output, const char *name, const char *title, uint64_t value);
+void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value);
+void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title, uint64_t value);
 
 /* A table; the first one is "rows". `columns` must outlive the output. */
-struct kt_table *kt_output_table(struct kt_output *output, const char *name,
-                                 const struct kt_column *columns, size_t n_columns);
+struct kt_table *kt_output_table(struct kt_output *output, const char *name, const struct kt_column *columns,
+                                 size_t n_columns);
 /* A line above the table, in the table format only. Copied. */
 void kt_table_title(struct kt_table *table, const char *title);
 /* For people only: not in JSON. */

@@ -14,15 +14,14 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define GAP 2           /* spaces between columns */
-#define MIN_LAST 24     /* the last column is not squeezed below this */
+#define GAP 2       /* spaces between columns */
+#define MIN_LAST 24 /* the last column is not squeezed below this */
 
 char *kt_bytes_text(uint64_t bytes, char *text, size_t size)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     size_t unit = 0;
-
     /* 1023.95 would be shown as 1024.0. */
     while (value >= (unit ? 1023.95 : 1024.0) && unit < 6) {
         value /= 1024;
@@ -107,7 +106,6 @@ static char *format_value(const struct kt_cli *cli, const struct kt_column *colu
                           const struct kt_value *value)
 {
     char text[32];
-
     if (!value->set)
         return kt_cli_format(cli, "-");
     switch (column->type) {
@@ -140,7 +138,6 @@ static bool is_shown(const struct kt_fact *fact)
 static void write_facts(const struct kt_output *output)
 {
     size_t widest = 0;
-
     for (size_t f = 0; f < output->n_facts; f++) {
         const char *title = output->fact[f].column.title;
         if (is_shown(&output->fact[f]) && measure(title) > widest)
@@ -173,7 +170,6 @@ struct grid {
 static void fill_grid(const struct kt_table *table, struct grid *grid)
 {
     const struct kt_cli *cli = table->cli;
-
     grid->n_rows = table->n_rows + 1;
     grid->n_columns = 0;
     grid->column = kt_cli_alloc(cli, table->n_columns, sizeof(*grid->column));
@@ -188,8 +184,7 @@ static void fill_grid(const struct kt_table *table, struct grid *grid)
             const struct kt_column *column = grid->column[v];
             size_t c = (size_t)(column - table->columns);
             char *text = r == 0 ? kt_cli_format(cli, "%s", column->title)
-                                : format_value(cli, column,
-                                               &table->value[(r - 1) * table->n_columns + c]);
+                                : format_value(cli, column, &table->value[(r - 1) * table->n_columns + c]);
             grid->text[r * grid->n_columns + v] = text;
             if (measure(text) > grid->width[v])
                 grid->width[v] = measure(text);
@@ -239,15 +234,13 @@ static void write_last(const char *text, size_t indent, size_t room)
 static void write_row(const struct grid *grid, size_t row, size_t terminal)
 {
     size_t at = 0, n = grid->n_columns;
-
     /* No spaces at the end of a line. */
     while (n > 0 && !*grid->text[row * grid->n_columns + n - 1])
         n--;
     for (size_t c = 0; c < n; c++) {
         const char *text = grid->text[row * grid->n_columns + c];
         bool last = c + 1 == n;
-        bool right = grid->column[c]->type != KT_COLUMN_TEXT &&
-                     grid->column[c]->type != KT_COLUMN_BOOL;
+        bool right = grid->column[c]->type != KT_COLUMN_TEXT && grid->column[c]->type != KT_COLUMN_BOOL;
         size_t padding = grid->width[c] - measure(text);
         if (right)
             put_spaces(padding);
@@ -266,7 +259,6 @@ static void write_table(const struct kt_table *table)
 {
     struct grid grid;
     size_t terminal = find_terminal_width();
-
     fill_grid(table, &grid);
     if (table->title) {
         put_text(table->title, strlen(table->title));

@@ -16,7 +16,7 @@ struct kt_trace {
     float *weights;       /* [n_tokens][top_k] */
     float *expected;      /* [n_tokens][hidden_size], NULL if the trace holds none */
     uint32_t n_batches;
-    uint32_t *batch;      /* [n_batches]: tokens of each; one batch where the trace does not say */
+    uint32_t *batch; /* [n_batches]: tokens of each; one batch where the trace does not say */
 };
 
 /* Does the trace hold tensor layers.N.WHAT? */
@@ -24,11 +24,11 @@ bool kt_trace_has(const struct kt_checkpoint *file, uint64_t layer, const char *
 
 /*
  * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where they are there, .batch_tokens and
- * .output. With `expected`, .output must be in that file instead. Every dtype and shape is checked, and that weights
- * are finite; messages name the tensor. Returns an exit code; `trace` is set on success.
+ * .output. With `expected`, .output must be in that file instead. Every dtype and shape is checked, and that
+ * weights are finite; messages name the tensor. Returns an exit code; `trace` is set on success.
  */
-int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file,
-                  struct kt_checkpoint *expected, uint64_t layer, struct kt_trace *trace);
+int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file, struct kt_checkpoint *expected,
+                  uint64_t layer, struct kt_trace *trace);
 /* Routing only: ids, weights and batches; and hidden_states where they are there. */
 int kt_trace_read_routing(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t layer,
                           struct kt_trace *trace);
@@ -44,8 +44,8 @@ struct kt_save;
 struct kt_save_tensor {
     uint64_t layer, n_tokens, hidden_size;
 };
-int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_save_tensor *tensors,
-                   size_t n, struct kt_save **save);
+int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_save_tensor *tensors, size_t n,
+                   struct kt_save **save);
 /* The data of the next tensor, in the order of kt_save_create. */
 int kt_save_write(struct kt_save *save, const float *values, uint64_t n);
 /* code 0: puts the file in its place; else: removes it. Frees `save`, which may be NULL, and

@@ -26,13 +26,11 @@ static const struct kt_column columns[] = {
 };
 
 /* True if the layer is whole. */
-static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number,
-                         struct kt_table *table)
+static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_table *table)
 {
     struct kt_moe_info moe;
     struct kt_error error = {.message = ""};
     enum kt_status status = kt_checkpoint_moe(checkpoint, number, &moe, &error);
-
     kt_table_row(table);
     kt_table_uint(table, "layer", number);
     if (status == KT_OK) {
@@ -49,14 +47,13 @@ static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number
 }
 
 /* A store may hold a part of a model, or what a stopped run has left. */
-static void note_missing(const struct kt_cli *cli, const char *path,
-                         const struct kt_checkpoint *checkpoint, const char *all)
+static void note_missing(const struct kt_cli *cli, const char *path, const struct kt_checkpoint *checkpoint,
+                         const char *all)
 {
     uint64_t *layers = kt_cli_alloc(cli, MAX_LAYERS, sizeof(*layers));
     size_t n = strstr(all, "...") ? 0 : kt_cli_list(cli, "layers", all, layers, MAX_LAYERS);
     size_t n_missing = 0;
     uint64_t first = 0;
-
     for (size_t i = 0; i < n; i++) {
         struct kt_moe_info moe;
         if (kt_checkpoint_moe(checkpoint, layers[i], &moe, NULL) == KT_OK)
@@ -65,8 +62,9 @@ static void note_missing(const struct kt_cli *cli, const char *path,
     }
     free(layers);
     if (n_missing > 0)
-        kt_cli_warn(cli, "%s: %zu of the model's %zu layers with experts are not in it, the first is %" PRIu64
-                         "; kt convert --resume makes them",
+        kt_cli_warn(cli,
+                    "%s: %zu of the model's %zu layers with experts are not in it, the first is %" PRIu64
+                    "; kt convert --resume makes them",
                     path, n_missing, n, first);
 }
 
@@ -78,7 +76,6 @@ static int verify(struct kt_cli *cli, const char *path, const char *list,
     uint64_t *layers, done = 0, total = 0;
     size_t n, n_damaged = 0;
     int code = kt_model_layers(cli, checkpoint, "layers", list, &layers, &n);
-
     if (code != KT_EXIT_OK)
         return code;
     for (size_t i = 0; i < n; i++) {
@@ -87,8 +84,9 @@ static int verify(struct kt_cli *cli, const char *path, const char *list,
     }
     if (!*moe.stored_form) {
         free(layers);
-        return kt_cli_error(cli, "%s: is a checkpoint in its source format, which has no checksums; kt "
-                                 "convert makes a store",
+        return kt_cli_error(cli,
+                            "%s: is a checkpoint in its source format, which has no checksums; kt "
+                            "convert makes a store",
                             path);
     }
     struct kt_output *output = kt_output_create(cli, "kt.verify", 1);
@@ -105,35 +103,33 @@ static int verify(struct kt_cli *cli, const char *path, const char *list,
     note_missing(cli, path, checkpoint, moe.stored_layers);
     code = kt_output_finish(output, KT_EXIT_OK);
     if (n_damaged > 0)
-        code = kt_cli_error(cli, "%zu of %zu layers are damaged; kt convert --resume makes them again", n_damaged,
-                            n);
+        code = kt_cli_error(cli, "%zu of %zu layers are damaged; kt convert --resume makes them again",
+                            n_damaged, n);
     return code;
 }
 
-static const struct kt_cli_option options[] = {
-    {.name = "layers",
-     .letter = 'l',
-     .type = KT_CLI_TEXT,
-     .offset = offsetof(struct args, layers),
-     .argument = "LIST",
-     .help = "layers: 3, 0-3, 0,2 or all (default)"},
-    {.name = NULL}};
+static const struct kt_cli_option options[] = {{.name = "layers",
+                                                .letter = 'l',
+                                                .type = KT_CLI_TEXT,
+                                                .offset = offsetof(struct args, layers),
+                                                .argument = "LIST",
+                                                .help = "layers: 3, 0-3, 0,2 or all (default)"},
+                                               {.name = NULL}};
 
-static const struct kt_cli_command command = {
-    .usage = "DIR",
-    .about = "Reads the packed experts of a store that kt convert made and compares them with the "
-             "checksums in it. Exit status 1 if a layer is damaged.",
-    .options = options,
-    .arguments = "DIR",
-    .min_arguments = 1,
-    .max_arguments = 1,
-    .opens_checkpoint = true};
+static const struct kt_cli_command command =
+    {.usage = "DIR",
+     .about = "Reads the packed experts of a store that kt convert made and compares them with the "
+              "checksums in it. Exit status 1 if a layer is damaged.",
+     .options = options,
+     .arguments = "DIR",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .opens_checkpoint = true};
 
 int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.layers = NULL};
     struct kt_checkpoint *checkpoint;
-
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);

@@ -24,7 +24,6 @@ int kt_cmd_version(struct kt_cli *cli, int argc, char **argv)
                  "plugin "
                  "ABI: plugins of the same major and of at most this minor can be loaded."};
     char abi[32];
-
     if (!kt_cli_parse(cli, &command, argc, argv, NULL))
         return cli->exit_code;
     snprintf(abi, sizeof(abi), "%d.%d", KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MINOR);

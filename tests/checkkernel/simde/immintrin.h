@@ -69,14 +69,12 @@ static inline simde__m512 fnmadd_ps(simde__m512 a, simde__m512 b, simde__m512 c)
 /* The second operand if either is NaN, as the instructions say. */
 static inline simde__m512 min_ps(simde__m512 a, simde__m512 b)
 {
-    return join_ps(_mm256_min_ps(half_ps(a, 0), half_ps(b, 0)),
-                   _mm256_min_ps(half_ps(a, 1), half_ps(b, 1)));
+    return join_ps(_mm256_min_ps(half_ps(a, 0), half_ps(b, 0)), _mm256_min_ps(half_ps(a, 1), half_ps(b, 1)));
 }
 
 static inline simde__m512 max_ps(simde__m512 a, simde__m512 b)
 {
-    return join_ps(_mm256_max_ps(half_ps(a, 0), half_ps(b, 0)),
-                   _mm256_max_ps(half_ps(a, 1), half_ps(b, 1)));
+    return join_ps(_mm256_max_ps(half_ps(a, 0), half_ps(b, 0)), _mm256_max_ps(half_ps(a, 1), half_ps(b, 1)));
 }
 
 static inline simde__m512 cvtepi32_ps(simde__m512i v)
