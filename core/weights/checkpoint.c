@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.c - the public face of checkpoints, the same for every file format. */
-#include "core/weights/checkpoint.h"
+#include "core/weights/table/checkpoint.h"
 
-#include "core/error.h"
-#include "core/weights/safetensors.h"
-#include "core/weights/stored.h"
+#include "core/base/error.h"
+#include "core/weights/safetensors/safetensors.h"
+#include "core/weights/store/store_read.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -7,12 +7,12 @@
  * of their names; a folder that has none may hold a model in GGUF. Folders in it are not looked into,
  * unless they hold what KT-Kernel's converter wrote.
  */
-#include "core/weights/safetensors.h"
+#include "core/weights/safetensors/safetensors.h"
 
-#include "core/error.h"
-#include "core/weights/gguf.h"
-#include "core/weights/json.h"
-#include "core/weights/ktkernel.h"
+#include "core/base/error.h"
+#include "core/weights/gguf/gguf.h"
+#include "core/weights/file/json.h"
+#include "core/weights/ktkernel/ktkernel.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,24 +10,24 @@
 
 #define VEC_VNNI 1
 #define TILED 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/amx.h"
-#include "plugins/common/epilogue8.h"
-#include "plugins/common/group4_pack.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/simd/amx.h"
+#include "plugins/common/int8/epilogue.h"
+#include "plugins/common/int4_group/pack.h"
+#include "plugins/common/gemm/prefetch.h"
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 #define AHEAD 0
 
-#include "plugins/common/pass8.h"
+#include "plugins/common/gemm/microkernel.h"
 
-#include "plugins/common/group4_multiply.h"
+#include "plugins/common/int4_group/microkernel.h"
 
-#include "plugins/common/group4_expand.h"
+#include "plugins/common/int4_group/dequantize.h"
 
-#include "plugins/common/product8_amx.h"
+#include "plugins/common/gemm/driver_amx_tmpl.h"
 
 /* The expanded tiles stand behind the blocks in scratch. */
 #define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))

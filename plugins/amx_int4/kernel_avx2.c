@@ -14,7 +14,7 @@
 #include "plugins/amx_int4/amx_int4.h"
 
 #define VEC_VNNI 0
-#include "plugins/common/int8_avx2.h"
+#include "plugins/common/simd/avx2_int8.h"
 
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
@@ -22,6 +22,6 @@
 #define AHEAD 0
 #define EXPAND_ROWS 0
 
-#include "plugins/common/group4_product.h"
+#include "plugins/common/int4_group/kernel_tmpl.h"
 
 LEVEL_OPS(avx2);

@@ -3,7 +3,7 @@
 #include "plugins/amx_int4/amx_int4.h"
 
 #define VEC_VNNI 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
@@ -11,6 +11,6 @@
 #define AHEAD 0
 #define EXPAND_ROWS 16
 
-#include "plugins/common/group4_product.h"
+#include "plugins/common/int4_group/kernel_tmpl.h"
 
 LEVEL_OPS(avx512_vnni);

@@ -2,6 +2,6 @@
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
 #include "plugins/amx_int4/amx_int4.h"
 
-#include "plugins/common/group4_scalar.h"
+#include "plugins/common/int4_group/tuning_scalar.h"
 
 LEVEL_OPS(scalar);

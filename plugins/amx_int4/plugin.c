@@ -2,7 +2,7 @@
 /* plugin.c - the plugin amx_int4: weights of 4 bits with group scales, on AMX or less. */
 #include "plugins/amx_int4/amx_int4.h"
 
-#include "plugins/common/levels8.h"
+#include "plugins/common/plugin/levels8.h"
 
 #include <kt/version.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* amx_int8.h - the backend's names; plugins/common/plain8.h says how it holds weights. */
+/* amx_int8.h - the backend's names; plugins/common/int8/weights.h says how it holds weights. */
 #ifndef KT_PLUGINS_AMX_INT8_H
 #define KT_PLUGINS_AMX_INT8_H
 
@@ -7,6 +7,6 @@
 #define OPS_NAME(level) amx_int8_ops_##level
 #define OWN(function) amx_int8_##function
 
-#include "plugins/common/plain8.h"
+#include "plugins/common/int8/weights.h"
 
 #endif

@@ -9,16 +9,16 @@
 
 #define VEC_VNNI 1
 #define TILED 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/amx.h"
-#include "plugins/common/epilogue8.h"
-#include "plugins/common/plain8_pack.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/simd/amx.h"
+#include "plugins/common/int8/epilogue.h"
+#include "plugins/common/int8/pack.h"
+#include "plugins/common/gemm/prefetch.h"
 
-#include "plugins/common/product8_amx.h"
+#include "plugins/common/gemm/driver_amx_tmpl.h"
 
-#include "plugins/common/plain_amx.h"
+#include "plugins/common/gemm/amx_stored.h"
 
 static const struct choice *list_choices(void)
 {

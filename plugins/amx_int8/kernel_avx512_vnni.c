@@ -3,6 +3,6 @@
 #include "plugins/amx_int8/amx_int8.h"
 
 #define VEC_VNNI 1
-#include "plugins/common/plain8_avx512.h"
+#include "plugins/common/int8/tuning_avx512.h"
 
 LEVEL_OPS(avx512_vnni);

@@ -2,6 +2,6 @@
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
 #include "plugins/amx_int8/amx_int8.h"
 
-#include "plugins/common/plain8_scalar.h"
+#include "plugins/common/int8/tuning_scalar.h"
 
 LEVEL_OPS(scalar);

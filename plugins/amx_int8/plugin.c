@@ -2,9 +2,9 @@
 /* plugin.c - the plugin amx_int8: weights as int8 with a scale per row, on AMX or less. */
 #include "plugins/amx_int8/amx_int8.h"
 
-#include "plugins/common/levels8.h"
+#include "plugins/common/plugin/levels8.h"
 
-#include "plugins/common/row_option.h"
+#include "plugins/common/plugin/options.h"
 
 #include <kt/version.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * avx512_fp8.h - how this plugin holds numbers: the 8 bits and the scales of the source, no more and no
- * less. plugins/common/coded16.h says what panels are, layout16.h what rows are.
+ * less. plugins/common/coded/geometry.h says what panels are, bf16/layout.h what rows are.
  *
  * Format    f8_e4m3: a sign, 4 bits of exponent with a bias of 7, 3 of fraction; subnormal numbers, no
  *           infinity, NaN where all bits but the sign are set. Its scales are for blocks, rows, the
@@ -19,7 +19,7 @@
 #define CODES_SIZE 512 /* of 16 rows x 32 columns */
 #define PANEL_MARKS 1
 
-#include "plugins/common/coded16.h"
+#include "plugins/common/coded/geometry.h"
 
 #define BACKEND "avx512_fp8"
 #define FORM "avx512_fp8-1" /* kt_layout.form: another number where a packed byte means something else */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx2.h - codes to bfloat16 with AVX2, and moved.h's vectors. Include int8_avx2.h first. */
+/* decode_avx2.h - codes to bfloat16 with AVX2, and moved.h's vectors. Include simd/avx2_int8.h first. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128. And moved.h's vectors.
- * Include int8_avx512.h first. */
+ * Include simd/avx512_int8.h first. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_scalar.h - codes to bfloat16 in plain C: what each decode_*.h must do. Include int8_scalar.h
+/* decode_scalar.h - codes to bfloat16 in plain C: what each decode_*.h must do. Include simd/scalar_int8.h
  * first.
  *
  *   SCALED_TABLES  1: make_scaled(scale) makes a decoder of numbers times scale, rounded to bfloat16

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* decode_vbmi.h - codes to bfloat16 with AVX512_VBMI: each of its bytes is looked up in 128. Include
- * int8_avx512.h first. */
+ * simd/avx512_int8.h first. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_VBMI_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_VBMI_H
 

@@ -4,9 +4,9 @@
 #define PAIRS 1
 #define TILED 1
 #define AHEAD 0
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/codes_avx512.h"
+#include "plugins/common/simd/avx512_lookup.h"
 
 #define FEW_ROWS 2
 #define FEW_TILE_ROWS 2
@@ -18,10 +18,10 @@
 #include "plugins/avx512_fp8/product.h"
 
 #define AMX_DOT AMX_DOT_BF16
-#include "plugins/common/amx.h"
+#include "plugins/common/simd/amx.h"
 
-#include "plugins/common/product8_amx.h"
+#include "plugins/common/gemm/driver_amx_tmpl.h"
 
-#include "plugins/common/coded_amx.h"
+#include "plugins/common/coded/kernel_amx_tmpl.h"
 
 CODED_AMX_LEVEL(avx512_fp8);

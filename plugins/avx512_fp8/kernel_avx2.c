@@ -6,9 +6,9 @@
 #define AHEAD 0
 #define FIXED 1
 #define PREFETCH_FAR 1
-#include "plugins/common/int8_avx2.h"
+#include "plugins/common/simd/avx2_int8.h"
 
-#include "plugins/common/codes_avx2.h"
+#include "plugins/common/simd/avx2_lookup.h"
 
 #define FEW_ROWS 4
 #define EXPAND_ROWS 20
@@ -22,6 +22,6 @@
 
 #include "plugins/avx512_fp8/product.h"
 
-#include "plugins/common/coded_product.h"
+#include "plugins/common/coded/kernel_tmpl.h"
 
 CODED_LEVEL(avx512_fp8, avx2);

@@ -5,9 +5,9 @@
 #define TILED 0
 #define AHEAD 0
 #define FIXED 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/codes_avx512.h"
+#include "plugins/common/simd/avx512_lookup.h"
 
 #define FEW_ROWS 4
 #define EXPAND_ROWS 6
@@ -21,6 +21,6 @@
 
 #include "plugins/avx512_fp8/product.h"
 
-#include "plugins/common/coded_product.h"
+#include "plugins/common/coded/kernel_tmpl.h"
 
 CODED_LEVEL(avx512_fp8, avx512);

@@ -4,9 +4,9 @@
 #define PAIRS 1
 #define TILED 0
 #define AHEAD 0
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/codes_avx512.h"
+#include "plugins/common/simd/avx512_lookup.h"
 
 #define FEW_ROWS 8
 #define EXPAND_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
@@ -19,6 +19,6 @@
 
 #include "plugins/avx512_fp8/product.h"
 
-#include "plugins/common/coded_product.h"
+#include "plugins/common/coded/kernel_tmpl.h"
 
 CODED_LEVEL(avx512_fp8, avx512_bf16);

@@ -3,9 +3,9 @@
 #define PAIRS 0
 #define TILED 0
 #define AHEAD 0
-#include "plugins/common/int8_scalar.h"
+#include "plugins/common/simd/scalar_int8.h"
 
-#include "plugins/common/codes_scalar.h"
+#include "plugins/common/simd/scalar_lookup.h"
 
 #define FEW_ROWS 2
 #define EXPAND_ROWS 8
@@ -18,6 +18,6 @@
 
 #include "plugins/avx512_fp8/product.h"
 
-#include "plugins/common/coded_product.h"
+#include "plugins/common/coded/kernel_tmpl.h"
 
 CODED_LEVEL(avx512_fp8, scalar);

@@ -2,7 +2,7 @@
 /* layout.c - sizes of packed objects and rows, and packed weights back to float32. */
 #include "plugins/avx512_fp8/avx512_fp8.h"
 
-#include "plugins/common/half.h"
+#include "plugins/common/simd/numbers.h"
 
 #include <string.h>
 
@@ -37,9 +37,9 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
         *to++ = codes[c / 4 * 128 + find_code(row, c)];
 }
 
-#include "plugins/common/coded_layout.h"
+#include "plugins/common/coded/layout.h"
 
-#include "plugins/common/coded_unpack.h"
+#include "plugins/common/coded/unpack.h"
 
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {

@@ -2,8 +2,8 @@
 /*
  * moved.h - a panel of codes with a few rows, where codes become float32 by moving their bits: without
  * AVX512_VBMI that takes the fewest instructions, two for each vector of numbers and a half for parting them.
- * (Conversions of float16 took four, and were half as fast on a Zen 4.) Include few16.h and a decode_*.h
- * first.
+ * (Conversions of float16 took four, and were half as fast on a Zen 4.) Include coded/gemv_tmpl.h and a
+ * decode_*.h first.
  *
  * A code whose exponent and fraction stand where float32 has them is the number times 2^-120, subnormal
  * numbers as well; but for NaN, so that panels whose mark says so take longer. Activations are times 2^120 by

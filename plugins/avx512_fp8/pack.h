@@ -3,7 +3,7 @@
 #ifndef KT_PLUGINS_AVX512_FP8_PACK_H
 #define KT_PLUGINS_AVX512_FP8_PACK_H
 
-#include "plugins/common/coded_pack.h"
+#include "plugins/common/coded/pack.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -4,9 +4,9 @@
 
 /* Cooper Lake has BF16 but no VBMI: level avx512 there. */
 #define NEEDS_PAIRS (NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16)
-#include "plugins/common/levels16.h"
+#include "plugins/common/plugin/levels16.h"
 
-#include "plugins/common/row_option.h"
+#include "plugins/common/plugin/options.h"
 
 #include <kt/version.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * product.h - what codes are made to on vectors. A kernel_LEVEL.c includes its decode_*.h first; see
- * plugins/common/coded_product.h for what else it sets.
+ * plugins/common/coded/kernel_tmpl.h for what else it sets.
  *
- *   FIXED        1: a few rows go by moved.h. 0: by few16.h
+ *   FIXED        1: a few rows go by moved.h. 0: by coded/gemv_tmpl.h
  *   MOVED_VECS   vectors at a time with 2 rows and more
  */
 #ifndef KT_PLUGINS_AVX512_FP8_PRODUCT_H
@@ -12,22 +12,22 @@
 #include "plugins/avx512_fp8/moved_rows.h"
 #include "plugins/avx512_fp8/pack.h"
 
-#include "plugins/common/rows16.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/bf16/activations.h"
+#include "plugins/common/gemm/prefetch.h"
 
 #define PANEL_FACTORS 1
-#include "plugins/common/epilogue16.h"
+#include "plugins/common/bf16/epilogue.h"
 
-#include "plugins/common/pass8.h"
+#include "plugins/common/gemm/microkernel.h"
 
-#include "plugins/common/multiply16.h"
+#include "plugins/common/bf16/microkernel.h"
 
 #define OFFSETS(kind) 0
 #define CODE_ZERO(kind) ((void)(kind), 0.0f)
 
-#include "plugins/common/few16.h"
+#include "plugins/common/coded/gemv_tmpl.h"
 
-#include "plugins/common/expand16.h"
+#include "plugins/common/coded/dequantize.h"
 
 #if FIXED
 #include "plugins/avx512_fp8/moved.h"
@@ -155,7 +155,7 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
 }
 #endif
 
-/* Where a row has one scale, it multiplies sums instead of weights: see epilogue16.h. */
+/* Where a row has one scale, it multiplies sums instead of weights: see bf16/epilogue.h. */
 static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
                          uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bf16.h - how this plugin holds numbers; plugins/common/layout16.h says what panels and rows are.
+ * bf16.h - how this plugin holds numbers; plugins/common/bf16/layout.h says what panels and rows are.
  *
  * Weights      bfloat16: those of the source, or float16 and float32 rounded to nearest, ties to even.
  *              A panel is [32 columns][2 tiles]; K and rows are filled up with 0.
@@ -9,7 +9,7 @@
 #define KT_PLUGINS_BF16_H
 
 #define TILE_COLUMNS 32
-#include "plugins/common/tiles8.h"
+#include "plugins/common/gemm/geometry.h"
 
 #define BACKEND "bf16"
 #define FORM "bf16-1" /* kt_layout.form: another number where a packed byte means something else */

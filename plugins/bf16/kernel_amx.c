@@ -8,24 +8,24 @@
 #define TILED 1
 #define AHEAD 1024
 #define AMX_DOT AMX_DOT_BF16
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #include "plugins/bf16/pack.h"
-#include "plugins/common/rows16.h"
-#include "plugins/common/amx.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/bf16/activations.h"
+#include "plugins/common/simd/amx.h"
+#include "plugins/common/gemm/prefetch.h"
 
-#include "plugins/common/epilogue16.h"
+#include "plugins/common/bf16/epilogue.h"
 
-#include "plugins/common/pass8.h"
+#include "plugins/common/gemm/microkernel.h"
 
-#include "plugins/common/multiply16.h"
+#include "plugins/common/bf16/microkernel.h"
 
 DEFINE_PASS(one_row, multiply16, 1, true)
 
-#include "plugins/common/product8_amx.h"
+#include "plugins/common/gemm/driver_amx_tmpl.h"
 
-#include "plugins/common/plain_amx.h"
+#include "plugins/common/gemm/amx_stored.h"
 
 static const struct choice *list_choices(void)
 {

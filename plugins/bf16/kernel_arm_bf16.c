@@ -2,7 +2,7 @@
 /* kernel_arm_bf16.c - ARM with FEAT_BF16: bfdot for one row or two, bfmmla for more. */
 #define VEC_DOTPROD 1
 #define VEC_BF16 1
-#include "plugins/common/int8_neon.h"
+#include "plugins/common/simd/neon_int8.h"
 
 #define PAIRS 1
 #define ROWS_WIDE 0

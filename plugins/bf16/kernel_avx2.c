@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C: bfloat16 is widened to float32. */
 #define VEC_VNNI 0
-#include "plugins/common/int8_avx2.h"
+#include "plugins/common/simd/avx2_int8.h"
 
 #define PAIRS 0
 #define ROWS_WIDE 0

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_bf16.c - AVX-512 with vdpbf16ps. */
 #define VEC_VNNI 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #define PAIRS 1
 #define ROWS_WIDE 8

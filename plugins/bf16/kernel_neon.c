@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_neon.c - any ARM of 64 bits: bfloat16 is widened to float32. */
-#include "plugins/common/int8_neon.h"
+#include "plugins/common/simd/neon_int8.h"
 
 #define PAIRS 0
 #define ROWS_WIDE 0

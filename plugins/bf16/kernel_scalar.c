@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
-#include "plugins/common/int8_scalar.h"
+#include "plugins/common/simd/scalar_int8.h"
 
 #define PAIRS 0
 #define ROWS_WIDE 0

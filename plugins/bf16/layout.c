@@ -2,8 +2,8 @@
 /* layout.c - sizes of packed objects and rows, and packed weights back to float32. */
 #include "plugins/bf16/bf16.h"
 
-#include "plugins/common/half.h"
-#include "plugins/common/layout16.h"
+#include "plugins/common/simd/numbers.h"
+#include "plugins/common/bf16/layout.h"
 
 #include <string.h>
 

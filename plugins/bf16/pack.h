@@ -4,7 +4,7 @@
 #define KT_PLUGINS_BF16_PACK_H
 
 #include "plugins/bf16/bf16.h"
-#include "plugins/common/pack8.h"
+#include "plugins/common/gemm/pack.h"
 
 /* 16 rows of bfloat16. */
 struct half_rows {

@@ -2,7 +2,7 @@
 /* plugin.c - the plugin bf16: weights and activations as bfloat16, sums in float32. */
 #include "plugins/bf16/bf16.h"
 
-#include "plugins/common/levels16.h"
+#include "plugins/common/plugin/levels16.h"
 
 #include <kt/version.h>
 

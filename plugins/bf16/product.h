@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets PAIRS (rows16.h) and the
- * level's figures (pass8.h), includes this and names its struct kt_ops.
+ * product.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets PAIRS (bf16/activations.h) and
+ * the level's figures (gemm/microkernel.h), includes this and names its struct kt_ops.
  *
  *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
  *   AHEAD        bytes from what is multiplied to what is prefetched in a near stream: by one or two
@@ -14,17 +14,17 @@
 #define TILED 0
 
 #include "plugins/bf16/pack.h"
-#include "plugins/common/rows16.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/bf16/activations.h"
+#include "plugins/common/gemm/prefetch.h"
 
-#include "plugins/common/epilogue16.h"
+#include "plugins/common/bf16/epilogue.h"
 
-#include "plugins/common/pass8.h"
+#include "plugins/common/gemm/microkernel.h"
 
-#include "plugins/common/multiply16.h"
+#include "plugins/common/bf16/microkernel.h"
 
 #define MULTIPLY multiply16
-#include "plugins/common/passes8.h"
+#include "plugins/common/gemm/microkernels_tmpl.h"
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
@@ -44,7 +44,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
     };
 }
 
-#include "plugins/common/product8.h"
+#include "plugins/common/gemm/driver_tmpl.h"
 
 #define LEVEL_OPS(level)                                          \
     const struct kt_ops bf16_ops_##level = {                      \

@@ -2,8 +2,8 @@
 /* aocl.c - finds AMD's library and makes sure that it computes. */
 #include "plugins/blis_int8/aocl.h"
 
-#include "plugins/common/library.h"
-#include "plugins/common/trial8.h"
+#include "plugins/common/vendor/library.h"
+#include "plugins/common/vendor/selftest.h"
 
 /* The oldest version of AOCL-BLAS whose functions are those of struct aocl. */
 enum { OLDEST_MAJOR = 4, OLDEST_MINOR = 2 };

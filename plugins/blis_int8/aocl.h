@@ -8,7 +8,7 @@
 #ifndef KT_PLUGINS_BLIS_INT8_AOCL_H
 #define KT_PLUGINS_BLIS_INT8_AOCL_H
 
-#include "plugins/common/vendor8.h"
+#include "plugins/common/vendor/vendor.h"
 
 /* The library's own numbers: dim_t of the default build, md_t of AOCL-DLP. */
 typedef int64_t aocl_dim;
@@ -29,7 +29,7 @@ extern const struct vendor8 aocl_vendor;
 
 /*
  * Opens a library and checks it: its functions, its version, and that a product of it is right. `library` is
- * the option's value, see plugins/common/library.h.
+ * the option's value, see plugins/common/vendor/library.h.
  */
 enum kt_status aocl_open(const struct kt_host *host, const char *library, struct aocl *aocl,
                          struct kt_error *error);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blis_int8.h - the backend's names, and what an instance knows of AMD's library. plugins/common/plain8.h
- * says how the plugin's own levels hold weights.
+ * blis_int8.h - the backend's names, and what an instance knows of AMD's library.
+ * plugins/common/int8/weights.h says how the plugin's own levels hold weights.
  *
- * Level aocl holds what the library reorders: plugins/common/matrix8.h.
+ * Level aocl holds what the library reorders: plugins/common/vendor/gemm.h.
  */
 #ifndef KT_PLUGINS_BLIS_INT8_H
 #define KT_PLUGINS_BLIS_INT8_H
@@ -12,7 +12,7 @@
 #define OPS_NAME(level) blis_int8_ops_##level
 #define OWN(function) blis_int8_##function
 
-#include "plugins/common/plain8.h"
+#include "plugins/common/int8/weights.h"
 
 #include "plugins/blis_int8/aocl.h"
 

@@ -4,7 +4,7 @@
 
 #define VEC_VNNI 1
 #define TILED 0
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #define VENDOR (&aocl_vendor)
 
@@ -19,6 +19,6 @@ static const struct kt_ops *find_own(const void *instance)
     return &OPS_NAME(avx512_vnni);
 }
 
-#include "plugins/common/matrix8.h"
+#include "plugins/common/vendor/gemm.h"
 
 const struct kt_ops OPS_NAME(aocl) = MATRIX_OPS;

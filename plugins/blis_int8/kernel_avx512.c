@@ -3,6 +3,6 @@
 #include "plugins/blis_int8/blis_int8.h"
 
 #define VEC_VNNI 0
-#include "plugins/common/plain8_avx512.h"
+#include "plugins/common/int8/tuning_avx512.h"
 
 LEVEL_OPS(avx512);

@@ -2,7 +2,7 @@
 /* plugin.c - the plugin blis_int8: weights as int8 with a scale per row, by AMD's AOCL or own kernels. */
 #include "plugins/blis_int8/blis_int8.h"
 
-#include "plugins/common/levels8.h"
+#include "plugins/common/plugin/levels8.h"
 
 #include <kt/version.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* int4.h - names of the functions for weights of 4 bits; plugins/common/group4.h says how they are held. */
+/* int4.h - names of the functions for weights of 4 bits; plugins/common/int4_group/weights.h says how they
+ * are held. */
 #ifndef KT_PLUGINS_KML_ARM_INT4_H
 #define KT_PLUGINS_KML_ARM_INT4_H
 
@@ -8,6 +9,6 @@
 #define OPS_NAME(level) kml_arm_int4_##level
 #define OWN(function) kml_arm_int4_##function
 
-#include "plugins/common/group4.h"
+#include "plugins/common/int4_group/weights.h"
 
 #endif

@@ -4,6 +4,6 @@
 
 #define VEC_DOTPROD 1
 #define VEC_I8MM 1
-#include "plugins/common/group4_neon.h"
+#include "plugins/common/int4_group/tuning_neon.h"
 
 LEVEL_OPS(i8mm);

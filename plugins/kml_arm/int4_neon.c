@@ -2,6 +2,6 @@
 /* int4_neon.c - any ARM of 64 bits. */
 #include "plugins/kml_arm/int4.h"
 
-#include "plugins/common/group4_neon.h"
+#include "plugins/common/int4_group/tuning_neon.h"
 
 LEVEL_OPS(neon);

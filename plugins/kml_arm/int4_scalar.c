@@ -2,6 +2,6 @@
 /* int4_scalar.c - plain C: what the other levels are checked against. */
 #include "plugins/kml_arm/int4.h"
 
-#include "plugins/common/group4_scalar.h"
+#include "plugins/common/int4_group/tuning_scalar.h"
 
 LEVEL_OPS(scalar);

@@ -3,6 +3,6 @@
 #include "plugins/kml_arm/int4.h"
 
 #define VEC_SVE 1
-#include "plugins/common/group4_neon.h"
+#include "plugins/common/int4_group/tuning_neon.h"
 
 LEVEL_OPS(sve256);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* int8.h - names of the functions for weights of 8 bits; plugins/common/plain8.h says how they are held. */
+/* int8.h - names of the functions for weights of 8 bits; plugins/common/int8/weights.h says how they are
+ * held. */
 #ifndef KT_PLUGINS_KML_ARM_INT8_H
 #define KT_PLUGINS_KML_ARM_INT8_H
 
@@ -8,7 +9,7 @@
 #define OPS_NAME(level) kml_arm_int8_##level
 #define OWN(function) kml_arm_int8_##function
 
-#include "plugins/common/plain8.h"
+#include "plugins/common/int8/weights.h"
 
 extern const struct kt_ops OPS_NAME(kml);
 

@@ -3,6 +3,6 @@
 #include "plugins/kml_arm/int8.h"
 
 #define VEC_DOTPROD 1
-#include "plugins/common/plain8_neon.h"
+#include "plugins/common/int8/tuning_neon.h"
 
 LEVEL_OPS(dotprod);

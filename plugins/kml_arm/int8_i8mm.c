@@ -4,6 +4,6 @@
 
 #define VEC_DOTPROD 1
 #define VEC_I8MM 1
-#include "plugins/common/plain8_neon.h"
+#include "plugins/common/int8/tuning_neon.h"
 
 LEVEL_OPS(i8mm);

@@ -3,7 +3,7 @@
 #include "plugins/kml_arm/int8.h"
 
 #define TILED 0
-#include "plugins/common/int8_neon.h"
+#include "plugins/common/simd/neon_int8.h"
 
 #define VENDOR (&kml_vendor)
 
@@ -17,6 +17,6 @@ static const struct kt_ops *find_own(const void *instance)
     return ((const struct kml_instance *)instance)->own_int8;
 }
 
-#include "plugins/common/matrix8.h"
+#include "plugins/common/vendor/gemm.h"
 
 const struct kt_ops OPS_NAME(kml) = MATRIX_OPS;

@@ -2,6 +2,6 @@
 /* int8_neon.c - any ARM of 64 bits. */
 #include "plugins/kml_arm/int8.h"
 
-#include "plugins/common/plain8_neon.h"
+#include "plugins/common/int8/tuning_neon.h"
 
 LEVEL_OPS(neon);

@@ -2,6 +2,6 @@
 /* int8_sve256.c - ARM with SVE, vectors of 256 bits. */
 #include "plugins/kml_arm/int8.h"
 
-#include "plugins/common/plain8_sve.h"
+#include "plugins/common/int8/tuning_sve.h"
 
 LEVEL_OPS(sve256);

@@ -2,8 +2,8 @@
 /* kml.c - finds Huawei's library and makes sure that it computes. */
 #include "plugins/kml_arm/kml.h"
 
-#include "plugins/common/library.h"
-#include "plugins/common/trial8.h"
+#include "plugins/common/vendor/library.h"
+#include "plugins/common/vendor/selftest.h"
 
 /* Of its header. */
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112, ONE_OFFSET = 173 };

@@ -9,7 +9,7 @@
 #ifndef KT_PLUGINS_KML_ARM_KML_H
 #define KT_PLUGINS_KML_ARM_KML_H
 
-#include "plugins/common/vendor8.h"
+#include "plugins/common/vendor/vendor.h"
 
 typedef int64_t kml_size;
 
@@ -29,7 +29,7 @@ extern const struct vendor8 kml_vendor;
 
 /*
  * Opens a library and checks that a product of it is right. `library` is the option's value, see
- * plugins/common/library.h.
+ * plugins/common/vendor/library.h.
  */
 enum kt_status kml_open(const struct kt_host *host, const char *library, struct kml *kml,
                         struct kt_error *error);

@@ -6,7 +6,7 @@
 #ifndef KT_PLUGINS_KML_ARM_H
 #define KT_PLUGINS_KML_ARM_H
 
-#include "plugins/common/tiles8.h"
+#include "plugins/common/gemm/geometry.h"
 
 #include "plugins/kml_arm/kml.h"
 

@@ -2,7 +2,7 @@
 /* plugin.c - the plugin kml_arm: weights of 8 or 4 bits on ARM. */
 #include "plugins/kml_arm/kml_arm.h"
 
-#include "plugins/common/sve_bits.h"
+#include "plugins/common/simd/sve_length.h"
 
 #include <kt/version.h>
 #include <string.h>
@@ -170,7 +170,7 @@ static enum kt_status check_kml(void *instance, struct kt_error *error)
     return kml_open(self->common.host, self->library, &self->kml, error);
 }
 
-#include "plugins/common/levels8.h"
+#include "plugins/common/plugin/levels8.h"
 
 static void find_own(uint64_t cpu, struct kml_instance *self)
 {

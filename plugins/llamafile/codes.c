@@ -8,8 +8,8 @@
  */
 #include "plugins/llamafile/codes.h"
 
-#include "plugins/common/half.h"
-#include "plugins/common/inline.h"
+#include "plugins/common/simd/numbers.h"
+#include "plugins/common/simd/attributes.h"
 
 const int8_t llamafile_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113};

@@ -15,8 +15,8 @@
  *     iq2_xs   2.3125   3.5625        tq2_0     2.0625   2.0625
  *     iq2_s    2.5625   3.5625
  */
-#include "core/weights/grids.h"
-#include "plugins/common/half.h"
+#include "core/weights/decode/grids.h"
+#include "plugins/common/simd/numbers.h"
 #include "plugins/llamafile/codes.h"
 
 /* The source's eight signs of 7 bits: the number of negative weights is even. */

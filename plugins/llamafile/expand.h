@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expand.h - strips to tiles of bfloat16 (layout16.h), scale and all, for many rows. Include int8_avx512.h,
- * codes_avx512.h and product.h first: a vector is all 16 rows. A weight is what llamafile_codes_dequantize
- * makes of it, to the bit, rounded once.
+ * expand.h - strips to tiles of bfloat16 (bf16/layout.h), scale and all, for many rows. Include
+ * simd/avx512_int8.h, simd/avx512_lookup.h and product.h first: a vector is all 16 rows. A weight is what
+ * llamafile_codes_dequantize makes of it, to the bit, rounded once.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_EXPAND_H
 #define KT_PLUGINS_LLAMAFILE_EXPAND_H

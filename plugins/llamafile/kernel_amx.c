@@ -8,9 +8,9 @@
 #define VEC_VBMI 1
 #define PAIRS 1
 #define TILED 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/codes_avx512.h"
+#include "plugins/common/simd/avx512_lookup.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
@@ -25,16 +25,16 @@
 
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/rows16.h"
+#include "plugins/common/bf16/activations.h"
 
 #include "plugins/llamafile/strips.h"
 
 #include "plugins/llamafile/passes.h"
 
 #define AMX_DOT AMX_DOT_BF16
-#include "plugins/common/amx.h"
+#include "plugins/common/simd/amx.h"
 
-#include "plugins/common/product8_amx.h"
+#include "plugins/common/gemm/driver_amx_tmpl.h"
 
 static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
                          uint64_t t, uint64_t stop, bool near, uint8_t *to)
@@ -47,7 +47,7 @@ static void expand_panel(const struct kt_product *job, enum kt_stage stage, cons
     }
 }
 
-#include "plugins/common/coded_amx.h"
+#include "plugins/common/coded/kernel_amx_tmpl.h"
 
 static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
 {

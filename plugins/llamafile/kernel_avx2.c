@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C. */
 #define VEC_VNNI 0
-#include "plugins/common/int8_avx2.h"
+#include "plugins/common/simd/avx2_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2 /* two rows with sums for even and odd columns take 8 of 16 registers */

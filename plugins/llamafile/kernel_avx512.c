@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512.c - AVX-512 F, BW, VL and DQ, without VNNI. */
 #define VEC_VNNI 0
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4

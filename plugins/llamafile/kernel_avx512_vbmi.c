@@ -2,7 +2,7 @@
 /* kernel_avx512_vbmi.c - AVX-512 F, BW, VL and DQ, with VNNI and VBMI. */
 #define VEC_VNNI 1
 #define VEC_VBMI 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4

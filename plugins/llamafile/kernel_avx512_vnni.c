@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vnni.c - AVX-512 F, BW, VL and DQ, with VNNI. */
 #define VEC_VNNI 1
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4

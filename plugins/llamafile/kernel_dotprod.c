@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_dotprod.c - ARM with FEAT_DotProd: sdot. */
 #define VEC_DOTPROD 1
-#include "plugins/common/int8_neon.h"
+#include "plugins/common/simd/neon_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2

@@ -2,7 +2,7 @@
 /* kernel_i8mm.c - ARM with FEAT_I8MM: sdot for one row, smmla for more. */
 #define VEC_DOTPROD 1
 #define VEC_I8MM 1
-#include "plugins/common/int8_neon.h"
+#include "plugins/common/simd/neon_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2

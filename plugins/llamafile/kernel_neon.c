@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_neon.c - any ARM of 64 bits. */
-#include "plugins/common/int8_neon.h"
+#include "plugins/common/simd/neon_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2

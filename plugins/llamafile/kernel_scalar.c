@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scalar.c - the level of any CPU, in plain C. */
-#include "plugins/common/int8_scalar.h"
+#include "plugins/common/simd/scalar_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4

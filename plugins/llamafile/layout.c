@@ -2,7 +2,7 @@
 /* layout.c - sizes: of strips, of packed objects, of activation rows. */
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/layout16.h"
+#include "plugins/common/bf16/layout.h"
 
 static const struct llamafile_format formats[] = {
     /* dtype, block, bytes, bits, head, scale, unit, offset */

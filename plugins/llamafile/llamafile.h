@@ -3,7 +3,7 @@
  * llamafile.h - how this plugin holds weights and activations. README of the folder, in short:
  *
  * Weights   A strip is 16 rows with all their K columns; what is missing in the last one is rows of zeros.
- *           A panel is two strips: of stage 0 gate and up, of stage 1 the next 32 rows (tiles8.h).
+ *           A panel is two strips: of stage 0 gate and up, of stage 1 the next 32 rows (gemm/geometry.h).
  *           Quantised strips: superblocks of 256 columns (the last of a 32-column format may be
  *           shorter): [scales][heads][group]..., a group being 32 columns. All that a superblock needs
  *           lies together: a processor follows one ascending stream from memory, and reads half as
@@ -36,7 +36,7 @@
 #define KT_PLUGINS_LLAMAFILE_H
 
 #define TILE_COLUMNS 32
-#include "plugins/common/tiles8.h"
+#include "plugins/common/gemm/geometry.h"
 
 #define BACKEND "llamafile"
 #define OPS_NAME(level) llamafile_ops_##level
@@ -67,7 +67,7 @@ struct llamafile_format {
     uint8_t offset;      /* code = weight + offset */
 };
 
-/* kt_layout.words beside those of tiles8.h: bytes of a projection's strips. */
+/* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's strips. */
 enum { WORD_STRIP_GATE = 2, WORD_STRIP_UP, WORD_STRIP_DOWN };
 
 /* The row of a dtype, or NULL if this plugin does not take it. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pack.c - source views to strips, and strips back to rows of float32. */
-#include "plugins/common/half.h"
-#include "plugins/common/inline.h"
+#include "plugins/common/simd/numbers.h"
+#include "plugins/common/simd/attributes.h"
 #include "plugins/llamafile/codes.h"
 
-#include "plugins/common/layout16.h"
+#include "plugins/common/bf16/layout.h"
 
 /* Where a superblock lies in a strip. */
 struct place {

@@ -6,9 +6,9 @@
 #ifndef KT_PLUGINS_LLAMAFILE_PASSES_H
 #define KT_PLUGINS_LLAMAFILE_PASSES_H
 
-#include "plugins/common/stream.h"
+#include "plugins/common/gemm/prefetch.h"
 
-#include "plugins/common/epilogue16.h"
+#include "plugins/common/bf16/epilogue.h"
 
 /* A strip and what multiplies it. */
 struct strip {
@@ -25,7 +25,7 @@ struct coded_panel {
 /* Rows of a few lie one after the other on all levels. */
 #define FIND_ROW(act, row_size, row) ((const uint8_t *)(act) + (row) * (row_size))
 
-#include "plugins/common/pass8.h"
+#include "plugins/common/gemm/microkernel.h"
 
 /* Inlined, and with it the next: a structure that was stored as numbers and is copied as vectors waits until
  * the panel before has been multiplied. */

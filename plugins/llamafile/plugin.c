@@ -4,7 +4,7 @@
 
 #define AMX_NEEDS (NEEDS_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AMX_TILE | KT_CPU_AMX_BF16)
 #define AMX_INSTRUCTION "tdpbf16ps"
-#include "plugins/common/levels8.h"
+#include "plugins/common/plugin/levels8.h"
 
 #include <kt/version.h>
 

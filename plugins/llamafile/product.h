@@ -7,8 +7,8 @@
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
 
-#include "plugins/common/glu.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/gemm/glu.h"
+#include "plugins/common/gemm/prefetch.h"
 #include "plugins/llamafile/dots.h"
 #include "plugins/llamafile/llamafile.h"
 #include "plugins/llamafile/quantize.h"

@@ -18,7 +18,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
     return (struct panel8){.coded = find_panel(job, stage, number)};
 }
 
-#include "plugins/common/product8.h"
+#include "plugins/common/gemm/driver_tmpl.h"
 
 #define LEVEL_OPS(name)                          \
     const struct kt_ops llamafile_ops_##name = { \

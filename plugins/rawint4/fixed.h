@@ -3,7 +3,7 @@
  * fixed.h - a tile with a few rows of whole numbers (fixed_rows.h, int8_rows.h): products of bytes. Per
  * vector of 32 codes and row 1.5 operations to part them and 4 to multiply and add, where bfloat16 takes 14.
  * No int16 gathers more than fits, and what a tile adds up to is below 2^24, so float32 has it exactly:
- * nothing but adding tiles up rounds. Include pass8.h first.
+ * nothing but adding tiles up rounds. Include gemm/microkernel.h first.
  */
 #ifndef KT_PLUGINS_RAWINT4_FIXED_H
 #define KT_PLUGINS_RAWINT4_FIXED_H

@@ -10,7 +10,7 @@
 #ifndef KT_PLUGINS_RAWINT4_FIXED_ROWS_H
 #define KT_PLUGINS_RAWINT4_FIXED_ROWS_H
 
-#include "plugins/common/half.h"
+#include "plugins/common/simd/numbers.h"
 
 /* The unit of 32 numbers whose largest has these bits; NaN where one is no number. */
 INLINE uint32_t choose_unit(uint32_t max_bits)

@@ -3,7 +3,7 @@
  * int8_rows.h - rows of activations as int8, where the option asks for them: 32 columns are scale * q, scale
  * the largest of them / 127, q the nearest whole number. Behind the columns, filled up to 64, stand the sums
  * scale * (sum of q) of each 32, or of each 8 where groups are fine, then the scales. Of each 8 columns the
- * order is that of their codes: 0 4 1 5 2 6 3 7. Include rows16.h first.
+ * order is that of their codes: 0 4 1 5 2 6 3 7. Include bf16/activations.h first.
  */
 #ifndef KT_PLUGINS_RAWINT4_INT8_ROWS_H
 #define KT_PLUGINS_RAWINT4_INT8_ROWS_H

@@ -4,9 +4,9 @@
 #define PAIRS 1
 #define TILED 1
 #define AHEAD 0
-#include "plugins/common/int8_avx512.h"
+#include "plugins/common/simd/avx512_int8.h"
 
-#include "plugins/common/codes_avx512.h"
+#include "plugins/common/simd/avx512_lookup.h"
 
 #define FEW_ROWS 4
 #define FEW_TILE_ROWS 4
@@ -16,10 +16,10 @@
 #include "plugins/rawint4/product.h"
 
 #define AMX_DOT AMX_DOT_BF16
-#include "plugins/common/amx.h"
+#include "plugins/common/simd/amx.h"
 
-#include "plugins/common/product8_amx.h"
+#include "plugins/common/gemm/driver_amx_tmpl.h"
 
-#include "plugins/common/coded_amx.h"
+#include "plugins/common/coded/kernel_amx_tmpl.h"
 
 CODED_AMX_LEVEL(rawint4);

@@ -13,9 +13,9 @@
 #define AHEAD 0
 #define PREFETCH_FAR 1
 #define FIXED 1
-#include "plugins/common/int8_avx2.h"
+#include "plugins/common/simd/avx2_int8.h"
 
-#include "plugins/common/codes_avx2.h"
+#include "plugins/common/simd/avx2_lookup.h"
 
 #define FEW_ROWS 2
 #define EXPAND_ROWS 4
@@ -26,6 +26,6 @@
 
 #include "plugins/rawint4/product.h"
 
-#include "plugins/common/coded_product.h"
+#include "plugins/common/coded/kernel_tmpl.h"
 
 CODED_LEVEL(rawint4, avx2);

@@ -3,9 +3,9 @@
 #define PAIRS 0
 #define TILED 0
 #define AHEAD 0
-#include "plugins/common/int8_scalar.h"
+#include "plugins/common/simd/scalar_int8.h"
 
-#include "plugins/common/codes_scalar.h"
+#include "plugins/common/simd/scalar_lookup.h"
 
 #define FEW_ROWS 2
 #define EXPAND_ROWS 8
@@ -16,6 +16,6 @@
 
 #include "plugins/rawint4/product.h"
 
-#include "plugins/common/coded_product.h"
+#include "plugins/common/coded/kernel_tmpl.h"
 
 CODED_LEVEL(rawint4, scalar);

@@ -2,7 +2,7 @@
 /* layout.c - sizes of packed objects and rows, and packed weights back to float32. */
 #include "plugins/rawint4/rawint4.h"
 
-#include "plugins/common/half.h"
+#include "plugins/common/simd/numbers.h"
 
 #include <string.h>
 
@@ -42,9 +42,9 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
     }
 }
 
-#include "plugins/common/coded_layout.h"
+#include "plugins/common/coded/layout.h"
 
-#include "plugins/common/coded_unpack.h"
+#include "plugins/common/coded/unpack.h"
 
 /* Rows of a level's own form or, if they are to be, of int8 with a sum and a scale for each 32. */
 static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,

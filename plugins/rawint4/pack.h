@@ -3,7 +3,7 @@
 #ifndef KT_PLUGINS_RAWINT4_PACK_H
 #define KT_PLUGINS_RAWINT4_PACK_H
 
-#include "plugins/common/coded_pack.h"
+#include "plugins/common/coded/pack.h"
 
 /* Codes 0 1 2 3 4 5 6 7 of a word, first lowest, to 0 2 4 6 1 3 5 7. */
 static inline uint32_t part_columns(uint32_t word)

@@ -2,7 +2,7 @@
 /* plugin.c - the plugin rawint4: weights of 4 bits as they were published. */
 #include "plugins/rawint4/rawint4.h"
 
-#include "plugins/common/levels16.h"
+#include "plugins/common/plugin/levels16.h"
 
 #include <kt/version.h>
 

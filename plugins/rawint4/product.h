@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* product.h - what 4 bits are made to on vectors. See plugins/common/coded_product.h for what a level sets.
+/* product.h - what 4 bits are made to on vectors. See plugins/common/coded/kernel_tmpl.h for what a level
+ * sets.
  */
 #ifndef KT_PLUGINS_RAWINT4_PRODUCT_H
 #define KT_PLUGINS_RAWINT4_PRODUCT_H
 
 #include "plugins/rawint4/fixed_rows.h"
 
-#include "plugins/common/rows16.h"
-#include "plugins/common/stream.h"
+#include "plugins/common/bf16/activations.h"
+#include "plugins/common/gemm/prefetch.h"
 #if !TILED
 #include "plugins/rawint4/int8_rows.h"
 #endif
 #include "plugins/rawint4/pack.h"
 
-#include "plugins/common/epilogue16.h"
+#include "plugins/common/bf16/epilogue.h"
 
-#include "plugins/common/pass8.h"
+#include "plugins/common/gemm/microkernel.h"
 
-#include "plugins/common/multiply16.h"
+#include "plugins/common/bf16/microkernel.h"
 
 /* Kinds of codes for rows of whole numbers (fixed.h): of 15 bits, or of 8. KIND_FEW: what few rows are
  * multiplied as. */
@@ -59,9 +60,9 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
 
 #include "plugins/rawint4/fixed.h"
 
-#include "plugins/common/few16.h"
+#include "plugins/common/coded/gemv_tmpl.h"
 
-#include "plugins/common/expand16.h"
+#include "plugins/common/coded/dequantize.h"
 
 /* Passes of few rows with codes of a kind, and a list of them. */
 #if FEW_ROWS >= 8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * amx_model.h - the tiles of plugins/common/amx.h in plain C, so that a kernel's own source runs, and
+ * amx_model.h - the tiles of plugins/common/simd/amx.h in plain C, so that a kernel's own source runs, and
  * is checked, where the CPU has none. Follows the instruction set reference; what it would fault on
  * is counted.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/checkkernel/int8_case.h"
-#include "plugins/common/half.h"
+#include "plugins/common/simd/numbers.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/checkkernel/int8_levels.h"
-#include "core/cpu.h"
-#include "core/trust.h"
+#include "core/machine/cpu.h"
+#include "core/base/trust.h"
 #include CHECK_BACKEND
-#include "plugins/common/half.h"
-#include "plugins/common/sve_bits.h"
+#include "plugins/common/simd/numbers.h"
+#include "plugins/common/simd/sve_length.h"
 
 #include <check.h>
 #include <kt/kt.h>
@@ -14,7 +14,7 @@
 
 #ifdef CHECK_EMULATED
 #define KT_AMX_MODEL "tests/checkkernel/amx_model.h"
-#include "plugins/common/amx.h"
+#include "plugins/common/simd/amx.h"
 _Thread_local struct amx_model amx_model;
 extern const struct kt_ops emulated_ops_avx_vnni;
 extern const struct kt_ops emulated_ops_avx512;

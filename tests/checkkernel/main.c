@@ -8,9 +8,9 @@
  * instructions were translated. --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all
  * right, 1: something is wrong, 2: usage, 77: nothing to do.
  */
-#include "core/cpu.h"
-#include "core/module.h"
-#include "core/registry.h"
+#include "core/machine/cpu.h"
+#include "core/backend/module.h"
+#include "core/backend/registry.h"
 #include "core/weights/weights.h"
 #include "tests/checkkernel/check.h"
 

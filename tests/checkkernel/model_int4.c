@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_int4.c - what plugins/common/group4.h says of weights: packed bytes are read by its words,
- * and what packing chose is held against all that it could have chosen.
+ * model_int4.c - what plugins/common/int4_group/weights.h says of weights: packed bytes are read by its
+ * words, and what packing chose is held against all that it could have chosen.
  */
 #include "tests/checkkernel/int8_case.h"
 
@@ -119,7 +119,7 @@ void model_weights(struct expert *expert, const struct kt_layout *layout, void *
     }
 }
 
-/* ---- the figures that group4.h tells ---- */
+/* ---- the figures that int4_group/weights.h tells ---- */
 
 static float random_gauss(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_int8.c - what plugins/common/plain8.h says of weights: a row has one scale. */
+/* model_int8.c - what plugins/common/int8/weights.h says of weights: a row has one scale. */
 #include "tests/checkkernel/int8_case.h"
 
 void model_weights(struct expert *expert, const struct kt_layout *layout, void *const packed[2])

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor_tests.h - a level whose products are a vendor's (plugins/common/matrix8.h), with stubs of its
+ * vendor_tests.h - a level whose products are a vendor's (plugins/common/vendor/gemm.h), with stubs of its
  * library: the tests of backends that have one. What includes it says
  *
  *   VENDOR_LEVEL, VENDOR_OWN_LEVEL       names of the level, and of the one that multiplies stored weights

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wrong.c - the plugin of fake.c with one fault in what it does: the one that KT_TEST_FAULT names in the
- * environment. tests/kt_plugin.sh says which check must find it. What lies in the file itself is built with
- * -DCONSTRUCTOR, -DINITIALISER, -DRESOLVER, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
+ * environment. tests/kt/kt_plugin.sh says which check must find it. What lies in the file itself is built
+ * with -DCONSTRUCTOR, -DINITIALISER, -DRESOLVER, -DSECOND_SYMBOL or -DUNDECLARED, and -DNAME=NAME.
  */
 #define _GNU_SOURCE
 #define WRONG

@@ -14,7 +14,7 @@ from conftest import DATA, as_numpy, error_of, from_bf16, to_bf16
 
 import kt_kernel
 
-BOUND = 4e-3  # of a layer in bfloat16, relative L2; see tests/kt_lib.sh
+BOUND = 4e-3  # of a layer in bfloat16, relative L2; see tests/kt/kt_lib.sh
 
 
 class Interface:

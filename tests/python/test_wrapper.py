@@ -12,7 +12,7 @@ from conftest import DATA, Model, as_numpy, error_of, from_bf16, read_safetensor
 import kt_kernel
 from kt_kernel import KTMoEWrapper, generate_gpu_experts_masks
 
-# method, checkpoint, where its own output in float64 is recorded, bound (see tests/kt_lib.sh; those that
+# method, checkpoint, where its own output in float64 is recorded, bound (see tests/kt/kt_lib.sh; those that
 # quantise have the error of their format, see HACKING)
 PUBLISHED = 4e-3 + 2**-9
 METHODS = [

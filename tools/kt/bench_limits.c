@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_limits.c - read bandwidth and instruction peaks, on the threads that will run the layer. */
-#include "plugins/common/sve_bits.h"
+#include "plugins/common/simd/sve_length.h"
 #include "tools/kt/bench.h"
 
 #include <errno.h>

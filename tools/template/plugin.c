@@ -45,8 +45,8 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
 }
 
 /* The host decodes every source format, so this is the whole of packing. */
-static enum kt_status pack_rows(const struct kt_host *host, const struct kt_view *view, uint64_t begin,
-                                uint64_t end, float *out, struct kt_error *error)
+static enum kt_status pack_rows(const struct kt_host *host, const struct kt_view *view,
+                                uint64_t begin, uint64_t end, float *out, struct kt_error *error)
 {
     for (uint64_t row = begin; row < end && row < view->rows; row++) {
         float *to = out + row * view->cols;
@@ -130,7 +130,8 @@ static void gate_up(void *instance, const struct kt_product *job)
         const float *x = input(job, KT_STAGE_GATE_UP, r);
         float *h = (float *)((char *)job->out + r * job->layout->h_row_size);
         for (uint64_t i = job->panel_begin * PANEL; i < job->panel_end * PANEL && i < rows; i++)
-            h[i] = activate(shape, dot(gate + i * cols, x, cols) + (job->bias[0] ? job->bias[0][i] : 0.0f),
+            h[i] = activate(shape,
+                            dot(gate + i * cols, x, cols) + (job->bias[0] ? job->bias[0][i] : 0.0f),
                             dot(up + i * cols, x, cols) + (job->bias[1] ? job->bias[1][i] : 0.0f));
     }
 }
@@ -151,8 +152,8 @@ static void down(void *instance, const struct kt_product *job)
 }
 
 static enum kt_status weight_row(void *instance, const struct kt_layout *layout, const void *packed,
-                                 const struct kt_expert *source, enum kt_projection projection, uint64_t row,
-                                 float *out, struct kt_error *error)
+                                 const struct kt_expert *source, enum kt_projection projection,
+                                 uint64_t row, float *out, struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t cols = projection == KT_DOWN ? intermediate : hidden;
@@ -163,7 +164,8 @@ static enum kt_status weight_row(void *instance, const struct kt_layout *layout,
 }
 
 static enum kt_status open(const struct kt_host *host, const struct kt_caps *caps,
-                           const struct kt_option_value *values, void **instance, struct kt_error *error)
+                           const struct kt_option_value *values, void **instance,
+                           struct kt_error *error)
 {
     (void)caps, (void)values, (void)error;
     *instance = (void *)(uintptr_t)host; /* no state of its own: the instance is the host */
@@ -171,28 +173,15 @@ static enum kt_status open(const struct kt_host *host, const struct kt_caps *cap
 }
 
 static const struct kt_ops ops = {
-    .struct_size = sizeof ops,
-    .layout = layout,
-    .pack = pack,
-    .act_pack = act_pack,
-    .gate_up = gate_up,
-    .down = down,
-    .weight_row = weight_row,
+    .struct_size = sizeof ops, .layout = layout, .pack = pack, .act_pack = act_pack,
+    .gate_up = gate_up, .down = down, .weight_row = weight_row,
 };
 static const struct kt_level scalar = {
-    .struct_size = sizeof scalar,
-    .name = "scalar",
-    .instruction = "mulss",
-    .ops = &ops,
+    .struct_size = sizeof scalar, .name = "scalar", .instruction = "mulss", .ops = &ops,
 };
 static const struct kt_level *const levels[] = {&scalar};
 
-KT_PLUGIN_DEFINE(@NAME @) = {
-    KT_PLUGIN_HEADER(@NAME @),
-    .version = "1.0",
-    .description = "float32 in plain C",
-    .formats = "any",
-    .levels = levels,
-    .n_levels = 1,
-    .open = open,
+KT_PLUGIN_DEFINE(@NAME@) = {
+    KT_PLUGIN_HEADER(@NAME@), .version = "1.0", .description = "float32 in plain C",
+    .formats = "any", .levels = levels, .n_levels = 1, .open = open,
 };

@@ -9,7 +9,7 @@
 
 #include_next <immintrin.h>
 
-/* For plugins/common/vec_x86.h: kernels compile in seconds, not minutes. */
+/* For plugins/common/simd/x86.h: kernels compile in seconds, not minutes. */
 #define VEC_OUT_OF_LINE
 
 #define SIMDE_ENABLE_NATIVE_ALIASES

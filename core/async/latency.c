@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* latency.c - how long submitted work waits before all threads are at it. */
+#include "core/base/error.h"
+#include "core/layer/layer.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* A task is a layer's; this one has a name and a context only. */
+struct probe {
+    struct kt_layer layer;
+    atomic_uint_fast64_t begun; /* the last thread's */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void begin(struct kt_worker *worker, void *argument)
+{
+    struct probe *probe = argument;
+    uint_fast64_t now = now_ns(), last = atomic_load(&probe->begun);
+    (void)worker;
+    while (now > last && !atomic_compare_exchange_weak(&probe->begun, &last, now))
+        ;
+}
+
+static enum kt_status run_probe(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error)
+{
+    struct kt_pool *pool = layer->context->pool;
+    enum kt_status status = kt_pool_lock(pool, error);
+    (void)task;
+    if (status != KT_OK)
+        return status;
+    kt_pool_run(pool, begin, layer);
+    kt_pool_unlock(pool);
+    return KT_OK;
+}
+
+static void rest(uint32_t gap_us)
+{
+    struct timespec gap = {.tv_sec = gap_us / 1000000, .tv_nsec = (long)(gap_us % 1000000) * 1000};
+    while (gap_us && nanosleep(&gap, &gap) != 0 && errno == EINTR)
+        ;
+}
+
+enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
+                                       double *times, struct kt_error *error)
+{
+    if (!context || !times || !count)
+        return kt_fail(error, KT_E_INVALID, "%s: context, times and count must not be NULL or 0", __func__);
+    struct kt_task task = {.run = run_probe};
+    struct probe probe = {.layer = {.context = context, .name = (char[]){"kt_context_submit_times"}}};
+    enum kt_status status = KT_OK;
+    for (uint32_t i = 0; i < count && status == KT_OK; i++) {
+        uint64_t ticket;
+        rest(gap_us);
+        atomic_store(&probe.begun, 0);
+        uint64_t submitted = now_ns();
+        status = kt_task_submit(&probe.layer, &task, &ticket, error);
+        if (status == KT_OK)
+            status = kt_wait(context, ticket, error);
+        if (status == KT_OK)
+            times[i] = (double)(atomic_load(&probe.begun) - submitted);
+    }
+    return status;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/error.h"
+#include "core/backend/module.h"
+#include "core/base/option.h"
+
+#include <string.h>
+
+/* Bytes up to and with a field: the last one that ABI 1.0 has. A later minor adds fields behind,
+ * and this stays. */
+#define SIZE_WITH(type, field) (offsetof(type, field) + sizeof(((type *)NULL)->field))
+
+enum { LEVEL_LIMIT = 64, NAME_LIMIT = 31 };
+
+static enum kt_status check_version(const struct kt_plugin *plugin, struct kt_error *error)
+{
+    if (plugin->abi_major != KT_PLUGIN_ABI_MAJOR)
+        return kt_fail(error, KT_E_PLUGIN,
+                       "it was built for plugin ABI %u, this core has %d; a plugin built for ABI %d "
+                       "is needed",
+                       plugin->abi_major, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MAJOR);
+    if (plugin->abi_minor > KT_PLUGIN_ABI_MINOR)
+        return kt_fail(error, KT_E_PLUGIN,
+                       "it was built for plugin ABI %u.%u, this core has %d.%d; update kt-kernel",
+                       plugin->abi_major, plugin->abi_minor, KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MINOR);
+    if (plugin->struct_size < SIZE_WITH(struct kt_plugin, close))
+        return kt_fail(error, KT_E_PLUGIN,
+                       "struct_size is %u, ABI 1.0 has %zu; start the struct with KT_PLUGIN_HEADER",
+                       plugin->struct_size, SIZE_WITH(struct kt_plugin, close));
+    return KT_OK;
+}
+
+static enum kt_status check_names(const struct kt_plugin *plugin, const char *name, struct kt_error *error)
+{
+    if (!plugin->name || !plugin->version || !plugin->description || !plugin->formats)
+        return kt_fail(error, KT_E_PLUGIN, "its name, version, description or formats is NULL");
+    if (strcmp(plugin->name, name) != 0)
+        return kt_fail(error, KT_E_PLUGIN, "it calls itself \"%.31s\", its section is [plugin.%s]",
+                       plugin->name, name);
+    if (!plugin->levels || plugin->n_levels == 0 || plugin->n_levels > LEVEL_LIMIT)
+        return kt_fail(error, KT_E_PLUGIN, "it has %u levels%s; 1 to %d are allowed", plugin->n_levels,
+                       plugin->levels ? "" : " and no list of them", LEVEL_LIMIT);
+    return KT_OK;
+}
+
+static enum kt_status check_ops(const struct kt_level *level, struct kt_error *error)
+{
+    const struct kt_ops *ops = level->ops;
+    if (!ops)
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has no functions", level->name);
+    if (ops->struct_size < SIZE_WITH(struct kt_ops, thread_leave))
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has a struct kt_ops of %u bytes; ABI 1.0 has %zu",
+                       level->name, ops->struct_size, SIZE_WITH(struct kt_ops, thread_leave));
+    const char *missing = !ops->layout       ? "layout"
+                          : !ops->act_pack   ? "act_pack"
+                          : !ops->gate_up    ? "gate_up"
+                          : !ops->down       ? "down"
+                          : !ops->weight_row ? "weight_row"
+                                             : NULL;
+    if (missing)
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has no function %s, which is required", level->name,
+                       missing);
+    if (!ops->thread_enter != !ops->thread_leave)
+        return kt_fail(error, KT_E_PLUGIN,
+                       "its level %s has one of thread_enter and thread_leave; both or none", level->name);
+    return KT_OK;
+}
+
+static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index, struct kt_error *error)
+{
+    const struct kt_level *level = plugin->levels[index];
+    if (!level)
+        return kt_fail(error, KT_E_PLUGIN, "its level %u of %u is NULL", index, plugin->n_levels);
+    if (level->struct_size < SIZE_WITH(struct kt_level, ops))
+        return kt_fail(error, KT_E_PLUGIN, "its level %u has a struct kt_level of %u bytes; ABI 1.0 has %zu",
+                       index, level->struct_size, SIZE_WITH(struct kt_level, ops));
+    if (!level->name || !kt_option_is_word(level->name, NAME_LIMIT) || strcmp(level->name, "auto") == 0 ||
+        !level->instruction)
+        return kt_fail(error, KT_E_PLUGIN,
+                       "its level %u has no instruction, or no name of lower-case letters, digits "
+                       "and _ (auto is taken)",
+                       index);
+    for (uint32_t i = 0; i < index; i++) {
+        if (strcmp(plugin->levels[i]->name, level->name) == 0)
+            return kt_fail(error, KT_E_PLUGIN, "two of its levels are called %s", level->name);
+    }
+    return check_ops(level, error);
+}
+
+enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error)
+{
+    enum kt_status status = check_version(plugin, error);
+    if (status == KT_OK)
+        status = check_names(plugin, name, error);
+    for (uint32_t i = 0; status == KT_OK && i < plugin->n_levels; i++)
+        status = check_level(plugin, i, error);
+    return status == KT_OK ? kt_option_check(plugin->options, plugin->n_options, error) : status;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/config/config.h"
+
+#include <string.h>
+
+enum { LONGEST = 96, FARTHEST = 3 };
+
+/* Levenshtein's distance, by one row of the table. */
+static size_t measure(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+    size_t row[LONGEST + 1];
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_length; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_length; j++) {
+            size_t best = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[b_length];
+}
+
+const char *kt_nearest(const char *word, const char *const *candidates, size_t n)
+{
+    size_t length = strlen(word);
+    if (length > LONGEST)
+        return NULL;
+    size_t limit = length ? (length - 1) / 2 : 0;
+    if (limit > FARTHEST)
+        limit = FARTHEST;
+    const char *nearest = NULL;
+    size_t least = limit + 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t other = strlen(candidates[i]);
+        if (other > LONGEST)
+            continue;
+        size_t distance = measure(word, length, candidates[i], other);
+        if (distance < least) {
+            least = distance;
+            nearest = candidates[i];
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/config/ini.h"
+#include "core/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+enum {
+    FILE_LIMIT = 1 << 20,
+    LINE_LIMIT = 190,   /* inih's buffer is 200 bytes; it would read the rest as a new line */
+    SECTION_LIMIT = 48, /* inih cuts names of 50 bytes */
+};
+
+/* inih asks for lines and gives back keys and values. Its handler is not told the line, and it says
+ * nothing of a section without settings, so both are noted on the way in. */
+struct reading {
+    const char *text, *end;
+    unsigned line;
+    bool in_section;
+    const struct kt_ini_handler *handler;
+    enum kt_status status; /* of the first error; then no more lines are given */
+    struct kt_error error;
+};
+
+static char *stop(struct reading *reading, enum kt_status status)
+{
+    reading->status = status;
+    return NULL;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static enum kt_status check_bytes(const char *line, size_t length, struct kt_error *error)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char byte = (unsigned char)line[i];
+        if ((byte < ' ' && byte != '\t') || byte == 127)
+            return kt_fail(error, KT_E_CONFIG, "byte 0x%02x at column %zu is no text; is this an INI file?",
+                           byte, i + 1);
+    }
+    return KT_OK;
+}
+
+/* A section line, here without its leading '['. */
+static enum kt_status open_section(struct reading *reading, const char *line, size_t length)
+{
+    char name[SECTION_LIMIT + 1];
+    size_t width = 0;
+    while (width < length && line[width] != ']')
+        width++;
+    if (width == length)
+        return kt_fail(&reading->error, KT_E_CONFIG, "the section's name is not closed by ]");
+    for (size_t i = width + 1; i < length; i++) {
+        if (line[i] == ';' || line[i] == '#')
+            break;
+        if (!is_blank(line[i]))
+            return kt_fail(&reading->error, KT_E_CONFIG, "text after ]; settings go on lines of their own");
+    }
+    if (width == 0 || width > SECTION_LIMIT || memchr(line, ';', width))
+        return kt_fail(&reading->error, KT_E_CONFIG, "a section's name has 1 to %d characters and no ;",
+                       SECTION_LIMIT);
+    memcpy(name, line, width);
+    name[width] = '\0';
+    reading->in_section = true;
+    return reading->handler->section(reading->handler->data, name, reading->line, &reading->error);
+}
+
+/* inih's fgets: gives the next line without leading blanks, comments as empty lines. */
+static char *give_line(char *buffer, int size, void *stream)
+{
+    struct reading *reading = stream;
+    if (reading->status != KT_OK || reading->text == reading->end)
+        return NULL;
+    const char *line = reading->text;
+    const char *newline = memchr(line, '\n', (size_t)(reading->end - line));
+    size_t length = (size_t)((newline ? newline : reading->end) - line);
+    reading->text = newline ? newline + 1 : reading->end;
+    reading->line++;
+    if (length > 0 && line[length - 1] == '\r')
+        length--;
+    enum kt_status status = check_bytes(line, length, &reading->error);
+    if (status != KT_OK)
+        return stop(reading, status);
+    size_t raw = length;
+    for (; length > 0 && is_blank(*line); length--)
+        line++;
+    if (length == 0 || *line == ';' || *line == '#') {
+        length = 0;
+    } else if (raw > LINE_LIMIT || length + 3 > (size_t)size) {
+        return stop(reading, kt_fail(&reading->error, KT_E_CONFIG,
+                                     "the line has %zu bytes; at most %d are allowed", raw, LINE_LIMIT));
+    } else if (*line == '[') {
+        status = open_section(reading, line + 1, length - 1);
+        if (status != KT_OK)
+            return stop(reading, status);
+    }
+    memcpy(buffer, line, length);
+    buffer[length] = '\n';
+    buffer[length + 1] = '\0';
+    return buffer;
+}
+
+static int take_setting(void *user, const char *section, const char *key, const char *value)
+{
+    struct reading *reading = user;
+    if (reading->status != KT_OK)
+        return 0;
+    if (!reading->in_section)
+        reading->status = kt_fail(&reading->error, KT_E_CONFIG,
+                                  "\"%s\" stands before the first section; put [core] or "
+                                  "[plugin.NAME] above it",
+                                  key);
+    else if (key[0] == '\0')
+        reading->status = kt_fail(&reading->error, KT_E_CONFIG, "no key before the =");
+    else
+        reading->status = reading->handler->setting(reading->handler->data, section, key, value,
+                                                    reading->line, &reading->error);
+    return reading->status == KT_OK;
+}
+
+static enum kt_status parse(const char *path, const char *text, size_t size,
+                            const struct kt_ini_handler *handler, struct kt_error *error)
+{
+    struct reading reading = {.text = text, .end = text + size, .handler = handler};
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        reading.text += 3;
+    int bad_line = ini_parse_stream(give_line, &reading, take_setting, &reading);
+    if (reading.status != KT_OK) {
+        if (error)
+            *error = reading.error;
+        return kt_fail_prefix(error, reading.status, "%s:%u", path, reading.line);
+    }
+    if (bad_line > 0)
+        return kt_fail(error, KT_E_CONFIG, "%s:%d: neither [section] nor key = value nor a comment", path,
+                       bad_line);
+    if (bad_line < 0)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to read it", path);
+    return KT_OK;
+}
+
+static enum kt_status fail_open(const char *path, int number, struct kt_error *error)
+{
+    struct stat link;
+    if (number == ENOENT || number == ENOTDIR) {
+        if (lstat(path, &link) != 0)
+            return kt_fail(error, KT_E_NOT_FOUND, "%s: there is no such file", path);
+        return kt_fail(error, KT_E_IO, "%s: a symbolic link to nothing; mend or remove it", path);
+    }
+    if (number == ELOOP)
+        return kt_fail(error, KT_E_IO, "%s: a symbolic link that leads back to itself; remove it", path);
+    return kt_fail(error, KT_E_IO, "%s: cannot be opened: %s", path, strerror(number));
+}
+
+static enum kt_status check_kind(const char *path, int fd, struct kt_error *error)
+{
+    struct stat file;
+    if (fstat(fd, &file) != 0)
+        return kt_fail(error, KT_E_IO, "%s: %s", path, strerror(errno));
+    bool null = S_ISCHR(file.st_mode) && file.st_rdev == makedev(1, 3);
+    if (!S_ISREG(file.st_mode) && !null)
+        return kt_fail(error, KT_E_IO, "%s: is %s, not a file", path,
+                       S_ISDIR(file.st_mode) ? "a directory" : "a device or pipe");
+    return KT_OK;
+}
+
+/* Reads up to `limit` bytes; fewer only at the end of the file. */
+static ssize_t read_all(int fd, char *text, size_t limit)
+{
+    size_t size = 0;
+    while (size < limit) {
+        ssize_t got = read(fd, text + size, limit - size);
+        if (got == 0)
+            break;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        size += (size_t)got;
+    }
+    return (ssize_t)size;
+}
+
+enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handler, struct kt_error *error)
+{
+    /* O_NONBLOCK: opening a pipe must not wait for its writer. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return fail_open(path, errno, error);
+    char *text = NULL;
+    enum kt_status status = check_kind(path, fd, error);
+    if (status != KT_OK)
+        goto close_file;
+    text = malloc(FILE_LIMIT + 1);
+    if (!text) {
+        status = kt_fail(error, KT_E_NOMEM, "%s: no memory to read it", path);
+        goto close_file;
+    }
+    ssize_t size = read_all(fd, text, FILE_LIMIT + 1);
+    if (size < 0)
+        status = kt_fail(error, KT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+    else if (size > FILE_LIMIT)
+        status = kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
+    else
+        status = parse(path, text, (size_t)size, handler, error);
+    free(text);
+close_file:
+    (void)close(fd);
+    return status;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* context.h - what the layers of one context share. */
+#ifndef KT_CORE_CONTEXT_CONTEXT_H
+#define KT_CORE_CONTEXT_CONTEXT_H
+
+#include "core/context/arena.h"
+#include "core/config/config.h"
+#include "core/machine/pool.h"
+#include "core/machine/queue.h"
+#include "core/backend/registry.h"
+#include "core/async/staging.h"
+#include "core/machine/topology.h"
+
+struct kt_context {
+    atomic_uint references;
+    struct kt_config *config;
+    const struct kt_log *log;
+    struct kt_topology *topology;
+    struct kt_registry *registry;
+    struct kt_pool *pool;
+    struct kt_queue *queue;
+    struct kt_arena arena; /* guarded by the pool's lock */
+    struct kt_stagings stagings;
+    bool huge_pages;
+    char cpu_features[256];
+    char idle_cpus[96];
+};
+
+struct kt_context *kt_context_retain(struct kt_context *context);
+
+#endif

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * forward.c - one forward of a layer.
+ *
+ *   caller          check, route
+ *   all threads     pack activation rows | node barrier |
+ *                   whole groups: gather, gate_up, pack h, down     (no barrier: a thread keeps a group)
+ *                   split groups: gather | gate_up ranges, the last one packs h | down ranges
+ *                   | barrier of all nodes | weighted sum
+ */
+#include "core/base/error.h"
+#include "core/layer/layer.h"
+#include "core/machine/outcome.h"
+#include "core/forward/reduce.h"
+#include "core/layer/route.h"
+#include "core/layer/store_load.h"
+
+#include <stdio.h>
+
+#define COUNTER_ACT 0
+#define COUNTER_GATE_UP 1
+#define COUNTER_GATHER 2
+#define COUNTER_DOWN 3
+
+struct run {
+    struct kt_layer *layer;
+    const struct kt_forward *forward;
+    struct kt_outcome *outcome;
+    const void *added; /* see struct kt_extra */
+    struct kt_route route;
+    uint32_t first_token;
+    uint32_t n_tokens;
+};
+
+/* What a thread works with: the shard of its node and the buffers there. */
+struct place {
+    struct run *run;
+    struct kt_worker *worker;
+    const struct kt_shard *shard;
+    const struct kt_ops *ops;
+    void *instance;
+    char *base;             /* of the node's arena */
+    char *scratch;          /* of this thread */
+    struct kt_error *error; /* of this thread; a stage may write there */
+};
+
+static const void *object_of(const struct place *place, uint32_t expert, enum kt_stage stage)
+{
+    const char *packed = place->shard->packed;
+    return packed ? packed + expert * place->shard->expert_stride +
+                        (stage == KT_STAGE_DOWN ? place->shard->down_offset : 0)
+                  : NULL;
+}
+
+static const float *bias_of(const struct place *place, uint32_t expert, enum kt_projection projection)
+{
+    const float *all = place->shard->bias[projection];
+    return all ? all + expert * place->shard->bias_stride[projection] : NULL;
+}
+
+/* Has a stage failed? Then the forward is lost, and no stage is called any more. */
+static bool is_lost(const struct place *place)
+{
+    return kt_outcome_failed(place->run->outcome);
+}
+
+/* What the backend says of a stage that was just called. */
+static void look(const struct place *place, const char *stage, const struct kt_group *group)
+{
+    const struct kt_backend *backend = place->run->layer->backend;
+    struct kt_error *error = place->error;
+    char of[32] = "";
+    if (error->status == KT_OK)
+        return;
+    if (group)
+        (void)snprintf(of, sizeof of, " of expert %u", group->expert);
+    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
+    (void)kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s (level %s) failed in %s%s",
+                         place->run->layer->name, backend->name, backend->level->name, stage, of);
+    kt_outcome_fail(place->run->outcome, KT_E_BACKEND, error);
+}
+
+static void pack_inputs(const struct place *place)
+{
+    const struct run *run = place->run;
+    uint32_t step = run->n_tokens / (8 * place->worker->subpool->n_threads) + 1;
+    struct kt_act_pack job = {
+        .layout = &place->shard->layout,
+        .stage = KT_STAGE_GATE_UP,
+        .source_dtype = run->forward->input_dtype,
+        .n_rows = run->n_tokens,
+        .source = (const char *)run->forward->input + (int64_t)run->first_token * run->forward->input_stride,
+        .source_stride = run->forward->input_stride,
+        .packed = place->base + place->shard->buffers.act,
+        .error = place->error,
+    };
+    while (!is_lost(place)) {
+        uint64_t begin = (uint64_t)kt_worker_claim(place->worker, COUNTER_ACT) * step;
+        if (begin >= run->n_tokens)
+            return;
+        job.row_begin = (uint32_t)begin;
+        job.row_end = run->n_tokens - begin < step ? run->n_tokens : (uint32_t)begin + step;
+        place->ops->act_pack(place->instance, &job);
+        look(place, "act_pack", NULL);
+    }
+}
+
+static void gather(const struct place *place, const struct kt_group *group, void *out)
+{
+    struct kt_gather job = {.layout = &place->shard->layout,
+                            .act = place->base + place->shard->buffers.act,
+                            .index = place->run->route.token + group->first,
+                            .n_rows = group->n_rows,
+                            .out = out,
+                            .error = place->error};
+    place->ops->gather(place->instance, &job);
+    look(place, "gather", group);
+}
+
+/* Panels begin .. end of gate_up; `gathered` is where gather has put the rows, if it exists. */
+static void gate_up(const struct place *place, const struct kt_group *group, const void *gathered,
+                    uint64_t begin, uint64_t end, void *h)
+{
+    const struct kt_shard *shard = place->shard;
+    bool gathers = place->ops->gather != NULL;
+    struct kt_product job = {
+        .layout = &shard->layout,
+        .packed = object_of(place, group->expert, KT_STAGE_GATE_UP),
+        .source = shard->source ? &shard->source[group->expert] : NULL,
+        .panel_begin = begin,
+        .panel_end = end,
+        .n_rows = group->n_rows,
+        .act = gathers ? gathered : place->base + shard->buffers.act,
+        .index = gathers ? NULL : place->run->route.token + group->first,
+        .out = h,
+        .out_stride = (int64_t)shard->layout.h_row_size,
+        .bias = {bias_of(place, group->expert, KT_GATE), bias_of(place, group->expert, KT_UP)},
+        .scratch = place->scratch,
+        .next = object_of(place, group->expert, KT_STAGE_DOWN),
+        .next_size = shard->layout.weight_size[KT_STAGE_DOWN],
+        .error = place->error,
+    };
+    place->ops->gate_up(place->instance, &job);
+    look(place, "gate_up", group);
+}
+
+static void pack_h(const struct place *place, const struct kt_group *group, const void *h, void *act)
+{
+    struct kt_act_pack job = {.layout = &place->shard->layout,
+                              .stage = KT_STAGE_DOWN,
+                              .n_rows = group->n_rows,
+                              .row_end = group->n_rows,
+                              .source = h,
+                              .packed = act,
+                              .error = place->error};
+    place->ops->act_pack(place->instance, &job);
+    look(place, "act_pack of h", group);
+}
+
+static void down(const struct place *place, const struct kt_group *group, const void *act, uint64_t begin,
+                 uint64_t end, const struct kt_group *next)
+{
+    const struct kt_shard *shard = place->shard;
+    struct kt_product job = {
+        .layout = &shard->layout,
+        .packed = object_of(place, group->expert, KT_STAGE_DOWN),
+        .source = shard->source ? &shard->source[group->expert] : NULL,
+        .panel_begin = begin,
+        .panel_end = end,
+        .n_rows = group->n_rows,
+        .act = act,
+        .out = place->base + shard->buffers.y,
+        .out_index = place->run->route.slot + group->first,
+        .out_stride = (int64_t)shard->y_row_size,
+        .bias = {bias_of(place, group->expert, KT_DOWN), NULL},
+        .scratch = place->scratch,
+        .next = next ? object_of(place, next->expert, KT_STAGE_GATE_UP) : NULL,
+        .next_size = next ? shard->layout.weight_size[KT_STAGE_GATE_UP] : 0,
+        .error = place->error,
+    };
+    place->ops->down(place->instance, &job);
+    look(place, "down", group);
+}
+
+static void run_whole(const struct place *place)
+{
+    const struct kt_route *route = &place->run->route;
+    const struct kt_buffers *buffers = &place->shard->buffers;
+    const struct kt_layout *layout = &place->shard->layout;
+    char *own = place->base + buffers->thread + place->worker->index_in_node * buffers->thread_stride;
+    char *h = own + buffers->thread_h, *act = own + buffers->thread_act;
+    for (uint32_t g;
+         !is_lost(place) && (g = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < route->n_groups;) {
+        const struct kt_group *group = &route->group[g];
+        if (place->ops->gather)
+            gather(place, group, own);
+        if (!is_lost(place))
+            gate_up(place, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
+        if (!is_lost(place))
+            pack_h(place, group, h, act);
+        /* A guess: another thread may claim it first. */
+        uint32_t next = (uint32_t)atomic_load_explicit(&place->worker->subpool->counter[COUNTER_GATE_UP].next,
+                                                       memory_order_relaxed);
+        if (!is_lost(place))
+            down(place, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
+                 next < route->n_groups ? &route->group[next] : NULL);
+    }
+}
+
+/* Every thread meets every barrier, also of a lost forward; a stage gets whole inputs or is not called. */
+static void run_split(const struct place *place, const struct kt_schedule *schedule)
+{
+    const struct kt_route *route = &place->run->route;
+    const struct kt_buffers *buffers = &place->shard->buffers;
+    const struct kt_layout *layout = &place->shard->layout;
+    uint32_t parts = schedule->parts, n_tasks = route->n_groups * parts;
+    char *gathered = place->base + buffers->split_gather, *h = place->base + buffers->split_h;
+    char *act = place->base + buffers->split_act;
+    uint32_t task;
+    if (place->ops->gather) {
+        while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_GATHER)) < route->n_groups)
+            gather(place, &route->group[task],
+                   gathered + route->group[task].padded_first * layout->act_row_size[0]);
+        kt_worker_node_barrier(place->worker);
+    }
+    uint64_t panels = kt_layout_panels(layout, KT_STAGE_GATE_UP);
+    while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < n_tasks) {
+        uint32_t g = task / parts, part = task % parts;
+        const struct kt_group *group = &route->group[g];
+        char *group_h = h + group->padded_first * layout->h_row_size;
+        gate_up(place, group, gathered + group->padded_first * layout->act_row_size[0], panels * part / parts,
+                panels * (part + 1) / parts, group_h);
+        if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1 &&
+            !is_lost(place))
+            pack_h(place, group, group_h, act + group->padded_first * layout->act_row_size[1]);
+    }
+    kt_worker_node_barrier(place->worker);
+    panels = kt_layout_panels(layout, KT_STAGE_DOWN);
+    while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_DOWN)) < n_tasks) {
+        const struct kt_group *group = &route->group[task / parts];
+        uint64_t begin = panels * (task % parts) / parts, end = panels * (task % parts + 1) / parts;
+        if (begin < end)
+            down(place, group, act + group->padded_first * layout->act_row_size[1], begin, end, NULL);
+    }
+}
+
+static void run_shard(struct run *run, struct kt_worker *worker)
+{
+    struct kt_layer *layer = run->layer;
+    const struct kt_shard *shard = &layer->shard[worker->node];
+    char *base = layer->context->arena.node[worker->node].data;
+    struct kt_error error;
+    struct place place = {
+        .run = run,
+        .worker = worker,
+        .shard = shard,
+        .ops = kt_layer_ops(layer),
+        .instance = layer->backend->instance,
+        .base = base,
+        .scratch = base + shard->buffers.scratch + worker->index_in_node * shard->buffers.scratch_stride,
+        .error = &error,
+    };
+    error.status = KT_OK;
+    error.message[0] = '\0';
+    if (place.ops->thread_enter)
+        place.ops->thread_enter(place.instance);
+    pack_inputs(&place);
+    kt_worker_node_barrier(worker);
+    if (run->route.schedule[worker->node].split)
+        run_split(&place, &run->route.schedule[worker->node]);
+    else
+        run_whole(&place);
+    if (place.ops->thread_leave)
+        place.ops->thread_leave(place.instance);
+}
+
+static void run_chunk(struct kt_worker *worker, void *argument)
+{
+    struct run *run = argument;
+    const struct kt_shard *shard = &run->layer->shard[worker->node];
+    if (shard->begin < shard->end && run->route.n_groups)
+        run_shard(run, worker);
+    kt_worker_barrier(worker);
+    if (kt_outcome_failed(run->outcome))
+        return;
+    struct kt_reduce reduce = {.layer = run->layer,
+                               .route = &run->route,
+                               .forward = run->forward,
+                               .added = run->added,
+                               .first_token = run->first_token,
+                               .n_tokens = run->n_tokens};
+    kt_reduce_part(&reduce, worker->index, worker->pool->n_threads);
+}
+
+static enum kt_status check_rows(const struct kt_layer *layer, const char *what, uint32_t dtype,
+                                 int64_t *stride, uint32_t n_tokens, struct kt_error *error)
+{
+    uint32_t element = kt_element_size(dtype);
+    if (!element)
+        return kt_fail(error, KT_E_INVALID, "%s: %s_dtype is %s (%u); f32, bf16 and f16 are allowed",
+                       layer->name, what, kt_dtype_name(dtype), dtype);
+    int64_t row = (int64_t)(layer->params.hidden_size * element), all;
+    if (*stride == 0)
+        *stride = row;
+    if (*stride < row || *stride % element || __builtin_mul_overflow(*stride, n_tokens, &all))
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: %s_stride %lld does not fit rows of %lld bytes of %u-byte numbers, %u tokens",
+                       layer->name, what, (long long)*stride, (long long)row, element, n_tokens);
+    return KT_OK;
+}
+
+enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
+                                struct kt_forward *forward, struct kt_error *error)
+{
+    if (!layer || !given)
+        return kt_fail(error, KT_E_INVALID, "a forward needs a layer and its struct kt_forward, not NULL");
+    if (given->struct_size < offsetof(struct kt_forward, reserved))
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_forward: struct_size %zu is too small; start with KT_FORWARD_INIT",
+                       given->struct_size);
+    if (!layer->loaded)
+        return kt_fail(error, KT_E_STATE, "%s has no weights; load it first", layer->name);
+    *forward = *given;
+    if (forward->top_k == 0)
+        forward->top_k = layer->params.top_k;
+    if (forward->top_k > layer->params.top_k)
+        return kt_fail(error, KT_E_INVALID, "%s: top_k %u is more than the layer's %u", layer->name,
+                       forward->top_k, layer->params.top_k);
+    if (forward->n_tokens == 0)
+        return KT_OK;
+    if (!forward->expert_ids || !forward->router_weights || !forward->input || !forward->output)
+        return kt_fail(error, KT_E_INVALID,
+                       "%s: expert_ids, router_weights, input and output must not be NULL", layer->name);
+    enum kt_status status =
+        check_rows(layer, "input", forward->input_dtype, &forward->input_stride, forward->n_tokens, error);
+    if (status == KT_OK)
+        status = check_rows(layer, "output", forward->output_dtype, &forward->output_stride,
+                            forward->n_tokens, error);
+    return status;
+}
+
+/* Nothing is written for a batch that names an expert that does not exist. */
+enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
+                                    struct kt_error *error)
+{
+    uint64_t n = (uint64_t)forward->n_tokens * forward->top_k;
+    for (uint64_t i = 0; i < n; i++)
+        if (forward->expert_ids[i] >= (int64_t)layer->params.n_experts)
+            return kt_fail(error, KT_E_RANGE,
+                           "%s: token %llu, slot %llu asks for expert %lld; there are 0 to %u", layer->name,
+                           (unsigned long long)(i / forward->top_k), (unsigned long long)(i % forward->top_k),
+                           (long long)forward->expert_ids[i], layer->params.n_experts - 1);
+    return KT_OK;
+}
+
+enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *forward,
+                              const struct kt_extra *extra, struct kt_error *error)
+{
+    struct kt_pool *pool = layer->context->pool;
+    const uint8_t *mask = extra && extra->no_mask ? NULL : layer->params.skip_mask;
+    const struct kt_forward *asked = extra ? extra->asked : forward;
+    enum kt_status status = kt_forward_check_ids(layer, forward, error);
+    if (status == KT_OK)
+        status = kt_pool_lock(pool, error);
+    if (status != KT_OK)
+        return status;
+    if (layer->check)
+        status = kt_check_batch(layer, forward, error);
+    if (status != KT_OK) {
+        kt_pool_unlock(pool);
+        return status;
+    }
+    if (asked)
+        kt_usage_count(&layer->usage, asked);
+    if (asked && layer->recording.recorder)
+        kt_recorder_put(&layer->recording, asked);
+    struct kt_outcome outcome;
+    struct run run = {.layer = layer,
+                      .forward = forward,
+                      .outcome = &outcome,
+                      .added = extra ? extra->added : NULL};
+    kt_outcome_start(&outcome);
+    kt_route_place(layer, layer->context->arena.route.data, &run.route);
+    while (run.first_token < forward->n_tokens && !kt_outcome_failed(&outcome)) {
+        uint32_t left = forward->n_tokens - run.first_token;
+        run.n_tokens = left < layer->params.max_tokens ? left : layer->params.max_tokens;
+        kt_route_make(layer, forward->expert_ids + (uint64_t)run.first_token * forward->top_k, run.n_tokens,
+                      forward->top_k, mask, &run.route);
+        kt_pool_run(pool, run_chunk, &run);
+        run.first_token += run.n_tokens;
+    }
+    kt_pool_unlock(pool);
+    return kt_outcome_end(&outcome, error);
+}
+
+enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward *given,
+                                struct kt_error *error)
+{
+    struct kt_forward forward;
+    enum kt_status status = kt_forward_check(layer, given, &forward, error);
+    if (status != KT_OK || forward.n_tokens == 0)
+        return status;
+    return kt_forward_run(layer, &forward, NULL, error);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layer.c - creating, describing and destroying a layer. */
+#include "core/layer/layer.h"
+
+#include "core/base/error.h"
+#include "core/layer/store_load.h"
+#include "core/weights/weights.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Far above any model; they keep every product of sizes inside 64 bits. */
+#define MAX_EXPERTS 65536
+#define MAX_SIZE (UINT64_C(1) << 24)
+#define MAX_TOKENS (1u << 24)
+
+static enum kt_status check_range(const char *name, const char *what, uint64_t value, uint64_t maximum,
+                                  struct kt_error *error)
+{
+    if (value >= 1 && value <= maximum)
+        return KT_OK;
+    return kt_fail(error, KT_E_INVALID, "%s: %s is %llu; 1 to %llu is allowed", name, what,
+                   (unsigned long long)value, (unsigned long long)maximum);
+}
+
+static enum kt_status check_activation(const char *name, const struct kt_layer_params *params,
+                                       struct kt_error *error)
+{
+    if (params->activation > KT_ACTIVATION_SWIGLUOAI)
+        return kt_fail(error, KT_E_INVALID, "%s: activation %u is unknown", name, params->activation);
+    if (params->activation != KT_ACTIVATION_SILU && !(params->limit > 0))
+        return kt_fail(error, KT_E_INVALID, "%s: this activation needs a limit above 0, not %g", name,
+                       (double)params->limit);
+    if (params->activation == KT_ACTIVATION_SWIGLUOAI && !isfinite(params->alpha))
+        return kt_fail(error, KT_E_INVALID, "%s: alpha must be finite", name);
+    return KT_OK;
+}
+
+static enum kt_status check_params(const struct kt_layer_params *params, struct kt_error *error)
+{
+    const char *name = params->name ? params->name : "layer";
+    enum kt_status status = check_range(name, "n_experts", params->n_experts, MAX_EXPERTS, error);
+    if (status == KT_OK)
+        status = check_range(name, "top_k", params->top_k, params->n_experts, error);
+    if (status == KT_OK)
+        status = check_range(name, "hidden_size", params->hidden_size, MAX_SIZE, error);
+    if (status == KT_OK)
+        status = check_range(name, "intermediate_size", params->intermediate_size, MAX_SIZE, error);
+    if (status == KT_OK)
+        status = check_range(name, "max_tokens", params->max_tokens, MAX_TOKENS, error);
+    /* Rows are numbered with 32 bits. */
+    if (status == KT_OK && (uint64_t)params->max_tokens * params->top_k > UINT32_MAX / 4)
+        status = kt_fail(error, KT_E_INVALID, "%s: max_tokens %u times top_k %u is over %u", name,
+                         params->max_tokens, params->top_k, UINT32_MAX / 4);
+    if (status == KT_OK)
+        status = check_activation(name, params, error);
+    for (uint32_t i = 0; status == KT_OK && params->expert_map && i < params->n_experts; i++)
+        if (params->expert_map[i] < 0 || params->expert_map[i] >= params->n_experts)
+            status = kt_fail(error, KT_E_RANGE, "%s: expert_map[%u] is %lld; the layer has experts 0 to %u",
+                             name, i, (long long)params->expert_map[i], params->n_experts - 1);
+    return status;
+}
+
+static enum kt_status copy_params(struct kt_layer *layer, struct kt_error *error)
+{
+    struct kt_layer_params *params = &layer->params;
+    layer->name = strdup(params->name ? params->name : "layer");
+    params->name = layer->name;
+    if (params->backend && (params->backend = strdup(params->backend)) == NULL)
+        return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
+    if (params->expert_map) {
+        size_t size = params->n_experts * sizeof *layer->expert_map;
+        layer->expert_map = malloc(size);
+        if (!layer->expert_map)
+            return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
+        memcpy(layer->expert_map, params->expert_map, size);
+        params->expert_map = layer->expert_map;
+    }
+    if (!layer->name)
+        return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
+    return kt_usage_create(&layer->usage, params->n_experts, error);
+}
+
+enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
+                                          struct kt_layer_params *params, struct kt_error *error)
+{
+    struct kt_moe_info moe;
+    if (!params || params->struct_size < offsetof(struct kt_layer_params, name) + sizeof(char *))
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_checkpoint_layer_params: params must be started with KT_LAYER_PARAMS_INIT");
+    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &moe, error);
+    if (status != KT_OK)
+        return status;
+    params->n_experts = moe.n_experts;
+    params->top_k = moe.top_k ? moe.top_k : 1;
+    params->hidden_size = moe.hidden_size;
+    params->intermediate_size = moe.intermediate_size;
+    params->activation = moe.activation;
+    params->limit = moe.limit;
+    params->alpha = moe.alpha;
+    return KT_OK;
+}
+
+enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer_params *given,
+                               struct kt_layer **out, struct kt_error *error)
+{
+    if (!context || !given || !out)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_create: context, params and layer must not be NULL");
+    if (given->struct_size < offsetof(struct kt_layer_params, name) + sizeof(char *))
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_layer_create: struct_size %zu is too small; start with KT_LAYER_PARAMS_INIT",
+                       given->struct_size);
+    enum kt_status status = check_params(given, error);
+    if (status != KT_OK)
+        return status;
+    struct kt_layer *layer = calloc(1, sizeof *layer);
+    if (!layer)
+        return kt_fail(error, KT_E_NOMEM, "no memory for a layer");
+    layer->context = kt_context_retain(context);
+    memcpy(&layer->params, given,
+           given->struct_size < sizeof layer->params ? given->struct_size : sizeof layer->params);
+    if ((status = copy_params(layer, error)) != KT_OK) {
+        kt_layer_destroy(layer);
+        return status;
+    }
+    *out = layer;
+    return KT_OK;
+}
+
+void kt_layer_unload(struct kt_layer *layer)
+{
+    for (uint32_t n = 0; n < layer->n_shards; n++) {
+        struct kt_shard *shard = &layer->shard[n];
+        if (shard->begin < shard->end && kt_layer_ops(layer)->release_layout)
+            kt_layer_ops(layer)->release_layout(layer->backend->instance, &shard->layout);
+        kt_buffer_destroy(&shard->weights);
+        free(shard->source);
+        for (int p = 0; p < 3; p++)
+            free(shard->bias[p]);
+    }
+    free(layer->shard);
+    free(layer->source_copy);
+    kt_check_free(layer->check);
+    if (layer->checkpoint)
+        kt_checkpoint_unuse(layer->checkpoint, layer->checkpoint_layer);
+    kt_checkpoint_close(layer->checkpoint);
+    layer->shard = NULL;
+    layer->check = NULL;
+    layer->n_shards = 0;
+    layer->source_copy = NULL;
+    layer->checkpoint = NULL;
+    layer->backend = NULL;
+    layer->loaded = false;
+    layer->packed_size = layer->nominal_size = 0;
+}
+
+void kt_layer_destroy(struct kt_layer *layer)
+{
+    if (!layer)
+        return;
+    if (atomic_load(&layer->outstanding))
+        kt_queue_drain(layer->context->queue);
+    kt_layer_unload(layer);
+    kt_context_destroy(layer->context);
+    free((char *)layer->params.backend);
+    free(layer->expert_map);
+    kt_usage_destroy(&layer->usage);
+    kt_recorder_destroy(layer->recording.recorder);
+    free(layer->name);
+    free(layer);
+}
+
+static enum kt_status plan(const struct kt_layer *layer, const struct kt_request *request,
+                           struct kt_plan *plan, struct kt_error *error)
+{
+    struct kt_plan *filled = calloc(1, sizeof *filled);
+    struct kt_choice *choice = malloc(sizeof *choice);
+    enum kt_status status = filled && choice ? KT_OK : kt_fail(error, KT_E_NOMEM, "no memory for a plan");
+    if (status == KT_OK) {
+        status = kt_choice_make(layer, request, choice, filled, error);
+        kt_choice_release(choice);
+        if (status == KT_OK || status == KT_E_UNSUPPORTED)
+            *plan = *filled;
+    }
+    free(choice);
+    free(filled);
+    return status;
+}
+
+enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example, struct kt_plan *out,
+                             struct kt_error *error)
+{
+    if (!layer || !example || !out)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
+    return plan(layer, &(struct kt_request){.example = example}, out, error);
+}
+
+enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_plan *out, struct kt_error *error)
+{
+    if (!layer || !checkpoint || !out)
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_layer_plan_checkpoint: layer, checkpoint and plan must not be NULL");
+    struct kt_expert example;
+    const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
+    enum kt_status status = kt_layer_check_moe(layer, checkpoint, index, error);
+    if (status == KT_OK)
+        status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
+    if (status != KT_OK)
+        return status;
+    if (stored)
+        status = kt_stored_fit(layer, stored, &example, error);
+    struct kt_request request = {.example = &example,
+                                 .backend = stored ? stored->backend : NULL,
+                                 .form = stored ? stored->form : NULL};
+    if (status == KT_OK)
+        status = plan(layer, &request, out, error);
+    kt_checkpoint_unuse(checkpoint, index);
+    return status;
+}
+
+/* The instruction that multiplies: what a shard's layout says, else the level's. */
+static const char *find_instruction(const struct kt_layer *layer)
+{
+    for (uint32_t s = 0; s < layer->n_shards; s++)
+        if (layer->shard[s].begin < layer->shard[s].end && layer->shard[s].layout.instruction)
+            return layer->shard[s].layout.instruction;
+    return layer->backend->level->instruction;
+}
+
+void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
+{
+    *info = (struct kt_layer_info){
+        .backend = layer->backend ? layer->backend->name : "",
+        .level = layer->backend ? layer->backend->level->name : "",
+        .instruction = layer->backend ? find_instruction(layer) : "",
+        .packed_size = layer->packed_size,
+        .nominal_size = layer->nominal_size,
+        .n_experts = layer->params.n_experts,
+        .top_k = layer->params.top_k,
+        .hidden_size = layer->params.hidden_size,
+        .intermediate_size = layer->params.intermediate_size,
+    };
+}
+
+/* A row of the shard that holds it: gate and up rows lie in one shard, a down row in all of them. */
+static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_shard *shard, uint32_t expert,
+                                 enum kt_projection projection, uint64_t row, float *out,
+                                 struct kt_error *error)
+{
+    const char *object = shard->packed;
+    if (object)
+        object += expert * shard->expert_stride + (projection == KT_DOWN ? shard->down_offset : 0);
+    if (error)
+        error->message[0] = '\0';
+    enum kt_status status = kt_layer_ops(layer)->weight_row(layer->backend->instance, &shard->layout, object,
+                                                            shard->source ? &shard->source[expert] : NULL,
+                                                            projection, row, out, error);
+    return status == KT_OK ? status : kt_fail_plugin(error, status, "the backend gives no reason");
+}
+
+enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
+                                uint64_t row, uint64_t n_rows, float *out, struct kt_error *error)
+{
+    if (!layer || !out)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_weights: layer and out must not be NULL");
+    if (!layer->loaded)
+        return kt_fail(error, KT_E_STATE, "%s has no weights; load it first", layer->name);
+    bool down = projection == KT_DOWN;
+    uint64_t rows = down ? layer->params.hidden_size : layer->params.intermediate_size;
+    uint64_t cols = down ? layer->params.intermediate_size : layer->params.hidden_size;
+    if (expert >= layer->params.n_experts || (unsigned)projection > KT_DOWN || row > rows ||
+        n_rows > rows - row)
+        return kt_fail(error, KT_E_RANGE,
+                       "%s: expert %u, projection %u, rows %llu + %llu: there are %u experts of %llu rows",
+                       layer->name, expert, (unsigned)projection, (unsigned long long)row,
+                       (unsigned long long)n_rows, layer->params.n_experts, (unsigned long long)rows);
+    enum kt_status status = KT_OK;
+    for (uint64_t r = 0; r < n_rows && status == KT_OK; r++)
+        for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
+            const struct kt_shard *shard = &layer->shard[n];
+            if (down && shard->begin < shard->end)
+                status = weight_row(layer, shard, expert, projection, row + r, out + r * cols + shard->begin,
+                                    error);
+            else if (!down && row + r >= shard->begin && row + r < shard->end)
+                status = weight_row(layer, shard, expert, projection, row + r - shard->begin, out + r * cols,
+                                    error);
+        }
+    return status;
+}

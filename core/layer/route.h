@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* route.h - which rows each expert has to multiply, and how nodes share the work. */
+#ifndef KT_CORE_LAYER_ROUTE_H
+#define KT_CORE_LAYER_ROUTE_H
+
+#include "core/layer/layer.h"
+
+/* Rows first .. first + n_rows of the route that one expert multiplies in one go. */
+struct kt_group {
+    uint32_t expert;
+    uint32_t first;
+    uint32_t n_rows;
+    uint32_t padded_first; /* where the group starts in the split buffers, in rows */
+};
+
+/* How a node works through the groups. */
+struct kt_schedule {
+    bool split;              /* panel ranges of every group, with a barrier before down */
+    uint32_t parts;          /* ranges per group if split */
+    atomic_uint *unfinished; /* per group: gate_up ranges not yet done */
+};
+
+/* Lives in the arena; made by the thread that calls forward. */
+struct kt_route {
+    uint32_t n_rows;
+    uint32_t n_groups;
+    uint32_t *token;        /* per row: its activation row */
+    uint32_t *slot;         /* per row: token * top_k + k, its row of y */
+    uint8_t *used;          /* per slot: not skipped */
+    struct kt_group *group; /* most rows first */
+    struct kt_schedule schedule[KT_MAX_NODES];
+    /* for making it */
+    uint32_t *count;  /* per expert, n_experts + 1 */
+    uint32_t *bucket; /* KT_ROW_BLOCK + 2 */
+    struct kt_group *unsorted;
+};
+
+/* Lays the arrays into the arena's memory. */
+void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route *route);
+
+/* Fills the route for n_tokens tokens, at most max_tokens; ids are checked, those in `mask` (or NULL) are
+ * skipped. Counts the experts that are computed. */
+void kt_route_make(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
+                   const uint8_t *mask, struct kt_route *route);
+
+#endif

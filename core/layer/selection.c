@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* selection.c - which backend takes a layer, how it is cut over the nodes, and what that needs. */
+#include "core/base/error.h"
+#include "core/layer/layer.h"
+#include "core/weights/weights.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static void shape_of(const struct kt_layer *layer, const struct kt_expert *example,
+                     uint64_t intermediate_size, struct kt_shape *shape)
+{
+    const struct kt_layer_params *params = &layer->params;
+    *shape = (struct kt_shape){
+        .n_experts = params->n_experts,
+        .top_k = params->top_k,
+        .hidden_size = params->hidden_size,
+        .intermediate_size = intermediate_size,
+        .activation = params->activation,
+        .limit = params->limit,
+        .alpha = params->alpha,
+        .has_bias = (example->gate_bias ? 1u << KT_GATE : 0) | (example->up_bias ? 1u << KT_UP : 0) |
+                    (example->down_bias ? 1u << KT_DOWN : 0),
+    };
+    kt_view_format(&example->gate, &shape->format[KT_GATE]);
+    kt_view_format(&example->up, &shape->format[KT_UP]);
+    kt_view_format(&example->down, &shape->format[KT_DOWN]);
+}
+
+static void release(const struct kt_backend *backend, struct kt_layout *layout)
+{
+    if (backend->level->ops->release_layout)
+        backend->level->ops->release_layout(backend->instance, layout);
+}
+
+/* A number that a plugin set, and the most it may be. */
+struct limit {
+    const char *field;
+    uint64_t value, least, most;
+};
+
+static enum kt_status check_limits(const struct limit *limit, size_t n, struct kt_error *error)
+{
+    for (size_t i = 0; i < n; i++)
+        if (limit[i].value < limit[i].least || limit[i].value > limit[i].most)
+            return kt_fail(error, KT_E_PLUGIN, "its layout has %s = %llu; %llu to %llu is possible",
+                           limit[i].field, (unsigned long long)limit[i].value,
+                           (unsigned long long)limit[i].least, (unsigned long long)limit[i].most);
+    return KT_OK;
+}
+
+/* A plugin is trusted with memory, not with arithmetic: no number of its layout may overflow ours. */
+static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_layout *layout,
+                                   const struct kt_shape *shape, struct kt_error *error)
+{
+    const uint64_t rows = UINT64_C(1) << 32, bytes = UINT64_C(1) << 44;
+    uint64_t least = layout->keeps_source ? 0 : 1;
+    const struct limit limits[] = {
+        {"panel_rows[0]", layout->panel_rows[0], 1, rows},
+        {"panel_rows[1]", layout->panel_rows[1], 1, rows},
+        {"k_unit", layout->k_unit, 1, rows},
+        {"row_unit", layout->row_unit, 0, 65536},
+        {"weight_size[0]", layout->weight_size[0], least, bytes},
+        {"weight_size[1]", layout->weight_size[1], least, bytes},
+        {"nominal_size[0]", layout->nominal_size[0], 0, bytes},
+        {"nominal_size[1]", layout->nominal_size[1], 0, bytes},
+        {"act_row_size[0]", layout->act_row_size[0], 1, bytes},
+        {"act_row_size[1]", layout->act_row_size[1], 1, bytes},
+        {"h_row_size", layout->h_row_size, 1, bytes},
+        {"scratch_size", layout->scratch_size, 0, bytes},
+    };
+    enum kt_status status = check_limits(limits, sizeof limits / sizeof limits[0], error);
+    if (status != KT_OK)
+        return status;
+    if (layout->y_dtype != KT_DTYPE_NONE && layout->y_dtype != KT_DTYPE_F32 &&
+        layout->y_dtype != KT_DTYPE_BF16)
+        return kt_fail(error, KT_E_PLUGIN, "its layout has y_dtype = %u; f32 and bf16 are possible",
+                       layout->y_dtype);
+    if (!layout->keeps_source && !ops->pack)
+        return kt_fail(error, KT_E_PLUGIN, "it neither keeps the source nor has a function pack");
+    if (memcmp(&layout->shape, shape, sizeof *shape) != 0)
+        return kt_fail(error, KT_E_PLUGIN, "its layout() changed the shape that it was asked for");
+    return KT_OK;
+}
+
+/* The form that a layout names is the one that was asked for. */
+static enum kt_status check_form(const struct kt_layout *layout, const char *wanted, struct kt_error *error)
+{
+    if (!memchr(layout->form, '\0', sizeof layout->form))
+        return kt_fail(error, KT_E_PLUGIN, "its layout names a form of %zu letters or more",
+                       sizeof layout->form);
+    if (wanted && strcmp(layout->form, wanted) != 0)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "the weights are stored as %s, it makes %s: change its options, or convert again",
+                       wanted, layout->form[0] ? layout->form : "no form that could be stored");
+    return KT_OK;
+}
+
+static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
+                              const struct kt_request *request, uint64_t intermediate_size,
+                              struct kt_layout *layout, struct kt_error *error)
+{
+    struct kt_shape shape;
+    shape_of(layer, request->example, intermediate_size, &shape);
+    memset(layout, 0, sizeof *layout);
+    memcpy(&layout->shape, &shape, sizeof shape);
+    layout->stored = request->stored || layer->params.stored;
+    if (request->form)
+        (void)snprintf(layout->form, sizeof layout->form, "%s", request->form);
+    error->message[0] = '\0';
+    enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
+    if (status != KT_OK)
+        return kt_fail_plugin(error, status, "it refuses this layer without a reason");
+    status = check_layout(backend->level->ops, layout, &shape, error);
+    if (status == KT_OK)
+        status = check_form(layout, request->form, error);
+    if (status != KT_OK) {
+        release(backend, layout);
+        return status;
+    }
+    if (layout->row_unit == 0)
+        layout->row_unit = 1;
+    return KT_OK;
+}
+
+void kt_choice_release(struct kt_choice *choice)
+{
+    for (uint32_t n = 0; n < choice->n_shards; n++)
+        if (choice->shard[n].begin < choice->shard[n].end)
+            release(choice->backend, &choice->shard[n].layout);
+    choice->n_shards = 0;
+}
+
+/* Adds a part of `count` times `size` bytes behind what is there; gives its offset. */
+static bool add_part(uint64_t *total, uint64_t count, uint64_t size, uint64_t *offset)
+{
+    uint64_t bytes;
+    *offset = *total;
+    return kt_mul(count, size, &bytes) && bytes < UINT64_MAX / 4 && kt_add(*total, kt_align64(bytes), total);
+}
+
+/* Sizes of the node's buffers; false if they overflow. */
+static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads)
+{
+    const struct kt_layout *layout = &shard->layout;
+    struct kt_buffers *buffers = &shard->buffers;
+    uint64_t tokens = layer->params.max_tokens;
+    uint64_t rows = tokens * layer->params.top_k;
+    uint64_t block = rows < KT_ROW_BLOCK ? rows : KT_ROW_BLOCK;
+    uint64_t unit = layout->row_unit;
+    block = (block + unit - 1) / unit * unit;
+    uint64_t groups = rows < layer->params.n_experts ? rows : layer->params.n_experts;
+    uint64_t padded = rows + (groups + rows / KT_ROW_BLOCK + 1) * (unit - 1);
+
+    uint64_t start = 0, ignored;
+    if (!add_part(&start, tokens, layout->act_row_size[0], &buffers->act) ||
+        !add_part(&start, rows, shard->y_row_size, &buffers->y))
+        return false;
+    buffers->scratch_stride = kt_align64(layout->scratch_size);
+    if (!add_part(&start, n_threads, buffers->scratch_stride, &buffers->scratch))
+        return false;
+
+    uint64_t thread = 0;
+    if (!add_part(&thread, block, layout->act_row_size[0], &ignored) ||
+        !add_part(&thread, block, layout->h_row_size, &buffers->thread_h) ||
+        !add_part(&thread, block, layout->act_row_size[1], &buffers->thread_act))
+        return false;
+    buffers->thread_stride = thread;
+    uint64_t whole = start, split = start;
+    if (!add_part(&whole, n_threads, thread, &buffers->thread) ||
+        !add_part(&split, padded, layout->act_row_size[0], &buffers->split_gather) ||
+        !add_part(&split, padded, layout->h_row_size, &buffers->split_h) ||
+        !add_part(&split, padded, layout->act_row_size[1], &buffers->split_act))
+        return false;
+    buffers->size = whole > split ? whole : split;
+    return true;
+}
+
+static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads,
+                                 struct kt_error *error)
+{
+    struct kt_layout *layout = &shard->layout;
+    uint64_t element = layout->y_dtype == KT_DTYPE_BF16 ? 2 : 4;
+    uint64_t ignored;
+    shard->y_row_size = kt_align64(layer->params.hidden_size * element);
+    shard->down_offset = kt_align64(layout->weight_size[0]);
+    shard->expert_stride = shard->down_offset + kt_align64(layout->weight_size[1]);
+    bool fits = kt_mul(shard->expert_stride, layer->params.n_experts, &ignored) &&
+                size_buffers(layer, shard, n_threads);
+    return fits ? KT_OK
+                : kt_fail(error, KT_E_INVALID,
+                          "%s: %u experts of %llu x %llu and %u tokens need more bytes than 64 bits count",
+                          layer->name, layer->params.n_experts, (unsigned long long)layer->params.hidden_size,
+                          (unsigned long long)layer->params.intermediate_size, layer->params.max_tokens);
+}
+
+/* Cuts intermediate_size over `n_nodes` nodes in proportion to their threads, at multiples of `unit`. */
+static void cut(const struct kt_pool *pool, uint32_t n_nodes, uint64_t size, uint64_t unit,
+                struct kt_choice *choice)
+{
+    uint64_t units = (size + unit - 1) / unit, threads = 0, at = 0;
+    choice->n_shards = n_nodes;
+    for (uint32_t n = 0; n < n_nodes; n++) {
+        threads += pool->subpool[n].n_threads;
+        uint64_t end = (units * threads + pool->n_threads / 2) / pool->n_threads * unit;
+        if (n + 1 == n_nodes || end > size)
+            end = size;
+        choice->shard[n] = (struct kt_shard){.begin = at, .end = end};
+        at = end;
+    }
+}
+
+/* Asks one backend. On success the choice holds its layouts. */
+static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend *backend,
+                          const struct kt_request *request, struct kt_choice *choice, struct kt_error *error)
+{
+    const struct kt_pool *pool = layer->context->pool;
+    struct kt_layout whole;
+    choice->backend = backend;
+    choice->n_shards = 0;
+    enum kt_status status = lay_out(backend, layer, request, layer->params.intermediate_size, &whole, error);
+    if (status != KT_OK)
+        return status;
+    choice->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
+    uint64_t unit = request->form ? 1 : kt_view_col_unit(&request->example->down);
+    uint64_t common = gcd(unit, whole.k_unit);
+    bool fits = kt_mul(unit / common, whole.k_unit, &unit) && unit < UINT64_C(1) << 32;
+    release(backend, &whole);
+    if (!fits)
+        return kt_fail(error, KT_E_UNSUPPORTED, "its k_unit and the format's block have no common cut");
+    cut(pool, request->whole ? 1 : pool->n_nodes, layer->params.intermediate_size, unit, choice);
+    for (uint32_t n = 0; n < choice->n_shards; n++) {
+        struct kt_shard *shard = &choice->shard[n];
+        if (shard->begin == shard->end)
+            continue;
+        status = lay_out(backend, layer, request, shard->end - shard->begin, &shard->layout, error);
+        if (status == KT_OK)
+            status = size_shard(layer, shard, pool->subpool[n].n_threads, error);
+        else
+            shard->end = shard->begin; /* nothing to release here */
+        if (status != KT_OK) {
+            kt_choice_release(choice);
+            return status;
+        }
+    }
+    return KT_OK;
+}
+
+static void note(struct kt_plan *plan, const struct kt_backend *backend, bool chosen, const char *reason)
+{
+    if (!plan || plan->n_candidates == KT_MAX_CANDIDATES)
+        return;
+    struct kt_candidate *candidate = &plan->candidate[plan->n_candidates++];
+    (void)snprintf(candidate->backend, sizeof candidate->backend, "%s", backend->name);
+    (void)snprintf(candidate->level, sizeof candidate->level, "%s",
+                   backend->level ? backend->level->name : "");
+    candidate->chosen = chosen;
+    (void)snprintf(candidate->reason, sizeof candidate->reason, "%s", reason);
+}
+
+/* Backends in the order in which they are asked: the wished one, then by priority. */
+static size_t order(const struct kt_registry *registry, const struct kt_backend *wished,
+                    const struct kt_backend **list)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < registry->n_backends && n < KT_MAX_CANDIDATES; i++) {
+        size_t at = n++;
+        for (; at > 0 && registry->backend[i].priority > list[at - 1]->priority; at--)
+            list[at] = list[at - 1];
+        list[at] = &registry->backend[i];
+    }
+    for (size_t i = 1; wished && i < n; i++)
+        if (list[i] == wished) {
+            memmove(list + 1, list, i * sizeof *list);
+            list[0] = wished;
+        }
+    return n;
+}
+
+static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_request *request,
+                                const struct kt_backend **wished, struct kt_error *error)
+{
+    const struct kt_context *context = layer->context;
+    const char *name = request->backend ? request->backend : layer->params.backend;
+    if (!name)
+        name = kt_config_text(context->config, "core", "backend");
+    *wished = NULL;
+    if (strcmp(name, "auto") == 0)
+        return KT_OK;
+    *wished = kt_registry_find(context->registry, name);
+    if (*wished)
+        return KT_OK;
+    const char *names[KT_MAX_CANDIDATES];
+    size_t n = 0;
+    for (; n < context->registry->n_backends && n < KT_MAX_CANDIDATES; n++)
+        names[n] = context->registry->backend[n].name;
+    const char *near = kt_nearest(name, names, n);
+    return kt_fail(error, KT_E_NOT_FOUND, "%s: no backend %s is configured%s%s%s; `kt backends` lists them",
+                   layer->name, name, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+}
+
+/* Do stored weights go to another backend than the configuration wishes? */
+static bool passes_over(const struct kt_layer *layer, const struct kt_request *request)
+{
+    const char *wish = kt_config_text(layer->context->config, "core", "backend");
+    return request->form && !layer->params.backend && strcmp(wish, "auto") != 0 &&
+           strcmp(wish, request->backend) != 0;
+}
+
+static void fill_plan(const struct kt_choice *choice, struct kt_plan *plan, uint32_t n_experts)
+{
+    plan->n_nodes = choice->n_shards;
+    plan->nominal_size = choice->nominal_size;
+    plan->fallback = choice->fallback;
+    for (uint32_t n = 0; n < choice->n_shards; n++) {
+        const struct kt_shard *shard = &choice->shard[n];
+        plan->node[n].intermediate_begin = shard->begin;
+        plan->node[n].intermediate_end = shard->end;
+        plan->node[n].weight_size = shard->expert_stride * n_experts;
+        plan->node[n].buffer_size = shard->buffers.size;
+        plan->weight_size += plan->node[n].weight_size;
+        plan->buffer_size += plan->node[n].buffer_size;
+        if (shard->begin == shard->end)
+            continue;
+        plan->keeps_source |= shard->layout.keeps_source;
+        memcpy(plan->form, shard->layout.form, sizeof plan->form);
+    }
+}
+
+enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_request *request,
+                              struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error)
+{
+    const struct kt_backend *wished, *list[KT_MAX_CANDIDATES];
+    choice->n_shards = 0;
+    enum kt_status status = find_wish(layer, request, &wished, error);
+    if (status != KT_OK)
+        return status;
+    bool strict = request->backend || kt_config_bool(layer->context->config, "core", "strict");
+    size_t n = order(layer->context->registry, wished, list);
+    struct kt_error why = {KT_OK, ""};
+    bool chosen = false;
+    for (size_t i = 0; i < n; i++) {
+        if (list[i]->state != KT_BACKEND_LOADED) {
+            status = kt_fail(&why, KT_E_PLUGIN, "%s", list[i]->reason);
+        } else if (chosen) {
+            note(plan, list[i], false, request->form ? "the weights are stored for another backend" : "");
+            continue;
+        } else {
+            status = ask(layer, list[i], request, choice, &why);
+        }
+        note(plan, list[i], status == KT_OK, status == KT_OK ? list[i]->reason : why.message);
+        if (status == KT_OK) {
+            chosen = true;
+            choice->fallback = (wished && list[i] != wished) || passes_over(layer, request);
+        } else if (list[i] == wished) {
+            kt_log_write(layer->context->log, strict ? KT_LOG_DEBUG : KT_LOG_WARNING,
+                         "%s: the wished backend %s cannot take it: %s", layer->name, wished->name,
+                         why.message);
+            if (strict)
+                return kt_fail(error, KT_E_UNSUPPORTED, "%s: backend %s cannot take it: %s%s", layer->name,
+                               wished->name, why.message,
+                               request->backend ? "" : " (core.strict = yes forbids another)");
+        }
+    }
+    if (!chosen)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s", layer->name,
+                       why.message);
+    if (plan)
+        fill_plan(choice, plan, layer->params.n_experts);
+    return KT_OK;
+}

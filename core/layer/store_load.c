@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stored.c - a layer's packed weights from a store.
+ *
+ * On one node a mapped store is used as it lies there: loading reads nothing, and an expert's objects
+ * are compared with their checksums when a batch first asks for it, which is also what brings them
+ * into memory. Otherwise, several nodes, an expert map or KT_IO_READ, each object is read, compared,
+ * and its shard copied to its node, on all threads.
+ */
+#include "core/layer/store_load.h"
+
+#include "core/base/error.h"
+#include "core/machine/outcome.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- checking what is mapped ---- */
+
+struct kt_check {
+    const struct kt_stored *stored;
+    uint32_t n_left; /* experts that are not compared */
+    uint32_t n_wanted;
+    uint32_t *wanted; /* by the batch, room for all experts */
+    uint8_t *done;    /* per expert */
+};
+
+struct checking {
+    struct kt_layer *layer;
+    struct kt_outcome outcome;
+    atomic_uint next;
+};
+
+static void check_objects(struct kt_worker *worker, void *argument)
+{
+    (void)worker;
+    struct checking *checking = argument;
+    const struct kt_layer *layer = checking->layer;
+    const struct kt_check *check = layer->check;
+    for (unsigned i; (i = atomic_fetch_add(&checking->next, 1)) < 2 * check->n_wanted;) {
+        uint32_t expert = check->wanted[i / 2];
+        enum kt_stage stage = i % 2 ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+        const char *object = layer->shard->packed + expert * layer->shard->expert_stride +
+                             (stage == KT_STAGE_DOWN ? layer->shard->down_offset : 0);
+        struct kt_error error;
+        enum kt_status status =
+            kt_outcome_failed(&checking->outcome)
+                ? KT_OK
+                : kt_stored_check(layer->checkpoint, check->stored, expert, stage, object, &error);
+        if (status != KT_OK)
+            kt_outcome_fail(&checking->outcome, status, &error);
+    }
+}
+
+enum kt_status kt_check_batch(struct kt_layer *layer, const struct kt_forward *forward,
+                              struct kt_error *error)
+{
+    struct kt_check *check = layer->check;
+    if (check->n_left == 0)
+        return KT_OK;
+    check->n_wanted = 0;
+    for (uint64_t i = 0; i < (uint64_t)forward->n_tokens * forward->top_k; i++) {
+        int64_t id = forward->expert_ids[i];
+        if (id < 0 || check->done[id])
+            continue;
+        check->done[id] = 1;
+        check->wanted[check->n_wanted++] = (uint32_t)id;
+    }
+    if (check->n_wanted == 0)
+        return KT_OK;
+    struct checking checking = {.layer = layer};
+    atomic_init(&checking.next, 0);
+    kt_outcome_start(&checking.outcome);
+    kt_pool_run(layer->context->pool, check_objects, &checking);
+    enum kt_status status = kt_outcome_end(&checking.outcome, error);
+    if (status == KT_OK)
+        check->n_left -= check->n_wanted;
+    for (uint32_t i = 0; status != KT_OK && i < check->n_wanted; i++)
+        check->done[check->wanted[i]] = 0;
+    return status;
+}
+
+void kt_check_free(struct kt_check *check)
+{
+    if (!check)
+        return;
+    free(check->wanted);
+    free(check->done);
+    free(check);
+}
+
+static enum kt_status start_check(struct kt_layer *layer, const struct kt_stored *stored,
+                                  struct kt_error *error)
+{
+    uint32_t n_experts = layer->params.n_experts;
+    struct kt_check *check = calloc(1, sizeof *check);
+    layer->check = check;
+    if (check) {
+        *check = (struct kt_check){.stored = stored, .n_left = n_experts};
+        check->wanted = calloc(n_experts, sizeof *check->wanted);
+        check->done = calloc(n_experts, sizeof *check->done);
+    }
+    if (!check || !check->wanted || !check->done)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to check stored weights", layer->name);
+    return KT_OK;
+}
+
+/* ---- copying ---- */
+
+struct copying {
+    struct kt_layer *layer;
+    struct kt_checkpoint *checkpoint;
+    const struct kt_stored *stored;
+    struct kt_layout whole; /* of an expert that is not cut */
+    struct kt_outcome outcome;
+};
+
+/* The bytes of an object: in the mapping, or read to `room`. */
+static enum kt_status read_object(const struct copying *copying, uint32_t expert, enum kt_stage stage,
+                                  void *room, const void **object, struct kt_error *error)
+{
+    const struct kt_stored *stored = copying->stored;
+    const struct kt_file *file = &copying->checkpoint->part[stored->part].file;
+    uint64_t offset = kt_stored_offset(stored, expert, stage);
+    enum kt_status status = KT_OK;
+    *object = room;
+    if (file->map)
+        *object = file->map + offset;
+    else
+        status = kt_file_read(file, offset, room, stored->object_size[stage], error);
+    if (status == KT_OK)
+        status = kt_stored_check(copying->checkpoint, stored, expert, stage, *object, error);
+    return status;
+}
+
+static enum kt_status copy_object(const struct copying *copying, const struct kt_shard *shard, uint32_t e,
+                                  enum kt_stage stage, char *room, struct kt_error *error)
+{
+    const struct kt_layer *layer = copying->layer;
+    uint32_t expert = layer->expert_map ? (uint32_t)layer->expert_map[e] : e;
+    const void *object;
+    char *to = (char *)shard->weights.data + e * shard->expert_stride +
+               (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
+    enum kt_status status = read_object(copying, expert, stage, room, &object, error);
+    if (status != KT_OK)
+        return status;
+    if (shard->begin == 0 && shard->end == layer->params.intermediate_size) {
+        memcpy(to, object, shard->layout.weight_size[stage]);
+        return KT_OK;
+    }
+    struct kt_cut job = {.whole = &copying->whole,
+                         .shard = &shard->layout,
+                         .stage = stage,
+                         .begin = shard->begin,
+                         .panel_end = kt_layout_panels(&shard->layout, stage),
+                         .packed = object,
+                         .out = to,
+                         .error = error};
+    error->status = KT_OK;
+    error->message[0] = '\0';
+    kt_layer_ops(layer)->cut(layer->backend->instance, &job);
+    if (error->status == KT_OK)
+        return KT_OK;
+    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
+    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d of expert %u",
+                          layer->name, layer->backend->name, stage, expert);
+}
+
+static void copy_objects(struct kt_worker *worker, void *argument)
+{
+    struct copying *copying = argument;
+    const struct kt_layer *layer = copying->layer;
+    const struct kt_shard *shard = &layer->shard[worker->node];
+    const uint64_t *size = copying->stored->object_size;
+    struct kt_error error;
+    if (shard->begin == shard->end)
+        return;
+    bool mapped = copying->checkpoint->part[copying->stored->part].file.map != NULL;
+    char *room = mapped ? NULL : aligned_alloc(64, size[0] > size[1] ? size[0] : size[1]);
+    if (!mapped && !room) {
+        (void)kt_fail(&error, KT_E_NOMEM, "%s: no memory to read stored weights", layer->name);
+        kt_outcome_fail(&copying->outcome, KT_E_NOMEM, &error);
+    }
+    for (uint64_t task; (task = kt_worker_claim(worker, 0)) < 2 * (uint64_t)layer->params.n_experts;) {
+        enum kt_stage stage = (enum kt_stage)(task % 2);
+        if (kt_layer_load_stopped(copying->layer, &copying->outcome))
+            continue;
+        enum kt_status status = copy_object(copying, shard, (uint32_t)(task / 2), stage, room, &error);
+        if (status == KT_OK)
+            kt_layer_load_count(copying->layer, shard->layout.weight_size[stage]);
+        else
+            kt_outcome_fail(&copying->outcome, status, &error);
+    }
+    free(room);
+}
+
+static enum kt_status copy_all(struct kt_layer *layer, void *data, struct kt_error *error)
+{
+    struct copying *copying = data;
+    copying->layer = layer;
+    kt_outcome_start(&copying->outcome);
+    kt_pool_run(layer->context->pool, copy_objects, copying);
+    return kt_outcome_end(&copying->outcome, error);
+}
+
+/* ---- loading ---- */
+
+/* Are the objects of the sizes that the backend makes? */
+static enum kt_status check_sizes(const struct kt_layer *layer, const struct kt_stored *stored,
+                                  const struct kt_layout *whole, struct kt_error *error)
+{
+    for (int s = 0; s < 2; s++)
+        if (stored->object_size[s] != kt_align64(whole->weight_size[s]))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: the store's objects of form %s take %llu bytes, backend %s makes %llu: "
+                           "convert again",
+                           layer->name, stored->form, (unsigned long long)stored->object_size[s],
+                           stored->backend, (unsigned long long)kt_align64(whole->weight_size[s]));
+    return KT_OK;
+}
+
+/* A layer's own wish, and with core.strict the configuration's, must be the stored backend. */
+static enum kt_status check_wish(const struct kt_layer *layer, const struct kt_stored *stored,
+                                 struct kt_error *error)
+{
+    const struct kt_config *config = layer->context->config;
+    const char *wish = layer->params.backend;
+    if (!wish)
+        wish = kt_config_bool(config, "core", "strict") ? kt_config_text(config, "core", "backend") : "auto";
+    if (strcmp(wish, "auto") == 0 || strcmp(wish, stored->backend) == 0)
+        return KT_OK;
+    return kt_fail(error, KT_E_UNSUPPORTED,
+                   "%s: the weights are stored for backend %s and backend %s is asked for: ask for %s, or "
+                   "load the original checkpoint",
+                   layer->name, stored->backend, wish, stored->backend);
+}
+
+static bool can_map(const struct kt_layer *layer, const struct kt_file *file)
+{
+    return file->map && !layer->expert_map && layer->context->pool->n_nodes == 1;
+}
+
+static enum kt_status check_cut(const struct kt_layer *layer, const struct kt_choice *choice,
+                                struct kt_error *error)
+{
+    const struct kt_backend *backend = choice->backend;
+    for (uint32_t n = 0; n < choice->n_shards; n++)
+        if (choice->shard[n].begin > 0 && choice->shard[n].begin < choice->shard[n].end &&
+            !KT_OPTIONAL_OP(backend->level->ops, cut))
+            return kt_fail(error, KT_E_UNSUPPORTED,
+                           "%s: backend %s cannot cut stored weights over %u NUMA nodes; use one "
+                           "(core.numa_nodes)",
+                           layer->name, backend->name, choice->n_shards);
+    return KT_OK;
+}
+
+static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copying,
+                                  const struct kt_expert *experts, const struct kt_request *request,
+                                  struct kt_choice *choice, struct kt_error *error)
+{
+    const struct kt_stored *stored = copying->stored;
+    const struct kt_file *file = &copying->checkpoint->part[stored->part].file;
+    struct kt_filling filling = {.run = copy_all, .data = copying};
+    if (can_map(layer, file))
+        filling.mapped = (const char *)file->map + kt_stored_offset(stored, 0, KT_STAGE_GATE_UP);
+    enum kt_status status = kt_choice_make(layer, request, choice, NULL, error);
+    if (status != KT_OK)
+        return status;
+    status = check_cut(layer, choice, error);
+    if (status == KT_OK)
+        status = kt_layer_fill(layer, choice, experts, &filling, error);
+    if (status == KT_OK && filling.mapped)
+        status = start_check(layer, stored, error);
+    kt_choice_release(choice);
+    return status;
+}
+
+/* How the stored backend lays out whole experts; the caller releases the choice. */
+static enum kt_status choose_whole(const struct kt_layer *layer, const struct kt_stored *stored,
+                                   const struct kt_expert *example, struct kt_choice *choice,
+                                   struct kt_error *error)
+{
+    struct kt_request request = {.example = example,
+                                 .backend = stored->backend,
+                                 .form = stored->form,
+                                 .whole = true};
+    enum kt_status status = check_wish(layer, stored, error);
+    if (status == KT_OK)
+        status = kt_choice_make(layer, &request, choice, NULL, error);
+    if (status != KT_OK)
+        return status;
+    status = check_sizes(layer, stored, &choice->shard[0].layout, error);
+    if (status != KT_OK)
+        kt_choice_release(choice);
+    return status;
+}
+
+enum kt_status kt_stored_fit(const struct kt_layer *layer, const struct kt_stored *stored,
+                             const struct kt_expert *example, struct kt_error *error)
+{
+    struct kt_choice *choice = calloc(1, sizeof *choice);
+    if (!choice)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a plan", layer->name);
+    enum kt_status status = choose_whole(layer, stored, example, choice, error);
+    if (status == KT_OK)
+        kt_choice_release(choice);
+    free(choice);
+    return status;
+}
+
+enum kt_status kt_layer_load_stored(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                    const struct kt_stored *stored, const struct kt_expert *experts,
+                                    struct kt_error *error)
+{
+    struct kt_request request = {.example = experts, .backend = stored->backend, .form = stored->form};
+    struct copying copying = {.checkpoint = checkpoint, .stored = stored};
+    struct kt_choice *whole = calloc(2, sizeof *whole);
+    if (!whole)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
+    enum kt_status status = choose_whole(layer, stored, experts, whole, error);
+    if (status == KT_OK) {
+        copying.whole = whole->shard[0].layout;
+        status = load_chosen(layer, &copying, experts, &request, whole + 1, error);
+        kt_choice_release(whole);
+    }
+    free(whole);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* buffer.h - large memory on one NUMA node. */
+#ifndef KT_CORE_MACHINE_BUFFER_H
+#define KT_CORE_MACHINE_BUFFER_H
+
+#include "core/machine/topology.h"
+
+#include <stdbool.h>
+
+struct kt_buffer {
+    void *data; /* page-aligned, zero at first touch; NULL for size 0 */
+    uint64_t size;
+};
+
+/**
+ * Maps `size` bytes on node `node` (an index of the topology). Pages come with the first touch. A
+ * binding that the system refuses is counted in topology->membind_failures, not an error.
+ * `huge` advises huge pages.
+ */
+enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uint64_t size, bool huge,
+                                struct kt_buffer *buffer, struct kt_error *error);
+void kt_buffer_destroy(struct kt_buffer *buffer);
+
+/** How many huge pages it may have, and the first touch of one of them, from the buffer's own node: faster
+ *  than that of whoever writes to it from its start on. What is in it stays. */
+uint64_t kt_buffer_pages(const struct kt_buffer *buffer);
+void kt_buffer_touch(const struct kt_buffer *buffer, uint64_t page);
+
+#endif

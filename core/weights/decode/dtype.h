@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dtype.h - the table of number formats, and what files call them. */
+#ifndef KT_CORE_WEIGHTS_DECODE_DTYPE_H
+#define KT_CORE_WEIGHTS_DECODE_DTYPE_H
+
+#include <kt/types.h>
+
+struct kt_dtype_info {
+    const char *name;
+    uint32_t elements;       /* of a block; 1: a plain number */
+    uint32_t bytes;          /* of a block */
+    int32_t ggml;            /* number of the type in GGUF files, -1: it has none */
+    const char *safetensors; /* name of the type in safetensors files, NULL: it has none */
+};
+
+/* NULL for a number that is no dtype. */
+const struct kt_dtype_info *kt_dtype_find(uint32_t dtype);
+
+enum kt_dtype kt_dtype_from_ggml(uint32_t number);
+enum kt_dtype kt_dtype_from_safetensors(const char *name);
+
+#endif

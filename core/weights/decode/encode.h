@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* encode.h - float32 to the 16-bit formats (decode.h has the way back): round to nearest even, NaN stays
+ * NaN. */
+#ifndef KT_CORE_WEIGHTS_DECODE_ENCODE_H
+#define KT_CORE_WEIGHTS_DECODE_ENCODE_H
+
+#include "core/weights/decode/decode.h"
+
+static inline uint16_t kt_to_bf16(float value)
+{
+    uint32_t bits = kt_float_bits(value);
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline uint16_t kt_to_f16(float value)
+{
+    uint32_t bits = kt_float_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+    if (magnitude > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (magnitude >= 0x477ff000) /* 65520 and above round to infinity */
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude < 0x38800000) /* subnormal: adding 1/2 lets the unit of the sum, 2^-24, do the rounding */
+        return (uint16_t)(sign | (kt_float_bits(kt_bits_float(magnitude) + 0.5f) - 0x3f000000));
+    return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scales_check.c - are all scales of a weight numbers? One that is not makes a whole group of weights NaN or
+ * infinite, and all outputs after it. They are looked at when an expert is asked for, not when a file
+ * is opened: only then are they read anyway. They are a sixteenth of the weights at most.
+ *
+ * Scales of FP8 are the largest weight divided by 448, so never negative. Those of integers may be: a
+ * quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
+ */
+#include "core/weights/safetensors/experts.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/decode.h"
+#include "core/weights/decode/dtype.h"
+
+#include <inttypes.h>
+
+/* Chunks of a fixed length are what compilers vectorise at -O2, too. */
+enum { CHUNK = 32 };
+
+/* Without the bits of `drop`, is a number above `most`? */
+#define FIND(name, type)                                                          \
+    static bool name(const uint8_t *source, uint64_t n, type drop, type most)     \
+    {                                                                             \
+        type chunk[CHUNK];                                                        \
+        for (uint64_t count; n > 0; n -= count, source += count * sizeof(type)) { \
+            uint32_t found = 0;                                                   \
+            count = n < CHUNK ? n : CHUNK;                                        \
+            memset(chunk, 0, sizeof chunk);                                       \
+            memcpy(chunk, source, count * sizeof(type));                          \
+            for (int i = 0; i < CHUNK; i++)                                       \
+                found |= (type)(chunk[i] & (type)~drop) > most;                   \
+            if (found)                                                            \
+                return true;                                                      \
+        }                                                                         \
+        return false;                                                             \
+    }
+
+FIND(find8, uint8_t)
+FIND(find16, uint16_t)
+FIND(find32, uint32_t)
+
+/* The largest finite number of the type. */
+static uint32_t largest_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case KT_DTYPE_F32:
+        return 0x7f7fffffu;
+    case KT_DTYPE_BF16:
+        return 0x7f7f;
+    case KT_DTYPE_F16:
+        return 0x7bff;
+    default: /* F8_E8M0 */
+        return 0xfe;
+    }
+}
+
+/* Is one of n numbers that lie side by side not finite, or negative although it must not be? */
+static bool find_odd(const uint8_t *source, uint64_t n, uint32_t dtype, bool negative)
+{
+    uint32_t most = largest_of(dtype);
+    if (dtype == KT_DTYPE_F32)
+        return find32(source, n, negative ? 0x80000000u : 0, most);
+    if (dtype == KT_DTYPE_F8_E8M0)
+        return find8(source, n, 0, (uint8_t)most);
+    return find16(source, n, negative ? 0x8000 : 0, (uint16_t)most);
+}
+
+static float value_of(const uint8_t *number, uint32_t dtype)
+{
+    float value;
+    if (dtype == KT_DTYPE_F32)
+        kt_decode_f32(number, 1, &value);
+    else if (dtype == KT_DTYPE_BF16)
+        kt_decode_bf16(number, 1, &value);
+    else if (dtype == KT_DTYPE_F16)
+        kt_decode_f16(number, 1, &value);
+    else
+        kt_decode_e8m0(number, 1, &value);
+    return value;
+}
+
+/* One of n numbers, `step` bytes apart, is odd: the first of them, or n. */
+static uint64_t find_first(const uint8_t *line, int64_t step, uint64_t n, uint32_t dtype, bool negative)
+{
+    uint64_t i = 0;
+    for (; i < n; i++) {
+        const uint8_t *number = line + (int64_t)i * step;
+        if (find_odd(number, 1, dtype, negative) && value_of(number, dtype) != 0) /* -0 is 0 */
+            break;
+    }
+    return i;
+}
+
+enum kt_status kt_scales_check(const struct kt_view *view, const char *label, const char *name,
+                               struct kt_error *error)
+{
+    const struct kt_scales *scales = &view->scales;
+    uint64_t rows = (view->rows - 1) / scales->group_rows + 1;
+    uint64_t cols = (view->cols - 1) / scales->group_cols + 1;
+    int64_t bytes = kt_dtype_find(scales->dtype)->bytes;
+    bool negative = view->dtype == KT_DTYPE_INT4 || view->dtype == KT_DTYPE_I8;
+    /* Along what lies side by side. */
+    bool turned = cols == 1 || scales->col_stride != bytes;
+    uint64_t lines = turned ? cols : rows, n = turned ? rows : cols;
+    int64_t across = turned ? scales->col_stride : scales->row_stride;
+    int64_t along = turned ? scales->row_stride : scales->col_stride;
+    for (uint64_t i = 0; i < lines; i++) {
+        const uint8_t *line = (const uint8_t *)scales->data + (int64_t)i * across;
+        if (along == bytes && !find_odd(line, n, scales->dtype, negative))
+            continue;
+        uint64_t at = find_first(line, along, n, scales->dtype, negative);
+        if (at == n)
+            continue;
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\": the scale of row %" PRIu64 ", column %" PRIu64
+                       " on is %g; it must be a finite number%s: the weights are damaged",
+                       label, name, (turned ? at : i) * scales->group_rows,
+                       (turned ? i : at) * scales->group_cols,
+                       (double)value_of(line + (int64_t)at * along, scales->dtype),
+                       negative ? "" : " of at least 0");
+    }
+    return KT_OK;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* file.h - a file of a checkpoint: opened once, mapped or read. */
+#ifndef KT_CORE_WEIGHTS_FILE_FILE_H
+#define KT_CORE_WEIGHTS_FILE_FILE_H
+
+#include <kt/kt.h>
+
+enum { KT_LABEL_SIZE = 208 };
+
+struct kt_file {
+    int fd;
+    enum kt_io io;
+    uint64_t size;             /* when it was opened */
+    const uint8_t *map;        /* NULL with KT_IO_READ */
+    char label[KT_LABEL_SIZE]; /* kt_file_label of its path */
+};
+
+/* A path as messages show it: one line, the beginning of a long one left out. */
+void kt_file_label(const char *path, char label[KT_LABEL_SIZE]);
+
+/* "folder/name", to be freed, or NULL without memory. */
+char *kt_path_join(const char *folder, const char *name, struct kt_error *error);
+
+enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file, struct kt_error *error);
+void kt_file_close(struct kt_file *file);
+
+/* KT_E_IO if the file is shorter now than it was. */
+enum kt_status kt_file_check_size(const struct kt_file *file, struct kt_error *error);
+
+/* Reads exactly `size` bytes, never through the mapping: a file that shrank is KT_E_IO, no signal.
+ */
+enum kt_status kt_file_read(const struct kt_file *file, uint64_t offset, void *to, uint64_t size,
+                            struct kt_error *error);
+
+/* A header read from its beginning to its end, through a window of fixed size. */
+struct kt_reader {
+    const struct kt_file *file;
+    uint64_t at;         /* in the file */
+    uint64_t begin, end; /* what the window holds */
+    uint8_t window[32768];
+};
+
+/* The next bytes of the file, which are `what` in messages; KT_E_FORMAT if it ends before. */
+enum kt_status kt_reader_get(struct kt_reader *reader, void *to, uint64_t size, const char *what,
+                             struct kt_error *error);
+enum kt_status kt_reader_u32(struct kt_reader *reader, uint32_t *value, const char *what,
+                             struct kt_error *error);
+enum kt_status kt_reader_u64(struct kt_reader *reader, uint64_t *value, const char *what,
+                             struct kt_error *error);
+enum kt_status kt_reader_skip(struct kt_reader *reader, uint64_t size, const char *what,
+                              struct kt_error *error);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* json.h - JSON in a file, with a bound on what it may cost before any of it is parsed. */
+#ifndef KT_CORE_WEIGHTS_FILE_JSON_H
+#define KT_CORE_WEIGHTS_FILE_JSON_H
+
+#include "core/weights/file/file.h"
+
+#include <jansson.h>
+
+/* What the text may be. Objects and arrays: one in 16 bytes, and `spare` more. */
+struct kt_json_bounds {
+    const char *what; /* "the header", for messages */
+    uint64_t largest; /* bytes */
+    uint32_t depth;
+    uint32_t spare;
+};
+
+/* Parses `size` bytes of the file from byte `offset` on: strict JSON, no key twice in an object. */
+enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_t size,
+                            const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error);
+
+/* Opens the file at `path`, which is JSON from its first to its last byte. `label` gets the path as
+ * messages show it. */
+enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds, char label[KT_LABEL_SIZE],
+                            json_t **root, struct kt_error *error);
+
+#endif

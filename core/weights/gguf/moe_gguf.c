@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * moe_gguf.c - the layers with experts of a GGUF file.
+ *
+ *     blk.L.ffn_{gate,up}_exps.weight   [E][I][H] in row-major order (E experts, I intermediate, H
+ * hidden) blk.L.ffn_gate_up_exps.weight     [E][2 I][H] instead of these two: gate rows first
+ *     blk.L.ffn_down_exps.weight        [E][H][I]
+ *     the same with .bias [E][rows], with .scale [E]: one number that multiplies an expert's matrix
+ */
+#include "core/weights/gguf/gguf.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/dtype.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GATE_UP = 3, N_KINDS = 4 };
+
+static const char *const kinds[N_KINDS] = {"gate", "up", "down", "gate_up"};
+
+/* An expert tensor of some layer. */
+struct entry {
+    uint64_t layer;
+    int kind;
+    int part; /* 0 weight, 1 bias, 2 scale */
+    struct kt_tensor *tensor;
+};
+
+/* What a layer has. */
+struct found {
+    uint64_t layer;
+    struct kt_tensor *tensor[N_KINDS][3];
+};
+
+/* What the metadata says; 0: nothing. */
+struct said {
+    uint64_t layers, experts, top_k, hidden, intermediate;
+    char key[5][KT_NAME_SIZE];
+};
+
+/* The file that holds the tensor, the file that holds the metadata: for messages. */
+static const char *file_of(const struct kt_gguf *gguf, const struct kt_tensor *tensor)
+{
+    return gguf->checkpoint->part[tensor->part].file.label;
+}
+
+static const char *file_of_keys(const struct kt_gguf *gguf)
+{
+    return gguf->checkpoint->part[0].file.label;
+}
+
+static bool parse_name(const char *name, struct entry *entry)
+{
+    static const char *const parts[] = {"weight", "bias", "scale"};
+    uint64_t layer = 0;
+    if (strncmp(name, "blk.", 4) != 0)
+        return false;
+    const char *at = name + 4;
+    for (; *at >= '0' && *at <= '9' && at < name + 13; at++)
+        layer = layer * 10 + (uint64_t)(*at - '0');
+    if (at == name + 4 || (name[4] == '0' && at != name + 5) || strncmp(at, ".ffn_", 5) != 0)
+        return false;
+    at += 5;
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        size_t length = strlen(kinds[kind]);
+        if (strncmp(at, kinds[kind], length) != 0 || strncmp(at + length, "_exps.", 6) != 0)
+            continue;
+        for (int part = 0; part < 3; part++)
+            if (strcmp(at + length + 6, parts[part]) == 0) {
+                *entry = (struct entry){.layer = layer, .kind = kind, .part = part};
+                return true;
+            }
+    }
+    return false;
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    return a->layer < b->layer ? -1 : a->layer > b->layer;
+}
+
+static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said, struct kt_error *error)
+{
+    static const char *const suffixes[] = {"block_count", "expert_count", "expert_used_count",
+                                           "embedding_length", "expert_feed_forward_length"};
+    static const uint64_t largest[] = {KT_LARGEST_LAYER + 1, KT_LARGEST_EXPERTS, KT_LARGEST_EXPERTS,
+                                       KT_LARGEST_SIZE, KT_LARGEST_SIZE};
+    uint64_t *counts[] = {&said->layers, &said->experts, &said->top_k, &said->hidden, &said->intermediate};
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(said->key[i], KT_NAME_SIZE, "%s.%s", gguf->architecture, suffixes[i]);
+        enum kt_status status = kt_gguf_count(gguf, said->key[i], counts[i], error);
+        if (status != KT_OK)
+            return status;
+        if (*counts[i] > largest[i])
+            return kt_fail(error, KT_E_UNSUPPORTED,
+                           "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled",
+                           file_of_keys(gguf), said->key[i], *counts[i], largest[i]);
+    }
+    return KT_OK;
+}
+
+/* A contradiction between a tensor and a metadata key. */
+static enum kt_status compare(const struct kt_gguf *gguf, const char *key, uint64_t said,
+                              const struct kt_tensor *tensor, uint64_t found, const char *what,
+                              struct kt_error *error)
+{
+    if (found == said || (said == 0 && !kt_gguf_find(gguf, key)))
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu64 " %s",
+                   file_of(gguf, tensor), key, said, tensor->info.name, found, what);
+}
+
+static enum kt_status check_shape(const struct kt_gguf *gguf, const struct kt_tensor *tensor, uint32_t n_dims,
+                                  const uint64_t *dims, const struct kt_tensor *like, struct kt_error *error)
+{
+    const struct kt_tensor_info *info = &tensor->info;
+    bool same = info->n_dims == n_dims;
+    for (uint32_t i = 0; same && i < n_dims; i++)
+        same = info->dims[i] == dims[i];
+    if (same)
+        return KT_OK;
+    char needed[96] = "", found[96] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < n_dims; i++)
+        used += (size_t)snprintf(needed + used, sizeof needed - used, "[%" PRIu64 "]", dims[i]);
+    used = 0;
+    for (uint32_t i = 0; i < info->n_dims; i++)
+        used += (size_t)snprintf(found + used, sizeof found - used, "[%" PRIu64 "]", info->dims[i]);
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" is %s, slowest dimension first; %s is needed to fit tensor \"%s\"",
+                   file_of(gguf, tensor), info->name, found, needed, like->info.name);
+}
+
+static enum kt_status check_weights(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
+                                    struct kt_error *error)
+{
+    const char *label = gguf->checkpoint->label;
+    struct kt_tensor *fused = found->tensor[GATE_UP][0], *down = found->tensor[KT_DOWN][0];
+    struct kt_tensor *gate = fused ? fused : found->tensor[KT_GATE][0];
+    struct kt_tensor *up = fused ? fused : found->tensor[KT_UP][0];
+    if (!gate || !up || !down || (fused && (found->tensor[KT_GATE][0] || found->tensor[KT_UP][0])))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: layer %" PRIu64 " has experts, but tensor blk.%" PRIu64 ".ffn_%s_exps.weight %s",
+                       label, found->layer, found->layer,
+                       fused && down ? "gate_up"
+                       : !down       ? "down"
+                       : !gate       ? "gate"
+                                     : "up",
+                       fused && down ? "stands beside one of gate or up" : "is missing");
+    if (gate->info.n_dims != 3 || (fused && gate->info.dims[1] % 2 != 0))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\" has %" PRIu32 " dimensions, %" PRIu64
+                       " rows; experts, rows and columns are needed%s",
+                       file_of(gguf, gate), gate->info.name, gate->info.n_dims, gate->info.dims[1],
+                       fused ? ", and as many gate as up rows" : "");
+    uint64_t experts = gate->info.dims[0], hidden = gate->info.dims[2];
+    uint64_t intermediate = fused ? gate->info.dims[1] / 2 : gate->info.dims[1];
+    if (experts > KT_LARGEST_EXPERTS || hidden > KT_LARGEST_SIZE || intermediate > KT_LARGEST_SIZE)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: tensor \"%s\" is [%" PRIu64 "][%" PRIu64 "][%" PRIu64
+                       "]; at most %d experts and sizes of %d can be handled",
+                       file_of(gguf, gate), gate->info.name, experts, intermediate, hidden,
+                       KT_LARGEST_EXPERTS, KT_LARGEST_SIZE);
+    uint64_t down_dims[] = {experts, hidden, intermediate};
+    enum kt_status status = check_shape(gguf, up, 3, gate->info.dims, gate, error);
+    if (status == KT_OK)
+        status = check_shape(gguf, down, 3, down_dims, gate, error);
+    if (status != KT_OK)
+        return status;
+    moe->tensor[KT_GATE] = gate;
+    moe->tensor[KT_UP] = up;
+    moe->tensor[KT_DOWN] = down;
+    moe->first_row[KT_UP] = fused ? intermediate : 0;
+    moe->info.n_experts = (uint32_t)experts;
+    moe->info.hidden_size = hidden;
+    moe->info.intermediate_size = intermediate;
+    moe->info.size = gate->info.size + (fused ? 0 : up->info.size) + down->info.size;
+    return KT_OK;
+}
+
+/* A bias or a scale of weights that are not there would be left out of the result. */
+static enum kt_status check_strays(const struct kt_gguf *gguf, const struct found *found,
+                                   struct kt_error *error)
+{
+    for (int kind = 0; kind < N_KINDS; kind++)
+        for (int part = 1; part < 3; part++) {
+            const struct kt_tensor *stray = found->tensor[kind][part];
+            if (stray && !found->tensor[kind][0])
+                return kt_fail(error, KT_E_FORMAT,
+                               "%s: tensor \"%s\" goes with blk.%" PRIu64
+                               ".ffn_%s_exps.weight, which is missing",
+                               file_of(gguf, stray), stray->info.name, found->layer, kinds[kind]);
+        }
+    return KT_OK;
+}
+
+/* Biases and scales: floats whose shape the weights give. */
+static enum kt_status check_extras(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
+                                   struct kt_error *error)
+{
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor *weight = moe->tensor[p];
+        int kind = p != KT_DOWN && found->tensor[GATE_UP][0] ? GATE_UP : p;
+        moe->bias[p] = found->tensor[kind][1];
+        moe->scale[p] = found->tensor[kind][2];
+        moe->info.dtype[p] = weight->info.dtype;
+        moe->info.has_bias |= moe->bias[p] ? 1u << p : 0;
+        for (int part = 1; part < 3; part++) {
+            const struct kt_tensor *extra = found->tensor[kind][part];
+            if (!extra)
+                continue;
+            uint32_t dtype = extra->info.dtype;
+            enum kt_status status =
+                check_shape(gguf, extra, part == 1 ? 2 : 1, weight->info.dims, weight, error);
+            if (status != KT_OK)
+                return status;
+            if (dtype != KT_DTYPE_F32 && dtype != KT_DTYPE_F16 && dtype != KT_DTYPE_BF16)
+                return kt_fail(error, KT_E_UNSUPPORTED,
+                               "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
+                               file_of(gguf, extra), extra->info.name, kt_dtype_name(dtype));
+        }
+    }
+    return KT_OK;
+}
+
+/* No key says which activation it is: the architecture has one. */
+static void set_activation(const char *architecture, struct kt_moe_info *info)
+{
+    info->activation = KT_ACTIVATION_SILU;
+    if (strcmp(architecture, "gpt-oss") == 0 || strcmp(architecture, "minimax-m3") == 0) {
+        info->activation = KT_ACTIVATION_SWIGLUOAI;
+        info->alpha = 1.702f;
+        info->limit = 7.0f;
+    }
+}
+
+static enum kt_status check_layer(const struct kt_gguf *gguf, const struct said *said,
+                                  const struct found *found, struct kt_moe *moe, struct kt_error *error)
+{
+    struct kt_checkpoint *checkpoint = gguf->checkpoint;
+    moe->info.layer = found->layer;
+    enum kt_status status = check_weights(gguf, found, moe, error);
+    if (status == KT_OK)
+        status = check_strays(gguf, found, error);
+    if (status == KT_OK)
+        status = check_extras(gguf, found, moe, error);
+    if (status != KT_OK)
+        return status;
+    const struct kt_tensor *gate = moe->tensor[KT_GATE];
+    if (found->layer >= said->layers && kt_gguf_find(gguf, said->key[0]))
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is %" PRIu64 ", but there is a tensor \"%s\"",
+                       file_of(gguf, gate), said->key[0], said->layers, gate->info.name);
+    if (found->layer > KT_LARGEST_LAYER)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": layers up to %d can be handled",
+                       file_of(gguf, gate), gate->info.name, KT_LARGEST_LAYER);
+    struct kt_moe_info *info = &moe->info;
+    status = compare(gguf, said->key[1], said->experts, gate, info->n_experts, "experts", error);
+    if (status == KT_OK)
+        status = compare(gguf, said->key[3], said->hidden, gate, info->hidden_size, "columns", error);
+    if (status == KT_OK)
+        status = compare(gguf, said->key[4], said->intermediate, gate, info->intermediate_size,
+                         "rows an expert and projection", error);
+    if (status != KT_OK)
+        return status;
+    if (said->top_k > info->n_experts)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: key \"%s\" is %" PRIu64 ", but tensor \"%s\" has %" PRIu32 " experts",
+                       file_of(gguf, gate), said->key[2], said->top_k, gate->info.name, info->n_experts);
+    info->top_k = (uint32_t)said->top_k;
+    set_activation(checkpoint->architecture, info);
+    /* No overflow: tensors do not overlap, so their sizes add up to the file's at most. */
+    checkpoint->expert_size += info->size;
+    return KT_OK;
+}
+
+static enum kt_status collect(const struct kt_gguf *gguf, struct entry **entries, uint64_t *n,
+                              struct kt_error *error)
+{
+    struct kt_tensors *tensors = &gguf->checkpoint->tensors;
+    struct entry entry;
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < tensors->n; i++)
+        count += parse_name(tensors->tensor[i].info.name, &entry);
+    *n = 0;
+    *entries = NULL;
+    if (count == 0)
+        return KT_OK;
+    *entries = malloc((size_t)count * sizeof entry);
+    if (!*entries)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " expert tensors",
+                       gguf->checkpoint->label, count);
+    for (uint64_t i = 0; i < tensors->n; i++)
+        if (parse_name(tensors->tensor[i].info.name, &entry)) {
+            entry.tensor = &tensors->tensor[i];
+            (*entries)[(*n)++] = entry;
+        }
+    qsort(*entries, (size_t)*n, sizeof entry, compare_entries);
+    return KT_OK;
+}
+
+static enum kt_status group(const struct kt_gguf *gguf, const struct said *said, const struct entry *entries,
+                            uint64_t n, struct kt_error *error)
+{
+    struct kt_checkpoint *checkpoint = gguf->checkpoint;
+    uint64_t layers = 0;
+    for (uint64_t i = 0; i < n; i++)
+        layers += i == 0 || entries[i].layer != entries[i - 1].layer;
+    if (layers == 0)
+        return KT_OK;
+    checkpoint->moe = calloc((size_t)layers, sizeof *checkpoint->moe);
+    if (!checkpoint->moe)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " layers",
+                       checkpoint->label, layers);
+    for (uint64_t i = 0; i < n;) {
+        struct found found = {.layer = entries[i].layer};
+        for (; i < n && entries[i].layer == found.layer; i++)
+            found.tensor[entries[i].kind][entries[i].part] = entries[i].tensor;
+        enum kt_status status = check_layer(gguf, said, &found, &checkpoint->moe[checkpoint->n_moe], error);
+        if (status != KT_OK)
+            return status;
+        checkpoint->n_moe++;
+    }
+    return KT_OK;
+}
+
+/* Models whose experts compute what no enum kt_activation stands for. */
+static void refuse(const struct kt_gguf *gguf)
+{
+    struct kt_checkpoint *checkpoint = gguf->checkpoint;
+    const char *architecture = checkpoint->architecture, *why = NULL;
+    char key[KT_NAME_SIZE];
+    (void)snprintf(key, sizeof key, "%s.swiglu_clamp_exp", architecture);
+    if (strcmp(architecture, "grok") == 0 || strcmp(architecture, "gemma4") == 0)
+        why = "the experts of this architecture use GELU, which is not supported";
+    else if (strcmp(architecture, "smallthinker") == 0)
+        why = "the experts of this architecture use ReLU, which is not supported";
+    else if (kt_gguf_find(gguf, key))
+        why = "the experts clamp the activation itself (key swiglu_clamp_exp), which is not "
+              "supported";
+    if (why)
+        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", file_of_keys(gguf), why);
+}
+
+enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *error)
+{
+    struct said said;
+    struct entry *entries;
+    uint64_t n;
+    enum kt_status status = read_said(gguf, &said, error);
+    if (status == KT_OK)
+        status = collect(gguf, &entries, &n, error);
+    if (status != KT_OK)
+        return status;
+    gguf->checkpoint->n_layers = said.layers;
+    gguf->checkpoint->experts = kt_gguf_experts;
+    refuse(gguf);
+    status = group(gguf, &said, entries, n, error);
+    free(entries);
+    return status;
+}
+
+/* The biases of all experts, as float32: in place where the file has them so. */
+static enum kt_status get_bias(struct kt_checkpoint *checkpoint, struct kt_moe *moe, int projection,
+                               const float **bias, struct kt_error *error)
+{
+    struct kt_tensor *tensor = moe->bias[projection];
+    const void *data;
+    *bias = NULL;
+    if (!tensor)
+        return KT_OK;
+    enum kt_status status = kt_tensor_data(checkpoint, tensor, &data, error);
+    if (status != KT_OK)
+        return status;
+    if (tensor->info.dtype == KT_DTYPE_F32) {
+        *bias = data;
+        return KT_OK;
+    }
+    if (!moe->converted[projection]) {
+        struct kt_view view;
+        uint64_t n = tensor->info.dims[0] * tensor->info.dims[1];
+        float *converted =
+            n <= PTRDIFF_MAX / sizeof *converted ? malloc((size_t)n * sizeof *converted) : NULL;
+        if (!converted)
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " biases of tensor \"%s\"",
+                           checkpoint->label, n, tensor->info.name);
+        status = kt_view_dense(&view, tensor->info.dtype, data, tensor->info.size, 1, n, error);
+        if (status == KT_OK)
+            status = kt_view_row(&view, 0, converted, error);
+        if (status != KT_OK) {
+            free(converted);
+            return status;
+        }
+        moe->converted[projection] = converted;
+    }
+    *bias = moe->converted[projection];
+    return KT_OK;
+}
+
+/* All experts' part of a projection; expert 0's rows come first. */
+struct source {
+    const uint8_t *data;
+    const float *bias;
+    const uint8_t *scale;
+    uint64_t rows_all; /* of an expert in the tensor */
+    uint64_t rows;
+    uint64_t cols;
+    uint64_t row_size;
+};
+
+static enum kt_status get_source(struct kt_checkpoint *checkpoint, struct kt_moe *moe, int projection,
+                                 struct source *source, struct kt_error *error)
+{
+    const struct kt_tensor_info *info = &moe->tensor[projection]->info;
+    const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
+    const void *data, *scale = NULL;
+    enum kt_status status = kt_tensor_data(checkpoint, moe->tensor[projection], &data, error);
+    if (status == KT_OK && moe->scale[projection])
+        status = kt_tensor_data(checkpoint, moe->scale[projection], &scale, error);
+    if (status == KT_OK)
+        status = get_bias(checkpoint, moe, projection, &source->bias, error);
+    if (status != KT_OK)
+        return status;
+    source->rows_all = info->dims[1];
+    source->rows = projection == KT_DOWN ? moe->info.hidden_size : moe->info.intermediate_size;
+    source->cols = info->dims[2];
+    source->row_size = source->cols / dtype->elements * dtype->bytes;
+    source->data = (const uint8_t *)data + moe->first_row[projection] * source->row_size;
+    source->bias = source->bias ? source->bias + moe->first_row[projection] : NULL;
+    source->scale = scale;
+    return KT_OK;
+}
+
+static void fill(const struct kt_moe *moe, int projection, const struct source *source, uint32_t expert,
+                 struct kt_view *view, const float **bias)
+{
+    const struct kt_tensor_info *info = &moe->tensor[projection]->info;
+    *view = (struct kt_view)KT_VIEW_INIT;
+    view->dtype = info->dtype;
+    view->data = source->data + expert * source->rows_all * source->row_size;
+    view->size = source->rows * source->row_size;
+    view->rows = source->rows;
+    view->cols = source->cols;
+    view->row_stride = (int64_t)source->row_size;
+    view->block_stride = kt_dtype_find(info->dtype)->bytes;
+    view->name = info->name;
+    if (source->scale) {
+        uint32_t dtype = moe->scale[projection]->info.dtype, bytes = kt_dtype_find(dtype)->bytes;
+        view->scales = (struct kt_scales){.data = source->scale + (uint64_t)expert * bytes,
+                                          .size = bytes,
+                                          .dtype = dtype,
+                                          .group_rows = source->rows,
+                                          .group_cols = source->cols};
+    }
+    *bias = source->bias ? source->bias + expert * source->rows_all : NULL;
+}
+
+enum kt_status kt_gguf_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
+                               struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
+{
+    struct source source[3];
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        enum kt_status status = get_source(checkpoint, moe, p, &source[p], error);
+        if (status != KT_OK)
+            return status;
+    }
+    for (uint32_t e = 0; e < n_experts; e++) {
+        struct kt_expert *expert = &experts[e];
+        fill(moe, KT_GATE, &source[KT_GATE], e, &expert->gate, &expert->gate_bias);
+        fill(moe, KT_UP, &source[KT_UP], e, &expert->up, &expert->up_bias);
+        fill(moe, KT_DOWN, &source[KT_DOWN], e, &expert->down, &expert->down_bias);
+    }
+    return KT_OK;
+}

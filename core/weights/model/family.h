@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* family.h - the names that families of models give to the tensors of their experts. */
+#ifndef KT_CORE_WEIGHTS_MODEL_FAMILY_H
+#define KT_CORE_WEIGHTS_MODEL_FAMILY_H
+
+#include <kt/types.h>
+#include <stdbool.h>
+
+/* Projections as tensors have them: enum kt_projection, or gate and up in one. */
+enum { KT_GATE_UP = 3, KT_N_KINDS = 4 };
+
+/* What a tensor is to a projection. */
+enum kt_role {
+    KT_ROLE_WEIGHT = 0,
+    KT_ROLE_SCALE = 1,
+    KT_ROLE_BIAS = 2,
+    KT_ROLE_ZERO = 3,   /* zero points of groups */
+    KT_ROLE_SHAPE = 4,  /* the shape of a packed weight: two numbers */
+    KT_ROLE_ORDER = 5,  /* the group of each column: what is not in its place is refused */
+    KT_N_ROLES = 6,     /* those above are used */
+    KT_ROLE_NONE = 6,   /* says nothing about the weights */
+    KT_ROLE_REFUSED = 7 /* belongs to a format that cannot be read */
+};
+
+/* How a weight's numbers lie in its tensor. Of names only PLAIN, PACKED, GPTQ and BLOCKS come; shapes
+ * and dtypes tell the others from them. N is the weight's rows, K its columns. */
+enum kt_coding {
+    KT_CODING_NONE = 0,
+    KT_CODING_PLAIN = 1,  /* numbers [N][K] */
+    KT_CODING_PACKED = 2, /* compressed-tensors' int4: words of 8 [N][K/8], or bytes of 2 [N][K/2] */
+    KT_CODING_GPTQ = 3,   /* int4: words of 8 columns [K/8][N] */
+    KT_CODING_AWQ = 4,    /* int4: words of 8 rows [K][N/8], which are not in order */
+    KT_CODING_MX = 5,     /* FP4 E2M1, two a byte [N][K/2], a power of two for 32: DeepSeek-V4 */
+    KT_CODING_BLOCKS = 6, /* the same, all experts together [E][N][K/32][16]: gpt-oss */
+    KT_N_CODINGS = 7
+};
+
+/* A tensor of experts, as its name says it. */
+struct kt_expert_name {
+    uint64_t layer;
+    uint64_t expert; /* 0 in a fused tensor */
+    bool fused;      /* it holds all experts of the layer */
+    unsigned prefix, family;
+    int kind; /* enum kt_projection or KT_GATE_UP */
+    enum kt_role role;
+    enum kt_coding coding; /* of a weight */
+    const char *part;      /* what its name ends with: ".weight" */
+    const char *format;    /* refused: its format's name */
+};
+
+/* False: a name that no family gives to an expert's tensor. */
+bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed);
+
+/* Writes the name of the weight that the same family gives to projection `kind`, ending as `like` does
+ * if that is a weight's name. Returns text. */
+char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind, char *text,
+                            size_t size);
+
+#endif

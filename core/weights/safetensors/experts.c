@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * experts.c - finds the layers with experts among tensors that a family of models names, and checks
+ * that nothing is missing, doubled or different from expert to expert, and that config.json agrees.
+ */
+#include "core/weights/safetensors/experts.h"
+
+#include "core/base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct entry {
+    struct kt_expert_name name;
+    struct kt_tensor *tensor;
+};
+
+/* A layer while it is being mapped: its tensors by expert, kind and role. */
+struct layer {
+    struct kt_checkpoint *checkpoint;
+    const struct kt_model_config *config;
+    const struct entry *entry;
+    uint64_t n;
+    uint64_t number, n_experts;
+};
+
+static bool match_families(const struct kt_checkpoint *checkpoint)
+{
+    struct kt_expert_name name;
+    for (uint64_t i = 0; i < checkpoint->tensors.n; i++)
+        if (kt_expert_name_parse(checkpoint->tensors.tensor[i].info.name, &name))
+            return true;
+    return false;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+    const struct entry *a = left, *b = right;
+    int order = compare_numbers(a->name.layer, b->name.layer);
+    if (order == 0)
+        order = compare_numbers(a->name.expert, b->name.expert);
+    if (order == 0)
+        order = compare_numbers((uint64_t)a->name.kind, (uint64_t)b->name.kind);
+    if (order == 0)
+        order = compare_numbers((uint64_t)a->name.role, (uint64_t)b->name.role);
+    return order ? order : strcmp(a->tensor->info.name, b->tensor->info.name);
+}
+
+/* Layers beyond the model's own predict further tokens; engines run them, or not, on their own. */
+static bool is_beyond(const struct kt_model_config *config, const struct kt_expert_name *name)
+{
+    return config->layers.key && name->layer >= config->layers.value;
+}
+
+static enum kt_status collect(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                              struct entry **entries, uint64_t *n, struct kt_error *error)
+{
+    const struct kt_tensors *tensors = &checkpoint->tensors;
+    struct entry entry;
+    uint64_t count = 0, beyond = 0;
+    *entries = NULL;
+    *n = 0;
+    for (uint64_t i = 0; i < tensors->n; i++)
+        count += kt_expert_name_parse(tensors->tensor[i].info.name, &entry.name);
+    if (count == 0)
+        return KT_OK;
+    *entries = malloc((size_t)count * sizeof entry);
+    if (!*entries)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " expert tensors",
+                       checkpoint->label, count);
+    for (uint64_t i = 0; i < tensors->n; i++) {
+        entry.tensor = &tensors->tensor[i];
+        if (!kt_expert_name_parse(entry.tensor->info.name, &entry.name))
+            continue;
+        if (is_beyond(config, &entry.name))
+            beyond = entry.name.layer > beyond ? entry.name.layer : beyond;
+        else
+            (*entries)[(*n)++] = entry;
+    }
+    if (*n < count)
+        kt_log_write(&checkpoint->log, KT_LOG_INFO,
+                     "%s: experts of layers up to %" PRIu64 " are left out: the model has %" PRIu64
+                     " layers, and those beyond predict further tokens",
+                     checkpoint->label, beyond, config->layers.value);
+    qsort(*entries, (size_t)*n, sizeof entry, compare_entries);
+    return KT_OK;
+}
+
+/* Tensors of formats that cannot be read, wherever they stand. */
+static enum kt_status check_formats(const struct kt_checkpoint *checkpoint, const struct entry *entries,
+                                    uint64_t n, struct kt_error *error)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (entries[i].name.role == KT_ROLE_REFUSED)
+            return kt_fail(error, KT_E_UNSUPPORTED,
+                           "%s: tensor \"%s\" belongs to a format that cannot be read here, %s; a "
+                           "later backend may",
+                           label_of(checkpoint, entries[i].tensor), entries[i].tensor->info.name,
+                           entries[i].name.format);
+    return KT_OK;
+}
+
+static enum kt_status check_naming(const struct layer *layer, struct kt_error *error)
+{
+    const struct entry *first = &layer->entry[0];
+    for (uint64_t i = 1; i < layer->n; i++) {
+        const struct entry *entry = &layer->entry[i];
+        if (entry->name.prefix != first->name.prefix || entry->name.family != first->name.family)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: layer %" PRIu64 " has experts under two kinds of names: \"%s\" and "
+                           "\"%s\"",
+                           label_of(layer->checkpoint, entry->tensor), layer->number,
+                           first->tensor->info.name, entry->tensor->info.name);
+    }
+    return KT_OK;
+}
+
+/* The first weight of the layer, or its last tensor where there is none. */
+static uint64_t find_weight(const struct layer *layer)
+{
+    uint64_t i = 0;
+    while (i + 1 < layer->n && layer->entry[i].name.role != KT_ROLE_WEIGHT)
+        i++;
+    return i;
+}
+
+/* Experts are numbered from 0 on without a gap; a fused weight says how many it holds. */
+static enum kt_status count_experts(struct layer *layer, struct kt_error *error)
+{
+    uint64_t next = 0, weight = find_weight(layer);
+    const struct kt_tensor_info *fused = &layer->entry[weight].tensor->info;
+    if (layer->entry[weight].name.fused) {
+        layer->n_experts = fused->n_dims ? fused->dims[0] : 0;
+        return KT_OK;
+    }
+    for (uint64_t i = 0; i < layer->n; i++) {
+        const struct entry *entry = &layer->entry[i];
+        if (entry->name.expert > next)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: layer %" PRIu64 ": expert %" PRIu64
+                           " is missing, but there is tensor \"%s\"%s",
+                           layer->checkpoint->label, layer->number, next, entry->tensor->info.name,
+                           layer->checkpoint->whole ? ""
+                                                    : "; if this is one file of several, open their folder");
+        next = entry->name.expert + 1;
+    }
+    layer->n_experts = next;
+    return KT_OK;
+}
+
+static enum kt_status put(const struct layer *layer, const struct entry *entry, struct kt_tensor **slot,
+                          struct kt_error *error)
+{
+    if (*slot)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensors \"%s\" and \"%s\" stand "
+                       "for the same",
+                       label_of(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
+                       (*slot)->info.name, entry->tensor->info.name);
+    *slot = entry->tensor;
+    return KT_OK;
+}
+
+/* The names of a layer's weights say alike how they are packed. */
+static enum kt_status set_coding(const struct layer *layer, const struct entry *entry,
+                                 struct kt_matrix *matrix, struct kt_error *error)
+{
+    if (entry->name.role != KT_ROLE_WEIGHT || matrix->coding == entry->name.coding)
+        return KT_OK;
+    if (matrix->coding != KT_CODING_NONE)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is packed as %s, but "
+                       "others of the same projection as %s",
+                       label_of(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
+                       entry->tensor->info.name, kt_coding_name(entry->name.coding),
+                       kt_coding_name(matrix->coding));
+    matrix->coding = entry->name.coding;
+    return KT_OK;
+}
+
+/* Puts every tensor in its place. */
+static enum kt_status place(const struct layer *layer, struct kt_expert_map *map, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (uint64_t i = 0; i < layer->n && status == KT_OK; i++) {
+        const struct kt_expert_name *name = &layer->entry[i].name;
+        int first = name->kind == KT_GATE_UP ? KT_GATE : name->kind;
+        int last = name->kind == KT_GATE_UP ? KT_UP : name->kind;
+        for (int p = first; p <= last && name->role < KT_N_ROLES && status == KT_OK; p++) {
+            status = put(layer, &layer->entry[i],
+                         &map->tensor[name->expert * map->stride + (uint64_t)p][name->role], error);
+            if (status == KT_OK)
+                status = set_coding(layer, &layer->entry[i], &map->matrix[p], error);
+        }
+    }
+    return status;
+}
+
+/* Another weight of the layer shows how the missing one would be called. */
+static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, int projection,
+                                   struct kt_error *error)
+{
+    char name[KT_NAME_SIZE + 64];
+    int kind = layer->entry[0].name.fused && projection != KT_DOWN ? KT_GATE_UP : projection;
+    const struct kt_expert_name *like = &layer->entry[find_weight(layer)].name;
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is missing%s",
+                   layer->checkpoint->label, layer->number, expert,
+                   kt_expert_name_weight(like, expert, kind, name, sizeof name),
+                   layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
+}
+
+/* Is what expert `expert` has of a projection what expert 0 has of it? */
+static enum kt_status check_alike(const struct layer *layer, uint64_t expert, int projection,
+                                  struct kt_tensor *const *first, struct kt_tensor *const *tensors,
+                                  struct kt_error *error)
+{
+    if (!tensors[KT_ROLE_WEIGHT])
+        return fail_missing(layer, expert, projection, error);
+    for (int role = 0; role < KT_N_ROLES; role++) {
+        const struct kt_tensor *a = first[role], *b = tensors[role], *there = b ? b : a;
+        if (!a && !b)
+            continue;
+        if (!a || !b)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: layer %" PRIu64 ": there is tensor \"%s\", but expert %" PRIu64
+                           " has none like it",
+                           label_of(layer->checkpoint, there), layer->number, there->info.name,
+                           b ? 0 : expert);
+        if (a->info.dtype != b->info.dtype || a->info.n_dims != b->info.n_dims ||
+            memcmp(a->info.dims, b->info.dims, sizeof a->info.dims) != 0) {
+            char said[2][192];
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is %s %s, but "
+                           "that of expert 0 is %s %s",
+                           label_of(layer->checkpoint, b), layer->number, expert, b->info.name,
+                           kt_dtype_name(b->info.dtype), kt_shape_text(&b->info, said[0], sizeof said[0]),
+                           kt_dtype_name(a->info.dtype), kt_shape_text(&a->info, said[1], sizeof said[1]));
+        }
+    }
+    return KT_OK;
+}
+
+static enum kt_status check_all(const struct layer *layer, const struct kt_expert_map *map,
+                                struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    uint64_t n = map->stride ? layer->n_experts : 1;
+    for (uint64_t e = 0; e < n && status == KT_OK; e++)
+        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+            status =
+                check_alike(layer, e, p, map->tensor[p], map->tensor[e * map->stride + (uint64_t)p], error);
+    return status;
+}
+
+/* A contradiction between the tensors and config.json. */
+static enum kt_status compare(const struct layer *layer, const struct kt_said *said, uint64_t found,
+                              const char *what, const struct kt_tensor *tensor, struct kt_error *error)
+{
+    if (!said->key || said->value == found)
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: key \"%s\" is %" PRIu64 ", but layer %" PRIu64 " has %s %" PRIu64
+                   ": tensor \"%s\" in %s",
+                   layer->config->label, said->key, said->value, layer->number, what, found,
+                   tensor->info.name, label_of(layer->checkpoint, tensor));
+}
+
+static enum kt_status check_config(const struct layer *layer, const struct kt_expert_map *map,
+                                   const struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_model_config *config = layer->config;
+    const struct kt_tensor *gate = map->tensor[KT_GATE][KT_ROLE_WEIGHT];
+    const struct kt_tensor *last = layer->entry[layer->n - 1].tensor;
+    enum kt_status status =
+        compare(layer, &config->experts, layer->n_experts, "number of experts", last, error);
+    if (status == KT_OK)
+        status = compare(layer, &config->hidden, info->hidden_size, "hidden size", gate, error);
+    if (status == KT_OK)
+        status =
+            compare(layer, &config->intermediate, info->intermediate_size, "intermediate size", gate, error);
+    if (status == KT_OK && config->top_k.value > layer->n_experts)
+        status =
+            kt_fail(error, KT_E_FORMAT,
+                    "%s: key \"%s\" is %" PRIu64 ", but layer %" PRIu64 " has %" PRIu64 " experts",
+                    config->label, config->top_k.key, config->top_k.value, layer->number, layer->n_experts);
+    return status;
+}
+
+static enum kt_status check_limits(const struct layer *layer, struct kt_error *error)
+{
+    const struct kt_tensor *last = layer->entry[layer->n - 1].tensor;
+    if (layer->number <= KT_LARGEST_LAYER && layer->n_experts <= KT_LARGEST_EXPERTS)
+        return KT_OK;
+    return kt_fail(error, KT_E_UNSUPPORTED,
+                   "%s: tensor \"%s\": layers up to %d and %d experts can be handled",
+                   label_of(layer->checkpoint, last), last->info.name, KT_LARGEST_LAYER, KT_LARGEST_EXPERTS);
+}
+
+static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct kt_error *error)
+{
+    struct kt_moe_info *info = &moe->info;
+    enum kt_status status = check_naming(layer, error);
+    if (status == KT_OK)
+        status = count_experts(layer, error);
+    if (status == KT_OK)
+        status = check_limits(layer, error);
+    if (status != KT_OK)
+        return status;
+    bool fused = layer->entry[0].name.fused;
+    size_t slots = fused ? 3 : 3 * (size_t)layer->n_experts;
+    size_t pointers = (size_t)layer->n_experts * sizeof *((struct kt_expert_map *)NULL)->decoded;
+    struct kt_expert_map *map = calloc(1, sizeof *map + slots * sizeof map->tensor[0] + pointers);
+    if (!map)
+        return kt_fail(error, KT_E_NOMEM,
+                       "%s: no memory for the list of %" PRIu64 " experts of layer %" PRIu64,
+                       layer->checkpoint->label, layer->n_experts, layer->number);
+    moe->map = map;
+    map->stride = fused ? 0 : 3;
+    map->decoded = (void **)(void *)(map->tensor + slots);
+    info->layer = layer->number;
+    info->n_experts = (uint32_t)layer->n_experts;
+    info->top_k = (uint32_t)layer->config->top_k.value;
+    info->activation = layer->config->activation;
+    info->limit = layer->config->limit;
+    info->alpha = layer->config->alpha;
+    status = place(layer, map, error);
+    if (status == KT_OK)
+        status = check_all(layer, map, error);
+    if (status == KT_OK)
+        status = kt_lay_experts(layer->checkpoint, layer->config, map, info, error);
+    return status == KT_OK ? check_config(layer, map, info, error) : status;
+}
+
+static enum kt_status map_layers(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 const struct entry *entries, uint64_t n, struct kt_error *error)
+{
+    uint64_t layers = 0;
+    enum kt_status status = check_formats(checkpoint, entries, n, error);
+    for (uint64_t i = 0; i < n; i++)
+        layers += i == 0 || entries[i].name.layer != entries[i - 1].name.layer;
+    if (status != KT_OK || layers == 0)
+        return status;
+    checkpoint->moe = calloc((size_t)layers, sizeof *checkpoint->moe);
+    if (!checkpoint->moe)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the list of %" PRIu64 " layers",
+                       checkpoint->label, layers);
+    for (uint64_t i = 0, end; i < n && status == KT_OK; i = end) {
+        struct layer layer = {.checkpoint = checkpoint,
+                              .config = config,
+                              .entry = &entries[i],
+                              .number = entries[i].name.layer};
+        for (end = i; end < n && entries[end].name.layer == layer.number; end++)
+            layer.n++;
+        struct kt_moe *moe = &checkpoint->moe[checkpoint->n_moe++];
+        status = map_layer(&layer, moe, error);
+        checkpoint->expert_size += moe->info.size;
+    }
+    return status;
+}
+
+/* The tensors stay to be looked at; the experts cannot be computed. */
+static void refuse(struct kt_checkpoint *checkpoint, const struct kt_error *why)
+{
+    (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s", why->message);
+    for (uint64_t i = 0; i < checkpoint->n_moe; i++)
+        free(checkpoint->moe[i].map);
+    free(checkpoint->moe);
+    checkpoint->moe = NULL;
+    checkpoint->n_moe = checkpoint->expert_size = 0;
+}
+
+static enum kt_status map_families(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                   struct kt_error *error)
+{
+    struct entry *entries;
+    struct kt_error problem;
+    uint64_t n;
+    enum kt_status status = collect(checkpoint, config, &entries, &n, error);
+    if (status != KT_OK)
+        return status;
+    status = map_layers(checkpoint, config, entries, n, &problem);
+    free(entries);
+    if (status == KT_E_UNSUPPORTED) {
+        refuse(checkpoint, &problem);
+        return KT_OK;
+    }
+    if (status != KT_OK && error)
+        *error = problem;
+    return status;
+}
+
+const struct kt_mapper kt_mapper_families = {.whose = "a known family of models",
+                                             .matches = match_families,
+                                             .map = map_families,
+                                             .experts = kt_map_experts,
+                                             .release = kt_map_release};

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * experts_shape.c - how the matrices of a layer lie in their tensors. I is the intermediate size, H
+ * the hidden size, E the number of experts:
+ *
+ *     an expert's own tensors    gate and up [I][H], down [H][I]; of 4 bits: coding.c
+ *     fused                      gate_up_proj [E][2 I][H] and down_proj [E][H][I], or all turned
+ * round: gate_up_proj [E][H][2 I] and down_proj [E][I][H]
+ *     fused, MXFP4               gate_up_proj_blocks [E][2 I][H/32][16], down_proj_blocks
+ * [E][H][I/32][16], and _scales without the last dimension
+ *
+ * Gate and up are two halves; in gpt-oss they alternate. The turned one is read as it lies: its
+ * views have rows one number apart. Where H is 2 I, gate_up_proj alone does not say how it lies;
+ * down_proj always does, since [H][I] and [I][H] differ for the two readings of the same
+ * gate_up_proj.
+ */
+#include "core/weights/safetensors/experts.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/dtype.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MX_GROUP = 32, MX_BYTES = 16 };
+
+static const struct kt_tensor *weight_of(const struct kt_expert_map *map, int projection)
+{
+    return map->tensor[projection][KT_ROLE_WEIGHT];
+}
+
+static bool has_shape(const struct kt_tensor_info *info, uint32_t n_dims, const uint64_t *dims)
+{
+    bool same = info->n_dims == n_dims;
+    for (uint32_t i = 0; same && i < n_dims; i++)
+        same = info->dims[i] == dims[i];
+    return same;
+}
+
+/* Lays a matrix whose rows or, if `turned`, columns are runs of numbers; `width` numbers a run. */
+static void lay(struct kt_matrix *matrix, const struct kt_tensor_info *info, uint64_t rows, uint64_t cols,
+                uint64_t width, bool turned)
+{
+    uint32_t bytes = kt_dtype_find(info->dtype)->bytes;
+    int64_t run = (int64_t)(width * bytes);
+    matrix->dtype = info->dtype;
+    matrix->rows = rows;
+    matrix->cols = cols;
+    matrix->row_stride = turned ? (int64_t)bytes : run;
+    matrix->block_stride = turned ? run : (int64_t)bytes;
+    matrix->bias_step = 1;
+}
+
+/* Bytes from the first to the last weight of an expert. */
+static void measure(struct kt_matrix *matrix)
+{
+    const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
+    matrix->size = (matrix->rows - 1) * (uint64_t)matrix->row_stride +
+                   (matrix->cols / dtype->elements - 1) * (uint64_t)matrix->block_stride + dtype->bytes;
+}
+
+static enum kt_status refuse_shape(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                                   const char *needed, struct kt_error *error)
+{
+    char found[192];
+    return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s, slowest dimension first; it must be %s",
+                   label_of(checkpoint, tensor), tensor->info.name,
+                   kt_shape_text(&tensor->info, found, sizeof found), needed);
+}
+
+static enum kt_status refuse_pair(const struct kt_checkpoint *checkpoint, const struct kt_tensor *tensor,
+                                  const struct kt_tensor *like, struct kt_error *error)
+{
+    char found[192], fitting[192];
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" is %s, slowest dimension first; that does not fit tensor "
+                   "\"%s\", which is %s",
+                   label_of(checkpoint, tensor), tensor->info.name,
+                   kt_shape_text(&tensor->info, found, sizeof found), like->info.name,
+                   kt_shape_text(&like->info, fitting, sizeof fitting));
+}
+
+static enum kt_status lay_own(const struct kt_checkpoint *checkpoint, struct kt_expert_map *map,
+                              struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *gate = weight_of(map, KT_GATE), *up = weight_of(map, KT_UP),
+                           *down = weight_of(map, KT_DOWN);
+    const struct kt_tensor *const weights[] = {gate, up, down};
+    uint64_t shape[3][2];
+    if (gate->info.n_dims != 2 || gate->info.size == 0)
+        return refuse_shape(checkpoint, gate, "a matrix of intermediate size by hidden size", error);
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor_info *weight = &weights[p]->info;
+        struct kt_matrix *matrix = &map->matrix[p];
+        kt_coding_shape(matrix->coding, weight, shape[p]);
+        uint64_t rows = shape[0][p == KT_DOWN], cols = shape[0][p != KT_DOWN];
+        if (weight->n_dims != 2 || shape[p][0] != rows || shape[p][1] != cols)
+            return refuse_pair(checkpoint, weights[p], gate, error);
+        if (matrix->coding == KT_CODING_PLAIN) {
+            lay(matrix, weight, rows, cols, cols, false);
+            continue;
+        }
+        kt_coding_lay(matrix, weight);
+        if (cols % kt_dtype_find(matrix->dtype)->elements != 0)
+            return refuse_shape(checkpoint, weights[p], "of a multiple of 8 columns", error);
+    }
+    info->intermediate_size = shape[KT_GATE][0];
+    info->hidden_size = shape[KT_GATE][1];
+    return KT_OK;
+}
+
+/* Cuts gate and up out of the fused tensor, whose numbers of a run are `width`. */
+static void cut_fused(struct kt_expert_map *map, const struct kt_tensor_info *info,
+                      const struct kt_moe_info *moe, bool turned, bool alternate)
+{
+    uint64_t rows = moe->intermediate_size, cols = moe->hidden_size;
+    uint64_t width = turned ? 2 * rows : cols;
+    for (int p = KT_GATE; p <= KT_UP; p++) {
+        struct kt_matrix *matrix = &map->matrix[p];
+        lay(matrix, info, rows, cols, width, turned);
+        uint64_t first = p == KT_GATE ? 0 : alternate ? 1 : rows;
+        matrix->begin = first * (uint64_t)matrix->row_stride;
+        matrix->step = info->size / info->dims[0];
+        matrix->bias_begin = first;
+        matrix->bias_next = 2 * rows;
+        if (alternate) {
+            matrix->row_stride *= 2;
+            matrix->bias_step = 2;
+        }
+    }
+}
+
+/* Scales of an expert's part of the fused tensor; its row r is row first + r * step of that. */
+static void lay_block_scales(struct kt_matrix *matrix, uint64_t first, uint64_t step, uint64_t all_rows)
+{
+    uint64_t groups = matrix->cols / MX_GROUP;
+    matrix->begin = first * (uint64_t)matrix->row_stride;
+    matrix->step = all_rows * (uint64_t)matrix->row_stride;
+    matrix->row_stride *= (int64_t)step;
+    matrix->scales = (struct kt_scales){.dtype = KT_DTYPE_F8_E8M0,
+                                        .size = (matrix->rows - 1) * step * groups + groups,
+                                        .group_rows = 1,
+                                        .group_cols = MX_GROUP,
+                                        .row_stride = (int64_t)(step * groups),
+                                        .col_stride = 1};
+    matrix->scale_begin = first * groups;
+    matrix->scale_step = all_rows * groups;
+    matrix->scale_bytes = matrix->rows * groups;
+    matrix->bias_begin = first;
+    matrix->bias_step = step;
+    matrix->bias_next = all_rows;
+}
+
+static enum kt_status lay_blocks(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                 struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *both = weight_of(map, KT_GATE), *down = weight_of(map, KT_DOWN);
+    const uint64_t *dims = both->info.dims;
+    bool alternate = strncmp(config->model_type, "gpt_oss", 7) == 0;
+    if (both->info.n_dims != 4 || both->info.size == 0 || dims[1] % 2 != 0 || dims[3] != MX_BYTES)
+        return refuse_shape(checkpoint, both, "[experts][2 x intermediate size][hidden size / 32][16]",
+                            error);
+    uint64_t rows = dims[1] / 2, cols = dims[2] * MX_GROUP;
+    uint64_t other[] = {dims[0], cols, rows / MX_GROUP, MX_BYTES};
+    if (rows % MX_GROUP != 0 || !has_shape(&down->info, 4, other))
+        return refuse_pair(checkpoint, down, both, error);
+    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+        const struct kt_tensor *weight = weight_of(map, p);
+        const struct kt_tensor *scale = map->tensor[p][KT_ROLE_SCALE];
+        struct kt_matrix *matrix = &map->matrix[p];
+        if (!has_shape(&scale->info, 3, weight->info.dims))
+            return refuse_pair(checkpoint, scale, weight, error);
+        kt_coding_lay(matrix, &weight->info);
+        matrix->rows = p == KT_DOWN ? cols : rows;
+        lay_block_scales(matrix,
+                         p != KT_UP  ? 0
+                         : alternate ? 1
+                                     : rows,
+                         p != KT_DOWN && alternate ? 2 : 1, weight->info.dims[1]);
+    }
+    info->intermediate_size = rows;
+    info->hidden_size = cols;
+    return KT_OK;
+}
+
+static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                                struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *both = weight_of(map, KT_GATE), *down = weight_of(map, KT_DOWN);
+    const uint64_t *dims = both->info.dims;
+    bool alternate = strncmp(config->model_type, "gpt_oss", 7) == 0;
+    if (both->info.n_dims != 3 || both->info.size == 0)
+        return refuse_shape(checkpoint, both,
+                            "[experts][2 x intermediate size][hidden size], or with the last two "
+                            "exchanged",
+                            error);
+    uint64_t plain[] = {dims[0], dims[2], dims[1] / 2}, turned[] = {dims[0], dims[2] / 2, dims[1]};
+    bool is_plain = dims[1] % 2 == 0 && has_shape(&down->info, 3, plain);
+    bool is_turned = dims[2] % 2 == 0 && has_shape(&down->info, 3, turned);
+    if (!is_plain && !is_turned)
+        return refuse_pair(checkpoint, down, both, error);
+    info->intermediate_size = is_turned ? dims[2] / 2 : dims[1] / 2;
+    info->hidden_size = is_turned ? dims[1] : dims[2];
+    cut_fused(map, &both->info, info, is_turned, alternate);
+    struct kt_matrix *matrix = &map->matrix[KT_DOWN];
+    lay(matrix, &down->info, info->hidden_size, info->intermediate_size, down->info.dims[2], is_turned);
+    matrix->step = down->info.size / down->info.dims[0];
+    matrix->bias_next = info->hidden_size;
+    return KT_OK;
+}
+
+/* Biases are floats: a number a row, of each expert where they are fused. */
+static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
+                                 const struct kt_moe_info *info, int projection, struct kt_error *error)
+{
+    const struct kt_tensor *bias = map->tensor[projection][KT_ROLE_BIAS];
+    const struct kt_matrix *matrix = &map->matrix[projection];
+    bool fused = map->stride == 0;
+    if (!bias)
+        return KT_OK;
+    uint64_t dims[] = {fused ? info->n_experts : matrix->rows, matrix->bias_next};
+    if (!has_shape(&bias->info, fused ? 2 : 1, dims))
+        return refuse_pair(checkpoint, bias, weight_of(map, projection), error);
+    if (bias->info.dtype != KT_DTYPE_F32 && bias->info.dtype != KT_DTYPE_F16 &&
+        bias->info.dtype != KT_DTYPE_BF16)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
+                       label_of(checkpoint, bias), bias->info.name, kt_dtype_name(bias->info.dtype));
+    return KT_OK;
+}
+
+static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
+                                     const struct kt_model_config *config, struct kt_expert_map *map,
+                                     struct kt_moe_info *info, int projection, struct kt_error *error)
+{
+    const struct kt_tensor *weight = weight_of(map, projection);
+    const struct kt_tensor *scale = map->tensor[projection][KT_ROLE_SCALE];
+    struct kt_matrix *matrix = &map->matrix[projection];
+    enum kt_status status = KT_OK;
+    if (matrix->coding != KT_CODING_PLAIN && matrix->coding != KT_CODING_BLOCKS) {
+        status = kt_coding_scales(checkpoint, config, map, projection, error);
+    } else if (scale && matrix->coding == KT_CODING_PLAIN) {
+        status = kt_lay_scales(label_of(checkpoint, scale), config, &weight->info, &scale->info,
+                               &matrix->scales, error);
+        matrix->scale_bytes = scale->info.size;
+    }
+    if (status == KT_OK)
+        status = check_bias(checkpoint, map, info, projection, error);
+    if (status != KT_OK)
+        return status;
+    measure(matrix);
+    info->dtype[projection] = matrix->dtype;
+    info->has_bias |= map->tensor[projection][KT_ROLE_BIAS] ? 1u << projection : 0;
+    /* The halves of a fused tensor are counted as what they are. */
+    const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
+    const struct kt_tensor *zero = map->tensor[projection][KT_ROLE_ZERO];
+    uint64_t blocks = matrix->rows * (matrix->cols / dtype->elements);
+    info->size +=
+        info->n_experts * (blocks * dtype->bytes + matrix->scale_bytes + (zero ? zero->info.size : 0));
+    return KT_OK;
+}
+
+/* Before the shapes, which mean something else in formats that cannot be read. */
+static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
+                                    const struct kt_model_config *config, struct kt_expert_map *map,
+                                    struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
+        const struct kt_tensor *weight = weight_of(map, p);
+        const struct kt_tensor *scale = map->tensor[p][KT_ROLE_SCALE];
+        status = kt_coding_resolve(checkpoint, config, map, p, error);
+        if (status == KT_OK && map->matrix[p].coding == KT_CODING_PLAIN)
+            status = kt_check_weight_format(label_of(checkpoint, weight), &weight->info,
+                                            scale ? &scale->info : NULL, error);
+    }
+    return status;
+}
+
+enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                              struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error)
+{
+    const struct kt_tensor *gate = weight_of(map, KT_GATE);
+    enum kt_status status = check_formats(checkpoint, config, map, error);
+    bool blocks = map->matrix[KT_GATE].coding == KT_CODING_BLOCKS;
+    if (status == KT_OK && blocks != (map->matrix[KT_DOWN].coding == KT_CODING_BLOCKS))
+        status = refuse_pair(checkpoint, weight_of(map, KT_DOWN), gate, error);
+    if (status == KT_OK)
+        status = map->stride ? lay_own(checkpoint, map, info, error)
+                 : blocks    ? lay_blocks(checkpoint, config, map, info, error)
+                             : lay_fused(checkpoint, config, map, info, error);
+    if (status != KT_OK)
+        return status;
+    if (info->hidden_size > KT_LARGEST_SIZE || info->intermediate_size > KT_LARGEST_SIZE)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: tensor \"%s\": intermediate size %" PRIu64 ", hidden size %" PRIu64
+                       "; at most %d can be handled",
+                       label_of(checkpoint, gate), gate->info.name, info->intermediate_size,
+                       info->hidden_size, KT_LARGEST_SIZE);
+    for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+        status = lay_projection(checkpoint, config, map, info, p, error);
+    /* gpt-oss is the one model with fused biases: another order of rows and another activation. */
+    if (status == KT_OK && map->stride == 0 && info->has_bias && !*config->model_type)
+        status = kt_fail(error, KT_E_UNSUPPORTED,
+                         "%s: tensor \"%s\" has biases, and no config.json says by its model_type "
+                         "whether gate and up rows alternate, as in gpt-oss",
+                         label_of(checkpoint, gate), gate->info.name);
+    return status;
+}

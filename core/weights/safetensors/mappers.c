@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mappers.c - finds the way in which a safetensors checkpoint lays its experts out. */
+#include "core/weights/safetensors/experts.h"
+#include "core/weights/ktkernel/ktkernel.h"
+#include "core/weights/safetensors/safetensors.h"
+#include "core/weights/store/store_read.h"
+
+#include <stdio.h>
+
+/* Tried in this order; the first that matches makes the layers. */
+static const struct kt_mapper *const mappers[] = {&kt_mapper_store, &kt_mapper_ktkernel,
+                                                  &kt_mapper_ktkernel_files, &kt_mapper_families, NULL};
+
+/* The first that matches, which is told of any other: its experts would be missed in silence. */
+static const struct kt_mapper *choose(const struct kt_checkpoint *checkpoint)
+{
+    const struct kt_mapper *mapper = NULL;
+    for (size_t i = 0; mappers[i]; i++) {
+        if (!mappers[i]->matches(checkpoint))
+            continue;
+        if (!mapper)
+            mapper = mappers[i];
+        else
+            kt_log_write(&checkpoint->log, KT_LOG_WARNING,
+                         "%s: holds experts in the layout of %s and in that of %s, which are left out: keep "
+                         "each in a folder of its own",
+                         checkpoint->label, mapper->whose, mappers[i]->whose);
+    }
+    return mapper;
+}
+
+enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    struct kt_model_config config;
+    const struct kt_mapper *mapper = choose(checkpoint);
+    /* A lone file without experts has nothing to do with a config.json beside it. */
+    if (!mapper && !checkpoint->whole)
+        return KT_OK;
+    enum kt_status status = kt_model_config_read(checkpoint->folder, &config, error);
+    if (status != KT_OK)
+        return status;
+    (void)snprintf(checkpoint->architecture, sizeof checkpoint->architecture, "%s", config.model_type);
+    if (*config.refusal)
+        (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s: %s", config.label,
+                       config.refusal);
+    checkpoint->n_layers = config.layers.value;
+    if (!mapper)
+        return KT_OK;
+    checkpoint->experts = mapper->experts;
+    checkpoint->release = mapper->release;
+    return mapper->map(checkpoint, &config, error);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * safetensors.c - reads the headers of safetensors files.
+ *
+ *     u64 length of the header, a JSON object, possibly followed by spaces; then the data
+ *     {"NAME": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [begin, end]}, ...,
+ *      "__metadata__": {"key": "text", ...}}
+ *
+ * The data must be covered exactly: no gap, no overlap, nothing after the last tensor.
+ */
+#include "core/weights/safetensors/safetensors.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/dtype.h"
+#include "core/weights/file/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The format's own limit of a header is 100 MB. A tensor's entry of 3 containers takes more than 48
+ * bytes, so there are fewer containers than a 16th of the header's bytes, but for the outermost. */
+enum { LARGEST_HEADER = 100000000, LARGEST_DIMS = 8 };
+
+static uint64_t load64(const uint8_t *bytes)
+{
+    uint64_t value = 0;
+    for (int i = 7; i >= 0; i--)
+        value = value << 8 | bytes[i];
+    return value;
+}
+
+static bool match_safetensors(const uint8_t head[16], uint64_t size)
+{
+    return size > 8 && head[8] == '{';
+}
+
+static enum kt_status read_shape(const struct kt_file *file, const json_t *shape, struct kt_tensor_info *info,
+                                 uint64_t *elements, struct kt_error *error)
+{
+    if (!json_is_array(shape) || json_array_size(shape) > LARGEST_DIMS)
+        return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": shape must be an array of at most %d numbers",
+                       file->label, info->name, LARGEST_DIMS);
+    *elements = 1;
+    info->n_dims = (uint32_t)json_array_size(shape);
+    for (uint32_t i = 0; i < info->n_dims; i++) {
+        const json_t *dim = json_array_get(shape, i);
+        if (!json_is_integer(dim) || json_integer_value(dim) < 0 ||
+            !kt_mul(*elements, (uint64_t)json_integer_value(dim), elements))
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\": element %" PRIu32
+                           " of shape is no whole number of at least 0, or the product overflows",
+                           file->label, info->name, i);
+        info->dims[i] = (uint64_t)json_integer_value(dim);
+    }
+    return KT_OK;
+}
+
+static enum kt_status read_dtype(const struct kt_file *file, const json_t *dtype, struct kt_tensor_info *info,
+                                 struct kt_error *error)
+{
+    if (!json_is_string(dtype))
+        return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\": dtype must be a string", file->label,
+                       info->name);
+    info->dtype = kt_dtype_from_safetensors(json_string_value(dtype));
+    const char *text = json_string_value(dtype);
+    if (info->dtype == KT_DTYPE_NONE)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\": dtype \"%.32s\" is not known here",
+                       file->label, info->name, kt_name_valid(text, strlen(text)) ? text : "?");
+    return KT_OK;
+}
+
+static enum kt_status read_place(const struct kt_file *file, const json_t *offsets, uint64_t data,
+                                 uint64_t elements, struct kt_tensor_info *info, struct kt_error *error)
+{
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    uint64_t size = 0, length = file->size - data;
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) ||
+        json_integer_value(first) < 0 || json_integer_value(last) < json_integer_value(first))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\": data_offsets must be two whole numbers, begin <= end", file->label,
+                       info->name);
+    uint64_t begin = (uint64_t)json_integer_value(first), end = (uint64_t)json_integer_value(last);
+    if (end > length)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\" ends at byte %" PRIu64 " of the data, which has %" PRIu64
+                       ": the file is cut off or damaged",
+                       file->label, info->name, end, length);
+    uint32_t bytes = kt_dtype_find(info->dtype)->bytes;
+    if (!kt_mul(elements, bytes, &size) || size != end - begin)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\": data_offsets span %" PRIu64 " bytes, but %" PRIu64
+                       " elements of %s take %" PRIu32 " each",
+                       file->label, info->name, end - begin, elements, kt_dtype_name(info->dtype), bytes);
+    info->offset = data + begin;
+    info->size = size;
+    return KT_OK;
+}
+
+static enum kt_status read_tensor(struct kt_checkpoint *checkpoint, uint32_t part, const char *name,
+                                  const json_t *entry, struct kt_error *error)
+{
+    const struct kt_file *file = &checkpoint->part[part].file;
+    size_t length = strlen(name);
+    if (length == 0 || length > KT_NAME_SIZE || !kt_name_valid(name, length))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: the name of a tensor has %zu letters; 1 to %d are allowed, none of them a "
+                       "control character",
+                       file->label, length, KT_NAME_SIZE);
+    const json_t *dtype = json_object_get(entry, "dtype");
+    const json_t *shape = json_object_get(entry, "shape");
+    const json_t *offsets = json_object_get(entry, "data_offsets");
+    if (!json_is_object(entry) || json_object_size(entry) != 3 || !dtype || !shape || !offsets)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\" must be an object of dtype, shape and data_offsets", file->label,
+                       name);
+    struct kt_tensor_info info = {.name = name};
+    uint64_t elements = 0;
+    enum kt_status status = read_dtype(file, dtype, &info, error);
+    if (status == KT_OK)
+        status = read_shape(file, shape, &info, &elements, error);
+    if (status == KT_OK)
+        status = read_place(file, offsets, checkpoint->part[part].data, elements, &info, error);
+    if (status != KT_OK)
+        return status;
+    info.name = strdup(name);
+    if (!info.name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", file->label);
+    return kt_tensors_add(&checkpoint->tensors, part, &info, error);
+}
+
+static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, struct kt_error *error)
+{
+    const char *key;
+    json_t *value;
+    bool strings = json_is_object(metadata);
+    json_object_foreach (metadata, key, value)
+        strings = strings && json_is_string(value);
+    if (!strings)
+        return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ must be an object of strings", part->file.label);
+    part->metadata = json_incref(metadata);
+    return KT_OK;
+}
+
+/* A file's tensors stand by offset, from number *first on, and do not overlap: do they leave a gap?
+ */
+static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32_t part, uint64_t *first,
+                                  struct kt_error *error)
+{
+    const struct kt_file *file = &checkpoint->part[part].file;
+    const struct kt_tensors *tensors = &checkpoint->tensors;
+    uint64_t at = checkpoint->part[part].data;
+    for (; *first < tensors->n && tensors->tensor[*first].part == part; ++*first) {
+        const struct kt_tensor_info *info = &tensors->tensor[*first].info;
+        if (info->offset != at)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": %" PRIu64 " bytes before tensor \"%s\" belong to none",
+                           file->label, at, info->offset - at, info->name);
+        at += info->size;
+    }
+    if (at != file->size)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": %" PRIu64 " bytes after the last tensor belong to none",
+                       file->label, at, file->size - at);
+    return KT_OK;
+}
+
+static enum kt_status read_object(struct kt_checkpoint *checkpoint, uint32_t part, json_t *root,
+                                  struct kt_error *error)
+{
+    const char *name;
+    json_t *entry;
+    json_object_foreach (root, name, entry) {
+        enum kt_status status = KT_OK;
+        if (strcmp(name, "__metadata__") == 0)
+            status = take_metadata(&checkpoint->part[part], entry, error);
+        else
+            status = read_tensor(checkpoint, part, name, entry, error);
+        if (status != KT_OK)
+            return status;
+    }
+    return KT_OK;
+}
+
+enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_error *error)
+{
+    static const struct kt_json_bounds bounds = {.what = "the header",
+                                                 .largest = LARGEST_HEADER,
+                                                 .depth = 8,
+                                                 .spare = 4};
+    struct kt_part *read = &checkpoint->part[part];
+    const struct kt_file *file = &read->file;
+    uint8_t head[8];
+    json_t *root;
+    if (file->size < sizeof head)
+        return kt_fail(error, KT_E_FORMAT, "%s: is no safetensors file: it has %" PRIu64 " bytes",
+                       file->label, file->size);
+    enum kt_status status = kt_file_read(file, 0, head, sizeof head, error);
+    if (status != KT_OK)
+        return status;
+    uint64_t size = load64(head);
+    if (size > file->size - sizeof head || size > LARGEST_HEADER)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: the header is said to take %" PRIu64 " bytes; the file has %" PRIu64
+                       " after its length, and %d are allowed: it is cut off, damaged, or no "
+                       "safetensors file",
+                       file->label, size, file->size - sizeof head, LARGEST_HEADER);
+    status = kt_json_load(file, sizeof head, size, &bounds, &root, error);
+    if (status != KT_OK)
+        return status;
+    read->data = sizeof head + size;
+    status = read_object(checkpoint, part, root, error);
+    json_decref(root);
+    return status;
+}
+
+enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    uint64_t first = 0;
+    enum kt_status status = kt_tensors_index(checkpoint, error);
+    for (uint32_t part = 0; part < checkpoint->n_parts && status == KT_OK; part++)
+        status = check_cover(checkpoint, part, &first, error);
+    return status;
+}
+
+const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key)
+{
+    return json_string_value(json_object_get(checkpoint->part[part].metadata, key));
+}
+
+static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, const char *path,
+                                       struct kt_error *error)
+{
+    (void)path;
+    enum kt_status status = kt_safetensors_read(checkpoint, 0, error);
+    if (status == KT_OK)
+        status = kt_safetensors_index(checkpoint, error);
+    return status == KT_OK ? kt_safetensors_map(checkpoint, error) : status;
+}
+
+const struct kt_checkpoint_format kt_format_safetensors = {
+    .name = "safetensors",
+    .matches = match_safetensors,
+    .read = read_safetensors,
+    .no_experts = "no tensor has a name that a known family of models gives to experts",
+};

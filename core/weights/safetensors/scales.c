@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scales.c - which number formats an expert's weight of a safetensors file may have, and what the
+ * scales beside it stand for. Their shape says it; [N][K] is the weight's:
+ *
+ *     [ceil(N / b)][ceil(K / c)]   one a block of b x c: quantization_config's weight_block_size,
+ * else 128 x 128, or 1 x 32 where scales are powers of two (MXFP8) [N] or [N][1]                one
+ * a row
+ *     [] or [1]                    one for all
+ */
+#include "core/weights/safetensors/experts.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/dtype.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { FP8_BLOCK = 128, MX_GROUP = 32 };
+
+static bool is_power(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_U8 || dtype == KT_DTYPE_F8_E8M0;
+}
+
+enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_info *weight,
+                                      const struct kt_tensor_info *scale, struct kt_error *error)
+{
+    const char *format = NULL;
+    switch (weight->dtype) {
+    case KT_DTYPE_F32:
+    case KT_DTYPE_F16:
+    case KT_DTYPE_BF16:
+        if (!scale)
+            return KT_OK;
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: tensor \"%s\" is %s and has scales, \"%s\": it is not known what they "
+                       "stand for",
+                       label, weight->name, kt_dtype_name(weight->dtype), scale->name);
+    case KT_DTYPE_F8_E4M3:
+        if (scale)
+            return KT_OK;
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: tensor \"%s\" is f8_e4m3 without scales; weight_scale_inv or "
+                       "weight_scale is needed beside it",
+                       label, weight->name);
+    case KT_DTYPE_I8:
+    case KT_DTYPE_U8:
+        format = "8-bit integers";
+        break;
+    default:
+        format = "no format of weights that is known here";
+    }
+    return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is %s (%s); a later backend may read it",
+                   label, weight->name, kt_dtype_name(weight->dtype), format);
+}
+
+/* Do the scales have the shape of one a block? Then lays them so. */
+static bool lay_blocks(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
+                       uint64_t block_rows, uint64_t block_cols, struct kt_scales *scales)
+{
+    uint64_t rows = (weight->dims[0] - 1) / block_rows + 1;
+    uint64_t cols = (weight->dims[1] - 1) / block_cols + 1;
+    if (scale->n_dims != 2 || scale->dims[0] != rows || scale->dims[1] != cols)
+        return false;
+    scales->group_rows = block_rows;
+    scales->group_cols = block_cols;
+    scales->col_stride = kt_dtype_find(scale->dtype)->bytes;
+    scales->row_stride = (int64_t)cols * scales->col_stride;
+    return true;
+}
+
+/* One a row, or one for all. */
+static bool lay_rows(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
+                     struct kt_scales *scales)
+{
+    uint64_t n = scale->n_dims ? scale->dims[0] : 1;
+    bool flat = scale->n_dims <= 1 || (scale->n_dims == 2 && scale->dims[1] == 1);
+    bool one = scale->n_dims <= 1 && n == 1;
+    if (!one && (!flat || n != weight->dims[0]))
+        return false;
+    scales->group_rows = one ? weight->dims[0] : 1;
+    scales->group_cols = weight->dims[1];
+    scales->row_stride = scales->col_stride = kt_dtype_find(scale->dtype)->bytes;
+    return true;
+}
+
+enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *config,
+                             const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
+                             struct kt_scales *scales, struct kt_error *error)
+{
+    bool power = is_power(scale->dtype), said = config->block_rows.key != NULL;
+    uint64_t rows = said ? config->block_rows.value : power ? 1 : FP8_BLOCK;
+    uint64_t cols = said ? config->block_cols.value : power ? MX_GROUP : FP8_BLOCK;
+    *scales = (struct kt_scales){.size = scale->size};
+    scales->dtype = power ? KT_DTYPE_F8_E8M0 : scale->dtype;
+    if (!power && scale->dtype != KT_DTYPE_F32 && scale->dtype != KT_DTYPE_F16 &&
+        scale->dtype != KT_DTYPE_BF16)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: tensor \"%s\" is of type %s; scales must be f32, f16, bf16, f8_e8m0 or "
+                       "u8",
+                       label, scale->name, kt_dtype_name(scale->dtype));
+    if (lay_blocks(weight, scale, rows, cols, scales) || lay_rows(weight, scale, scales) ||
+        (power && lay_blocks(weight, scale, 1, MX_GROUP, scales)))
+        return KT_OK;
+    char found[192];
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" is %s; the scales of a weight of [%" PRIu64 "][%" PRIu64
+                   "] must be [%" PRIu64 "][%" PRIu64 "] for blocks of %" PRIu64 " x %" PRIu64 ", [%" PRIu64
+                   "] for rows, or [1]",
+                   label, scale->name, kt_shape_text(scale, found, sizeof found), weight->dims[0],
+                   weight->dims[1], (weight->dims[0] - 1) / rows + 1, (weight->dims[1] - 1) / cols + 1, rows,
+                   cols, weight->dims[0]);
+}
+
+char *kt_shape_text(const struct kt_tensor_info *info, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "%s", info->n_dims ? "" : "a scalar");
+    for (uint32_t i = 0; i < info->n_dims && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "[%" PRIu64 "]", info->dims[i]);
+    return text;
+}

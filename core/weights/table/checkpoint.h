@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * checkpoint.h - a checkpoint inside: its files, its tensors, its layers with experts.
+ *
+ * A file format is one struct kt_checkpoint_format: read() fills everything below from the header
+ * of a file. In safetensors files the tensors are only names: which of them are which expert is
+ * said by a struct kt_mapper, one for each way to lay experts out.
+ */
+#ifndef KT_CORE_WEIGHTS_TABLE_CHECKPOINT_H
+#define KT_CORE_WEIGHTS_TABLE_CHECKPOINT_H
+
+#include "core/base/log.h"
+#include "core/weights/file/file.h"
+#include "core/weights/weights.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Names of tensors and metadata keys are longer in no real file; messages quote them whole. */
+enum { KT_NAME_SIZE = 256 };
+
+/* What is beyond these is a mistake, or wants a second look at the sizes computed from it. */
+enum { KT_LARGEST_LAYER = 65535, KT_LARGEST_EXPERTS = 65536, KT_LARGEST_SIZE = 1 << 20 };
+
+struct kt_tensor {
+    struct kt_tensor_info info; /* its name is owned by the tensor */
+    uint32_t part;              /* the file that holds it */
+    void *loaded;               /* its bytes, where they are not read through the mapping */
+};
+
+struct kt_tensors {
+    struct kt_tensor *tensor; /* by file and offset, once indexed */
+    uint64_t n, capacity;
+    struct kt_tensor **by_name;
+};
+
+struct kt_moe {
+    struct kt_moe_info info;
+    struct kt_tensor *tensor[3]; /* by enum kt_projection; gate and up may be one tensor */
+    uint64_t first_row[3];       /* of the projection in an expert's part of its tensor */
+    struct kt_tensor *bias[3];   /* NULL: none */
+    struct kt_tensor *scale[3];  /* one number an expert; NULL: none */
+    float *converted[3];         /* biases that are not float32 in the file */
+    void *map;                   /* what a mapper keeps of the layer; freed with free() */
+    uint32_t uses;               /* kt_checkpoint_use without kt_checkpoint_unuse */
+    bool shown;                  /* kt_checkpoint_experts without kt_checkpoint_release_layer */
+};
+
+struct kt_checkpoint;
+struct kt_model_config;
+struct json_t;
+
+/* Hands out the views of a layer's first n_experts experts. */
+typedef enum kt_status (*kt_experts_fn)(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
+                                        struct kt_expert *experts, uint32_t n_experts,
+                                        struct kt_error *error);
+
+struct kt_checkpoint_format {
+    const char *name;
+    /* Can a file of this size that begins so be of this format? */
+    bool (*matches)(const uint8_t head[16], uint64_t size);
+    /* `path` is file 0's, beside which others may lie. */
+    enum kt_status (*read)(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
+    /* Opens file `number`, below twice n_moe, of those that tell such a checkpoint from others, where
+     * there are files besides those of kt_checkpoint.part. NULL: there are none. */
+    enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
+                             struct kt_error *error);
+    const char *no_experts; /* why a file of this format may hold none, for messages */
+};
+
+extern const struct kt_checkpoint_format kt_format_gguf;
+extern const struct kt_checkpoint_format kt_format_safetensors;
+
+/* A way to lay experts out in the tensors of safetensors files. matches() looks at names and
+ * metadata only; map() fills checkpoint->moe, n_moe and expert_size, and says what is wrong where
+ * it cannot. */
+struct kt_mapper {
+    const char *whose; /* layout it is, for messages */
+    bool (*matches)(const struct kt_checkpoint *checkpoint);
+    enum kt_status (*map)(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                          struct kt_error *error);
+    kt_experts_fn experts;
+    /* Frees what experts() has made of a layer; its views are no longer valid. NULL: nothing. */
+    void (*release)(struct kt_moe *moe);
+};
+
+/* A file of the checkpoint. */
+struct kt_part {
+    struct kt_file file;
+    uint64_t data;           /* where the tensors begin */
+    struct json_t *metadata; /* __metadata__ of a safetensors file, or NULL */
+};
+
+struct kt_checkpoint {
+    atomic_uint references;
+    const struct kt_checkpoint_format *format;
+    struct kt_log log;
+    enum kt_io io;
+    char label[KT_LABEL_SIZE]; /* what was opened, for messages about the whole */
+    char *folder;              /* that holds the safetensors files, NULL: it does not matter */
+    bool whole;                /* the folder was opened, not a file in it */
+    struct kt_part *part;
+    uint32_t n_parts;
+    uint64_t n_loose; /* files besides, which are opened only while they are read */
+    uint64_t size;    /* of all files */
+    char architecture[64];
+    char name[KT_NAME_SIZE + 1];
+    uint64_t n_layers;
+    uint64_t expert_size;
+    struct kt_tensors tensors;
+    struct kt_moe *moe; /* ascending by layer */
+    uint64_t n_moe;
+    kt_experts_fn experts;
+    void (*release)(struct kt_moe *moe);
+    pthread_mutex_t lock; /* of decoded layers: a layer may be destroyed in any thread */
+    /* Why experts cannot be computed as this model does, with the file that says so; "": they can.
+     */
+    char refusal[sizeof((struct kt_error *)NULL)->message];
+};
+
+/* Opens one more file of the checkpoint; the others may move. */
+enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
+
+/* Closes all files again. */
+void kt_checkpoint_drop_files(struct kt_checkpoint *checkpoint);
+
+/* Opens the file and reads it, whatever its format. */
+enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
+
+/* What the __metadata__ of safetensors file `part` says about `key`, or NULL. */
+const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key);
+
+/* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
+void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
+
+/* Is it UTF-8 without control characters, so that it can be a line of a message? */
+bool kt_name_valid(const char *text, size_t size);
+
+/* Appends a tensor of file `part`. Its name (malloc) then belongs to the list, also on failure. */
+enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
+                              struct kt_error *error);
+
+/* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap.
+ */
+enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
+
+/* The tensor of that name, or NULL. */
+struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name);
+void kt_tensors_free(struct kt_tensors *tensors);
+
+/* The tensor's bytes, aligned for its numbers, until the checkpoint is closed. */
+enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, const void **data,
+                              struct kt_error *error);
+
+#endif

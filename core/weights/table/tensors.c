@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tensors.c - the list of a checkpoint's tensors. */
+#include "core/weights/table/checkpoint.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/dtype.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The length of the UTF-8 character at `text`, 0 if it is none. */
+static size_t measure(const unsigned char *text, size_t size)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char first = text[0];
+    size_t length = first < 0x80 ? 1 : first < 0xc0 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (length == 1)
+        return first < 0x20 || first == 0x7f ? 0 : 1;
+    if (length == 0 || first > 0xf4 || length > size)
+        return 0;
+    uint32_t code = first & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (text[i] & 0x3fu);
+    }
+    bool surrogate = code >= 0xd800 && code < 0xe000;
+    /* U+0080..U+009F are control characters, too: terminals obey them. */
+    return code < least[length] || code > 0x10ffff || surrogate || code < 0xa0 ? 0 : length;
+}
+
+bool kt_name_valid(const char *text, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        size_t length = measure((const unsigned char *)text + at, size - at);
+        if (length == 0)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
+                              struct kt_error *error)
+{
+    if (tensors->n == tensors->capacity) {
+        /* Grows with what was really read: a count that a header claims costs nothing. */
+        uint64_t capacity = tensors->capacity ? tensors->capacity * 2 : 16;
+        struct kt_tensor *grown = NULL;
+        if (capacity <= SIZE_MAX / sizeof *grown)
+            grown = realloc(tensors->tensor, (size_t)capacity * sizeof *grown);
+        if (!grown) {
+            enum kt_status status =
+                kt_fail(error, KT_E_NOMEM, "no memory for the list of %" PRIu64 " tensors", capacity);
+            free((void *)(uintptr_t)info->name);
+            return status;
+        }
+        tensors->tensor = grown;
+        tensors->capacity = capacity;
+    }
+    tensors->tensor[tensors->n++] = (struct kt_tensor){.info = *info, .part = part};
+    return KT_OK;
+}
+
+static int compare_offsets(const void *left, const void *right)
+{
+    const struct kt_tensor_info *a = &((const struct kt_tensor *)left)->info;
+    const struct kt_tensor_info *b = &((const struct kt_tensor *)right)->info;
+    uint32_t a_part = ((const struct kt_tensor *)left)->part;
+    uint32_t b_part = ((const struct kt_tensor *)right)->part;
+    if (a_part != b_part)
+        return a_part < b_part ? -1 : 1;
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    if (a->size != b->size)
+        return a->size < b->size ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int compare_names(const void *left, const void *right)
+{
+    struct kt_tensor *const *a = left, *const *b = right;
+    return strcmp((*a)->info.name, (*b)->info.name);
+}
+
+static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint, const struct kt_tensor *a,
+                                   const struct kt_tensor *b, struct kt_error *error)
+{
+    const char *first = checkpoint->part[a->part].file.label;
+    if (a->part == b->part)
+        return kt_fail(error, KT_E_FORMAT, "%s: two tensors have the name \"%s\"", first, a->info.name);
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: tensor \"%s\" is also in %s; the files of a checkpoint must not share a "
+                   "tensor",
+                   first, a->info.name, checkpoint->part[b->part].file.label);
+}
+
+enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    struct kt_tensors *tensors = &checkpoint->tensors;
+    if (tensors->n == 0)
+        return KT_OK;
+    tensors->by_name = malloc((size_t)tensors->n * sizeof *tensors->by_name);
+    if (!tensors->by_name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
+                       checkpoint->label, tensors->n);
+    qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
+    for (uint64_t i = 0; i < tensors->n; i++)
+        tensors->by_name[i] = &tensors->tensor[i];
+    qsort(tensors->by_name, (size_t)tensors->n, sizeof *tensors->by_name, compare_names);
+    for (uint64_t i = 1; i < tensors->n; i++)
+        if (compare_names(&tensors->by_name[i - 1], &tensors->by_name[i]) == 0)
+            return refuse_twins(checkpoint, tensors->by_name[i - 1], tensors->by_name[i], error);
+    for (uint64_t i = 1; i < tensors->n; i++) {
+        const struct kt_tensor_info *before = &tensors->tensor[i - 1].info;
+        const struct kt_tensor_info *after = &tensors->tensor[i].info;
+        if (tensors->tensor[i - 1].part == tensors->tensor[i].part &&
+            before->size > after->offset - before->offset)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%.200s\", %" PRIu64 " bytes from byte %" PRIu64
+                           " on, overlaps tensor \"%.200s\" at byte %" PRIu64,
+                           checkpoint->part[tensors->tensor[i].part].file.label, before->name, before->size,
+                           before->offset, after->name, after->offset);
+    }
+    return KT_OK;
+}
+
+struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name)
+{
+    uint64_t low = 0, high = tensors->n;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        int order = strcmp(tensors->by_name[middle]->info.name, name);
+        if (order == 0)
+            return tensors->by_name[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+void kt_tensors_free(struct kt_tensors *tensors)
+{
+    for (uint64_t i = 0; i < tensors->n; i++) {
+        free((void *)(uintptr_t)tensors->tensor[i].info.name);
+        free(tensors->tensor[i].loaded);
+    }
+    free(tensors->tensor);
+    free(tensors->by_name);
+    *tensors = (struct kt_tensors){.n = 0};
+}
+
+static enum kt_status load(const struct kt_file *file, struct kt_tensor *tensor, struct kt_error *error)
+{
+    const struct kt_tensor_info *info = &tensor->info;
+    void *memory = NULL;
+    size_t size = info->size ? (size_t)info->size : 1;
+    if (info->size > PTRDIFF_MAX || posix_memalign(&memory, 64, size) != 0)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " bytes of tensor \"%s\"",
+                       file->label, info->size, info->name);
+    enum kt_status status = kt_file_read(file, info->offset, memory, info->size, error);
+    if (status != KT_OK) {
+        free(memory);
+        return status;
+    }
+    tensor->loaded = memory;
+    return KT_OK;
+}
+
+enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, const void **data,
+                              struct kt_error *error)
+{
+    const struct kt_file *file = &checkpoint->part[tensor->part].file;
+    const struct kt_dtype_info *dtype = kt_dtype_find(tensor->info.dtype);
+    enum kt_status status = kt_file_check_size(file, error);
+    if (status != KT_OK)
+        return status;
+    /* Blocks are read byte by byte; numbers are not, and a header may put them anywhere. */
+    uint64_t alignment = dtype && dtype->elements == 1 ? dtype->bytes : 1;
+    if (file->map && tensor->info.offset % alignment == 0) {
+        *data = file->map + tensor->info.offset;
+        return KT_OK;
+    }
+    if (!tensor->loaded)
+        status = load(file, tensor, error);
+    if (status == KT_OK)
+        *data = tensor->loaded;
+    return status;
+}

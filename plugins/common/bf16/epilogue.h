@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bf16/epilogue.h - from float32 sums to h and y. Include an int8_*.h and the backend's header first. */
+#ifndef KT_PLUGINS_COMMON_BF16_EPILOGUE_H
+#define KT_PLUGINS_COMMON_BF16_EPILOGUE_H
+
+#include "plugins/common/gemm/epilogue.h"
+#include "plugins/common/gemm/glu.h"
+
+/* 1: sums that are `coded` may still have to be multiplied, each row of the panel by its factor. */
+#ifndef PANEL_FACTORS
+#define PANEL_FACTORS 0
+#endif
+
+/* The biases of a panel's 32 rows; the name is that of what other number formats have here. */
+struct panel_scales {
+    _Alignas(64) float bias[PANEL_ROWS];
+    bool has_bias;
+#if PANEL_FACTORS
+    bool has_factor;
+    _Alignas(64) float factor[PANEL_ROWS];
+#endif
+};
+
+#if PANEL_FACTORS
+/* The backend's: factors of a panel; false: there are none. */
+static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor);
+#endif
+
+static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                        struct panel_scales *scales)
+{
+    const struct kt_shape *shape = &job->layout->shape;
+#if PANEL_FACTORS
+    scales->has_factor = load_factors(job, stage, panel, scales->factor);
+#endif
+    if (stage == KT_STAGE_GATE_UP) {
+        uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
+        bool gate = load_bias(job->bias[0], begin, rows, scales->bias);
+        scales->has_bias = load_bias(job->bias[1], begin, rows, scales->bias + TILE_ROWS) || gate;
+    } else {
+        uint64_t begin = panel * PANEL_ROWS, rows = shape->hidden_size;
+        (void)load_bias(job->bias[0], begin, rows, scales->bias);
+        scales->has_bias = load_bias(job->bias[0], begin + TILE_ROWS, rows, scales->bias + TILE_ROWS);
+    }
+}
+
+/* Columns c.. of 32 in row r, with factor and bias. */
+INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, uint64_t r, unsigned c)
+{
+    vf sum = vf_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
+#if PANEL_FACTORS
+    if (sums->coded && scales->has_factor)
+        sum = vf_mul(sum, vf_load(scales->factor + c));
+#endif
+    return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
+}
+
+/* n rows from `row` on, of one panel: through the activation into h, or to y. */
+INLINE void finish(enum kt_stage stage, const struct kt_product *job, uint64_t panel, uint32_t row,
+                   uint32_t n, const struct sums *sums, const struct panel_scales *scales)
+{
+    const struct kt_layout *layout = job->layout;
+    _Alignas(64) float y[PANEL_ROWS];
+
+    for (uint32_t r = 0; r < n; r++) {
+        if (stage == KT_STAGE_GATE_UP) {
+            float *h =
+                (float *)(void *)((uint8_t *)job->out + (row + r) * layout->h_row_size) + panel * TILE_ROWS;
+            UNROLL_FOR (unsigned c = 0; c < TILE_ROWS; c += VEC_ROWS)
+                vf_store(h + c, vf_glu(&layout->shape, load_sums(sums, scales, r, c),
+                                       load_sums(sums, scales, r, c + TILE_ROWS)));
+        } else {
+            UNROLL_FOR (unsigned c = 0; c < PANEL_ROWS; c += VEC_ROWS)
+                vf_store(y + c, load_sums(sums, scales, r, c));
+            store_y(job, panel, row + r, y, job->n_rows >= STREAM_ROWS);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coded/gemv_tmpl.h - a panel of codes with a few rows: codes become numbers in registers. Include
+ * bf16/microkernel.h and coded/geometry.h first. The backend says
+ *
+ *   struct decoder, make_decoder(kind)        what decoding keeps in registers
+ *   decode(codes, decoder, kind, w)           a vector of codes to CODE_LINES vectors of pairs
+ *   OFFSETS(kind)                             is anything to be taken off each number that decode makes?
+ *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
+ *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for
+ * rows of whole numbers? do codes stand for half of their numbers? IS_FINE(kind) if said: are groups fine
+ * (coded/geometry.h)? Rows then have a sum for each line of codes FIND_SUMS(kind, x, r, filled) if said:
+ * where row r has the sums of so many tiles
+ *
+ * The products of a group are added up without its scale, which multiplies their sum: no rounding but
+ * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
+ * operations more. Both tiles take turns at each vector, so that a row's pair is loaded once for both.
+ * Products of 32 columns are one chain, whose sum is added to the group's: so chains of one tile and
+ * the next overlap, and a row has the same sums in a pass of one row as in one of eight.
+ */
+#ifndef KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
+#define KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
+
+#ifndef FIND_SUMS
+#define FIND_SUMS(kind, x, r, filled) ((x)->sums[r])
+#endif
+#ifndef IS_FIXED
+#define IS_FIXED(kind) 0
+#define DOUBLED(kind) 0
+#define add_fixed(...) (void)0
+#define add_fixed_lines(...) (void)0
+#endif
+#ifndef IS_FINE
+#define IS_FINE(kind) 0
+#endif
+
+#define CODE_LINES (LINES / CODE_VECTORS)
+
+static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+{
+    struct coded_panel panel = {.coded = find_coded(job->layout, stage)};
+    uint64_t size = panel_size(job->layout, stage);
+    panel.ahead = AHEAD ? AHEAD : job->layout->words[WORD_AHEAD];
+    panel.scales = (const uint8_t *)job->packed + number * size;
+    panel.zeros = panel.scales + panel.coded.scales_size;
+    panel.codes = panel.zeros + panel.coded.zeros_size;
+    return panel;
+}
+
+/* Where vector v's codes are; `codes` is two lines, one of each tile. */
+INLINE const uint8_t *find_codes(const uint8_t *codes, unsigned v)
+{
+    return codes + v / VEC_PARTS * 64 + v % VEC_PARTS * (4 * VEC_ROWS);
+}
+
+/* The scales of vector v in the group whose scales stand at `scales`. */
+INLINE vf load_scale(enum scale_form form, const uint8_t *scales, unsigned v)
+{
+    unsigned place = v * VEC_ROWS;
+    switch (form) {
+    case SCALE_ONE:
+        return vf_splat(scales + place / TILE_ROWS * 4);
+    case SCALE_F16:
+        return vf_from_half(scales + 2 * place);
+    case SCALE_BF16:
+        return vf_from_bf16(scales + 2 * place);
+    case SCALE_E8M0:
+        return vf_from_e8m0(scales + place / TILE_ROWS * TILE_ROWS, (int)(v % VEC_PARTS));
+    default:
+        return vf_load(scales + 4 * place);
+    }
+}
+
+/* What is to be taken off the numbers of vector v. */
+INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned v, int kind)
+{
+    if (!coded->has_zeros)
+        return vf_set(CODE_ZERO(kind) + NO_ZERO(kind));
+    vi zero = vi_widen_u8(zeros + v / VEC_PARTS * TILE_ROWS, (int)(v % VEC_PARTS));
+    return vf_add(vf_from_int(zero), vf_set(CODE_ZERO(kind)));
+}
+
+/* The columns of a line of codes of both tiles, added to sums. */
+INLINE void add_code_line(const uint8_t *codes, const struct rows8 *x, uint64_t at, unsigned rows, int kind,
+                          const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+{
+    vi w[CODE_LINES][VECS];
+    UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
+        vi line[CODE_LINES];
+        decode(vi_load_once(find_codes(codes, v)), decoder, kind, line);
+        UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++)
+            w[i][v] = line[i];
+    }
+    UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++)
+        add_line(w[i], x, at + i * LINE_STEP, rows, VECS, sum, sum);
+}
+
+/* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
+INLINE void bring_pair(const uint8_t *codes)
+{
+    UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+        PREFETCH(codes + i);
+}
+
+/* The sums of 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
+INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows,
+                      int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+{
+    bring_pair(codes + ahead);
+    clear(rows, VECS, sum);
+    for (unsigned q = 0; q < CODE_VECTORS; q++)
+        add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, kind, decoder, sum);
+}
+
+/* The same, added to the sums of tiles before it. */
+INLINE void add_tile(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows,
+                     int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+{
+    vf own[MAX_ROWS][VECS];
+    add_codes(codes, ahead, x, at, rows, kind, decoder, own);
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++)
+            sum[r][v] = vf_add(sum[r][v], own[r][v]);
+}
+
+/* The sums of the columns of step t, which offsets multiply. */
+INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigned rows, int kind,
+                     float sums[MAX_ROWS])
+{
+    (void)kind;
+    (void)filled;
+    if (!OFFSETS(kind))
+        return;
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        sums[r] += FIND_SUMS(kind, x, r, filled)[t];
+}
+
+/* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `ahead` up to tile `last` and `skip`
+ * farther from there on comes with the first lines of a tile. */
+INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
+                     const struct rows8 *x, uint64_t filled, unsigned rows, int kind,
+                     const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
+{
+    const uint64_t skip = panel->coded.scales_size + panel->coded.zeros_size;
+    clear(rows, VECS, sum);
+    while (begin < end) {
+        uint64_t t = begin / CODE_VECTORS, line = begin % CODE_VECTORS, left = CODE_VECTORS - line;
+        uint64_t n = left < end - begin ? left : end - begin;
+        const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+        if (line == 0)
+            bring_pair(codes + panel->ahead + (t < last ? 0 : skip));
+        if (IS_FIXED(kind))
+            add_fixed_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, kind, decoder, sum);
+        for (uint64_t q = line; q < line + n && !IS_FIXED(kind); q++)
+            add_code_line(codes + 128 * q, x, t * X_STEP + q * CODE_LINES * LINE_STEP, rows, kind, decoder,
+                          sum);
+        for (; n > 0; n--)
+            add_sums(x, begin++, filled, rows, kind, sums);
+    }
+}
+
+INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows, int kind,
+                           float out[MAX_ROWS][PANEL_ROWS])
+{
+    const struct coded *coded = &panel->coded;
+    const uint8_t *codes = panel->codes, *scales = panel->scales, *zeros = panel->zeros;
+    const struct decoder decoder = make_decoder(kind);
+    /* The next panel's scales stand before its codes: they come group by group, a panel ahead. */
+    const uint64_t skip = coded->scales_size + coded->zeros_size;
+    const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, ahead = panel->ahead;
+    const uint64_t last = ahead < size ? (size - ahead) / (2 * CODES_SIZE) : 0;
+    const uint64_t filled = coded->tiles + coded->tiles % 2;
+    const uint64_t steps = IS_FINE(kind) ? coded->tiles * CODE_VECTORS : coded->tiles;
+    vf sum[MAX_ROWS][VECS], group[MAX_ROWS][VECS];
+
+    clear(rows, VECS, sum);
+    for (uint64_t t = 0; t < steps; scales += coded->scales_step, zeros += PANEL_ROWS) {
+        uint64_t end = steps - t < coded->group_steps ? steps : t + coded->group_steps;
+        float sums[MAX_ROWS] = {0};
+        PREFETCH(scales + next);
+        if (IS_FINE(kind)) {
+            add_fine(panel, t, end, last, x, filled, rows, kind, &decoder, group, sums);
+            t = end;
+        } else if (IS_FIXED(kind)) {
+            clear(rows, VECS, group);
+        } else {
+            add_codes(codes, t < last ? ahead : ahead + skip, x, t * X_STEP, rows, kind, &decoder, group);
+            add_sums(x, t++, filled, rows, kind, sums);
+            codes += 2 * CODES_SIZE;
+        }
+        for (; t < end; t++, codes += 2 * CODES_SIZE) {
+            uint64_t far = t < last ? ahead : ahead + skip;
+            if (IS_FIXED(kind))
+                add_fixed(codes, far, x, t, filled, rows, kind, &decoder, group);
+            else
+                add_tile(codes, far, x, t * X_STEP, rows, kind, &decoder, group);
+            add_sums(x, t, filled, rows, kind, sums);
+        }
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
+            vf scale = load_scale(coded->form, scales, v);
+            if (DOUBLED(kind))
+                scale = vf_mul(scale, vf_set(0.5f));
+            vf offset = load_offset(coded, zeros, v, kind);
+            UNROLL_FOR (unsigned r = 0; r < rows; r++) {
+                vf add = group[r][v];
+                if (OFFSETS(kind))
+                    add = vf_fnma(vf_set(sums[r]), offset, add);
+                sum[r][v] = vf_fma(add, scale, sum[r][v]);
+            }
+        }
+    }
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++)
+            vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
+}
+
+#define DEFINE_FEW(name, rows, kind)                                                           \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                          \
+    {                                                                                          \
+        (void)stream;                                                                          \
+        multiply_codes(&panel->coded, x, rows, kind, out);                                     \
+    }
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gemm/driver_tmpl.h - the products of the vector levels, written once: lots of rows whose activations stay
+ * in L2 go through all panels, lot after lot. Include gemm/microkernel.h first and say
+ *
+ *   struct way choose_way(job, stage)    how lots of rows are multiplied: all of a product alike, so that a
+ *                                        row's result does not depend on the lot it is in
+ *   struct panel8 open_panel(job, stage, number, way)    where the weights of a panel are
+ */
+#ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
+#define KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
+
+/* Steps that so many rows of a panel take, per pair of tiles. */
+static uint64_t count_steps(const struct way *way, uint32_t rows)
+{
+    uint64_t steps = 0;
+    while (rows) {
+        const struct pass *pass = choose_pass(way, rows);
+        steps += pass->halves;
+        rows -= pass->rows;
+    }
+    return steps;
+}
+
+INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
+{
+    uint64_t tiles = stage_tiles(job->layout, stage), bytes = panel_size(job->layout, stage);
+    uint32_t lot = count_lot(job, stage);
+    const uint8_t *base = find_panels(job, bytes);
+    uint64_t size = base ? (job->panel_end - job->panel_begin) * bytes : 0;
+    const struct way way = choose_way(job, stage);
+    struct stream stream;
+    for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
+        bool last = job->n_rows - begin <= lot;
+        uint32_t end = last ? job->n_rows : begin + lot;
+        const void *next = last ? job->next : base;
+        uint64_t next_size = last ? job->next_size : size;
+        uint64_t steps = count_steps(&way, end - begin) * tiles * (job->panel_end - job->panel_begin);
+        stream_start(&stream, !way.near, job->layout->words[WORD_AHEAD], base, size, steps, next, next_size);
+        for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
+            if (way.near && p + 1 == job->panel_end)
+                stream_begin(next, next_size);
+            struct panel8 panel = open_panel(job, stage, p, &way);
+            run_passes(stage, job, p, &panel, &way, begin, end, &stream);
+        }
+    }
+}
+
+static void multiply_gate_up(void *instance, const struct kt_product *job)
+{
+    (void)instance;
+    multiply_stage(KT_STAGE_GATE_UP, job);
+}
+
+static void multiply_down(void *instance, const struct kt_product *job)
+{
+    (void)instance;
+    multiply_stage(KT_STAGE_DOWN, job);
+    vec_stream_end();
+}
+
+#endif

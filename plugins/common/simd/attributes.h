@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* simd/attributes.h - how vector code is compiled: inlined, with its loops of constant length unrolled. */
+#ifndef KT_PLUGINS_COMMON_SIMD_ATTRIBUTES_H
+#define KT_PLUGINS_COMMON_SIMD_ATTRIBUTES_H
+
+#if defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define VEC_OUT_OF_LINE
+#endif
+#elif defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define VEC_OUT_OF_LINE
+#endif
+
+/* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
+#ifdef VEC_OUT_OF_LINE
+#define INLINE static __attribute__((noinline, unused))
+#define UNROLL_FOR for
+#elif defined __clang__
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL_FOR _Pragma("clang loop unroll(full)") for
+#else
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL_FOR _Pragma("GCC unroll 16") for
+#endif
+
+#endif

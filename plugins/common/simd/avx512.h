@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * simd/avx512.h - the vector vocabulary for AVX-512 F, BW, VL and DQ: a panel of 16 rows is one vector.
+ * With VEC_VNNI defined as 1, vpdpbusd adds products to int32; else int16 pairs as in simd/avx2.h.
+ * With VEC_VBMI defined as 1, vpermb looks codes up.
+ * simd/scalar.h says what each function does.
+ */
+#ifndef KT_PLUGINS_COMMON_SIMD_AVX512_H
+#define KT_PLUGINS_COMMON_SIMD_AVX512_H
+
+#include "plugins/common/simd/x86.h"
+
+#define VEC_ROWS 16
+#ifndef VEC_VBMI
+#define VEC_VBMI 0
+#endif
+#define VEC_PARTS 1
+#define VEC_DOT_WIDE VEC_VNNI
+#define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */
+/* Into L2: the streamer behind it carries on from there. */
+#define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
+
+typedef __m512i vi;
+typedef __m512 vf;
+typedef __m512i vdot;
+
+/* ---- integers ---- */
+
+INLINE vi vi_load(const void *from)
+{
+    return _mm512_loadu_si512(from);
+}
+
+INLINE vi vi_keep(vi v)
+{
+    return v;
+}
+
+INLINE vi vi_set_u8(uint8_t value)
+{
+    return _mm512_set1_epi8((char)value);
+}
+
+INLINE vi vi_and(vi a, vi b)
+{
+    return _mm512_and_si512(a, b);
+}
+
+INLINE vi vi_or(vi a, vi b)
+{
+    return _mm512_or_si512(a, b);
+}
+
+INLINE vi vi_select(vi mask, vi a, vi b)
+{
+    return _mm512_ternarylogic_epi32(a, b, mask, 0xe4);
+}
+
+/* Immediate counts also where nothing is optimised. */
+INLINE vi vi_shr(vi v, int bits)
+{
+    switch (bits) {
+    case 1:
+        return _mm512_srli_epi16(v, 1);
+    case 2:
+        return _mm512_srli_epi16(v, 2);
+    case 3:
+        return _mm512_srli_epi16(v, 3);
+    case 4:
+        return _mm512_srli_epi16(v, 4);
+    case 5:
+        return _mm512_srli_epi16(v, 5);
+    case 6:
+        return _mm512_srli_epi16(v, 6);
+    default:
+        return v;
+    }
+}
+
+INLINE vi vi_high4(vi v)
+{
+    return vi_and(vi_shr(v, 4), vi_set_u8(15));
+}
+
+INLINE vi vi_shl(vi v, int bits)
+{
+    switch (bits) {
+    case 1:
+        return _mm512_slli_epi16(v, 1);
+    case 2:
+        return _mm512_slli_epi16(v, 2);
+    case 3:
+        return _mm512_slli_epi16(v, 3);
+    case 4:
+        return _mm512_slli_epi16(v, 4);
+    default:
+        return v;
+    }
+}
+
+INLINE vi vi_add32(vi a, vi b)
+{
+    return _mm512_add_epi32(a, b);
+}
+
+INLINE vi vi_table(const void *table)
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(table));
+}
+
+#if VEC_VBMI
+
+/* vpermb looks at 6 bits: what stands beside a code needs no mask where the table has the same in it for
+ * all of it, and codes that stand higher no shift. */
+static const uint8_t octets[64] = {OCTET(0), OCTET(1), OCTET(2), OCTET(3),
+                                   OCTET(4), OCTET(5), OCTET(6), OCTET(7)};
+
+INLINE vi vi_lookup_low4(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(codes, table);
+}
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(vi_shr(codes, 4), table);
+}
+
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(codes, table);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return _mm512_permutexvar_epi8(codes, _mm512_permutexvar_epi8(vi_load(octets), table));
+}
+
+#else
+
+/* pshufb wants the index alone in its byte, but for bits 4 to 6. */
+INLINE vi vi_lookup_low4(vi table, vi codes)
+{
+    return _mm512_shuffle_epi8(table, vi_and(codes, vi_set_u8(15)));
+}
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 4));
+}
+
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, codes);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 3));
+}
+
+#endif
+
+INLINE vi vi_widen_u8(const uint8_t *p, int part)
+{
+    (void)part;
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p));
+}
+
+INLINE vi vi_wide_scale_s8(const uint8_t *p, int part)
+{
+    (void)part;
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p));
+}
+
+INLINE vi vi_mul32(vi a, vi b)
+{
+    return _mm512_mullo_epi32(a, b);
+}
+
+INLINE __m512i splat4(const void *p)
+{
+    return _mm512_set1_epi32((int)load_u32(p));
+}
+
+/* ---- dot products ---- */
+
+INLINE vdot vi_dot_zero(void)
+{
+    return _mm512_setzero_si512();
+}
+
+#if VEC_VNNI
+
+INLINE vi vi_scale_u8(const uint8_t *p, int part)
+{
+    return vi_widen_u8(p, part);
+}
+
+INLINE vi vi_scale_s8(const uint8_t *p, int part)
+{
+    return vi_wide_scale_s8(p, part);
+}
+
+INLINE vi vi_scale_u4(const uint8_t *p, int part)
+{
+    return _mm512_and_si512(vi_widen_u8(p, part), _mm512_set1_epi32(15));
+}
+
+INLINE vdot vi_dot_start(const void *pair, int offset)
+{
+    return _mm512_dpwssd_epi32(_mm512_setzero_si512(), splat4(pair), _mm512_set1_epi16((short)offset));
+}
+
+INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
+{
+    return _mm512_dpbusd_epi32(sum, w, splat4(x));
+}
+
+INLINE vi vi_dot_sum(vdot sum)
+{
+    return sum;
+}
+
+INLINE vi vi_dot_scale(vdot sum, vi scale)
+{
+    return _mm512_mullo_epi32(sum, scale);
+}
+
+/* Signed weights as w + 128, taken back by the start. */
+INLINE vi vi_signed_ready(vi w)
+{
+    return _mm512_xor_si512(w, _mm512_set1_epi8(-128));
+}
+
+INLINE vi vi_signed_start(const void *pair)
+{
+    return vi_dot_start(pair, 128);
+}
+
+INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
+{
+    return _mm512_dpbusd_epi32(sum, w, splat4(x));
+}
+
+#else
+
+static const int8_t spread_low[64] = {SPREAD_LOW(0), SPREAD_LOW(4), SPREAD_LOW(8), SPREAD_LOW(12)};
+static const int8_t spread_high[64] = {SPREAD_HIGH(0), SPREAD_HIGH(4), SPREAD_HIGH(8), SPREAD_HIGH(12)};
+
+INLINE vi vi_scale_u8(const uint8_t *p, int part)
+{
+    (void)part;
+    return _mm512_shuffle_epi8(vi_table(p), vi_load(spread_low));
+}
+
+INLINE vi vi_scale_s8(const uint8_t *p, int part)
+{
+    (void)part;
+    return _mm512_srai_epi16(_mm512_shuffle_epi8(vi_table(p), vi_load(spread_high)), 8);
+}
+
+INLINE vi vi_scale_u4(const uint8_t *p, int part)
+{
+    return _mm512_and_si512(vi_scale_u8(p, part), _mm512_set1_epi8(15));
+}
+
+INLINE vdot vi_dot_start(const void *pair, int offset)
+{
+    return _mm512_mullo_epi16(splat4(pair), _mm512_set1_epi16((short)offset));
+}
+
+INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
+{
+    return _mm512_add_epi16(sum, _mm512_maddubs_epi16(w, splat4(x)));
+}
+
+INLINE vi vi_dot_sum(vdot sum)
+{
+    return _mm512_madd_epi16(sum, _mm512_set1_epi16(1));
+}
+
+INLINE vi vi_dot_scale(vdot sum, vi scale)
+{
+    return _mm512_madd_epi16(sum, scale);
+}
+
+INLINE vi vi_signed_ready(vi w)
+{
+    return w;
+}
+
+INLINE vi vi_signed_start(const void *pair)
+{
+    (void)pair;
+    return _mm512_setzero_si512();
+}
+
+/* |w| * (x with w's sign): AVX-512 has no vpsignb, a mask of w's signs does the same. */
+INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
+{
+    __m512i q = splat4(x);
+    q = _mm512_mask_sub_epi8(q, _mm512_movepi8_mask(w), _mm512_setzero_si512(), q);
+    __m512i products = _mm512_maddubs_epi16(_mm512_abs_epi8(w), q);
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(products, _mm512_set1_epi16(1)));
+}
+
+#endif
+
+/* ---- floats ---- */
+
+INLINE vf vf_set(float value)
+{
+    return _mm512_set1_ps(value);
+}
+
+INLINE vf vf_splat(const void *p)
+{
+    return _mm512_set1_ps(load_f32(p));
+}
+
+INLINE vf vf_load(const void *p)
+{
+    return _mm512_loadu_ps(p);
+}
+
+INLINE void vf_store(void *p, vf v)
+{
+    _mm512_storeu_ps(p, v);
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm512_add_ps(a, b);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm512_sub_ps(a, b);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm512_mul_ps(a, b);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm512_div_ps(a, b);
+}
+
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    return _mm512_fnmadd_ps(a, b, c);
+}
+
+INLINE vf vf_min(vf a, vf b)
+{
+    return _mm512_min_ps(a, b);
+}
+
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm512_max_ps(a, b);
+}
+
+INLINE vf vf_from_int(vi v)
+{
+    return _mm512_cvtepi32_ps(v);
+}
+
+INLINE vf vf_from_high4(const uint8_t *p, int part)
+{
+    return _mm512_cvtepi32_ps(_mm512_srli_epi32(vi_widen_u8(p, part), 4));
+}
+
+INLINE vf vf_from_half(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256(p));
+}
+
+INLINE vf vf_from_bf16_even(vi v)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));
+}
+
+INLINE vf vf_from_bf16_odd(vi v)
+{
+    return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000)));
+}
+
+INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
+{
+    __m512i e = vi_widen_u8(p, part);
+    __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
+    __m512i small = _mm512_sllv_epi32(_mm512_set1_epi32(0x00200000), e);
+    __mmask16 is_small = _mm512_cmpgt_epi32_mask(_mm512_set1_epi32(2), e);
+    return _mm512_castsi512_ps(_mm512_mask_blend_epi32(is_small, normal, small));
+}
+
+INLINE vf vf_scale_magic(vf v, vf magic)
+{
+    __m512i n = _mm512_sub_epi32(_mm512_castps_si512(magic), _mm512_set1_epi32(0x4b400000));
+    __m512i half = _mm512_srai_epi32(n, 1);
+    __m512i bias = _mm512_set1_epi32(127);
+    __m512i first = _mm512_slli_epi32(_mm512_add_epi32(half, bias), 23);
+    __m512i second = _mm512_slli_epi32(_mm512_add_epi32(_mm512_sub_epi32(n, half), bias), 23);
+    v = _mm512_mul_ps(v, _mm512_castsi512_ps(first));
+    return _mm512_mul_ps(v, _mm512_castsi512_ps(second));
+}
+
+#endif

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * simd/scalar.h - the vector vocabulary of the kernels in plain C: the fallback of every CPU and the
+ * oracle of the other levels, so each function here says what those must do.
+ *
+ * A vi has VEC_ROWS lanes of 4 bytes, one lane per weight row; a vf has VEC_ROWS floats. A panel of
+ * 16 rows is VEC_PARTS vectors; `part` picks one.
+ */
+#ifndef KT_PLUGINS_COMMON_SIMD_SCALAR_H
+#define KT_PLUGINS_COMMON_SIMD_SCALAR_H
+
+#include "plugins/common/simd/numbers.h"
+
+#include <math.h>
+
+#define VEC_ROWS 16
+#define VEC_PARTS 1
+/* A dot accumulator holds any sum of 32 products; 0: it holds two int16, see simd/avx2.h. */
+#define VEC_DOT_WIDE 1
+/* What vi_dot_add multiplies with, as the peak of kt bench is called. */
+#define VEC_INT8_DOT "scalar"
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#define INLINE \
+    static __attribute__((noinline, unused)) /* inlined, instrumented code takes minutes to compile */
+#else
+#define INLINE static inline
+#endif
+#define UNROLL_FOR for
+#define PREFETCH(address) ((void)(address))
+
+typedef struct {
+    union {
+        uint8_t u8[64];
+        int8_t s8[64];
+        int32_t s32[16];
+        uint32_t u32[16];
+    };
+} vi;
+
+typedef struct {
+    float f[16];
+} vf;
+
+/* A dot accumulator: what vi_dot_* make of products of weights and activations. */
+typedef vi vdot;
+
+/* ---- integers ---- */
+
+INLINE vi vi_load(const void *from)
+{
+    vi v;
+    memcpy(&v, from, sizeof v);
+    return v;
+}
+
+INLINE vi vi_keep(vi v)
+{
+    return v;
+}
+
+INLINE vi vi_set_u8(uint8_t value)
+{
+    vi v;
+    memset(&v, value, sizeof v);
+    return v;
+}
+
+INLINE vi vi_and(vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.u32[i] &= b.u32[i];
+    return a;
+}
+
+INLINE vi vi_or(vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.u32[i] |= b.u32[i];
+    return a;
+}
+
+/* a's bits where the mask has ones, b's where it has zeros. */
+INLINE vi vi_select(vi mask, vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.u32[i] = (a.u32[i] & mask.u32[i]) | (b.u32[i] & ~mask.u32[i]);
+    return a;
+}
+
+/* Shifts of lanes or of 16-bit halves, as a level likes: bits that cross a byte are masked off by the
+ * caller. */
+INLINE vi vi_shr(vi v, int bits)
+{
+    for (int i = 0; i < 16; i++)
+        v.u32[i] >>= bits;
+    return v;
+}
+
+/* The upper 4 bits of each byte. */
+INLINE vi vi_high4(vi v)
+{
+    return vi_and(vi_shr(v, 4), vi_set_u8(15));
+}
+
+INLINE vi vi_shl(vi v, int bits)
+{
+    for (int i = 0; i < 16; i++)
+        v.u32[i] <<= bits;
+    return v;
+}
+
+INLINE vi vi_add32(vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.u32[i] += b.u32[i];
+    return a;
+}
+
+/* A table of 16 bytes, for vi_lookup_*. */
+INLINE vi vi_table(const void *table)
+{
+    vi v;
+    for (int i = 0; i < 4; i++)
+        memcpy(v.u8 + 16 * i, table, 16);
+    return v;
+}
+
+/* table[code] for the code in each byte's low or high 4 bits. */
+INLINE vi vi_lookup_low4(vi table, vi codes)
+{
+    for (int i = 0; i < 64; i++)
+        codes.u8[i] = table.u8[codes.u8[i] & 15];
+    return codes;
+}
+
+INLINE vi vi_lookup_high4(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 4));
+}
+
+/* For codes in bits 0 to 2 and 3 to 5; the table's second half must be as its first. */
+INLINE vi vi_lookup_low3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, codes);
+}
+
+INLINE vi vi_lookup_next3(vi table, vi codes)
+{
+    return vi_lookup_low4(table, vi_shr(codes, 3));
+}
+
+/* The bytes of `part` at p (one per row of the panel), each in its own 32-bit lane. */
+INLINE vi vi_widen_u8(const uint8_t *p, int part)
+{
+    vi v;
+    (void)part;
+    for (int i = 0; i < 16; i++)
+        v.s32[i] = p[i];
+    return v;
+}
+
+/* Scales of the panel's 16 rows in the form that vi_dot_scale takes: uint8, int8, the low nibble. */
+INLINE vi vi_scale_u8(const uint8_t *p, int part)
+{
+    return vi_widen_u8(p, part);
+}
+
+INLINE vi vi_scale_s8(const uint8_t *p, int part)
+{
+    vi v;
+    (void)part;
+    for (int i = 0; i < 16; i++)
+        v.s32[i] = (int8_t)p[i];
+    return v;
+}
+
+INLINE vi vi_scale_u4(const uint8_t *p, int part)
+{
+    vi v;
+    (void)part;
+    for (int i = 0; i < 16; i++)
+        v.s32[i] = p[i] & 15;
+    return v;
+}
+
+/* ---- dot products: 4 weights of each row with the same 4 activations (int8, within +-127) ---- */
+
+INLINE vdot vi_dot_zero(void)
+{
+    return vi_set_u8(0);
+}
+
+/* -offset * (sum of the activations), given minus their sums as two int16: so that products with
+ * weights stored as w + offset come out as if with w. */
+INLINE vdot vi_dot_start(const void *pair, int offset)
+{
+    vdot v;
+    int32_t sum = (int16_t)load_u16(pair) + (int16_t)load_u16((const uint8_t *)pair + 2);
+    for (int i = 0; i < 16; i++)
+        v.s32[i] = offset * sum;
+    return v;
+}
+
+/* Adds unsigned weights * activations. At most 64 * 2 * 127 in an int16 pair is safe in one step. */
+INLINE vdot vi_dot_add(vdot sum, vi w, const int8_t *x)
+{
+    for (int i = 0; i < 16; i++)
+        sum.s32[i] +=
+            w.u8[4 * i] * x[0] + w.u8[4 * i + 1] * x[1] + w.u8[4 * i + 2] * x[2] + w.u8[4 * i + 3] * x[3];
+    return sum;
+}
+
+INLINE vi vi_dot_sum(vdot sum)
+{
+    return sum;
+}
+
+INLINE vi vi_dot_scale(vdot sum, vi scale)
+{
+    for (int i = 0; i < 16; i++)
+        sum.s32[i] *= scale.s32[i];
+    return sum;
+}
+
+/* Signed weights: made ready once, started with the sums of the activations, then added. */
+INLINE vi vi_signed_ready(vi w)
+{
+    return w;
+}
+
+INLINE vi vi_signed_start(const void *pair)
+{
+    (void)pair;
+    return vi_set_u8(0);
+}
+
+INLINE vi vi_signed_add(vi sum, vi w, const int8_t *x)
+{
+    for (int i = 0; i < 16; i++)
+        sum.s32[i] +=
+            w.s8[4 * i] * x[0] + w.s8[4 * i + 1] * x[1] + w.s8[4 * i + 2] * x[2] + w.s8[4 * i + 3] * x[3];
+    return sum;
+}
+
+/* sum * scale with 32-bit scales: vi_wide_scale_s8. */
+INLINE vi vi_wide_scale_s8(const uint8_t *p, int part)
+{
+    return vi_scale_s8(p, part);
+}
+
+INLINE vi vi_mul32(vi a, vi b)
+{
+    for (int i = 0; i < 16; i++)
+        a.s32[i] *= b.s32[i];
+    return a;
+}
+
+/* ---- floats ---- */
+
+#define VF_EACH(expression)                \
+    do {                                   \
+        vf result_;                        \
+        for (int i = 0; i < VEC_ROWS; i++) \
+            result_.f[i] = (expression);   \
+        return result_;                    \
+    } while (0)
+
+INLINE vf vf_set(float value)
+{
+    VF_EACH(value);
+}
+
+/* The float at an address in all lanes. */
+INLINE vf vf_splat(const void *p)
+{
+    VF_EACH(load_f32(p));
+}
+
+INLINE vf vf_load(const void *p)
+{
+    vf v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+INLINE void vf_store(void *p, vf v)
+{
+    memcpy(p, &v, sizeof v);
+}
+
+INLINE vf vf_add(vf a, vf b)
+{
+    VF_EACH(a.f[i] + b.f[i]);
+}
+
+INLINE vf vf_sub(vf a, vf b)
+{
+    VF_EACH(a.f[i] - b.f[i]);
+}
+
+INLINE vf vf_mul(vf a, vf b)
+{
+    VF_EACH(a.f[i] * b.f[i]);
+}
+
+INLINE vf vf_div(vf a, vf b)
+{
+    VF_EACH(a.f[i] / b.f[i]);
+}
+
+/* a * b + c and c - a * b, rounded once. */
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    VF_EACH(fmaf(a.f[i], b.f[i], c.f[i]));
+}
+
+INLINE vf vf_fnma(vf a, vf b, vf c)
+{
+    VF_EACH(fmaf(-a.f[i], b.f[i], c.f[i]));
+}
+
+/* As minps and maxps: the second operand if either is NaN. */
+INLINE vf vf_min(vf a, vf b)
+{
+    VF_EACH(a.f[i] < b.f[i] ? a.f[i] : b.f[i]);
+}
+
+INLINE vf vf_max(vf a, vf b)
+{
+    VF_EACH(a.f[i] > b.f[i] ? a.f[i] : b.f[i]);
+}
+
+INLINE vf vf_from_int(vi v)
+{
+    VF_EACH((float)v.s32[i]);
+}
+
+/* The high nibbles of `part` of the 16 bytes at p. */
+INLINE vf vf_from_high4(const uint8_t *p, int part)
+{
+    (void)part;
+    VF_EACH((float)(p[i] >> 4));
+}
+
+INLINE vf vf_from_half(const void *p)
+{
+    VF_EACH(half_to_float(load_u16((const uint8_t *)p + 2 * i)));
+}
+
+/* Lanes hold two bf16: the low one (even) and the high one. */
+INLINE vf vf_from_bf16_even(vi v)
+{
+    VF_EACH(bits_to_float(v.u32[i] << 16));
+}
+
+INLINE vf vf_from_bf16_odd(vi v)
+{
+    VF_EACH(bits_to_float(v.u32[i] & 0xffff0000));
+}
+
+/* e8m0_half_to_float of `part` of the 16 bytes at p. */
+INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
+{
+    (void)part;
+    VF_EACH(e8m0_half_to_float(p[i]));
+}
+
+/* v * 2^n, for n a whole number within +-252 held in the low bits of `magic` = n + 1.5 * 2^23.
+ * In two steps, so that results are right down to subnormals and overflow gives infinity. */
+INLINE vf vf_scale_magic(vf v, vf magic)
+{
+    for (int i = 0; i < VEC_ROWS; i++) {
+        int32_t n = (int32_t)(float_to_bits(magic.f[i]) - UINT32_C(0x4b400000));
+        int32_t half = n >> 1;
+        v.f[i] *= bits_to_float((uint32_t)(half + 127) << 23);
+        v.f[i] *= bits_to_float((uint32_t)((int64_t)n - half + 127) << 23);
+    }
+    return v;
+}
+
+/* ---- quantising 32 activations ---- */
+
+/* The largest |x|, as the bits of a float: above 0x7f7fffff if one is infinite or NaN. */
+INLINE uint32_t vec_absmax32(const float *x)
+{
+    uint32_t max = 0;
+    for (int i = 0; i < 32; i++) {
+        uint32_t bits = float_to_bits(x[i]) & 0x7fffffff;
+        max = bits > max ? bits : max;
+    }
+    return max;
+}
+
+/* The same of n bfloat16. */
+INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
+{
+    uint32_t max = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t bits = load_u16(from + 2 * i) & 0x7fff;
+        max = bits > max ? bits : max;
+    }
+    return max << 16;
+}
+
+/* 64 int8 q to q + 128. */
+INLINE void vec_flip64(int8_t *q)
+{
+    for (int i = 0; i < 64; i++)
+        q[i] = (int8_t)((uint8_t)q[i] ^ 128);
+}
+
+/* q = x * scale to the nearest whole number, ties to even; |x * scale| < 127.5. */
+INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
+{
+    for (int i = 0; i < 32; i++) {
+        float magic = x[i] * scale + 12582912.0f;
+        q[i] = (int8_t)((int32_t)float_to_bits(magic) - 0x4b400000);
+    }
+}
+
+/* 64 bfloat16 to q + 128, where q = x * scale as above. */
+INLINE void vec_codes64_bf16(const uint8_t *from, float scale, uint8_t *codes)
+{
+    for (int i = 0; i < 64; i++) {
+        float x = bits_to_float((uint32_t)load_u16(from + 2 * i) << 16);
+        codes[i] = (uint8_t)float_to_bits(x * scale + (12582912.0f + 128.0f));
+    }
+}
+
+/* For each half of 16 values: the sums of those at places 0 and 1, and 2 and 3, of each four. */
+INLINE void vec_pair_sums32(const int8_t *q, int16_t *pair)
+{
+    for (int half = 0; half < 2; half++)
+        for (int place = 0; place < 2; place++) {
+            int sum = 0;
+            for (int i = 16 * half + 2 * place; i < 16 * half + 16; i += 4)
+                sum += q[i] + q[i + 1];
+            pair[2 * half + place] = (int16_t)sum;
+        }
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vendor/selftest.h - a product of known numbers, which must be right to the bit. What a library says of
+ * itself and which functions it has proves nothing: one that does not like the CPU returns without a word,
+ * and one whose sums go through float32 is right up to 2^24 only.
+ */
+#ifndef KT_PLUGINS_COMMON_VENDOR_SELFTEST_H
+#define KT_PLUGINS_COMMON_VENDOR_SELFTEST_H
+
+#include "plugins/common/vendor/vendor.h"
+
+/* K of more than one of a library's blocks, rows of its ways for one and for several, and apart as
+ * activations are. */
+enum { TRIAL_K = 4160, TRIAL_N = 128, TRIAL_M = 7, TRIAL_LD = TRIAL_K + 64 };
+
+/* Within +-127, as all that is multiplied here; every other row far above 0, for sums above 2^24. */
+static void fill_trial(int8_t *numbers, uint64_t rows, uint64_t ld, uint32_t state)
+{
+    for (uint64_t i = 0; i < rows * ld; i++) {
+        state = state * UINT32_C(1664525) + UINT32_C(1013904223);
+        int number = (int)(state >> 24) % 255 - 127;
+        numbers[i] = (int8_t)(i / ld % 2 ? number : 64 + (number < 0 ? -number : number) / 2);
+    }
+}
+
+static bool is_product(const int8_t *a, const int8_t *b, const int32_t *c, uint64_t m)
+{
+    for (uint64_t r = 0; r < m; r++)
+        for (uint64_t i = 0; i < TRIAL_N; i++) {
+            int32_t sum = 0;
+            for (uint64_t k = 0; k < TRIAL_K; k++)
+                sum += a[r * TRIAL_LD + k] * b[i * TRIAL_K + k];
+            if (c[r * TRIAL_N + i] != sum)
+                return false;
+        }
+    return true;
+}
+
+static bool computes(const struct vendor8 *vendor, const void *library, int8_t *a, int8_t *b,
+                     int8_t *reordered, int32_t *c)
+{
+    static const uint64_t rows[] = {1, TRIAL_M};
+    bool right = true;
+    fill_trial(a, TRIAL_M, TRIAL_LD, 1);
+    fill_trial(b, TRIAL_N, TRIAL_K, 2);
+    int64_t before = vendor->enter(library);
+    vendor->reorder(library, b, TRIAL_K, TRIAL_N, reordered);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && right; i++) {
+        memset(c, 0x55, TRIAL_M * TRIAL_N * sizeof *c);
+        right = vendor_multiply(vendor, library, rows[i], TRIAL_N, TRIAL_K, a, TRIAL_LD, reordered, c) &&
+                is_product(a, b, c, rows[i]);
+    }
+    vendor->leave(library, before);
+    return right;
+}
+
+/* `name` is the library's file. */
+static enum kt_status try_product(const struct kt_host *host, const char *name, const struct vendor8 *vendor,
+                                  const void *library, struct kt_error *error)
+{
+    const uint64_t size_a = TRIAL_M * TRIAL_LD, size_b = TRIAL_N * TRIAL_K;
+    const uint64_t size_c = TRIAL_M * TRIAL_N * sizeof(int32_t);
+    uint64_t size = vendor->size(library, TRIAL_K, TRIAL_N);
+    if (size < size_b || size > 2 * size_b)
+        return kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                              "%s wants %llu bytes for a matrix of %llu: it "
+                              "does not know this CPU",
+                              name, (unsigned long long)size, (unsigned long long)size_b);
+    uint64_t whole = size_c + size_a + size_b + size + 3 * 64;
+    uint8_t *memory = host->allocate(host, whole);
+    if (!memory)
+        return kt_plugin_fail(error, KT_E_NOMEM, "no %llu bytes to try %s", (unsigned long long)whole, name);
+    int8_t *a = (int8_t *)memory + (size_c + 63) / 64 * 64, *b = a + (size_a + 63) / 64 * 64;
+    bool right = computes(vendor, library, a, b, b + (size_b + 63) / 64 * 64, (int32_t *)(void *)memory);
+    host->release(host, memory, whole);
+    return right ? KT_OK
+                 : kt_plugin_fail(error, KT_E_UNSUPPORTED,
+                                  "%s does not multiply: a product of "
+                                  "it was not what it should be",
+                                  name);
+}
+
+#endif

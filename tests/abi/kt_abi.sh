@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A plugin that was built with the headers of ABI 1.0 (tests/abi/1.0) is loaded and computes what it should.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+headers=$KT_TEST_SOURCE/tests/abi/1.0/kt
+command_line="headers of ABI 1.0"
+: >"$out"
+: >"$err"
+grep -qx '#define KT_PLUGIN_ABI_MAJOR 1' "$headers/plugin.h" &&
+    grep -qx '#define KT_PLUGIN_ABI_MINOR 0' "$headers/plugin.h" || fail "$headers is not ABI 1.0"
+
+mkdir "$dir/plugins"
+cp "$KT_TEST_BUILD/tests/abi/1.0/kt_example.so" "$dir/plugins"
+chmod go-w "$dir/plugins/kt_example.so"
+printf '[plugin.example]\nmodule = %s\n' "$dir/plugins/kt_example.so" >"$dir/shipped/example.ini"
+kt backends --format csv
+exits 0
+says '^example,loaded,'
+for layer in 0 3; do
+    for file in bf16-l0-l3 q4_k_m iq4_xs-l0-l3; do
+        kt forward --model "$data/tiny-moe-$file.gguf" --layer $layer --input "$trace" --backend example --check
+        exits 0
+        says example
+    done
+done
+kt doctor
+exits 0
+says '^backend example  *ok'
+says '^self-test example  *ok'
+
+kt plugin check --quick --cases 1 "$dir/plugins/kt_example.so"
+says '^load .* ok .* built for plugin ABI 1\.0$'
+if grep -q __asan_init "$dir/plugins/kt_example.so"; then # a constructor in each plugin
+    finish
+fi
+exits 0
+is_silent
+finish

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Experts of 4 bits, in every layout, prefix and group: each weight against float64, and a layer. */
+#include "core/weights/weights.h"
+#include "tests/support/int4_build.h"
+#include "tests/support/sandbox.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG(text) "{\"num_experts\":3,\"hidden_size\":64,\"quantization_config\":" text "}"
+#define COMPRESSED(weights)                                                                      \
+    CONFIG("{\"quant_method\":\"compressed-tensors\",\"format\":\"pack-quantized\","             \
+           "\"ignore\":[\"lm_head\",\"re:.*shared_experts.*\"],\"config_groups\":{\"group_0\":{" \
+           "\"targets\":[\"Linear\"],\"weights\":{" weights "}}}}")
+
+static const struct {
+    enum layout layout;
+    uint64_t group;
+    const char *scale, *prefix, *experts, *config;
+    unsigned zero;
+} models[] = {
+    {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts", NULL, 0},
+    {PACKED_WORDS, 32, "BF16", "language_model.model.layers.", "mlp.experts",
+     COMPRESSED("\"num_bits\":4,\"type\":\"int\",\"strategy\":\"group\",\"group_size\":32,"
+                "\"symmetric\":true,\"dynamic\":false,\"actorder\":null"),
+     0},
+    {PACKED_WORDS, 16, "F16", "model.language_model.layers.", "block_sparse_moe.experts", NULL, 0},
+    {PACKED_BYTES, 8, "F32", "layers.", "experts", NULL, 0},
+    {PACKED_WORDS, 8, "BF16", "layers.", "experts",
+     COMPRESSED("\"num_bits\":4,\"strategy\":\"group\",\"group_size\":8,\"symmetric\":true"), 0},
+    {PACKED_BYTES, 16, "BF16", "model.layers.", "mlp.experts", NULL, 0},
+    {PACKED_BYTES, 0, "BF16", "model.layers.", "mlp.experts",
+     COMPRESSED("\"num_bits\":4,\"strategy\":\"channel\",\"group_size\":null"), 0},
+    {PACKED_WORDS, 0, "F32", "model.layers.", "mlp.experts", COMPRESSED("\"num_bits\":4,\"group_size\":-1"),
+     0},
+    /* Another group of modules says something else. */
+    {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts",
+     CONFIG("{\"quant_method\":\"compressed-tensors\",\"config_groups\":{"
+            "\"a\":{\"targets\":[\"re:.*shared_experts.*\"],\"weights\":{\"num_bits\":8}},"
+            "\"b\":{\"targets\":[\"re:.*mlp.experts.*\"],\"weights\":{\"num_bits\":4,"
+            "\"group_size\":32}}}}"),
+     0},
+    {PACKED_WORDS, 32, "BF16", "model.layers.", "mlp.experts",
+     CONFIG("{\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":8}},"
+            "\"b\":{\"weights\":{\"num_bits\":2}}}}"),
+     0},
+    {GPTQ, 32, "F16", "model.layers.", "mlp.experts", NULL, 0},
+    {GPTQ, 16, "BF16", "layers.", "block_sparse_moe.experts",
+     CONFIG("{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":16,\"sym\":true,"
+            "\"desc_act\":false,\"checkpoint_format\":\"gptq\"}"),
+     0},
+    {GPTQ, 0, "F32", "model.layers.", "experts",
+     CONFIG("{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1,\"sym\":true}"), 0},
+    {GPTQ, 32, "F16", "model.layers.", "mlp.experts",
+     CONFIG("{\"quant_method\":\"gptq\",\"checkpoint_format\":\"gptq_v2\"}"), 8},
+    {AWQ, 32, "F16", "model.layers.", "mlp.experts", NULL, 0},
+    {AWQ, 16, "F16", "language_model.model.layers.", "mlp.experts",
+     CONFIG("{\"quant_method\":\"awq\",\"bits\":4,\"group_size\":16,\"zero_point\":true,"
+            "\"version\":\"GEMM\",\"modules_to_not_convert\":[\"gate\"]}"),
+     0},
+    {AWQ, 0, "BF16", "model.layers.", "block_sparse_moe.experts", NULL, 0},
+    {MX, 32, "F8_E8M0", "layers.", "ffn.experts", NULL, 0},
+    {MX, 32, "U8", "model.layers.", "ffn.experts",
+     /* DeepSeek-V4's: its blocks are those of what is FP8. */
+     CONFIG("{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128],\"scale_fmt\":\"ue8m0\"}"), 0},
+    {GPT_OSS, 32, "U8", "model.layers.", "mlp.experts", NULL, 0},
+};
+enum { N_MODELS = sizeof models / sizeof models[0] };
+
+static struct model right(int i)
+{
+    struct model model = model_of(models[i].layout);
+    model.group = models[i].group;
+    model.scale = models[i].scale;
+    model.prefix = models[i].prefix;
+    model.experts = models[i].experts;
+    model.zero = models[i].zero;
+    if (models[i].config)
+        model.config = models[i].config;
+    return model;
+}
+
+static const struct kt_view *view_of(const struct kt_expert *expert, int p)
+{
+    return p == KT_GATE ? &expert->gate : p == KT_UP ? &expert->up : &expert->down;
+}
+
+static void expect_experts(const struct model *model, const struct kt_expert *experts)
+{
+    float row[LARGEST];
+    bool four = model->layout == MX || model->layout == GPT_OSS;
+    for (int e = 0; e < EXPERTS; e++)
+        for (int p = KT_GATE; p <= KT_DOWN; p++) {
+            const struct kt_view *view = view_of(&experts[e], p);
+            ck_assert_msg(kt_view_check(view, &problem) == KT_OK, "%s", problem.message);
+            ck_assert_uint_eq(view->dtype, four ? KT_DTYPE_F4_E2M1 : KT_DTYPE_INT4);
+            ck_assert_uint_eq(view->rows, rows_of(p));
+            ck_assert_uint_eq(view->cols, cols_of(p));
+            for (uint64_t r = 0; r < view->rows; r++) {
+                ck_assert_int_eq(kt_view_row(view, r, row, &problem), KT_OK);
+                /* libcheck writes every assertion to a file. */
+                for (uint64_t c = 0; c < view->cols; c++)
+                    if (row[c] != (float)weight_of(model, e, p, r, c))
+                        ck_abort_msg("%s: row %d, column %d: %g is not %g", view->name, (int)r, (int)c,
+                                     (double)row[c], weight_of(model, e, p, r, c));
+            }
+        }
+}
+
+START_TEST(every_weight)
+{
+    struct model model = right(_i);
+    struct kt_expert experts[EXPERTS];
+    struct kt_moe_info moe;
+    model_write(&model);
+    for (int io = KT_IO_MMAP; io <= KT_IO_READ; io++) {
+        struct kt_checkpoint *checkpoint = open_model((enum kt_io)io);
+        ck_assert_str_eq(logged, "");
+        ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 3, &moe, &problem), KT_OK);
+        ck_assert_uint_eq(moe.n_experts, EXPERTS);
+        ck_assert_uint_eq(moe.hidden_size, HIDDEN);
+        ck_assert_uint_eq(moe.intermediate_size, INTERMEDIATE);
+        ck_assert_msg(kt_checkpoint_experts(checkpoint, 3, experts, EXPERTS, &problem) == KT_OK, "%s",
+                      problem.message);
+        expect_experts(&model, experts);
+        uint64_t size = 0;
+        for (int e = 0; e < EXPERTS; e++)
+            for (int p = KT_GATE; p <= KT_DOWN; p++)
+                size += kt_view_bytes(view_of(&experts[e], p));
+        uint64_t zeros = 0; /* four bits each in the file, eight where they are shown */
+        for (int p = KT_GATE; p <= KT_DOWN; p++)
+            zeros += EXPERTS * rows_of(p) * (model.group ? cols_of(p) / model.group : 1) / 2;
+        ck_assert_uint_eq(moe.size, model.layout == AWQ    ? size - zeros
+                                    : model.layout == GPTQ ? size + zeros
+                                                           : size);
+        ck_assert_uint_eq(moe.dtype[KT_DOWN], experts[0].down.dtype);
+        /* Nothing but AWQ's is copied where the file is mapped. */
+        ck_assert_int_eq(kt_checkpoint_use(checkpoint, 3, experts, EXPERTS, &problem), KT_OK);
+        ck_assert_int_eq(kt_checkpoint_release_layer(checkpoint, 3, &problem), KT_OK);
+        expect_experts(&model, experts);
+        kt_checkpoint_unuse(checkpoint, 3);
+        /* Decoded again after nobody had them. */
+        ck_assert_int_eq(kt_checkpoint_use(checkpoint, 3, experts, EXPERTS, &problem), KT_OK);
+        expect_experts(&model, experts);
+        kt_checkpoint_unuse(checkpoint, 3);
+        kt_checkpoint_close(checkpoint);
+    }
+}
+END_TEST
+
+/* ---- a layer ---------------------------------------------------------------------------------- */
+
+enum { TOKENS = 4, CHOSEN = 2 };
+
+static double activate(const struct model *model, double gate, double up)
+{
+    if (model->layout != GPT_OSS)
+        return gate / (1 + exp(-gate)) * up;
+    gate = fmin(gate, 7);
+    up = fmax(fmin(up, 7), -7);
+    return gate / (1 + exp(-1.702 * gate)) * (up + 1);
+}
+
+static void expect_expert(const struct model *model, int e, const float *x, double weight, double *sum)
+{
+    double h[INTERMEDIATE], bias = model->layout == GPT_OSS;
+    for (uint64_t i = 0; i < INTERMEDIATE; i++) {
+        double gate = bias * bias_of(e, KT_GATE, i), up = bias * bias_of(e, KT_UP, i);
+        for (uint64_t c = 0; c < HIDDEN; c++) {
+            gate += weight_of(model, e, KT_GATE, i, c) * (double)x[c];
+            up += weight_of(model, e, KT_UP, i, c) * (double)x[c];
+        }
+        h[i] = activate(model, gate, up);
+    }
+    for (uint64_t r = 0; r < HIDDEN; r++) {
+        double y = bias * bias_of(e, KT_DOWN, r);
+        for (uint64_t c = 0; c < INTERMEDIATE; c++)
+            y += weight_of(model, e, KT_DOWN, r, c) * h[c];
+        sum[r] += weight * y;
+    }
+}
+
+/* `most`: the largest error. */
+static void expect_layer(const struct model *model, const char *backend, double most)
+{
+    struct kt_context *context;
+    struct kt_layer *layer;
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    static float x[TOKENS * HIDDEN], y[TOKENS * HIDDEN];
+    int64_t ids[TOKENS * CHOSEN];
+    float weights[TOKENS * CHOSEN];
+    for (int i = 0; i < TOKENS * HIDDEN; i++)
+        x[i] = (float)((i * 37 + i * i) % 31 - 15) / 32;
+    for (int i = 0; i < TOKENS * CHOSEN; i++) {
+        ids[i] = (i / CHOSEN + i) % EXPERTS;
+        weights[i] = 0.25f + 0.125f * (float)i;
+    }
+    model_write(model);
+    struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
+    ck_assert_msg(kt_context_create(NULL, &context, &problem) == KT_OK, "%s", problem.message);
+    ck_assert_int_eq(kt_checkpoint_layer_params(checkpoint, 3, &params, &problem), KT_OK);
+    params.max_tokens = TOKENS;
+    params.top_k = CHOSEN;
+    params.backend = backend;
+    ck_assert_msg(kt_layer_create(context, &params, &layer, &problem) == KT_OK, "%s", problem.message);
+    ck_assert_msg(kt_layer_load_checkpoint(layer, checkpoint, 3, &problem) == KT_OK, "%s", problem.message);
+    kt_checkpoint_close(checkpoint);
+    struct kt_forward forward = {.struct_size = sizeof forward,
+                                 .n_tokens = TOKENS,
+                                 .top_k = CHOSEN,
+                                 .expert_ids = ids,
+                                 .router_weights = weights,
+                                 .input = x,
+                                 .output = y,
+                                 .input_dtype = KT_DTYPE_F32,
+                                 .output_dtype = KT_DTYPE_F32};
+    ck_assert_msg(kt_layer_forward(layer, &forward, &problem) == KT_OK, "%s", problem.message);
+    double wrong = 0, size = 0;
+    for (int t = 0; t < TOKENS; t++) {
+        double sum[HIDDEN] = {0};
+        for (int k = 0; k < CHOSEN; k++)
+            expect_expert(model, (int)ids[t * CHOSEN + k], x + t * HIDDEN, (double)weights[t * CHOSEN + k],
+                          sum);
+        for (int r = 0; r < HIDDEN; r++) {
+            wrong += pow((double)y[t * HIDDEN + r] - sum[r], 2);
+            size += pow(sum[r], 2);
+        }
+    }
+    ck_assert(size > 0);
+    ck_assert_msg(sqrt(wrong / size) < most, "the error is %g", sqrt(wrong / size));
+    kt_layer_destroy(layer);
+    kt_context_destroy(context);
+}
+
+START_TEST(a_layer)
+{
+    struct model model = right(_i);
+    expect_layer(&model, "reference", 1e-6);
+}
+END_TEST
+
+/* Makes the plugin known; false: it was not built. */
+static bool enable_rawint4(void)
+{
+    const char *module = sandbox_backend("rawint4");
+    if (module)
+        sandbox_write("shipped/rawint4.ini", "[plugin.rawint4]\nenabled = required\nmodule = %s\n", module);
+    return module != NULL;
+}
+
+/* Activations are rounded to bfloat16. */
+START_TEST(a_layer_of_rawint4)
+{
+    struct model model = right(_i);
+    if (!enable_rawint4())
+        return;
+    ck_assert_int_eq(setenv("KT_KERNEL_CORE_STRICT", "yes", 1), 0);
+    expect_layer(&model, "rawint4", 4e-3);
+}
+END_TEST
+
+/* Of 64 columns and of 96. */
+START_TEST(groups_that_rawint4_refuses)
+{
+    static const struct {
+        uint64_t group;
+        const char *message;
+    } wrong[] = {
+        {4,
+         "rawint4: the gate projection has a scale for each 4 columns of 64; it must be a multiple of 8, or all"},
+        {2,
+         "rawint4: the gate projection has a scale for each 2 columns of 64; it must be a multiple of 8, or all"},
+    };
+    struct model model = model_of(PACKED_WORDS);
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_context *context;
+    struct kt_layer *layer;
+    if (!enable_rawint4())
+        return;
+    model.group = wrong[_i].group;
+    model_write(&model);
+    ck_assert_int_eq(setenv("KT_KERNEL_CORE_STRICT", "yes", 1), 0);
+    struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
+    ck_assert_msg(kt_context_create(NULL, &context, &problem) == KT_OK, "%s", problem.message);
+    ck_assert_int_eq(kt_checkpoint_layer_params(checkpoint, 3, &params, &problem), KT_OK);
+    params.max_tokens = TOKENS;
+    params.top_k = CHOSEN;
+    params.backend = "rawint4";
+    ck_assert_int_eq(kt_layer_create(context, &params, &layer, &problem), KT_OK);
+    ck_assert_int_eq(kt_layer_load_checkpoint(layer, checkpoint, 3, &problem), KT_E_UNSUPPORTED);
+    ck_assert_msg(strstr(problem.message, wrong[_i].message) != NULL, "%s", problem.message);
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(checkpoint);
+    kt_context_destroy(context);
+}
+END_TEST
+
+START_TEST(what_config_says_of_gpt_oss)
+{
+    struct model model = model_of(GPT_OSS);
+    struct kt_moe_info moe;
+    model_write(&model);
+    struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
+    ck_assert_int_eq(kt_checkpoint_moe(checkpoint, 3, &moe, &problem), KT_OK);
+    ck_assert_uint_eq(moe.has_bias, 7);
+    ck_assert_uint_eq(moe.activation, KT_ACTIVATION_SWIGLUOAI);
+    ck_assert_float_eq(moe.alpha, 1.702f);
+    ck_assert_float_eq(moe.limit, 7.0f);
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("int4");
+    TCase *tests = tcase_create("int4");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, folder_make, folder_remove);
+    tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
+    tcase_add_loop_test(tests, every_weight, 0, N_MODELS);
+    tcase_add_loop_test(tests, a_layer, 0, N_MODELS);
+    tcase_add_loop_test(tests, a_layer_of_rawint4, 0, N_MODELS);
+    tcase_add_loop_test(tests, groups_that_rawint4_refuses, 0, 2);
+    tcase_add_test(tests, what_config_says_of_gpt_oss);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

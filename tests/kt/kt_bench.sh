@@ -1,0 +1,139 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kt bench on a small shape: what it prints must agree with itself. Nothing here judges a time.
+set -u
+build=${KT_TEST_BUILD:?}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+mkdir "$work/shipped"
+KT_KERNEL_PLUGINCONFDIR=$work/shipped
+export KT_KERNEL_PLUGINCONFDIR
+
+fail()
+{
+    echo "FAILED: $*"
+    cat "$work/out" "$work/err"
+    failed=1
+}
+
+kt()
+{
+    # shellcheck disable=SC2086
+    "$build/libtool" --mode=execute ${EMULATOR:-} "$build/kt" "$@" >"$work/out" 2>"$work/err"
+}
+
+# rows_agree N_ROWS MAX_KERNEL_ERROR RUNS_TIMES_REPEATS: the JSON on standard input.
+rows_agree() { ${EMULATOR:-} "$build/tests/kt/bench_rows" "$@"; }
+
+# refuse STATUS WORDS ARGUMENTS...: the command must fail so and say why.
+refuse()
+{
+    status=$1 words=$2
+    shift 2
+    kt bench --config "$work/kt.ini" "$@"
+    got=$?
+    [ $got -eq "$status" ] || fail "kt bench $*: exit $got, not $status"
+    grep -q -- "$words" "$work/err" || fail "kt bench $*: does not say '$words'"
+    [ ! -s "$work/out" ] || fail "kt bench $*: writes to standard output"
+}
+
+cat >"$work/kt.ini" <<INI
+[plugin.llamafile]
+enabled = no
+[plugin.missing]
+enabled = yes
+module = $work/kt_missing.so
+INI
+small="--shape 256,256,4,2 --threads 2 --cycle 2 --repeats 3 --runs 2"
+
+# shellcheck disable=SC2086
+kt bench --config "$work/kt.ini" $small --backend reference --source-type q4_k,bf16 --tokens 1,5 \
+    --format json || fail "reference"
+rows_agree 4 1e-4 6 <"$work/out" || fail "rows of the reference"
+grep -q '"q4_k"' "$work/out" || fail "the source type is not named"
+
+# shellcheck disable=SC2086
+kt bench --config "$work/kt.ini" $small --backend reference --format csv || fail "csv"
+head -n 1 "$work/out" |
+    grep -q '^backend,level,source_type,hidden_size,.*,kernel_error,total_error' ||
+    fail "header of the CSV"
+[ "$(wc -l <"$work/out")" -eq 2 ] || fail "lines of the CSV"
+
+# shellcheck disable=SC2086
+kt bench --config "$work/kt.ini" $small --backend all || fail "every loaded backend"
+grep -q '^reference  *scalar  *bf16' "$work/out" || fail "no row of the reference"
+grep -q 'vfm\|mul\|fm' "$work/out" || fail "no instruction among the limits"
+
+plugin=$build/.libs/kt_llamafile.so
+if [ -f "$plugin" ]; then
+    cat >"$work/llamafile.ini" <<INI
+[plugin.llamafile]
+enabled = yes
+module = $plugin
+INI
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --source-type q4_k,q8_0 \
+        --tokens 1,40 --format json || fail "llamafile"
+    rows_agree 4 2e-2 6 <"$work/out" || fail "rows of llamafile"
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --tokens 5 --format json --source-type \
+        iq1_s,iq1_m,iq2_xxs,iq2_xs,iq2_s,iq3_xxs,iq3_s,tq1_0,tq2_0,nvfp4,q1_0,q2_0 || fail "i-quants"
+    rows_agree 12 2e-2 6 <"$work/out" || fail "rows of i-quants"
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --level scalar \
+        --format json ||
+        fail "llamafile at its scalar level"
+    rows_agree 1 2e-2 6 <"$work/out" || fail "row of llamafile at its scalar level"
+    grep -q '"level": "scalar"' "$work/out" || fail "--level is not obeyed"
+    # Every level that this CPU has, the best first; the others are said.
+    kt backends --config "$work/llamafile.ini" --format csv llamafile || fail "kt backends"
+    all=$(sed -n 's/^llamafile,[^,]*,[^,]*,\([^,]*\),.*/\1/p' "$work/out" | wc -w)
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --tokens 1,3 --format csv ||
+        fail "--levels"
+    cut -d, -f2,8 "$work/out" | sed -n '2,/^\r*$/p' | grep -v '^[[:space:]]*$' >"$work/rows"
+    ran=$(grep -c ',1$' "$work/rows") missing=$(grep -c 'note: backend llamafile, level ' "$work/err")
+    [ "$ran" -ge 1 ] && [ $((ran + missing)) -eq "$all" ] || fail "--levels: $ran levels ran, $missing did not"
+    [ "$(grep -c ',3$' "$work/rows")" -eq "$ran" ] || fail "--levels: not every level has every number of tokens"
+    [ "$(tail -n 1 "$work/rows")" = scalar,3 ] || fail "--levels does not end with the scalar level"
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --format json || fail "--levels"
+    rows_agree "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
+fi
+
+kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"
+for field in n_threads spin_us dispatch_spinning_us dispatch_asleep_us idle_cpu_percent; do
+    grep -q "\"$field\": [0-9]" "$work/out" || fail "--dispatch has no $field"
+done
+kt bench --latency --config "$work/kt.ini" --threads 2 --format json || fail "--latency"
+[ "$(grep -c '"start_us_median": [0-9]' "$work/out")" -eq 3 ] || fail "--latency has not three rows"
+kt bench --latency --config "$work/kt.ini" --threads 1 --set core.spin_us=0 || fail "--latency without spinning"
+grep -q '^ *1  *0  *1000  *1000 ' "$work/out" || fail "--latency: the gaps without spinning"
+kt bench --limits --config "$work/kt.ini" --threads 2 --cycle 2 --format csv || fail "--limits"
+[ "$(grep -c '^read,' "$work/out")" -eq 12 ] || fail "--limits has not twelve ways of reading"
+grep -q '^multiply,' "$work/out" || fail "--limits has no multiply instruction"
+
+refuse 2 'tokens' --backend reference --tokens 0
+refuse 2 'tokens' --backend reference --tokens ''
+refuse 2 'mean qwen3-30b-a3b' --shape qwen3-30b-a3
+refuse 2 'four numbers' --shape 256,256,4
+refuse 2 'experts' --shape 256,256,4,5
+refuse 2 'sizes' --shape 0,256,4,2
+refuse 2 'types are' --source-type q9_k
+refuse 2 'blocks of q4_k' --backend reference --shape 256,100,4,2 --source-type q4_k
+refuse 2 'backend llamafile is disabled' --backend llamafile
+refuse 2 'backend missing is failed' --backend missing
+refuse 2 'mean reference' --backend referense
+refuse 2 'no backend but the reference' --shape 256,256,4,2
+refuse 2 '--level' --level avx2
+refuse 2 'different' --dispatch --limits
+refuse 2 'different' --latency --dispatch
+refuse 2 'none of --level' --levels --level avx2 --backend reference
+refuse 2 'none of --level' --levels --limits --backend reference
+refuse 2 'by --backend' --levels
+refuse 2 'by --backend' --levels --backend all
+refuse 2 'backend missing is failed' --levels --backend missing
+refuse 2 'runs' --runs 0
+
+exit $failed

@@ -1,0 +1,168 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The man pages, the completion and --help name the same verbs, options and settings.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+man=$KT_TEST_SOURCE/etc/man
+verbs="backends bench config convert doctor explain forward inspect place plugin stats verify version"
+command_line="documentation"
+: >"$out"
+: >"$err"
+
+# The long options of a help text, one a line.
+help_options()
+{
+    sed -n 's/^  \(-.,\|   \) --\([a-z-]*\).*/\2/p' "$out" | sort
+}
+# The options that a man page explains: the tags of its paragraphs.
+man_options()
+{
+    sed 's/\\-/-/g' "$1" | awk '/^\.TP/ { tag = 1; next } tag { print; tag = 0 }' |
+        sed -n 's/^\.B[IR]* .*--\([a-z-]*\).*/\1/p' | sort
+}
+same()
+{
+    diff "$1" "$2" >"$dir/difference" && return
+    fail "$3 differ (< $4, > $5):
+$(cat "$dir/difference")"
+}
+
+kt --help
+help_options >"$dir/shared"
+man_options "$man/kt.1" | grep -vx io >"$dir/man"
+same "$dir/shared" "$dir/man" "options of kt" "--help" "kt(1)"
+for verb in $verbs; do
+    grep -q "^\.BR kt-$verb (1)" "$man/kt.1" || fail "kt(1) must name kt-$verb(1)"
+    kt $verb --help
+    help_options >"$dir/help"
+    if grep -qx io "$dir/help"; then
+        { cat "$dir/shared" && echo io; } | sort >"$dir/common"
+    else
+        cp "$dir/shared" "$dir/common"
+    fi
+    comm -23 "$dir/help" "$dir/common" >"$dir/own"
+    [ "$(comm -13 "$dir/help" "$dir/common" | wc -l)" -eq 0 ] || fail "a shared option is missing"
+    man_options "$man/kt-$verb.1" >"$dir/man"
+    same "$dir/own" "$dir/man" "options of kt $verb" "--help" "kt-$verb(1)"
+    # Short forms too.
+    sed -n 's/^  -\(.\), --\([a-z-]*\).*/-\1 --\2/p' "$out" | grep -v -e '-[hvV] ' |
+        while read -r short long; do
+            sed 's/\\-/-/g' "$man/kt-$verb.1" | grep -q "^\.BR $short \", \" $long" ||
+                echo "kt-$verb(1) must name $short with $long"
+        done >"$dir/missing"
+    [ ! -s "$dir/missing" ] || fail "$(cat "$dir/missing")"
+done
+
+# Settings: what kt config show lists, with its default, stands in kt.ini(5).
+kt config show --format csv
+exits 0
+sed -n 's/^core,\([a-z_]*\),.*/\1/p' "$out" | sort >"$dir/settings"
+awk '/^\.SH/ { core = /\[core\]/ } core && /^\.TP/ { getline; print $2 }' "$man/kt.ini.5" |
+    sort >"$dir/man"
+same "$dir/settings" "$dir/man" "settings of [core]" "kt config show" "kt.ini(5)"
+while IFS=, read -r section key value _; do
+    [ "$section" = core ] || continue
+    grep -q "^\.BR $key \" (.*default ${value:-empty})\"" "$man/kt.ini.5" ||
+        fail "kt.ini(5) must say that the default of $key is ${value:-empty}"
+done <"$out"
+
+# The example kt.ini changes nothing as it is, and stands with the defaults.
+kt config show --format csv
+cp "$out" "$dir/defaults"
+example=$KT_TEST_SOURCE/etc/kt.ini
+kt config show --format csv --config "$example"
+exits 0
+cmp -s "$out" "$dir/defaults" || fail "etc/kt.ini must change nothing"
+sed '/^;\[plugin/,$d; s/^;\([a-z_]* *=\)/\1/' "$example" >"$dir/all.ini"
+kt config show --format csv --config "$dir/all.ini"
+exits 0
+grep -c "all.ini:" "$out" >"$dir/count"
+grep -c '^core,' "$dir/defaults" | cmp -s - "$dir/count" ||
+    fail "etc/kt.ini must hold every core setting"
+cut -d, -f1-3 "$out" >"$dir/values"
+cut -d, -f1-3 "$dir/defaults" | cmp -s - "$dir/values" || fail "etc/kt.ini must hold the defaults"
+
+# What plugin authors choose from: CPU features, and the instructions whose peaks kt bench measures.
+sed -n 's/^ *{"\([a-z0-9_]*\)", KT_CPU_[A-Z0-9_]*},$/\1/p' "$KT_TEST_SOURCE/core/machine/cpu.c" >"$dir/features"
+[ "$(wc -l <"$dir/features")" -ge 22 ] || fail "core/machine/cpu.c must hold the names of CPU features"
+while read -r name; do
+    grep -qE "^\.BR? $name( [,.])?$" "$man/kt.ini.5" || fail "kt.ini(5) must name the CPU feature $name"
+done <"$dir/features"
+sed -n '/^\.B instruction$/,/^\.B formats$/s/^\.BR \([a-z0-9]*\) [,.]$/\1/p' "$man/kt-kernel-plugin.7" >"$dir/peaks"
+[ "$(wc -l <"$dir/peaks")" -ge 15 ] || fail "kt-kernel-plugin(7) must name instructions"
+while read -r name; do
+    cat "$KT_TEST_SOURCE"/tools/kt/bench_*.c | grep -qE "^ *\{\"([a-z0-9]+ )?$name[ \"]" ||
+        fail "kt bench does not know $name, an instruction of kt-kernel-plugin(7)"
+done <"$dir/peaks"
+
+# A reader sees no name that only the build knows.
+! grep -l -e DATADIR -e SYSCONFDIR/ "$man"/* >"$err" || fail "these pages name a make variable"
+
+# Pages are well-formed, where groff is there to say so.
+if command -v groff >/dev/null; then
+    for page in "$man"/*; do
+        groff -man -Tascii -ww -z "$page" 2>"$err"
+        [ ! -s "$err" ] || fail "$page is not well-formed"
+    done
+fi
+
+# Completion: it offers the same verbs and the same options, and values.
+if ! command -v bash >/dev/null; then
+    echo "the completion is not checked: bash is not here"
+    finish
+fi
+cat >"$dir/complete.bash" <<'END'
+. "$1/etc/completions/kt"
+shift
+kt()
+{
+    if [ -n "${EMULATOR:-}" ]; then
+        LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs $EMULATOR "$KT_TEST_BUILD/.libs/kt" "$@"
+    else
+        "$KT_TEST_BUILD/kt" "$@"
+    fi
+}
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+_kt
+printf '%s\n' "${COMPREPLY[@]}"
+END
+complete()
+{
+    command_line="completion of: $*"
+    bash "$dir/complete.bash" "$KT_TEST_SOURCE" "$@" >"$out" 2>"$err"
+    code=$?
+}
+complete kt ''
+for verb in $verbs; do
+    says "^$verb\$"
+done
+for verb in $verbs; do
+    kt $verb --help
+    help_options >"$dir/help"
+    complete kt $verb --
+    sed 's/^--//' "$out" | sort >"$dir/completed"
+    same "$dir/help" "$dir/completed" "options of kt $verb" "--help" "completion"
+done
+complete kt forw
+says '^forward$'
+complete kt version --format ''
+says '^json$'
+complete kt version --format = c
+says '^csv$'
+complete kt plugin --format t
+says '^tap$'
+complete kt plugin n
+says '^new$'
+complete kt forward --io ''
+says '^read$'
+complete kt config ''
+says '^check$'
+complete kt forward --backend ''
+says '^auto$'
+says '^reference$'
+complete kt backends --set core.th
+says '^core.threads=$'
+touch "$dir/a model.gguf"
+complete kt inspect "$dir/a"
+says '/a model.gguf$'
+finish

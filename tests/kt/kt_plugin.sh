@@ -1,0 +1,250 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kt plugin check: each fault gets its verdict, right plugins pass, bad files are named.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+plugins=$KT_TEST_BUILD/tests/plugins
+[ -f "$plugins/kt_wrong.so" ] || skip "the test plugins were not built: libcheck is missing"
+if grep -q __asan_init "$plugins/kt_wrong.so"; then
+    skip "the address sanitizer is a constructor in each plugin, and takes the faults that are to be found here"
+fi
+
+# ---- what the file is --------------------------------------------------------------------------
+refused()
+{
+    exits 1
+    says "^file  *failed  .*$1"
+}
+kt plugin check "$dir/kt_none.so"
+refused 'No such file'
+kt plugin check "$dir"
+refused 'is a directory'
+mkfifo "$dir/kt_fifo.so"
+kt plugin check "$dir/kt_fifo.so"
+refused 'is a fifo'
+: >"$dir/kt_empty.so"
+kt plugin check "$dir/kt_empty.so"
+refused 'has 0 bytes'
+cp "$plugins/kt_fake.so" "$dir/fake.so"
+kt plugin check "$dir/fake.so"
+refused 'the library looks for kt_NAME.so'
+cp "$plugins/kt_fake.so" "$dir/kt_Fake.so"
+kt plugin check "$dir/kt_Fake.so"
+refused 'lower-case letters'
+
+# found FILE CHECK TEXT: this check fails, and says so.
+found()
+{
+    kt plugin check --quick "$1"
+    exits 1
+    says "^$2  .*failed  .*$3"
+    warns 'checks\{0,1\} failed'
+}
+echo 'int main;' >"$dir/kt_text.so"
+found "$dir/kt_text.so" load 'is not an ELF file'
+says '^symbols .*failed'
+says '^constructors .*skipped'
+head -c 3000 "$plugins/kt_fake.so" >"$dir/kt_short.so"
+found "$dir/kt_short.so" load 'cut short or damaged'
+head -c 40 "$plugins/kt_fake.so" >"$dir/kt_tiny.so"
+found "$dir/kt_tiny.so" load 'ends inside its ELF header'
+cp "$plugins/kt_fake.so" "$dir/kt_elsewhere.so"
+printf '\364\000' | dd of="$dir/kt_elsewhere.so" bs=1 seek=18 conv=notrunc 2>"$err" # no machine of ours
+found "$dir/kt_elsewhere.so" load 'is for another machine (ELF machine 244)'
+cp "$plugins/kt_fake.so" "$dir/kt_sections.so"
+printf '\377\377\377\377\377\377\377\177' | dd of="$dir/kt_sections.so" bs=1 seek=40 conv=notrunc 2>"$err"
+found "$dir/kt_sections.so" symbols 'not there, or damaged'
+
+# The copy that is loaded is gone afterwards, and messages name the user's file.
+TMPDIR=$dir/tmp
+export TMPDIR
+mkdir "$TMPDIR"
+kt plugin check --quick "$dir/kt_text.so"
+says_not 'kt-plugin-'
+[ -z "$(ls -A "$TMPDIR")" ] || fail "a copy was left in TMPDIR"
+
+# ---- what the struct says: refused before anything is called ---------------------------------------
+found "$plugins/kt_newer_minor.so" load 'plugin ABI 1\.[0-9]*, this core has 1\.[0-9]*; update kt-kernel'
+found "$plugins/kt_wrong_major.so" load 'plugin ABI 2, this core has 1'
+found "$plugins/kt_short_struct.so" load 'struct_size is 20'
+found "$plugins/kt_long_struct.so" load 'struct_size says 1000000 bytes'
+found "$plugins/kt_function_symbol.so" load 'is a function'
+says '^symbols .*is no data symbol'
+found "$plugins/kt_null_function.so" load 'has no function down'
+found "$plugins/kt_twin_levels.so" load 'two of its levels'
+found "$plugins/kt_short_ops.so" load 'struct kt_ops of 16 bytes'
+found "$plugins/kt_other_name.so" load 'calls itself "somebody"'
+found "$plugins/kt_option_default.so" load 'rows'
+kt plugin check "$plugins/kt_probe_refuses.so"
+exits 0
+says '^probe  *skipped  it refuses to work here: there is no vendor library here'
+
+# ---- what lies in the file ---------------------------------------------------------------------------
+found "$plugins/kt_constructor.so" constructors '2 functions would run when it is loaded'
+found "$plugins/kt_initialiser.so" constructors 'a function of its own .* without -Wl,-init'
+found "$plugins/kt_bare.so" constructors 'a function of its own .* start-up files are not in it'
+found "$plugins/kt_resolver.so" constructors '1 times a function would run when it is loaded, to choose another'
+found "$plugins/kt_second_symbol.so" symbols 'it exports another_symbol'
+found "$plugins/kt_stack.so" symbols 'it asks for an executable stack'
+found "$plugins/kt_boastful.so" layout 'formats says q4_k'
+if command -v objdump >/dev/null && [ "$(uname -m)" = x86_64 ]; then
+    kt plugin check --quick "$plugins/kt_undeclared.so"
+    exits 1
+    says '^instructions .*failed .*vpaddd at 0x[0-9a-f]* needs avx2, which no level declares'
+else
+    echo "instructions are not checked: objdump (binutils) or an x86-64 CPU is missing"
+fi
+
+# ---- what the functions do --------------------------------------------------------------------------------
+# One row: fault, the check that must fail first, what it or the next one says. Loading calls probe, open and
+# close too; where a child does not come back from that, they are called one by one.
+faults='
+PROBE_CRASH      load         probe: crashed with SIGSEGV
+PROBE_EXIT       load         probe: it ended the process with exit status 0
+PROBE_PRINT      load         it wrote "hello from a plugin"
+PROBE_MUTE       probe        does not say why
+OPEN_LEAK        open         2 blocks of the host.s memory were not given back
+OPEN_THREAD      load         afterwards the process has other threads
+OPEN_TEXT        open         open: AAAA
+OPEN_CACHES      ranges       open: crashed with SIGFPE
+OPEN_MALLOC      memory       10[0-9]* bytes of malloc are not given back
+OPEN_CARELESS    memory       open, allocation 1 fails: crashed with SIGSEGV
+CLOSE_TWICE      load         host->release: the memory is none
+CLOSE_SIZE       open         bytes are said to be given back of a block of
+LAYOUT_OVERFLOW  layout       it lays out 2^62 x 2^62 weights
+LAYOUT_SHORT     layout       2^17 x 2^17 weights, stage 0: 0 bytes
+LAYOUT_UNIT      layout       k_unit is 0
+LAYOUT_SHAPE     layout       it changed the shape
+LAYOUT_MUTE      layout       does not say why
+PACK_BEYOND      pack         wrote beyond its object\|behind the end of packed weights
+PACK_RANGES      pack         in two ranges differs
+PACK_SOURCE      pack         it wrote to the source.s weights, which can only be read
+WEIGHTS_ROWS     weights      is not the source.s
+WEIGHTS_BEYOND   weights      behind the end of weight_row.s output
+ACT_F16          activations  rows in F16 are packed otherwise
+ACT_ROWS         activations  packed by rows differ
+GATE_BEFORE      numbers      a byte 1 before the start of packed weights\|is [-0-9]
+GATE_COLUMN      numbers      float64 gives
+GATE_ALLOCATES   numbers      gate_up asks the host for memory
+GATE_SOURCE      numbers      gate_up.*: it wrote to packed weights, which can only be read
+GATE_TRAP        numbers      gate_up.*33 rows.*: crashed with SIG[A-Z]*
+GATE_THREAD      numbers      afterwards the process has other threads
+GATE_PROCESS     numbers      other processes of its own
+GATE_ROUNDING    numbers      gate_up.*: it changed the mode of floating point
+GATE_HANDLER     numbers      another handler of a signal
+GATE_SIGNALS     numbers      other blocked signals
+GATE_ALARM       numbers      another timer
+GATE_OPENS       numbers      other open files
+GATE_CLOSES      numbers      other open files
+GATE_FOLDER      numbers      another working directory
+GATE_LOCALE      numbers      another locale
+GATE_UMASK       numbers      another umask
+GATE_ENVIRONMENT numbers      another environment
+GATE_INDEX       numbers      gate_up.*: it touched byte 1 behind the end of index
+GATE_NEXT        numbers      gate_up.*: it touched byte 1 behind the end of packed weights
+GATE_ROWS        numbers      gate_up.*: crashed with SIGSEGV
+GATE_BIAS        numbers      gate_up.*: crashed with SIGSEGV
+GATE_FIRST       numbers      float64 gives
+GATE_FAILS       numbers      gate_up.*: it failed: no reason at all
+GATE_OPTION      options      panel_rows = 64, .*: crashed with SIGSEGV
+DOWN_ALIGNED     numbers      float64 gives
+DOWN_BIAS        numbers      float64 gives
+DOWN_COLUMN      numbers      float64 gives
+DOWN_GAP         numbers      between the rows of y\|float64 gives\|behind the end of y
+DOWN_SCALE       numbers      float64 gives\|all y together are off
+DOWN_MEAN        numbers      all y together are off
+DOWN_BEYOND      numbers      y
+DOWN_PANELS      ranges       differs from all panels at once
+DOWN_PLACE       ranges       depends on its place
+NAN_LEAKS        isolation    a NaN in token [0-9]* changed y
+NAN_HIDDEN       isolation    it is hidden
+CUT_ROW          cut          is not the whole expert.s
+CUT_BEYOND       cut          wrote beyond the shard\|behind the end of a shard
+UNPACK_LIES      unpack       are not the source.s bits
+THREADS          threads      the bits differ from those of one thread
+'
+echo "$faults" >"$dir/faults"
+while read -r fault check text; do
+    [ -n "$fault" ] || continue
+    KT_TEST_FAULT=$fault
+    export KT_TEST_FAULT
+    kt plugin check --quick "$plugins/kt_wrong.so"
+    command_line="$command_line, $fault"
+    exits 1
+    [ "$(awk '$2 == "failed" || $3 == "failed" { print $1; exit }' "$out")" = "$check" ] ||
+        fail "the check $check must be the first to fail"
+    says "failed .*\($text\)"
+done <"$dir/faults"
+
+# What never comes back is stopped.
+for fault in PROBE_LOOP PACK_LOOP; do
+    KT_TEST_FAULT=$fault
+    kt plugin check --quick --timeout 20 "$plugins/kt_wrong.so"
+    exits 1
+    says '\(probe\|pack, .*\): it did not come back within 20 seconds'
+done
+
+# Without a fault nothing is found.
+KT_TEST_FAULT=
+for format in table json csv tap; do
+    kt plugin check --quick --format $format "$plugins/kt_wrong.so"
+    exits 0
+    is_silent
+done
+says '^TAP version 13$'
+says '^ok 1 - file: kt_wrong.so'
+says '^ok 2 - load: version 1.0, built for plugin ABI 1\.[1-9]'
+says '^ok [0-9]* - numbers scalar: 2 formats'
+says '^ok [0-9]* - speed # SKIP --quick'
+[ "$(sed -n '$p' "$out")" = "1..$(grep -c '^ok' "$out")" ] || fail "the plan must count the tests"
+KT_TEST_FAULT=DOWN_BIAS
+kt plugin check --quick --format tap "$plugins/kt_wrong.so"
+exits 1
+says '^not ok [0-9]* - numbers scalar$'
+kt plugin check --quick --format json "$plugins/kt_wrong.so"
+says '"schema": "kt.plugin.check"'
+says '"state": "failed"'
+unset KT_TEST_FAULT
+
+# ---- its INI -------------------------------------------------------------------------------------------------
+printf '[plugin.wrong]\nenabled = yes\npanel_rows = 3\n' >"$dir/wrong.ini"
+kt plugin check --quick --config "$dir/wrong.ini" "$plugins/kt_wrong.so"
+exits 0
+says '^configuration  *ok '
+printf '[plugin.wrong]\npanel_row = 3\n' >"$dir/wrong.ini"
+kt plugin check --quick --config "$dir/wrong.ini" "$plugins/kt_wrong.so"
+exits 1
+says '^load  *failed .*did you mean panel_rows?'
+printf '[plugin.other]\nmodule = kt_other.so\n' >"$dir/wrong.ini"
+kt plugin check --quick --config "$dir/wrong.ini" "$plugins/kt_wrong.so"
+exits 1
+says '^configuration  *failed .*has no section \[plugin.wrong\]'
+
+# ---- the command line ------------------------------------------------------------------------------------------
+kt plugin
+exits 2
+warns 'check FILE.so or new NAME is missing'
+kt plugin chek x
+exits 2
+warns "did you mean 'check'?"
+kt plugin check a b
+exits 2
+kt plugin check --dir x kt_x.so
+exits 2
+warns 'option of kt plugin new'
+kt plugin check --timeout 0 kt_x.so
+exits 2
+kt config show --format tap
+exits 2
+warns 'one of table|json|csv'
+
+# ---- ours ----------------------------------------------------------------------------------------------------------
+for file in "$KT_TEST_BUILD"/.libs/kt_*.so; do
+    [ -f "$file" ] || continue
+    name=${file##*/kt_} name=${name%.so}
+    [ -f "$KT_TEST_SOURCE/plugins/$name/$name.ini" ] || continue
+    kt plugin check --quick --cases 1 --config "$KT_TEST_SOURCE/plugins/$name/$name.ini" "$file"
+    exits 0
+    is_silent
+    says '^numbers .* ok '
+done
+finish

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of kt bench that decide what its figures mean: routing, weights, reads. */
+#include "core/machine/cpu.h"
+#include "tools/kt/bench.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The command's own ends the process with a message. */
+void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size)
+{
+    (void)cli;
+    void *memory = calloc(n, size);
+    ck_assert_ptr_nonnull(memory);
+    return memory;
+}
+
+/* ---- routing ----------------------------------------------------------------------------------
+ */
+
+#define N_EXPERTS 32
+#define TOP_K 4
+#define N_COPIES 3
+
+/* One token a call: a copy's experts are all used once before one comes again. */
+START_TEST(route_takes_least_recently_used)
+{
+    struct bench_route route;
+    bench_route_create(NULL, &route, N_EXPERTS, TOP_K, N_COPIES);
+    bool used[N_COPIES][N_EXPERTS] = {{false}};
+    for (unsigned call = 0; call < N_COPIES * N_EXPERTS / TOP_K; call++) {
+        int64_t ids[TOP_K];
+        float weights[TOP_K];
+        uint32_t copy;
+        ck_assert_uint_eq(bench_route_next(&route, 1, ids, weights, &copy), TOP_K);
+        ck_assert_uint_eq(copy, call % N_COPIES);
+        for (unsigned k = 0; k < TOP_K; k++) {
+            ck_assert(ids[k] >= 0 && ids[k] < N_EXPERTS);
+            ck_assert(!used[copy][ids[k]]);
+            used[copy][ids[k]] = true;
+        }
+    }
+    bench_route_destroy(&route);
+}
+END_TEST
+
+/* Recorded ids keep who shares an expert, and -1; the experts that stand for them come in turns. */
+START_TEST(routes_are_replayed)
+{
+    const int64_t labels[6] = {900, -1, 17, 900, 3, -5};
+    uint8_t used[N_EXPERTS] = {0};
+    int64_t ids[6];
+    struct bench_route route;
+    uint32_t copy;
+    bench_route_create(NULL, &route, N_EXPERTS, TOP_K, N_COPIES);
+    bench_route_widen(NULL, &route, 901);
+    for (uint32_t call = 0; call < N_COPIES * (N_EXPERTS / 3); call++) {
+        ck_assert_uint_eq(bench_route_replay(&route, labels, 6, ids, &copy), 3);
+        ck_assert_uint_eq(copy, call % N_COPIES);
+        ck_assert(ids[0] == ids[3] && ids[1] == -1 && ids[5] == -1);
+        ck_assert(ids[0] != ids[2] && ids[0] != ids[4] && ids[2] != ids[4]);
+        for (int i = 0; i < 6; i++)
+            ck_assert(ids[i] < N_EXPERTS);
+        if (copy == 0)
+            ck_assert_msg(!used[ids[0]]++ && !used[ids[2]]++ && !used[ids[4]]++,
+                          "an expert came back before all others");
+    }
+    bench_route_destroy(&route);
+}
+END_TEST
+
+START_TEST(route_draws_distinct_experts)
+{
+    enum { N_TOKENS = 16 };
+    struct bench_route route;
+    bench_route_create(NULL, &route, N_EXPERTS, TOP_K, 1);
+    double touched = 0;
+    for (unsigned call = 0; call < 200; call++) {
+        int64_t ids[N_TOKENS * TOP_K];
+        float weights[N_TOKENS * TOP_K];
+        uint32_t copy, n_used = 0, n = bench_route_next(&route, N_TOKENS, ids, weights, &copy);
+        bool used[N_EXPERTS] = {false};
+        for (unsigned token = 0; token < N_TOKENS; token++) {
+            float sum = 0;
+            for (unsigned k = 0; k < TOP_K; k++) {
+                int64_t id = ids[token * TOP_K + k];
+                for (unsigned other = 0; other < k; other++)
+                    ck_assert_int_ne(id, ids[token * TOP_K + other]);
+                n_used += !used[id];
+                used[id] = true;
+                ck_assert(weights[token * TOP_K + k] > 0);
+                sum += weights[token * TOP_K + k];
+            }
+            ck_assert(fabsf(sum - 1) < 1e-5f);
+        }
+        ck_assert_uint_eq(n, n_used);
+        touched += n;
+    }
+    /* A token misses an expert with probability 1 - top_k / n, all do with its 16th power. */
+    double expected = N_EXPERTS * (1 - pow(1 - (double)TOP_K / N_EXPERTS, N_TOKENS));
+    ck_assert(fabs(touched / 200 - expected) < 0.4);
+    bench_route_destroy(&route);
+}
+END_TEST
+
+/* ---- weights ----------------------------------------------------------------------------------
+ */
+
+START_TEST(sources_have_their_deviation)
+{
+    enum { HIDDEN = 512, INTERMEDIATE = 256 };
+    char names[512];
+    snprintf(names, sizeof names, "%s", bench_source_names());
+    unsigned n_types = 0;
+    for (char *rest = names, *name; (name = strsep(&rest, " ")) != NULL; n_types++) {
+        const struct bench_source_type *type = bench_source_find(name);
+        struct bench_source source;
+        struct kt_error error;
+        ck_assert_ptr_nonnull(type);
+        ck_assert_int_eq(bench_source_create(type, HIDDEN, INTERMEDIATE, 3, &source, &error), KT_OK);
+        ck_assert_uint_eq(source.n_distinct, 3);
+        ck_assert(memcmp(source.experts[0].up.data, source.experts[1].up.data, 1024) != 0);
+        double sum = 0, squares = 0;
+        float row[INTERMEDIATE];
+        for (uint64_t r = 0; r < HIDDEN; r++) {
+            ck_assert_int_eq(kt_view_row(&source.experts[2].down, r, row, &error), KT_OK);
+            for (unsigned i = 0; i < INTERMEDIATE; i++) {
+                ck_assert_msg(isfinite(row[i]), "%s", name);
+                sum += (double)row[i];
+                squares += (double)row[i] * (double)row[i];
+            }
+        }
+        double n = (double)HIDDEN * INTERMEDIATE, sigma = sqrt(squares / n);
+        double spread = type->dtype == KT_DTYPE_MXFP4 ? 0.42 : 0.08; /* its scales are powers of 2 */
+        ck_assert_msg(fabs(sigma * sqrt(INTERMEDIATE) - 1) < spread, "%s: %g", name, sigma);
+        ck_assert_msg(fabs(sum / n) < 0.1 * sigma, "%s: %g", name, sum / n);
+        bench_source_destroy(&source);
+    }
+    ck_assert_uint_ge(n_types, 38);
+}
+END_TEST
+
+START_TEST(sources_refuse_cut_blocks)
+{
+    uint32_t n;
+    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 2048, 700, 8, &n), 0);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("q4_k"), 512, 256, 2, &n),
+                      2 * 3 * 512 * 256 * 9 / 16);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("bf16"), UINT64_MAX / 2, 700, 8, &n), 0);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("int4_g32"), 512, 256, 2, &n),
+                      2 * 3 * 512 * 256 * 9 / 16);
+    ck_assert_uint_eq(bench_source_size(bench_source_find("int4_g32"), 512, 252, 2, &n), 0);
+    ck_assert_ptr_null(bench_source_find("int4_g7"));
+}
+END_TEST
+
+/* ---- reads ------------------------------------------------------------------------------------
+ */
+
+/* Every way reads every byte once: its sum is the sum. */
+static unsigned check_reads(const struct bench_isa *isa, uint64_t cpu)
+{
+    enum { STREAM = 128 * 37, STRIDE = STREAM + 192, SIZE = 8 * STRIDE + 4096 };
+    if ((cpu & isa->cpu) != isa->cpu)
+        return 0;
+    unsigned char *data = aligned_alloc(4096, (SIZE + 4095) / 4096 * 4096);
+    ck_assert_ptr_nonnull(data);
+    struct bench_random random;
+    bench_random_seed(&random, 5);
+    for (size_t at = 0; at < SIZE; at += 8) {
+        uint64_t bits = bench_random_next(&random);
+        memcpy(data + at, &bits, 8);
+    }
+    for (size_t way = 0; way < isa->n_reads; way++) {
+        const struct bench_read *read = &isa->reads[way];
+        uint64_t sum = 0;
+        for (unsigned stream = 0; stream < read->streams; stream++)
+            for (size_t at = 0; at < STREAM; at += 8) {
+                uint64_t bits;
+                memcpy(&bits, data + stream * STRIDE + at, 8);
+                sum += bits;
+            }
+        ck_assert_uint_eq(read->run(data, STRIDE, STREAM), sum);
+    }
+    free(data);
+    return (unsigned)isa->n_reads;
+}
+
+START_TEST(reads_cover_every_byte)
+{
+    struct kt_caps caps;
+    ck_assert_int_eq(kt_cpu_detect(NULL, &caps, NULL), KT_OK);
+    ck_assert_uint_eq(check_reads(&bench_isa_base, caps.cpu), 12);
+#ifdef BENCH_AVX2
+    check_reads(&bench_isa_avx2, caps.cpu);
+#endif
+#ifdef BENCH_AVX512
+    check_reads(&bench_isa_avx512, caps.cpu);
+#endif
+}
+END_TEST
+
+START_TEST(short_floats_are_exact)
+{
+    struct kt_error error;
+    struct kt_view view = KT_VIEW_INIT;
+    for (uint32_t bits = 0; bits < 0x7c00; bits++) {
+        uint16_t half = (uint16_t)bits;
+        float value;
+        ck_assert_int_eq(kt_view_dense(&view, KT_DTYPE_F16, &half, 2, 1, 1, &error), KT_OK);
+        ck_assert_int_eq(kt_view_row(&view, 0, &value, &error), KT_OK);
+        ck_assert_uint_eq(bench_f16(value), bits);
+        ck_assert_uint_eq(bench_f16(-value), bits | 0x8000u);
+    }
+    ck_assert_uint_eq(bench_f16(1e9f), 0x7bff);
+    ck_assert_uint_eq(bench_bf16(1.0f), 0x3f80);
+    ck_assert_uint_eq(bench_bf16(1.00390625f), 0x3f80); /* a tie: to even */
+    ck_assert_uint_eq(bench_bf16(1.01171875f), 0x3f82);
+}
+END_TEST
+
+/* ---- memory -----------------------------------------------------------------------------------
+ */
+
+static char folder[64];
+
+static void put(const char *name, const char *text)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = 0;
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static uint64_t group_memory(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/groups", folder);
+    return bench_group_memory(path, folder);
+}
+
+/* Both versions, the own group and one above it, a limit that is "max", and none at all. */
+START_TEST(control_groups_limit_memory)
+{
+    snprintf(folder, sizeof folder, "/tmp/kt-bench-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert(group_memory() == UINT64_MAX);
+    put("groups", "1:cpu:/x\n0::/above/own\n");
+    ck_assert(group_memory() == UINT64_MAX);
+    put("above/own/memory.max", "max\n");
+    put("above/own/memory.current", "700\n");
+    ck_assert(group_memory() == UINT64_MAX);
+    put("above/memory.max", "1000\n");
+    put("above/memory.current", "900\n");
+    put("above/memory.stat", "anon 800\ninactive_file 50\nactive_file 50\n");
+    ck_assert_uint_eq(group_memory(), 150);
+    put("above/own/memory.max", "740\n");
+    ck_assert_uint_eq(group_memory(), 40);
+    put("above/own/memory.max", "600\n");
+    ck_assert_uint_eq(group_memory(), 0);
+    put("groups", "4:memory:/\n");
+    ck_assert(group_memory() == UINT64_MAX);
+    put("memory/memory.limit_in_bytes", "5000\n");
+    put("memory/memory.usage_in_bytes", "3000\n");
+    put("memory/memory.stat", "inactive_file 7\ntotal_inactive_file 1000\n");
+    ck_assert_uint_eq(group_memory(), 3000);
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("bench");
+    TCase *tcase = tcase_create("bench");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, routes_are_replayed);
+    tcase_add_test(tcase, route_takes_least_recently_used);
+    tcase_add_test(tcase, route_draws_distinct_experts);
+    tcase_add_test(tcase, sources_have_their_deviation);
+    tcase_add_test(tcase, sources_refuse_cut_blocks);
+    tcase_add_test(tcase, reads_cover_every_byte);
+    tcase_add_test(tcase, short_floats_are_exact);
+    tcase_add_test(tcase, control_groups_limit_memory);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
