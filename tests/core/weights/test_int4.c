@@ -154,6 +154,58 @@ END_TEST
 
 enum { TOKENS = 4, CHOSEN = 2 };
 
+/*
+ * What a backend multiplies. The reference: the numbers as they are. rawint4: activations, x and h, rounded
+ * to bfloat16, with codes; or these as whole numbers of a unit that 32 of them share; or with weights that
+ * are rounded to bfloat16 too. Which of these depends on the level and on how many rows an expert has.
+ */
+enum way { EXACT, CODES, WHOLE, ROUNDED };
+
+/*
+ * The errors of float32 that remain, relative. Of rawint4, CODES goes farthest: int4 enters as 128 + code and
+ * is 30 times as large as what is left of it when the offset is taken off; of the roundings of 96 columns,
+ * 2^-25 each and of either sign, 10 add up: 300 * 2^-25.
+ */
+#define REFERENCE_ERROR 1e-6
+#define RAWINT4_ERROR 1e-5
+/* Of one h: sums of x times codes are exact, so this is of the scales and of the activation function. */
+#define H_ERROR 0x1p-18
+
+/* To so many bits, ties to even. */
+static double round_bits(double value, int bits)
+{
+    int exponent;
+    (void)frexp(value, &exponent);
+    return ldexp(nearbyint(ldexp(value, bits - exponent)), exponent - bits);
+}
+
+static double round_bf16(double value)
+{
+    return round_bits(value, 8);
+}
+
+/* n activations, in place, a multiple of 32. */
+static void round_row(enum way way, double *x, uint64_t n)
+{
+    for (uint64_t i = 0; i < n && way != EXACT; i++)
+        x[i] = round_bf16(x[i]);
+    for (uint64_t first = 0; first < n && way == WHOLE; first += 32) {
+        double most = 0;
+        int exponent;
+        for (uint64_t i = first; i < first + 32; i++)
+            most = fmax(most, fabs(x[i]));
+        (void)frexp(most, &exponent);
+        for (uint64_t i = first; i < first + 32; i++)
+            x[i] = ldexp(nearbyint(ldexp(x[i], 14 - exponent)), exponent - 14);
+    }
+}
+
+static double multiplied_weight(const struct model *model, enum way way, int e, int p, uint64_t r, uint64_t c)
+{
+    double weight = weight_of(model, e, p, r, c);
+    return way == ROUNDED ? round_bf16(weight) : weight;
+}
+
 static double activate(const struct model *model, double gate, double up)
 {
     if (model->layout != GPT_OSS)
@@ -163,31 +215,79 @@ static double activate(const struct model *model, double gate, double up)
     return gate / (1 + exp(-1.702 * gate)) * (up + 1);
 }
 
-static void expect_expert(const struct model *model, int e, const float *x, double weight, double *sum)
+/* Adds to what a token gives, and to how far it may be off: an h close to the middle between two bfloat16
+ * numbers may become either. */
+static void expect_expert(const struct model *model, enum way way, int e, const double *x, double weight,
+                          double *sum, double *doubt)
 {
-    double h[INTERMEDIATE], bias = model->layout == GPT_OSS;
+    double h[INTERMEDIATE], apart[INTERMEDIATE], bias = model->layout == GPT_OSS;
     for (uint64_t i = 0; i < INTERMEDIATE; i++) {
         double gate = bias * bias_of(e, KT_GATE, i), up = bias * bias_of(e, KT_UP, i);
         for (uint64_t c = 0; c < HIDDEN; c++) {
-            gate += weight_of(model, e, KT_GATE, i, c) * (double)x[c];
-            up += weight_of(model, e, KT_UP, i, c) * (double)x[c];
+            gate += multiplied_weight(model, way, e, KT_GATE, i, c) * x[c];
+            up += multiplied_weight(model, way, e, KT_UP, i, c) * x[c];
         }
         h[i] = activate(model, gate, up);
+        apart[i] =
+            way == EXACT ? 0 : fabs(round_bf16(h[i] * (1 + H_ERROR)) - round_bf16(h[i] * (1 - H_ERROR)));
     }
+    round_row(way, h, INTERMEDIATE);
     for (uint64_t r = 0; r < HIDDEN; r++) {
         double y = bias * bias_of(e, KT_DOWN, r);
-        for (uint64_t c = 0; c < INTERMEDIATE; c++)
-            y += weight_of(model, e, KT_DOWN, r, c) * h[c];
+        for (uint64_t c = 0; c < INTERMEDIATE; c++) {
+            double w = multiplied_weight(model, way, e, KT_DOWN, r, c);
+            y += w * h[c];
+            doubt[r] += weight * fabs(w) * apart[c];
+        }
         sum[r] += weight * y;
     }
 }
 
-/* `most`: the largest error. */
-static void expect_layer(const struct model *model, const char *backend, double most)
+/* The error of all outputs, relative to them, beside what they may be off. */
+static double find_error(const struct model *model, enum way way, const struct kt_forward *forward)
 {
-    struct kt_context *context;
+    const float *input = forward->input, *output = forward->output;
+    double wrong = 0, size = 0;
+    for (uint32_t t = 0; t < forward->n_tokens; t++) {
+        double x[HIDDEN], sum[HIDDEN] = {0}, doubt[HIDDEN] = {0};
+        for (uint32_t c = 0; c < HIDDEN; c++)
+            x[c] = (double)input[t * HIDDEN + c];
+        round_row(way, x, HIDDEN);
+        for (uint32_t k = t * CHOSEN; k < (t + 1) * CHOSEN; k++)
+            expect_expert(model, way, (int)forward->expert_ids[k], x, (double)forward->router_weights[k], sum,
+                          doubt);
+        for (uint32_t r = 0; r < HIDDEN; r++) {
+            double error = fabs((double)output[t * HIDDEN + r] - sum[r]);
+            wrong += pow(fmax(error - doubt[r], 0), 2);
+            size += pow(sum[r], 2);
+        }
+    }
+    ck_assert(size > 0);
+    return sqrt(wrong / size);
+}
+
+static struct kt_layer *load_layer(const struct model *model, const char *backend, struct kt_context *context)
+{
     struct kt_layer *layer;
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    model_write(model);
+    struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
+    ck_assert_int_eq(kt_checkpoint_layer_params(checkpoint, 3, &params, &problem), KT_OK);
+    params.max_tokens = TOKENS;
+    params.top_k = CHOSEN;
+    params.backend = backend;
+    ck_assert_msg(kt_layer_create(context, &params, &layer, &problem) == KT_OK, "%s", problem.message);
+    ck_assert_msg(kt_layer_load_checkpoint(layer, checkpoint, 3, &problem) == KT_OK, "%s", problem.message);
+    kt_checkpoint_close(checkpoint);
+    return layer;
+}
+
+/* The backend may multiply in any of the ways first..last, but all of a batch in one. With n tokens two
+ * experts have n rows each: rawint4's level avx2 turns to ROUNDED at 4. */
+static void expect_layer(const struct model *model, const char *backend, enum way first, enum way last,
+                         double most)
+{
+    struct kt_context *context;
     static float x[TOKENS * HIDDEN], y[TOKENS * HIDDEN];
     int64_t ids[TOKENS * CHOSEN];
     float weights[TOKENS * CHOSEN];
@@ -197,39 +297,24 @@ static void expect_layer(const struct model *model, const char *backend, double 
         ids[i] = (i / CHOSEN + i) % EXPERTS;
         weights[i] = 0.25f + 0.125f * (float)i;
     }
-    model_write(model);
-    struct kt_checkpoint *checkpoint = open_model(KT_IO_MMAP);
     ck_assert_msg(kt_context_create(NULL, &context, &problem) == KT_OK, "%s", problem.message);
-    ck_assert_int_eq(kt_checkpoint_layer_params(checkpoint, 3, &params, &problem), KT_OK);
-    params.max_tokens = TOKENS;
-    params.top_k = CHOSEN;
-    params.backend = backend;
-    ck_assert_msg(kt_layer_create(context, &params, &layer, &problem) == KT_OK, "%s", problem.message);
-    ck_assert_msg(kt_layer_load_checkpoint(layer, checkpoint, 3, &problem) == KT_OK, "%s", problem.message);
-    kt_checkpoint_close(checkpoint);
-    struct kt_forward forward = {.struct_size = sizeof forward,
-                                 .n_tokens = TOKENS,
-                                 .top_k = CHOSEN,
-                                 .expert_ids = ids,
-                                 .router_weights = weights,
-                                 .input = x,
-                                 .output = y,
-                                 .input_dtype = KT_DTYPE_F32,
-                                 .output_dtype = KT_DTYPE_F32};
-    ck_assert_msg(kt_layer_forward(layer, &forward, &problem) == KT_OK, "%s", problem.message);
-    double wrong = 0, size = 0;
-    for (int t = 0; t < TOKENS; t++) {
-        double sum[HIDDEN] = {0};
-        for (int k = 0; k < CHOSEN; k++)
-            expect_expert(model, (int)ids[t * CHOSEN + k], x + t * HIDDEN, (double)weights[t * CHOSEN + k],
-                          sum);
-        for (int r = 0; r < HIDDEN; r++) {
-            wrong += pow((double)y[t * HIDDEN + r] - sum[r], 2);
-            size += pow(sum[r], 2);
-        }
+    struct kt_layer *layer = load_layer(model, backend, context);
+    for (unsigned n = TOKENS - 1; n <= TOKENS; n++) {
+        struct kt_forward forward = {.struct_size = sizeof forward,
+                                     .n_tokens = n,
+                                     .top_k = CHOSEN,
+                                     .expert_ids = ids,
+                                     .router_weights = weights,
+                                     .input = x,
+                                     .output = y,
+                                     .input_dtype = KT_DTYPE_F32,
+                                     .output_dtype = KT_DTYPE_F32};
+        double error = INFINITY;
+        ck_assert_msg(kt_layer_forward(layer, &forward, &problem) == KT_OK, "%s", problem.message);
+        for (enum way way = first; way <= last; way++)
+            error = fmin(error, find_error(model, way, &forward));
+        ck_assert_msg(error < most, "the error is %g with %u tokens", error, n);
     }
-    ck_assert(size > 0);
-    ck_assert_msg(sqrt(wrong / size) < most, "the error is %g", sqrt(wrong / size));
     kt_layer_destroy(layer);
     kt_context_destroy(context);
 }
@@ -237,27 +322,39 @@ static void expect_layer(const struct model *model, const char *backend, double 
 START_TEST(a_layer)
 {
     struct model model = right(_i);
-    expect_layer(&model, "reference", 1e-6);
+    expect_layer(&model, "reference", EXACT, EXACT, REFERENCE_ERROR);
 }
 END_TEST
 
-/* Makes the plugin known; false: it was not built. */
-static bool enable_rawint4(void)
+/* Makes the plugin known, and sets its level; false: it was not built. */
+static bool enable_rawint4(const char *level)
 {
     const char *module = sandbox_backend("rawint4");
     if (module)
-        sandbox_write("shipped/rawint4.ini", "[plugin.rawint4]\nenabled = required\nmodule = %s\n", module);
+        sandbox_write("shipped/rawint4.ini",
+                      "[plugin.rawint4]\nenabled = required\nmodule = %s\nlevel = %s\n", module, level);
     return module != NULL;
 }
 
-/* Activations are rounded to bfloat16. */
+/* At the best level that runs here. */
 START_TEST(a_layer_of_rawint4)
 {
     struct model model = right(_i);
-    if (!enable_rawint4())
+    if (!enable_rawint4("auto"))
         return;
     ck_assert_int_eq(setenv("KT_KERNEL_CORE_STRICT", "yes", 1), 0);
-    expect_layer(&model, "rawint4", 4e-3);
+    expect_layer(&model, "rawint4", CODES, ROUNDED, RAWINT4_ERROR);
+}
+END_TEST
+
+/* So few rows are multiplied as codes. */
+START_TEST(a_layer_of_rawint4_scalar)
+{
+    struct model model = right(_i);
+    if (!enable_rawint4("scalar"))
+        return;
+    ck_assert_int_eq(setenv("KT_KERNEL_CORE_STRICT", "yes", 1), 0);
+    expect_layer(&model, "rawint4", CODES, CODES, RAWINT4_ERROR);
 }
 END_TEST
 
@@ -277,7 +374,7 @@ START_TEST(groups_that_rawint4_refuses)
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_context *context;
     struct kt_layer *layer;
-    if (!enable_rawint4())
+    if (!enable_rawint4("auto"))
         return;
     model.group = wrong[_i].group;
     model_write(&model);
@@ -322,6 +419,7 @@ int main(void)
     tcase_add_loop_test(tests, every_weight, 0, N_MODELS);
     tcase_add_loop_test(tests, a_layer, 0, N_MODELS);
     tcase_add_loop_test(tests, a_layer_of_rawint4, 0, N_MODELS);
+    tcase_add_loop_test(tests, a_layer_of_rawint4_scalar, 0, N_MODELS);
     tcase_add_loop_test(tests, groups_that_rawint4_refuses, 0, 2);
     tcase_add_test(tests, what_config_says_of_gpt_oss);
     suite_add_tcase(suite, tests);
