@@ -7,6 +7,7 @@
  */
 #include "core/base/error.h"
 #include "core/layer/layer.h"
+#include "core/base/size.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 #include "core/context/context.h"
 #include "core/base/error.h"
 #include "core/layer/layer.h"
+#include "core/base/size.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
 #include "core/backend/module.h"
 #include "core/base/error.h"
 #include "core/base/trust.h"
+#include "core/base/size.h"
 
 #include <dlfcn.h>
 #include <elf.h>

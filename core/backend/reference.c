@@ -7,7 +7,7 @@
 #include "core/weights/decode/encode.h"
 #include "core/base/error.h"
 #include "core/backend/registry.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 
 #include <math.h>
 

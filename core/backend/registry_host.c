@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/backend/registry_internal.h"
 #include "core/base/trust.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/option.h"
 #include "core/backend/registry_internal.h"
+#include "core/base/suggest.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,6 +4,7 @@
 #include <kt/kt.h>
 #include <stdio.h>
 #include <string.h>
+#include <stdarg.h>
 
 static void word(struct kt_error *error, enum kt_status status, const char *format, va_list arguments)
 {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* error.h - how the core words its errors, and checked arithmetic. */
+/* error.h - how the core words its errors. */
 #ifndef KT_CORE_BASE_ERROR_H
 #define KT_CORE_BASE_ERROR_H
 
 #include <kt/types.h>
-#include <stdarg.h>
-#include <stdbool.h>
 
 /** Fills `error` (may be NULL) and returns `status`, for `return kt_fail(error, KT_E_..., "...")`. */
 enum kt_status kt_fail(struct kt_error *error, enum kt_status status, const char *format, ...)
@@ -18,16 +16,5 @@ enum kt_status kt_fail_prefix(struct kt_error *error, enum kt_status status, con
 /** For an error that a plugin has worded: what it wrote need not be a text, or be there at all. Sets
  * the status, ends the message, and says `fallback` where it is empty. */
 enum kt_status kt_fail_plugin(struct kt_error *error, enum kt_status status, const char *fallback);
-
-/** *product = a * b, or false if that overflows. Likewise the sum. */
-static inline bool kt_mul(uint64_t a, uint64_t b, uint64_t *product)
-{
-    return !__builtin_mul_overflow(a, b, product);
-}
-
-static inline bool kt_add(uint64_t a, uint64_t b, uint64_t *sum)
-{
-    return !__builtin_add_overflow(a, b, sum);
-}
 
 #endif

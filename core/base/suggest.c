@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/config/config.h"
+/* suggest.c - the nearest of some words, by edit distance. */
+#include "core/base/suggest.h"
 
 #include <string.h>
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <stdbool.h>
 
 static enum kt_status check_owner(const char *path, size_t length, const struct stat *entry,
                                   struct kt_error *error)

@@ -35,9 +35,6 @@ const char *kt_config_plugin_broken(const struct kt_config *config, const char *
 /* Where plugins lie that core.plugin_path does not have. */
 const char *kt_config_plugin_folder(const struct kt_config *config);
 
-/* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
-const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
-
 /*
  * Known settings of [core]:
  *   threads          int 0..4096     0    threads of all nodes; 0: one per core of the cpuset

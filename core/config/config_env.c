@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "core/config/config_internal.h"
 #include "core/base/error.h"
+#include "core/base/suggest.h"
 
 #include <ctype.h>
 #include <stdio.h>

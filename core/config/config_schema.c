@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/config/config_internal.h"
 #include "core/base/error.h"
+#include "core/base/suggest.h"
 
 #include <stdio.h>
 #include <string.h>

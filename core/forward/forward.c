@@ -14,6 +14,7 @@
 #include "core/forward/reduce.h"
 #include "core/layer/route.h"
 #include "core/layer/store_load.h"
+#include "core/base/size.h"
 
 #include <stdio.h>
 

@@ -176,15 +176,4 @@ static inline uint64_t kt_layout_panels(const struct kt_layout *layout, enum kt_
     return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
 }
 
-/* Bytes of a number of an input or output; 0: the type is none of theirs. */
-static inline uint32_t kt_element_size(uint32_t dtype)
-{
-    return dtype == KT_DTYPE_F32 ? 4 : dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16 ? 2 : 0;
-}
-
-static inline uint64_t kt_align64(uint64_t size)
-{
-    return (size + 63) & ~UINT64_C(63);
-}
-
 #endif

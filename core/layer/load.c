@@ -5,6 +5,9 @@
 #include "core/machine/outcome.h"
 #include "core/layer/store_load.h"
 #include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/decode/dequantize.h"
+#include "core/weights/decode/scales_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

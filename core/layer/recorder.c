@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/layer/layer.h"
+#include "core/base/size.h"
 
 #include <pthread.h>
 #include <stdlib.h>

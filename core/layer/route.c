@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/layer/route.h"
+#include "core/base/size.h"
 
 #include <string.h>
 

@@ -2,7 +2,9 @@
 /* selection.c - which backend takes a layer, how it is cut over the nodes, and what that needs. */
 #include "core/base/error.h"
 #include "core/layer/layer.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
+#include "core/base/size.h"
+#include "core/base/suggest.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 /* source_copy.c - a copy of the caller's weights for a backend that goes on reading its source. */
 #include "core/base/error.h"
 #include "core/layer/layer.h"
+#include "core/base/size.h"
 
 #include <stdlib.h>
 #include <string.h>

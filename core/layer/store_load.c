@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/machine/outcome.h"
+#include "core/base/size.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,6 +11,10 @@
 #include "core/layer/layer.h"
 #include "core/machine/outcome.h"
 #include "core/weights/store/store_read.h"
+#include "core/base/size.h"
+#include "core/weights/file/limits.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 #include "core/machine/buffer.h"
 
 #include "core/base/error.h"
+#include "core/base/size.h"
 
 #include <errno.h>
 #include <stdio.h>

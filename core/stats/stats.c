@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/layer/layer.h"
 #include "core/weights/file/file.h"
+#include "core/base/size.h"
 
 #include <inttypes.h>
 #include <math.h>

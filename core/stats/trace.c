@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdbool.h>
 
 enum kind { IDS, BATCH_TOKENS, BATCH_NUMBERS, WEIGHTS, HIDDEN, N_KINDS };
 

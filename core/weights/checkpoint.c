@@ -5,6 +5,8 @@
 #include "core/base/error.h"
 #include "core/weights/safetensors/safetensors.h"
 #include "core/weights/store/store_read.h"
+#include "core/base/size.h"
+#include "core/weights/weights.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -13,6 +13,8 @@
 #include "core/weights/gguf/gguf.h"
 #include "core/weights/file/json.h"
 #include "core/weights/ktkernel/ktkernel.h"
+#include "core/base/text.h"
+#include "core/weights/file/limits.h"
 
 #include <dirent.h>
 #include <errno.h>

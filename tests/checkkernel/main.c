@@ -11,7 +11,7 @@
 #include "core/machine/cpu.h"
 #include "core/backend/module.h"
 #include "core/backend/registry.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
 
 #include <dlfcn.h>

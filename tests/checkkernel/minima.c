@@ -5,7 +5,7 @@
  * Kernels multiply the codes, which are not negative, and then add this times the sum of x. It is found by
  * the format's own decoding, of blocks whose codes are made 0.
  */
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
 
 #include <stdlib.h>

@@ -24,7 +24,7 @@
  * Less rows than the level's turn go the first way. Of more rows the format chooses, so either will do, but
  * one for all outputs of a row.
  */
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
 
 #include <math.h>

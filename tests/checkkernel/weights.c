@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weights.c - layout, pack, cut and weight_row of a case. */
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
 
 #include <math.h>

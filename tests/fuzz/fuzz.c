@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "tests/fuzz/fuzz.h"
 
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/family_build.h"
 
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
 
 #include <check.h>
 #include <stdio.h>

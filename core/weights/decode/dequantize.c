@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dequantize.c - a run of weights of any view as float32. */
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/decode/dequantize.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/dtype.h"
 
 #include <inttypes.h>
+#include <kt/kt.h>
 
 enum { CHUNK = 64, LARGEST_BLOCK = 256 };
 

@@ -7,13 +7,15 @@
  * Scales of FP8 are the largest weight divided by 448, so never negative. Those of integers may be: a
  * quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
  */
-#include "core/weights/safetensors/experts.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/decode/scales_check.h"
 
 #include <inttypes.h>
+#include <kt/kt.h>
+#include <stdbool.h>
 
 /* Chunks of a fixed length are what compilers vectorise at -O2, too. */
 enum { CHUNK = 32 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* view.c - tensor views: what they reach, parts of them. Nothing here reads a weight. */
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/base/size.h"
 
 #include <inttypes.h>
+#include <kt/kt.h>
 
 /* Units of `bytes` bytes in a grid: count[0] rows stride[0] apart, count[1] columns stride[1]
  * apart. */

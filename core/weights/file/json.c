@@ -9,7 +9,7 @@
 #include "core/weights/file/json.h"
 
 #include "core/base/error.h"
-#include "core/weights/table/checkpoint.h"
+#include "core/base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -15,6 +15,9 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/weights/file/limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
 #define KT_CORE_WEIGHTS_GGUF_GGUF_H
 
 #include "core/weights/table/checkpoint.h"
+#include "core/weights/file/limits.h"
 
 /* Types of values; the numbers stand in files. */
 enum kt_gguf_type {

@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/file/limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,6 +6,8 @@
 #include "core/weights/ktkernel/ktkernel.h"
 
 #include "core/base/error.h"
+#include "core/base/size.h"
+#include "core/weights/file/limits.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/weights/table/checkpoint.h"
 #include "core/weights/file/json.h"
+#include "core/base/text.h"
+#include "core/weights/file/limits.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,6 +9,7 @@
 #include "core/base/error.h"
 #include "core/weights/table/checkpoint.h"
 #include "core/weights/file/json.h"
+#include "core/weights/file/limits.h"
 
 #include <string.h>
 

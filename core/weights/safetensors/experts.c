@@ -6,6 +6,7 @@
 #include "core/weights/safetensors/experts.h"
 
 #include "core/base/error.h"
+#include "core/weights/file/limits.h"
 
 #include <inttypes.h>
 #include <stdio.h>

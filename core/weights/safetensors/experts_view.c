@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/decode/scales_check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
 #include "core/weights/store/store_read.h"
 
 #include "core/base/error.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
+#include "core/weights/file/limits.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -11,17 +11,11 @@
 
 #include "core/base/log.h"
 #include "core/weights/file/file.h"
-#include "core/weights/weights.h"
+#include "core/weights/file/limits.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-
-/* Names of tensors and metadata keys are longer in no real file; messages quote them whole. */
-enum { KT_NAME_SIZE = 256 };
-
-/* What is beyond these is a mistake, or wants a second look at the sizes computed from it. */
-enum { KT_LARGEST_LAYER = 65535, KT_LARGEST_EXPERTS = 65536, KT_LARGEST_SIZE = 1 << 20 };
 
 struct kt_tensor {
     struct kt_tensor_info info; /* its name is owned by the tensor */
@@ -133,9 +127,6 @@ const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint3
 
 /* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
 void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
-
-/* Is it UTF-8 without control characters, so that it can be a line of a message? */
-bool kt_name_valid(const char *text, size_t size);
 
 /* Appends a tensor of file `part`. Its name (malloc) then belongs to the list, also on failure. */
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,

@@ -6,7 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "core/layer/layer.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 

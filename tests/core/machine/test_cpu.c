@@ -3,6 +3,7 @@
 #include "core/config/config.h"
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
+#include "core/base/suggest.h"
 
 #include <check.h>
 #include <stdlib.h>

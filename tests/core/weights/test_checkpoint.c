@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints: layers with experts, contradictions, views, files that shrink, memory. */
 #include "core/weights/table/checkpoint.h"
+#include "core/base/text.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/weights.h"
 #include "tests/support/gguf_build.h"
 
 #include <check.h>

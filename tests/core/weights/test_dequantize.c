@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decoding: bit for bit what ggml decodes, all codes of the small floats, scales, runs. */
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 
 #include "core/weights/decode/decode.h"
 #include "tests/support/gguf_build.h"
@@ -11,6 +11,7 @@
 #include <string.h>
 #if defined __SSE__
 #include <xmmintrin.h>
+#include <stdio.h>
 #endif
 
 static struct kt_error error;

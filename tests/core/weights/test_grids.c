@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The codebooks of the i-quants, and blocks of any bytes of the formats whose codes name something. */
 #include "core/weights/decode/grids.h"
-#include "core/weights/weights.h"
+#include "core/weights/decode/dequantize.h"
 
 #include <check.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Experts of 4 bits, in every layout, prefix and group: each weight against float64, and a layer. */
 #include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
 #include "tests/support/int4_build.h"
 #include "tests/support/sandbox.h"
 

@@ -2,6 +2,7 @@
 /* Weights that KT-Kernel's converter packed: every one comes back, in both containers; bad ones do not. */
 #define _GNU_SOURCE
 #include "core/weights/ktkernel/ktkernel.h"
+#include "core/weights/weights.h"
 #include "tests/support/ktkernel_build.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"

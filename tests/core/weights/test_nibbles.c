@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights of four bits, int4 and f4_e2m1: every code, scales, zeros, both orders of packing, parts. */
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/decode/dequantize.h"
 
 #include <check.h>
 #include <math.h>

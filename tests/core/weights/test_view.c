@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: what they may reach, strides of every kind, parts. */
-#include "core/weights/weights.h"
+#include "core/weights/decode/view.h"
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdbool.h>
 
 static struct kt_error error;
 

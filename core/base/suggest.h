@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* suggest.h - the known word that a wrong one was perhaps meant to be. */
+#ifndef KT_CORE_BASE_SUGGEST_H
+#define KT_CORE_BASE_SUGGEST_H
+
+#include <stddef.h>
+
+/* The candidate nearest to `word` (edit distance <= 3 and < half its length), or NULL. */
+const char *kt_nearest(const char *word, const char *const *candidates, size_t n);
+
+#endif

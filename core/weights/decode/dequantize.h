@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dequantize.h - weights of any view as float32. */
+#ifndef KT_CORE_WEIGHTS_DECODE_DEQUANTIZE_H
+#define KT_CORE_WEIGHTS_DECODE_DEQUANTIZE_H
+
+#include <kt/kt.h>
+#include <stdbool.h>
+
+/* n weights of a row from column col on, as float32 (struct kt_host.dequantize). */
+enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n,
+                                  float *out, struct kt_error *error);
+
+/* Can kt_view_dequantize read weights of this dtype? */
+bool kt_dtype_decodes(uint32_t dtype);
+
+/* Are weights of this dtype integers, which stand for real numbers only by their scales? */
+bool kt_dtype_needs_scales(uint32_t dtype);
+
+#endif
