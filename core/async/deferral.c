@@ -6,7 +6,8 @@
  * buffer of results is enough: layer L + 1 has read it before L + 1's own deferred experts write it.
  */
 #include "core/base/error.h"
-#include "core/layer/layer.h"
+#include "core/forward/forward.h"
+#include "core/machine/queue.h"
 #include "core/base/size.h"
 
 #include <stdlib.h>
@@ -19,6 +20,7 @@ struct kt_deferral {
     uint32_t next;           /* position that may take what is pending */
     bool pending;            /* `result` holds deferred experts of next - 1 */
     bool waiting;            /* `late` is still to be run */
+    struct kt_layer *layer;  /* of `late` */
     struct kt_forward late;  /* the deferred experts of next - 1 */
     struct kt_error failure; /* of them; KT_OK: none */
     /* [max_tokens][top_k] */
@@ -29,6 +31,15 @@ struct kt_deferral {
     uint8_t *is_protected; /* by expert */
     uint8_t *is_taken;     /* top_k: of one token */
 };
+
+/* The argument of its tasks. */
+struct deferred_task {
+    struct kt_deferral *deferral;
+    struct kt_layer *layer;
+    uint32_t position;
+    struct kt_forward forward;
+};
+_Static_assert(sizeof(struct deferred_task) <= KT_TASK_ARGUMENT, "a slot of the queue holds one");
 
 static enum kt_status check_params(const struct kt_deferral_params *params, struct kt_error *error)
 {
@@ -168,9 +179,10 @@ static uint64_t share_out(struct kt_deferral *deferral, const struct kt_layer *l
 /* ---- on the queue's thread ---- */
 
 /* May what is pending be added to this batch? */
-static enum kt_status check_pending(const struct kt_deferral *deferral, const struct kt_task *task,
-                                    const struct kt_layer *layer, struct kt_error *error)
+static enum kt_status check_pending(const struct kt_deferral *deferral, const struct deferred_task *task,
+                                    struct kt_error *error)
 {
+    const struct kt_layer *layer = task->layer;
     const struct kt_forward *forward = &task->forward, *late = &deferral->late;
     if (deferral->failure.status != KT_OK)
         return kt_fail(error, deferral->failure.status, "deferred experts of position %u: %s",
@@ -191,8 +203,9 @@ static enum kt_status check_pending(const struct kt_deferral *deferral, const st
 }
 
 /* Takes what the deferred experts need out of the caller's memory. */
-static void keep_late(struct kt_deferral *deferral, const struct kt_forward *forward)
+static void keep_late(struct kt_deferral *deferral, const struct deferred_task *task)
 {
+    const struct kt_forward *forward = &task->forward;
     uint64_t row = deferral->params.hidden_size * (forward->input_dtype == KT_DTYPE_F32 ? 4 : 2);
     uint64_t out = deferral->params.hidden_size * (forward->output_dtype == KT_DTYPE_F32 ? 4 : 2);
     for (uint64_t t = 0; t < forward->n_tokens; t++)
@@ -200,6 +213,7 @@ static void keep_late(struct kt_deferral *deferral, const struct kt_forward *for
                row);
     memcpy(deferral->weights, forward->router_weights,
            (size_t)forward->n_tokens * forward->top_k * sizeof *deferral->weights);
+    deferral->layer = task->layer;
     deferral->late = *forward;
     deferral->late.expert_ids = deferral->deferred;
     deferral->late.router_weights = deferral->weights;
@@ -211,10 +225,11 @@ static void keep_late(struct kt_deferral *deferral, const struct kt_forward *for
     deferral->waiting = true;
 }
 
-static enum kt_status run_immediate(struct kt_layer *layer, const struct kt_task *task,
-                                    struct kt_error *error)
+static enum kt_status run_immediate(const void *argument, struct kt_error *error)
 {
+    const struct deferred_task *task = argument;
     struct kt_deferral *deferral = task->deferral;
+    struct kt_layer *layer = task->layer;
     struct kt_forward forward = task->forward;
     struct kt_extra extra = {.asked = &task->forward, .no_mask = true};
     uint64_t n_deferred = 0;
@@ -222,7 +237,7 @@ static enum kt_status run_immediate(struct kt_layer *layer, const struct kt_task
         deferral->pending = false;
         deferral->failure.status = KT_OK;
     }
-    enum kt_status status = check_pending(deferral, task, layer, error);
+    enum kt_status status = check_pending(deferral, task, error);
     if (status == KT_OK)
         status = kt_forward_check_ids(layer, &forward, error);
     extra.added = deferral->pending ? deferral->result : NULL;
@@ -235,31 +250,30 @@ static enum kt_status run_immediate(struct kt_layer *layer, const struct kt_task
         status = kt_forward_run(layer, &forward, &extra, error);
     }
     if (status == KT_OK && n_deferred)
-        keep_late(deferral, &task->forward);
+        keep_late(deferral, task);
     deferral->next = task->position + 1;
     return status;
 }
 
-static void run_deferred(struct kt_layer *layer, struct kt_deferral *deferral)
+static void run_deferred(void *data)
 {
+    struct kt_deferral *deferral = data;
     struct kt_extra extra = {.no_mask = true};
     if (!deferral->waiting)
         return;
     deferral->waiting = false;
-    deferral->failure.status = kt_forward_run(layer, &deferral->late, &extra, &deferral->failure);
+    deferral->failure.status = kt_forward_run(deferral->layer, &deferral->late, &extra, &deferral->failure);
     deferral->pending = deferral->failure.status == KT_OK;
 }
 
 enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t position, struct kt_layer *layer,
                                   const struct kt_forward *given, uint64_t *ticket, struct kt_error *error)
 {
-    struct kt_task task = {.run = run_immediate,
-                           .after = run_deferred,
-                           .deferral = deferral,
-                           .position = position};
+    struct deferred_task argument = {.deferral = deferral, .layer = layer, .position = position};
+    struct kt_forward *forward = &argument.forward;
     if (!deferral)
         return kt_fail(error, KT_E_INVALID, "kt_deferral_submit: deferral must not be NULL");
-    enum kt_status status = kt_forward_check(layer, given, &task.forward, error);
+    enum kt_status status = kt_forward_check(layer, given, forward, error);
     if (status != KT_OK)
         return status;
     const struct kt_deferral_params *params = &deferral->params;
@@ -269,13 +283,18 @@ enum kt_status kt_deferral_submit(struct kt_deferral *deferral, uint32_t positio
         return kt_fail(error, KT_E_RANGE, "%s: position %u of %u layers", layer->name, position,
                        params->n_layers);
     if (layer->params.hidden_size != params->hidden_size || layer->params.n_experts > params->n_experts ||
-        task.forward.top_k > params->top_k || task.forward.n_tokens > params->max_tokens)
+        forward->top_k > params->top_k || forward->n_tokens > params->max_tokens)
         return kt_fail(
             error, KT_E_INVALID,
             "%s: %u tokens with top_k %u, %u experts and hidden_size %llu; the deferral is for up to "
             "%u, %u, %u and for %llu",
-            layer->name, task.forward.n_tokens, task.forward.top_k, layer->params.n_experts,
+            layer->name, forward->n_tokens, forward->top_k, layer->params.n_experts,
             (unsigned long long)layer->params.hidden_size, params->max_tokens, params->top_k,
             params->n_experts, (unsigned long long)params->hidden_size);
-    return kt_task_submit(layer, &task, ticket, error);
+    struct kt_task task = {.run = run_immediate,
+                           .after = run_deferred,
+                           .after_data = deferral,
+                           .name = layer->name,
+                           .outstanding = &layer->outstanding};
+    return kt_queue_submit(deferral->context->queue, &task, &argument, sizeof argument, ticket, error);
 }

@@ -2,6 +2,8 @@
 /* host_call.c - submit and wait as functions that a GPU's stream calls. */
 #include "core/base/error.h"
 #include "core/layer/layer.h"
+#include "core/forward/forward.h"
+#include "core/machine/queue.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* latency.c - how long submitted work waits before all threads are at it. */
 #include "core/base/error.h"
-#include "core/layer/layer.h"
+#include "core/context/context.h"
+#include "core/machine/queue.h"
 
 #include <errno.h>
 #include <time.h>
 
-/* A task is a layer's; this one has a name and a context only. */
 struct probe {
-    struct kt_layer layer;
-    atomic_uint_fast64_t begun; /* the last thread's */
+    struct kt_pool *pool;
+    atomic_uint_fast64_t begun; /* when the last thread began */
 };
 
 static uint64_t now_ns(void)
@@ -28,15 +28,14 @@ static void begin(struct kt_worker *worker, void *argument)
         ;
 }
 
-static enum kt_status run_probe(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error)
+static enum kt_status run_probe(const void *argument, struct kt_error *error)
 {
-    struct kt_pool *pool = layer->context->pool;
-    enum kt_status status = kt_pool_lock(pool, error);
-    (void)task;
+    struct probe *probe = *(struct probe *const *)argument;
+    enum kt_status status = kt_pool_lock(probe->pool, error);
     if (status != KT_OK)
         return status;
-    kt_pool_run(pool, begin, layer);
-    kt_pool_unlock(pool);
+    kt_pool_run(probe->pool, begin, probe);
+    kt_pool_unlock(probe->pool);
     return KT_OK;
 }
 
@@ -52,15 +51,15 @@ enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t coun
 {
     if (!context || !times || !count)
         return kt_fail(error, KT_E_INVALID, "%s: context, times and count must not be NULL or 0", __func__);
-    struct kt_task task = {.run = run_probe};
-    struct probe probe = {.layer = {.context = context, .name = (char[]){"kt_context_submit_times"}}};
+    struct kt_task task = {.run = run_probe, .name = __func__};
+    struct probe probe = {.pool = context->pool}, *argument = &probe;
     enum kt_status status = KT_OK;
     for (uint32_t i = 0; i < count && status == KT_OK; i++) {
         uint64_t ticket;
         rest(gap_us);
         atomic_store(&probe.begun, 0);
         uint64_t submitted = now_ns();
-        status = kt_task_submit(&probe.layer, &task, &ticket, error);
+        status = kt_queue_submit(context->queue, &task, &argument, sizeof argument, &ticket, error);
         if (status == KT_OK)
             status = kt_wait(context, ticket, error);
         if (status == KT_OK)

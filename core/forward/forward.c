@@ -8,6 +8,8 @@
  *                   split groups: gather | gate_up ranges, the last one packs h | down ranges
  *                   | barrier of all nodes | weighted sum
  */
+#include "core/forward/forward.h"
+
 #include "core/base/error.h"
 #include "core/layer/layer.h"
 #include "core/machine/outcome.h"

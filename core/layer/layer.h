@@ -140,26 +140,6 @@ enum kt_status kt_layer_copy_source(struct kt_layer *layer, struct kt_error *err
 /* Frees what load made. */
 void kt_layer_unload(struct kt_layer *layer);
 
-/* What a forward of the library's own may have besides. */
-struct kt_extra {
-    const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
-    const struct kt_forward *asked; /* what the engine asked for, to be counted and recorded; NULL: it was */
-    bool no_mask;                   /* masked experts have been taken out already */
-};
-
-/* Runs a checked forward; the caller does not hold the pool's lock. `extra` may be NULL. */
-enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *forward,
-                              const struct kt_extra *extra, struct kt_error *error);
-
-/* Does every expert exist? */
-enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
-                                    struct kt_error *error);
-
-/* Fills the defaults (top_k, strides) of a forward and checks all that does not need the batch's
- * content. */
-enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
-                                struct kt_forward *forward, struct kt_error *error);
-
 /* The optional function `name` of a level, NULL where its struct is too short for it. */
 #define KT_OPTIONAL_OP(ops, name) \
     ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#define _GNU_SOURCE
+/* queue.c - tasks wait in slots of a list, results in the same slots. */
+#define _GNU_SOURCE /* sched_getcpu, CPU_ISSET, pthread_setname_np */
 #include "core/machine/queue.h"
 
 #include "core/base/error.h"
-#include "core/layer/layer.h"
 #include "core/machine/thread.h"
 
 #include <sched.h>
@@ -11,9 +11,10 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <stddef.h>
 
-/* A ticket is a running number, from 1 on, times the depth, plus its slot: so 0 is never one, and a ticket
- * that nobody waits for yet takes one place, not that of all that come after. */
+/* A ticket is a running number, from 1 on, times the depth, plus the index of its slot: so no ticket is 0,
+ * and one that nobody has waited for yet occupies one slot, while later ones come and go. */
 enum slot_state { SLOT_FREE, SLOT_SUBMITTED, SLOT_DONE };
 
 #define NO_SLOT UINT32_MAX
@@ -23,23 +24,24 @@ struct slot {
     enum slot_state state;
     uint32_t next; /* in its list */
     enum kt_status status;
-    struct kt_layer *layer;
     struct kt_task task;
     struct kt_error error;
+    _Alignas(max_align_t) unsigned char argument[KT_TASK_ARGUMENT];
 };
 
 struct kt_queue {
     struct kt_pool *pool;
     uint32_t depth;
     struct slot *slot;
-    uint32_t free;        /* list of slots; guarded by lock, as all that follows and the slots are */
-    uint32_t first, last; /* list of those that are yet to be run, in order */
+    /* Guarded by the lock, as the slots are: */
+    uint32_t free;        /* list of free slots */
+    uint32_t first, last; /* list of tasks that have not started, in order */
     uint64_t submitted;   /* tickets given out */
-    uint64_t finished;    /* tickets done, in order */
-    uint64_t settled;     /* of these, whose tasks have nothing left to do */
+    uint64_t finished;    /* tasks whose results are there */
+    uint64_t settled;     /* of these, those whose function `after` has returned, too */
     pthread_mutex_t lock;
     struct kt_event work; /* counts submits: the queue's thread waits on it */
-    struct kt_event done; /* counts finished and settled tickets: the waiters wait on it */
+    struct kt_event done; /* counts finished and settled tasks: waiters wait on it */
     atomic_bool stop;
     bool started;
     pthread_t thread;
@@ -51,25 +53,24 @@ static void run_next(struct kt_queue *queue)
     struct slot *slot = &queue->slot[queue->first];
     queue->first = slot->next;
     (void)pthread_mutex_unlock(&queue->lock);
-    /* The slot is this thread's until it says SLOT_DONE; its ticket, state and status are looked at by
-     * every waiter, so they change under the lock only. */
-    enum kt_status status = slot->task.run(slot->layer, &slot->task, &slot->error);
-    /* Once done, the slot may be given to another. */
-    struct kt_layer *layer = slot->layer;
-    struct kt_deferral *deferral = slot->task.deferral;
-    void (*after)(struct kt_layer *, struct kt_deferral *) = slot->task.after;
+    /* The slot is this thread's until its state is SLOT_DONE; waiters read its ticket, state and status, so
+     * these change under the lock only. */
+    enum kt_status status = slot->task.run(slot->argument, &slot->error);
+    /* Copied, because the slot may be taken by another task as soon as this one is done. */
+    struct kt_task task = slot->task;
     (void)pthread_mutex_lock(&queue->lock);
     slot->status = status;
     slot->state = SLOT_DONE;
     queue->finished++;
     (void)pthread_mutex_unlock(&queue->lock);
-    if (after) {
+    if (task.after) {
         kt_event_set(&queue->done, (unsigned)(queue->finished + queue->settled));
-        after(layer, deferral);
+        task.after(task.after_data);
     }
     (void)pthread_mutex_lock(&queue->lock);
     queue->settled++;
-    atomic_fetch_sub(&layer->outstanding, 1);
+    if (task.outstanding)
+        atomic_fetch_sub(task.outstanding, 1);
     (void)pthread_mutex_unlock(&queue->lock);
     kt_event_set(&queue->done, (unsigned)(queue->finished + queue->settled));
 }
@@ -140,9 +141,11 @@ static enum kt_status fail_forked(struct kt_error *error)
                    "fork");
 }
 
-enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, const struct kt_task *task,
-                               uint64_t *ticket, struct kt_error *error)
+enum kt_status kt_queue_submit(struct kt_queue *queue, const struct kt_task *task, const void *argument,
+                               size_t size, uint64_t *ticket, struct kt_error *error)
 {
+    if (!ticket)
+        return kt_fail(error, KT_E_INVALID, "%s: ticket must not be NULL", task->name);
     if (queue->pool->pid != getpid())
         return fail_forked(error);
     (void)pthread_mutex_lock(&queue->lock);
@@ -152,7 +155,7 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, c
         return kt_fail(error, KT_E_BUSY,
                        "%s: %u tickets have not been waited for, and core.queue_depth is %u; wait for older "
                        "tickets first",
-                       layer->name, queue->depth, queue->depth);
+                       task->name, queue->depth, queue->depth);
     }
     struct slot *slot = &queue->slot[index];
     queue->free = slot->next;
@@ -164,11 +167,12 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, struct kt_layer *layer, c
     queue->last = index;
     slot->ticket = ++queue->submitted * queue->depth + index;
     slot->state = SLOT_SUBMITTED;
-    slot->layer = layer;
     slot->task = *task;
+    memcpy(slot->argument, argument, size);
     slot->error = (struct kt_error){KT_OK, ""};
     uint64_t given = slot->ticket;
-    atomic_fetch_add(&layer->outstanding, 1);
+    if (task->outstanding)
+        atomic_fetch_add(task->outstanding, 1);
     kt_event_set(&queue->work, (unsigned)queue->submitted);
     (void)pthread_mutex_unlock(&queue->lock);
     *ticket = given;
@@ -200,19 +204,19 @@ static enum kt_status take_result(struct kt_queue *queue, uint64_t ticket, bool 
                            (unsigned long long)ticket);
 }
 
-/* Does this thread sit where one of the pool's wants to run, or must some thread? */
-static bool is_in_the_way(const struct kt_pool *pool)
+/* Would spinning here take a core from a thread of the pool? */
+static bool takes_core(const struct kt_pool *pool)
 {
     int cpu = pool->bound ? sched_getcpu() : -1;
     return pool->full || (cpu >= 0 && cpu < CPU_SETSIZE &&
                           (CPU_ISSET((size_t)cpu, &pool->first) || CPU_ISSET((size_t)cpu, &pool->others)));
 }
 
-/* The pool computes meanwhile: waiting must not take a core from it for long, and not at all where the work
- * may not even begin before. */
+/* The pool computes meanwhile, so a waiter spins for a short time, and not at all where the work could not
+ * even begin while it spins. */
 static struct kt_patience waiting(const struct kt_queue *queue)
 {
-    return (struct kt_patience){is_in_the_way(queue->pool) ? 0 : 20, queue->pool->busy.yield};
+    return (struct kt_patience){takes_core(queue->pool) ? 0 : 20, queue->pool->busy.yield};
 }
 
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error)
@@ -268,45 +272,4 @@ void kt_queue_drain(struct kt_queue *queue)
         if (settled < until)
             (void)kt_event_wait(&queue->done, seen, queue->pool->busy);
     }
-}
-
-static enum kt_status run_forward(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error)
-{
-    return kt_forward_run(layer, &task->forward, NULL, error);
-}
-
-static enum kt_status run_unpack(struct kt_layer *layer, const struct kt_task *task, struct kt_error *error)
-{
-    return kt_unpack_run(layer, &task->unpacking, error);
-}
-
-enum kt_status kt_task_submit(struct kt_layer *layer, const struct kt_task *task, uint64_t *ticket,
-                              struct kt_error *error)
-{
-    if (!ticket)
-        return kt_fail(error, KT_E_INVALID, "%s: ticket must not be NULL", layer->name);
-    return kt_queue_submit(layer->context->queue, layer, task, ticket, error);
-}
-
-enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *given, uint64_t *ticket,
-                               struct kt_error *error)
-{
-    struct kt_task task = {.run = run_forward};
-    enum kt_status status = kt_forward_check(layer, given, &task.forward, error);
-    return status == KT_OK ? kt_task_submit(layer, &task, ticket, error) : status;
-}
-
-enum kt_status kt_layer_submit_unpack(struct kt_layer *layer, uint32_t expert, uint32_t n_ranks,
-                                      const struct kt_unpack_buffers *ranks, uint64_t *ticket,
-                                      struct kt_error *error)
-{
-    struct kt_task task = {.run = run_unpack, .unpacking = {expert, n_ranks, ranks}};
-    enum kt_status status = kt_unpack_check(layer, &task.unpacking, error);
-    return status == KT_OK ? kt_task_submit(layer, &task, ticket, error) : status;
-}
-
-enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error)
-{
-    return context ? kt_queue_wait(context->queue, ticket, error)
-                   : kt_fail(error, KT_E_INVALID, "kt_wait: context must not be NULL");
 }

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* forward.h - one forward of a layer: its checks, then its run. */
+#ifndef KT_CORE_FORWARD_FORWARD_H
+#define KT_CORE_FORWARD_FORWARD_H
+
+#include "core/layer/layer.h"
+
+#include <kt/kt.h>
+#include <stdbool.h>
+
+/* What forwards of deferred experts have besides. */
+struct kt_extra {
+    const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
+    const struct kt_forward *asked; /* the engine's request, for statistics; NULL: it was counted before */
+    bool no_mask;                   /* masked experts have been taken out already */
+};
+
+/* Runs a checked forward; the caller does not hold the pool's lock. `extra` may be NULL. */
+enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *forward,
+                              const struct kt_extra *extra, struct kt_error *error);
+
+/* Does every expert exist? */
+enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
+                                    struct kt_error *error);
+
+/* Fills the defaults (top_k, strides) of a forward and checks all that does not need the batch's
+ * content. */
+enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
+                                struct kt_forward *forward, struct kt_error *error);
+
+#endif
