@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The library exports the functions that <kt/kt.h>, <kt/gpu.h> and <kt/stats.h> declare and core/libktkernel.map
-# lists, no others.
+# lists, no others. The command carries libdir as its RUNPATH where the dynamic linker does not know it, and then
+# kt-kernel.pc has other programs carry it.
 set -eu
 source=${KT_TEST_SOURCE:?run by make check} build=${KT_TEST_BUILD:?}
 library=$build/.libs/libktkernel.so.0
@@ -29,6 +30,21 @@ diff "$work/map" "$work/library" >"$work/diff" ||
 grep -q 'SONAME.*\[libktkernel\.so\.0\]' "$work/elf" || fail "soname is not libktkernel.so.0"
 ! grep -E 'RPATH|RUNPATH|TEXTREL' "$work/elf" || fail "the library has what is shown above"
 ! grep -E 'GNU_STACK.* RWE' "$work/elf" || fail "the library wants an executable stack"
+
+eval "$(grep -E '^[a-z_]+=' "$build/kt-kernel.pc" | grep -E '^(exec_)?prefix=|^libdir=')"
+runpath=$("${READELF:-readelf}" -dW "$build/.libs/kt" | sed -n 's/.*R[UN]*PATH.*\[\(.*\)\]/\1/p')
+handed=$(sed -n 's/^Libs:.* -Wl,-rpath,//p' "$build/kt-kernel.pc")
+eval "handed=$handed"
+[ "$runpath" = "$handed" ] || fail "kt has the RUNPATH '$runpath', kt-kernel.pc hands on '$handed'"
+known=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -N -v 2>/dev/null | sed -n 's|^\(/[^:]*\):.*|\1|p')
+case " $("$build/config.status" --config) " in
+*"--disable-rpath"*) wanted= ;;
+*) [ -n "$known" ] && wanted=$libdir || wanted=$runpath ;;
+esac
+for folder in $known; do
+    [ "$folder" != "$libdir" ] || wanted=
+done
+[ "$runpath" = "$wanted" ] || fail "kt has the RUNPATH '$runpath' instead of '$wanted', libdir is $libdir"
 
 major=$(sed -n 's/^#define KT_PLUGIN_ABI_MAJOR \([0-9]*\)$/\1/p' "$source/include/kt/plugin.h")
 named=$(sed -n 's/^KT_PLUGIN_ABI=//p' "$build/kt-kernel.pc")

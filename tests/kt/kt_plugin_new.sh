@@ -6,7 +6,12 @@
 kt plugin new my_format --dir "$dir/project"
 exits 0
 is_silent
-says 'autoreconf -fi'
+# The steps that it prints name the folders of a prefix that neither aclocal nor pkg-config knows.
+eval "$(grep -E '^(prefix|exec_prefix|libdir|datarootdir|datadir)=' "$KT_TEST_BUILD/kt-kernel.pc")"
+case ${prefix:?} in
+/usr) says 'autoreconf -fi && \./configure && make' ;;
+*) says "autoreconf -fi -I ${datadir:?}/aclocal && \\./configure PKG_CONFIG_PATH=${libdir:?}/pkgconfig && make" ;;
+esac
 for file in configure.ac Makefile.am my_format.c my_format.ini README tests/conformance.sh debian/control \
     debian/rules debian/changelog debian/copyright debian/source/format; do
     [ -s "$dir/project/$file" ] || fail "$file must be there"

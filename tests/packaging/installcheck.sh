@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # make installcheck: a third party's day. Writes a plugin project by kt plugin new, builds it and README's C
 # program against the installed package, checks the plugin, enables it by its INI and runs a layer through it.
-# Where this build is installed under its prefix, that is used, and left as it was; else a staged copy.
+# Where this build is installed under its prefix, that is used, and left as it was: the command, a program and
+# Python run without LD_LIBRARY_PATH, and the steps that kt plugin new prints work as printed. Else a staged copy.
 set -eu
 source=${KT_TEST_SOURCE:?run by make installcheck} build=${KT_TEST_BUILD:?}
-prefix=$1 bindir=$2 libdir=$3 datadir=$4 pluginsdir=$5 pluginconfdir=$6
+prefix=$1 bindir=$2 libdir=$3 datadir=$4 pluginsdir=$5 pluginconfdir=$6 pythondir=$7
 make=${MAKE:-make} model=$source/tests/data/tiny-moe
 for tool in autoreconf libtoolize; do
     command -v $tool >/dev/null || { echo "SKIP: $tool is not installed"; exit 0; }
@@ -29,7 +30,7 @@ step() {
 if cmp -s "$build/.libs/libktkernel.so.0" "$libdir/libktkernel.so.0" && [ -w "$pluginsdir" ]; then
     stage=
     pkgconfig=$libdir/pkgconfig
-    unset KT_KERNEL_PLUGINCONFDIR KT_KERNEL_SYSCONFDIR
+    unset KT_KERNEL_PLUGINCONFDIR KT_KERNEL_SYSCONFDIR LD_LIBRARY_PATH
     echo "installcheck: against the installation in $prefix"
 else
     stage=$work/stage
@@ -39,16 +40,18 @@ else
     sed "s|=/|=$stage/|" "$stage$libdir/pkgconfig/kt-kernel.pc" >"$pkgconfig/kt-kernel.pc"
     # and the paths that the library was compiled with
     KT_KERNEL_PLUGINCONFDIR=$stage$pluginconfdir KT_KERNEL_CORE_PLUGIN_PATH=$stage$pluginsdir
-    export KT_KERNEL_PLUGINCONFDIR KT_KERNEL_CORE_PLUGIN_PATH
+    LD_LIBRARY_PATH=$stage$libdir
+    export KT_KERNEL_PLUGINCONFDIR KT_KERNEL_CORE_PLUGIN_PATH LD_LIBRARY_PATH
 fi
-PKG_CONFIG_PATH=$pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH} LD_LIBRARY_PATH=$stage$libdir
-export PKG_CONFIG_PATH LD_LIBRARY_PATH
+PKG_CONFIG_PATH=$pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+export PKG_CONFIG_PATH
 
 mkdir -p "$stage$pluginsdir" # a build without plugins installs none
 found=$(find "$stage$pluginsdir" ! -type d ! -name 'kt_*.so')
 [ -z "$found" ] || { echo "installcheck: FAILED: no plugin, in the plugin folder: $found"; exit 1; }
 for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$pluginsdir"/kt_*.so; do
     found=$("${READELF:-readelf}" -dW "$file" | grep -E 'RPATH|RUNPATH') || continue
+    case $file,$found in */bin/kt,*"RUNPATH"*"[$libdir]") continue ;; esac
     echo "installcheck: FAILED: $file has $found"
     exit 1
 done
@@ -57,6 +60,12 @@ unset MAKEFLAGS MFLAGS # TESTS=, say, is for our tests, not for the project's
 kt() { ${EMULATOR:-} "$stage$bindir/kt" "$@"; }
 echo "installcheck: a plugin project of its own"
 step "  kt plugin new" kt plugin new example --dir "$work/plugin"
+steps=$(sed -n 's/^    \(cd .*\)/\1/p' "$work/log")
+if [ -z "$stage${EMULATOR:-}" ]; then
+    # With nothing of this script's environment.
+    step "  the steps that it printed" env -i PATH="$PATH" HOME="$work" sh -ec "$steps"
+    step "  make distclean" $make -C "$work/plugin" distclean
+fi
 cd "$work/plugin"
 step "  autoreconf" autoreconf -fi -I "$stage$datadir/aclocal"
 step "  configure" ./configure CC="$CC" --prefix="$stage$prefix" --libdir="$stage$libdir" \
@@ -88,4 +97,8 @@ step "README's C program" $CC -Wall -Wextra -Werror -o "$work/embed" "$work/embe
     $(pkg-config --cflags --libs kt-kernel)
 step "  runs" ${EMULATOR:-} "$work/embed" "$model/tiny-moe-q4_k_m.gguf"
 cat "$work/log"
+if [ -z "$stage${EMULATOR:-}" ] && [ -d "$pythondir/kt_kernel" ]; then
+    step "kt_kernel" env -i PATH="$PATH" PYTHONPATH="$pythondir" "$PYTHON" -c \
+        "import kt_kernel; maps = open('/proc/self/maps').read(); assert '$libdir/libktkernel.so.0' in maps, maps"
+fi
 echo "installcheck: passed"

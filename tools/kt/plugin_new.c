@@ -153,6 +153,18 @@ static int write_project(struct project *project, const char *folder)
     return code;
 }
 
+/* What is in the system's own folders is found without being named. */
+static void print_steps(const char *name, const char *folder)
+{
+    bool named = strcmp(KT_ACLOCALDIR, "/usr/share/aclocal") != 0;
+    bool found =
+        strncmp(KT_PKGCONFIGDIR, "/usr/lib", 8) == 0 || strncmp(KT_PKGCONFIGDIR, "/usr/share/", 11) == 0;
+    printf("%s: the backend %s, which computes already. Next:\n\n"
+           "    cd %s && autoreconf -fi%s && ./configure%s && make && make check\n",
+           folder, name, folder, named ? " -I " KT_ACLOCALDIR : "",
+           found ? "" : " PKG_CONFIG_PATH=" KT_PKGCONFIGDIR);
+}
+
 int plugin_new(struct kt_cli *cli, const char *name, const char *folder)
 {
     struct project project = {.cli = cli, .name = name};
@@ -186,9 +198,7 @@ int plugin_new(struct kt_cli *cli, const char *name, const char *folder)
     int code = write_project(&project, place);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (code == KT_EXIT_OK) {
-        printf("%s: the backend %s, which computes already. Next:\n\n"
-               "    cd %s && autoreconf -fi && ./configure && make && make check\n",
-               place, name, place);
+        print_steps(name, place);
         code = kt_cli_finish(cli, code);
     }
     free(place);

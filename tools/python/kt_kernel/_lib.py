@@ -9,6 +9,7 @@ import numbers
 import operator
 import os
 import pathlib
+import sys
 
 from . import _abi
 
@@ -106,13 +107,26 @@ def bundled_folders(files):
     return plugins, files / "share" / "kt-kernel" / "plugins.d"
 
 
+def _of_prefix():
+    """The library's path in the prefix that this package is installed in, PREFIX/lib/python3.N/site-packages, or its
+    soname. As with a program's RUNPATH, LD_LIBRARY_PATH goes before it and the system's folders come after it."""
+    if any(pathlib.Path(folder, SONAME).is_file() for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")):
+        return SONAME
+    for parent in _FOLDER.parents:
+        if parent.name in ("lib", "lib64", "lib32"):
+            multiarch = getattr(sys.implementation, "_multiarch", "")
+            folders = (parent, parent.parent / "lib64", parent.parent / "lib", parent.parent / "lib" / multiarch)
+            return next((str(folder / SONAME) for folder in folders if (folder / SONAME).is_file()), SONAME)
+    return SONAME
+
+
 def _load():
     path = os.environ.get("KT_KERNEL_LIBRARY")
     if path:
         return ctypes.CDLL(path)
     files = bundled()
     if not files:
-        return ctypes.CDLL(SONAME)
+        return ctypes.CDLL(_of_prefix())
     # The wheel's libraries have no RPATH. One that is loaded satisfies all that need its soname.
     for name in (files / "lib" / "LIBRARIES").read_text().split():
         library = ctypes.CDLL(str(files / "lib" / name))
