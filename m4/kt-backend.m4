@@ -41,6 +41,11 @@ AS_VAR_APPEND([kt_backend_names], [" $1"])
 AS_VAR_APPEND([kt_backend_summary], ["$(printf '  %-12s %-6s %s' '$1' $kt_build "$kt_why")
 "])])
 
+# KT_BACKENDS_OF_THE_TREE: a row for each backend that plugins/plugins.am includes, of its plugins/NAME/NAME.info.
+AC_DEFUN([KT_BACKENDS_OF_THE_TREE],
+[m4_esyscmd([awk -v as=configure -f plugins/backends.awk])
+m4_if(m4_sysval, [0], [], [m4_fatal([plugins/backends.awk failed])])])
+
 # KT_BACKENDS_DONE: after the last row; a name in --with-plugins that no row has is an error.
 AC_DEFUN([KT_BACKENDS_DONE],
 [AS_CASE([$with_plugins], [auto|all|none], [],
