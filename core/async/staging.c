@@ -1,49 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * staging.c - buffers for batches, by layer shape and batch size.
- *
- * A set is the buffers of one size, both slots in one piece of memory: pinning is slow by the call. Sets only
- * come until they are cleared, so that an address that was given out stays good.
- */
-#include "core/async/staging.h"
-
+/* staging.c - hands out the staging buffers of a context. */
 #include "core/context/context.h"
 #include "core/base/error.h"
-#include "core/layer/layer.h"
+#include "core/machine/queue.h"
 #include "core/base/size.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_TOKENS (1u << 24)
 #define MAX_ROW (UINT64_C(1) << 24) /* hidden_size, and top_k */
-
-struct kt_staging_set {
-    struct kt_staging_set *next;
-    struct kt_staging_params params;
-    uint32_t max_tokens;
-    void *memory; /* as the allocator gave it */
-    size_t size;
-    char *slot; /* the first one; aligned */
-};
-
-/* Where a slot's buffers lie in it. */
-struct places {
-    uint64_t n_tokens, expert_ids, router_weights, input, output, size;
-};
-
-static void *allocate_plain(void *data, size_t size)
-{
-    (void)data;
-    return malloc(size);
-}
-
-static void release_plain(void *data, void *memory, size_t size)
-{
-    (void)data;
-    (void)size;
-    free(memory);
-}
 
 static enum kt_status check_params(const char *function, const struct kt_context *context,
                                    const struct kt_staging_params *params, struct kt_error *error)
@@ -74,73 +39,6 @@ static enum kt_status check_size(const char *function, uint32_t n_tokens, struct
                          n_tokens, MAX_TOKENS);
 }
 
-/* With sizes that were checked no sum leaves 64 bits: rows are below 2^28 bytes, tokens at most 2^24. */
-static struct places find_places(const struct kt_staging_params *params, uint32_t max_tokens)
-{
-    uint64_t slots = (uint64_t)max_tokens * params->top_k, numbers = max_tokens * params->hidden_size;
-    struct places places = {.expert_ids = 64};
-    places.router_weights = places.expert_ids + kt_align64(slots * sizeof(int64_t));
-    places.input = places.router_weights + kt_align64(slots * sizeof(float));
-    places.output = places.input + kt_align64(numbers * kt_element_size(params->input_dtype));
-    places.size = places.output + kt_align64(numbers * kt_element_size(params->output_dtype));
-    return places;
-}
-
-static bool is_for(const struct kt_staging_set *set, const struct kt_staging_params *params)
-{
-    return set->params.hidden_size == params->hidden_size && set->params.top_k == params->top_k &&
-           set->params.input_dtype == params->input_dtype &&
-           set->params.output_dtype == params->output_dtype && set->params.instance == params->instance;
-}
-
-/* The smallest set that holds the tokens, or NULL. */
-static struct kt_staging_set *find(struct kt_staging_set *first, const struct kt_staging_params *params,
-                                   uint32_t n_tokens)
-{
-    struct kt_staging_set *best = NULL;
-    for (struct kt_staging_set *set = first; set; set = set->next)
-        if (set->max_tokens >= n_tokens && is_for(set, params) &&
-            (!best || set->max_tokens < best->max_tokens))
-            best = set;
-    return best;
-}
-
-static void free_sets(struct kt_staging_set *first)
-{
-    while (first) {
-        struct kt_staging_set *set = first;
-        first = set->next;
-        set->params.allocator.release(set->params.allocator.data, set->memory, set->size);
-        free(set);
-    }
-}
-
-/* Puts a new set before *first. All pages are touched, so that a first batch is as fast as others. */
-static enum kt_status make(const struct kt_staging_params *params, uint32_t max_tokens,
-                           struct kt_staging_set **first, struct kt_error *error)
-{
-    uint64_t size = KT_STAGING_SLOTS * find_places(params, max_tokens).size + 63;
-    struct kt_staging_set *set = size <= PTRDIFF_MAX ? calloc(1, sizeof *set) : NULL;
-    if (set) {
-        set->params = *params;
-        if (!params->allocator.allocate)
-            set->params.allocator = (struct kt_allocator){allocate_plain, release_plain, NULL};
-        set->memory = set->params.allocator.allocate(set->params.allocator.data, (size_t)size);
-    }
-    if (!set || !set->memory) {
-        free(set);
-        return kt_fail(error, KT_E_NOMEM, "no memory for staging buffers of %u tokens: %llu bytes",
-                       max_tokens, (unsigned long long)size);
-    }
-    memset(set->memory, 0, (size_t)size);
-    set->max_tokens = max_tokens;
-    set->size = (size_t)size;
-    set->slot = (char *)set->memory + (64 - (uintptr_t)set->memory % 64) % 64;
-    set->next = *first;
-    *first = set;
-    return KT_OK;
-}
-
 enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct kt_staging_params *params,
                                       const uint32_t *sizes, uint32_t n_sizes, struct kt_error *error)
 {
@@ -155,13 +53,13 @@ enum kt_status kt_capture_batch_sizes(struct kt_context *context, const struct k
     struct kt_staging_set *made = NULL;
     (void)pthread_mutex_lock(&stagings->lock);
     for (uint32_t i = 0; i < n_sizes && status == KT_OK; i++) {
-        const struct kt_staging_set *old = find(stagings->first, params, sizes[i]);
-        const struct kt_staging_set *twin = find(made, params, sizes[i]);
+        const struct kt_staging_set *old = kt_staging_find(stagings->first, params, sizes[i]);
+        const struct kt_staging_set *twin = kt_staging_find(made, params, sizes[i]);
         if (!(old && old->max_tokens == sizes[i]) && !(twin && twin->max_tokens == sizes[i]))
-            status = make(params, sizes[i], &made, error);
+            status = kt_staging_make(params, sizes[i], &made, error);
     }
     if (status != KT_OK) {
-        free_sets(made);
+        kt_staging_free(made);
     } else {
         struct kt_staging_set **end = &made;
         while (*end)
@@ -177,7 +75,7 @@ static void fill(const struct kt_staging_set *set, uint32_t n_tokens, uint32_t p
                  struct kt_staging *staging)
 {
     const struct kt_staging_params *params = &set->params;
-    struct places places = find_places(params, set->max_tokens);
+    struct kt_staging_places places = kt_staging_places(params, set->max_tokens);
     char *slot = set->slot + position % KT_STAGING_SLOTS * places.size;
     *staging = (struct kt_staging){.max_tokens = set->max_tokens,
                                    .n_tokens = (int32_t *)(void *)(slot + places.n_tokens),
@@ -218,8 +116,8 @@ enum kt_status kt_staging_get(struct kt_context *context, const struct kt_stagin
         return status;
     struct kt_stagings *stagings = &context->stagings;
     (void)pthread_mutex_lock(&stagings->lock);
-    const struct kt_staging_set *set = find(stagings->first, params, n_tokens);
-    if (!set && (status = make(params, round_up(n_tokens), &stagings->first, error)) == KT_OK)
+    const struct kt_staging_set *set = kt_staging_find(stagings->first, params, n_tokens);
+    if (!set && (status = kt_staging_make(params, round_up(n_tokens), &stagings->first, error)) == KT_OK)
         set = stagings->first;
     if (set)
         fill(set, n_tokens, position, staging);
@@ -240,7 +138,7 @@ enum kt_status kt_clear_buffers(struct kt_context *context, const struct kt_stag
     (void)pthread_mutex_lock(&context->stagings.lock);
     for (struct kt_staging_set **at = &context->stagings.first; *at;) {
         struct kt_staging_set *set = *at;
-        if (params && !is_for(set, params)) {
+        if (params && !kt_staging_fits(set, params)) {
             at = &set->next;
             continue;
         }
@@ -249,17 +147,6 @@ enum kt_status kt_clear_buffers(struct kt_context *context, const struct kt_stag
         cleared = set;
     }
     (void)pthread_mutex_unlock(&context->stagings.lock);
-    free_sets(cleared);
+    kt_staging_free(cleared);
     return KT_OK;
-}
-
-void kt_stagings_init(struct kt_stagings *stagings)
-{
-    (void)pthread_mutex_init(&stagings->lock, NULL);
-}
-
-void kt_stagings_destroy(struct kt_stagings *stagings)
-{
-    free_sets(stagings->first);
-    (void)pthread_mutex_destroy(&stagings->lock);
 }

@@ -8,7 +8,7 @@
 #include "core/machine/pool.h"
 #include "core/machine/queue.h"
 #include "core/backend/registry.h"
-#include "core/async/staging.h"
+#include "core/context/stagings.h"
 #include "core/machine/topology.h"
 
 struct kt_context {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recorder.c - keeps batches in a ring of fixed size; nothing of it can hold a forward up. */
+/* recorder.c - a ring of fixed size: a forward that finds no room drops its batch and never waits. */
 #include "core/layer/recorder.h"
 
 #include "core/base/error.h"
-#include "core/layer/layer.h"
+#include "core/context/context.h"
 #include "core/base/size.h"
 
 #include <pthread.h>
@@ -75,55 +75,39 @@ void kt_recorder_destroy(struct kt_recorder *recorder)
     free(recorder);
 }
 
-/* Finds or makes the source of that number. */
-static enum kt_status add_source(struct kt_recorder *recorder, const struct kt_layer *layer, uint64_t number,
-                                 uint32_t *index, struct kt_error *error)
+static struct kt_recorder *retain(struct kt_recorder *recorder)
+{
+    atomic_fetch_add(&recorder->references, 1);
+    return recorder;
+}
+
+bool kt_recorder_is_of(const struct kt_recorder *recorder, const struct kt_context *context)
+{
+    return recorder->context == context;
+}
+
+enum kt_status kt_recorder_join(struct kt_recorder *recorder, const char *name, uint64_t number,
+                                uint64_t hidden_size, struct kt_recording *recording, struct kt_error *error)
 {
     for (uint32_t i = 0; i < recorder->n_sources; i++) {
         const struct source *source = &recorder->source[i];
         if (source->layer != number)
             continue;
-        *index = i;
-        if (source->hidden_size == layer->params.hidden_size)
-            return KT_OK;
-        return kt_fail(error, KT_E_INVALID,
-                       "%s: layer %llu is recorded with hidden size %llu already, this one has %llu",
-                       layer->name, (unsigned long long)number, (unsigned long long)source->hidden_size,
-                       (unsigned long long)layer->params.hidden_size);
+        if (source->hidden_size != hidden_size)
+            return kt_fail(error, KT_E_INVALID,
+                           "%s: layer %llu is recorded with hidden size %llu already, this one has %llu",
+                           name, (unsigned long long)number, (unsigned long long)source->hidden_size,
+                           (unsigned long long)hidden_size);
+        *recording = (struct kt_recording){.recorder = retain(recorder), .source = i};
+        return KT_OK;
     }
     struct source *grown = realloc(recorder->source, (recorder->n_sources + (size_t)1) * sizeof *grown);
     if (!grown)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory to record it", layer->name);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to record it", name);
     recorder->source = grown;
-    *index = recorder->n_sources++;
-    grown[*index] = (struct source){.layer = number, .hidden_size = layer->params.hidden_size};
+    grown[recorder->n_sources] = (struct source){.layer = number, .hidden_size = hidden_size};
+    *recording = (struct kt_recording){.recorder = retain(recorder), .source = recorder->n_sources++};
     return KT_OK;
-}
-
-enum kt_status kt_layer_record(struct kt_layer *layer, struct kt_recorder *recorder, uint64_t number,
-                               struct kt_error *error)
-{
-    if (!layer || number > INT64_MAX)
-        return kt_fail(error, KT_E_INVALID,
-                       "kt_layer_record: layer must not be NULL, and number at most 2^63 - 1");
-    if (recorder && recorder->context != layer->context)
-        return kt_fail(error, KT_E_INVALID, "%s is of another context than the recorder", layer->name);
-    struct kt_recording recording = {.recorder = recorder};
-    enum kt_status status = kt_pool_lock(layer->context->pool, error);
-    if (status != KT_OK)
-        return status;
-    if (recorder)
-        status = add_source(recorder, layer, number, &recording.source, error);
-    struct kt_recorder *before = layer->recording.recorder;
-    if (status == KT_OK) {
-        layer->recording = recording;
-        if (recorder)
-            atomic_fetch_add(&recorder->references, 1);
-    }
-    kt_pool_unlock(layer->context->pool);
-    if (status == KT_OK)
-        kt_recorder_destroy(before);
-    return status;
 }
 
 void kt_recorder_info(const struct kt_recorder *recorder, struct kt_recorder_info *info)
@@ -262,27 +246,27 @@ static uint64_t list_records(const struct kt_recorder *recorder, uint64_t at, ui
     return n;
 }
 
-enum kt_status kt_recorder_save(struct kt_recorder *recorder, const char *path, struct kt_error *error)
+enum kt_status kt_recorder_hold(struct kt_recorder *recorder, struct kt_held_records *held,
+                                struct kt_error *error)
 {
-    if (!recorder)
-        return kt_fail(error, KT_E_INVALID, "kt_recorder_save: recorder must not be NULL");
-    enum kt_status status = KT_OK;
     (void)pthread_mutex_lock(&recorder->lock);
     uint64_t begin = atomic_load_explicit(&recorder->out, memory_order_relaxed);
-    uint64_t end = atomic_load_explicit(&recorder->in, memory_order_acquire);
-    uint64_t n = list_records(recorder, begin, end, NULL);
-    const struct kt_record **records = calloc(n ? n : 1, sizeof *records);
-    if (n == 0)
-        status = kt_fail(error, KT_E_STATE, "nothing was recorded; kt_layer_record and a forward come first");
-    else if (!records)
-        status = kt_fail(error, KT_E_NOMEM, "no memory to write %llu batches", (unsigned long long)n);
-    if (status == KT_OK) {
-        (void)list_records(recorder, begin, end, records);
-        status = kt_trace_write(path, records, n, atomic_load(&recorder->n_dropped_batches), error);
+    held->end = atomic_load_explicit(&recorder->in, memory_order_acquire);
+    held->n = list_records(recorder, begin, held->end, NULL);
+    held->n_dropped = atomic_load(&recorder->n_dropped_batches);
+    held->record = calloc(held->n ? held->n : 1, sizeof *held->record);
+    if (held->record) {
+        (void)list_records(recorder, begin, held->end, held->record);
+        return KT_OK;
     }
-    if (status == KT_OK)
-        atomic_store_explicit(&recorder->out, end, memory_order_release);
     (void)pthread_mutex_unlock(&recorder->lock);
-    free(records);
-    return status;
+    return kt_fail(error, KT_E_NOMEM, "no memory to write %llu batches", (unsigned long long)held->n);
+}
+
+void kt_recorder_release(struct kt_recorder *recorder, struct kt_held_records *held, bool written)
+{
+    if (written)
+        atomic_store_explicit(&recorder->out, held->end, memory_order_release);
+    (void)pthread_mutex_unlock(&recorder->lock);
+    free(held->record);
 }

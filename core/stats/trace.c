@@ -175,8 +175,8 @@ static enum kt_status write_file(struct tracing *tracing, const char *path, uint
     return status;
 }
 
-enum kt_status kt_trace_write(const char *path, const struct kt_record **records, uint64_t n,
-                              uint64_t n_dropped, struct kt_error *error)
+static enum kt_status write_trace(const char *path, const struct kt_record **records, uint64_t n,
+                                  uint64_t n_dropped, struct kt_error *error)
 {
     const struct kt_record **room = calloc(n, sizeof *room);
     struct tracing tracing = {.layer = calloc(n, sizeof *tracing.layer)};
@@ -195,5 +195,20 @@ enum kt_status kt_trace_write(const char *path, const struct kt_record **records
     free(tracing.info);
     free(tracing.layer);
     free(room);
+    return status;
+}
+
+enum kt_status kt_recorder_save(struct kt_recorder *recorder, const char *path, struct kt_error *error)
+{
+    struct kt_held_records held;
+    if (!recorder)
+        return kt_fail(error, KT_E_INVALID, "kt_recorder_save: recorder must not be NULL");
+    enum kt_status status = kt_recorder_hold(recorder, &held, error);
+    if (status != KT_OK)
+        return status;
+    status =
+        held.n ? write_trace(path, held.record, held.n, held.n_dropped, error)
+               : kt_fail(error, KT_E_STATE, "nothing was recorded; kt_layer_record and a forward come first");
+    kt_recorder_release(recorder, &held, status == KT_OK);
     return status;
 }
