@@ -7,7 +7,7 @@
  * of their names; a folder that has none may hold a model in GGUF. Folders in it are not looked into,
  * unless they hold what KT-Kernel's converter wrote.
  */
-#include "core/weights/safetensors/safetensors.h"
+#include "core/weights/folder.h"
 
 #include "core/base/error.h"
 #include "core/weights/gguf/gguf.h"
@@ -15,6 +15,13 @@
 #include "core/weights/ktkernel/ktkernel.h"
 #include "core/base/text.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/formats.h"
+#include "core/weights/safetensors/mappers.h"
+#include "core/weights/safetensors/safetensors.h"
+#include "core/weights/table/parts.h"
+#include "core/weights/table/tensors.h"
+#include "core/weights/ktkernel/ktkernel_files.h"
+#include "core/weights/gguf/gguf_split.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -14,4 +14,7 @@ void kt_checkpoint_unuse(struct kt_checkpoint *checkpoint, uint64_t layer);
 /* A checkpoint is shared by count: kt_checkpoint_close gives one back. */
 void kt_checkpoint_retain(struct kt_checkpoint *checkpoint);
 
+/* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
+void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
+
 #endif

@@ -212,3 +212,38 @@ enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bound
     kt_file_close(&file);
     return status;
 }
+
+const json_t *kt_json_find(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+enum kt_status kt_json_read_count(const char *label, const json_t *value, const char *key, uint64_t largest,
+                                  struct kt_json_count *said, struct kt_error *error)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a whole number of at least 0", label, key);
+    said->key = key;
+    said->value = (uint64_t)json_integer_value(value);
+    if (said->value > largest)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled", label, key,
+                       said->value, largest);
+    return KT_OK;
+}
+
+enum kt_status kt_json_read_text(const char *label, const json_t *value, const char *key, char *text,
+                                 size_t size, struct kt_error *error)
+{
+    if (!value)
+        return KT_OK;
+    const char *said = json_string_value(value);
+    if (!said || strlen(said) >= size || !kt_name_valid(said, strlen(said)))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: key \"%s\" must be a string of at most %zu letters, none of them a "
+                       "control character",
+                       label, key, size - 1);
+    memcpy(text, said, strlen(said) + 1);
+    return KT_OK;
+}

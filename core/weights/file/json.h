@@ -24,4 +24,20 @@ enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_
 enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds, char label[KT_LABEL_SIZE],
                             json_t **root, struct kt_error *error);
 
+/* The value of a key of an object; NULL: it is not there or null. */
+const json_t *kt_json_find(const json_t *object, const char *key);
+
+/* A whole number and the key that it stood under; key NULL: it was not there. */
+struct kt_json_count {
+    uint64_t value;
+    const char *key;
+};
+
+/* A whole number of 0 to `largest`, or an error; `key` must outlive `count`. */
+enum kt_status kt_json_read_count(const char *label, const struct json_t *value, const char *key,
+                                  uint64_t largest, struct kt_json_count *said, struct kt_error *error);
+/* A string, if `value` is not NULL. */
+enum kt_status kt_json_read_text(const char *label, const struct json_t *value, const char *key, char *text,
+                                 size_t size, struct kt_error *error);
+
 #endif

@@ -8,9 +8,10 @@
  *
  * Tools cut files and people rename them, so the names and what stands in the files must agree.
  */
-#include "core/weights/gguf/gguf.h"
+#include "core/weights/gguf/gguf_split.h"
 
 #include "core/base/error.h"
+#include "core/weights/table/parts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -58,11 +59,6 @@ static bool parse_name(const char *path, struct numbered *name)
            strcmp(end + 5 + 2 * DIGITS, SUFFIX) == 0;
 }
 
-static const char *label_of(const struct kt_gguf *gguf)
-{
-    return gguf->reader.file->label;
-}
-
 static enum kt_status read_split(const struct kt_gguf *gguf, struct split *split, struct kt_error *error)
 {
     enum kt_status status = kt_gguf_count(gguf, "split.no", &split->no, error);
@@ -84,16 +80,17 @@ static enum kt_status check_split(const struct kt_gguf *gguf, const struct split
                        "%s: by its name it is file %" PRIu32 " of %" PRIu32
                        ", but key \"split.count\" is %" PRIu64
                        "; give all files of a model the names that they had",
-                       label_of(gguf), number, count, split->count);
+                       kt_gguf_label(gguf), number, count, split->count);
     if (!split->has_no)
         return kt_fail(error, KT_E_FORMAT,
-                       "%s: is a part of a model, but has no key \"split.no\" to say which", label_of(gguf));
+                       "%s: is a part of a model, but has no key \"split.no\" to say which",
+                       kt_gguf_label(gguf));
     if (split->no != number - 1)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: by its name it is file %" PRIu32 " of %" PRIu32
                        ", but key \"split.no\", which counts from 0, is %" PRIu64
                        "; give all files of a model the names that they had",
-                       label_of(gguf), number, count, split->no);
+                       kt_gguf_label(gguf), number, count, split->no);
     return KT_OK;
 }
 
@@ -108,16 +105,16 @@ static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path, 
         return kt_fail(error, KT_E_FORMAT,
                        "%s: by its name it is file %" PRIu32 " of %" PRIu32
                        ", but no key \"split.count\" says so; give a whole model another name",
-                       label_of(gguf), name->number, name->count);
+                       kt_gguf_label(gguf), name->number, name->count);
     if (split->count > LARGEST_FILES)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: key \"split.count\" is %" PRIu64 "; at most %d files can be handled",
-                       label_of(gguf), split->count, LARGEST_FILES);
+                       kt_gguf_label(gguf), split->count, LARGEST_FILES);
     if (!numbered)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: is one of %" PRIu64 " files of a model, so its name must end in "
                        "-00001-of-%05" PRIu64 "%s or the like; give it the name that it had",
-                       label_of(gguf), split->count, split->count, SUFFIX);
+                       kt_gguf_label(gguf), split->count, split->count, SUFFIX);
     return check_split(gguf, split, name->number, name->count, error);
 }
 
@@ -137,12 +134,12 @@ static enum kt_status read_part(struct kt_gguf *gguf, const struct kt_gguf *firs
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"split.tensors.count\" is %" PRIu64 ", in %s it is %" PRIu64
                        ": these are files of two models",
-                       label_of(gguf), split.tensors, label_of(first), said->tensors);
+                       kt_gguf_label(gguf), split.tensors, kt_gguf_label(first), said->tensors);
     if (*gguf->architecture && strcmp(gguf->architecture, first->architecture) != 0)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"general.architecture\" is \"%s\", in %s it is \"%s\": these are "
                        "files of two models",
-                       label_of(gguf), gguf->architecture, label_of(first), first->architecture);
+                       kt_gguf_label(gguf), gguf->architecture, kt_gguf_label(first), first->architecture);
     return kt_gguf_read_tensors(gguf, error);
 }
 
@@ -189,7 +186,7 @@ static enum kt_status read_all(struct kt_checkpoint *checkpoint, struct kt_gguf 
         return kt_fail(error, KT_E_FORMAT,
                        "%s: key \"split.tensors.count\" is %" PRIu64 ", but the %" PRIu32
                        " files hold %" PRIu64 " tensors",
-                       label_of(*first), said.tensors, count, checkpoint->tensors.n);
+                       kt_gguf_label(*first), said.tensors, count, checkpoint->tensors.n);
     return status;
 }
 

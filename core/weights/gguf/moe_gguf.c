@@ -7,11 +7,12 @@
  *     blk.L.ffn_down_exps.weight        [E][H][I]
  *     the same with .bias [E][rows], with .scale [E]: one number that multiplies an expert's matrix
  */
-#include "core/weights/gguf/gguf.h"
+#include "core/weights/gguf/moe_gguf.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ktkernel_decode.c - KT-Kernel's tiles to rows of int8, its NUMA parts to whole matrices. */
-#include "core/weights/ktkernel/ktkernel.h"
+#include "core/weights/ktkernel/ktkernel_decode.h"
 
 #include "core/base/error.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/ktkernel/pieces.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -159,7 +160,7 @@ static enum kt_status read_piece(const struct decoding *decoding, const struct k
         offset = piece->tensor->info.offset;
         status = kt_file_check_size(file, decoding->error);
     } else {
-        status = kt_files_open(decoding->checkpoint, piece, &loose, decoding->error);
+        status = kt_piece_open(decoding->checkpoint, piece, &loose, decoding->error);
     }
     if (status != KT_OK)
         return status;

@@ -3,11 +3,14 @@
  * ktkernel_files.c - packed weights of KT-Kernel's converter in files of their own: a model has tens of
  * thousands. Folders are listed once, when the checkpoint is opened; a file is open while it is read.
  */
-#include "core/weights/ktkernel/ktkernel.h"
+#include "core/weights/ktkernel/ktkernel_files.h"
 
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/ktkernel/ktkernel.h"
+#include "core/weights/ktkernel/ktkernel_decode.h"
+#include "core/weights/ktkernel/pieces.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const roles[2] = {"Byte_quant_.kt", "Byte_scale_.kt"};
 
 /* A folder being listed, and what its path says. */
 struct listing {
@@ -73,8 +74,8 @@ static bool parse_file(const char *name, struct kt_piece *piece)
         !kt_take_number(&name, INT64_MAX, &piece->size))
         return false;
     piece->expert = (uint32_t)expert;
-    piece->role = strcmp(name, roles[KT_PIECE_SCALE]) == 0 ? KT_PIECE_SCALE : KT_PIECE_WEIGHT;
-    return strcmp(name, roles[piece->role]) == 0;
+    piece->role = strcmp(name, kt_piece_suffixes[KT_PIECE_SCALE]) == 0 ? KT_PIECE_SCALE : KT_PIECE_WEIGHT;
+    return strcmp(name, kt_piece_suffixes[piece->role]) == 0;
 }
 
 static enum kt_status visit_file(struct listing *listing, const char *folder, const char *name)
@@ -132,28 +133,6 @@ static enum kt_status map_files(struct kt_checkpoint *checkpoint, const struct k
     return status;
 }
 
-enum kt_status kt_files_open(const struct kt_checkpoint *checkpoint, const struct kt_piece *piece,
-                             struct kt_file *file, struct kt_error *error)
-{
-    char name[160];
-    (void)snprintf(name, sizeof name, "_layer_%" PRIu32 "/_numa_%" PRIu32 "/%s_%s_%" PRIu32 "_%" PRIu64 "%s",
-                   piece->layer, piece->part, kt_packing_names[piece->packing],
-                   kt_projection_names[piece->projection], piece->expert, piece->size, roles[piece->role]);
-    char *path = kt_path_join(checkpoint->folder, name, error);
-    if (!path)
-        return KT_E_NOMEM;
-    enum kt_status status = kt_file_open(path, KT_IO_READ, file, error);
-    free(path);
-    if (status != KT_OK || file->size == piece->size)
-        return status;
-    status = kt_fail(error, KT_E_FORMAT,
-                     "%s: has %" PRIu64 " bytes, its name says %" PRIu64
-                     ": it is cut off or damaged; convert the original checkpoint with `kt convert`",
-                     file->label, file->size, piece->size);
-    kt_file_close(file);
-    return status;
-}
-
 /* Of each layer the first weights and the last scales. */
 static enum kt_status sample(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
                              struct kt_error *error)
@@ -161,7 +140,7 @@ static enum kt_status sample(const struct kt_checkpoint *checkpoint, uint64_t nu
     const struct kt_packed *packed = checkpoint->moe[number / 2].map;
     uint64_t last = (uint64_t)packed->n_experts * packed->n_parts * 6 - 1;
     struct kt_piece piece = kt_packed_piece(packed, number % 2 ? last : 0);
-    return kt_files_open(checkpoint, &piece, file, error);
+    return kt_piece_open(checkpoint, &piece, file, error);
 }
 
 static bool matches_files(const struct kt_checkpoint *checkpoint)

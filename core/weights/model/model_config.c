@@ -6,8 +6,6 @@
 #include "core/weights/model/model_config.h"
 
 #include "core/base/error.h"
-#include "core/weights/table/checkpoint.h"
-#include "core/weights/file/json.h"
 #include "core/base/text.h"
 #include "core/weights/file/limits.h"
 
@@ -24,21 +22,15 @@ enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 4 };
 /* What gpt-oss uses where its configuration does not say otherwise. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
-static const json_t *find_in(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_null(value) ? NULL : value;
-}
-
 static const json_t *find(const json_t *root, const char *key)
 {
     static const char *const texts[] = {"text_config", "llm_config", "language_config"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const json_t *value = find_in(find_in(root, texts[i]), key);
+        const json_t *value = kt_json_find(kt_json_find(root, texts[i]), key);
         if (value)
             return value;
     }
-    return find_in(root, key);
+    return kt_json_find(root, key);
 }
 
 /* Counts, each under the first of its keys that the file has. */
@@ -58,49 +50,20 @@ static const struct count {
      {"moe_intermediate_size", "intermediate_size"}},
 };
 
-enum kt_status kt_model_config_count(const char *label, const json_t *value, const char *key,
-                                     uint64_t largest, struct kt_said *said, struct kt_error *error)
-{
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be a whole number of at least 0", label, key);
-    said->key = key;
-    said->value = (uint64_t)json_integer_value(value);
-    if (said->value > largest)
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: key \"%s\" is %" PRIu64 "; at most %" PRIu64 " can be handled", label, key,
-                       said->value, largest);
-    return KT_OK;
-}
-
 static enum kt_status read_counts(const json_t *root, struct kt_model_config *config, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0] && status == KT_OK; i++) {
         const struct count *count = &counts[i];
-        struct kt_said *said = (struct kt_said *)(void *)((char *)config + count->offset);
+        struct kt_json_count *said = (struct kt_json_count *)(void *)((char *)config + count->offset);
         for (int k = 0; k < MOST_KEYS && count->keys[k] && !said->key && status == KT_OK; k++) {
             const json_t *value = find(root, count->keys[k]);
             if (value)
                 status =
-                    kt_model_config_count(config->label, value, count->keys[k], count->largest, said, error);
+                    kt_json_read_count(config->label, value, count->keys[k], count->largest, said, error);
         }
     }
     return status;
-}
-
-enum kt_status kt_model_config_text(const char *label, const json_t *value, const char *key, char *text,
-                                    size_t size, struct kt_error *error)
-{
-    if (!value)
-        return KT_OK;
-    const char *said = json_string_value(value);
-    if (!said || strlen(said) >= size || !kt_name_valid(said, strlen(said)))
-        return kt_fail(error, KT_E_FORMAT,
-                       "%s: key \"%s\" must be a string of at most %zu letters, none of them a "
-                       "control character",
-                       label, key, size - 1);
-    memcpy(text, said, strlen(said) + 1);
-    return KT_OK;
 }
 
 static enum kt_status take_real(const char *label, const json_t *value, const char *key, float *real,
@@ -125,7 +88,7 @@ static enum kt_status read_activation(const json_t *root, struct kt_model_config
     const char *key = NULL;
     for (size_t i = 0; !value && i < sizeof keys / sizeof keys[0]; i++)
         value = find(root, key = keys[i]);
-    enum kt_status status = kt_model_config_text(config->label, value, key, name, sizeof name, error);
+    enum kt_status status = kt_json_read_text(config->label, value, key, name, sizeof name, error);
     if (status == KT_OK)
         status = take_real(config->label, find(root, "swiglu_limit"), "swiglu_limit", &config->limit, error);
     if (status == KT_OK)
@@ -156,7 +119,7 @@ static enum kt_status read_quantization(const json_t *root, struct kt_model_conf
     if (!json_is_object(quantization))
         return kt_fail(error, KT_E_FORMAT, "%s: key \"quantization_config\" must be an object",
                        config->label);
-    return kt_quantization_read(quantization, config, error);
+    return kt_quantization_read(config->label, quantization, &config->quantization, error);
 }
 
 static enum kt_status read_config(const char *path, struct kt_model_config *config, struct kt_error *error)
@@ -172,8 +135,8 @@ static enum kt_status read_config(const char *path, struct kt_model_config *conf
     if (!json_is_object(root))
         status = kt_fail(error, KT_E_FORMAT, "%s: the configuration must be an object", config->label);
     if (status == KT_OK)
-        status = kt_model_config_text(config->label, find_in(root, "model_type"), "model_type",
-                                      config->model_type, sizeof config->model_type, error);
+        status = kt_json_read_text(config->label, kt_json_find(root, "model_type"), "model_type",
+                                   config->model_type, sizeof config->model_type, error);
     if (status == KT_OK)
         status = read_counts(root, config, error);
     if (status == KT_OK)

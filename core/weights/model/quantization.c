@@ -4,25 +4,18 @@
  * who publish FP8 write it. What tensors show by themselves is only compared with it; lists of modules
  * that were left alone (ignore, modules_to_not_convert) are not read: their tensors say so.
  */
-#include "core/weights/model/model_config.h"
+#include "core/weights/model/quantization.h"
 
 #include "core/base/error.h"
-#include "core/weights/table/checkpoint.h"
-#include "core/weights/file/json.h"
 #include "core/weights/file/limits.h"
 
 #include <string.h>
-
-static const json_t *find_in(const json_t *object, const char *key)
-{
-    const json_t *value = json_object_get(object, key);
-    return json_is_null(value) ? NULL : value;
-}
+#include <stdbool.h>
 
 /* Is it a group of weights for experts, by the modules that it names? */
 static bool names_experts(const json_t *group)
 {
-    const json_t *targets = find_in(group, "targets");
+    const json_t *targets = kt_json_find(group, "targets");
     for (size_t i = 0; i < json_array_size(targets); i++) {
         const char *target = json_string_value(json_array_get(targets, i));
         const char *at = target ? strstr(target, "experts") : NULL;
@@ -35,7 +28,7 @@ static bool names_experts(const json_t *group)
 /* The weights of the one group, or of the one that names experts; NULL: which one is not known. */
 static const json_t *find_weights(const json_t *quantization)
 {
-    const json_t *groups = find_in(quantization, "config_groups"), *found = NULL, *last = NULL;
+    const json_t *groups = kt_json_find(quantization, "config_groups"), *found = NULL, *last = NULL;
     const char *name;
     json_t *group;
     json_object_foreach ((json_t *)(uintptr_t)groups, name, group) {
@@ -45,7 +38,7 @@ static const json_t *find_weights(const json_t *quantization)
     }
     if (!found && json_object_size(groups) == 1)
         found = last;
-    return find_in(found, "weights");
+    return kt_json_find(found, "weights");
 }
 
 /* The block of a scale, in any of compressed-tensors' groups. */
@@ -54,33 +47,31 @@ static const json_t *find_structure(const json_t *quantization)
     const char *name;
     json_t *group;
     json_object_foreach (json_object_get(quantization, "config_groups"), name, group) {
-        const json_t *block = find_in(find_in(group, "weights"), "block_structure");
+        const json_t *block = kt_json_find(kt_json_find(group, "weights"), "block_structure");
         if (block)
             return block;
     }
     return NULL;
 }
 
-static enum kt_status read_block(const json_t *quantization, struct kt_model_config *config,
+static enum kt_status read_block(const char *label, const json_t *quantization, struct kt_quantization *said,
                                  struct kt_error *error)
 {
     const char *key = "weight_block_size";
-    const json_t *block = find_in(quantization, key);
+    const json_t *block = kt_json_find(quantization, key);
     if (!block)
         block = find_structure(quantization), key = "block_structure";
     if (!block)
         return KT_OK;
     if (json_array_size(block) != 2)
-        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1", config->label,
-                       key);
-    enum kt_status status = kt_model_config_count(config->label, json_array_get(block, 0), key,
-                                                  KT_LARGEST_SIZE, &config->block_rows, error);
+        return kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1", label, key);
+    enum kt_status status =
+        kt_json_read_count(label, json_array_get(block, 0), key, KT_LARGEST_SIZE, &said->block_rows, error);
     if (status == KT_OK)
-        status = kt_model_config_count(config->label, json_array_get(block, 1), key, KT_LARGEST_SIZE,
-                                       &config->block_cols, error);
-    if (status == KT_OK && (config->block_rows.value == 0 || config->block_cols.value == 0))
-        status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1",
-                         config->label, key);
+        status = kt_json_read_count(label, json_array_get(block, 1), key, KT_LARGEST_SIZE, &said->block_cols,
+                                    error);
+    if (status == KT_OK && (said->block_rows.value == 0 || said->block_cols.value == 0))
+        status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" must be two numbers of at least 1", label, key);
     return status;
 }
 
@@ -88,7 +79,7 @@ static enum kt_status read_block(const json_t *quantization, struct kt_model_con
 static enum kt_status read_flag(const char *label, const json_t *object, const char *key, const char **truth,
                                 const char **falsehood, struct kt_error *error)
 {
-    const json_t *value = find_in(object, key);
+    const json_t *value = kt_json_find(object, key);
     if (!value)
         return KT_OK;
     if (!json_is_boolean(value))
@@ -98,21 +89,21 @@ static enum kt_status read_flag(const char *label, const json_t *object, const c
 }
 
 /* -1, as a channel's, is a group of all columns. */
-static enum kt_status read_group(const char *label, const json_t *object, struct kt_said *group,
+static enum kt_status read_group(const char *label, const json_t *object, struct kt_json_count *group,
                                  struct kt_error *error)
 {
     const char *key = "group_size";
-    const json_t *value = find_in(object, key);
-    const char *strategy = json_string_value(find_in(object, "strategy"));
+    const json_t *value = kt_json_find(object, key);
+    const char *strategy = json_string_value(kt_json_find(object, "strategy"));
     if (!value && strategy && strcmp(strategy, "channel") == 0)
-        *group = (struct kt_said){.key = "strategy"};
+        *group = (struct kt_json_count){.key = "strategy"};
     if (!value)
         return KT_OK;
     if (json_is_integer(value) && json_integer_value(value) == -1) {
-        *group = (struct kt_said){.key = key};
+        *group = (struct kt_json_count){.key = key};
         return KT_OK;
     }
-    enum kt_status status = kt_model_config_count(label, value, key, KT_LARGEST_SIZE, group, error);
+    enum kt_status status = kt_json_read_count(label, value, key, KT_LARGEST_SIZE, group, error);
     if (status == KT_OK && group->value == 0)
         status = kt_fail(error, KT_E_FORMAT, "%s: key \"%s\" is 0; it must be at least 1, or -1", label, key);
     return status;
@@ -121,11 +112,11 @@ static enum kt_status read_group(const char *label, const json_t *object, struct
 static enum kt_status read_compressed(const char *label, const json_t *weights, struct kt_quantization *said,
                                       struct kt_error *error)
 {
-    const json_t *bits = find_in(weights, "num_bits");
-    const char *type = json_string_value(find_in(weights, "type"));
+    const json_t *bits = kt_json_find(weights, "num_bits");
+    const char *type = json_string_value(kt_json_find(weights, "type"));
     enum kt_status status = KT_OK;
     if (bits)
-        status = kt_model_config_count(label, bits, "num_bits", 64, &said->bits, error);
+        status = kt_json_read_count(label, bits, "num_bits", 64, &said->bits, error);
     if (status == KT_OK)
         status = read_group(label, weights, &said->group, error);
     if (status == KT_OK)
@@ -139,14 +130,14 @@ static enum kt_status read_compressed(const char *label, const json_t *weights, 
 static enum kt_status read_flat(const char *label, const json_t *object, struct kt_quantization *said,
                                 struct kt_error *error)
 {
-    const json_t *bits = find_in(object, "bits"), *packing = find_in(object, "checkpoint_format");
+    const json_t *bits = kt_json_find(object, "bits"), *packing = kt_json_find(object, "checkpoint_format");
     const char *key = packing ? "checkpoint_format" : "version", *ignored = NULL;
     enum kt_status status = KT_OK;
     if (strcmp(said->method, "awq") == 0 || strcmp(said->method, "gptq") == 0)
-        status = kt_model_config_text(label, packing ? packing : find_in(object, key), key, said->packing,
-                                      sizeof said->packing, error);
+        status = kt_json_read_text(label, packing ? packing : kt_json_find(object, key), key, said->packing,
+                                   sizeof said->packing, error);
     if (status == KT_OK && bits)
-        status = kt_model_config_count(label, bits, "bits", 64, &said->bits, error);
+        status = kt_json_read_count(label, bits, "bits", 64, &said->bits, error);
     if (status == KT_OK)
         status = read_group(label, object, &said->group, error);
     if (status == KT_OK)
@@ -170,20 +161,19 @@ static enum kt_status check_groups(const char *label, const json_t *groups, stru
                : kt_fail(error, KT_E_FORMAT, "%s: key \"config_groups\" must be an object of objects", label);
 }
 
-enum kt_status kt_quantization_read(const json_t *object, struct kt_model_config *config,
+enum kt_status kt_quantization_read(const char *label, const json_t *object, struct kt_quantization *said,
                                     struct kt_error *error)
 {
-    struct kt_quantization *said = &config->quantization;
-    enum kt_status status = kt_model_config_text(config->label, find_in(object, "quant_method"),
-                                                 "quant_method", said->method, sizeof said->method, error);
-    const json_t *groups = find_in(object, "config_groups");
+    enum kt_status status = kt_json_read_text(label, kt_json_find(object, "quant_method"), "quant_method",
+                                              said->method, sizeof said->method, error);
+    const json_t *groups = kt_json_find(object, "config_groups");
     if (status == KT_OK && groups)
-        status = check_groups(config->label, groups, error);
+        status = check_groups(label, groups, error);
     if (status == KT_OK)
-        status = read_block(object, config, error);
+        status = read_block(label, object, said, error);
     if (status != KT_OK)
         return status;
     if (groups)
-        return read_compressed(config->label, find_weights(object), said, error);
-    return read_flat(config->label, object, said, error);
+        return read_compressed(label, find_weights(object), said, error);
+    return read_flat(label, object, said, error);
 }

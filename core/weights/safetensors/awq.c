@@ -3,9 +3,10 @@
  * awq.c - AWQ's words of eight rows to rows of nibbles. Nothing is lost: codes and zeros stay what they
  * are, only their places change. Scales are shown as they lie in the file.
  */
-#include "core/weights/safetensors/experts.h"
+#include "core/weights/safetensors/awq.h"
 
 #include "core/base/error.h"
+#include "core/weights/table/tensors.h"
 
 #include <endian.h>
 #include <inttypes.h>

@@ -11,10 +11,11 @@
  *     MX          .weight I8 or U8 [N][K/2]             .scale F8_E8M0 or U8 [N][K/32]
  *     BLOCKS      _blocks U8 [E][N][K/32][16]           _scales U8 [E][N][K/32]
  */
-#include "core/weights/safetensors/experts.h"
+#include "core/weights/safetensors/coding.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -78,10 +79,10 @@ static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, bool f
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: tensor \"%s\" belongs to a format that cannot be read here, %s with scales "
                        "in fused tensors",
-                       label_of(checkpoint, scale), scale->info.name, format);
+                       kt_tensor_label(checkpoint, scale), scale->info.name, format);
     return kt_fail(error, KT_E_UNSUPPORTED,
                    "%s: tensor \"%s\" belongs to a format that cannot be read here, %s in %s",
-                   label_of(checkpoint, weight), weight->info.name, format,
+                   kt_tensor_label(checkpoint, weight), weight->info.name, format,
                    fused ? "fused tensors" : "tensors of an expert's own");
 }
 
@@ -97,7 +98,7 @@ static enum kt_status check_dtypes(const struct kt_checkpoint *checkpoint, enum 
                                               : true;
     if (!right)
         return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is of type %s; %s needs %s",
-                       label_of(checkpoint, weight), weight->info.name, kt_dtype_name(dtype),
+                       kt_tensor_label(checkpoint, weight), weight->info.name, kt_dtype_name(dtype),
                        kt_coding_name(coding),
                        words                        ? "i32"
                        : coding == KT_CODING_PACKED ? "i32 or u8"
@@ -106,7 +107,7 @@ static enum kt_status check_dtypes(const struct kt_checkpoint *checkpoint, enum 
     if (power ? is_power(scale->info.dtype) : is_float(scale->info.dtype))
         return KT_OK;
     return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; scales of %s must be %s",
-                   label_of(checkpoint, scale), scale->info.name, kt_dtype_name(scale->info.dtype),
+                   kt_tensor_label(checkpoint, scale), scale->info.name, kt_dtype_name(scale->info.dtype),
                    kt_coding_name(coding), power ? "u8 or f8_e8m0" : "f32, f16 or bf16");
 }
 
@@ -124,16 +125,16 @@ static enum kt_status check_roles(const struct kt_checkpoint *checkpoint, enum k
         if (tensors[role] && !(allowed[coding] >> role & 1))
             return kt_fail(error, KT_E_FORMAT,
                            "%s: tensor \"%s\" does not belong to tensor \"%s\", which is %s",
-                           label_of(checkpoint, tensors[role]), tensors[role]->info.name, weight->info.name,
-                           kt_coding_name(coding));
+                           kt_tensor_label(checkpoint, tensors[role]), tensors[role]->info.name,
+                           weight->info.name, kt_coding_name(coding));
     const char *missing = coding == KT_CODING_PLAIN                           ? NULL
                           : !tensors[KT_ROLE_SCALE]                           ? "scales"
                           : coding == KT_CODING_AWQ && !tensors[KT_ROLE_ZERO] ? "zeros (qzeros)"
                                                                               : NULL;
     if (!missing)
         return KT_OK;
-    return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s without %s", label_of(checkpoint, weight),
-                   weight->info.name, kt_coding_name(coding), missing);
+    return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s without %s",
+                   kt_tensor_label(checkpoint, weight), weight->info.name, kt_coding_name(coding), missing);
 }
 
 /* ---- what config.json says of it ------------------------------------------------------------- */
@@ -293,7 +294,7 @@ static enum kt_status refuse_scale(const struct kt_checkpoint *checkpoint, const
     return kt_fail(error, KT_E_FORMAT,
                    "%s: tensor \"%s\" is %s; beside a weight of %" PRIu64 " x %" PRIu64
                    " (%s) it must be [%" PRIu64 "][%" PRIu64 "], %s",
-                   label_of(checkpoint, scale), scale->info.name,
+                   kt_tensor_label(checkpoint, scale), scale->info.name,
                    kt_shape_text(&scale->info, found, sizeof found), matrix->rows, matrix->cols,
                    kt_coding_name(matrix->coding), lines, columns, each);
 }
@@ -303,13 +304,13 @@ static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const s
                                  const struct kt_matrix *matrix, const struct kt_tensor *scale,
                                  uint64_t groups, uint64_t *group, struct kt_error *error)
 {
-    const struct kt_said *said = &config->quantization.group;
+    const struct kt_json_count *said = &config->quantization.group;
     char found[192];
     if (groups == 0 || matrix->cols % groups != 0)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\" is %s, %" PRIu64 " groups of the weight's %" PRIu64
                        " columns; they must be alike",
-                       label_of(checkpoint, scale), scale->info.name,
+                       kt_tensor_label(checkpoint, scale), scale->info.name,
                        kt_shape_text(&scale->info, found, sizeof found), groups, matrix->cols);
     *group = matrix->cols / groups;
     uint64_t wanted = said->value ? said->value : matrix->cols;
@@ -323,7 +324,7 @@ static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const s
     return kt_fail(error, KT_E_FORMAT,
                    "%s: key \"%s\" makes groups of %" PRIu64 " columns, but tensor \"%s\" in %s is %s: "
                    "groups of %" PRIu64,
-                   config->label, said->key, wanted, scale->info.name, label_of(checkpoint, scale),
+                   config->label, said->key, wanted, scale->info.name, kt_tensor_label(checkpoint, scale),
                    kt_shape_text(&scale->info, found, sizeof found), *group);
 }
 
@@ -364,7 +365,7 @@ static enum kt_status check_zeros(const struct kt_checkpoint *checkpoint, struct
         return refuse_scale(checkpoint, matrix, zero, groups, words, "eight zeros a word", error);
     if (zero->info.dtype != KT_DTYPE_I32)
         return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is of type %s; zeros must be i32",
-                       label_of(checkpoint, zero), zero->info.name, kt_dtype_name(zero->info.dtype));
+                       kt_tensor_label(checkpoint, zero), zero->info.name, kt_dtype_name(zero->info.dtype));
     if (matrix->coding != KT_CODING_AWQ)
         return KT_OK;
     matrix->zeros = (struct kt_scales){.dtype = KT_DTYPE_U8,

@@ -3,9 +3,10 @@
  * coding_check.c - what only the data of the small tensors beside an int4 weight says. They are read when
  * an expert is asked for: a few kilobytes of each.
  */
-#include "core/weights/safetensors/experts.h"
+#include "core/weights/safetensors/coding_check.h"
 
 #include "core/base/error.h"
+#include "core/weights/table/tensors.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -30,7 +31,7 @@ static enum kt_status check_shape(struct kt_checkpoint *checkpoint, const struct
         char found[192];
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\" is %s %s; the shape of a weight must be i64 or i32 [2]",
-                       label_of(checkpoint, shape), info->name, kt_dtype_name(info->dtype),
+                       kt_tensor_label(checkpoint, shape), info->name, kt_dtype_name(info->dtype),
                        kt_shape_text(info, found, sizeof found));
     }
     enum kt_status status = kt_tensor_data(checkpoint, shape, &data, error);
@@ -42,7 +43,7 @@ static enum kt_status check_shape(struct kt_checkpoint *checkpoint, const struct
     return kt_fail(error, KT_E_FORMAT,
                    "%s: tensor \"%s\" says that the weight is %" PRIu64 " x %" PRIu64
                    "; its packed tensor holds %" PRIu64 " x %" PRIu64,
-                   label_of(checkpoint, shape), info->name, rows, cols, matrix->rows, matrix->cols);
+                   kt_tensor_label(checkpoint, shape), info->name, rows, cols, matrix->rows, matrix->cols);
 }
 
 /* Group of each column: as if there were no such tensor. */
@@ -58,7 +59,7 @@ static enum kt_status check_order(struct kt_checkpoint *checkpoint, const struct
         return kt_fail(error, KT_E_FORMAT,
                        "%s: tensor \"%s\" is %s %s; the groups of the weight's columns must be i32 "
                        "[%" PRIu64 "]",
-                       label_of(checkpoint, order), info->name, kt_dtype_name(info->dtype),
+                       kt_tensor_label(checkpoint, order), info->name, kt_dtype_name(info->dtype),
                        kt_shape_text(info, found, sizeof found), matrix->cols);
     }
     enum kt_status status = kt_tensor_data(checkpoint, order, &data, error);
@@ -67,7 +68,7 @@ static enum kt_status check_order(struct kt_checkpoint *checkpoint, const struct
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: tensor \"%s\": column %" PRIu64 " is of group %" PRId64 ", not %" PRIu64
                            ": weights whose columns are not in order (desc_act) cannot be read here",
-                           label_of(checkpoint, order), info->name, i,
+                           kt_tensor_label(checkpoint, order), info->name, i,
                            info->dtype == KT_DTYPE_I64 ? (int64_t)number_of(data, info->dtype, i)
                                                        : (int32_t)(uint32_t)number_of(data, info->dtype, i),
                            i / group);
@@ -94,7 +95,7 @@ static enum kt_status check_zeros(struct kt_checkpoint *checkpoint, const struct
                            "%s: tensor \"%s\": the zero of row %" PRIu64 ", column %" PRIu64
                            " on is stored as %" PRIu32 ", not %" PRIu32
                            ": GPTQ weights with zeros of their own (sym = false) cannot be read here",
-                           label_of(checkpoint, zeros), zeros->info.name, row,
+                           kt_tensor_label(checkpoint, zeros), zeros->info.name, row,
                            i / words * matrix->scales.group_cols, word >> 4 * odd & 15, map->zero);
     }
     return status;

@@ -7,6 +7,12 @@
 
 #include "core/base/error.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/safetensors/coding.h"
+#include "core/weights/safetensors/experts_shape.h"
+#include "core/weights/safetensors/experts_view.h"
+#include "core/weights/model/family.h"
+#include "core/weights/model/model_config.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,7 +109,7 @@ static enum kt_status check_formats(const struct kt_checkpoint *checkpoint, cons
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: tensor \"%s\" belongs to a format that cannot be read here, %s; a "
                            "later backend may",
-                           label_of(checkpoint, entries[i].tensor), entries[i].tensor->info.name,
+                           kt_tensor_label(checkpoint, entries[i].tensor), entries[i].tensor->info.name,
                            entries[i].name.format);
     return KT_OK;
 }
@@ -117,7 +123,7 @@ static enum kt_status check_naming(const struct layer *layer, struct kt_error *e
             return kt_fail(error, KT_E_FORMAT,
                            "%s: layer %" PRIu64 " has experts under two kinds of names: \"%s\" and "
                            "\"%s\"",
-                           label_of(layer->checkpoint, entry->tensor), layer->number,
+                           kt_tensor_label(layer->checkpoint, entry->tensor), layer->number,
                            first->tensor->info.name, entry->tensor->info.name);
     }
     return KT_OK;
@@ -163,7 +169,7 @@ static enum kt_status put(const struct layer *layer, const struct entry *entry, 
         return kt_fail(error, KT_E_FORMAT,
                        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensors \"%s\" and \"%s\" stand "
                        "for the same",
-                       label_of(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
+                       kt_tensor_label(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
                        (*slot)->info.name, entry->tensor->info.name);
     *slot = entry->tensor;
     return KT_OK;
@@ -179,7 +185,7 @@ static enum kt_status set_coding(const struct layer *layer, const struct entry *
         return kt_fail(error, KT_E_FORMAT,
                        "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is packed as %s, but "
                        "others of the same projection as %s",
-                       label_of(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
+                       kt_tensor_label(layer->checkpoint, entry->tensor), layer->number, entry->name.expert,
                        entry->tensor->info.name, kt_coding_name(entry->name.coding),
                        kt_coding_name(matrix->coding));
     matrix->coding = entry->name.coding;
@@ -233,7 +239,7 @@ static enum kt_status check_alike(const struct layer *layer, uint64_t expert, in
             return kt_fail(error, KT_E_FORMAT,
                            "%s: layer %" PRIu64 ": there is tensor \"%s\", but expert %" PRIu64
                            " has none like it",
-                           label_of(layer->checkpoint, there), layer->number, there->info.name,
+                           kt_tensor_label(layer->checkpoint, there), layer->number, there->info.name,
                            b ? 0 : expert);
         if (a->info.dtype != b->info.dtype || a->info.n_dims != b->info.n_dims ||
             memcmp(a->info.dims, b->info.dims, sizeof a->info.dims) != 0) {
@@ -241,7 +247,7 @@ static enum kt_status check_alike(const struct layer *layer, uint64_t expert, in
             return kt_fail(error, KT_E_FORMAT,
                            "%s: layer %" PRIu64 ", expert %" PRIu64 ": tensor \"%s\" is %s %s, but "
                            "that of expert 0 is %s %s",
-                           label_of(layer->checkpoint, b), layer->number, expert, b->info.name,
+                           kt_tensor_label(layer->checkpoint, b), layer->number, expert, b->info.name,
                            kt_dtype_name(b->info.dtype), kt_shape_text(&b->info, said[0], sizeof said[0]),
                            kt_dtype_name(a->info.dtype), kt_shape_text(&a->info, said[1], sizeof said[1]));
         }
@@ -262,7 +268,7 @@ static enum kt_status check_all(const struct layer *layer, const struct kt_exper
 }
 
 /* A contradiction between the tensors and config.json. */
-static enum kt_status compare(const struct layer *layer, const struct kt_said *said, uint64_t found,
+static enum kt_status compare(const struct layer *layer, const struct kt_json_count *said, uint64_t found,
                               const char *what, const struct kt_tensor *tensor, struct kt_error *error)
 {
     if (!said->key || said->value == found)
@@ -271,7 +277,7 @@ static enum kt_status compare(const struct layer *layer, const struct kt_said *s
                    "%s: key \"%s\" is %" PRIu64 ", but layer %" PRIu64 " has %s %" PRIu64
                    ": tensor \"%s\" in %s",
                    layer->config->label, said->key, said->value, layer->number, what, found,
-                   tensor->info.name, label_of(layer->checkpoint, tensor));
+                   tensor->info.name, kt_tensor_label(layer->checkpoint, tensor));
 }
 
 static enum kt_status check_config(const struct layer *layer, const struct kt_expert_map *map,
@@ -302,7 +308,8 @@ static enum kt_status check_limits(const struct layer *layer, struct kt_error *e
         return KT_OK;
     return kt_fail(error, KT_E_UNSUPPORTED,
                    "%s: tensor \"%s\": layers up to %d and %d experts can be handled",
-                   label_of(layer->checkpoint, last), last->info.name, KT_LARGEST_LAYER, KT_LARGEST_EXPERTS);
+                   kt_tensor_label(layer->checkpoint, last), last->info.name, KT_LARGEST_LAYER,
+                   KT_LARGEST_EXPERTS);
 }
 
 static enum kt_status map_layer(struct layer *layer, struct kt_moe *moe, struct kt_error *error)

@@ -14,11 +14,14 @@
  * down_proj always does, since [H][I] and [I][H] differ for the two readings of the same
  * gate_up_proj.
  */
-#include "core/weights/safetensors/experts.h"
+#include "core/weights/safetensors/experts_shape.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/safetensors/coding.h"
+#include "core/weights/safetensors/scales.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -65,7 +68,7 @@ static enum kt_status refuse_shape(const struct kt_checkpoint *checkpoint, const
 {
     char found[192];
     return kt_fail(error, KT_E_FORMAT, "%s: tensor \"%s\" is %s, slowest dimension first; it must be %s",
-                   label_of(checkpoint, tensor), tensor->info.name,
+                   kt_tensor_label(checkpoint, tensor), tensor->info.name,
                    kt_shape_text(&tensor->info, found, sizeof found), needed);
 }
 
@@ -76,7 +79,7 @@ static enum kt_status refuse_pair(const struct kt_checkpoint *checkpoint, const 
     return kt_fail(error, KT_E_FORMAT,
                    "%s: tensor \"%s\" is %s, slowest dimension first; that does not fit tensor "
                    "\"%s\", which is %s",
-                   label_of(checkpoint, tensor), tensor->info.name,
+                   kt_tensor_label(checkpoint, tensor), tensor->info.name,
                    kt_shape_text(&tensor->info, found, sizeof found), like->info.name,
                    kt_shape_text(&like->info, fitting, sizeof fitting));
 }
@@ -225,7 +228,7 @@ static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const s
     if (bias->info.dtype != KT_DTYPE_F32 && bias->info.dtype != KT_DTYPE_F16 &&
         bias->info.dtype != KT_DTYPE_BF16)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %s; f32, f16 or bf16 is needed",
-                       label_of(checkpoint, bias), bias->info.name, kt_dtype_name(bias->info.dtype));
+                       kt_tensor_label(checkpoint, bias), bias->info.name, kt_dtype_name(bias->info.dtype));
     return KT_OK;
 }
 
@@ -240,7 +243,7 @@ static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
     if (matrix->coding != KT_CODING_PLAIN && matrix->coding != KT_CODING_BLOCKS) {
         status = kt_coding_scales(checkpoint, config, map, projection, error);
     } else if (scale && matrix->coding == KT_CODING_PLAIN) {
-        status = kt_lay_scales(label_of(checkpoint, scale), config, &weight->info, &scale->info,
+        status = kt_lay_scales(kt_tensor_label(checkpoint, scale), config, &weight->info, &scale->info,
                                &matrix->scales, error);
         matrix->scale_bytes = scale->info.size;
     }
@@ -271,7 +274,7 @@ static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
         const struct kt_tensor *scale = map->tensor[p][KT_ROLE_SCALE];
         status = kt_coding_resolve(checkpoint, config, map, p, error);
         if (status == KT_OK && map->matrix[p].coding == KT_CODING_PLAIN)
-            status = kt_check_weight_format(label_of(checkpoint, weight), &weight->info,
+            status = kt_check_weight_format(kt_tensor_label(checkpoint, weight), &weight->info,
                                             scale ? &scale->info : NULL, error);
     }
     return status;
@@ -295,7 +298,7 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: tensor \"%s\": intermediate size %" PRIu64 ", hidden size %" PRIu64
                        "; at most %d can be handled",
-                       label_of(checkpoint, gate), gate->info.name, info->intermediate_size,
+                       kt_tensor_label(checkpoint, gate), gate->info.name, info->intermediate_size,
                        info->hidden_size, KT_LARGEST_SIZE);
     for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
         status = lay_projection(checkpoint, config, map, info, p, error);
@@ -304,6 +307,6 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
         status = kt_fail(error, KT_E_UNSUPPORTED,
                          "%s: tensor \"%s\" has biases, and no config.json says by its model_type "
                          "whether gate and up rows alternate, as in gpt-oss",
-                         label_of(checkpoint, gate), gate->info.name);
+                         kt_tensor_label(checkpoint, gate), gate->info.name);
     return status;
 }

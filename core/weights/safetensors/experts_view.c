@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* experts_view.c - views of experts in safetensors files, as experts.c and experts_shape.c found
  * them. */
-#include "core/weights/safetensors/experts.h"
+#include "core/weights/safetensors/experts_view.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/decode/scales_check.h"
+#include "core/weights/safetensors/awq.h"
+#include "core/weights/safetensors/coding_check.h"
+#include "core/weights/safetensors/expert_map.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -42,7 +46,7 @@ static enum kt_status fill_view(struct kt_checkpoint *checkpoint, const struct k
         return KT_OK;
     view->scales = matrix->scales;
     view->scales.data = (const uint8_t *)scales + matrix->scale_begin + expert * matrix->scale_step;
-    return kt_scales_check(view, label_of(checkpoint, scale), scale->info.name, error);
+    return kt_scales_check(view, kt_tensor_label(checkpoint, scale), scale->info.name, error);
 }
 
 static enum kt_status convert_bias(struct kt_checkpoint *checkpoint, const struct kt_moe *moe,

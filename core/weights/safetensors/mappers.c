@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mappers.c - finds the way in which a safetensors checkpoint lays its experts out. */
+#include "core/weights/safetensors/mappers.h"
+
 #include "core/weights/safetensors/experts.h"
 #include "core/weights/ktkernel/ktkernel.h"
-#include "core/weights/safetensors/safetensors.h"
 #include "core/weights/store/store_read.h"
+#include "core/weights/model/model_config.h"
+#include "core/weights/ktkernel/ktkernel_files.h"
 
 #include <stdio.h>
 

@@ -16,6 +16,8 @@
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/safetensors/mappers.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -224,11 +226,6 @@ enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_
     for (uint32_t part = 0; part < checkpoint->n_parts && status == KT_OK; part++)
         status = check_cover(checkpoint, part, &first, error);
     return status;
-}
-
-const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key)
-{
-    return json_string_value(json_object_get(checkpoint->part[part].metadata, key));
 }
 
 static enum kt_status read_safetensors(struct kt_checkpoint *checkpoint, const char *path,

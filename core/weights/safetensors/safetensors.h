@@ -10,13 +10,6 @@
 enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_error *error);
 enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 
-/* Opens the folder that `path` names, or stands for as its config.json, its index, or a file that
- * the index lists. *whole is false where it does not: the file at `path` is then to be opened
- * alone. */
-enum kt_status kt_folder_open(struct kt_checkpoint *checkpoint, const char *path, bool *whole,
-                              struct kt_error *error);
-
-/* Finds the layers with experts among the tensors: the first mapper that matches makes them. */
-enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_error *error);
+extern const struct kt_checkpoint_format kt_format_safetensors;
 
 #endif

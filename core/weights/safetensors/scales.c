@@ -8,10 +8,11 @@
  * a row
  *     [] or [1]                    one for all
  */
-#include "core/weights/safetensors/experts.h"
+#include "core/weights/safetensors/scales.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,9 +90,9 @@ enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *co
                              const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
                              struct kt_scales *scales, struct kt_error *error)
 {
-    bool power = is_power(scale->dtype), said = config->block_rows.key != NULL;
-    uint64_t rows = said ? config->block_rows.value : power ? 1 : FP8_BLOCK;
-    uint64_t cols = said ? config->block_cols.value : power ? MX_GROUP : FP8_BLOCK;
+    bool power = is_power(scale->dtype), said = config->quantization.block_rows.key != NULL;
+    uint64_t rows = said ? config->quantization.block_rows.value : power ? 1 : FP8_BLOCK;
+    uint64_t cols = said ? config->quantization.block_cols.value : power ? MX_GROUP : FP8_BLOCK;
     *scales = (struct kt_scales){.size = scale->size};
     scales->dtype = power ? KT_DTYPE_F8_E8M0 : scale->dtype;
     if (!power && scale->dtype != KT_DTYPE_F32 && scale->dtype != KT_DTYPE_F16 &&
@@ -111,12 +112,4 @@ enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *co
                    label, scale->name, kt_shape_text(scale, found, sizeof found), weight->dims[0],
                    weight->dims[1], (weight->dims[0] - 1) / rows + 1, (weight->dims[1] - 1) / cols + 1, rows,
                    cols, weight->dims[0]);
-}
-
-char *kt_shape_text(const struct kt_tensor_info *info, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "%s", info->n_dims ? "" : "a scalar");
-    for (uint32_t i = 0; i < info->n_dims && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "[%" PRIu64 "]", info->dims[i]);
-    return text;
 }

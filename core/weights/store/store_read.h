@@ -14,6 +14,7 @@
 #define KT_CORE_WEIGHTS_STORE_STORE_READ_H
 
 #include "core/weights/table/checkpoint.h"
+#include "core/weights/table/mapper.h"
 
 #include <kt/plugin.h>
 

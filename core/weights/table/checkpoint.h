@@ -63,22 +63,6 @@ struct kt_checkpoint_format {
     const char *no_experts; /* why a file of this format may hold none, for messages */
 };
 
-extern const struct kt_checkpoint_format kt_format_gguf;
-extern const struct kt_checkpoint_format kt_format_safetensors;
-
-/* A way to lay experts out in the tensors of safetensors files. matches() looks at names and
- * metadata only; map() fills checkpoint->moe, n_moe and expert_size, and says what is wrong where
- * it cannot. */
-struct kt_mapper {
-    const char *whose; /* layout it is, for messages */
-    bool (*matches)(const struct kt_checkpoint *checkpoint);
-    enum kt_status (*map)(struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
-                          struct kt_error *error);
-    kt_experts_fn experts;
-    /* Frees what experts() has made of a layer; its views are no longer valid. NULL: nothing. */
-    void (*release)(struct kt_moe *moe);
-};
-
 /* A file of the checkpoint. */
 struct kt_part {
     struct kt_file file;
@@ -112,36 +96,5 @@ struct kt_checkpoint {
      */
     char refusal[sizeof((struct kt_error *)NULL)->message];
 };
-
-/* Opens one more file of the checkpoint; the others may move. */
-enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
-
-/* Closes all files again. */
-void kt_checkpoint_drop_files(struct kt_checkpoint *checkpoint);
-
-/* Opens the file and reads it, whatever its format. */
-enum kt_status kt_checkpoint_read(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
-
-/* What the __metadata__ of safetensors file `part` says about `key`, or NULL. */
-const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key);
-
-/* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
-void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
-
-/* Appends a tensor of file `part`. Its name (malloc) then belongs to the list, also on failure. */
-enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
-                              struct kt_error *error);
-
-/* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap.
- */
-enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
-
-/* The tensor of that name, or NULL. */
-struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name);
-void kt_tensors_free(struct kt_tensors *tensors);
-
-/* The tensor's bytes, aligned for its numbers, until the checkpoint is closed. */
-enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, const void **data,
-                              struct kt_error *error);
 
 #endif

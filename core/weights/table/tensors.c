@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tensors.c - the list of a checkpoint's tensors. */
-#include "core/weights/table/checkpoint.h"
+#include "core/weights/table/tensors.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdio.h>
 
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
                               struct kt_error *error)
@@ -157,4 +158,12 @@ enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor
     if (status == KT_OK)
         *data = tensor->loaded;
     return status;
+}
+
+char *kt_shape_text(const struct kt_tensor_info *info, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "%s", info->n_dims ? "" : "a scalar");
+    for (uint32_t i = 0; i < info->n_dims && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "[%" PRIu64 "]", info->dims[i]);
+    return text;
 }

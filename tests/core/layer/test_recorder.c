@@ -3,6 +3,7 @@
 #include "tests/support/layer_fixture.h"
 
 #include "core/weights/table/checkpoint.h"
+#include "core/weights/table/parts.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folders of safetensors files: what stands for one, its index, files that are missing or wrong. */
 #include "core/weights/table/checkpoint.h"
+#include "core/weights/table/parts.h"
 #include "tests/support/folder_build.h"
 #include "tests/support/gguf_build.h"
 

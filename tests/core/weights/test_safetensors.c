@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Safetensors headers: malformed files by name, right ones, files cut off. */
 #include "core/weights/table/checkpoint.h"
+#include "core/weights/table/parts.h"
 #include "tests/support/gguf_build.h"
 
 #include <check.h>

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gguf_header.c - reads the header of a GGUF file, version 2 or 3, little-endian.
+ *
+ *     magic "GGUF", u32 version, u64 tensors, u64 keys
+ *     keys:    string name, u32 type, value; string = u64 length, bytes; array = u32 type, u64
+ * count, values tensors: string name, u32 dimensions, u64 each (fastest first), u32 type, u64
+ * offset padding to general.alignment, then the tensors' data
+ *
+ * Nothing that the file claims is believed before it is compared with the bytes that are left:
+ * memory grows with what was really read, values that nobody asks for are skipped, and nothing
+ * recurses.
+ */
+#include "core/weights/gguf/gguf_header.h"
+
+#include "core/base/error.h"
+#include "core/weights/decode/dtype.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/weights/file/limits.h"
+#include "core/weights/table/tensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the shortest key (length, one letter, type, u8) and tensor (one dimension) take. */
+enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, DEFAULT_ALIGNMENT = 32 };
+
+static const char *const type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
+                                         "bool", "string", "array", "u64", "i64", "f64"};
+static const uint8_t type_sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+
+enum { N_TYPES = sizeof type_sizes };
+
+const char *kt_gguf_type_name(const struct kt_gguf_key *key, char text[32])
+{
+    const char *array = key->type == KT_GGUF_ARRAY ? "array of " : "";
+    uint32_t type = key->type == KT_GGUF_ARRAY ? key->element : key->type;
+    (void)snprintf(text, 32, "%s%s", array, type < N_TYPES ? type_names[type] : "?");
+    return text;
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const struct kt_gguf_key *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    return order ? order : a->at < b->at ? -1 : a->at > b->at;
+}
+
+const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *name)
+{
+    uint64_t low = 0, high = gguf->n_keys;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        int order = strcmp(gguf->key[middle].name, name);
+        if (order == 0)
+            return &gguf->key[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint64_t *count,
+                             struct kt_error *error)
+{
+    const struct kt_gguf_key *found = kt_gguf_find(gguf, name);
+    char text[32];
+    *count = 0;
+    if (!found)
+        return KT_OK;
+    switch (found->type) {
+    case KT_GGUF_I8:
+    case KT_GGUF_I16:
+    case KT_GGUF_I32:
+    case KT_GGUF_I64:
+        if (found->number > INT64_MAX)
+            return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": key \"%s\" is %" PRId64 ", below 0",
+                           kt_gguf_label(gguf), found->at, name, (int64_t)found->number);
+        break;
+    case KT_GGUF_U8:
+    case KT_GGUF_U16:
+    case KT_GGUF_U32:
+    case KT_GGUF_U64:
+        break;
+    default:
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a whole number is needed",
+                       kt_gguf_label(gguf), found->at, name, kt_gguf_type_name(found, text));
+    }
+    *count = found->number;
+    return KT_OK;
+}
+
+/* Reads a string of 1 .. KT_NAME_SIZE bytes into text, terminated. */
+static enum kt_status read_name(struct kt_gguf *gguf, const char *what, char *text, struct kt_error *error)
+{
+    struct kt_reader *reader = &gguf->reader;
+    uint64_t length, at = reader->at;
+    enum kt_status status = kt_reader_u64(reader, &length, what, error);
+    if (status != KT_OK)
+        return status;
+    if (length == 0 || length > KT_NAME_SIZE)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": %s has %" PRIu64 " letters; 1 to %d are allowed",
+                       reader->file->label, at, what, length, KT_NAME_SIZE);
+    status = kt_reader_get(reader, text, length, what, error);
+    if (status != KT_OK)
+        return status;
+    text[length] = 0;
+    if (!kt_name_valid(text, (size_t)length))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": %s holds a control character or is not UTF-8",
+                       reader->file->label, at, what);
+    return KT_OK;
+}
+
+static enum kt_status skip_strings(struct kt_gguf *gguf, uint64_t count, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (; status == KT_OK && count; count--) {
+        uint64_t length = 0;
+        status = kt_reader_u64(&gguf->reader, &length, gguf->what, error);
+        if (status == KT_OK)
+            status = kt_reader_skip(&gguf->reader, length, gguf->what, error);
+    }
+    return status;
+}
+
+static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
+{
+    struct kt_reader *reader = &gguf->reader;
+    uint64_t count = 0;
+    enum kt_status status = kt_reader_u32(reader, &key->element, gguf->what, error);
+    if (status == KT_OK)
+        status = kt_reader_u64(reader, &count, gguf->what, error);
+    if (status != KT_OK)
+        return status;
+    if (key->element >= N_TYPES || key->element == KT_GGUF_ARRAY)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" is an array of type %" PRIu32
+                       "; arrays hold types 0 to 12 without 9, which is an array again",
+                       reader->file->label, key->at, key->name, key->element);
+    uint64_t least = key->element == KT_GGUF_STRING ? 8 : type_sizes[key->element];
+    uint64_t rest = reader->file->size - reader->at;
+    if (count > rest / least)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" claims %" PRIu64 " elements of %s; the %" PRIu64
+                       " bytes left hold at most %" PRIu64,
+                       reader->file->label, key->at, key->name, count, type_names[key->element], rest,
+                       rest / least);
+    if (key->element == KT_GGUF_STRING)
+        return skip_strings(gguf, count, error);
+    return kt_reader_skip(reader, count * least, gguf->what, error);
+}
+
+/* The model's architecture is needed whole; its name only to be shown, where it can be. */
+static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key *key, struct kt_error *error)
+{
+    bool architecture = strcmp(key->name, "general.architecture") == 0;
+    bool name = strcmp(key->name, "general.name") == 0;
+    char *text = architecture ? gguf->architecture : gguf->name;
+    size_t size = architecture ? sizeof gguf->architecture : sizeof gguf->name;
+    uint64_t length;
+    enum kt_status status = kt_reader_u64(&gguf->reader, &length, gguf->what, error);
+    if (status != KT_OK)
+        return status;
+    if ((!architecture && !name) || (name && length >= size))
+        return kt_reader_skip(&gguf->reader, length, gguf->what, error);
+    if (length < size) {
+        status = kt_reader_get(&gguf->reader, text, length, gguf->what, error);
+        text[status == KT_OK ? length : 0] = 0;
+    }
+    if (status == KT_OK && architecture &&
+        (length >= size || length == 0 || !kt_name_valid(text, (size_t)length)))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"general.architecture\" is no name of 1 to %zu letters",
+                       kt_gguf_label(gguf), key->at, size - 1);
+    if (status == KT_OK && name && !kt_name_valid(text, (size_t)length))
+        text[0] = 0;
+    return status;
+}
+
+static enum kt_status read_number(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
+{
+    uint8_t bytes[8] = {0};
+    unsigned size = type_sizes[key->type];
+    enum kt_status status = kt_reader_get(&gguf->reader, bytes, size, gguf->what, error);
+    if (status != KT_OK)
+        return status;
+    for (unsigned i = size; i-- > 0;)
+        key->number = key->number << 8 | bytes[i];
+    bool negative = key->type == KT_GGUF_I8 || key->type == KT_GGUF_I16 || key->type == KT_GGUF_I32;
+    if (negative && bytes[size - 1] & 0x80)
+        key->number |= ~UINT64_C(0) << (8 * size);
+    if (key->type == KT_GGUF_BOOL && key->number > 1)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" is a bool of value %" PRIu64 "; 0 and 1 are allowed",
+                       kt_gguf_label(gguf), key->at, key->name, key->number);
+    return KT_OK;
+}
+
+static enum kt_status read_value(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
+{
+    if (key->type >= N_TYPES)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" is of type %" PRIu32 "; 0 to 12 are known",
+                       kt_gguf_label(gguf), key->at, key->name, key->type);
+    if (key->type == KT_GGUF_ARRAY)
+        return skip_array(gguf, key, error);
+    if (key->type == KT_GGUF_STRING)
+        return read_string(gguf, key, error);
+    return read_number(gguf, key, error);
+}
+
+static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
+{
+    if (gguf->n_keys == gguf->capacity) {
+        uint64_t capacity = gguf->capacity ? gguf->capacity * 2 : 32;
+        struct kt_gguf_key *grown = realloc(gguf->key, (size_t)capacity * sizeof *grown);
+        if (!grown)
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for %" PRIu64 " metadata keys",
+                           kt_gguf_label(gguf), capacity);
+        gguf->key = grown;
+        gguf->capacity = capacity;
+    }
+    char name[KT_NAME_SIZE + 1];
+    struct kt_gguf_key key = {.at = gguf->reader.at};
+    enum kt_status status = read_name(gguf, "the name of a metadata key", name, error);
+    if (status == KT_OK)
+        status = kt_reader_u32(&gguf->reader, &key.type, "the type of a metadata key", error);
+    if (status != KT_OK)
+        return status;
+    (void)snprintf(gguf->what, sizeof gguf->what, "the value of key \"%s\"", name);
+    key.name = strdup(name);
+    if (!key.name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a metadata key", kt_gguf_label(gguf));
+    status = read_value(gguf, &key, error);
+    gguf->key[gguf->n_keys++] = key;
+    return status;
+}
+
+static enum kt_status read_keys(struct kt_gguf *gguf, uint64_t count, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (uint64_t i = 0; status == KT_OK && i < count; i++)
+        status = read_key(gguf, error);
+    if (status != KT_OK || gguf->n_keys == 0)
+        return status;
+    qsort(gguf->key, (size_t)gguf->n_keys, sizeof *gguf->key, compare_keys);
+    for (uint64_t i = 1; i < gguf->n_keys; i++)
+        if (strcmp(gguf->key[i - 1].name, gguf->key[i].name) == 0)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: key \"%s\" stands twice, at byte %" PRIu64 " and at byte %" PRIu64,
+                           kt_gguf_label(gguf), gguf->key[i].name, gguf->key[i - 1].at, gguf->key[i].at);
+    return KT_OK;
+}
+
+static enum kt_status check_known_keys(struct kt_gguf *gguf, struct kt_error *error)
+{
+    const char *label = kt_gguf_label(gguf);
+    char text[32];
+    static const char *const strings[] = {"general.architecture", "general.name"};
+    for (int i = 0; i < 2; i++) {
+        const struct kt_gguf_key *key = kt_gguf_find(gguf, strings[i]);
+        if (key && key->type != KT_GGUF_STRING)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": key \"%s\" is of type %s; a string is needed", label,
+                           key->at, key->name, kt_gguf_type_name(key, text));
+    }
+    gguf->alignment = DEFAULT_ALIGNMENT;
+    const struct kt_gguf_key *key = kt_gguf_find(gguf, "general.alignment");
+    if (!key)
+        return KT_OK;
+    if (key->type != KT_GGUF_U32)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"general.alignment\" is of type %s; u32 is needed", label,
+                       key->at, kt_gguf_type_name(key, text));
+    if (key->number == 0 || (key->number & (key->number - 1)) != 0)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"general.alignment\" is %" PRIu64
+                       "; a power of two is needed",
+                       label, key->at, key->number);
+    gguf->alignment = key->number;
+    return KT_OK;
+}
+
+/* Reads the dimensions, turns them to row-major order and counts the bytes. */
+static enum kt_status read_shape(struct kt_gguf *gguf, struct kt_tensor_info *info, uint64_t *elements,
+                                 struct kt_error *error)
+{
+    const char *label = kt_gguf_label(gguf);
+    uint64_t at = gguf->reader.at;
+    enum kt_status status = kt_reader_u32(&gguf->reader, &info->n_dims, gguf->what, error);
+    if (status != KT_OK)
+        return status;
+    if (info->n_dims == 0 || info->n_dims > 4)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": tensor \"%s\" has %" PRIu32 " dimensions; 1 to 4 are allowed",
+                       label, at, info->name, info->n_dims);
+    *elements = 1;
+    for (uint32_t i = 0; i < info->n_dims; i++) {
+        uint64_t *dim = &info->dims[info->n_dims - 1 - i];
+        at = gguf->reader.at;
+        status = kt_reader_u64(&gguf->reader, dim, gguf->what, error);
+        if (status != KT_OK)
+            return status;
+        if (*dim == 0 || !kt_mul(*elements, *dim, elements) || *elements > INT64_MAX)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: byte %" PRIu64 ": dimension %" PRIu32 " of tensor \"%s\" is %" PRIu64
+                           "; each must be at least 1 and their product below 2^63",
+                           label, at, i, info->name, *dim);
+    }
+    return KT_OK;
+}
+
+static enum kt_status read_type(struct kt_gguf *gguf, struct kt_tensor_info *info, uint64_t elements,
+                                struct kt_error *error)
+{
+    const char *label = kt_gguf_label(gguf);
+    uint64_t at = gguf->reader.at;
+    uint32_t type;
+    enum kt_status status = kt_reader_u32(&gguf->reader, &type, gguf->what, error);
+    if (status != KT_OK)
+        return status;
+    info->dtype = kt_dtype_from_ggml(type);
+    const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
+    if (!dtype)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: byte %" PRIu64 ": tensor \"%s\" is of type number %" PRIu32
+                       ", which is not known here",
+                       label, at, info->name, type);
+    uint64_t row = info->dims[info->n_dims - 1];
+    if (row % dtype->elements != 0)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": a row of tensor \"%s\" has %" PRIu64
+                       " weights; type %s needs a multiple of %" PRIu32,
+                       label, at, info->name, row, dtype->name, dtype->elements);
+    if (!kt_mul(elements / dtype->elements, dtype->bytes, &info->size))
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": the size of tensor \"%s\", %" PRIu64
+                       " weights of type %s, overflows",
+                       label, at, info->name, elements, dtype->name);
+    return KT_OK;
+}
+
+static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
+{
+    const char *label = kt_gguf_label(gguf);
+    char name[KT_NAME_SIZE + 1];
+    struct kt_tensor_info info = {.name = name};
+    uint64_t elements = 0;
+    enum kt_status status = read_name(gguf, "the name of a tensor", name, error);
+    if (status == KT_OK)
+        (void)snprintf(gguf->what, sizeof gguf->what, "the entry of tensor \"%s\"", name);
+    if (status == KT_OK)
+        status = read_shape(gguf, &info, &elements, error);
+    if (status == KT_OK)
+        status = read_type(gguf, &info, elements, error);
+    uint64_t at = gguf->reader.at;
+    if (status == KT_OK)
+        status = kt_reader_u64(&gguf->reader, &info.offset, gguf->what, error);
+    if (status != KT_OK)
+        return status;
+    if (info.offset % gguf->alignment != 0)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": the offset of tensor \"%s\" is %" PRIu64
+                       "; a multiple of general.alignment, %" PRIu64 ", is needed",
+                       label, at, name, info.offset, gguf->alignment);
+    info.name = strdup(name);
+    if (!info.name)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the name of a tensor", label);
+    return kt_tensors_add(&gguf->checkpoint->tensors, gguf->part, &info, error);
+}
+
+/* Offsets count from the end of the header, which is known only now. `first` is the index of the
+ * file's first tensor. */
+static enum kt_status place_tensors(struct kt_gguf *gguf, uint64_t first, struct kt_error *error)
+{
+    struct kt_tensors *tensors = &gguf->checkpoint->tensors;
+    uint64_t size = gguf->reader.file->size, mask = gguf->alignment - 1, begin, end;
+    if (!kt_add(gguf->reader.at, mask, &begin))
+        begin = UINT64_MAX;
+    begin &= ~mask;
+    for (uint64_t i = first; i < tensors->n; i++) {
+        struct kt_tensor_info *info = &tensors->tensor[i].info;
+        if (!kt_add(begin, info->offset, &info->offset) || !kt_add(info->offset, info->size, &end) ||
+            end > size)
+            return kt_fail(error, KT_E_FORMAT,
+                           "%s: tensor \"%s\", %" PRIu64 " bytes from byte %" PRIu64
+                           " on, reaches beyond the end of the file at %" PRIu64 ": it is cut off or damaged",
+                           kt_gguf_label(gguf), info->name, info->size, info->offset, size);
+    }
+    return KT_OK;
+}
+
+static enum kt_status check_version(struct kt_gguf *gguf, struct kt_error *error)
+{
+    const char *label = kt_gguf_label(gguf);
+    uint8_t magic[4];
+    uint32_t version = 0;
+    enum kt_status status = kt_reader_get(&gguf->reader, magic, sizeof magic, "the magic", error);
+    if (status == KT_OK && memcmp(magic, KT_GGUF_MAGIC, sizeof magic) != 0)
+        return kt_fail(error, KT_E_FORMAT, "%s: is no GGUF file", label);
+    if (status == KT_OK)
+        status = kt_reader_u32(&gguf->reader, &version, "the version", error);
+    if (status != KT_OK || version == 2 || version == 3)
+        return status;
+    if (version != 0 && (version & 0xffff) == 0)
+        return kt_fail(error, KT_E_UNSUPPORTED, "%s: is a big-endian GGUF file; convert it to little-endian",
+                       label);
+    return kt_fail(error, KT_E_UNSUPPORTED,
+                   "%s: is GGUF version %" PRIu32 "; versions 2 and 3 can be read: convert the model again",
+                   label, version);
+}
+
+static enum kt_status check_count(struct kt_gguf *gguf, uint64_t count, uint64_t least, const char *what,
+                                  struct kt_error *error)
+{
+    uint64_t rest = gguf->reader.file->size - gguf->reader.at;
+    if (count <= rest / least)
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: the header claims %" PRIu64 " %s; the %" PRIu64
+                   " bytes after it hold at most %" PRIu64,
+                   kt_gguf_label(gguf), count, what, rest, rest / least);
+}
+
+static enum kt_status read_metadata(struct kt_gguf *gguf, struct kt_error *error)
+{
+    uint64_t n_keys = 0;
+    enum kt_status status = check_version(gguf, error);
+    if (status == KT_OK)
+        status = kt_reader_u64(&gguf->reader, &gguf->n_tensors, "the number of tensors", error);
+    if (status == KT_OK)
+        status = kt_reader_u64(&gguf->reader, &n_keys, "the number of metadata keys", error);
+    if (status == KT_OK)
+        status = check_count(gguf, gguf->n_tensors, LEAST_TENSOR, "tensors", error);
+    if (status == KT_OK)
+        status = check_count(gguf, n_keys, LEAST_KEY, "metadata keys", error);
+    if (status == KT_OK)
+        status = read_keys(gguf, n_keys, error);
+    return status == KT_OK ? check_known_keys(gguf, error) : status;
+}
+
+enum kt_status kt_gguf_begin(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_gguf **gguf,
+                             struct kt_error *error)
+{
+    const struct kt_file *file = &checkpoint->part[part].file;
+    struct kt_gguf *begun = calloc(1, sizeof *begun);
+    if (!begun)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to read its header", file->label);
+    begun->checkpoint = checkpoint;
+    begun->part = part;
+    begun->reader.file = file;
+    enum kt_status status = read_metadata(begun, error);
+    if (status != KT_OK) {
+        kt_gguf_end(begun);
+        return status;
+    }
+    *gguf = begun;
+    return KT_OK;
+}
+
+void kt_gguf_end(struct kt_gguf *gguf)
+{
+    if (!gguf)
+        return;
+    for (uint64_t i = 0; i < gguf->n_keys; i++)
+        free(gguf->key[i].name);
+    free(gguf->key);
+    free(gguf);
+}
+
+enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error)
+{
+    uint64_t first = gguf->checkpoint->tensors.n;
+    enum kt_status status = KT_OK;
+    for (uint64_t i = 0; status == KT_OK && i < gguf->n_tensors; i++)
+        status = read_tensor(gguf, error);
+    return status == KT_OK ? place_tensors(gguf, first, error) : status;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gguf_header.h - the header of a GGUF file: metadata, and the list of tensors. */
+#ifndef KT_CORE_WEIGHTS_GGUF_GGUF_HEADER_H
+#define KT_CORE_WEIGHTS_GGUF_GGUF_HEADER_H
+
+#include "core/weights/table/checkpoint.h"
+#include "core/weights/file/limits.h"
+
+#define KT_GGUF_MAGIC "GGUF" /* the first four bytes of a file */
+
+/* Types of values; the numbers stand in files. */
+enum kt_gguf_type {
+    KT_GGUF_U8 = 0,
+    KT_GGUF_I8 = 1,
+    KT_GGUF_U16 = 2,
+    KT_GGUF_I16 = 3,
+    KT_GGUF_U32 = 4,
+    KT_GGUF_I32 = 5,
+    KT_GGUF_F32 = 6,
+    KT_GGUF_BOOL = 7,
+    KT_GGUF_STRING = 8,
+    KT_GGUF_ARRAY = 9,
+    KT_GGUF_U64 = 10,
+    KT_GGUF_I64 = 11,
+    KT_GGUF_F64 = 12
+};
+
+struct kt_gguf_key {
+    char *name;
+    uint64_t at;      /* byte of the file where the key begins */
+    uint32_t type;    /* enum kt_gguf_type */
+    uint32_t element; /* of an array */
+    uint64_t number;  /* of an integer (sign extended) or a bool */
+};
+
+struct kt_gguf {
+    struct kt_checkpoint *checkpoint;
+    uint32_t part;           /* the file of the checkpoint that is read */
+    struct kt_gguf_key *key; /* by name, once all are read */
+    uint64_t n_keys, capacity;
+    uint64_t n_tensors; /* as the header says */
+    uint64_t alignment;
+    char architecture[sizeof((struct kt_checkpoint *)NULL)->architecture]; /* "": no such key */
+    char name[sizeof((struct kt_checkpoint *)NULL)->name];
+    char what[KT_NAME_SIZE + 32]; /* is being read, for messages */
+    struct kt_reader reader;
+};
+
+/* The key of that name, or NULL. */
+const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *name);
+
+/* The key's whole number, of any type of integer; 0 where there is no such key. */
+enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint64_t *count,
+                             struct kt_error *error);
+
+/* "array of u8" and so on, into text. */
+const char *kt_gguf_type_name(const struct kt_gguf_key *key, char text[32]);
+
+/* Reads the metadata of file `part`, which must not move until kt_gguf_end. Sets *gguf on success. */
+enum kt_status kt_gguf_begin(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_gguf **gguf,
+                             struct kt_error *error);
+void kt_gguf_end(struct kt_gguf *gguf); /* NULL: nothing */
+
+/* Then its list of tensors, which follows: adds them to the checkpoint's. */
+enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error);
+
+/* Of the file that is read, for messages. */
+static inline const char *kt_gguf_label(const struct kt_gguf *gguf)
+{
+    return gguf->reader.file->label;
+}
+
+#endif

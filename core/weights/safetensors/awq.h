@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* awq.h - AWQ weights as rows of nibbles. */
+#ifndef KT_CORE_WEIGHTS_SAFETENSORS_AWQ_H
+#define KT_CORE_WEIGHTS_SAFETENSORS_AWQ_H
+
+#include "core/weights/safetensors/expert_map.h"
+
+/* Decodes the AWQ projections of an expert into `map`, unless they are. */
+enum kt_status kt_awq_decode(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
+                             uint32_t expert, struct kt_error *error);
+
+/* Lets the view show a projection that was. */
+void kt_awq_show(const struct kt_expert_map *map, uint32_t expert, int projection, struct kt_view *view);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* experts_view.h - views of experts in safetensors files. */
+#ifndef KT_CORE_WEIGHTS_SAFETENSORS_EXPERTS_VIEW_H
+#define KT_CORE_WEIGHTS_SAFETENSORS_EXPERTS_VIEW_H
+
+#include "core/weights/table/checkpoint.h"
+
+/* Hands out the views of such a layer, once the scales are known to be numbers. */
+enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe, struct kt_expert *experts,
+                              uint32_t n_experts, struct kt_error *error);
+
+void kt_map_release(struct kt_moe *moe);
+
+#endif

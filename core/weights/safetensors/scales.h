@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scales.h - scales of plain weights, and which weights may have them. */
+#ifndef KT_CORE_WEIGHTS_SAFETENSORS_SCALES_H
+#define KT_CORE_WEIGHTS_SAFETENSORS_SCALES_H
+
+#include "core/weights/model/model_config.h"
+#include "core/weights/table/checkpoint.h"
+
+/* Can weights of this type, with these scales or none (NULL), be read? KT_E_UNSUPPORTED names their
+ * format. */
+enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_info *weight,
+                                      const struct kt_tensor_info *scale, struct kt_error *error);
+
+/* How the scales of a matrix lie; all but their data. */
+enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *config,
+                             const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
+                             struct kt_scales *scales, struct kt_error *error);
+
+#endif
