@@ -7,7 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* `setting` goes before what the configuration says: a backend that has several methods is told which. */
+/*
+ * A list by hand: the names are another program's, some mean another backend on another CPU, and they must
+ * work where no plugin is installed. A backend's own name is a method as well, so a new backend needs no row.
+ * `setting` goes before what the configuration says: a backend that has several methods is told which.
+ */
 static const struct method {
     const char *name, *backend, *setting;
 } methods[] = {

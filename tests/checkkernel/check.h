@@ -57,7 +57,12 @@ struct model {
     const char *whole; /* levels that multiply few rows as whole numbers, NULL: none */
 };
 
+/* Each backend's is in its plugins/NAME/tests/model.c; NULL is the last. */
+extern const struct model *const check_models[];
 const struct model *model_find(const char *plugin);
+/* For models: GGUF's types, and weights that weight_row gives as they are. */
+extern const uint32_t model_ggml_dtypes[];
+float model_keep(float value);
 /* Is the level one of a list's? */
 bool model_lists(const char *list, const struct kt_level *level);
 /* Does an option make rows int8, with a scale for each 32? Then all levels multiply any number of them alike.

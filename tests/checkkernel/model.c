@@ -11,7 +11,6 @@
  * Activations that are rounded to bfloat16 are read as such: their rounding is checked by itself, to the
  * bit, and is no part of the bound.
  */
-#include "plugins/llamafile/llamafile.h"
 #include "tests/checkkernel/check.h"
 
 #include <kt/kt.h>
@@ -72,66 +71,13 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     return (struct value){sum, n * HALF_ULP * terms + least};
 }
 
-/* ---- llamafile ---- */
+/* ---- the reference ---- */
 
 static float load_float(const uint8_t *from)
 {
     float value;
     memcpy(&value, from, sizeof value);
     return value;
-}
-
-/* Are the sums of a half group what its q make? */
-static bool check_sums(const uint8_t *block, unsigned half, float scale)
-{
-    const int8_t *q = (const int8_t *)block + ACT_Q + 16 * half;
-    int pair[2] = {0, 0};
-    int16_t stored[2];
-    for (int i = 0; i < 16; i++)
-        pair[i / 2 % 2] += q[i];
-    memcpy(stored, block + ACT_PAIR16 + 4 * half, sizeof stored);
-    return stored[0] == -pair[0] && stored[1] == -pair[1] &&
-           load_float(block + ACT_SUM16 + 4 * half) == scale * (float)(pair[0] + pair[1]);
-}
-
-/* A group: |x - scale q| <= scale / 2, but for the rounding of scale, 127 / max and the product. */
-static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_t n, double *out)
-{
-    const int8_t *q = (const int8_t *)block + ACT_Q + GROUP * g;
-    float scale = load_float(block + ACT_SCALE + 4 * g);
-    int sum = 0;
-    for (unsigned i = 0; i < GROUP; i++) {
-        double value = (double)scale * q[i], wanted = i < n ? (double)x[i] : 0;
-        if (q[i] == -128 || fabs(value - wanted) > (double)scale * 0.50002 + 0x1p-118)
-            return false;
-        sum += q[i];
-        if (i < n)
-            out[i] = value;
-    }
-    return load_float(block + ACT_SUM32 + 4 * g) == scale * (float)sum && check_sums(block, 2 * g, scale) &&
-           check_sums(block, 2 * g + 1, scale);
-}
-
-static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
-                           const uint8_t *packed, const float *x, enum way way, double *out)
-{
-    uint64_t k = projection_cols(&layout->shape, projection);
-    enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    if (way == WAY_ROUNDED) {
-        bool tiled = stage == KT_STAGE_DOWN;
-        return model_read_pairs(k, tiled, packed + (tiled ? 0 : pairs_offset(layout, stage)), x, out);
-    }
-    if (dtype_is_float(layout->shape.format[projection].dtype)) {
-        packed += floats_offset(layout, stage);
-        for (uint64_t i = 0; i < k; i++)
-            out[i] = (double)load_float(packed + 4 * i);
-        return memcmp(packed, x, k * sizeof *x) == 0;
-    }
-    for (uint64_t i = 0; i < k; i += GROUP)
-        if (!read_group(packed + i / SUPERBLOCK * ACT_SIZE, (unsigned)(i % SUPERBLOCK / GROUP), x + i,
-                        k - i < GROUP ? k - i : GROUP, out + i))
-            return false;
-    return true;
 }
 
 static bool read_reference(const struct kt_layout *layout, enum kt_projection projection,
@@ -144,7 +90,7 @@ static bool read_reference(const struct kt_layout *layout, enum kt_projection pr
     return memcmp(packed, x, k * sizeof *x) == 0;
 }
 
-static float keep(float value)
+float model_keep(float value)
 {
     return value;
 }
@@ -164,41 +110,26 @@ float round_bf16(float value)
     return value;
 }
 
-static const uint32_t all_dtypes[] = {
+const uint32_t model_ggml_dtypes[] = {
     KT_DTYPE_F32,     KT_DTYPE_F16,    KT_DTYPE_BF16,   KT_DTYPE_Q4_0,    KT_DTYPE_Q4_1,  KT_DTYPE_Q5_0,
     KT_DTYPE_Q5_1,    KT_DTYPE_Q8_0,   KT_DTYPE_Q2_K,   KT_DTYPE_Q3_K,    KT_DTYPE_Q4_K,  KT_DTYPE_Q5_K,
     KT_DTYPE_Q6_K,    KT_DTYPE_IQ4_NL, KT_DTYPE_IQ4_XS, KT_DTYPE_MXFP4,   KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,
     KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS, KT_DTYPE_IQ2_S,  KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S, KT_DTYPE_TQ1_0,
     KT_DTYPE_TQ2_0,   KT_DTYPE_NVFP4,  KT_DTYPE_Q1_0,   KT_DTYPE_Q2_0,    KT_DTYPE_NONE,
 };
-static const uint32_t plain_dtypes[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE};
-static const uint32_t dtypes_of_8[] = {KT_DTYPE_F8_E4M3, KT_DTYPE_NONE};
-static const uint32_t dtypes_of_4[] = {KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
 
-static const struct turn llamafile_turns[] = {{"amx", 9}, {NULL, 0}};
-static const struct turn bf16_turns[] = {{"amx", 2}, {"arm_bf16", 3}, {NULL, 0}};
-static const struct turn rawint4_turns[] = {
-    {"amx", 5}, {"avx512_bf16", 24}, {"avx512", 24}, {"avx2", 4}, {"scalar", 8}, {NULL, 0},
-};
-static const struct turn fp8_turns[] = {
-    {"amx", 3}, {"avx512", 6}, {"avx2", 20}, {"scalar", 8}, {NULL, 0},
-};
-
-static const struct model models[] = {
-    {"llamafile", all_dtypes, false, keep, 0.5, "amx", llamafile_turns, true, read_llamafile, NULL},
-    {"reference", all_dtypes, false, keep, 0.5, NULL, NULL, false, read_reference, NULL},
-    {"bf16", plain_dtypes, false, round_bf16, 1, "amx avx512_bf16 arm_bf16", bf16_turns, false,
-     model_read_bf16, NULL},
-    {"rawint4", dtypes_of_4, true, keep, 1, "amx avx512_bf16 arm_bf16", rawint4_turns, true,
-     model_read_bf16_sums, "avx2 avx512"},
-    {"avx512_fp8", dtypes_of_8, true, keep, 1, "amx avx512_bf16 arm_bf16", fp8_turns, true, model_read_bf16,
-     NULL},
+const struct model reference_model = {
+    .plugin = "reference",
+    .dtypes = model_ggml_dtypes,
+    .weight = model_keep,
+    .terms = 0.5,
+    .read_row = read_reference,
 };
 
 const struct model *model_find(const char *plugin)
 {
-    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
-        if (strcmp(models[i].plugin, plugin) == 0)
-            return &models[i];
+    for (const struct model *const *model = check_models; *model; model++)
+        if (strcmp((*model)->plugin, plugin) == 0)
+            return *model;
     return NULL;
 }

@@ -143,6 +143,23 @@ START_TEST(sources_have_their_deviation)
 }
 END_TEST
 
+START_TEST(usual_sources_are_found)
+{
+    static const char *const usual[][2] = {
+        {"f32 f16 bf16 q4_0 q4_k", "q4_k"},
+        {"bf16 f16 f32 f64 and GGUF's blocks", "bf16"},
+        {"f32 bf16", "bf16"},
+        {"int4 f4_e2m1", "int4_g32"},
+        {"f8_e4m3", "fp8_block"},
+        {"  f64 f4_e2m1", "fp4_g32"},
+        {"every format that the core decodes", "bf16"},
+        {"", "bf16"},
+    };
+    const char *name = bench_source_usual(usual[_i][0])->name;
+    ck_assert_msg(strcmp(name, usual[_i][1]) == 0, "of \"%s\": %s", usual[_i][0], name);
+}
+END_TEST
+
 START_TEST(sources_refuse_cut_blocks)
 {
     uint32_t n;
@@ -289,6 +306,7 @@ int main(void)
     tcase_add_test(tcase, route_takes_least_recently_used);
     tcase_add_test(tcase, route_draws_distinct_experts);
     tcase_add_test(tcase, sources_have_their_deviation);
+    tcase_add_loop_test(tcase, usual_sources_are_found, 0, 8);
     tcase_add_test(tcase, sources_refuse_cut_blocks);
     tcase_add_test(tcase, reads_cover_every_byte);
     tcase_add_test(tcase, short_floats_are_exact);

@@ -458,11 +458,6 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     struct kt_error error;
     uint32_t n_distinct;
     char need[24];
-    if (type == NULL)
-        return kt_cli_usage(bench->cli,
-                            "the usual weights of %s cannot be made here: name others by "
-                            "--source-type (%s)",
-                            backend, bench_source_names());
     uint64_t size =
         bench_source_size(type, shape->hidden_size, shape->intermediate_size, shape->n_experts, &n_distinct);
     uint64_t available = bench_memory_available();
@@ -487,6 +482,16 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     return code;
 }
 
+static const char *find_formats(const struct kt_context *context, const char *backend)
+{
+    struct kt_backend_info info;
+    struct kt_error error;
+    for (size_t i = 0; i < kt_context_backend_count(context); i++)
+        if (kt_context_backend(context, i, &info, &error) == KT_OK && strcmp(info.name, backend) == 0)
+            return info.formats;
+    return "";
+}
+
 static int bench_all(struct bench *bench)
 {
     struct kt_output *output = kt_output_create(bench->cli, "kt.bench", 1);
@@ -498,7 +503,7 @@ static int bench_all(struct bench *bench)
     for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
         const char *backend = bench->backends[i];
         if (bench->n_types == 0)
-            code = bench_type(bench, backend, bench_source_usual(backend));
+            code = bench_type(bench, backend, bench_source_usual(find_formats(bench->context, backend)));
         for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++)
             code = bench_type(bench, backend, bench->types[t]);
     }

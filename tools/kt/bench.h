@@ -83,8 +83,9 @@ struct bench_source_type {
 
 /* NULL: no such source type. */
 const struct bench_source_type *bench_source_find(const char *name);
-/* The one that a backend is mostly used with; NULL: it cannot be made here. */
-const struct bench_source_type *bench_source_usual(const char *backend);
+/* The one for a backend that says it takes these formats ("bf16 f16 q4_k ..."): q4_k, else bf16, else the
+ * first that can be made here, else bf16. */
+const struct bench_source_type *bench_source_usual(const char *formats);
 /* "f32 bf16 q4_k ...", static. */
 const char *bench_source_names(void);
 

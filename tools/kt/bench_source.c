@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+/* Of those with one dtype the usual one is first. */
 static const struct bench_source_type types[] = {
     {.name = "f32", .dtype = KT_DTYPE_F32},
     {.name = "f16", .dtype = KT_DTYPE_F16},
@@ -16,8 +17,8 @@ static const struct bench_source_type types[] = {
     {"fp8_channel", KT_DTYPE_F8_E4M3, KT_DTYPE_F32, KT_DTYPE_NONE, 1, 0, false},
     {"mxfp8", KT_DTYPE_F8_E4M3, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
     {"fp4_g32", KT_DTYPE_F4_E2M1, KT_DTYPE_F8_E8M0, KT_DTYPE_NONE, 1, 32, false},
-    {"int4_g16", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 16, false},
     {"int4_g32", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 32, false},
+    {"int4_g16", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 16, false},
     {"int4_g128", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 128, false},
     {"int4_channel", KT_DTYPE_INT4, KT_DTYPE_BF16, KT_DTYPE_NONE, 1, 0, false},
     {"gptq_g128", KT_DTYPE_INT4, KT_DTYPE_F16, KT_DTYPE_NONE, 1, 128, true},
@@ -62,19 +63,29 @@ const struct bench_source_type *bench_source_find(const char *name)
     return NULL;
 }
 
-const struct bench_source_type *bench_source_usual(const char *backend)
+static const struct bench_source_type *find_dtype(uint32_t dtype)
 {
-    static const struct {
-        const char *backend, *type;
-    } usual[] = {
-        {"llamafile", "q4_k"},
-        {"avx512_fp8", "fp8_block"},
-        {"rawint4", "int4_g32"},
-    };
-    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-        if (strcmp(usual[i].backend, backend) == 0)
-            return bench_source_find(usual[i].type);
-    return bench_source_find("bf16");
+    for (size_t i = 0; i < N_TYPES && dtype != KT_DTYPE_NONE; i++)
+        if (types[i].dtype == dtype)
+            return &types[i];
+    return NULL;
+}
+
+const struct bench_source_type *bench_source_usual(const char *formats)
+{
+    const struct bench_source_type *bf16 = NULL, *first = NULL;
+    for (const char *at = formats + strspn(formats, " "); *at; at += strspn(at, " ")) {
+        char word[32];
+        size_t length = strcspn(at, " ");
+        (void)snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : 0), at);
+        uint32_t dtype = kt_dtype_parse(word);
+        if (dtype == KT_DTYPE_Q4_K)
+            return find_dtype(dtype);
+        bf16 = dtype == KT_DTYPE_BF16 ? find_dtype(dtype) : bf16;
+        first = first ? first : find_dtype(dtype);
+        at += length;
+    }
+    return bf16 ? bf16 : first ? first : find_dtype(KT_DTYPE_BF16);
 }
 
 const char *bench_source_names(void)

@@ -34,9 +34,10 @@ static bool takes(struct kt_context *context, const char *backend, const struct 
 }
 
 /* What the backend is meant for, else the first that it takes. */
-static const struct bench_source_type *find_type(struct kt_context *context, const char *backend)
+static const struct bench_source_type *find_type(struct kt_context *context, const char *backend,
+                                                 const char *formats)
 {
-    const struct bench_source_type *type = bench_source_usual(backend);
+    const struct bench_source_type *type = bench_source_usual(formats);
     char names[512];
     if (takes(context, backend, type))
         return type;
@@ -91,7 +92,7 @@ void plugin_job_speed(void *data, struct plugin_child *child)
         plugin_fail(run, "%s", error.message);
         return;
     }
-    const struct bench_source_type *type = find_type(context, run->file->name);
+    const struct bench_source_type *type = find_type(context, run->file->name, run->facts->formats);
     struct bench_want want = {.backend = run->file->name,
                               .shape = &shape,
                               .source = &source,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_blis.c - the backend blis_int8 beside what it shares with amx_int8: level aocl with a stub of
+ * model.c - the backend blis_int8 beside what it shares with amx_int8: level aocl with a stub of
  * AMD's library, or with the library that KT_CHECK_AOCL names, and libraries that must be refused.
  */
 #include "tests/checkkernel/int8_case.h"
@@ -24,7 +24,7 @@ static const char *find_stub(const char *variant)
 {
     static char path[4096];
     const char *build = getenv("KT_TEST_BUILD");
-    (void)snprintf(path, sizeof path, "%s/tests/checkkernel/aocl_%s.so", build ? build : ".", variant);
+    (void)snprintf(path, sizeof path, "%s/plugins/blis_int8/tests/aocl_%s.so", build ? build : ".", variant);
     return path;
 }
 

@@ -5,9 +5,9 @@
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 with_plugin rawint4 || skip "the backend rawint4 was not built"
 find_levels rawint4 "$data/int4-g32-l0"
-runs_trained rawint4 int4-g32 int4 RAWINT4
-runs_trained rawint4 gptq-g128 int4 GPTQ_INT4
-runs_trained rawint4 mxfp4 f4_e2m1 MXFP4
+runs_trained rawint4 int4-g32 int4
+runs_trained rawint4 gptq-g128 int4
+runs_trained rawint4 mxfp4 f4_e2m1
 
 kt doctor
 says '^self-test rawint4  *ok  *int4 at '
@@ -23,7 +23,7 @@ for model in "$data/tiny-moe-bf16-l0-l3.gguf" "$data/mxfp8-l0"; do
     exits 0
     [ "$(field 0 backend)" = reference ] || fail "the reference is all that is left"
 done
-kt convert --input "$data/mxfp8-l0" --output "$dir/none" --method RAWINT4
+kt convert --input "$data/mxfp8-l0" --output "$dir/none" --method rawint4
 exits 1
 warns 'rawint4: the gate projection is f8_e4m3 with scales in f8_e8m0, which this plugin does not take'
 finish

@@ -66,7 +66,7 @@ done
 # Huawei's KML, a stub of it, where it is asked for and fit; kt backends says which, and why not.
 kml=$dir/libkml
 for variant in good long rounds bare; do
-    cp "$KT_TEST_BUILD/tests/checkkernel/kml_$variant.so" "$kml-$variant.so"
+    cp "$KT_TEST_BUILD/plugins/kml_arm/tests/kml_$variant.so" "$kml-$variant.so"
     chmod 755 "$kml-$variant.so"
 done
 kt backends kml_arm --format csv

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model_amx.c - the backend amx_int8 has nothing beside what model_int8.c says. */
+/* model.c - the backend amx_int8 has nothing beside what model_int8.c says. */
 #include "tests/checkkernel/int8_case.h"
 
 void model_open(void *instance)

@@ -5,9 +5,9 @@
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 with_plugin avx512_fp8 || skip "the backend avx512_fp8 was not built"
 find_levels avx512_fp8 "$data/fp8-block-l0"
-runs_trained avx512_fp8 fp8-block f8_e4m3 FP8
-runs_trained avx512_fp8 fp8-channel f8_e4m3 FP8_PERCHANNEL
-runs_trained avx512_fp8 mxfp8 f8_e4m3 MXFP8
+runs_trained avx512_fp8 fp8-block f8_e4m3
+runs_trained avx512_fp8 fp8-channel f8_e4m3
+runs_trained avx512_fp8 mxfp8 f8_e4m3
 
 # What it does not take it names.
 for model in "$data/tiny-moe-bf16-l0-l3.gguf" "$data/mxfp4-l0"; do
@@ -18,7 +18,7 @@ for model in "$data/tiny-moe-bf16-l0-l3.gguf" "$data/mxfp4-l0"; do
     exits 0
     [ "$(field 0 backend)" = reference ] || fail "the reference is all that is left"
 done
-kt convert --input "$data/mxfp4-l0" --output "$dir/none" --method MXFP8
+kt convert --input "$data/mxfp4-l0" --output "$dir/none" --method avx512_fp8
 exits 1
 warns 'avx512_fp8: the gate projection is f4_e2m1 with scales in f8_e8m0, which this plugin does not take'
 

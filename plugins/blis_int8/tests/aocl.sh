@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Level aocl of blis_int8 with AMD's library itself, the one that ./configure --with-aocl=DIR names.
-program=$KT_TEST_BUILD/tests/check_blis
+program=$KT_TEST_BUILD/tests/check_blis_int8
 if [ -z "${KT_TEST_AOCL:-}" ]; then
     echo "SKIP: no AOCL to test with: ./configure --with-aocl=DIR names one (AOCL-BLAS 4.2 or later, or AOCL-DLP)"
     exit 77

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_kml.c - the backend kml_arm beside what it shares with amx_int8: level kml with a stub of Huawei's
+ * model.c - the backend kml_arm beside what it shares with amx_int8: level kml with a stub of Huawei's
  * library, or with the library that KT_CHECK_KML names, and libraries that must be refused.
  */
 #include "tests/checkkernel/int8_case.h"
@@ -24,7 +24,7 @@ static const char *find_stub(const char *variant)
 {
     static char path[4096];
     const char *build = getenv("KT_TEST_BUILD");
-    (void)snprintf(path, sizeof path, "%s/tests/checkkernel/kml_%s.so", build ? build : ".", variant);
+    (void)snprintf(path, sizeof path, "%s/plugins/kml_arm/tests/kml_%s.so", build ? build : ".", variant);
     return path;
 }
 

@@ -6,7 +6,7 @@ with_plugin blis_int8 || skip "the backend blis_int8 was not built"
 model=$data/tiny-moe-bf16-l0-l3.gguf
 store=$dir/store
 for variant in good old; do
-    cp "$KT_TEST_BUILD/tests/checkkernel/aocl_$variant.so" "$dir/libaocl-$variant.so"
+    cp "$KT_TEST_BUILD/plugins/blis_int8/tests/aocl_$variant.so" "$dir/libaocl-$variant.so"
     chmod 755 "$dir/libaocl-$variant.so"
 done
 runs="--model $model --input $trace --backend blis_int8"

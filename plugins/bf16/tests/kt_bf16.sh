@@ -14,7 +14,7 @@ exits 0
 cmp "$dir/a.safetensors" "$dir/b.safetensors" >/dev/null || fail "one thread gives another output"
 
 # A store has the same weights, on one NUMA node or cut for two.
-kt convert --input "$model" --output "$store" --method BF16
+kt convert --input "$model" --output "$store" --method bf16
 exits 0
 kt verify "$store"
 exits 0

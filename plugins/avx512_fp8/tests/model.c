@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - what checkkernel holds the plugin avx512_fp8 to. */
+#include "tests/checkkernel/check.h"
+
+static const uint32_t dtypes[] = {KT_DTYPE_F8_E4M3, KT_DTYPE_NONE};
+static const struct turn turns[] = {
+    {"amx", 3}, {"avx512", 6}, {"avx2", 20}, {"scalar", 8}, {NULL, 0},
+};
+
+const struct model avx512_fp8_model = {
+    .plugin = "avx512_fp8",
+    .dtypes = dtypes,
+    .scaled = true,
+    .weight = model_keep,
+    .terms = 1,
+    .own_order = "amx avx512_bf16 arm_bf16",
+    .turns = turns,
+    .rounded = true,
+    .read_row = model_read_bf16,
+};

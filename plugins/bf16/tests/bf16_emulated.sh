@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The AVX-512 and AMX levels of the plugin bf16, emulated, beside its others.
+. "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
+emulated bf16
+run

@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every level of the plugin llamafile that this CPU can run.
+. "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
+native llamafile
+cases=4
+[ -z "${KT_TEST_QUICK:-}" ] || cases=2
+for repack in 1 0; do
+    run --cases $cases --set repack=$repack
+done

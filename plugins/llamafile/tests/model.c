@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - what checkkernel holds the plugin llamafile to, and how a row of activations is read. */
+#include "plugins/llamafile/llamafile.h"
+#include "tests/checkkernel/check.h"
+
+#include <math.h>
+#include <string.h>
+
+static float load_float(const uint8_t *from)
+{
+    float value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+/* Are the sums of a half group what its q make? */
+static bool check_sums(const uint8_t *block, unsigned half, float scale)
+{
+    const int8_t *q = (const int8_t *)block + ACT_Q + 16 * half;
+    int pair[2] = {0, 0};
+    int16_t stored[2];
+    for (int i = 0; i < 16; i++)
+        pair[i / 2 % 2] += q[i];
+    memcpy(stored, block + ACT_PAIR16 + 4 * half, sizeof stored);
+    return stored[0] == -pair[0] && stored[1] == -pair[1] &&
+           load_float(block + ACT_SUM16 + 4 * half) == scale * (float)(pair[0] + pair[1]);
+}
+
+/* A group: |x - scale q| <= scale / 2, but for the rounding of scale, 127 / max and the product. */
+static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_t n, double *out)
+{
+    const int8_t *q = (const int8_t *)block + ACT_Q + GROUP * g;
+    float scale = load_float(block + ACT_SCALE + 4 * g);
+    int sum = 0;
+    for (unsigned i = 0; i < GROUP; i++) {
+        double value = (double)scale * q[i], wanted = i < n ? (double)x[i] : 0;
+        if (q[i] == -128 || fabs(value - wanted) > (double)scale * 0.50002 + 0x1p-118)
+            return false;
+        sum += q[i];
+        if (i < n)
+            out[i] = value;
+    }
+    return load_float(block + ACT_SUM32 + 4 * g) == scale * (float)sum && check_sums(block, 2 * g, scale) &&
+           check_sums(block, 2 * g + 1, scale);
+}
+
+static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
+                           const uint8_t *packed, const float *x, enum way way, double *out)
+{
+    uint64_t k = projection_cols(&layout->shape, projection);
+    enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    if (way == WAY_ROUNDED) {
+        bool tiled = stage == KT_STAGE_DOWN;
+        return model_read_pairs(k, tiled, packed + (tiled ? 0 : pairs_offset(layout, stage)), x, out);
+    }
+    if (dtype_is_float(layout->shape.format[projection].dtype)) {
+        packed += floats_offset(layout, stage);
+        for (uint64_t i = 0; i < k; i++)
+            out[i] = (double)load_float(packed + 4 * i);
+        return memcmp(packed, x, k * sizeof *x) == 0;
+    }
+    for (uint64_t i = 0; i < k; i += GROUP)
+        if (!read_group(packed + i / SUPERBLOCK * ACT_SIZE, (unsigned)(i % SUPERBLOCK / GROUP), x + i,
+                        k - i < GROUP ? k - i : GROUP, out + i))
+            return false;
+    return true;
+}
+
+static const struct turn turns[] = {{"amx", 9}, {NULL, 0}};
+
+const struct model llamafile_model = {
+    .plugin = "llamafile",
+    .dtypes = model_ggml_dtypes,
+    .weight = model_keep,
+    .terms = 0.5,
+    .own_order = "amx",
+    .turns = turns,
+    .rounded = true,
+    .read_row = read_llamafile,
+};

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+# What scripts share that run checkkernel on a plugin; they read it with `.`, say which, and run it with the
+# arguments that they want.
+
+# The plugin $1 as it was built.
+native()
+{
+    plugin=$KT_TEST_BUILD/.libs/kt_$1.so
+    emulated=
+    if [ ! -e "$plugin" ]; then
+        echo "SKIP: the backend $1 was not built"
+        exit 77
+    fi
+}
+
+# The plugin $1 with the levels above this CPU's emulated, beside its others.
+emulated()
+{
+    plugin=$KT_TEST_BUILD/tests/checkkernel/emulated/.libs/kt_$1.so
+    emulated=--emulated
+    if [ ! -e "$plugin" ]; then
+        echo "SKIP: SIMDe (Debian: libsimde-dev) or a compiler for AVX2 is missing, or $1 was not built"
+        exit 77
+    fi
+    if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
+        echo "SKIP: this CPU has no AVX2 to emulate AVX-512 with"
+        exit 77
+    fi
+}
+
+# Ends the script where a check fails.
+run()
+{
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} "$KT_TEST_BUILD/tests/checkkernel/checkkernel" \
+        --plugin "$plugin" --seed "${KT_TEST_SEED:-20261121}" $emulated "$@" || exit
+}
