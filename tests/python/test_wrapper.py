@@ -13,7 +13,7 @@ import kt_kernel
 from kt_kernel import KTMoEWrapper, generate_gpu_experts_masks
 
 # method, checkpoint, where its own output in float64 is recorded, bound (see tests/kt/kt_lib.sh; those that
-# quantise have the error of their format, see HACKING)
+# quantise have the error of their format, see plugins/amx_int4/README)
 PUBLISHED = 4e-3 + 2**-9
 METHODS = [
     ("RAWINT4", "int4-g32-l0", "int4-g32-l0", PUBLISHED),
