@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check.h - what checks of kernels share: random weights of every source format,
- * memory between pages that cannot be touched, and a level's functions run on them.
+ * check.h - shared by all checks of kernels: random weights of every source format, guarded memory, and
+ * functions that run a level on them.
  */
 #ifndef KT_CHECK_H
 #define KT_CHECK_H
@@ -9,7 +9,7 @@
 #include <kt/plugin.h>
 #include <stdbool.h>
 
-/* ---- guard.c: memory between two pages that cannot be touched ---- */
+/* ---- guard.c: memory between two pages that cannot be accessed ---- */
 struct guarded {
     uint8_t *data; /* aligned to `align` */
     uint64_t size;
@@ -17,17 +17,17 @@ struct guarded {
     uint64_t map_size;
 };
 
-/* At the end of its pages, or at their start; the rest of the pages is known bytes. `name`, static, is what
- * guard_find calls it. */
+/* Allocates at the end of its pages, or at their start; the rest of the pages is filled with known bytes.
+ * guard_find returns `name`, which must be static. */
 bool guard_create(const char *name, uint64_t size, uint64_t align, bool at_end, struct guarded *guarded);
-/* Are the bytes around it what they were? */
+/* Are the bytes around it unchanged? */
 bool guard_intact(const struct guarded *guarded);
-/* From now on it can only be read, or be written again. */
+/* Makes it read-only, or writable again. */
 void guard_seal(const struct guarded *guarded);
 void guard_unseal(const struct guarded *guarded);
 void guard_free(struct guarded *guarded);
-/* The name of the memory whose pages, or the pages around them, hold the address, and how far that is from
- * its first byte; NULL: none. May be called by a signal handler. */
+/* Finds the guarded memory whose pages, or the pages around them, contain the address. Returns its name or
+ * NULL; `offset` is the distance from its first byte. May be called by a signal handler. */
 const char *guard_find(const void *address, int64_t *offset, uint64_t *size);
 
 /* ---- random.c ---- */
@@ -43,26 +43,26 @@ double random_gaussian(uint64_t *state);
 
 /* Fills n weights of a format, as bytes of the source, with valid blocks. */
 void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_blocks);
-/* n numbers of f32, f16 or bf16. */
+/* Fills n numbers of f32, f16 or bf16. */
 void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n);
 
-/* Views with gaps between rows and blocks now and then; biases per has_bias. */
+/* Makes views of random weights, some with gaps between rows and blocks, and biases as has_bias says. */
 bool source_create(const struct kt_shape *shape, uint64_t *state, struct source *source);
 void source_free(struct source *source);
 
 /* ---- scaled.c: weights with scales beside them ---- */
-/* The scales and zeros of a matrix: each `kind` in turn has other ones. */
+/* Chooses the form of a matrix's scales and zeros; each `kind` gives another one. */
 void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows, uint64_t cols,
                    struct kt_format *format);
-/* A view of random weights, scales and zeros, and its allocations. */
+/* Makes a view of random weights, scales and zeros; `data` are its allocations. */
 bool create_scaled_view(uint64_t *state, const struct kt_format *format, uint64_t rows, uint64_t cols,
                         struct kt_view *view, struct guarded data[3]);
 
 /* ---- shape.c ---- */
-/* A dimension that the blocks of both formats divide; ragged where they allow that. */
+/* Picks a dimension, a multiple of both formats' blocks, ragged where they allow it. */
 uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second);
-/* Sizes and formats of weights with scales: one of the sizes is long, for groups and for pieces of K, the
- * other short, for time. */
+/* Sizes and formats of weights with scales: one size is long, to have several groups and pieces of K, the
+ * other short, to save time. */
 void make_scaled_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape);
 
 /* ---- run.c: a level's functions on a case ---- */
@@ -74,12 +74,12 @@ struct check {
     const struct kt_host *host;
     const struct model *model;
     struct kt_layout layout;
-    uint32_t n_rows; /* rows of a product: it takes them by index from n_acts packed rows */
+    uint32_t n_rows; /* rows of a product, which picks them by index from n_acts packed rows */
     uint32_t n_acts;
     uint64_t random;
     struct source source;
-    float *weights[3]; /* what weight_row says */
-    float *minima[3];  /* what is added to each weight whatever its code; NULL: no more than the weight */
+    float *weights[3]; /* as weight_row gives them */
+    float *minima[3];  /* the part of each weight that its quant does not change, for bounds; NULL: none */
     uint16_t *input;   /* n_acts rows of BF16 */
     uint32_t *index, *out_index;
     struct guarded packed[2], act[2], h, y;
@@ -87,50 +87,51 @@ struct check {
     bool wrong;
 };
 
-/* Says what is wrong, once per kind and case. The program has it. */
+/* Reports a failure, once for each kind and case. The program defines it. */
 void check_fail(struct check *check, const char *format, ...) KT_PRINTF(2, 3);
-/* What now runs, for messages about a crash. The program has it. */
+/* Notes what runs now, for messages about a crash. The program defines it. */
 void check_enter(const struct check *check, const char *function);
 
-/* Memory, or the end of the program. */
+/* Returns `memory`, or ends the program if it is NULL. */
 void *check_need(void *memory);
 void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, struct guarded *guarded);
 
-/* Random rows in BF16, and the order in which products take and leave them. */
+/* Makes random rows in BF16, and the order in which products read and write them. */
 void make_inputs(struct check *check);
-/* A number that BF16 has. */
+/* Cuts a float off to BF16. */
 uint16_t to_bf16(float value);
 void free_case(struct check *check);
 
-/* n rows filled up to the plugin's unit. */
+/* n rounded up to the plugin's row_unit. */
 uint64_t fill_rows(const struct check *check, uint64_t n);
-/* May rows of h be packed among each other? Then the place of one says nothing. */
+/* May packed rows of this stage be interleaved? Then a row has no place of its own. */
 bool interleaved(const struct check *check, enum kt_stage stage);
 /* Row r of the input as float32. */
 void read_input(const struct check *check, uint32_t r, float *x);
 /* Packs rows of the input, as BF16, F16 or F32, or of h. */
 void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin, uint32_t end,
                uint8_t *packed);
-/* Rows row..row+n-1 of h as a product of their own has them. */
+/* Packs rows row..row+n-1 of h as if they were a product of their own. */
 void pack_h(struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
 
-/* The packed object, made in one go; ranges of panels in any order must make the same. */
+/* Packs an object at once, and checks that ranges of panels in any order give the same bytes. */
 void check_pack(struct check *check);
-/* Packed rows of a stage into check->act: at once as in two ranges, as BF16 as in F32. */
+/* Packs the rows of a stage into check->act, and checks that two ranges, and F32 instead of BF16, give the
+ * same bytes. */
 void check_act_pack(struct check *check, enum kt_stage stage);
 
 /* Runs a stage's product over panels [begin, end) for rows [row, row + n) of the case. */
 void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint64_t end, uint32_t row,
                  uint32_t n, uint8_t *out);
-/* The whole product, then the same in two panel ranges: the same bits. */
+/* Runs the whole product, then two ranges of panels, and checks that the bits are equal. */
 void check_ranges(struct check *check, enum kt_stage stage, struct guarded *out);
 
-/* Are n floats the same to the bit? A NaN is the same as another: which operand's bits it gets is a
- * compiler's choice for each number of rows. */
+/* Are n floats equal to the bit? All NaNs count as equal: a NaN gets its bits from one of two operands, and
+ * compilers choose which for each number of rows. */
 bool same_floats(const void *a, const void *b, uint64_t n);
 
-/* Both products again from the packed inputs, with the rows in other places: the same bits, wherever y's
- * rows go. Leaves the case as it was. */
+/* Runs both products again with rows in other places of the input and of y, and checks that the bits are
+ * equal. Leaves the case as it was. */
 void check_places(struct check *check);
 
 static inline uint64_t count_panels(const struct check *check, enum kt_stage stage)
@@ -155,7 +156,7 @@ struct value {
     double value, bound;
 };
 
-/* The activation of gate and up, with the bound carried through. */
+/* The activation function of gate and up, with its error bound. */
 struct value value_activation(const struct kt_shape *shape, struct value gate, struct value up);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guard.c - memory between two pages that cannot be touched. */
+/* guard.c - memory between two pages that cannot be accessed. */
 #define _GNU_SOURCE
 #include "tools/check/check.h"
 
@@ -10,7 +10,7 @@
 #define FILLER 0xc5
 #define MAX_REGIONS 256
 
-/* What guard_find looks through: a signal handler may, so it is a plain table. */
+/* All guarded memory. A plain table, since guard_find searches it in a signal handler. */
 static struct region {
     const char *name;
     const uint8_t *map, *data;

@@ -70,7 +70,7 @@ void random_floats(uint64_t *state, uint32_t dtype, uint8_t *out, uint64_t n)
     }
 }
 
-/* Any byte but the two that are NaN. */
+/* Any byte except the two NaNs. */
 static void random_e4m3(uint64_t *state, uint8_t *out, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -99,13 +99,13 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
     }
     for (uint64_t b = 0; b < n_blocks; b++) {
         uint8_t *block = blocks + b * bytes;
-        /* one block in four is all lowest, highest or middle codes: what makes sums saturate */
+        /* one block in four has only lowest, highest or middle quants, to make sums saturate */
         static const uint8_t extreme[4] = {0x00, 0xff, 0x80, 0x7f};
         bool fill = random_below(state, 4) == 0;
         uint8_t filler = extreme[random_below(state, 4)];
         for (uint32_t i = 0; i < bytes; i++)
             block[i] = fill ? filler : (uint8_t)random_next(state);
-        if (dtype == KT_DTYPE_MXFP4) /* 2^-19 to 2^-4, now and then the smallest there are */
+        if (dtype == KT_DTYPE_MXFP4) /* 2^-19 to 2^-4, sometimes the smallest possible */
             block[0] = (uint8_t)(block[0] & 15 ? 108 + (block[0] >> 4) : block[0] >> 4 & 1);
         if (dtype == KT_DTYPE_Q6_K) {
             uint16_t half = random_half(state);
@@ -125,7 +125,7 @@ void random_blocks(uint64_t *state, uint32_t dtype, uint8_t *blocks, uint64_t n_
     }
 }
 
-/* A view whose rows, and one time in four whose blocks, are apart. */
+/* A view with gaps between its rows and, one time in four, between its blocks. */
 static bool create_view(const struct kt_shape *shape, enum kt_projection projection, uint64_t *state,
                         struct kt_view *view, struct guarded *data)
 {
@@ -140,7 +140,7 @@ static bool create_view(const struct kt_shape *shape, enum kt_projection project
         row_stride = bytes * (blocks * (block_stride / bytes) + random_below(state, 9));
     }
 
-    /* The view ends with its last block: what follows cannot be read. */
+    /* The memory ends with the last block, so that reads beyond it fault. */
     uint64_t size = (rows - 1) * row_stride + (blocks - 1) * block_stride + bytes;
     uint64_t align = elements == 1 ? bytes : bytes % 2 ? 1 : 2;
     uint8_t *row = malloc(blocks * bytes);

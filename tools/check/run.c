@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* run.c - a level's functions on a case: what they leave must not depend on how the work is cut. */
+/* run.c - runs the functions of a level on a case, and checks that results do not depend on how the work is
+ * split. */
 #include "tools/check/check.h"
 
 #include <kt/kt.h>
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a job's function says what went wrong: with sound inputs and memory, nothing does. */
+/* For the errors of jobs; valid inputs must give none. */
 static void look(struct check *check, struct kt_error *error)
 {
     error->message[sizeof error->message - 1] = '\0';
@@ -53,14 +54,14 @@ void make_inputs(struct check *check)
     float same = 0;
     bool sparse = false;
     for (uint64_t i = 0; i < n; i++) {
-        /* stretches of one value: 0, or the largest that their groups know */
+        /* runs of one value: 0, or the largest of their group */
         if (i % 32 == 0)
             same = (float)(random_below(&check->random, 2) ? 128 * random_below(&check->random, 8)
                                                            : random_below(&check->random, 1024)) /
                        128 -
                    4;
         float value = same >= -2 && same < 2 ? same : (float)random_gaussian(&check->random);
-        /* one row in four is nearly all 0: no wrong weight hides behind the sum of the others */
+        /* one row in four is nearly all 0, so that a wrong weight does not hide in the bound of a long sum */
         if (i % check->layout.shape.hidden_size == 0)
             sparse = random_below(&check->random, 4) == 0;
         if (sparse && random_below(&check->random, 16))
@@ -208,7 +209,8 @@ void check_pack(struct check *check)
         memset(other, 0x5a, size);
         pack(check, stage, 0, panels, check->packed[s].data);
         uint64_t middle = random_below(&check->random, (uint32_t)panels + 1);
-        bool upwards = random_below(&check->random, 2); /* the later one must leave the other alone */
+        bool upwards =
+            random_below(&check->random, 2); /* the second one must not change what the first wrote */
         pack(check, stage, upwards ? 0 : middle, upwards ? middle : panels, other);
         pack(check, stage, upwards ? middle : 0, upwards ? panels : middle, other);
         if (memcmp(other, check->packed[s].data, size) != 0)
@@ -219,7 +221,7 @@ void check_pack(struct check *check)
     }
 }
 
-/* A copy that can only be read, and not beyond its end. */
+/* A read-only copy that ends at an inaccessible page. */
 static const uint32_t *copy_index(const char *name, const uint32_t *index, uint32_t n, struct guarded *copy)
 {
     check_guard(name, n * sizeof *index, sizeof *index, true, copy);
@@ -228,8 +230,8 @@ static const uint32_t *copy_index(const char *name, const uint32_t *index, uint3
     return (const uint32_t *)(const void *)copy->data;
 }
 
-/* The rows of a product where the plugin wants them in its own order; false: it takes them as they are.
- * What is filled up is whatever lay there. */
+/* Gathers the rows of a product into the plugin's own order; false: it reads them by index. Padding rows
+ * hold arbitrary bytes. */
 static bool order_rows(struct check *check, enum kt_stage stage, uint32_t row, uint32_t n,
                        struct guarded *rows)
 {
@@ -287,7 +289,7 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         .next_size = layout->weight_size[0],
         .error = &error,
     };
-    /* What is only read can only be read. */
+    /* Inputs are read-only while a product runs. */
     guard_seal(&check->packed[stage]);
     guard_seal(ordered ? &rows : &check->act[stage]);
     check_enter(check, down ? "down" : "gate_up");
@@ -339,7 +341,7 @@ bool same_floats(const void *a, const void *b, uint64_t n)
     return true;
 }
 
-/* The same of y, with what lies between its rows: in bfloat16 each number is widened first. */
+/* The same for y, whose rows have gaps; bfloat16 is widened first. */
 static bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b)
 {
     if (check->layout.y_dtype != KT_DTYPE_BF16)
@@ -354,7 +356,7 @@ static bool same_y(const struct check *check, const uint8_t *a, const uint8_t *b
     return true;
 }
 
-/* n numbers, each `by` places later, the last ones first. */
+/* Rotates n numbers by `by` places. */
 static void rotate(uint32_t *numbers, uint32_t n, uint32_t by)
 {
     uint32_t *kept = check_need(malloc(n * sizeof *kept));

@@ -25,10 +25,10 @@ void random_format(uint64_t *state, unsigned kind, uint32_t dtype, uint64_t rows
     format->group_rows = group_rows == UINT64_MAX ? rows : group_rows;
 }
 
-/* Where a grid of units lies: an allocation, and the first unit in it. */
+/* A grid of units in memory: the allocation, and the first unit in it. */
 struct grid {
     uint8_t *first;
-    uint64_t size; /* from the lowest byte on */
+    uint64_t size; /* counted from the lowest byte */
     int64_t row_stride, col_stride;
 };
 
@@ -55,7 +55,7 @@ static bool place(uint64_t *state, uint64_t rows, uint64_t cols, uint64_t bytes,
     return true;
 }
 
-/* Between 2^-19 and 2^-4, or one of the smallest there are; of either sign where it has one. */
+/* A scale between 2^-19 and 2^-4, or one of the smallest possible, of either sign if the format has one. */
 static void random_scale(uint64_t *state, uint32_t dtype, uint8_t *to)
 {
     uint32_t bits = (uint32_t)random_next(state);
@@ -93,7 +93,7 @@ static bool create_values(uint64_t *state, const struct kt_view *view, const str
     return true;
 }
 
-/* One matrix in 8 has up to 3 codes that are NaN, so that most products have numbers only. */
+/* One matrix in 8 has up to 3 NaNs; most products must be free of them. */
 static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows, uint64_t cols)
 {
     uint32_t n = random_below(state, 8) ? 0 : 1 + random_below(state, 3);
@@ -103,7 +103,7 @@ static void scatter_nan(uint64_t *state, const struct grid *grid, uint64_t rows,
             random_below(state, 2) ? 0x7f : 0xff;
 }
 
-/* One row in four of 4-bit weights has a single code, the lowest or the highest: what makes sums saturate. */
+/* One row in four of 4-bit weights has only the lowest or only the highest quant, to make sums saturate. */
 static void fill_row(uint64_t *state, uint32_t dtype, uint64_t n, uint8_t *blocks, int64_t stride)
 {
     static const uint8_t extreme[4] = {0x00, 0x77, 0x88, 0xff};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shape.c - sizes of a case: ragged, and small, since every product is made in float64 too. */
+/* shape.c - sizes of a case: ragged, and small, since every product is also computed in float64. */
 #include "tools/check/check.h"
 
 #include <kt/kt.h>
@@ -15,7 +15,8 @@ uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
     return (uint64_t)block * (1 + random_below(state, block == 256 ? 2 : 12));
 }
 
-/* Up to `most`, in whole blocks; one in three in whole tiles, one in six a block longer than that. */
+/* A size up to `most`, in whole blocks; one in three in whole tiles, one in six one block longer than that.
+ */
 static uint64_t pick_scaled_size(uint64_t *state, uint32_t dtype, uint32_t most)
 {
     uint32_t block, bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* value.c - float64 with a bound of what float32 may make of it. */
+/* value.c - a float64 value with a bound for the error of float32. */
 #include "tools/check/check.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ struct value value_activation(const struct kt_shape *shape, struct value gate, s
     }
     double s = g * sigmoid(alpha * g);
     double bound = 1.1 * gate.bound * (fabs(u) + up.bound) + fabs(s) * up.bound;
-    /* exp within 2 units, and its argument's rounding: 2^-24 |alpha g| of a value that silu scales */
+    /* exp may be off by 2 units, and its argument is rounded: 2^-24 |alpha g| of a value that silu scales */
     double steps = 16 + 2 * fabs(alpha * g);
     return (struct value){s * u, bound + steps * HALF_ULP * fabs(s * u) + 0x1p-120};
 }

@@ -160,7 +160,7 @@ static const struct kt_column limit_columns[] = {
     {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
 };
 
-/* Everything that the command line asked for, checked. */
+/* The command line's requests, checked. */
 struct bench {
     struct kt_cli *cli;
     struct kt_context *context;
@@ -175,7 +175,7 @@ struct bench {
     const char *backends[MAX_NAMES];
     size_t n_backends;
     bool explicit_backends, levels;
-    char *names;               /* the texts that backends point into */
+    char *names;               /* the text that `backends` points into */
     struct bench_trace *trace; /* NULL: calls are drawn */
     struct kt_keeping keeping;
     struct kt_table *rows, *limits;
@@ -231,7 +231,7 @@ static int choose_types(struct bench *bench, const char *text)
     return code;
 }
 
-/* The names that --backend gives, and --level as a setting of each. */
+/* Reads the names of --backend, and turns --level into a setting of each. */
 static int choose_backends(struct bench *bench, const char *text, const char *level)
 {
     bench->explicit_backends = text != NULL && strcmp(text, "all") != 0;
@@ -355,7 +355,7 @@ static void add_limit(struct bench *bench, const struct bench_set *set, const ch
     kt_table_text(table, "way", limit->way);
 }
 
-/* Every batch size; the copies record it as one layer, 0, where that is wished. */
+/* Runs every batch size; with --record all copies record as layer 0. */
 static int time_calls(struct bench *bench, const struct bench_set *set, struct bench_result *results)
 {
     int code = KT_EXIT_OK;
@@ -369,7 +369,7 @@ static int time_calls(struct bench *bench, const struct bench_set *set, struct b
     return code;
 }
 
-/* Limits, every batch size, limits again; then the errors, which nothing is timed beside. */
+/* Measures limits, every batch size and limits again, then the errors, while nothing is timed. */
 static int measure(struct bench *bench, const struct bench_set *set, const struct bench_source *source,
                    struct bench_roofline *limits)
 {
@@ -434,7 +434,7 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
     return code;
 }
 
-/* What bench_each_level runs. */
+/* Run by bench_each_level. */
 struct level_run {
     struct bench *bench;
     const char *backend;

@@ -3,8 +3,8 @@
 #define VECTOR_BYTES 32
 #include "tools/kt/bench_read.h"
 
-/* In assembly, so that no compiler folds, hoists or spills. Twelve accumulators cover a latency
- * of 5 cycles at two a cycle. The operands are 1.0f: normal numbers, and any bytes for the rest. */
+/* Assembly keeps compilers from folding, hoisting and spilling. Twelve accumulators cover a latency of 5
+ * cycles at two a cycle. The operands are 1.0f: normal numbers, and any bytes for the rest. */
 #define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 #define CLEAR(r) "vpxor %%xmm" r ", %%xmm" r ", %%xmm" r "\n\t"
 #define LOOP(STEP)                                                                                      \

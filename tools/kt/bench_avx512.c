@@ -5,7 +5,7 @@
 
 #define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 #define CLEAR(r) "vpxor %%xmm" r ", %%xmm" r ", %%xmm" r "\n\t"
-/* The operands are 1.0f: as bf16 pairs 1.0 and 0, as bytes anything; no denormals, no NaN. */
+/* The operands are 1.0f, which as bf16 pairs is 1.0 and 0: no subnormal numbers, no NaN. */
 #define LOOP(STEP)                                                                                      \
     static const float one = 1.0f;                                                                      \
     __asm__ volatile(EACH(CLEAR) "vbroadcastss %[one], %%zmm12\n\tvbroadcastss %[one], %%zmm13\n\t"     \

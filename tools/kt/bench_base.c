@@ -7,7 +7,7 @@
 
 #define EACH(F) F("0") F("1") F("2") F("3") F("4") F("5") F("6") F("7") F("8") F("9") F("10") F("11")
 
-/* Products and sums, as many of each: the baseline has no fused multiply-add. 1.0 stays 1.0. */
+/* Equally many products and sums, since the baseline has no fused multiply-add. 1.0 stays 1.0. */
 #define PAIR(type, a, b) "mul" type " %[one], %%xmm" a "\n\tadd" type " %[one], %%xmm" b "\n\t"
 #define PAIRS(type)      \
     PAIR(type, "0", "7") \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_blocks.c - valid random blocks of GGUF's formats. The simple formats quantise Gaussian
- * numbers; of the others every code is drawn uniformly and the scales are set so that the weights
- * get the wished deviation and a mean near 0. Layouts: ggml-common.h of ggml.
+ * bench_blocks.c - valid random blocks of GGUF's formats. The simple formats quantise Gaussian numbers; the
+ * others get uniform random quants and scales that give the weights the requested deviation and a mean near
+ * 0. Layouts: ggml-common.h of ggml.
  */
 #include "tools/kt/bench.h"
 
@@ -17,7 +17,7 @@ static void put_f16(unsigned char *out, float value)
     memcpy(out, &bits, sizeof bits);
 }
 
-/* The largest by size, with its sign. */
+/* The number with the largest absolute value. */
 static float extreme(const float *x)
 {
     float best = 0;
@@ -104,8 +104,8 @@ static void make_simple(uint32_t dtype, const float *x, unsigned char *out)
     }
 }
 
-/* Sixteen scales and minima of 4 bits: the minimum is made the scale, so that with dmin = 1.5 d the
- * codes lie around 0. No scale below 4. */
+/* Sixteen scales and minima of 4 bits: each minimum equals its scale, so that with dmin = 1.5 d the weights
+ * lie around 0. No scale below 4. */
 static void mend_q2_k(unsigned char *block)
 {
     for (int i = 0; i < 16; i++) {
@@ -124,7 +124,7 @@ static void mend_scales(unsigned char *block)
         scales[i] = (unsigned char)((scales[i] & 15) * 17);
 }
 
-/* Codes 0, 1 and 2 mean -1, 0 and 1; a 3, which means 2, becomes 1. */
+/* Quants 0, 1 and 2 mean -1, 0 and 1; a 3, which would mean 2, becomes 1. */
 static void mend_pairs(unsigned char *codes, int n)
 {
     for (int i = 0; i < n; i++)
@@ -149,7 +149,7 @@ static void put_iq1_m(unsigned char *block, float d)
         block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
 }
 
-/* Four scales in E4M3, each the nearest below or above 2 d, which is what a scale means doubled. */
+/* Four scales in E4M3, each the nearest below or above 2 d, since a stored scale is twice its value. */
 static void put_nvfp4(unsigned char *block, float d)
 {
     int exponent;
@@ -159,7 +159,7 @@ static void put_nvfp4(unsigned char *block, float d)
     memset(block, code < 0x7e ? code : 0x7e, 4);
 }
 
-/* Formats of random codes: their deviation before d, where d and dmin stand, dmin / d. */
+/* Formats with random quants: their deviation for d = 1, the offsets of d and dmin, dmin / d. */
 struct random_format {
     uint32_t dtype;
     int d, dmin;

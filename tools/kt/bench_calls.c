@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_calls.c - what the layer is called with: drawn, or as a trace has it.
+ * bench_calls.c - the calls of the layer: drawn at random, or from a trace.
  *
- * Of a recorded batch, the experts' ids say which tokens share an expert; as in bench_route.c, each call
- * gives them to those experts of the copy that were not used for longest. So the rows of each expert are the
- * recorded ones, and the weights come from memory, as they do in a model of many layers.
+ * The ids of a recorded batch say which tokens share an expert. As in bench_route.c, each call replaces
+ * them by the least recently used experts of the copy. So each expert gets as many rows as were recorded,
+ * and weights come from memory, as in a model of many layers.
  */
 #include "tools/kt/bench.h"
 

@@ -62,7 +62,7 @@ static uint64_t setting_number(const struct kt_config *config, const char *key)
     return 0;
 }
 
-/* A context for what needs no layer, and what it was told. */
+/* A context for measurements without a layer. */
 struct machine {
     struct kt_context *context;
     uint32_t n_threads;

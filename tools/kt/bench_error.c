@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_error.c - how far the layer's output is from float64 arithmetic: on the weights that the
- * kernel uses (what its arithmetic loses) and on the source (what packing loses, too).
+ * bench_error.c - the error of a layer's output against float64 arithmetic: on the weights that the kernel
+ * uses (the error of its arithmetic) and on the source (that of packing, too).
  */
 #include "tools/kt/bench.h"
 
@@ -14,7 +14,7 @@
 #define MAX_CHECKED 4
 #define CHUNK_ROWS 64
 
-/* Where rows of weights come from: the packed layer, or the source. */
+/* Rows of weights of the packed layer, or of the source. */
 struct reader {
     const struct kt_layer *layer;      /* or NULL */
     const struct bench_source *source; /* or NULL */
@@ -88,7 +88,7 @@ static double input_number(const struct kt_forward *forward, uint64_t i)
     return (double)value;
 }
 
-/* check->want = what the layer should give for one token of the call. */
+/* Computes check->want, the exact output for one token of the call. */
 static enum kt_status expect(struct check *check, const struct reader *reader,
                              const struct kt_forward *forward, uint64_t token, struct kt_error *error)
 {

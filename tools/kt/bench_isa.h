@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_isa.h - what a file of one instruction set offers to `kt bench`: ways to read memory with
- * its widest loads, and loops of one multiply instruction each. Each file is compiled with its own
- * flags, and its table says which CPU features a caller must have seen before.
+ * bench_isa.h - what each file bench_ISA.c provides: ways to read memory with the widest loads of the
+ * instruction set, and a loop for each multiply instruction. Each file is compiled with flags of its own,
+ * and its table says which CPU features a caller must check first.
  */
 #ifndef KT_TOOL_BENCH_ISA_H
 #define KT_TOOL_BENCH_ISA_H
@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads `streams` sequential streams in turn, 128 bytes each: stream s begins at data + s * stride
- * and is `size` bytes long, a multiple of 128. The sum keeps the loads alive. */
+/* Reads `streams` sequential streams in turn, 128 bytes each: stream s begins at data + s * stride and is
+ * `size` bytes long, a multiple of 128. Returning the sum keeps the compiler from dropping the loads. */
 struct bench_read {
     unsigned streams;
-    unsigned ahead; /* bytes that the prefetch into L2 is ahead of the loads, 0: none */
+    unsigned ahead; /* prefetch distance into L2 in bytes, 0: none */
     uint64_t (*run)(const unsigned char *data, size_t stride, size_t size);
 };
 
 /* A loop of one multiply instruction on registers, with enough independent accumulators. */
 struct bench_peak {
-    const char *instruction; /* its names as struct kt_level may give them: "mulss scalar" */
+    const char *instruction; /* its names in struct kt_level: "mulss scalar" */
     const char *form;        /* "zmm", "tile": for people */
     uint64_t cpu;            /* KT_CPU_ bits that it needs */
     unsigned bits;           /* of a register; 0 for tiles */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A context of its own in which the backend takes the level, if it can. */
+/* Makes a context in which the backend uses the level, if it can. */
 static int run_level(struct kt_cli *cli, const char *backend, const char *level,
                      int (*run)(void *data, struct kt_context *context), void *data)
 {
@@ -33,7 +33,7 @@ int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const
 {
     struct kt_backend_info info = {.levels = ""};
     int code = KT_EXIT_OK;
-    cli->shows_plugins = true; /* run_level says why a level is not for this CPU, once */
+    cli->shows_plugins = true; /* run_level itself says why a level cannot run, once */
     for (size_t i = 0; i < kt_context_backend_count(context); i++)
         if (kt_context_backend(context, i, &info, NULL) == KT_OK && strcmp(info.name, backend) == 0)
             break;

@@ -26,8 +26,7 @@ static enum kt_status fail(struct kt_error *error, enum kt_status status, const 
     return status;
 }
 
-/* ---- instruction sets -------------------------------------------------------------------------
- */
+/* ---- instruction sets ---- */
 
 static const struct bench_isa *const instruction_sets[] = {
     &bench_isa_base,
@@ -56,7 +55,7 @@ static const struct bench_isa *const instruction_sets[] = {
     &bench_isa_arm_bf16,
 #endif
 };
-/* What __builtin_prefetch(address, 0, 2) of bench_read.h is. */
+/* The instruction that __builtin_prefetch(address, 0, 2) in bench_read.h becomes. */
 #if defined __aarch64__
 #define PREFETCH "pldl2keep"
 #else
@@ -64,7 +63,7 @@ static const struct bench_isa *const instruction_sets[] = {
 #endif
 #define N_INSTRUCTION_SETS (sizeof instruction_sets / sizeof *instruction_sets)
 
-/* The set with the widest loads that the CPU has. */
+/* The set with the widest loads that the CPU can run. */
 static const struct bench_isa *widest_loads(uint64_t cpu)
 {
     const struct bench_isa *best = &bench_isa_base;
@@ -107,8 +106,7 @@ size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction
     return n;
 }
 
-/* ---- threads that start together ---------------------------------------------------------------
- */
+/* ---- threads that start together ---- */
 
 struct team {
     atomic_uint arrived;
@@ -138,8 +136,7 @@ static void meet(struct team *team, uint32_t n_threads)
         pause_briefly(turn);
 }
 
-/* ---- reading -----------------------------------------------------------------------------------
- */
+/* ---- reading ---- */
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
@@ -157,7 +154,7 @@ enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size, s
                  strerror(errno));
         return KT_E_NOMEM;
     }
-    /* Give back what lies before and behind the aligned part. */
+    /* Unmap the memory before and after the aligned part. */
     size_t before = (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
     if (before != 0)
         munmap(raw, before);
@@ -177,9 +174,9 @@ void bench_buffer_destroy(struct bench_buffer *buffer)
 }
 
 /*
- * A thread reads its part of the buffer in segments, about as long as a call of a layer, and a pass
- * counts with its median segment, as a run of the layer counts with its median call: what disturbs
- * the machine disturbs both alike.
+ * A thread reads its part of the buffer in segments that take about as long as a call of a layer. The
+ * result of a pass is its median segment, as that of a run is its median call, so disturbances affect both
+ * alike.
  */
 #define SEGMENT ((size_t)16 << 20)
 
@@ -191,7 +188,7 @@ struct reading {
     size_t segment, n_segments; /* of each thread */
     double *times;              /* [n_segments], of the first thread */
     double rate[BENCH_MAX_WAYS];
-    _Atomic uint64_t sum; /* read by nobody, but it must be there for the loads to stay */
+    _Atomic uint64_t sum; /* never read; keeps the compiler from dropping the loads */
 };
 
 static int compare(const void *a, const void *b)
@@ -238,7 +235,7 @@ static void read_on_thread(void *data, uint32_t thread, uint32_t n_threads)
     atomic_fetch_add(&reading->sum, sum);
 }
 
-/* Cuts the threads' parts into equal segments. False: too little for each. */
+/* Splits the threads' parts into equal segments. False: too few bytes for each. */
 static bool cut_segments(struct reading *reading, uint32_t n_threads)
 {
     size_t slice = reading->buffer->size / n_threads;
@@ -278,8 +275,7 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
     return KT_OK;
 }
 
-/* ---- multiplying -------------------------------------------------------------------------------
- */
+/* ---- multiplying ---- */
 
 #define SLICE_NS 10e6 /* long enough for the clock, short enough to fall between disturbances */
 #define N_SLICES 12
@@ -295,7 +291,7 @@ static void multiply_on_thread(void *data, uint32_t thread, uint32_t n_threads)
 {
     struct multiplying *work = data;
     if (thread == 0) {
-        /* This also lets the core settle on the clock that such instructions get. */
+        /* This also lets the core settle on its clock for such instructions. */
         double time = 0;
         for (work->rounds = 1024; time < SLICE_NS / 2 && work->rounds < UINT64_MAX / 4;) {
             work->rounds *= 2;

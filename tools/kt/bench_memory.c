@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_memory.c - how much memory may be taken, and how much of it a cache could hold. */
+/* bench_memory.c - how much memory can be allocated, and how much of it a cache could hold. */
 #include "tools/kt/bench.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ static const struct version {
     {"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
 };
 
-/* What one group leaves: its limit, less what is used and is not a file's cached pages. */
+/* Bytes that one group leaves: its limit minus its use, not counting cached pages of files. */
 static uint64_t group_left(const struct version *version, const char *root, const char *group)
 {
     char path[1024];

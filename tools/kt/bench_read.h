@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_read.h - the reads of struct bench_isa, for a file that defines VECTOR_BYTES before it
- * includes this. Ways: 1, 2, 4 and 8 streams, each without prefetch and with prefetcht1 512 and
- * 1024 bytes ahead. Reading into the second-level cache wakes its hardware streamer, which alone
- * reaches the memory's bandwidth; without it a core is bound by its fill buffers.
+ * bench_read.h - the reads of struct bench_isa, for a file that defines VECTOR_BYTES before it includes
+ * this. Ways: 1, 2, 4 and 8 streams, each without prefetch and with prefetcht1 512 and 1024 bytes ahead.
+ * Only the hardware prefetcher of the second-level cache reaches the bandwidth of memory, and prefetches
+ * into L2 start it; without it a core is limited by its fill buffers.
  */
 #include "tools/kt/bench_isa.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_roofline.c - the time that the machine's memory and multipliers allow a layer. */
+/* bench_roofline.c - the least time for a layer by the limits of memory and multiply instructions. */
 #include "tools/kt/bench.h"
 
 enum kt_status bench_roofline_create(struct kt_cli *cli, uint64_t cpu, const struct bench_set *set,

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_route.c - routing that defeats the caches and is the same on every machine.
+ * bench_route.c - reproducible routing that keeps weights from being found in a cache.
  *
- * Each token draws top_k different experts uniformly. Drawn numbers carry no meaning beyond which
- * tokens share an expert, so each call may give them to any experts of the copy: it takes those
- * that were not used for longest. A layer bench that used the drawn numbers themselves would find a
- * part of its weights in a large cache.
+ * Each token draws top_k different experts uniformly. A drawn number only says which tokens share an
+ * expert, so each call may replace it by any expert of the copy: it takes the least recently used ones.
+ * With the drawn numbers themselves, a part of the weights would be in a large cache.
  */
 #include "tools/kt/bench.h"
 
@@ -67,7 +66,7 @@ static void draw_weights(struct bench_route *route, float *weights)
         weights[k] /= sum;
 }
 
-/* The next copy; nothing is given to its experts yet. */
+/* Goes to the next copy; no expert of it has a label yet. */
 static uint32_t begin_call(struct bench_route *route)
 {
     for (uint32_t i = 0; i < route->n_labels; i++)
@@ -75,7 +74,7 @@ static uint32_t begin_call(struct bench_route *route)
     return (uint32_t)(route->n_calls++ % route->n_copies);
 }
 
-/* The copy's expert that stands for the label in this call. */
+/* The copy's expert for the label in this call. */
 static int64_t give(struct bench_route *route, uint32_t which, uint32_t label, uint32_t *touched)
 {
     const uint32_t *ring = route->order + (size_t)which * route->n_experts;

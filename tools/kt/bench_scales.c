@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_scales.c - numbers of 8 and 4 bits, and the scales and zeros beside them. The numbers are
- * Gaussian with a deviation that suits their format; the scales make it the one that is wished.
+ * bench_scales.c - numbers of 8 and 4 bits, and the scales and zeros beside them. The numbers are Gaussian
+ * with a deviation that suits their format; scales bring it to the requested one.
  */
 #include "tools/kt/bench.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- numbers ---------------------------------------------------------------------------------- */
 
-/* The numbers of a float without infinities: codes 0 .. last, of these bits of mantissa and this bias. */
+/* The values of a float format without infinities: codes 0 .. last, with this mantissa and bias. */
 struct small_float {
     unsigned last, mantissa_bits;
     int bias;
@@ -30,7 +30,7 @@ static float value_of(const struct small_float *format, unsigned code)
                          : ldexpf(1.0f + mantissa, exponent - format->bias);
 }
 
-/* The nearest code; what is negative gets the bit above the last code. */
+/* The nearest code; negative numbers get the bit above the last code. */
 static uint32_t code_of(const struct small_float *format, float value)
 {
     unsigned low = 0, high = format->last;
@@ -66,7 +66,7 @@ float bench_code_step(const struct bench_source_type *type, float sigma)
     float step = type->dtype == KT_DTYPE_INT4      ? 2.5f
                  : type->dtype == KT_DTYPE_F8_E4M3 ? E4M3_MAX / 5.0f
                                                    : E2M1_MAX / 3.0f;
-    /* Where scales are powers of 2 the numbers make up for what they cannot say. */
+    /* Scales that are powers of 2 are inexact; the numbers make up for it. */
     return type->scale_dtype == KT_DTYPE_F8_E8M0 ? sigma / exp2f(ceilf(log2f(sigma / step))) : step;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_set.c - copies of a layer, as many as make its weights come from memory and not from cache.
+/* bench_set.c - copies of a layer, so many that weights come from memory and not from a cache.
  */
 #include "tools/kt/bench.h"
 #include "tools/kt/table.h"
@@ -59,8 +59,8 @@ static int make_plan(struct kt_cli *cli, struct kt_context *context, const struc
     return plan->fallback ? BENCH_REFUSED : KT_EXIT_OK; /* the library has warned why */
 }
 
-/* How many copies and experts fit: the weights once, and a buffer of their size that is read to
- * measure the bandwidth, in four fifths of what is free. */
+/* How many copies and experts fit: the weights, and a buffer of their size to measure the read bandwidth,
+ * must fit into four fifths of the free memory. */
 static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want, const struct kt_plan *plan,
                          uint32_t *n_copies, uint32_t *n_experts)
 {
@@ -157,7 +157,7 @@ int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struc
     made.instruction = info.instruction;
     made.nominal_size = info.nominal_size;
     made.packed_size = info.packed_size;
-    if (made.packed_size == 0) /* it reads a copy of the source */
+    if (made.packed_size == 0) /* the backend reads a copy of the source */
         made.packed_size = copy_size(&plan, made.n_experts);
     *set = made;
     return KT_EXIT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_shape.c - the shapes that kt bench knows by name, and those that are given as numbers. */
+/* bench_shape.c - shapes of kt bench, by name or as numbers. */
 #include "tools/kt/bench.h"
 
 #include <inttypes.h>

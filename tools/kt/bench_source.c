@@ -97,15 +97,14 @@ const char *bench_source_names(void)
     return names;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
 static uint64_t group_count(uint64_t n, uint32_t group)
 {
     return group == 0 ? 1 : (n + group - 1) / group;
 }
 
-/* Bytes of a matrix and of its scales and zeros; 0: overflow, or columns that are no whole blocks. */
+/* Bytes of a matrix and of its scales and zeros; 0: overflow, or columns are not whole blocks. */
 static uint64_t matrix_size(const struct bench_source_type *type, uint64_t rows, uint64_t cols,
                             uint64_t *scale_size)
 {
@@ -138,11 +137,10 @@ uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden
     return expert * *n_distinct;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------
- */
+/* ---- numbers ---- */
 
-/* Weights of a plain format, or of one with scales beside it, are drawn from a table of Gaussian
- * numbers that is already in the format: quick enough for layers of gigabytes. */
+/* Weights of a plain format, or of one with separate scales, are drawn from a table of Gaussian numbers
+ * that is already in the format, which is fast enough for layers of gigabytes. */
 static bool fill_plain(const struct bench_source_type *type, struct bench_random *random, float sigma,
                        const float *samples, uint64_t n, unsigned char *out)
 {
@@ -159,7 +157,7 @@ static bool fill_plain(const struct bench_source_type *type, struct bench_random
         else if (dtype == KT_DTYPE_BF16)
             codes[i] = bench_bf16(value);
         else if (bench_has_codes(dtype))
-            codes[i] = bench_code(dtype, samples[i] * step); /* its scale brings sigma */
+            codes[i] = bench_code(dtype, samples[i] * step); /* its scale gives sigma */
         else
             return false;
     }
@@ -178,8 +176,7 @@ static bool fill_plain(const struct bench_source_type *type, struct bench_random
     return true;
 }
 
-/* ---- matrices ---------------------------------------------------------------------------------
- */
+/* ---- matrices ---- */
 
 static void *keep(struct bench_source *source, uint64_t size)
 {
@@ -189,7 +186,7 @@ static void *keep(struct bench_source *source, uint64_t size)
     return memory;
 }
 
-/* Fills `scales`, and where there are zeros what follows them, and lays the view over both. */
+/* Fills `scales` and the zeros behind them, if any, and sets the view to both. */
 static void add_scales(const struct bench_source_type *type, struct bench_random *random, float sigma,
                        unsigned char *scales, struct kt_view *view)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_sve.c - the multiply instruction of ARM's SVE, for the vector lengths that level sve is for. */
+/* bench_sve.c - the multiply instruction of ARM's SVE, for the vector lengths of level sve. */
 #include "tools/kt/bench_neon.h"
 
 #define SDOT(r) "sdot z" r ".s, z30.b, z31.b\n\t"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_time.c - times forwards. Only kt_layer_forward lies between the two looks at the clock;
- * routing is drawn between calls, every buffer and every packed weight was touched before, and what
- * could have disturbed a run (page faults, other jobs on the cores) is counted and said.
+ * bench_time.c - times forwards. Only kt_layer_forward lies between the two looks at the clock; routing is
+ * drawn between calls, every buffer and every packed weight was touched before, and possible disturbances
+ * of a run (page faults, other jobs on the cores) are counted and reported.
  */
 #include "tools/kt/bench.h"
 
@@ -15,7 +15,7 @@
 #define MIN_REPEATS 5
 #define MAX_REPEATS 1000000
 
-/* What a series of calls needs. */
+/* The state of a series of calls. */
 struct series {
     const struct bench_set *set;
     struct bench_calls calls;
@@ -38,7 +38,7 @@ static void series_create(const struct kt_cli *cli, const struct bench_set *set,
     *series = (struct series){.set = set};
     bench_calls_create(cli, set, trace, set->n_copies, n_tokens, &series->calls);
     series->output = kt_cli_alloc(cli, numbers, sizeof *series->output);
-    memset(series->output, 1, numbers * sizeof *series->output); /* its pages are there now */
+    memset(series->output, 1, numbers * sizeof *series->output); /* touches its pages */
     series->calls.forward.output = series->output;
     series->calls.forward.output_dtype = KT_DTYPE_BF16;
 }
@@ -71,8 +71,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Calls until the clock and the caches have settled and each copy ran at least once. The number of
- * calls of a run, or 0 after a message. */
+/* Runs calls until the clock and the caches have settled and each copy ran at least once. Returns the
+ * number of calls for a run, or 0 after a message. */
 static uint64_t warm_up(const struct kt_cli *cli, struct series *series,
                         const struct bench_schedule *schedule)
 {
@@ -100,10 +100,10 @@ static double cpu_time(void)
     return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
 }
 
-/* What makes a run worth less. */
+/* Disturbances of a run. */
 struct disturbance {
-    long faults;  /* pages that were missing */
-    double share; /* of the cores that the threads had */
+    long faults;  /* page faults */
+    double share; /* share of the cores that the threads got */
 };
 
 static long fault_count(void)
@@ -118,7 +118,7 @@ static void warn(const struct kt_cli *cli, const struct disturbance *disturbance
 {
     if (disturbance->faults > 16 && (uint64_t)disturbance->faults > calls / 4)
         kt_cli_warn(cli, "%ld page faults while timing", disturbance->faults);
-    /* A few milliseconds of processor time say nothing. */
+    /* Too short to tell from a few milliseconds of processor time. */
     if (disturbance->share < 0.9 && result->median * (double)calls > 100e6)
         kt_cli_warn(cli,
                     "even in the best run the threads had their cores for %.0f %% of the time "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_trace.c - recorded batches for kt bench: which sizes there are, and whether they fit the layer. */
+/* bench_trace.c - recorded batches for kt bench: their sizes, and whether they fit the layer. */
 #include "tools/kt/bench.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #define MAX_LABELS 65536 /* experts that a layer may have */
 #define MAX_BATCH_TOKENS 65536
 
-/* Batch by batch, and of each its layers in order: as a model goes through them. */
+/* By batch, then by layer: the order in which a model computes them. */
 static void list_batches(const struct kt_cli *cli, struct bench_trace *trace)
 {
     uint32_t longest = 0;
@@ -32,7 +32,7 @@ static void list_batches(const struct kt_cli *cli, struct bench_trace *trace)
     free(first);
 }
 
-/* What all layers have in common, or not. */
+/* Checks what all layers must have in common. */
 static int describe(const struct kt_cli *cli, const char *path, struct bench_trace *trace)
 {
     trace->has_input = trace->layers[0].input != NULL;
@@ -96,7 +96,7 @@ void bench_trace_close(struct bench_trace *trace)
     *trace = (struct bench_trace){.n_layers = 0};
 }
 
-/* The sizes that there are, ascending; their number, or max + 1. */
+/* Collects the sizes in the trace, ascending; returns their number, or max + 1. */
 static size_t list_sizes(const struct bench_trace *trace, uint64_t *sizes, size_t max)
 {
     size_t n = 0;
@@ -123,7 +123,7 @@ static bool has_size(const struct bench_trace *trace, uint64_t n_tokens)
     return false;
 }
 
-/* Puts the sizes that there are into `sizes`, or checks those that are wished. */
+/* Puts all sizes of the trace into `sizes`, or checks the requested ones. */
 static int choose_sizes(const struct kt_cli *cli, const struct bench_trace *trace, uint64_t *sizes,
                         size_t max, size_t *n)
 {
@@ -165,7 +165,7 @@ int bench_trace_choose(struct kt_cli *cli, const char *path, struct bench_trace 
     return KT_EXIT_OK;
 }
 
-/* Experts that the batch asks for; `seen` has a byte for each label, all 0 before and after. */
+/* The number of experts that the batch asks for; `seen` has a byte for each label, 0 before and after. */
 static uint32_t count_touched(const struct bench_batch *batch, uint8_t *seen)
 {
     const int64_t *ids = batch->layer->ids + batch->first * batch->layer->top_k;
