@@ -144,6 +144,13 @@ static bool resolve(const struct kt_config *config, const char *variable, char s
            split_plugin(config, variable + sizeof plugin - 1, section, key);
 }
 
+/* KT-Kernel's name of a level that is called otherwise here. */
+static const char *translate(const char *variable, const char *value)
+{
+    bool variant = strcmp(variable, "KT_KERNEL_CPU_VARIANT") == 0;
+    return variant && strcmp(value, "avx512_base") == 0 ? "avx512" : value;
+}
+
 static enum kt_status take_variable(struct kt_config *config, const char *variable, struct kt_error *error)
 {
     for (size_t i = 0; i < N_SHORT_FORMS; i++) {
@@ -157,7 +164,8 @@ static enum kt_status take_variable(struct kt_config *config, const char *variab
     if (!resolve(config, variable, section, key))
         return refuse_variable(config, variable, error);
     (void)snprintf(origin, sizeof origin, "environment %s", variable);
-    enum kt_status status = kt_config_put(config, LAYER_ENVIRONMENT, section, key, value, origin, error);
+    enum kt_status status =
+        kt_config_put(config, LAYER_ENVIRONMENT, section, key, translate(variable, value), origin, error);
     return status == KT_OK ? status : kt_fail_prefix(error, status, "environment %s", variable);
 }
 

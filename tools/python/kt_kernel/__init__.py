@@ -15,8 +15,10 @@ Neither torch nor a GPU is needed. What goes wrong in the library is a KTError w
 
 import logging as _logging
 import os as _os
+import sys as _sys
 from typing import Any
 
+from . import kt_kernel_ext
 from ._lib import (
     VERSION as __version__,
 )
@@ -50,9 +52,13 @@ __all__ = [
     "backends",
     "bench",
     "generate_gpu_experts_masks",
+    "kt_kernel_ext",
     "methods",
 ]
 
+
+# KT-Kernel's extension module has this name, too.
+_sys.modules.setdefault("kt_kernel_ext", kt_kernel_ext)
 
 __cpu_variant__: str
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import numbers
@@ -84,6 +85,20 @@ def fail(error):
     """Raises what a kt_error says."""
     status = _abi.STATUS[error.status] if error.status < len(_abi.STATUS) else "KT_E_STATE"
     raise _CLASSES.get(status, KTError)(error.message.decode(errors="replace"), status)
+
+
+@contextlib.contextmanager
+def renamed(names):
+    """Errors inside call things as the caller does: {what the library says: what the caller says}."""
+    try:
+        yield
+    except KTError as error:
+        message = str(error)
+        for ours, callers in names.items():
+            message = message.replace(ours, callers)
+        if message == str(error):
+            raise
+        raise type(error)(message, error.status) from None
 
 
 def call(function, *arguments):

@@ -18,6 +18,7 @@ _lock = threading.Lock()
 _contexts: weakref.WeakValueDictionary[Any, Context] = weakref.WeakValueDictionary()
 _models: weakref.WeakSet[Model] = weakref.WeakSet()
 _instances = 0
+_warned = False
 
 
 def context_for(threads, n_pools, nodes, settings):
@@ -41,8 +42,17 @@ def _make_context(threads, n_pools, nodes, settings):
         context.close()
         return Context(numa_nodes=found.nodes[:n_pools], **options)
     if n_pools and n_pools > found.n_nodes:
-        logger.warning("threadpool_count is %d, but %d NUMA nodes are used", n_pools, found.n_nodes)
+        _warn_once(n_pools, found.n_nodes)
     return context
+
+
+def _warn_once(n_pools, n_nodes):
+    """Not for each of a model's layers."""
+    global _warned
+    if not _warned:
+        _warned = True
+        nodes = "1 NUMA node is" if n_nodes == 1 else f"{n_nodes} NUMA nodes are"
+        logger.warning("KTMoEWrapper: threadpool_count is %d, but %s used", n_pools, nodes)
 
 
 def contexts():

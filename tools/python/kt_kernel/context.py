@@ -11,7 +11,7 @@ from typing import Any
 
 from . import _abi
 from ._handle import Handle, Pointer, log_message, pointer_of
-from ._lib import bundled, bundled_folders, call, encode, lib, text, whole, whole_list
+from ._lib import bundled, bundled_folders, call, encode, lib, renamed, text, whole, whole_list
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Backend:
     file: str
     version: str
     description: str
-    formats: tuple[str, ...]
+    formats: tuple[str, ...]  # names such as "bf16"; the last may be words: "GGUF's blocks"
     level: str  # in use, "" if it is not loaded
     levels: tuple[str, ...]  # best first
     priority: int
@@ -54,6 +54,24 @@ def _config_params(settings, file):
     if files:
         params.plugin_folder, params.dropin_folder = map(os.fsencode, bundled_folders(files))
     return params
+
+
+def _arguments(wished, settings):
+    """What messages say of settings that the caller gave as arguments, not as settings."""
+    names = {}
+    for key in wished.keys() - settings.keys():
+        name = key.removeprefix("core.")
+        names[f'setting "{key}={wished[key]}": '] = ""
+        names[key] = name
+    return names
+
+
+def _formats(words):
+    """The names that a plugin's list begins with, and its closing words, "and GGUF's blocks", as one."""
+    names = words.split()
+    n = next((i for i, name in enumerate(names) if not lib.kt_dtype_parse(name.encode())), len(names))
+    rest = " ".join(names[n:]).removeprefix("and ")
+    return (*names[:n], rest) if rest else tuple(names)
 
 
 class Context(Handle):
@@ -95,11 +113,12 @@ class Context(Handle):
         words = {True: "yes", False: "no"}
         texts = [f"{key}={words[value] if isinstance(value, bool) else value}" for key, value in wished.items()]
         handle, made = Pointer(), ctypes.c_void_p()
-        call(lib.kt_config_create, ctypes.byref(_config_params(texts, config)), ctypes.byref(made))
-        try:
-            call(lib.kt_context_create, made, ctypes.byref(handle))
-        finally:
-            lib.kt_config_destroy(made)
+        with renamed(_arguments(wished, settings or {})):
+            call(lib.kt_config_create, ctypes.byref(_config_params(texts, config)), ctypes.byref(made))
+            try:
+                call(lib.kt_context_create, made, ctypes.byref(handle))
+            finally:
+                lib.kt_config_destroy(made)
         self.handle = handle.own(lib.kt_context_destroy)
 
     @property
@@ -134,7 +153,7 @@ class Context(Handle):
                     text(info.file),
                     text(info.version),
                     text(info.description),
-                    tuple(text(info.formats).split()),
+                    _formats(text(info.formats)),
                     text(info.level),
                     tuple(text(info.levels).split()),
                     info.priority,

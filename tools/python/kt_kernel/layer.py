@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _PROGRESS_SECONDS = 0.1
+_FORWARD = ("hidden_states", "expert_ids", "router_weights")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +207,7 @@ class Layer(Handle):
         method = lib.kt_method_backend(encode(backend, "backend")) if backend is not None else b"auto"
         if method is None:
             raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
-        _check_method(context, backend)
+        check_method(context, backend)
         params.max_tokens = whole(max_tokens, "max_tokens", 1)
         params.backend = None if method == b"auto" else method
         params.skip_mask = mask.pointer if mask else None
@@ -241,15 +242,17 @@ class Layer(Handle):
             info.intermediate_size,
         )
 
-    def _prepare(self, hidden_states, expert_ids, router_weights, out=None, *, accumulate=False, flat=False):
-        """A kt_forward, its output ([tokens, hidden_size] if flat) and what must live as long."""
-        x, n, stride = _arrays.rows_of(hidden_states, "hidden_states", self._hidden)
-        ids = _arrays.matrix(expert_ids, "expert_ids", n, "i64")
-        weights = _arrays.matrix(router_weights, "router_weights", n, "f32")
+    def _prepare(self, hidden_states, expert_ids, router_weights, out=None, *, accumulate=False, flat=False, names=_FORWARD):
+        """A kt_forward, its output ([tokens, hidden_size] if flat) and what must live as long. `names` are what the
+        caller's arguments are called."""
+        hidden_name, ids_name, weights_name = names
+        x, n, stride = _arrays.rows_of(hidden_states, hidden_name, self._hidden)
+        ids = _arrays.matrix(expert_ids, ids_name, n, "i64")
+        weights = _arrays.matrix(router_weights, weights_name, n, "f32")
         if ids.shape != weights.shape:
-            raise KTValueError(f"expert_ids has the shape {list(ids.shape)}, router_weights {list(weights.shape)}")
+            raise KTValueError(f"{ids_name} has the shape {list(ids.shape)}, {weights_name} {list(weights.shape)}")
         if ids.shape[1] == 0:
-            raise KTValueError("expert_ids names no expert for a token")
+            raise KTValueError(f"{ids_name} names no expert for a token")
         if out is None:
             if accumulate:
                 raise KTValueError("accumulate needs out")
@@ -267,7 +270,7 @@ class Layer(Handle):
             weights.pointer,
             x.pointer,
             y.pointer,
-            _abi.DTYPE[_arrays.float_name(x, "hidden_states")],
+            _abi.DTYPE[_arrays.float_name(x, hidden_name)],
             _abi.DTYPE[_arrays.float_name(y, "out")],
             stride,
             out_stride,
@@ -388,7 +391,7 @@ def method_settings(method: str | None) -> dict[str, str]:
     return dict([setting.decode().split("=", 1)]) if setting else {}
 
 
-def _check_method(context, method):
+def check_method(context, method):
     """A backend that has several methods is told which when the context is made."""
     for setting, wanted in method_settings(method).items():
         section, _, key = setting.rpartition(".")

@@ -12,11 +12,19 @@ from typing import Any
 
 from . import _abi, _arrays, _device, _model, _unpack
 from ._handle import Single
-from ._lib import KTError, KTValueError, call, encode, lib, real, whole, whole_list
+from ._lib import KTError, KTValueError, call, encode, lib, real, renamed, whole, whole_list
 from .context import Context
 from .layer import Layer, Ticket, method_settings, methods
 
 _DEFAULT_MAX_TOKENS = 4096
+_FORWARD = ("hidden_states", "topk_ids", "topk_weights")
+# What the library calls otherwise than a wrapper's callers, and a setting that is none of theirs.
+_NAMES = {
+    "expert_map": "physical_to_logical_map_cpu",
+    "max_tokens": "chunked_prefill_size",
+    "top_k": "num_experts_per_tok",
+    " (core.strict = yes forbids another)": "",
+}
 
 
 def _refuse_training(what):
@@ -78,13 +86,24 @@ def _make_mask(given, num_gpu_experts, n_experts):
     return mask
 
 
+def _check_weights(array, what, expected):
+    """Layer.from_tensors would call them otherwise."""
+    found = _arrays.on_cpu(array, what)
+    if found.shape != expected:
+        raise KTValueError(f"{what} has the shape {list(found.shape)}, but must be {list(expected)}")
+    if not found.is_dense():
+        raise KTValueError(f"{what} is not dense; pass a contiguous one")
+    _arrays.float_name(found, what)
+
+
 def _context_of(threads, n_pools, nodes, method):
     """The context of wrappers with these settings."""
     threads, n_pools = whole(threads or 0, "cpuinfer_threads"), whole(n_pools or 0, "threadpool_count")
     chosen = None if nodes is None else tuple(whole_list(nodes, "numa_nodes"))
     if chosen is not None and n_pools and len(chosen) != n_pools:
         raise KTValueError(f"numa_nodes {list(chosen)} are {len(chosen)}, but threadpool_count is {n_pools}")
-    return _model.context_for(threads, n_pools, chosen, method_settings(method))
+    with renamed({"threads = ": "cpuinfer_threads = "}):
+        return _model.context_for(threads, n_pools, chosen, method_settings(method))
 
 
 class KTMoEWrapper(Single):
@@ -222,8 +241,8 @@ class KTMoEWrapper(Single):
         each expert is, None: itself; progress as in Layer. KTError names the file, the tensor and what is wrong."""
         if not self.weight_path:
             raise KTValueError(f"layer {self.layer_idx}: weight_path is empty")
-        self._replace(
-            Layer(
+        with renamed(_NAMES):
+            layer = Layer(
                 self.context,
                 self.model.checkpoint(self.weight_path),
                 self.layer_idx,
@@ -238,7 +257,7 @@ class KTMoEWrapper(Single):
                 intermediate_size=self.moe_intermediate_size,
                 **self._activation,
             )
-        )
+        self._replace(layer)
 
     def load_weights_from_tensors(
         self, gate_proj: Any, up_proj: Any, down_proj: Any, physical_to_logical_map_cpu: Any = None
@@ -247,12 +266,12 @@ class KTMoEWrapper(Single):
         [num_experts, hidden_size, moe_intermediate_size], in bfloat16, float16 or float32. They are packed for the
         method and may be freed. With cpu_save, what was packed is also written into the folder weight_path, before
         the map, for load_weights of another run: a store of such layers, as `kt convert` makes of a checkpoint."""
-        expected = (self.num_experts, self.moe_intermediate_size, self.hidden_size)
-        found = _arrays.view(gate_proj, "gate_proj").shape
-        if found != expected:
-            raise KTValueError(f"gate_proj has the shape {list(found)}, but must be {list(expected)}")
-        self._replace(
-            Layer.from_tensors(
+        wide = (self.num_experts, self.moe_intermediate_size, self.hidden_size)
+        _check_weights(gate_proj, "gate_proj", wide)
+        _check_weights(up_proj, "up_proj", wide)
+        _check_weights(down_proj, "down_proj", (wide[0], wide[2], wide[1]))
+        with renamed(_NAMES):
+            layer = Layer.from_tensors(
                 self.context,
                 gate_proj,
                 up_proj,
@@ -266,7 +285,7 @@ class KTMoEWrapper(Single):
                 expert_map=physical_to_logical_map_cpu,
                 **self._activation,
             )
-        )
+        self._replace(layer)
         if self.cpu_save:
             self.model.release_checkpoint()  # what was open does not have this layer
 
@@ -289,7 +308,7 @@ class KTMoEWrapper(Single):
         return moe
 
     def _submit(self, moe, hidden_states, topk_ids, topk_weights) -> Ticket:
-        prepared = moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
+        prepared = moe._prepare(hidden_states, topk_ids, topk_weights, flat=True, names=_FORWARD)
         position, deferral = self.model.place(self.layer_idx)
         if deferral is None:
             return moe._submit(prepared)
@@ -343,7 +362,7 @@ class KTMoEWrapper(Single):
         moe = self.loaded()
         if self.model.place(self.layer_idx)[1] is not None:
             return self._submit(moe, hidden_states, topk_ids, topk_weights).wait()
-        forward, output, keep = moe._prepare(hidden_states, topk_ids, topk_weights, flat=True)
+        forward, output, keep = moe._prepare(hidden_states, topk_ids, topk_weights, flat=True, names=_FORWARD)
         call(lib.kt_layer_forward, moe._use(), ctypes.byref(forward))
         del keep
         return output
@@ -433,7 +452,8 @@ def generate_gpu_experts_masks(activation_freq: Any, num_gpu_experts: int) -> An
     """bool [layers, experts]: the num_gpu_experts experts of all layers together that were used most.
 
     activation_freq [layers, experts] is how often each was used, of any dtype, not negative; of equal ones the
-    first comes first. The masks are of its kind: a tensor on the CPU, or a numpy array.
+    first comes first. num_gpu_experts below 0 is 0, and above all experts all of them. The masks are of the kind
+    of activation_freq: a tensor on the CPU, or a numpy array.
     """
     module = _arrays.numpy("generate_gpu_experts_masks ranks by it")
     torch = _arrays.torch_of(activation_freq)
@@ -451,7 +471,7 @@ def generate_gpu_experts_masks(activation_freq: Any, num_gpu_experts: int) -> An
     params = _abi.sized(_abi.kt_place_params)
     params.placement = _abi.PLACE_FREQUENCY
     params.n_layers, params.n_experts = counts.shape
-    params.n_on_gpu = min(whole(num_gpu_experts, "num_gpu_experts"), counts.size)
+    params.n_on_gpu = max(0, min(whole(num_gpu_experts, "num_gpu_experts", -(1 << 31)), counts.size))
     params.counts = ranks.ctypes.data
     call(lib.kt_place, ctypes.byref(params), masks.ctypes.data)
     masks = masks.astype("bool")
