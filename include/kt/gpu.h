@@ -34,10 +34,25 @@ struct kt_place_params {
     const uint64_t *counts; /**< [n_layers][n_experts]: how often each was used (kt_layer_usage); NULL:
                                  only where they are not needed */
 };
+#ifdef __cplusplus
+extern "C++" {
+namespace kt_cxx
+{
+KT_CONSTEXPR struct kt_place_params place_params()
+{
+    struct kt_place_params value = sized<struct kt_place_params>();
+    value.seed = 42;
+    return value;
+}
+} // namespace kt_cxx
+}
+#define KT_PLACE_PARAMS_INIT kt_cxx::place_params()
+#else
 #define KT_PLACE_PARAMS_INIT                                      \
     {                                                             \
         .struct_size = sizeof(struct kt_place_params), .seed = 42 \
     }
+#endif
 
 /**
  * Chooses n_on_gpu experts: masks, [n_layers][n_experts], gets 1 for each of them and 0 for all others,
@@ -94,10 +109,7 @@ struct kt_deferral_params {
     const uint32_t *max_deferred_of; /**< [n_layers]: max_deferred of each layer; NULL: the same for
                                           all. Copied. */
 };
-#define KT_DEFERRAL_PARAMS_INIT                          \
-    {                                                    \
-        .struct_size = sizeof(struct kt_deferral_params) \
-    }
+#define KT_DEFERRAL_PARAMS_INIT KT_INIT(kt_deferral_params)
 
 /** Keeps the context alive. Takes memory for a batch's input and output once, 8 bytes a number. */
 enum kt_status kt_deferral_create(struct kt_context *context, const struct kt_deferral_params *params,
@@ -144,10 +156,25 @@ struct kt_host_params {
     uint32_t reserved;
     struct kt_forward forward; /**< copied; what it points to must live as long as the call */
 };
+#ifdef __cplusplus
+extern "C++" {
+namespace kt_cxx
+{
+KT_CONSTEXPR struct kt_host_params host_params()
+{
+    struct kt_host_params value = sized<struct kt_host_params>();
+    value.forward = KT_FORWARD_INIT;
+    return value;
+}
+} // namespace kt_cxx
+}
+#define KT_HOST_PARAMS_INIT kt_cxx::host_params()
+#else
 #define KT_HOST_PARAMS_INIT                                                      \
     {                                                                            \
         .struct_size = sizeof(struct kt_host_params), .forward = KT_FORWARD_INIT \
     }
+#endif
 
 /** Makes a call; checks what does not depend on a batch. */
 enum kt_status kt_host_call_create(const struct kt_host_params *params, struct kt_host_call **call,
@@ -217,10 +244,7 @@ struct kt_staging_params {
     uint32_t instance; /**< tells models apart that have the same sizes and run at the same time */
     struct kt_allocator allocator; /**< for what a call makes; without functions: ordinary memory */
 };
-#define KT_STAGING_PARAMS_INIT                          \
-    {                                                   \
-        .struct_size = sizeof(struct kt_staging_params) \
-    }
+#define KT_STAGING_PARAMS_INIT KT_INIT(kt_staging_params)
 
 /** A layer uses the slot of its position among those with experts, modulo this: so the next layer's input
  *  can be copied while this one's is read. */

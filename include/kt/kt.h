@@ -21,6 +21,9 @@
 #include <kt/version.h>
 
 #ifdef __cplusplus
+/* A struct and the function that fills it have one name, as stat(2) has. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
 #endif
 
@@ -77,10 +80,7 @@ struct kt_config_params {
     const char *dropin_folder; /**< absolute; the shipped drop-ins, unless KT_KERNEL_PLUGINCONFDIR is set;
                                       NULL: likewise */
 };
-#define KT_CONFIG_PARAMS_INIT                          \
-    {                                                  \
-        .struct_size = sizeof(struct kt_config_params) \
-    }
+#define KT_CONFIG_PARAMS_INIT KT_INIT(kt_config_params)
 
 /** A setting as it stands: value and where it comes from. Strings live as long as the config. */
 struct kt_setting {
@@ -230,10 +230,7 @@ struct kt_checkpoint_params {
     kt_log_fn log;
     void *log_data;
 };
-#define KT_CHECKPOINT_PARAMS_INIT                          \
-    {                                                      \
-        .struct_size = sizeof(struct kt_checkpoint_params) \
-    }
+#define KT_CHECKPOINT_PARAMS_INIT KT_INIT(kt_checkpoint_params)
 
 /**
  * Opens a GGUF file or safetensors files and checks their whole headers: magic, counts, names, types,
@@ -374,10 +371,7 @@ struct kt_layer_params {
     int stored;                /**< not 0: the layer is there for kt_layer_store, and plans say what that
                                      makes: a backend may hold in memory what no store can have */
 };
-#define KT_LAYER_PARAMS_INIT                          \
-    {                                                 \
-        .struct_size = sizeof(struct kt_layer_params) \
-    }
+#define KT_LAYER_PARAMS_INIT KT_INIT(kt_layer_params)
 
 /** Fills shape and activation as layer `index` of the checkpoint has them, top_k 1 where it does not say;
  *  every other field stays as it is. */
@@ -468,10 +462,7 @@ struct kt_store_params {
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *data;
 };
-#define KT_STORE_PARAMS_INIT                          \
-    {                                                 \
-        .struct_size = sizeof(struct kt_store_params) \
-    }
+#define KT_STORE_PARAMS_INIT KT_INIT(kt_store_params)
 
 /**
  * Packs layer `index` of a checkpoint for the backend that the layer's params name, and writes it into
@@ -519,10 +510,7 @@ struct kt_forward {
     uint32_t accumulate; /**< not 0: output += result */
     uint32_t reserved;
 };
-#define KT_FORWARD_INIT                          \
-    {                                            \
-        .struct_size = sizeof(struct kt_forward) \
-    }
+#define KT_FORWARD_INIT KT_INIT(kt_forward)
 
 /**
  * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))).
@@ -558,6 +546,7 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 
 #include <kt/gpu.h>

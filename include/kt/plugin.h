@@ -420,18 +420,57 @@ struct kt_plugin {
     void (*close)(void *instance);
 };
 
+#define KT_LEVEL_INIT KT_INIT(kt_level)
+#define KT_OPS_INIT KT_INIT(kt_ops)
+
 /**
  * Defines the exported symbol:
  *     KT_PLUGIN_DEFINE(mine) = {
  *         KT_PLUGIN_HEADER(mine), .version = "1.0", .levels = levels, .n_levels = 1, ...
  *     };
+ * In C++14 and later:
+ *     constexpr kt_plugin describe()
+ *     {
+ *         kt_plugin plugin = KT_PLUGIN_INIT(mine);
+ *         plugin.version = "1.0";
+ *         plugin.levels = levels;
+ *         plugin.n_levels = 1;
+ *         ...
+ *         return plugin;
+ *     }
+ *     KT_PLUGIN_DEFINE(mine) = describe();
+ * and so with KT_LEVEL_INIT and KT_OPS_INIT; constexpr, because a plugin may have no constructors. In C++11
+ * each field after the name, in order:
+ *     KT_PLUGIN_DEFINE(mine) = {KT_PLUGIN_HEADER(mine, n_levels), "1.0", ...};
  */
+#ifdef __cplusplus
+extern "C++" {
+namespace kt_cxx
+{
+KT_CONSTEXPR struct kt_plugin plugin(const char *name)
+{
+    struct kt_plugin value = sized<struct kt_plugin>();
+    value.abi_major = KT_PLUGIN_ABI_MAJOR;
+    value.abi_minor = KT_PLUGIN_ABI_MINOR;
+    value.name = name;
+    return value;
+}
+} // namespace kt_cxx
+}
+#define KT_PLUGIN_DEFINE(id)                                                                 \
+    extern "C" __attribute__((visibility("default"))) const struct kt_plugin kt_plugin_##id; \
+    constexpr struct kt_plugin kt_plugin_##id
+#define KT_PLUGIN_INIT(id) kt_cxx::plugin(#id)
+#define KT_PLUGIN_HEADER(id, n_levels) \
+    KT_PLUGIN_ABI_MAJOR, KT_PLUGIN_ABI_MINOR, sizeof(struct kt_plugin), n_levels, #id
+#else
 #define KT_PLUGIN_DEFINE(id)                                                             \
     __attribute__((visibility("default"))) extern const struct kt_plugin kt_plugin_##id; \
     const struct kt_plugin kt_plugin_##id
 #define KT_PLUGIN_HEADER(id)                                            \
     .abi_major = KT_PLUGIN_ABI_MAJOR, .abi_minor = KT_PLUGIN_ABI_MINOR, \
     .struct_size = sizeof(struct kt_plugin), .name = #id
+#endif
 
 /** Fills an error, which may be NULL, and returns its status: `return kt_plugin_fail(error, ...)`. */
 KT_PRINTF(3, 4)

@@ -9,6 +9,8 @@
 #include <kt/kt.h>
 
 #ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in <kt/kt.h> */
 extern "C" {
 #endif
 
@@ -105,10 +107,7 @@ struct kt_recorder_params {
     uint32_t hidden_states; /**< not 0: record them too */
     uint32_t reserved;
 };
-#define KT_RECORDER_PARAMS_INIT                          \
-    {                                                    \
-        .struct_size = sizeof(struct kt_recorder_params) \
-    }
+#define KT_RECORDER_PARAMS_INIT KT_INIT(kt_recorder_params)
 
 /** Makes one for layers of this context, which it keeps alive. */
 enum kt_status kt_recorder_create(struct kt_context *context, const struct kt_recorder_params *params,
@@ -182,10 +181,7 @@ struct kt_writer_params {
     const char *const *metadata; /**< n_metadata keys, each followed by its text */
     uint64_t n_metadata;
 };
-#define KT_WRITER_PARAMS_INIT                          \
-    {                                                  \
-        .struct_size = sizeof(struct kt_writer_params) \
-    }
+#define KT_WRITER_PARAMS_INIT KT_INIT(kt_writer_params)
 
 /**
  * Begins the file: its header. A regular file has a temporary name beside `path` until kt_writer_finish;
@@ -208,5 +204,6 @@ const char *kt_writer_temporary(const struct kt_writer *writer);
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 #endif

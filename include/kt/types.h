@@ -11,6 +11,7 @@
  *              `struct kt_error *error`, which may be NULL. Outputs are set only on success.
  *   Growth     A struct that a caller fills starts with struct_size; use its _INIT macro. Fields
  *              are appended, never reordered.
+ *   C++        All headers are C++11 as well; _INIT macros are then expressions, constant ones from C++14 on.
  */
 #ifndef KT_TYPES_H
 #define KT_TYPES_H
@@ -19,7 +20,31 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#if __cplusplus >= 201402L
+#define KT_CONSTEXPR constexpr
+#else
+#define KT_CONSTEXPR inline
+#endif
+/* What C's designated initialisers say, which C++ has from C++20 on only. */
+extern "C++" {
+namespace kt_cxx
+{
+template <typename T> KT_CONSTEXPR T sized()
+{
+    T value = T();
+    value.struct_size = static_cast<decltype(value.struct_size)>(sizeof(T));
+    return value;
+}
+} // namespace kt_cxx
+}
+#define KT_INIT(type) kt_cxx::sized<struct type>()
+
 extern "C" {
+#else
+#define KT_INIT(type)                      \
+    {                                      \
+        .struct_size = sizeof(struct type) \
+    }
 #endif
 
 #if defined __GNUC__
@@ -141,10 +166,7 @@ struct kt_view {
     struct kt_scales zeros;
     const char *name; /**< the tensor's name for messages, or NULL; lives as long as the view */
 };
-#define KT_VIEW_INIT                          \
-    {                                         \
-        .struct_size = sizeof(struct kt_view) \
-    }
+#define KT_VIEW_INIT KT_INIT(kt_view)
 
 /**
  * The activation between the gate/up products and the down product, g = gate, u = up, L = limit:
