@@ -25,8 +25,4 @@ enum kt_status kt_module_open(const char *file, const char *name, struct kt_modu
                               struct kt_error *error);
 void kt_module_close(struct kt_module *module);
 
-/** What must hold of a plugin's struct before anything is called: versions and sizes, then names,
- *  levels, functions, options. */
-enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error);
-
 #endif

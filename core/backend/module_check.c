@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* module_check.c - checks the struct of a plugin before anything of it is called. */
+#include "core/backend/module_check.h"
+
 #include "core/base/error.h"
-#include "core/backend/module.h"
 #include "core/base/option.h"
 
 #include <string.h>
+#include <stddef.h>
 
 /* Bytes up to and with a field: the last one that ABI 1.0 has. A later minor adds fields behind,
  * and this stays. */

@@ -4,9 +4,10 @@
  * inputs and outputs go. It multiplies straight from the source, one decoded weight row at a time, and
  * sums in double in the order of the columns. Every other backend is checked against it.
  */
+#include "core/backend/reference.h"
+
 #include "core/weights/decode/encode.h"
 #include "core/base/error.h"
-#include "core/backend/registry.h"
 #include "core/weights/decode/dequantize.h"
 
 #include <math.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/backend/registry_internal.h"
+/* registry_host.c - the functions of struct kt_host. */
+#include "core/backend/registry_host.h"
+
 #include "core/base/trust.h"
 #include "core/weights/decode/dequantize.h"
+#include "core/config/config.h"
+#include "core/base/log.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* registry_open.c - opens a plugin, or says why it cannot be used. */
+#include "core/backend/registry_open.h"
+
 #include "core/machine/cpu.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
-#include "core/backend/registry_internal.h"
 #include "core/base/suggest.h"
+#include "core/backend/module_check.h"
+#include "core/backend/module.h"
+#include "core/backend/registry_host.h"
+#include "core/backend/registry_reason.h"
+#include "core/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

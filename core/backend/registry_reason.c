@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* registry_reason.c - states and their reasons. */
 #define _GNU_SOURCE
+#include "core/backend/registry_reason.h"
+
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
 #include "core/base/error.h"
-#include "core/backend/registry_internal.h"
+#include "core/config/config.h"
+#include "core/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/config/config_internal.h"
+/* config.c - makes a configuration, and answers questions about it. */
+#include "core/config/config.h"
+
 #include "core/base/error.h"
+#include "core/config/config_data.h"
+#include "core/config/config_env.h"
+#include "core/config/config_files.h"
+#include "core/config/config_schema.h"
+#include "core/config/config_store.h"
+#include "core/base/option.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,6 +173,11 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index, s
         return kt_fail(error, KT_E_NOT_FOUND, "setting %zu of %zu does not exist", index, config->n_settings);
     *setting = config->setting[index].setting;
     return KT_OK;
+}
+
+const struct kt_setting *kt_config_find(const struct kt_config *config, const char *section, const char *key)
+{
+    return kt_config_lookup(config, section, key);
 }
 
 const char *kt_config_text(const struct kt_config *config, const char *section, const char *key)

@@ -2,12 +2,17 @@
 /* config_dropin.c - a drop-in counts as a whole or not at all. It is read into a draft first; where that
  * goes wrong, the plugins that it is about cannot be used, and all others can. */
 #define _GNU_SOURCE
-#include "core/config/config_internal.h"
+#include "core/config/config_dropin.h"
+
 #include "core/base/error.h"
+#include "core/config/config_schema.h"
+#include "core/config/config_store.h"
+#include "core/base/option.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdbool.h>
 
 static enum kt_status check_twins(const struct kt_config *config, const struct kt_config *draft,
                                   struct kt_error *error)
@@ -44,10 +49,10 @@ enum kt_status kt_config_merge(struct kt_config *config, const struct kt_config 
 static enum kt_status keep_required(struct kt_config *config, const struct kt_config *draft,
                                     const char *section, struct kt_error *error)
 {
-    const struct kt_setting *enabled = kt_config_find(draft, section, "enabled");
+    const struct kt_setting *enabled = kt_config_lookup(draft, section, "enabled");
     if (!enabled || strcmp(enabled->value, "required") != 0)
         return KT_OK;
-    const struct kt_setting *there = kt_config_find(config, section, "enabled");
+    const struct kt_setting *there = kt_config_lookup(config, section, "enabled");
     if (there && strcmp(there->value, "required") == 0)
         return KT_OK;
     /* As a parameter it may replace what its own layer said; files that follow override it all the same. */

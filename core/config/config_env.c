@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* config_env.c - reads the environment and texts of the caller. */
 #define _GNU_SOURCE
-#include "core/config/config_internal.h"
+#include "core/config/config_env.h"
+
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/config/config_schema.h"
+#include "core/config/config_store.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -10,6 +14,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+#include <stdbool.h>
 
 #define PREFIX "KT_KERNEL_"
 

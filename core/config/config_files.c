@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* config_files.c - finds and reads the files of all layers. */
 #define _GNU_SOURCE
-#include "core/config/config_internal.h"
+#include "core/config/config_files.h"
+
 #include "core/base/error.h"
 #include "core/config/ini.h"
+#include "core/config/config_dropin.h"
+#include "core/config/config_env.h"
+#include "core/config/config_schema.h"
+#include "core/config/config_store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <stdbool.h>
 
 /* The state of one reading of all layers. */
 struct scan {

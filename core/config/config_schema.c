@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/config/config_internal.h"
+/* config_schema.c - the settings of the core and of every plugin. */
+#include "core/config/config_schema.h"
+
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/base/option.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <stdbool.h>
 
 const struct kt_option kt_config_core_options[] = {
     {"threads", KT_OPTION_INT, "0", NULL, 0, 4096,

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/config/config_internal.h"
+/* config_store.c - settings and plugins, sorted. */
+#include "core/config/config_store.h"
+
 #include "core/base/error.h"
+#include "core/config/config_schema.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <stdbool.h>
 
 static enum kt_status fail_memory(struct kt_error *error)
 {
@@ -51,7 +55,8 @@ static size_t locate(const struct kt_config *config, const char *section, const 
     return low;
 }
 
-const struct kt_setting *kt_config_find(const struct kt_config *config, const char *section, const char *key)
+const struct kt_setting *kt_config_lookup(const struct kt_config *config, const char *section,
+                                          const char *key)
 {
     bool found;
     size_t at = locate(config, section, key, &found);

@@ -11,6 +11,7 @@
 #include "core/machine/outcome.h"
 #include "core/layer/store_load.h"
 #include "core/weights/decode/dtype.h"
+#include "core/backend/backend.h"
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 

@@ -140,10 +140,6 @@ enum kt_status kt_layer_copy_source(struct kt_layer *layer, struct kt_error *err
 /* Frees what load made. */
 void kt_layer_unload(struct kt_layer *layer);
 
-/* The optional function `name` of a level, NULL where its struct is too short for it. */
-#define KT_OPTIONAL_OP(ops, name) \
-    ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)
-
 static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
 {
     return layer->backend->level->ops;

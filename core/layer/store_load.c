@@ -12,6 +12,7 @@
 #include "core/base/error.h"
 #include "core/machine/outcome.h"
 #include "core/base/size.h"
+#include "core/backend/backend.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,8 @@
  */
 #include "core/machine/cpu.h"
 #include "core/backend/module.h"
-#include "core/backend/registry.h"
+#include "core/backend/module_check.h"
+#include "core/backend/reference.h"
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
 

@@ -49,20 +49,19 @@ if ! [ -s "$work/calls" ]; then
 fi
 cat "$work/calls" >>"$work/arrows"
 
-# judge ARROWS - prints each arrow that goes up or leaves core, and a circle of units, if there is one.
+# judge ARROWS - prints each arrow that goes up or leaves core, and circles of units.
 judge() {
     sort "$1" | awk -v rooms="$work/rooms" '
     function room_of(unit) { sub("/[^/]*$", "", unit); return unit }
-    # Depth first; the units from the first one that comes twice are a circle.
+    # Depth first; where a unit comes twice on the path, those from the first time on are a circle.
     function visit(unit, depth,    i, list, n) {
         path[depth] = unit
         state[unit] = 1
         n = split(uses[unit], list, " ")
-        for (i = 1; i <= n && !found; i++) {
-            if (state[list[i]] == 1) {
-                found = 1
+        for (i = 1; i <= n; i++) {
+            if (state[list[i]] == 1)
                 show(list[i], depth)
-            } else if (!state[list[i]])
+            else if (!state[list[i]])
                 visit(list[i], depth + 1)
         }
         state[unit] = 2
@@ -88,7 +87,7 @@ judge() {
             print from " is below " to ": " $1 " uses " $2 " (" $3 ")"
         units[$1]
     }
-    END { for (unit in units) if (!state[unit] && !found) visit(unit, 1) }'
+    END { for (unit in units) if (!state[unit]) visit(unit, 1) }'
 }
 judge "$work/arrows" >"$work/wrong"
 

@@ -3,6 +3,7 @@
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
 #include "core/backend/registry.h"
+#include "core/config/config.h"
 #include "tests/support/alloc_faults.h"
 #include "tests/support/sandbox.h"
 

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* backend.h - a plugin as the core holds it, and the list of all. */
+#ifndef KT_CORE_BACKEND_BACKEND_H
+#define KT_CORE_BACKEND_BACKEND_H
+
+#include "core/backend/module.h"
+
+#include <kt/kt.h>
+#include <kt/plugin.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct kt_backend {
+    char name[32];
+    enum kt_backend_state state;
+    char *reason; /* if loaded: of better levels, why they were passed over */
+    char *file;   /* absolute path, "" for the reference */
+    char *levels; /* names of all levels, best first */
+    const char *origin;
+    int64_t priority;
+    bool required;
+    struct kt_module module;        /* not for the reference */
+    const struct kt_plugin *plugin; /* NULL unless the module could be opened and is sound */
+    const struct kt_level *level;   /* in use; NULL unless loaded */
+    struct kt_option_value *values; /* plugin->n_options of them, NULL if there are none */
+    const char **value_origins;     /* where each was set: "default", "/etc/...:12" */
+    void *instance;
+    struct kt_host host; /* what the plugin was opened with; host.data is this backend */
+    struct kt_registry *registry;
+    bool open; /* close is owed */
+};
+
+struct kt_registry {
+    struct kt_config *config; /* retained: origins and option texts live in it */
+    struct kt_caps caps;
+    struct kt_backend *backend; /* the reference last, with the lowest priority */
+    size_t n_backends;
+};
+
+/* The optional function `name` of a level, NULL where its struct is too short for it. */
+#define KT_OPTIONAL_OP(ops, name) \
+    ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* module_check.h - may anything of a plugin be called? */
+#ifndef KT_CORE_BACKEND_MODULE_CHECK_H
+#define KT_CORE_BACKEND_MODULE_CHECK_H
+
+#include <kt/plugin.h>
+
+/* What must hold of a plugin's struct before anything is called: versions and sizes, then names,
+ * levels, functions, options. */
+enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error);
+
+#endif
