@@ -15,8 +15,8 @@
 #include "core/machine/outcome.h"
 #include "core/forward/reduce.h"
 #include "core/layer/route.h"
-#include "core/layer/store_load.h"
 #include "core/base/size.h"
+#include "core/layer/store_check.h"
 
 #include <stdio.h>
 
@@ -36,7 +36,7 @@ struct run {
 };
 
 /* What a thread works with: the shard of its node and the buffers there. */
-struct place {
+struct worker_job {
     struct run *run;
     struct kt_worker *worker;
     const struct kt_shard *shard;
@@ -47,31 +47,23 @@ struct place {
     struct kt_error *error; /* of this thread; a stage may write there */
 };
 
-static const void *object_of(const struct place *place, uint32_t expert, enum kt_stage stage)
+static const float *bias_of(const struct worker_job *work, uint32_t expert, enum kt_projection projection)
 {
-    const char *packed = place->shard->packed;
-    return packed ? packed + expert * place->shard->expert_stride +
-                        (stage == KT_STAGE_DOWN ? place->shard->down_offset : 0)
-                  : NULL;
-}
-
-static const float *bias_of(const struct place *place, uint32_t expert, enum kt_projection projection)
-{
-    const float *all = place->shard->bias[projection];
-    return all ? all + expert * place->shard->bias_stride[projection] : NULL;
+    const float *all = work->shard->bias[projection];
+    return all ? all + expert * work->shard->bias_stride[projection] : NULL;
 }
 
 /* Has a stage failed? Then the forward is lost, and no stage is called any more. */
-static bool is_lost(const struct place *place)
+static bool has_failed(const struct worker_job *work)
 {
-    return kt_outcome_failed(place->run->outcome);
+    return kt_outcome_failed(work->run->outcome);
 }
 
 /* What the backend says of a stage that was just called. */
-static void look(const struct place *place, const char *stage, const struct kt_group *group)
+static void check_stage(const struct worker_job *work, const char *stage, const struct kt_group *group)
 {
-    const struct kt_backend *backend = place->run->layer->backend;
-    struct kt_error *error = place->error;
+    const struct kt_backend *backend = work->run->layer->backend;
+    struct kt_error *error = work->error;
     char of[32] = "";
     if (error->status == KT_OK)
         return;
@@ -79,171 +71,171 @@ static void look(const struct place *place, const char *stage, const struct kt_g
         (void)snprintf(of, sizeof of, " of expert %u", group->expert);
     (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
     (void)kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s (level %s) failed in %s%s",
-                         place->run->layer->name, backend->name, backend->level->name, stage, of);
-    kt_outcome_fail(place->run->outcome, KT_E_BACKEND, error);
+                         work->run->layer->name, backend->name, backend->level->name, stage, of);
+    kt_outcome_fail(work->run->outcome, KT_E_BACKEND, error);
 }
 
-static void pack_inputs(const struct place *place)
+static void pack_inputs(const struct worker_job *work)
 {
-    const struct run *run = place->run;
-    uint32_t step = run->n_tokens / (8 * place->worker->subpool->n_threads) + 1;
+    const struct run *run = work->run;
+    uint32_t step = run->n_tokens / (8 * work->worker->subpool->n_threads) + 1;
     struct kt_act_pack job = {
-        .layout = &place->shard->layout,
+        .layout = &work->shard->layout,
         .stage = KT_STAGE_GATE_UP,
         .source_dtype = run->forward->input_dtype,
         .n_rows = run->n_tokens,
         .source = (const char *)run->forward->input + (int64_t)run->first_token * run->forward->input_stride,
         .source_stride = run->forward->input_stride,
-        .packed = place->base + place->shard->buffers.act,
-        .error = place->error,
+        .packed = work->base + work->shard->buffers.act,
+        .error = work->error,
     };
-    while (!is_lost(place)) {
-        uint64_t begin = (uint64_t)kt_worker_claim(place->worker, COUNTER_ACT) * step;
+    while (!has_failed(work)) {
+        uint64_t begin = (uint64_t)kt_worker_claim(work->worker, COUNTER_ACT) * step;
         if (begin >= run->n_tokens)
             return;
         job.row_begin = (uint32_t)begin;
         job.row_end = run->n_tokens - begin < step ? run->n_tokens : (uint32_t)begin + step;
-        place->ops->act_pack(place->instance, &job);
-        look(place, "act_pack", NULL);
+        work->ops->act_pack(work->instance, &job);
+        check_stage(work, "act_pack", NULL);
     }
 }
 
-static void gather(const struct place *place, const struct kt_group *group, void *out)
+static void gather(const struct worker_job *work, const struct kt_group *group, void *out)
 {
-    struct kt_gather job = {.layout = &place->shard->layout,
-                            .act = place->base + place->shard->buffers.act,
-                            .index = place->run->route.token + group->first,
+    struct kt_gather job = {.layout = &work->shard->layout,
+                            .act = work->base + work->shard->buffers.act,
+                            .index = work->run->route.token + group->first,
                             .n_rows = group->n_rows,
                             .out = out,
-                            .error = place->error};
-    place->ops->gather(place->instance, &job);
-    look(place, "gather", group);
+                            .error = work->error};
+    work->ops->gather(work->instance, &job);
+    check_stage(work, "gather", group);
 }
 
 /* Panels begin .. end of gate_up; `gathered` is where gather has put the rows, if it exists. */
-static void gate_up(const struct place *place, const struct kt_group *group, const void *gathered,
+static void gate_up(const struct worker_job *work, const struct kt_group *group, const void *gathered,
                     uint64_t begin, uint64_t end, void *h)
 {
-    const struct kt_shard *shard = place->shard;
-    bool gathers = place->ops->gather != NULL;
+    const struct kt_shard *shard = work->shard;
+    bool gathers = work->ops->gather != NULL;
     struct kt_product job = {
         .layout = &shard->layout,
-        .packed = object_of(place, group->expert, KT_STAGE_GATE_UP),
+        .packed = kt_shard_object(work->shard, group->expert, KT_STAGE_GATE_UP),
         .source = shard->source ? &shard->source[group->expert] : NULL,
         .panel_begin = begin,
         .panel_end = end,
         .n_rows = group->n_rows,
-        .act = gathers ? gathered : place->base + shard->buffers.act,
-        .index = gathers ? NULL : place->run->route.token + group->first,
+        .act = gathers ? gathered : work->base + shard->buffers.act,
+        .index = gathers ? NULL : work->run->route.token + group->first,
         .out = h,
         .out_stride = (int64_t)shard->layout.h_row_size,
-        .bias = {bias_of(place, group->expert, KT_GATE), bias_of(place, group->expert, KT_UP)},
-        .scratch = place->scratch,
-        .next = object_of(place, group->expert, KT_STAGE_DOWN),
+        .bias = {bias_of(work, group->expert, KT_GATE), bias_of(work, group->expert, KT_UP)},
+        .scratch = work->scratch,
+        .next = kt_shard_object(work->shard, group->expert, KT_STAGE_DOWN),
         .next_size = shard->layout.weight_size[KT_STAGE_DOWN],
-        .error = place->error,
+        .error = work->error,
     };
-    place->ops->gate_up(place->instance, &job);
-    look(place, "gate_up", group);
+    work->ops->gate_up(work->instance, &job);
+    check_stage(work, "gate_up", group);
 }
 
-static void pack_h(const struct place *place, const struct kt_group *group, const void *h, void *act)
+static void pack_h(const struct worker_job *work, const struct kt_group *group, const void *h, void *act)
 {
-    struct kt_act_pack job = {.layout = &place->shard->layout,
+    struct kt_act_pack job = {.layout = &work->shard->layout,
                               .stage = KT_STAGE_DOWN,
                               .n_rows = group->n_rows,
                               .row_end = group->n_rows,
                               .source = h,
                               .packed = act,
-                              .error = place->error};
-    place->ops->act_pack(place->instance, &job);
-    look(place, "act_pack of h", group);
+                              .error = work->error};
+    work->ops->act_pack(work->instance, &job);
+    check_stage(work, "act_pack of h", group);
 }
 
-static void down(const struct place *place, const struct kt_group *group, const void *act, uint64_t begin,
+static void down(const struct worker_job *work, const struct kt_group *group, const void *act, uint64_t begin,
                  uint64_t end, const struct kt_group *next)
 {
-    const struct kt_shard *shard = place->shard;
+    const struct kt_shard *shard = work->shard;
     struct kt_product job = {
         .layout = &shard->layout,
-        .packed = object_of(place, group->expert, KT_STAGE_DOWN),
+        .packed = kt_shard_object(work->shard, group->expert, KT_STAGE_DOWN),
         .source = shard->source ? &shard->source[group->expert] : NULL,
         .panel_begin = begin,
         .panel_end = end,
         .n_rows = group->n_rows,
         .act = act,
-        .out = place->base + shard->buffers.y,
-        .out_index = place->run->route.slot + group->first,
+        .out = work->base + shard->buffers.y,
+        .out_index = work->run->route.slot + group->first,
         .out_stride = (int64_t)shard->y_row_size,
-        .bias = {bias_of(place, group->expert, KT_DOWN), NULL},
-        .scratch = place->scratch,
-        .next = next ? object_of(place, next->expert, KT_STAGE_GATE_UP) : NULL,
+        .bias = {bias_of(work, group->expert, KT_DOWN), NULL},
+        .scratch = work->scratch,
+        .next = next ? kt_shard_object(work->shard, next->expert, KT_STAGE_GATE_UP) : NULL,
         .next_size = next ? shard->layout.weight_size[KT_STAGE_GATE_UP] : 0,
-        .error = place->error,
+        .error = work->error,
     };
-    place->ops->down(place->instance, &job);
-    look(place, "down", group);
+    work->ops->down(work->instance, &job);
+    check_stage(work, "down", group);
 }
 
-static void run_whole(const struct place *place)
+static void run_whole(const struct worker_job *work)
 {
-    const struct kt_route *route = &place->run->route;
-    const struct kt_buffers *buffers = &place->shard->buffers;
-    const struct kt_layout *layout = &place->shard->layout;
-    char *own = place->base + buffers->thread + place->worker->index_in_node * buffers->thread_stride;
+    const struct kt_route *route = &work->run->route;
+    const struct kt_buffers *buffers = &work->shard->buffers;
+    const struct kt_layout *layout = &work->shard->layout;
+    char *own = work->base + buffers->thread + work->worker->index_in_node * buffers->thread_stride;
     char *h = own + buffers->thread_h, *act = own + buffers->thread_act;
     for (uint32_t g;
-         !is_lost(place) && (g = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < route->n_groups;) {
+         !has_failed(work) && (g = kt_worker_claim(work->worker, COUNTER_GATE_UP)) < route->n_groups;) {
         const struct kt_group *group = &route->group[g];
-        if (place->ops->gather)
-            gather(place, group, own);
-        if (!is_lost(place))
-            gate_up(place, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
-        if (!is_lost(place))
-            pack_h(place, group, h, act);
+        if (work->ops->gather)
+            gather(work, group, own);
+        if (!has_failed(work))
+            gate_up(work, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
+        if (!has_failed(work))
+            pack_h(work, group, h, act);
         /* A guess: another thread may claim it first. */
-        uint32_t next = (uint32_t)atomic_load_explicit(&place->worker->subpool->counter[COUNTER_GATE_UP].next,
+        uint32_t next = (uint32_t)atomic_load_explicit(&work->worker->subpool->counter[COUNTER_GATE_UP].next,
                                                        memory_order_relaxed);
-        if (!is_lost(place))
-            down(place, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
+        if (!has_failed(work))
+            down(work, group, act, 0, kt_layout_panels(layout, KT_STAGE_DOWN),
                  next < route->n_groups ? &route->group[next] : NULL);
     }
 }
 
 /* Every thread meets every barrier, also of a lost forward; a stage gets whole inputs or is not called. */
-static void run_split(const struct place *place, const struct kt_schedule *schedule)
+static void run_split(const struct worker_job *work, const struct kt_schedule *schedule)
 {
-    const struct kt_route *route = &place->run->route;
-    const struct kt_buffers *buffers = &place->shard->buffers;
-    const struct kt_layout *layout = &place->shard->layout;
+    const struct kt_route *route = &work->run->route;
+    const struct kt_buffers *buffers = &work->shard->buffers;
+    const struct kt_layout *layout = &work->shard->layout;
     uint32_t parts = schedule->parts, n_tasks = route->n_groups * parts;
-    char *gathered = place->base + buffers->split_gather, *h = place->base + buffers->split_h;
-    char *act = place->base + buffers->split_act;
+    char *gathered = work->base + buffers->split_gather, *h = work->base + buffers->split_h;
+    char *act = work->base + buffers->split_act;
     uint32_t task;
-    if (place->ops->gather) {
-        while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_GATHER)) < route->n_groups)
-            gather(place, &route->group[task],
+    if (work->ops->gather) {
+        while (!has_failed(work) && (task = kt_worker_claim(work->worker, COUNTER_GATHER)) < route->n_groups)
+            gather(work, &route->group[task],
                    gathered + route->group[task].padded_first * layout->act_row_size[0]);
-        kt_worker_node_barrier(place->worker);
+        kt_worker_node_barrier(work->worker);
     }
     uint64_t panels = kt_layout_panels(layout, KT_STAGE_GATE_UP);
-    while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_GATE_UP)) < n_tasks) {
+    while (!has_failed(work) && (task = kt_worker_claim(work->worker, COUNTER_GATE_UP)) < n_tasks) {
         uint32_t g = task / parts, part = task % parts;
         const struct kt_group *group = &route->group[g];
         char *group_h = h + group->padded_first * layout->h_row_size;
-        gate_up(place, group, gathered + group->padded_first * layout->act_row_size[0], panels * part / parts,
+        gate_up(work, group, gathered + group->padded_first * layout->act_row_size[0], panels * part / parts,
                 panels * (part + 1) / parts, group_h);
         if (atomic_fetch_sub_explicit(&schedule->unfinished[g], 1, memory_order_acq_rel) == 1 &&
-            !is_lost(place))
-            pack_h(place, group, group_h, act + group->padded_first * layout->act_row_size[1]);
+            !has_failed(work))
+            pack_h(work, group, group_h, act + group->padded_first * layout->act_row_size[1]);
     }
-    kt_worker_node_barrier(place->worker);
+    kt_worker_node_barrier(work->worker);
     panels = kt_layout_panels(layout, KT_STAGE_DOWN);
-    while (!is_lost(place) && (task = kt_worker_claim(place->worker, COUNTER_DOWN)) < n_tasks) {
+    while (!has_failed(work) && (task = kt_worker_claim(work->worker, COUNTER_DOWN)) < n_tasks) {
         const struct kt_group *group = &route->group[task / parts];
         uint64_t begin = panels * (task % parts) / parts, end = panels * (task % parts + 1) / parts;
         if (begin < end)
-            down(place, group, act + group->padded_first * layout->act_row_size[1], begin, end, NULL);
+            down(work, group, act + group->padded_first * layout->act_row_size[1], begin, end, NULL);
     }
 }
 
@@ -253,7 +245,7 @@ static void run_shard(struct run *run, struct kt_worker *worker)
     const struct kt_shard *shard = &layer->shard[worker->node];
     char *base = layer->context->arena.node[worker->node].data;
     struct kt_error error;
-    struct place place = {
+    struct worker_job work = {
         .run = run,
         .worker = worker,
         .shard = shard,
@@ -265,16 +257,16 @@ static void run_shard(struct run *run, struct kt_worker *worker)
     };
     error.status = KT_OK;
     error.message[0] = '\0';
-    if (place.ops->thread_enter)
-        place.ops->thread_enter(place.instance);
-    pack_inputs(&place);
+    if (work.ops->thread_enter)
+        work.ops->thread_enter(work.instance);
+    pack_inputs(&work);
     kt_worker_node_barrier(worker);
     if (run->route.schedule[worker->node].split)
-        run_split(&place, &run->route.schedule[worker->node]);
+        run_split(&work, &run->route.schedule[worker->node]);
     else
-        run_whole(&place);
-    if (place.ops->thread_leave)
-        place.ops->thread_leave(place.instance);
+        run_whole(&work);
+    if (work.ops->thread_leave)
+        work.ops->thread_leave(work.instance);
 }
 
 static void run_chunk(struct kt_worker *worker, void *argument)
@@ -368,7 +360,7 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
     if (status != KT_OK)
         return status;
     if (layer->check)
-        status = kt_check_batch(layer, forward, error);
+        status = kt_store_check_batch(layer, forward, error);
     if (status != KT_OK) {
         kt_pool_unlock(pool);
         return status;

@@ -9,9 +9,9 @@
 #include "core/base/error.h"
 #include "core/layer/layer.h"
 #include "core/machine/outcome.h"
-#include "core/layer/store_load.h"
 #include "core/weights/decode/dtype.h"
 #include "core/backend/backend.h"
+#include "core/layer/store_check.h"
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 
@@ -270,10 +270,10 @@ static void unpack_rows(struct run *run, const struct kt_shard *shard, enum kt_p
     bool down = projection == KT_DOWN;
     uint64_t slice = run->info.intermediate_size;
     uint64_t first = shard->begin + (down ? 0 : begin), last = down ? shard->end : shard->begin + end;
-    const char *object = shard->packed + run->unpacking->expert * shard->expert_stride;
     struct kt_unpack job = {.layout = &shard->layout,
                             .projection = projection,
-                            .packed = object + (down ? shard->down_offset : 0),
+                            .packed = kt_shard_object(shard, run->unpacking->expert,
+                                                      down ? KT_STAGE_DOWN : KT_STAGE_GATE_UP),
                             .row_begin = begin,
                             .row_end = end};
     for (uint64_t from = first, to; from < last; from = to) {
@@ -334,7 +334,8 @@ enum kt_status kt_unpack_run(struct kt_layer *layer, const struct kt_unpacking *
         run.matrix[p] = find_matrix(layer, (enum kt_projection)p);
     if (layer->check)
         status =
-            kt_check_batch(layer, &(struct kt_forward){.n_tokens = 1, .top_k = 1, .expert_ids = &id}, error);
+            kt_store_check_batch(layer, &(struct kt_forward){.n_tokens = 1, .top_k = 1, .expert_ids = &id},
+                                 error);
     if (status == KT_OK) {
         kt_outcome_start(&run.outcome);
         kt_pool_run(layer->context->pool, unpack_all, &run);

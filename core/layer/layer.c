@@ -3,7 +3,6 @@
 #include "core/layer/layer.h"
 
 #include "core/base/error.h"
-#include "core/layer/store_load.h"
 #include "core/weights/weights.h"
 
 #include <math.h>
@@ -82,26 +81,6 @@ static enum kt_status copy_params(struct kt_layer *layer, struct kt_error *error
     return kt_usage_create(&layer->usage, params->n_experts, error);
 }
 
-enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
-                                          struct kt_layer_params *params, struct kt_error *error)
-{
-    struct kt_moe_info moe;
-    if (!params || params->struct_size < offsetof(struct kt_layer_params, name) + sizeof(char *))
-        return kt_fail(error, KT_E_INVALID,
-                       "kt_checkpoint_layer_params: params must be started with KT_LAYER_PARAMS_INIT");
-    enum kt_status status = kt_checkpoint_moe(checkpoint, index, &moe, error);
-    if (status != KT_OK)
-        return status;
-    params->n_experts = moe.n_experts;
-    params->top_k = moe.top_k ? moe.top_k : 1;
-    params->hidden_size = moe.hidden_size;
-    params->intermediate_size = moe.intermediate_size;
-    params->activation = moe.activation;
-    params->limit = moe.limit;
-    params->alpha = moe.alpha;
-    return KT_OK;
-}
-
 enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer_params *given,
                                struct kt_layer **out, struct kt_error *error)
 {
@@ -128,6 +107,15 @@ enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer
     return KT_OK;
 }
 
+static void free_check(struct kt_lazy_check *check)
+{
+    if (!check)
+        return;
+    free(check->wanted);
+    free(check->done);
+    free(check);
+}
+
 void kt_layer_unload(struct kt_layer *layer)
 {
     for (uint32_t n = 0; n < layer->n_shards; n++) {
@@ -141,7 +129,7 @@ void kt_layer_unload(struct kt_layer *layer)
     }
     free(layer->shard);
     free(layer->source_copy);
-    kt_check_free(layer->check);
+    free_check(layer->check);
     if (layer->checkpoint)
         kt_checkpoint_unuse(layer->checkpoint, layer->checkpoint_layer);
     kt_checkpoint_close(layer->checkpoint);
@@ -171,55 +159,6 @@ void kt_layer_destroy(struct kt_layer *layer)
     free(layer);
 }
 
-static enum kt_status plan(const struct kt_layer *layer, const struct kt_request *request,
-                           struct kt_plan *plan, struct kt_error *error)
-{
-    struct kt_plan *filled = calloc(1, sizeof *filled);
-    struct kt_choice *choice = malloc(sizeof *choice);
-    enum kt_status status = filled && choice ? KT_OK : kt_fail(error, KT_E_NOMEM, "no memory for a plan");
-    if (status == KT_OK) {
-        status = kt_choice_make(layer, request, choice, filled, error);
-        kt_choice_release(choice);
-        if (status == KT_OK || status == KT_E_UNSUPPORTED)
-            *plan = *filled;
-    }
-    free(choice);
-    free(filled);
-    return status;
-}
-
-enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example, struct kt_plan *out,
-                             struct kt_error *error)
-{
-    if (!layer || !example || !out)
-        return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
-    return plan(layer, &(struct kt_request){.example = example}, out, error);
-}
-
-enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
-                                        uint64_t index, struct kt_plan *out, struct kt_error *error)
-{
-    if (!layer || !checkpoint || !out)
-        return kt_fail(error, KT_E_INVALID,
-                       "kt_layer_plan_checkpoint: layer, checkpoint and plan must not be NULL");
-    struct kt_expert example;
-    const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
-    enum kt_status status = kt_layer_check_moe(layer, checkpoint, index, error);
-    if (status == KT_OK)
-        status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
-    if (status != KT_OK)
-        return status;
-    if (stored)
-        status = kt_stored_fit(layer, stored, &example, error);
-    struct kt_request request = {.example = &example,
-                                 .backend = stored ? stored->backend : NULL,
-                                 .form = stored ? stored->form : NULL};
-    if (status == KT_OK)
-        status = plan(layer, &request, out, error);
-    kt_checkpoint_unuse(checkpoint, index);
-    return status;
-}
-
 /* The instruction that multiplies: what a shard's layout says, else the level's. */
 static const char *find_instruction(const struct kt_layer *layer)
 {
@@ -242,50 +181,4 @@ void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
         .hidden_size = layer->params.hidden_size,
         .intermediate_size = layer->params.intermediate_size,
     };
-}
-
-/* A row of the shard that holds it: gate and up rows lie in one shard, a down row in all of them. */
-static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_shard *shard, uint32_t expert,
-                                 enum kt_projection projection, uint64_t row, float *out,
-                                 struct kt_error *error)
-{
-    const char *object = shard->packed;
-    if (object)
-        object += expert * shard->expert_stride + (projection == KT_DOWN ? shard->down_offset : 0);
-    if (error)
-        error->message[0] = '\0';
-    enum kt_status status = kt_layer_ops(layer)->weight_row(layer->backend->instance, &shard->layout, object,
-                                                            shard->source ? &shard->source[expert] : NULL,
-                                                            projection, row, out, error);
-    return status == KT_OK ? status : kt_fail_plugin(error, status, "the backend gives no reason");
-}
-
-enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
-                                uint64_t row, uint64_t n_rows, float *out, struct kt_error *error)
-{
-    if (!layer || !out)
-        return kt_fail(error, KT_E_INVALID, "kt_layer_weights: layer and out must not be NULL");
-    if (!layer->loaded)
-        return kt_fail(error, KT_E_STATE, "%s has no weights; load it first", layer->name);
-    bool down = projection == KT_DOWN;
-    uint64_t rows = down ? layer->params.hidden_size : layer->params.intermediate_size;
-    uint64_t cols = down ? layer->params.intermediate_size : layer->params.hidden_size;
-    if (expert >= layer->params.n_experts || (unsigned)projection > KT_DOWN || row > rows ||
-        n_rows > rows - row)
-        return kt_fail(error, KT_E_RANGE,
-                       "%s: expert %u, projection %u, rows %llu + %llu: there are %u experts of %llu rows",
-                       layer->name, expert, (unsigned)projection, (unsigned long long)row,
-                       (unsigned long long)n_rows, layer->params.n_experts, (unsigned long long)rows);
-    enum kt_status status = KT_OK;
-    for (uint64_t r = 0; r < n_rows && status == KT_OK; r++)
-        for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
-            const struct kt_shard *shard = &layer->shard[n];
-            if (down && shard->begin < shard->end)
-                status = weight_row(layer, shard, expert, projection, row + r, out + r * cols + shard->begin,
-                                    error);
-            else if (!down && row + r >= shard->begin && row + r < shard->end)
-                status = weight_row(layer, shard, expert, projection, row + r - shard->begin, out + r * cols,
-                                    error);
-        }
-    return status;
 }

@@ -43,6 +43,15 @@ struct kt_shard {
     struct kt_buffers buffers;
 };
 
+/* The objects of a layer in a mapped store that have not been compared with their checksums yet. */
+struct kt_lazy_check {
+    const struct kt_stored *stored;
+    uint32_t n_left; /* experts that are not compared */
+    uint32_t n_wanted;
+    uint32_t *wanted; /* experts of the current batch; there is room for all */
+    uint8_t *done;    /* by expert */
+};
+
 struct kt_layer {
     struct kt_context *context;
     struct kt_layer_params params; /* pointers: name and expert_map are our own */
@@ -57,7 +66,7 @@ struct kt_layer {
     uint64_t nominal_size;
     struct kt_checkpoint *checkpoint; /* retained if products read it, else NULL */
     uint64_t checkpoint_layer;        /* of it, in use */
-    struct kt_check *check;           /* of objects that are still to be checked, or NULL */
+    struct kt_lazy_check *check;      /* NULL: all objects have been compared when they were loaded */
     void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
     struct kt_usage usage;
     struct kt_recording recording; /* guarded by the pool's lock */
@@ -68,77 +77,20 @@ struct kt_layer {
     } load;
 };
 
-/* A backend and how it would hold the layer. */
-struct kt_choice {
-    const struct kt_backend *backend;
-    uint32_t n_shards;
-    struct kt_shard shard[KT_MAX_NODES]; /* begin, end, layout and what follows from them */
-    uint64_t nominal_size;
-    bool fallback;
-};
-
-/* What a backend is chosen for. */
-struct kt_request {
-    const struct kt_expert *example; /* formats and sizes; its data is not read */
-    const char *backend;             /* the only one that may take it; NULL: as the layer wishes */
-    const char *form;                /* of the objects that a store holds; NULL: they are yet to be made */
-    bool whole;                      /* not cut over the nodes */
-    bool stored;                     /* a store is to be made of the objects */
-};
-
-/* Chooses the backend; candidates go to plan if it is not NULL. kt_choice_release gives the layouts
- * back unless the layer takes them. */
-enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_request *request,
-                              struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error);
-void kt_choice_release(struct kt_choice *choice);
-
-/* How a layer's objects come to be. */
-struct kt_filling {
-    const char *mapped; /* where they lie already, on the only node; NULL: buffers are to be filled */
-    enum kt_status (*run)(struct kt_layer *layer, void *data, struct kt_error *error);
-    void *data;
-};
-
-/* Takes what was chosen and fills it. `experts` hold biases, and views that a backend may keep. The
- * caller unloads the layer after a failure. */
-enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_choice *choice,
-                             const struct kt_expert *experts, const struct kt_filling *filling,
-                             struct kt_error *error);
-
-/* Counts an object, or a part of one, that a load has made on a node. */
-void kt_layer_load_count(struct kt_layer *layer, uint64_t size);
-
-/* Has the load been stopped? Fails it if so. */
-bool kt_layer_load_stopped(struct kt_layer *layer, struct kt_outcome *outcome);
-
-/* Views of n_experts experts, as the layer needs them? */
-enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
-                                      uint32_t n_experts, struct kt_error *error);
-
-/* The same of views that no checkpoint handed out, which would have looked at their scales. */
-enum kt_status kt_layer_check_own(const struct kt_layer *layer, const struct kt_expert *experts,
-                                  uint32_t n_experts, struct kt_error *error);
-
-/* Are the layer's sizes those of layer `index` of the checkpoint? */
-enum kt_status kt_layer_check_moe(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
-                                  uint64_t index, struct kt_error *error);
-
-/* The layer's experts in a checkpoint; the caller frees the array. */
-enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_checkpoint *checkpoint,
-                                     uint64_t index, struct kt_expert **experts, struct kt_error *error);
-
-/* Packs the shard's part of an expert; the job says which panels of which stage, and where to. */
-enum kt_status kt_layer_pack(const struct kt_shard *shard, const struct kt_backend *backend,
-                             const struct kt_expert *expert, struct kt_pack *job, struct kt_error *error);
-
-/* Bytes of the route arrays of the layer. */
-uint64_t kt_route_size(const struct kt_layer *layer);
-
-/* Moves the shards' views from the caller's memory, which may be freed after load, into our own. */
-enum kt_status kt_layer_copy_source(struct kt_layer *layer, struct kt_error *error);
-
 /* Frees what load made. */
 void kt_layer_unload(struct kt_layer *layer);
+
+/* Where a stage's object of an expert lies in the packed weights of a shard. */
+static inline uint64_t kt_shard_offset(const struct kt_shard *shard, uint32_t expert, enum kt_stage stage)
+{
+    return expert * shard->expert_stride + (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
+}
+
+/* The object itself; NULL: the backend multiplies the source. */
+static inline const char *kt_shard_object(const struct kt_shard *shard, uint32_t expert, enum kt_stage stage)
+{
+    return shard->packed ? shard->packed + kt_shard_offset(shard, expert, stage) : NULL;
+}
 
 static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
 {

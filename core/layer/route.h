@@ -35,6 +35,9 @@ struct kt_route {
     struct kt_group *unsorted;
 };
 
+/* Bytes that the arrays of a route of the layer take. */
+uint64_t kt_route_size(const struct kt_layer *layer);
+
 /* Lays the arrays into the arena's memory. */
 void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route *route);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* selection.c - which backend takes a layer, how it is cut over the nodes, and what that needs. */
+#include "core/layer/selection.h"
+
 #include "core/base/error.h"
 #include "core/layer/layer.h"
 #include "core/weights/decode/view.h"
@@ -109,7 +111,7 @@ static enum kt_status check_form(const struct kt_layout *layout, const char *wan
 }
 
 static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
-                              const struct kt_request *request, uint64_t intermediate_size,
+                              const struct kt_selection_request *request, uint64_t intermediate_size,
                               struct kt_layout *layout, struct kt_error *error)
 {
     struct kt_shape shape;
@@ -135,12 +137,12 @@ static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_
     return KT_OK;
 }
 
-void kt_choice_release(struct kt_choice *choice)
+void kt_selection_release(struct kt_selection *selection)
 {
-    for (uint32_t n = 0; n < choice->n_shards; n++)
-        if (choice->shard[n].begin < choice->shard[n].end)
-            release(choice->backend, &choice->shard[n].layout);
-    choice->n_shards = 0;
+    for (uint32_t n = 0; n < selection->n_shards; n++)
+        if (selection->shard[n].begin < selection->shard[n].end)
+            release(selection->backend, &selection->shard[n].layout);
+    selection->n_shards = 0;
 }
 
 /* Adds a part of `count` times `size` bytes behind what is there; gives its offset. */
@@ -208,41 +210,42 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
 
 /* Cuts intermediate_size over `n_nodes` nodes in proportion to their threads, at multiples of `unit`. */
 static void cut(const struct kt_pool *pool, uint32_t n_nodes, uint64_t size, uint64_t unit,
-                struct kt_choice *choice)
+                struct kt_selection *selection)
 {
     uint64_t units = (size + unit - 1) / unit, threads = 0, at = 0;
-    choice->n_shards = n_nodes;
+    selection->n_shards = n_nodes;
     for (uint32_t n = 0; n < n_nodes; n++) {
         threads += pool->subpool[n].n_threads;
         uint64_t end = (units * threads + pool->n_threads / 2) / pool->n_threads * unit;
         if (n + 1 == n_nodes || end > size)
             end = size;
-        choice->shard[n] = (struct kt_shard){.begin = at, .end = end};
+        selection->shard[n] = (struct kt_shard){.begin = at, .end = end};
         at = end;
     }
 }
 
-/* Asks one backend. On success the choice holds its layouts. */
+/* Asks one backend. On success the selection holds its layouts. */
 static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend *backend,
-                          const struct kt_request *request, struct kt_choice *choice, struct kt_error *error)
+                          const struct kt_selection_request *request, struct kt_selection *selection,
+                          struct kt_error *error)
 {
     const struct kt_pool *pool = layer->context->pool;
     struct kt_layout whole;
-    choice->backend = backend;
-    choice->n_shards = 0;
+    selection->backend = backend;
+    selection->n_shards = 0;
     enum kt_status status = lay_out(backend, layer, request, layer->params.intermediate_size, &whole, error);
     if (status != KT_OK)
         return status;
-    choice->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
+    selection->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
     uint64_t unit = request->form ? 1 : kt_view_col_unit(&request->example->down);
     uint64_t common = gcd(unit, whole.k_unit);
     bool fits = kt_mul(unit / common, whole.k_unit, &unit) && unit < UINT64_C(1) << 32;
     release(backend, &whole);
     if (!fits)
         return kt_fail(error, KT_E_UNSUPPORTED, "its k_unit and the format's block have no common cut");
-    cut(pool, request->whole ? 1 : pool->n_nodes, layer->params.intermediate_size, unit, choice);
-    for (uint32_t n = 0; n < choice->n_shards; n++) {
-        struct kt_shard *shard = &choice->shard[n];
+    cut(pool, request->whole ? 1 : pool->n_nodes, layer->params.intermediate_size, unit, selection);
+    for (uint32_t n = 0; n < selection->n_shards; n++) {
+        struct kt_shard *shard = &selection->shard[n];
         if (shard->begin == shard->end)
             continue;
         status = lay_out(backend, layer, request, shard->end - shard->begin, &shard->layout, error);
@@ -251,7 +254,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
         else
             shard->end = shard->begin; /* nothing to release here */
         if (status != KT_OK) {
-            kt_choice_release(choice);
+            kt_selection_release(selection);
             return status;
         }
     }
@@ -289,7 +292,7 @@ static size_t order(const struct kt_registry *registry, const struct kt_backend 
     return n;
 }
 
-static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_request *request,
+static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_selection_request *request,
                                 const struct kt_backend **wished, struct kt_error *error)
 {
     const struct kt_context *context = layer->context;
@@ -312,20 +315,20 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_re
 }
 
 /* Do stored weights go to another backend than the configuration wishes? */
-static bool passes_over(const struct kt_layer *layer, const struct kt_request *request)
+static bool passes_over(const struct kt_layer *layer, const struct kt_selection_request *request)
 {
     const char *wish = kt_config_text(layer->context->config, "core", "backend");
     return request->form && !layer->params.backend && strcmp(wish, "auto") != 0 &&
            strcmp(wish, request->backend) != 0;
 }
 
-static void fill_plan(const struct kt_choice *choice, struct kt_plan *plan, uint32_t n_experts)
+static void fill_plan(const struct kt_selection *selection, struct kt_plan *plan, uint32_t n_experts)
 {
-    plan->n_nodes = choice->n_shards;
-    plan->nominal_size = choice->nominal_size;
-    plan->fallback = choice->fallback;
-    for (uint32_t n = 0; n < choice->n_shards; n++) {
-        const struct kt_shard *shard = &choice->shard[n];
+    plan->n_nodes = selection->n_shards;
+    plan->nominal_size = selection->nominal_size;
+    plan->fallback = selection->fallback;
+    for (uint32_t n = 0; n < selection->n_shards; n++) {
+        const struct kt_shard *shard = &selection->shard[n];
         plan->node[n].intermediate_begin = shard->begin;
         plan->node[n].intermediate_end = shard->end;
         plan->node[n].weight_size = shard->expert_stride * n_experts;
@@ -339,11 +342,11 @@ static void fill_plan(const struct kt_choice *choice, struct kt_plan *plan, uint
     }
 }
 
-enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_request *request,
-                              struct kt_choice *choice, struct kt_plan *plan, struct kt_error *error)
+enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_selection_request *request,
+                                 struct kt_selection *selection, struct kt_plan *plan, struct kt_error *error)
 {
     const struct kt_backend *wished, *list[KT_MAX_CANDIDATES];
-    choice->n_shards = 0;
+    selection->n_shards = 0;
     enum kt_status status = find_wish(layer, request, &wished, error);
     if (status != KT_OK)
         return status;
@@ -358,12 +361,12 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_requ
             note(plan, list[i], false, request->form ? "the weights are stored for another backend" : "");
             continue;
         } else {
-            status = ask(layer, list[i], request, choice, &why);
+            status = ask(layer, list[i], request, selection, &why);
         }
         note(plan, list[i], status == KT_OK, status == KT_OK ? list[i]->reason : why.message);
         if (status == KT_OK) {
             chosen = true;
-            choice->fallback = (wished && list[i] != wished) || passes_over(layer, request);
+            selection->fallback = (wished && list[i] != wished) || passes_over(layer, request);
         } else if (list[i] == wished) {
             kt_log_write(layer->context->log, strict ? KT_LOG_DEBUG : KT_LOG_WARNING,
                          "%s: the wished backend %s cannot take it: %s", layer->name, wished->name,
@@ -378,6 +381,6 @@ enum kt_status kt_choice_make(const struct kt_layer *layer, const struct kt_requ
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s", layer->name,
                        why.message);
     if (plan)
-        fill_plan(choice, plan, layer->params.n_experts);
+        fill_plan(selection, plan, layer->params.n_experts);
     return KT_OK;
 }

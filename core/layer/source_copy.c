@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/layer/layer.h"
 #include "core/base/size.h"
+#include "core/layer/source_copy.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stored.c - a layer's packed weights from a store.
+ * store_load.c - a layer's packed weights from a store.
  *
  * On one node a mapped store is used as it lies there: loading reads nothing, and an expert's objects
  * are compared with their checksums when a batch first asks for it, which is also what brings them
@@ -13,99 +13,12 @@
 #include "core/machine/outcome.h"
 #include "core/base/size.h"
 #include "core/backend/backend.h"
+#include "core/layer/fill.h"
+#include "core/layer/selection.h"
+#include "core/layer/store_check.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- checking what is mapped ---- */
-
-struct kt_check {
-    const struct kt_stored *stored;
-    uint32_t n_left; /* experts that are not compared */
-    uint32_t n_wanted;
-    uint32_t *wanted; /* by the batch, room for all experts */
-    uint8_t *done;    /* per expert */
-};
-
-struct checking {
-    struct kt_layer *layer;
-    struct kt_outcome outcome;
-    atomic_uint next;
-};
-
-static void check_objects(struct kt_worker *worker, void *argument)
-{
-    (void)worker;
-    struct checking *checking = argument;
-    const struct kt_layer *layer = checking->layer;
-    const struct kt_check *check = layer->check;
-    for (unsigned i; (i = atomic_fetch_add(&checking->next, 1)) < 2 * check->n_wanted;) {
-        uint32_t expert = check->wanted[i / 2];
-        enum kt_stage stage = i % 2 ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-        const char *object = layer->shard->packed + expert * layer->shard->expert_stride +
-                             (stage == KT_STAGE_DOWN ? layer->shard->down_offset : 0);
-        struct kt_error error;
-        enum kt_status status =
-            kt_outcome_failed(&checking->outcome)
-                ? KT_OK
-                : kt_stored_check(layer->checkpoint, check->stored, expert, stage, object, &error);
-        if (status != KT_OK)
-            kt_outcome_fail(&checking->outcome, status, &error);
-    }
-}
-
-enum kt_status kt_check_batch(struct kt_layer *layer, const struct kt_forward *forward,
-                              struct kt_error *error)
-{
-    struct kt_check *check = layer->check;
-    if (check->n_left == 0)
-        return KT_OK;
-    check->n_wanted = 0;
-    for (uint64_t i = 0; i < (uint64_t)forward->n_tokens * forward->top_k; i++) {
-        int64_t id = forward->expert_ids[i];
-        if (id < 0 || check->done[id])
-            continue;
-        check->done[id] = 1;
-        check->wanted[check->n_wanted++] = (uint32_t)id;
-    }
-    if (check->n_wanted == 0)
-        return KT_OK;
-    struct checking checking = {.layer = layer};
-    atomic_init(&checking.next, 0);
-    kt_outcome_start(&checking.outcome);
-    kt_pool_run(layer->context->pool, check_objects, &checking);
-    enum kt_status status = kt_outcome_end(&checking.outcome, error);
-    if (status == KT_OK)
-        check->n_left -= check->n_wanted;
-    for (uint32_t i = 0; status != KT_OK && i < check->n_wanted; i++)
-        check->done[check->wanted[i]] = 0;
-    return status;
-}
-
-void kt_check_free(struct kt_check *check)
-{
-    if (!check)
-        return;
-    free(check->wanted);
-    free(check->done);
-    free(check);
-}
-
-static enum kt_status start_check(struct kt_layer *layer, const struct kt_stored *stored,
-                                  struct kt_error *error)
-{
-    uint32_t n_experts = layer->params.n_experts;
-    struct kt_check *check = calloc(1, sizeof *check);
-    layer->check = check;
-    if (check) {
-        *check = (struct kt_check){.stored = stored, .n_left = n_experts};
-        check->wanted = calloc(n_experts, sizeof *check->wanted);
-        check->done = calloc(n_experts, sizeof *check->done);
-    }
-    if (!check || !check->wanted || !check->done)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory to check stored weights", layer->name);
-    return KT_OK;
-}
 
 /* ---- copying ---- */
 
@@ -141,8 +54,7 @@ static enum kt_status copy_object(const struct copying *copying, const struct kt
     const struct kt_layer *layer = copying->layer;
     uint32_t expert = layer->expert_map ? (uint32_t)layer->expert_map[e] : e;
     const void *object;
-    char *to = (char *)shard->weights.data + e * shard->expert_stride +
-               (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
+    char *to = (char *)shard->weights.data + kt_shard_offset(shard, e, stage);
     enum kt_status status = read_object(copying, expert, stage, room, &object, error);
     if (status != KT_OK)
         return status;
@@ -242,71 +154,71 @@ static bool can_map(const struct kt_layer *layer, const struct kt_file *file)
     return file->map && !layer->expert_map && layer->context->pool->n_nodes == 1;
 }
 
-static enum kt_status check_cut(const struct kt_layer *layer, const struct kt_choice *choice,
+static enum kt_status check_cut(const struct kt_layer *layer, const struct kt_selection *selection,
                                 struct kt_error *error)
 {
-    const struct kt_backend *backend = choice->backend;
-    for (uint32_t n = 0; n < choice->n_shards; n++)
-        if (choice->shard[n].begin > 0 && choice->shard[n].begin < choice->shard[n].end &&
+    const struct kt_backend *backend = selection->backend;
+    for (uint32_t n = 0; n < selection->n_shards; n++)
+        if (selection->shard[n].begin > 0 && selection->shard[n].begin < selection->shard[n].end &&
             !KT_OPTIONAL_OP(backend->level->ops, cut))
             return kt_fail(error, KT_E_UNSUPPORTED,
                            "%s: backend %s cannot cut stored weights over %u NUMA nodes; use one "
                            "(core.numa_nodes)",
-                           layer->name, backend->name, choice->n_shards);
+                           layer->name, backend->name, selection->n_shards);
     return KT_OK;
 }
 
 static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copying,
-                                  const struct kt_expert *experts, const struct kt_request *request,
-                                  struct kt_choice *choice, struct kt_error *error)
+                                  const struct kt_expert *experts, const struct kt_selection_request *request,
+                                  struct kt_selection *selection, struct kt_error *error)
 {
     const struct kt_stored *stored = copying->stored;
     const struct kt_file *file = &copying->checkpoint->part[stored->part].file;
-    struct kt_filling filling = {.run = copy_all, .data = copying};
+    struct kt_fill_source filling = {.run = copy_all, .data = copying};
     if (can_map(layer, file))
         filling.mapped = (const char *)file->map + kt_stored_offset(stored, 0, KT_STAGE_GATE_UP);
-    enum kt_status status = kt_choice_make(layer, request, choice, NULL, error);
+    enum kt_status status = kt_selection_make(layer, request, selection, NULL, error);
     if (status != KT_OK)
         return status;
-    status = check_cut(layer, choice, error);
+    status = check_cut(layer, selection, error);
     if (status == KT_OK)
-        status = kt_layer_fill(layer, choice, experts, &filling, error);
+        status = kt_layer_fill(layer, selection, experts, &filling, error);
     if (status == KT_OK && filling.mapped)
-        status = start_check(layer, stored, error);
-    kt_choice_release(choice);
+        status = kt_store_check_start(layer, stored, error);
+    kt_selection_release(selection);
     return status;
 }
 
-/* How the stored backend lays out whole experts; the caller releases the choice. */
+/* How the stored backend lays out whole experts; the caller releases the selection. */
 static enum kt_status choose_whole(const struct kt_layer *layer, const struct kt_stored *stored,
-                                   const struct kt_expert *example, struct kt_choice *choice,
+                                   const struct kt_expert *example, struct kt_selection *selection,
                                    struct kt_error *error)
 {
-    struct kt_request request = {.example = example,
-                                 .backend = stored->backend,
-                                 .form = stored->form,
-                                 .whole = true};
+    struct kt_selection_request request = {.example = example,
+                                           .backend = stored->backend,
+                                           .form = stored->form,
+                                           .whole = true};
     enum kt_status status = check_wish(layer, stored, error);
     if (status == KT_OK)
-        status = kt_choice_make(layer, &request, choice, NULL, error);
+        status = kt_selection_make(layer, &request, selection, NULL, error);
     if (status != KT_OK)
         return status;
-    status = check_sizes(layer, stored, &choice->shard[0].layout, error);
+    status = check_sizes(layer, stored, &selection->shard[0].layout, error);
     if (status != KT_OK)
-        kt_choice_release(choice);
+        kt_selection_release(selection);
     return status;
 }
 
 enum kt_status kt_stored_fit(const struct kt_layer *layer, const struct kt_stored *stored,
                              const struct kt_expert *example, struct kt_error *error)
 {
-    struct kt_choice *choice = calloc(1, sizeof *choice);
-    if (!choice)
+    struct kt_selection *selection = calloc(1, sizeof *selection);
+    if (!selection)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for a plan", layer->name);
-    enum kt_status status = choose_whole(layer, stored, example, choice, error);
+    enum kt_status status = choose_whole(layer, stored, example, selection, error);
     if (status == KT_OK)
-        kt_choice_release(choice);
-    free(choice);
+        kt_selection_release(selection);
+    free(selection);
     return status;
 }
 
@@ -314,16 +226,18 @@ enum kt_status kt_layer_load_stored(struct kt_layer *layer, struct kt_checkpoint
                                     const struct kt_stored *stored, const struct kt_expert *experts,
                                     struct kt_error *error)
 {
-    struct kt_request request = {.example = experts, .backend = stored->backend, .form = stored->form};
+    struct kt_selection_request request = {.example = experts,
+                                           .backend = stored->backend,
+                                           .form = stored->form};
     struct copying copying = {.checkpoint = checkpoint, .stored = stored};
-    struct kt_choice *whole = calloc(2, sizeof *whole);
+    struct kt_selection *whole = calloc(2, sizeof *whole);
     if (!whole)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
     enum kt_status status = choose_whole(layer, stored, experts, whole, error);
     if (status == KT_OK) {
         copying.whole = whole->shard[0].layout;
         status = load_chosen(layer, &copying, experts, &request, whole + 1, error);
-        kt_choice_release(whole);
+        kt_selection_release(whole);
     }
     free(whole);
     return status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store.c - packs a layer of a checkpoint into a file of a store (core/weights/store/store_read.h).
+ * store_write.c - packs a layer of a checkpoint into a file of a store (core/weights/store/store_read.h).
  *
  * The sizes of all objects are known before the first is packed, so the header is written first, with
  * checksums of zeros that have their final length. Threads pack whole experts and write them where they
@@ -15,6 +15,9 @@
 #include "core/weights/file/limits.h"
 #include "core/weights/decode/view.h"
 #include "core/weights/weights.h"
+#include "core/layer/experts_check.h"
+#include "core/layer/pack.h"
+#include "core/layer/selection.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -422,21 +425,21 @@ static enum kt_status store_chosen(struct storing *storing, struct kt_error *err
 static enum kt_status choose(struct storing *storing, struct kt_error *error)
 {
     const struct kt_layer *layer = storing->layer;
-    struct kt_request request = {.example = storing->experts,
-                                 .backend = layer->params.backend,
-                                 .whole = true,
-                                 .stored = true};
-    struct kt_choice *choice = calloc(1, sizeof *choice);
-    if (!choice)
+    struct kt_selection_request request = {.example = storing->experts,
+                                           .backend = layer->params.backend,
+                                           .whole = true,
+                                           .stored = true};
+    struct kt_selection *selection = calloc(1, sizeof *selection);
+    if (!selection)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to store it", layer->name);
-    enum kt_status status = kt_choice_make(layer, &request, choice, NULL, error);
+    enum kt_status status = kt_selection_make(layer, &request, selection, NULL, error);
     if (status == KT_OK) {
-        storing->backend = choice->backend;
-        storing->shard = &choice->shard[0];
+        storing->backend = selection->backend;
+        storing->shard = &selection->shard[0];
         status = store_chosen(storing, error);
-        kt_choice_release(choice);
+        kt_selection_release(selection);
     }
-    free(choice);
+    free(selection);
     return status;
 }
 

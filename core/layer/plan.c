@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* plan.c - what loading a layer would choose and take. */
+#include "core/base/error.h"
+#include "core/layer/experts_check.h"
+#include "core/layer/selection.h"
+#include "core/layer/store_load.h"
+#include "core/weights/store/store_read.h"
+#include "core/weights/weights.h"
+
+#include <kt/kt.h>
+#include <stdlib.h>
+
+static enum kt_status plan(const struct kt_layer *layer, const struct kt_selection_request *request,
+                           struct kt_plan *plan, struct kt_error *error)
+{
+    struct kt_plan *filled = calloc(1, sizeof *filled);
+    struct kt_selection *selection = malloc(sizeof *selection);
+    enum kt_status status = filled && selection ? KT_OK : kt_fail(error, KT_E_NOMEM, "no memory for a plan");
+    if (status == KT_OK) {
+        status = kt_selection_make(layer, request, selection, filled, error);
+        kt_selection_release(selection);
+        if (status == KT_OK || status == KT_E_UNSUPPORTED)
+            *plan = *filled;
+    }
+    free(selection);
+    free(filled);
+    return status;
+}
+
+enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *example, struct kt_plan *out,
+                             struct kt_error *error)
+{
+    if (!layer || !example || !out)
+        return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
+    return plan(layer, &(struct kt_selection_request){.example = example}, out, error);
+}
+
+enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                        uint64_t index, struct kt_plan *out, struct kt_error *error)
+{
+    if (!layer || !checkpoint || !out)
+        return kt_fail(error, KT_E_INVALID,
+                       "kt_layer_plan_checkpoint: layer, checkpoint and plan must not be NULL");
+    struct kt_expert example;
+    const struct kt_stored *stored = kt_checkpoint_stored(checkpoint, index);
+    enum kt_status status = kt_layer_check_moe(layer, checkpoint, index, error);
+    if (status == KT_OK)
+        status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
+    if (status != KT_OK)
+        return status;
+    if (stored)
+        status = kt_stored_fit(layer, stored, &example, error);
+    struct kt_selection_request request = {.example = &example,
+                                           .backend = stored ? stored->backend : NULL,
+                                           .form = stored ? stored->form : NULL};
+    if (status == KT_OK)
+        status = plan(layer, &request, out, error);
+    kt_checkpoint_unuse(checkpoint, index);
+    return status;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store_check.c - compares objects of a mapped store, which also reads them from the disk, on all threads. */
+#include "core/layer/store_check.h"
+
+#include "core/base/error.h"
+#include "core/machine/outcome.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct checking {
+    struct kt_layer *layer;
+    struct kt_outcome outcome;
+    atomic_uint next;
+};
+
+static void check_objects(struct kt_worker *worker, void *argument)
+{
+    (void)worker;
+    struct checking *checking = argument;
+    const struct kt_layer *layer = checking->layer;
+    const struct kt_lazy_check *check = layer->check;
+    for (unsigned i; (i = atomic_fetch_add(&checking->next, 1)) < 2 * check->n_wanted;) {
+        uint32_t expert = check->wanted[i / 2];
+        enum kt_stage stage = i % 2 ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+        const char *object = kt_shard_object(layer->shard, expert, stage);
+        struct kt_error error;
+        enum kt_status status =
+            kt_outcome_failed(&checking->outcome)
+                ? KT_OK
+                : kt_stored_check(layer->checkpoint, check->stored, expert, stage, object, &error);
+        if (status != KT_OK)
+            kt_outcome_fail(&checking->outcome, status, &error);
+    }
+}
+
+enum kt_status kt_store_check_batch(struct kt_layer *layer, const struct kt_forward *forward,
+                                    struct kt_error *error)
+{
+    struct kt_lazy_check *check = layer->check;
+    if (check->n_left == 0)
+        return KT_OK;
+    check->n_wanted = 0;
+    for (uint64_t i = 0; i < (uint64_t)forward->n_tokens * forward->top_k; i++) {
+        int64_t id = forward->expert_ids[i];
+        if (id < 0 || check->done[id])
+            continue;
+        check->done[id] = 1;
+        check->wanted[check->n_wanted++] = (uint32_t)id;
+    }
+    if (check->n_wanted == 0)
+        return KT_OK;
+    struct checking checking = {.layer = layer};
+    atomic_init(&checking.next, 0);
+    kt_outcome_start(&checking.outcome);
+    kt_pool_run(layer->context->pool, check_objects, &checking);
+    enum kt_status status = kt_outcome_end(&checking.outcome, error);
+    if (status == KT_OK)
+        check->n_left -= check->n_wanted;
+    for (uint32_t i = 0; status != KT_OK && i < check->n_wanted; i++)
+        check->done[check->wanted[i]] = 0;
+    return status;
+}
+
+enum kt_status kt_store_check_start(struct kt_layer *layer, const struct kt_stored *stored,
+                                    struct kt_error *error)
+{
+    uint32_t n_experts = layer->params.n_experts;
+    struct kt_lazy_check *check = calloc(1, sizeof *check);
+    layer->check = check;
+    if (check) {
+        *check = (struct kt_lazy_check){.stored = stored, .n_left = n_experts};
+        check->wanted = calloc(n_experts, sizeof *check->wanted);
+        check->done = calloc(n_experts, sizeof *check->done);
+    }
+    if (!check || !check->wanted || !check->done)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to check stored weights", layer->name);
+    return KT_OK;
+}
