@@ -6,9 +6,10 @@
  * buffer of results is enough: layer L + 1 has read it before L + 1's own deferred experts write it.
  */
 #include "core/base/error.h"
+#include "core/base/size.h"
+#include "core/context/context.h"
 #include "core/forward/forward.h"
 #include "core/machine/queue.h"
-#include "core/base/size.h"
 
 #include <stdlib.h>
 #include <string.h>

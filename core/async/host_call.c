@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host_call.c - submit and wait as functions that a GPU's stream calls. */
 #include "core/base/error.h"
-#include "core/layer/layer.h"
+#include "core/context/context.h"
 #include "core/forward/forward.h"
+#include "core/layer/layer.h"
 #include "core/machine/queue.h"
 
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 /* latency.c - how long submitted work waits before all threads are at it. */
 #include "core/base/error.h"
 #include "core/context/context.h"
+#include "core/machine/pool.h"
 #include "core/machine/queue.h"
 
 #include <errno.h>

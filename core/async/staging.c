@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* staging.c - hands out the staging buffers of a context. */
-#include "core/context/context.h"
 #include "core/base/error.h"
-#include "core/machine/queue.h"
 #include "core/base/size.h"
+#include "core/context/context.h"
+#include "core/context/stagings.h"
+#include "core/machine/queue.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* submit.c - forwards and unpacking as tasks of the context's queue. */
 #include "core/base/error.h"
+#include "core/context/context.h"
 #include "core/forward/forward.h"
 #include "core/forward/unpack.h"
 #include "core/machine/queue.h"

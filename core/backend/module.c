@@ -2,10 +2,11 @@
 /* module.c - the shared object of a plugin: where it is, whether it is sound, and opening it. */
 #define _GNU_SOURCE /* dladdr1, asprintf */
 #include "core/backend/module.h"
-#include "core/base/error.h"
-#include "core/base/trust.h"
-#include "core/base/size.h"
+
 #include "core/backend/module_check.h"
+#include "core/base/error.h"
+#include "core/base/size.h"
+#include "core/base/trust.h"
 
 #include <dlfcn.h>
 #include <elf.h>

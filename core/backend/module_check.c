@@ -5,8 +5,8 @@
 #include "core/base/error.h"
 #include "core/base/option.h"
 
-#include <string.h>
 #include <stddef.h>
+#include <string.h>
 
 /* Bytes up to and with a field: the last one that ABI 1.0 has. A later minor adds fields behind,
  * and this stays. */

@@ -6,8 +6,8 @@
  */
 #include "core/backend/reference.h"
 
-#include "core/weights/decode/encode.h"
 #include "core/base/error.h"
+#include "core/weights/decode/decode.h"
 #include "core/weights/decode/dequantize.h"
 
 #include <math.h>

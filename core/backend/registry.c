@@ -2,9 +2,9 @@
 /* registry.c - makes the list: every configured plugin, and the reference last. */
 #include "core/backend/registry.h"
 
-#include "core/base/error.h"
-#include "core/backend/registry_open.h"
 #include "core/backend/reference.h"
+#include "core/backend/registry_open.h"
+#include "core/base/error.h"
 #include "core/config/config.h"
 
 #include <stdio.h>

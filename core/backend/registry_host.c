@@ -2,10 +2,10 @@
 /* registry_host.c - the functions of struct kt_host. */
 #include "core/backend/registry_host.h"
 
-#include "core/base/trust.h"
-#include "core/weights/decode/dequantize.h"
-#include "core/config/config.h"
 #include "core/base/log.h"
+#include "core/base/trust.h"
+#include "core/config/config.h"
+#include "core/weights/decode/dequantize.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -2,15 +2,15 @@
 /* registry_open.c - opens a plugin, or says why it cannot be used. */
 #include "core/backend/registry_open.h"
 
-#include "core/machine/cpu.h"
+#include "core/backend/module.h"
+#include "core/backend/module_check.h"
+#include "core/backend/registry_host.h"
+#include "core/backend/registry_reason.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
 #include "core/base/suggest.h"
-#include "core/backend/module_check.h"
-#include "core/backend/module.h"
-#include "core/backend/registry_host.h"
-#include "core/backend/registry_reason.h"
 #include "core/config/config.h"
+#include "core/machine/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,11 +3,11 @@
 #define _GNU_SOURCE
 #include "core/backend/registry_reason.h"
 
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/config/config.h"
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
-#include "core/base/error.h"
-#include "core/config/config.h"
-#include "core/base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

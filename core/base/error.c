@@ -2,9 +2,9 @@
 #include "core/base/error.h"
 
 #include <kt/kt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <stdarg.h>
 
 static void word(struct kt_error *error, enum kt_status status, const char *format, va_list arguments)
 {

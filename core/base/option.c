@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/option.h"
+
 #include "core/base/error.h"
 
 #include <errno.h>

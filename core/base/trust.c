@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
 #include "core/base/trust.h"
+
 #include "core/base/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <stdbool.h>
 
 static enum kt_status check_owner(const char *path, size_t length, const struct stat *entry,
                                   struct kt_error *error)

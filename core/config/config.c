@@ -3,12 +3,12 @@
 #include "core/config/config.h"
 
 #include "core/base/error.h"
+#include "core/base/option.h"
 #include "core/config/config_data.h"
 #include "core/config/config_env.h"
 #include "core/config/config_files.h"
 #include "core/config/config_schema.h"
 #include "core/config/config_store.h"
-#include "core/base/option.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,14 +5,14 @@
 #include "core/config/config_dropin.h"
 
 #include "core/base/error.h"
+#include "core/base/option.h"
 #include "core/config/config_schema.h"
 #include "core/config/config_store.h"
-#include "core/base/option.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdbool.h>
 
 static enum kt_status check_twins(const struct kt_config *config, const struct kt_config *draft,
                                   struct kt_error *error)

@@ -9,12 +9,12 @@
 #include "core/config/config_store.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
-#include <stdbool.h>
 
 #define PREFIX "KT_KERNEL_"
 

@@ -4,19 +4,20 @@
 #include "core/config/config_files.h"
 
 #include "core/base/error.h"
-#include "core/config/ini.h"
+#include "core/base/log.h"
 #include "core/config/config_dropin.h"
 #include "core/config/config_env.h"
 #include "core/config/config_schema.h"
 #include "core/config/config_store.h"
+#include "core/config/ini.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <stdbool.h>
 
 /* The state of one reading of all layers. */
 struct scan {

@@ -3,12 +3,12 @@
 #include "core/config/config_schema.h"
 
 #include "core/base/error.h"
-#include "core/base/suggest.h"
 #include "core/base/option.h"
+#include "core/base/suggest.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <stdbool.h>
 
 const struct kt_option kt_config_core_options[] = {
     {"threads", KT_OPTION_INT, "0", NULL, 0, 4096,

@@ -5,10 +5,10 @@
 #include "core/base/error.h"
 #include "core/config/config_schema.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdbool.h>
 
 static enum kt_status fail_memory(struct kt_error *error)
 {

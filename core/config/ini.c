@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/config/ini.h"
+
 #include "core/base/error.h"
 
 #include <errno.h>

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/context/context.h"
 
-#include "core/machine/cpu.h"
+#include "core/backend/registry.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/config/config.h"
+#include "core/machine/cpu.h"
+#include "core/machine/pool.h"
+#include "core/machine/queue.h"
+#include "core/machine/topology.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,12 +4,11 @@
 #define KT_CORE_CONTEXT_CONTEXT_H
 
 #include "core/context/arena.h"
-#include "core/config/config.h"
-#include "core/machine/pool.h"
-#include "core/machine/queue.h"
-#include "core/backend/registry.h"
 #include "core/context/stagings.h"
-#include "core/machine/topology.h"
+
+#include <kt/kt.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 struct kt_context {
     atomic_uint references;

@@ -11,12 +11,16 @@
 #include "core/forward/forward.h"
 
 #include "core/base/error.h"
-#include "core/layer/layer.h"
-#include "core/machine/outcome.h"
-#include "core/forward/reduce.h"
-#include "core/layer/route.h"
 #include "core/base/size.h"
+#include "core/context/context.h"
+#include "core/forward/reduce.h"
+#include "core/layer/layer.h"
+#include "core/layer/recorder.h"
+#include "core/layer/route.h"
 #include "core/layer/store_check.h"
+#include "core/layer/usage.h"
+#include "core/machine/outcome.h"
+#include "core/machine/pool.h"
 
 #include <stdio.h>
 

@@ -6,6 +6,8 @@
  */
 #include "core/forward/reduce.h"
 
+#include "core/context/context.h"
+#include "core/weights/decode/decode.h"
 #include "core/weights/decode/encode.h"
 
 #define BLOCK 512

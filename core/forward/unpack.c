@@ -6,12 +6,14 @@
  */
 #include "core/forward/unpack.h"
 
-#include "core/base/error.h"
-#include "core/layer/layer.h"
-#include "core/machine/outcome.h"
-#include "core/weights/decode/dtype.h"
 #include "core/backend/backend.h"
+#include "core/base/error.h"
+#include "core/context/context.h"
+#include "core/layer/layer.h"
 #include "core/layer/store_check.h"
+#include "core/machine/outcome.h"
+#include "core/machine/pool.h"
+#include "core/weights/decode/dtype.h"
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 

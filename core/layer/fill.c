@@ -4,8 +4,11 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/context/arena.h"
+#include "core/context/context.h"
 #include "core/layer/route.h"
 #include "core/machine/buffer.h"
+#include "core/machine/pool.h"
 #include "core/weights/decode/view.h"
 
 #include <kt/kt.h>

@@ -3,6 +3,8 @@
 #include "core/layer/layer.h"
 
 #include "core/base/error.h"
+#include "core/context/context.h"
+#include "core/machine/queue.h"
 #include "core/weights/weights.h"
 
 #include <math.h>

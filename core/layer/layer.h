@@ -3,12 +3,15 @@
 #ifndef KT_CORE_LAYER_LAYER_H
 #define KT_CORE_LAYER_LAYER_H
 
-#include "core/context/context.h"
-#include "core/machine/outcome.h"
+#include "core/backend/backend.h"
 #include "core/layer/recorder.h"
 #include "core/layer/usage.h"
+#include "core/machine/buffer.h"
 
 #include <kt/kt.h>
+#include <kt/plugin.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 /* Rows of one expert are multiplied in blocks of at most this many, so that a thread's buffers are
  * bounded. The same for any number of threads: a kernel may choose its way by the rows. */

@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/layer/experts_check.h"
 #include "core/layer/fill.h"
+#include "core/layer/layer.h"
 #include "core/layer/pack.h"
 #include "core/layer/selection.h"
 #include "core/layer/source_copy.h"

@@ -3,8 +3,10 @@
 #include "core/layer/pack.h"
 
 #include "core/base/error.h"
+#include "core/context/context.h"
 #include "core/layer/fill.h"
 #include "core/machine/outcome.h"
+#include "core/machine/pool.h"
 
 /* Packing, on all threads: a task is a range of panels of one stage of one expert. */
 struct packing {

@@ -3,8 +3,8 @@
 #include "core/layer/recorder.h"
 
 #include "core/base/error.h"
-#include "core/context/context.h"
 #include "core/base/size.h"
+#include "core/context/context.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/layer/route.h"
+
 #include "core/base/size.h"
+#include "core/context/context.h"
+#include "core/machine/pool.h"
 
 #include <string.h>
 

@@ -2,11 +2,16 @@
 /* selection.c - which backend takes a layer, how it is cut over the nodes, and what that needs. */
 #include "core/layer/selection.h"
 
+#include "core/backend/registry.h"
 #include "core/base/error.h"
-#include "core/layer/layer.h"
-#include "core/weights/decode/view.h"
+#include "core/base/log.h"
 #include "core/base/size.h"
 #include "core/base/suggest.h"
+#include "core/config/config.h"
+#include "core/context/context.h"
+#include "core/layer/layer.h"
+#include "core/machine/pool.h"
+#include "core/weights/decode/view.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* source_copy.c - a copy of the caller's weights for a backend that goes on reading its source. */
-#include "core/base/error.h"
-#include "core/layer/layer.h"
-#include "core/base/size.h"
 #include "core/layer/source_copy.h"
+
+#include "core/base/error.h"
+#include "core/base/size.h"
+#include "core/layer/layer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,9 @@
 #include "core/layer/store_check.h"
 
 #include "core/base/error.h"
+#include "core/context/context.h"
 #include "core/machine/outcome.h"
+#include "core/machine/pool.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -9,13 +9,17 @@
  */
 #include "core/layer/store_load.h"
 
-#include "core/base/error.h"
-#include "core/machine/outcome.h"
-#include "core/base/size.h"
 #include "core/backend/backend.h"
+#include "core/base/error.h"
+#include "core/base/size.h"
+#include "core/config/config.h"
+#include "core/context/context.h"
 #include "core/layer/fill.h"
 #include "core/layer/selection.h"
 #include "core/layer/store_check.h"
+#include "core/machine/outcome.h"
+#include "core/machine/pool.h"
+#include "core/weights/file/file.h"
 
 #include <stdlib.h>
 #include <string.h>

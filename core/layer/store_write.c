@@ -8,16 +8,18 @@
  */
 #define _GNU_SOURCE /* asprintf */
 #include "core/base/error.h"
-#include "core/layer/layer.h"
-#include "core/machine/outcome.h"
-#include "core/weights/store/store_read.h"
 #include "core/base/size.h"
-#include "core/weights/file/limits.h"
-#include "core/weights/decode/view.h"
-#include "core/weights/weights.h"
+#include "core/context/context.h"
 #include "core/layer/experts_check.h"
+#include "core/layer/layer.h"
 #include "core/layer/pack.h"
 #include "core/layer/selection.h"
+#include "core/machine/outcome.h"
+#include "core/machine/pool.h"
+#include "core/weights/decode/view.h"
+#include "core/weights/file/limits.h"
+#include "core/weights/store/store_read.h"
+#include "core/weights/weights.h"
 
 #include <errno.h>
 #include <fcntl.h>

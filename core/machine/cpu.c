@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/machine/cpu.h"
-#include "core/machine/cpu_features.h"
+
 #include "core/base/error.h"
 #include "core/base/suggest.h"
+#include "core/machine/cpu_features.h"
 
 #include <stdio.h>
 #include <string.h>

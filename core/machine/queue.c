@@ -4,14 +4,15 @@
 #include "core/machine/queue.h"
 
 #include "core/base/error.h"
+#include "core/machine/event.h"
 #include "core/machine/thread.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <stddef.h>
 
 /* A ticket is a running number, from 1 on, times the depth, plus the index of its slot: so no ticket is 0,
  * and one that nobody has waited for yet occupies one slot, while later ones come and go. */

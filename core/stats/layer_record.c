@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layer_record.c - lets a layer record, or ends that. */
 #include "core/base/error.h"
+#include "core/context/context.h"
 #include "core/layer/layer.h"
+#include "core/layer/recorder.h"
+#include "core/machine/pool.h"
 
 #include <kt/stats.h>
 

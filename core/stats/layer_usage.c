@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* layer_usage.c - how often each expert of a layer was computed. */
 #include "core/base/error.h"
+#include "core/context/context.h"
 #include "core/layer/layer.h"
+#include "core/machine/pool.h"
 
 #include <kt/stats.h>
 

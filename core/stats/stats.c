@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stats.c - statistics of a model's layers: added up, described, written and read. */
 #include "core/base/error.h"
+#include "core/base/size.h"
 #include "core/layer/layer.h"
 #include "core/weights/file/file.h"
-#include "core/base/size.h"
 
 #include <inttypes.h>
 #include <math.h>

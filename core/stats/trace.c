@@ -5,10 +5,10 @@
 #include "core/weights/decode/decode.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdbool.h>
 
 enum kind { IDS, BATCH_TOKENS, BATCH_NUMBERS, WEIGHTS, HIDDEN, N_KINDS };
 

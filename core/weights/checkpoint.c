@@ -4,8 +4,8 @@
 
 #include "core/base/error.h"
 #include "core/weights/store/store_read.h"
-#include "core/weights/weights.h"
 #include "core/weights/table/tensors.h"
+#include "core/weights/weights.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,18 +10,19 @@
 #include "core/weights/folder.h"
 
 #include "core/base/error.h"
-#include "core/weights/gguf/gguf.h"
-#include "core/weights/file/json.h"
-#include "core/weights/ktkernel/ktkernel.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/weights/file/file.h"
+#include "core/weights/file/json.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/formats.h"
+#include "core/weights/gguf/gguf.h"
+#include "core/weights/gguf/gguf_split.h"
+#include "core/weights/ktkernel/ktkernel_files.h"
 #include "core/weights/safetensors/mappers.h"
 #include "core/weights/safetensors/safetensors.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"
-#include "core/weights/ktkernel/ktkernel_files.h"
-#include "core/weights/gguf/gguf_split.h"
 
 #include <dirent.h>
 #include <errno.h>

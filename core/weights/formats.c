@@ -3,6 +3,7 @@
 #include "core/weights/formats.h"
 
 #include "core/base/error.h"
+#include "core/weights/file/file.h"
 #include "core/weights/gguf/gguf.h"
 #include "core/weights/safetensors/safetensors.h"
 #include "core/weights/table/parts.h"

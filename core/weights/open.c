@@ -2,6 +2,7 @@
 /* open.c - opens a checkpoint, and closes it when its last user does. */
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/weights/file/file.h"
 #include "core/weights/folder.h"
 #include "core/weights/formats.h"
 #include "core/weights/table/parts.h"

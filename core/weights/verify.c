@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - compares stored weights with their checksums. */
 #include "core/base/error.h"
+#include "core/weights/file/file.h"
 #include "core/weights/store/store_read.h"
 
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dequantize.c - a run of weights of any view as float32. */
-#include "core/weights/decode/view.h"
 #include "core/weights/decode/dequantize.h"
+
+#include "core/weights/decode/view.h"
 
 #include "core/base/error.h"
 #include "core/weights/decode/decode.h"

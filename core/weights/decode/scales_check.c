@@ -8,10 +8,11 @@
  * quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
  */
 
+#include "core/weights/decode/scales_check.h"
+
 #include "core/base/error.h"
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/dtype.h"
-#include "core/weights/decode/scales_check.h"
 
 #include <inttypes.h>
 #include <kt/kt.h>

@@ -3,8 +3,8 @@
 #include "core/weights/decode/view.h"
 
 #include "core/base/error.h"
-#include "core/weights/decode/dtype.h"
 #include "core/base/size.h"
+#include "core/weights/decode/dtype.h"
 
 #include <inttypes.h>
 #include <kt/kt.h>

@@ -2,11 +2,11 @@
 /* writer.c - writes a safetensors file that is whole or not there. */
 #define _GNU_SOURCE /* asprintf */
 #include "core/base/error.h"
-#include "core/weights/decode/dtype.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/weights/file/limits.h"
+#include "core/weights/decode/dtype.h"
 #include "core/weights/file/file.h"
+#include "core/weights/file/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 /* gguf.c - reads a checkpoint in GGUF files. */
 #include "core/weights/gguf/gguf.h"
 
+#include "core/weights/gguf/gguf_header.h"
 #include "core/weights/gguf/gguf_split.h"
 #include "core/weights/gguf/moe_gguf.h"
 #include "core/weights/table/tensors.h"

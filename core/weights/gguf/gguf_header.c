@@ -14,9 +14,10 @@
 #include "core/weights/gguf/gguf_header.h"
 
 #include "core/base/error.h"
-#include "core/weights/decode/dtype.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
+#include "core/weights/decode/dtype.h"
+#include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/table/tensors.h"
 

@@ -3,8 +3,8 @@
 #ifndef KT_CORE_WEIGHTS_GGUF_GGUF_HEADER_H
 #define KT_CORE_WEIGHTS_GGUF_GGUF_HEADER_H
 
-#include "core/weights/table/checkpoint.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/table/checkpoint.h"
 
 #define KT_GGUF_MAGIC "GGUF" /* the first four bytes of a file */
 

@@ -11,6 +11,7 @@
 #include "core/weights/gguf/gguf_split.h"
 
 #include "core/base/error.h"
+#include "core/weights/file/file.h"
 #include "core/weights/table/parts.h"
 
 #include <dirent.h>

@@ -3,6 +3,7 @@
 #include "core/weights/ktkernel/ktkernel.h"
 
 #include "core/base/error.h"
+#include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/ktkernel/ktkernel_decode.h"
 

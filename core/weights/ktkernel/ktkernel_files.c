@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/size.h"
+#include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/ktkernel/ktkernel.h"
 #include "core/weights/ktkernel/ktkernel_decode.h"

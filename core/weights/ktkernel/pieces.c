@@ -3,6 +3,7 @@
 #include "core/weights/ktkernel/pieces.h"
 
 #include "core/base/error.h"
+#include "core/weights/file/file.h"
 
 #include <inttypes.h>
 #include <stdio.h>

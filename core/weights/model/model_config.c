@@ -6,7 +6,6 @@
 #include "core/weights/model/model_config.h"
 
 #include "core/base/error.h"
-#include "core/base/text.h"
 #include "core/weights/file/limits.h"
 
 #include <errno.h>

@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/weights/file/limits.h"
 
-#include <string.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* Is it a group of weights for experts, by the modules that it names? */
 static bool names_experts(const json_t *group)

@@ -6,6 +6,7 @@
 #include "core/weights/safetensors/awq.h"
 
 #include "core/base/error.h"
+#include "core/weights/model/family.h"
 #include "core/weights/table/tensors.h"
 
 #include <endian.h>

@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/model/family.h"
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>

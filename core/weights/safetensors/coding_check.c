@@ -6,6 +6,7 @@
 #include "core/weights/safetensors/coding_check.h"
 
 #include "core/base/error.h"
+#include "core/weights/model/family.h"
 #include "core/weights/table/tensors.h"
 
 #include <endian.h>

@@ -6,12 +6,13 @@
 #include "core/weights/safetensors/experts.h"
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/model/family.h"
+#include "core/weights/model/model_config.h"
 #include "core/weights/safetensors/coding.h"
 #include "core/weights/safetensors/experts_shape.h"
 #include "core/weights/safetensors/experts_view.h"
-#include "core/weights/model/family.h"
-#include "core/weights/model/model_config.h"
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>

@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/model/family.h"
 #include "core/weights/safetensors/coding.h"
 #include "core/weights/safetensors/scales.h"
 #include "core/weights/table/tensors.h"

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/decode/scales_check.h"
+#include "core/weights/model/family.h"
 #include "core/weights/safetensors/awq.h"
 #include "core/weights/safetensors/coding_check.h"
 #include "core/weights/safetensors/expert_map.h"

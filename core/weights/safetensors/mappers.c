@@ -2,11 +2,12 @@
 /* mappers.c - finds the way in which a safetensors checkpoint lays its experts out. */
 #include "core/weights/safetensors/mappers.h"
 
-#include "core/weights/safetensors/experts.h"
+#include "core/base/log.h"
 #include "core/weights/ktkernel/ktkernel.h"
-#include "core/weights/store/store_read.h"
-#include "core/weights/model/model_config.h"
 #include "core/weights/ktkernel/ktkernel_files.h"
+#include "core/weights/model/model_config.h"
+#include "core/weights/safetensors/experts.h"
+#include "core/weights/store/store_read.h"
 
 #include <stdio.h>
 

@@ -11,10 +11,11 @@
 #include "core/weights/safetensors/safetensors.h"
 
 #include "core/base/error.h"
-#include "core/weights/decode/dtype.h"
-#include "core/weights/file/json.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
+#include "core/weights/decode/dtype.h"
+#include "core/weights/file/file.h"
+#include "core/weights/file/json.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/safetensors/mappers.h"
 #include "core/weights/table/tensors.h"

@@ -4,7 +4,6 @@
 #define KT_CORE_WEIGHTS_SAFETENSORS_SCALES_H
 
 #include "core/weights/model/model_config.h"
-#include "core/weights/table/checkpoint.h"
 
 /* Can weights of this type, with these scales or none (NULL), be read? KT_E_UNSUPPORTED names their
  * format. */

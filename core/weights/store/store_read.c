@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dequantize.h"
+#include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fingerprint.c - tells one checkpoint from another without reading all of it. */
 #include "core/base/error.h"
+#include "core/weights/file/file.h"
 #include "core/weights/table/checkpoint.h"
 
 #include <inttypes.h>

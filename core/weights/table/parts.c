@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/base/size.h"
+#include "core/weights/file/file.h"
 
 #include <inttypes.h>
 #include <jansson.h>

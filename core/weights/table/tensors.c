@@ -4,11 +4,12 @@
 
 #include "core/base/error.h"
 #include "core/weights/decode/dtype.h"
+#include "core/weights/file/file.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <stdio.h>
 
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
                               struct kt_error *error)

@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "core/layer/layer.h"
 #include "core/weights/decode/view.h"
+#include "core/context/context.h"
+#include "core/machine/topology.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 
