@@ -26,7 +26,7 @@ static const struct kt_column backend_columns[] = {
     {"origin", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
 };
 
-/* The same for people: what would make the first table too wide. */
+/* The columns that would make the first table too wide for people. */
 static const struct kt_column detail_columns[] = {
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
     {"what", "", KT_COLUMN_TEXT, 0, 0},
@@ -104,7 +104,7 @@ static bool is_wanted(const struct kt_cli *cli, const char *name)
     return cli->n_arguments == 0;
 }
 
-/* Every name that was asked for must be a backend. */
+/* Every requested name must be a backend. */
 static int check_names(const struct kt_cli *cli, const struct kt_context *context)
 {
     size_t n = kt_context_backend_count(context);

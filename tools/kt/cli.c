@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.c - messages, and from the command line to a configuration, a context and a checkpoint. */
+/* cli.c - messages; makes a configuration, a context and a checkpoint from the command line. */
 #define _GNU_SOURCE
 
 #include "tools/kt/cli.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file's text may end up in a message: nothing of it may steer the terminal. */
+/* Messages may quote text of a file, which must not control the terminal. */
 static void make_visible(char *text)
 {
     for (unsigned char *c = (unsigned char *)text; *c; c++) {
@@ -97,7 +97,7 @@ void kt_cli_log(void *data, enum kt_log_level level, const char *message)
     say_log(cli, kinds[kind < 4 ? kind : 3], "%s", message);
 }
 
-/* Is it the command line that is wrong? Without its settings, all would be well. */
+/* Is the command line to blame? Then the configuration is valid without its settings. */
 static bool blames_settings(const struct kt_cli *cli)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;

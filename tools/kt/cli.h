@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli.h - what the verbs of the command `kt` share: the verb table, options, messages, exit codes,
- * and the way from the command line to a configuration, a context and a checkpoint.
+ * cli.h - shared by the verbs of the command `kt`: the verb table, options, messages, exit codes; and
+ * functions that make a configuration, a context and a checkpoint from the command line.
  *
  * A verb NAME is one function in one file:
  *
@@ -44,18 +44,18 @@ enum kt_cli_format { KT_FORMAT_TABLE = 0, KT_FORMAT_JSON = 1, KT_FORMAT_CSV = 2,
 struct kt_cli {
     const char *verb;        /* NULL before it is known */
     const char *config_file; /* --config, or NULL */
-    const char **settings;   /* --set and options that stand for a setting; owned, as are its texts */
+    const char **settings;   /* --set, and options that stand for a setting; owned, with the texts */
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
-    bool shows_plugins; /* the output says what became of plugins: no warnings of it beside */
+    bool shows_plugins; /* the output reports plugins that failed, so no warnings about them */
     enum kt_io io;      /* --io */
-    char **arguments;   /* after kt_cli_parse: what is not an option */
+    char **arguments;   /* after kt_cli_parse: arguments that are not options */
     int n_arguments;
     int exit_code; /* after kt_cli_parse returned false */
 };
 
-/* What an option's argument is, and what lies at `offset` of the verb's struct. */
+/* The type of an option's argument, and of the field at `offset` in the verb's struct. */
 enum kt_cli_type {
     KT_CLI_FLAG,   /* no argument; bool */
     KT_CLI_TEXT,   /* const char *, not empty */
@@ -105,7 +105,7 @@ struct kt_cli_command {
     const char *usage;                   /* after "kt NAME ": "PATH [--layer N]" */
     const char *about;                   /* one or more paragraphs for --help */
     const struct kt_cli_option *options; /* NULL: only the shared ones */
-    const char *arguments;               /* what the arguments are called: "PATH", NULL if none is taken */
+    const char *arguments;               /* name of the arguments: "PATH"; NULL if none is taken */
     int min_arguments, max_arguments;
     bool opens_checkpoint; /* takes --io */
     bool writes_tap;       /* takes --format tap, the Test Anything Protocol */
@@ -136,23 +136,22 @@ int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 /* ---- options.c ------------------------------------------------------------------------------ */
 
 /*
- * Parses the verb's options and the shared ones (--help --version --config --set --format --verbose
- * --io) into `values`. False: everything is said, return cli->exit_code (0 after --help, 2 after
- * bad usage).
+ * Parses the verb's options and the shared ones (--help --version --config --set --format --verbose --io)
+ * into `values`. False: a message was printed, return cli->exit_code (0 after --help, 2 after bad usage).
  */
 bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
                   void *values);
 
-/* Where the verb stands in argv, shared options before it skipped; -1: return cli->exit_code, 0
- * after `kt --help` and `kt --version`. */
+/* The index of the verb in argv, after shared options; -1: return cli->exit_code, which is 0 after `kt
+ * --help` and `kt --version`. */
 int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv);
 
-/* "1,8,32" and "0-3" (both ends) to numbers, at most `max`; the count, or 0 after a message that
- * names `option`. */
+/* Parses "1,8,32" and "0-3" (both ends included) into at most `max` numbers; returns the count, or 0 after
+ * a message that names `option`. */
 size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
                    size_t max);
 
-/* Adds "section.key=value" above what --set said before. */
+/* Adds "section.key=value", which overrides earlier settings. */
 void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
 /* The candidate nearest to `word`, or NULL if none is near. */
@@ -160,39 +159,39 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
 
 /* ---- cli.c ---------------------------------------------------------------------------------- */
 
-/* Message to standard error; control characters are made visible. Return an exit code, for
- * `return kt_cli_error(cli, ...)`: 1, 1 and 2. */
+/* Print a message to standard error, with control characters made visible. Return the exit codes 1, 1 and
+ * 2, for `return kt_cli_error(cli, ...)`. */
 int kt_cli_error(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 int kt_cli_fail(const struct kt_cli *cli, const struct kt_error *error);
 int kt_cli_usage(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_warn(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_note(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
-/* The library's log callback: errors and warnings always, info with --verbose, debug lines where
- * the configuration asks for them. data is the struct kt_cli. */
+/* The library's log callback: prints errors and warnings always, info with --verbose, debug lines if the
+ * configuration enables them. data is the struct kt_cli. */
 void kt_cli_log(void *data, enum kt_log_level level, const char *message);
 
-/* The configuration that the options ask for. Returns 0, or an exit code after the message. */
+/* Makes the configuration that the options select. Returns 0, or an exit code after a message. */
 int kt_cli_config(struct kt_cli *cli, struct kt_config **config);
-/* Says what is wrong with the command line's settings, for verbs that go on without a
- * configuration. Returns 0 also where something else is wrong with it. */
+/* Reports errors in the command line's settings, for verbs that work without a configuration. Returns 0 if
+ * the error is elsewhere. */
 int kt_cli_check_settings(struct kt_cli *cli);
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context);
 
 /* Opens a checkpoint with --io and tells the SIGBUS handler its name. */
 int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint **checkpoint);
 
-/* Memory or the end of the command, never NULL. */
+/* Allocates, or ends the command; never NULL. */
 void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size);
 char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
-/* Flushes standard output; a failed write is an error. Returns `code`, or 1 after a message. */
+/* Flushes standard output. Returns `code`, or 1 after a message if writing failed. */
 int kt_cli_finish(const struct kt_cli *cli, int code);
 
 /* ---- signals.c ------------------------------------------------------------------------------ */
 
-/* Turns SIGBUS into one clear line and exit 1, and a broken pipe or a file that may not grow into a
- * write error. */
+/* Turns SIGBUS into one clear line and exit code 1, and a broken pipe or a file size limit into a write
+ * error. */
 void kt_signals_install(void);
 /* The file that is being mapped, for that line; NULL: none. */
 void kt_signals_mapped(const char *path);
@@ -202,16 +201,16 @@ void kt_signals_temporary(const char *path);
 /* ---- progress.c ----------------------------------------------------------------------------- */
 
 /*
- * One line on standard error, only if that is a terminal and only after two seconds; it is removed
- * at the end. A thread draws it, twice a second, so that one long call shows too; while a benchmark
- * measures, stop it. One at a time.
+ * Shows one line on standard error, only if that is a terminal and only after two seconds, and removes it
+ * at the end. A thread draws it twice a second, so that a single long call shows too; stop it while a
+ * benchmark measures. One at a time.
  */
 void kt_progress_start(const struct kt_cli *cli, const char *title);
 void kt_progress_update(uint64_t done, uint64_t total);
 /* The same for bytes: shows their rate and how long the rest will take. */
 void kt_progress_bytes(uint64_t done, uint64_t total);
 void kt_progress_stop(void);
-/* Removes the line before something else is written to standard error. */
+/* Removes the line; call this before anything else is written to standard error. */
 void kt_progress_clear(void);
 
 #endif

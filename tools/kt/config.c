@@ -74,7 +74,7 @@ static void add_file(void *data, const struct kt_config_file *file)
         findings->n_failed++;
 }
 
-/* Visits the files. What is wrong outside of them, such as in the environment, is returned. */
+/* Visits the files. Returns an error outside of them, such as in the environment. */
 static int list_files(struct findings *findings)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
@@ -97,7 +97,7 @@ static int list_paths(struct kt_cli *cli)
     return kt_output_finish(output, list_files(&findings));
 }
 
-/* Options of a plugin are known to the plugin only, so the plugins are opened. */
+/* Only a plugin knows its options, so the plugins are opened. */
 static int check_plugins(struct findings *findings)
 {
     struct kt_context *context;

@@ -37,7 +37,7 @@ struct conversion {
     const char *backend;
     struct kt_context *context;
     struct kt_checkpoint *input;
-    struct kt_checkpoint *store; /* what the folder held before, or NULL */
+    struct kt_checkpoint *store; /* the store that the folder held before, or NULL */
     char source[17];
     struct kt_table *table;
     size_t n_rows;
@@ -60,7 +60,7 @@ static bool is_part(const char *name)
     return strncmp(name, "layer-", 6) == 0 || strncmp(name, ".layer-", 7) == 0;
 }
 
-/* A folder holds a store or nothing. Gives how many layers it may hold. */
+/* Checks that the folder holds a store or nothing, and counts the layers that it may hold. */
 static int look_inside(const struct kt_cli *cli, const char *folder, size_t *n_files)
 {
     DIR *dir = opendir(folder);
@@ -81,7 +81,7 @@ static int look_inside(const struct kt_cli *cli, const char *folder, size_t *n_f
     return code;
 }
 
-/* One run at a time: the one that holds the folder locked, until the command ends. */
+/* Locks the folder until the command ends: one run at a time. */
 static int lock_folder(const struct kt_cli *cli, const char *folder)
 {
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -116,7 +116,7 @@ static int open_folder(struct conversion *conversion)
     return code;
 }
 
-/* Was the layer stored as it would be now? */
+/* Was the layer stored in the same way as it would be now? */
 static int compare_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
                           const struct kt_moe_info *old, const struct kt_plan *plan)
 {
@@ -144,7 +144,7 @@ static int compare_stored(const struct conversion *conversion, const struct kt_m
     return KT_EXIT_OK;
 }
 
-/* Is the layer in the folder already, and whole? Another one of its number is an error. */
+/* Is the layer in the folder already, and intact? A different layer of this number is an error. */
 static int find_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
                        const struct kt_plan *plan, bool *stored)
 {
@@ -263,7 +263,7 @@ static int convert_layer(struct conversion *conversion, uint64_t number)
     return code;
 }
 
-/* What all layers will take, for the progress line: exact but for what several nodes pad. */
+/* Bytes of all layers, for the progress line: exact except for padding with several nodes. */
 static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t n)
 {
     struct kt_plan *plan = kt_cli_alloc(conversion->cli, 1, sizeof(*plan));

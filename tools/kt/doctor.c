@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor.c - kt doctor: is the machine fit, the configuration right, do the backends compute? */
+/* doctor.c - kt doctor: checks the machine, the configuration, and that the backends compute correctly. */
 #include "tools/kt/model.h"
 #include "tools/kt/selftest.h"
 #include "tools/kt/table.h"
@@ -21,7 +21,7 @@ static const struct kt_column columns[] = {
     {"advice", "ADVICE", KT_COLUMN_TEXT, 0, 0},
 };
 
-/* What the checks share. */
+/* Shared by the checks. */
 struct doctor {
     struct kt_cli *cli;
     struct kt_table *table;
@@ -106,7 +106,7 @@ static char *read_cpuinfo(const char *key)
     return value;
 }
 
-/* ARM's CPUs say two numbers in place of a name. Allocated; NULL: nothing is known. */
+/* The name of an ARM CPU, which /proc/cpuinfo gives as two numbers. Allocated; NULL: unknown. */
 static char *name_cpu(void)
 {
     char *name = read_cpuinfo("model name");

@@ -16,7 +16,7 @@ struct args {
     uint64_t max_tokens;
 };
 
-/* What would happen to a layer. */
+/* The plan of a layer. */
 struct plan {
     struct kt_moe_info moe;
     struct kt_plan plan;
@@ -64,7 +64,7 @@ static const struct kt_column node_columns[] = {
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* A layer that no backend can take is a finding, not the end. */
+/* A layer that no backend takes is a result, not an error that ends the command. */
 static int make_plan(const struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
                      uint64_t number, uint64_t max_tokens, struct plan *plan)
 {
@@ -105,7 +105,7 @@ static bool is_same(const struct plan *a, const struct plan *b)
     return true;
 }
 
-/* Where the layers that look like plans[first] and follow it end. */
+/* The end of the run of layers that look like plans[first]. */
 static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n, size_t first)
 {
     size_t end = first + 1;
@@ -121,7 +121,7 @@ static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans,
 
 struct tables {
     struct kt_table *layers, *candidates;
-    struct kt_table *nodes; /* NULL: one node, which the first table tells all about */
+    struct kt_table *nodes; /* NULL: a single node, which the first table covers */
 };
 
 static const char *find_state(const struct kt_candidate *candidate)
@@ -138,7 +138,7 @@ static void begin_row(struct kt_table *table, const struct plan *plan, const cha
     kt_table_text(table, "layers", range);
 }
 
-/* "y=f32 activations=int8": the options of a backend; what does not fit is left out. */
+/* "y=f32 activations=int8": the options of a backend, cut to fit. */
 static void list_options(const struct kt_context *context, const char *backend, char *text, size_t size)
 {
     struct kt_backend_info info;

@@ -64,7 +64,7 @@ static bool is_exact(const struct kt_moe_info *moe)
     return true;
 }
 
-/* The limit against the record, or < 0: a quantised file's own error is not ours to judge. */
+/* The limit against the record; < 0: none, since the error of a quantised file is not the computation's. */
 static double find_recorded_limit(const struct args *args, const struct kt_moe_info *moe,
                                   const struct forward_outcome *outcome)
 {
@@ -82,7 +82,7 @@ static int check(struct forward_run *run, const struct kt_moe_info *moe, const s
 {
     uint64_t n = trace->n_tokens * trace->hidden_size;
     bool bad = false, compared = false;
-    bool failed = false; /* an error that is no number, or infinite, fails without a limit too */
+    bool failed = false; /* NaN and infinity fail even without a limit */
     int code = KT_EXIT_OK;
     if (trace->expected) {
         double error = find_error(outcome->values, trace->expected, n);
@@ -95,7 +95,7 @@ static int check(struct forward_run *run, const struct kt_moe_info *moe, const s
         }
         compared = true;
     }
-    /* A store holds nothing that the reference backend could read. */
+    /* The reference backend cannot read the packed weights of a store. */
     if (strcmp(outcome->backend, REFERENCE) != 0 && !*moe->stored_form) {
         struct forward_outcome reference = {.once = true, .values = kt_cli_alloc(run->cli, n, sizeof(float))};
         double limit = run->args.tolerance >= 0 ? run->args.tolerance : REFERENCE_LIMIT;
@@ -187,14 +187,14 @@ static int run_layer(struct forward_run *run, uint64_t number)
     return code;
 }
 
-/* Bytes that are enough for a recorder to keep all of it. */
+/* Bytes of a recorder's buffer that can hold all batches. */
 static uint64_t find_record_size(const struct kt_trace *trace)
 {
     return (uint64_t)trace->n_tokens * (trace->top_k * 12u + trace->hidden_size * 4) +
            (trace->n_batches + UINT64_C(64)) * 128;
 }
 
-/* Checks all recorded input before anything is computed, and notes what will be written. */
+/* Checks all recorded input before anything is computed, and plans the output file. */
 static int check_input(struct forward_run *run, struct kt_save_tensor *tensors)
 {
     int code = KT_EXIT_OK;
@@ -250,8 +250,7 @@ static void add_facts(const struct forward_run *run)
     kt_output_fact_uint(run->output, "n_nodes", "NUMA nodes", info.n_nodes);
 }
 
-/* The output must not replace what it is computed from, under whatever name, nor become a file of the
- * model. */
+/* The output must not replace one of its inputs, under any name, nor become a file of the model. */
 static int check_output(const struct forward_run *run, const char *option, const char *path)
 {
     const char *const paths[] = {run->args.model, run->args.input, run->args.expected};

@@ -18,11 +18,11 @@ struct args {
     double tolerance, recorded_tolerance; /* < 0: not given */
 };
 
-/* Everything that one run of the verb holds. */
+/* The state of one run of the verb. */
 struct forward_run {
     struct kt_cli *cli;
     struct args args;
-    struct kt_checkpoint *model, *input, *expected; /* expected: NULL, the input says it */
+    struct kt_checkpoint *model, *input, *expected; /* expected NULL: it is in the input */
     struct kt_context *context;
     uint64_t *layers;
     size_t n_layers;
@@ -33,16 +33,16 @@ struct forward_run {
     size_t n_bad;
 };
 
-/* What came out of a layer. */
+/* The result of a layer. */
 struct forward_outcome {
     char backend[32], level[16];
     bool fallback;
-    bool once; /* nobody asks how long it took, nor what was used */
+    bool once; /* run once only: neither time nor statistics are wanted */
     double us_per_token;
     float *values; /* [n_tokens][hidden_size] */
 };
 
-/* Runs the trace's batches through the model's layer with `backend`, NULL: what the configuration says. */
+/* Runs the trace's batches through the model's layer with `backend`; NULL: the configured one. */
 int forward_backend(struct forward_run *run, const struct kt_moe_info *moe, const struct kt_trace *trace,
                     const char *backend, struct forward_outcome *outcome);
 

@@ -67,7 +67,7 @@ static int forward_timed(struct forward_run *run, struct kt_layer *layer, const 
     return KT_EXIT_OK;
 }
 
-/* A wish that was not granted is said, with the reason of the wished backend. */
+/* Warns if the requested backend does not run, with its reason. */
 static void say_fallback(const struct forward_run *run, const struct kt_moe_info *moe,
                          const struct kt_plan *plan)
 {

@@ -101,7 +101,7 @@ static void add_tensor(struct kt_table *table, const struct kt_tensor_info *info
     kt_table_text(table, "file", info->file);
 }
 
-/* Is the tensor part of the layer? Names such as blk.3.x and model.layers.3.x say so. */
+/* Is the tensor part of the layer, by its name, such as blk.3.x or model.layers.3.x? */
 static bool is_of_layer(const char *name, uint64_t layer)
 {
     char part[40];
@@ -135,7 +135,7 @@ static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpo
     return status;
 }
 
-/* One walk over the tensors: the sums by type, and a row each where `tensors` is not NULL. */
+/* Walks over the tensors: sums by type and, if `tensors` is not NULL, a row for each tensor. */
 static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tensors,
                                   const struct kt_checkpoint *checkpoint, uint64_t n_tensors, uint64_t only,
                                   struct kt_error *error)

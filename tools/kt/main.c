@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the command `kt`: the verb table, and what may stand before a verb. */
+/* main.c - the command `kt`: the verb table, and options before a verb. */
 #include "tools/kt/cli.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ static int fail_unknown(struct kt_cli *cli, const char *word)
     return kt_cli_usage(cli, "unknown verb '%s'", word);
 }
 
-/* `kt help VERB` is `kt VERB --help`. Where the verb stands then, or -1: return cli->exit_code. */
+/* `kt help VERB` is `kt VERB --help`. Returns the index of the verb, or -1: return cli->exit_code. */
 static int turn_help(struct kt_cli *cli, int argc, char **argv, int at)
 {
     static char help[] = "--help";
@@ -53,7 +53,7 @@ static int turn_help(struct kt_cli *cli, int argc, char **argv, int at)
     return at;
 }
 
-/* Moves the verb to the front, what stood before it behind: the verb's parser reads all of it. */
+/* Moves the verb to the front, and shared options behind it, where the verb's parser reads them. */
 static int run(struct kt_cli *cli, int argc, char **argv)
 {
     int at = kt_cli_find_verb(cli, argc, argv);

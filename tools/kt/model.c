@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.c - what the verbs that run or plan the layers of a checkpoint share. */
+/* model.c - shared by the verbs that run or plan the layers of a checkpoint. */
 #include "tools/kt/model.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkp
     return KT_EXIT_OK;
 }
 
-/* A layer that was named twice is meant once; the order stays. */
+/* Drops repeated layers and keeps the order. */
 static size_t drop_repeats(uint64_t *layers, size_t n)
 {
     size_t kept = 0;
@@ -80,7 +80,7 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
     uint64_t *made;
     int code;
     kt_checkpoint_info(checkpoint, &info);
-    /* The library knows why: no experts, or ones in a format that it cannot read. */
+    /* The library has the reason: no experts, or a format that it cannot read. */
     if (info.n_moe_layers == 0 && kt_checkpoint_moe(checkpoint, 0, &moe, &error) != KT_OK)
         return kt_cli_error(cli, "%s; 'kt inspect --tensors' lists what it holds", error.message);
     if (text && strcmp(text, "all") != 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h - what the verbs that run or plan the layers of a checkpoint share. */
+/* model.h - shared by the verbs that run or plan the layers of a checkpoint. */
 #ifndef KT_TOOL_MODEL_H
 #define KT_TOOL_MODEL_H
 
@@ -12,14 +12,13 @@ const char *kt_model_activation(uint32_t activation);
 char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size);
 
 /*
- * The numbers of the layers that the option's `text` asks for, "3", "0-3", "0,2" or NULL or "all": allocated,
- * each once, ascending for "all". A layer without experts is an error. Returns an exit code.
+ * Parses the layers of an option: "3", "0-3", "0,2"; NULL or "all": all, ascending. The numbers are
+ * allocated, each once. A layer without experts is an error. Returns an exit code.
  */
 int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *option,
                     const char *text, uint64_t **layers, size_t *n);
 
-/* Is the file at `path`, under whatever name, one of those of the checkpoint that was opened at
- * `model`? */
+/* Is the file at `path`, under any name, one of the checkpoint's that was opened at `model`? */
 bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *model,
                        const char *path);
 

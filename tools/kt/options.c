@@ -14,7 +14,7 @@
 
 #define MAX_OPTIONS 64
 
-/* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows whose place take_shared() knows. */
+/* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows that take_shared() handles. */
 enum shared {
     SHARED_CONFIG,
     SHARED_SET,
@@ -106,7 +106,7 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
     size_t length = strlen(word);
     for (size_t i = 0; i < n; i++) {
         size_t d = distance(word, candidates[i]);
-        /* A beginning of a name is near it, however short. */
+        /* Any prefix of a name counts as near. */
         if (length >= 2 && strncmp(word, candidates[i], length) == 0)
             d = 1;
         if (d < best_distance && 2 * d <= strlen(candidates[i])) {
@@ -119,7 +119,7 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* Prints words from `column` on, wrapped at 80 columns; the cursor stands at `at`. */
+/* Prints words from `column` on, wrapped at 80 columns; `at` is the cursor's column. */
 static void print_wrapped(const char *text, int column, int at)
 {
     bool first = true;
@@ -161,7 +161,7 @@ static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command
            command->usage && *command->usage ? " " : "");
     if (command->about)
         printf("\n");
-    /* Paragraphs are lines; a line that starts with a space stands as it is. */
+    /* Each line is a paragraph; a line that starts with a space is printed as it is. */
     for (const char *text = command->about; text && *text;) {
         size_t length = strcspn(text, "\n");
         char paragraph[1024];
@@ -214,7 +214,7 @@ void kt_cli_set(struct kt_cli *cli, const char *format, ...)
     cli->settings[cli->n_settings++] = text;
 }
 
-/* strtoull takes signs, spaces and an empty text: only digits may come in. */
+/* strtoull accepts signs, spaces and an empty text, so check for digits first. */
 static const char *read_uint(const char *text, uint64_t *number)
 {
     char *end;
@@ -292,7 +292,7 @@ static bool is_node_list(const char *text)
     }
 }
 
-/* The library looks at the nodes when a context is made, too late to blame the command line. */
+/* The library checks the nodes when a context is made, too late to blame the command line. */
 static bool check_nodes(const struct kt_cli *cli, const char *option, const char *setting)
 {
     static const char key[] = "core.numa_nodes=";
@@ -384,7 +384,7 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
-/* getopt_long's tables; its own messages are off: ours name the nearest option. */
+/* getopt_long's tables; its own messages are disabled, since ours suggest the nearest option. */
 struct getopt_tables {
     struct option long_options[MAX_OPTIONS + 1];
     char letters[2 * MAX_OPTIONS + 2];
@@ -418,7 +418,7 @@ static int find_row(const struct option_list *list, int key)
     return -1;
 }
 
-/* What getopt could not take, `word` is the argv entry that it stopped at. */
+/* Reports an option that getopt refused; `word` is the argv entry where it stopped. */
 static void fail_option(const struct kt_cli *cli, const struct option_list *list, int key, const char *word)
 {
     const char *names[MAX_OPTIONS];

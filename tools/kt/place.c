@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* place.c - kt place: which experts lie on a GPU, by a budget and what was used. */
+/* place.c - kt place: chooses the experts for a GPU, by a budget and by statistics of use. */
 #include "tools/kt/model.h"
 #include "tools/kt/stats.h"
 #include "tools/kt/table.h"
@@ -19,7 +19,7 @@ struct args {
     int placement; /* < 0: not given; the order of enum kt_placement */
 };
 
-/* The experts of a model, a row for each layer that has some. */
+/* The experts of a model, a row for each layer with experts. */
 struct placing {
     struct kt_cli *cli;
     struct args args;
@@ -107,7 +107,7 @@ static int take_model(struct placing *placing)
     return code;
 }
 
-/* A tensor of the masks' file, [n_layers] or [n_layers][n_experts]. */
+/* Finds a tensor [n_layers] or [n_layers][n_experts] of the file of masks. */
 static int find_tensor(const struct placing *placing, struct kt_checkpoint *file, const char *name,
                        uint32_t dtype, uint32_t n_dims, struct kt_tensor_info *info, const void **data)
 {
@@ -189,7 +189,7 @@ static int take_masks(struct placing *placing)
     return code;
 }
 
-/* Puts the counts of each layer into its row. */
+/* Copies the counts of each layer into its row. */
 static int take_counts(struct placing *placing)
 {
     struct kt_stats_info info;
@@ -219,7 +219,7 @@ static int take_counts(struct placing *placing)
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
-/* A part of a whole, 0 of nothing. */
+/* A share; 0 of nothing. */
 static double find_share(const struct placing *placing, uint32_t begin, uint32_t end, uint64_t *all,
                          uint64_t *on_gpu)
 {
@@ -239,7 +239,7 @@ static uint64_t count_masks(const struct placing *placing, uint32_t begin, uint3
     return n;
 }
 
-/* How many experts lie on the GPU, of all layers. */
+/* The number of experts on the GPU, of all layers. */
 static int find_budget(const struct placing *placing, uint64_t *budget)
 {
     const struct args *args = &placing->args;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin.c - kt plugin: checks a plugin of whoever wrote it, or writes the project of a new one. */
+/* plugin.c - kt plugin: checks any plugin, or writes the project of a new one. */
 #include "tools/kt/plugin.h"
 
 #include <string.h>

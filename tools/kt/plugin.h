@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin.h - what the files of `kt plugin` share.
+ * plugin.h - shared by the files of `kt plugin`.
  *
- * `kt plugin check` calls nothing of a plugin in its own process: every check is a job that a child runs
- * under a time limit, and whatever becomes of the child is the job's verdict.
+ * `kt plugin check` calls nothing of a plugin in its own process: every check is a job that a child process
+ * runs under a time limit, and the job's verdict includes how the child ended.
  */
 #ifndef KT_TOOL_PLUGIN_H
 #define KT_TOOL_PLUGIN_H
@@ -17,7 +17,7 @@ enum plugin_state { PLUGIN_OK, PLUGIN_FAILED, PLUGIN_SKIPPED };
 
 struct plugin_verdict {
     enum plugin_state state;
-    char text[1024]; /* what was done, what is wrong, or why it was skipped */
+    char text[1024]; /* what was checked, what is wrong, or why it was skipped */
 };
 
 /* Sets a verdict; return it: `return plugin_say(verdict, PLUGIN_FAILED, ...)`. */
@@ -31,7 +31,7 @@ struct plugin_file {
     char name[32];    /* NAME of kt_NAME.so */
     unsigned char *data;
     uint64_t size;
-    char *copy; /* path of a copy that nobody else can write to or cut short */
+    char *copy; /* path of a copy that nobody else can change */
 };
 
 /* Reads FILE and makes the copy. False after a verdict. */
@@ -40,10 +40,10 @@ bool plugin_file_open(const struct kt_cli *cli, const char *path, struct plugin_
 void plugin_file_close(struct plugin_file *file);
 /* One exported symbol, no undefined kt_ symbol, no RUNPATH. */
 enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plugin_verdict *verdict);
-/* Nothing runs when it is loaded. */
+/* No code runs when it is loaded. */
 enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict);
 
-/* ---- plugin_state.c: what a plugin must leave as it found it ------------------------------------- */
+/* ---- plugin_state.c: process state that a plugin must not change ------------------------------------- */
 
 #define PLUGIN_N_STATES 12
 
@@ -51,22 +51,22 @@ struct plugin_process {
     uint64_t values[PLUGIN_N_STATES];
 };
 void plugin_state_take(struct plugin_process *process);
-/* Names the first thing that is another one than it was; NULL: none. */
+/* Names the first state that has changed; NULL: none. */
 const char *plugin_state_compare(const struct plugin_process *process);
-/* Are the modes of floating point what they were? Takes no time. */
+/* Are the floating-point modes unchanged? Fast. */
 bool plugin_state_has_modes(const struct plugin_process *process);
-/* The first n processes that this one has started; returns how many. */
+/* Lists the first n child processes; returns how many. */
 unsigned plugin_children(pid_t *children, unsigned n);
 
 /* ---- plugin_child.c --------------------------------------------------------------------------- */
 
 #define PLUGIN_PAYLOAD 32768
 
-/* A child's part of memory that the parent reads. */
+/* Memory that a child shares with its parent. */
 struct plugin_child {
     struct plugin_verdict verdict;
     char where[256]; /* what the child is doing */
-    bool finished;   /* the job came to its end */
+    bool finished;   /* the job returned */
     bool speaks;     /* it may write to standard output and error */
     char region[64]; /* name of the guarded memory that a crash met, or "" */
     int64_t offset;
@@ -74,13 +74,13 @@ struct plugin_child {
     union {
         unsigned char bytes[PLUGIN_PAYLOAD];
         uint64_t aligned;
-    } payload; /* what the job hands back */
+    } payload; /* the job's result */
 };
 
 typedef void plugin_job(void *data, struct plugin_child *child);
 
-/* Runs a job in a child and gives the verdict of both: a crash, an exit, a loop, words that it wrote to
- * standard output or error, or a process that is not as it was are failures; `result`: what it left. */
+/* Runs a job in a child and returns its verdict. A crash, an exit, a loop, output to standard output or
+ * error, and changed process state are failures. `result` gets the child's shared memory. */
 enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, plugin_job *job, void *data,
                                    struct plugin_child *result);
 
@@ -88,7 +88,7 @@ enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, p
 
 #define PLUGIN_MAX_OPTIONS 64
 
-/* What loading by the library found, for the children that follow. */
+/* Facts found when the library loaded the plugin, for later children. */
 struct plugin_facts {
     uint64_t cpu; /* KT_CPU_ bits that may be used */
     int state;    /* enum kt_backend_state */
@@ -129,27 +129,27 @@ enum kt_status plugin_context(struct kt_cli *cli, struct kt_context **context, s
 /* A job: fills struct plugin_facts as its payload. `data` is a struct plugin_run. */
 plugin_job plugin_job_load;
 
-/* Opens the module and makes an instance of it, as the library would; false after a verdict. */
+/* Open the module and make an instance, as the library would; false after a verdict. */
 bool plugin_attach(struct plugin_run *run, struct plugin_child *child);
 bool plugin_instance(struct plugin_run *run);
-/* The level's own check, which the core calls before it uses a level; KT_OK where there is none. */
+/* Calls the level's check, as the core does before it uses a level; KT_OK if it has none. */
 enum kt_status plugin_ready(struct plugin_run *run, struct kt_error *error);
 bool plugin_has_check(const struct kt_level *level);
 void plugin_detach(struct plugin_run *run);
 
-/* Sets the child's verdict, once: the first failure counts. */
+/* Sets the child's verdict; only the first failure counts. */
 void plugin_fail(struct plugin_run *run, const char *format, ...) KT_PRINTF(2, 3);
 bool plugin_failed(const struct plugin_run *run);
 void plugin_where(struct plugin_run *run, const char *format, ...) KT_PRINTF(2, 3);
 
-/* Does the function that was called last leave floating point as it was? A failure if not. */
+/* Fails if the last function called changed the floating-point modes. */
 void plugin_check_modes(struct plugin_run *run);
 
 /* The counting host: makes allocation number `fail_at` fail, 0: none. */
 void plugin_host_reset(uint64_t fail_at);
-uint64_t plugin_host_allocations(void); /* asked for since then */
-uint64_t plugin_host_live(void);        /* blocks that were not given back */
-/* During this function, or NULL, an allocation is a failure of the plugin. */
+uint64_t plugin_host_allocations(void); /* requested since then */
+uint64_t plugin_host_live(void);        /* blocks not yet released */
+/* From now on allocations are failures of the plugin in `function`; NULL: allowed again. */
 void plugin_host_forbid(const char *function);
 
 /* Jobs on an instance. `data` is a struct plugin_run. */
@@ -165,27 +165,27 @@ struct plugin_case {
 };
 typedef void plugin_step(struct plugin_case *item);
 
-/* One case; false: the plugin does not take it. */
+/* Runs one case; false: the plugin does not take it. */
 bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step);
-/* The job `self`: runs `step` on all cases. */
+/* Runs `step` on all cases, for the job `self`. */
 void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, plugin_step *step);
-/* Asks for a layout; false: refused, as a plugin may, with a reason. */
+/* Asks for a layout; false: the plugin refused with a reason, as it may. */
 bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struct kt_error *error);
 void plugin_forget_layout(struct check *check, struct kt_layout *layout);
 
-/* Value number n that is worth a try for an option, and its text; false: there is none. */
+/* The n-th value to try for an option, and its text; false: there is none. */
 bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128],
                          struct kt_option_value *value);
 
-/* Numbers against float64, of one case. */
+/* Compares the numbers of one case with float64. */
 plugin_step plugin_step_numbers;
-/* The source of a projection. */
+/* The source view of a projection. */
 const struct kt_view *plugin_view(const struct check *check, int projection);
-/* What weight_row says, into check->weights. */
+/* Reads the weights by weight_row into check->weights. */
 void plugin_read_weights(struct check *check);
 
-/* Jobs on a level. `data` is a struct plugin_run. Of plugin_cases.c, plugin_steps.c, plugin_cut.c,
- * plugin_options.c and plugin_memory.c. */
+/* Jobs on a level, in plugin_cases.c, plugin_steps.c, plugin_cut.c, plugin_options.c and plugin_memory.c.
+ * `data` is a struct plugin_run. */
 plugin_job plugin_job_layout;
 plugin_job plugin_job_pack, plugin_job_weights, plugin_job_activations, plugin_job_numbers, plugin_job_ranges,
     plugin_job_isolation, plugin_job_cut, plugin_job_unpack;
@@ -193,18 +193,18 @@ plugin_job plugin_job_options, plugin_job_threads, plugin_job_memory;
 
 /* ---- plugin_numbers.c ------------------------------------------------------------------------------ */
 
-/* The whole expert on check->input: y of every row. */
+/* Runs the whole expert on check->input and writes y of every row. */
 void plugin_forward(struct check *check);
-/* Compares with float64 arithmetic on what weight_row says. */
+/* Compares with float64 arithmetic on the weights that weight_row gives. */
 void plugin_compare(struct plugin_case *item);
 /* Reads y[r][i]. */
 float plugin_read_y(const struct check *check, uint32_t r, uint64_t i);
 
 /* ---- plugin_isa.c ------------------------------------------------------------------------------- */
 
-/* "avx2 fma" of KT_CPU_ bits into text; returns text. */
+/* Writes the names of KT_CPU_ bits, "avx2 fma", into text; returns text. */
 char *plugin_cpu_names(uint64_t bits, char *text, size_t size);
-/* KT_CPU_ bits of such a text; false at a word that is none. */
+/* Parses such a text; false at an unknown word. */
 bool plugin_cpu_parse(const char *names, uint64_t *bits);
 /* A job: disassembles the file and follows each function that the core may call. */
 plugin_job plugin_job_instructions;

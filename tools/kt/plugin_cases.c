@@ -84,7 +84,7 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
     return false;
 }
 
-/* What a plugin does not take of biases and activations is left out before the format is given up. */
+/* Tries a format without biases and with the plain activation before giving it up. */
 static bool lay_out(struct plugin_case *item, struct kt_error *error)
 {
     struct kt_layout *layout = &item->check.layout;
@@ -117,7 +117,7 @@ static void seal_source(struct source *source)
     }
 }
 
-/* A level's optional function, without which there is nothing to do. */
+/* Has the level the optional function that the job checks? */
 static bool has_function(const struct plugin_run *run, plugin_job *job)
 {
     const struct kt_ops *ops = run->level->ops;
@@ -178,7 +178,7 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
         return;
     }
     struct kt_error error;
-    if (self == plugin_job_ranges) /* a machine of which nothing is known */
+    if (self == plugin_job_ranges) /* a machine with unknown caches */
         run->caps.l1d_size = run->caps.l2_size = 0;
     if (!plugin_instance(run))
         return;
@@ -186,7 +186,7 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
         plugin_fail(run, "the level could be used before: %.400s", error.message);
     for (const uint32_t *dtype = dtypes; *dtype && !plugin_failed(run); dtype++) {
         unsigned before = n_cases;
-        /* Scales come in more forms: 4 types of them, 5 widths, 3 heights. */
+        /* Formats with scales have more cases: 4 types of scales, 5 widths, 3 heights. */
         unsigned n_kinds = has_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
         for (unsigned kind = 0; kind < n_kinds && !plugin_failed(run); kind++)
             n_cases += plugin_case_run(run, *dtype, kind, step);
@@ -234,7 +234,7 @@ static void check_sizes(struct check *check)
         check_fail(check, "there is no pack, and the layout does not keep the source");
 }
 
-/* A second layout of the same shape says the same. */
+/* A second layout of the same shape must be equal. */
 static void check_again(struct plugin_case *item)
 {
     struct kt_layout first = item->check.layout, again = {.shape = first.shape};
@@ -251,7 +251,7 @@ static void check_again(struct plugin_case *item)
     plugin_forget_layout(&item->check, &again);
 }
 
-/* What no plugin can hold. */
+/* Shapes that no plugin can hold. */
 static void check_refusal(struct plugin_case *item)
 {
     struct kt_layout layout = {.shape = item->check.layout.shape};
@@ -261,7 +261,7 @@ static void check_refusal(struct plugin_case *item)
         check_fail(&item->check, "it lays out 2^62 x 2^62 weights: a product overflowed");
 }
 
-/* Sizes that 32 bits do not hold: refused, or large enough for a bit a weight. */
+/* Sizes beyond 32 bits must be refused, or be large enough for one bit a weight. */
 static void check_large(struct plugin_case *item)
 {
     struct kt_layout layout = {.shape = item->check.layout.shape};
@@ -291,7 +291,7 @@ static void step_layout(struct plugin_case *item)
     check_large(item);
 }
 
-/* Is the format taken in some shape, with these values of the options? */
+/* Does the plugin take the format in some shape, with these option values? */
 static bool takes(struct plugin_run *run, uint32_t dtype)
 {
     struct kt_error error;
@@ -305,7 +305,7 @@ static bool takes(struct plugin_run *run, uint32_t dtype)
     return taken;
 }
 
-/* Some formats are taken only where an option says so: each choice of each option is tried. */
+/* Some formats are taken only with a certain option, so each choice of each option is tried. */
 static bool takes_somehow(struct plugin_run *run, uint32_t dtype)
 {
     bool taken = takes(run, dtype);
@@ -321,7 +321,7 @@ static bool takes_somehow(struct plugin_run *run, uint32_t dtype)
     return taken;
 }
 
-/* The formats that the plugin's text names. */
+/* Are the formats that the plugin names taken? */
 static void check_declared(struct plugin_run *run)
 {
     char text[512];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_check.c - kt plugin check: the list of checks, each in a child, and what became of them. */
+/* plugin_check.c - kt plugin check: the list of checks, each run in a child, and their results. */
 #include "tools/kt/plugin.h"
 #include "tools/kt/table.h"
 
@@ -17,7 +17,7 @@ static const struct kt_column columns[] = {
     {"message", "MESSAGE", KT_COLUMN_TEXT, 0, 0},
 };
 
-/* Of each level, in this order: what fails ends the level, since what follows stands on it. */
+/* Checks of each level, in this order. A failure ends the level, since later checks rely on earlier ones. */
 static const struct {
     const char *name;
     plugin_job *job;
@@ -41,7 +41,7 @@ struct report {
 
 /* ---- rows ------------------------------------------------------------------------------------- */
 
-/* A '#' would begin a directive, and nothing else may steer what reads this. */
+/* A '#' would begin a TAP directive, and control characters could confuse readers. */
 static void print_tap(const char *text)
 {
     for (; *text; text++)
@@ -89,7 +89,7 @@ static enum plugin_state run_job(struct report *report, const char *check, const
 
 /* ---- configuration ------------------------------------------------------------------------------ */
 
-/* This plugin alone, from the copy, whatever is configured. */
+/* Configures this plugin only, from the copy. */
 static int configure(struct report *report)
 {
     const char *name = report->run.file->name;
@@ -113,7 +113,7 @@ static int configure(struct report *report)
     return KT_EXIT_OK;
 }
 
-/* The section of --config: it must be there, and `cpu` must keep no level from a CPU that can run it. */
+/* --config must have the plugin's section, and its `cpu` must not exclude a CPU that can run a level. */
 static void check_section(struct report *report)
 {
     struct plugin_verdict verdict = {.state = PLUGIN_OK, .text = ""};
@@ -153,7 +153,7 @@ static void check_section(struct report *report)
 
 /* ---- checks ------------------------------------------------------------------------------------- */
 
-/* What the child says is checked before it is used: a plugin may have written there. */
+/* Checks the child's result before it is used: the plugin may have overwritten it. */
 static bool take_facts(struct report *report)
 {
     struct plugin_facts *facts = &report->facts;
@@ -171,7 +171,7 @@ static bool take_facts(struct report *report)
     return true;
 }
 
-/* True if every check that can be made passed. */
+/* True if every check that could run passed. */
 static bool check_level(struct report *report, uint32_t index)
 {
     const char *name = report->facts.levels[index].name;
@@ -211,7 +211,7 @@ static void check_file(struct report *report)
     add(report, "constructors", "", &verdict);
 }
 
-/* All that needs a sound struct kt_plugin. */
+/* The checks that need a valid struct kt_plugin. */
 static void check_functions(struct report *report)
 {
     struct plugin_verdict verdict = {.state = PLUGIN_SKIPPED, .text = ""};
@@ -236,7 +236,7 @@ static void check_functions(struct report *report)
         add(report, "speed", "", &verdict);
         return;
     }
-    kt_progress_stop(); /* it would be measured too */
+    kt_progress_stop(); /* or it would be measured, too */
     if (run_job(report, "speed", "", plugin_job_speed) == PLUGIN_OK && report->output) {
         double fraction;
         memcpy(&fraction, report->child->payload.bytes, sizeof(fraction));
@@ -301,7 +301,7 @@ int plugin_check(struct kt_cli *cli, const char *path, const struct plugin_check
             check_file(report);
             if (sound)
                 check_functions(report);
-            else if (!finished) /* which of the two functions was it that loading calls? */
+            else if (!finished) /* which of the two functions that loading calls was it? */
                 (void)(run_job(report, "probe", "", plugin_job_probe) == PLUGIN_OK &&
                        run_job(report, "open", "", plugin_job_open) == PLUGIN_OK);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_child.c - runs code that is not trusted to come back: in a child, with a time limit. */
+/* plugin_child.c - runs code that may crash or hang in a child process, with a time limit. */
 #define _GNU_SOURCE
 #include "tools/kt/plugin.h"
 
@@ -32,7 +32,7 @@ enum plugin_state plugin_say(struct plugin_verdict *verdict, enum plugin_state s
 
 static struct plugin_child *mine;
 
-/* Notes which memory was met, and lets the signal do what it would have done. */
+/* Notes which memory was accessed, then lets the signal take its default action. */
 static void handle_crash(int number, siginfo_t *info, void *context)
 {
     const char *name = NULL;
@@ -48,7 +48,7 @@ static void handle_crash(int number, siginfo_t *info, void *context)
 static void catch_crashes(void)
 {
     static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
-    static char stack[65536]; /* a plugin may have used up the other one */
+    static char stack[65536]; /* a plugin may have overflowed the other one */
     stack_t other = {.ss_sp = stack, .ss_size = sizeof(stack)};
     struct sigaction action;
 
@@ -60,7 +60,7 @@ static void catch_crashes(void)
         sigaction(numbers[i], &action, NULL);
 }
 
-/* Where memory runs out, this process goes and no other. */
+/* If memory runs out, the kernel shall kill this process and no other. */
 static void offer_memory(void)
 {
     int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -109,7 +109,7 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* What the child left behind has this process for a parent (PR_SET_CHILD_SUBREAPER). */
+/* Ends processes that the child left behind; they became children of this one (PR_SET_CHILD_SUBREAPER). */
 static void end_orphans(void)
 {
     for (int round = 0; round < 1000; round++) {
@@ -122,8 +122,9 @@ static void end_orphans(void)
     }
 }
 
-/* Waits until the child is gone; false: it had to be killed. The child's end of `alive` closes with it,
- * unless it closed it before or left it to a process that it started: so both are looked at. */
+/* Waits until the child has ended; false: it had to be killed. The child's end of the pipe `alive` closes
+ * with it, unless the child closed it earlier or left it to a process that it started; so both are checked.
+ */
 static bool wait_for(pid_t pid, int alive, uint64_t seconds, int *status)
 {
     double end = now() + (double)seconds;
@@ -182,7 +183,7 @@ static void judge_signal(const struct plugin_child *child, int number, struct pl
     plugin_say(verdict, PLUGIN_FAILED, "%s: crashed with %s%s", child->where, name_signal(number), place);
 }
 
-/* Words on standard output or error, the first line of them. */
+/* The first line that the child wrote to standard output or error. */
 static bool judge_words(int words, const struct plugin_child *child, struct plugin_verdict *verdict)
 {
     char text[256];
@@ -237,7 +238,7 @@ enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, p
     close(ends[0]);
     memcpy(result, shared, sizeof(*result));
     munmap(shared, sizeof(*shared));
-    /* What a wild write may have left there is read with care. */
+    /* A wild write may have damaged the result, so read it with care. */
     result->where[sizeof(result->where) - 1] = '\0';
     result->region[sizeof(result->region) - 1] = '\0';
     result->verdict.text[sizeof(result->verdict.text) - 1] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_cut.c - a level's cut and unpack, where it has them: no bit may be lost. */
+/* plugin_cut.c - cut and unpack of a level that has them: no bit may be lost. */
 #include "tools/kt/plugin.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 /* ---- cut ---------------------------------------------------------------------------------------------- */
 
-/* The shard's weights are those of the whole expert, from row or column `begin` on. */
+/* Checks that the shard's weights are the whole expert's from row or column `begin` on. */
 static void compare_shard(struct check *check, const struct kt_layout *shard, struct guarded packed[2],
                           uint64_t begin)
 {
@@ -105,7 +105,7 @@ void plugin_job_cut(void *data, struct plugin_child *child)
 
 /* ---- unpack ------------------------------------------------------------------------------------------- */
 
-/* A grid of units of a view, or of its scales, as unpack writes it. */
+/* The units of a view, or of its scales, in the order in which unpack writes them. */
 struct grid {
     const uint8_t *data;
     int64_t row_stride, col_stride;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_file.c - a plugin's file as bytes: what it exports and needs, what would run when it is loaded. */
+/* plugin_file.c - a plugin's file as bytes: its exports, its needs, and code that would run when it is
+ * loaded. */
 #define _GNU_SOURCE
 #include "tools/kt/plugin.h"
 
@@ -39,7 +40,7 @@ static bool write_all(int fd, const unsigned char *data, uint64_t size)
     return true;
 }
 
-/* The name that the library will look for: of /a/b/kt_NAME.so. */
+/* NAME of /a/b/kt_NAME.so, which the library will look for. */
 static bool take_name(const char *path, struct plugin_file *file, struct plugin_verdict *verdict)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -88,7 +89,7 @@ static bool load_file(const char *path, struct plugin_file *file, struct plugin_
     return false;
 }
 
-/* The library refuses files that others could exchange, as in many a build folder: so a copy is loaded. */
+/* The library refuses files that others could replace, as in many build folders, so a copy is loaded. */
 static bool copy(const struct kt_cli *cli, struct plugin_file *file, struct plugin_verdict *verdict)
 {
     const char *folder = getenv("TMPDIR");
@@ -131,14 +132,14 @@ void plugin_file_close(struct plugin_file *file)
     *file = (struct plugin_file){.path = NULL};
 }
 
-/* ---- sections: nothing is believed of an offset before it was compared with the size ------------- */
+/* ---- sections: each offset is compared with the size before use ------------- */
 
 static bool holds(const struct plugin_file *file, uint64_t offset, uint64_t size)
 {
     return offset <= file->size && size <= file->size - offset;
 }
 
-/* Section number i; false: there is none, or it is not all there. */
+/* Section number i; false: there is none, or the file ends within it. */
 static bool read_section(const struct plugin_file *file, uint32_t i, Elf64_Shdr *section)
 {
     Elf64_Ehdr header;
@@ -165,7 +166,7 @@ static bool find_section(const struct plugin_file *file, uint32_t type, Elf64_Sh
     return false;
 }
 
-/* A string of a table of strings, NULL if it does not end in it. */
+/* A string of a string table; NULL if it does not end within the table. */
 static const char *read_string(const struct plugin_file *file, const Elf64_Shdr *strings, uint64_t at)
 {
     if (at >= strings->sh_size)
@@ -240,7 +241,7 @@ static enum plugin_state judge_dynamic(const struct plugin_file *file, struct pl
     return PLUGIN_OK;
 }
 
-/* Loading a file that asks for an executable stack makes the stacks of the whole process so, or fails. */
+/* Loading a file that asks for an executable stack makes all stacks of the process executable, or fails. */
 static enum plugin_state judge_stack(const struct plugin_file *file, struct plugin_verdict *verdict)
 {
     Elf64_Ehdr header;
@@ -296,7 +297,7 @@ enum plugin_state plugin_file_symbols(const struct plugin_file *file, struct plu
 #define RELOCATION_BY_CALL R_X86_64_IRELATIVE
 #endif
 
-/* What the dynamic section says will run. */
+/* Functions that run on loading, by the dynamic section. */
 struct start {
     uint64_t init, fini; /* addresses of functions, 0: none */
     uint64_t n_init, n_fini;
@@ -329,7 +330,7 @@ static bool read_start(const struct plugin_file *file, struct start *start)
     return true;
 }
 
-/* Does a section of this name begin at an address? The start-up files' own .init and .fini do. */
+/* Does a section of this name begin at an address? Those of the start-up files (.init, .fini) do. */
 static bool begins(const struct plugin_file *file, const char *name, uint64_t address)
 {
     Elf64_Ehdr header;
@@ -346,7 +347,7 @@ static bool begins(const struct plugin_file *file, const char *name, uint64_t ad
     return false;
 }
 
-/* The start-up files' function at the end of .fini_array calls this one, if it is there. */
+/* Called by the start-up files' function at the end of .fini_array, if it exists. */
 static bool has_start_files(const struct plugin_file *file)
 {
     Elf64_Shdr table, strings;
@@ -364,7 +365,7 @@ static bool has_start_files(const struct plugin_file *file)
     return false;
 }
 
-/* Functions that the dynamic linker calls to know where another one is. */
+/* Resolvers that the dynamic linker calls for the address of a function. */
 static uint64_t count_resolvers(const struct plugin_file *file)
 {
     Elf64_Shdr section;
@@ -382,7 +383,7 @@ static uint64_t count_resolvers(const struct plugin_file *file)
     return n;
 }
 
-/* The compiler's start-up files put one function of their own into each array, and .init and .fini. */
+/* The compiler's start-up files add one function to each array, and .init and .fini. */
 enum plugin_state plugin_file_constructors(const struct plugin_file *file, struct plugin_verdict *verdict)
 {
     struct start start;

@@ -75,7 +75,7 @@ uint64_t plugin_isa_implied(uint64_t cpu)
 {
     const uint64_t all_512 = KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ;
     const uint64_t later = KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16;
-    if (cpu & later) /* every CPU that has one of these has those */
+    if (cpu & later) /* every CPU with one of these has those, too */
         cpu |= all_512;
     if (cpu & all_512)
         cpu |= KT_CPU_AVX512F | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C;
@@ -213,8 +213,8 @@ static uint64_t classify_amx(const char *name)
     return starts(name, "tdpb") ? KT_CPU_AMX_TILE | KT_CPU_AMX_INT8 : KT_CPU_AMX_TILE;
 }
 
-/* What came after SSE2 and has no KT_CPU_ bit of its own: every CPU with AVX has the one, with AVX2 the
- * other. */
+/* Extensions after SSE2 without a KT_CPU_ bit: every CPU with AVX has the first ones, with AVX2 the others.
+ */
 static uint64_t classify_old(const char *name)
 {
     if (is_one(

@@ -8,7 +8,7 @@
 /* KT_CPU_ bits of an instruction: "{vex}" or "", "vpdpbusd", "%ymm1,%ymm2,%ymm3". */
 uint64_t plugin_isa_needs(const char *prefix, const char *name, const char *operands);
 
-/* The bits and those that every CPU with them has. */
+/* The bits, and those that every CPU with these bits has. */
 uint64_t plugin_isa_implied(uint64_t cpu);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_memory.c - a level when memory runs out, and through the library with any number of threads. */
+/* plugin_memory.c - checks a level when memory runs out, and with several threads through the library. */
 #include "tools/kt/plugin.h"
 #include "tools/kt/selftest.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- every allocation fails once ---------------------------------------------------------------- */
 
-/* Was this the failure that the host made? */
+/* Is this the failure that the host injected? */
 static bool may_fail(struct check *check, enum kt_status status, const struct kt_error *error,
                      uint64_t fail_at)
 {
@@ -95,7 +95,7 @@ static bool run_round(struct plugin_run *run, uint64_t fail_at)
     return taken;
 }
 
-/* Bytes of malloc in use; always 0 where the C library does not tell. */
+/* Bytes of malloc in use; always 0 if the C library cannot tell. */
 static uint64_t count_malloc(void)
 {
 #if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
@@ -106,8 +106,8 @@ static uint64_t count_malloc(void)
 #endif
 }
 
-/* The first times, tables may be made that stay. What is lost is lost each time: a growth now and then is the
- * C library's. */
+/* The first rounds may allocate tables that stay. A leak grows in every round; occasional growth is the C
+ * library's. */
 static void check_malloc(struct plugin_run *run)
 {
     uint64_t first = 0, last = 0;
@@ -143,7 +143,7 @@ void plugin_job_memory(void *data, struct plugin_child *child)
 
 /* ---- threads -------------------------------------------------------------------------------------- */
 
-/* Through the library: routing, panels in ranges, barriers. */
+/* Runs a layer through the library, with its routing, ranges of panels and barriers. */
 static bool run_layer(struct plugin_run *run, unsigned threads, uint32_t dtype, struct kt_selftest *test)
 {
     struct kt_context *context;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin_numbers.c - an expert's output against float64, whatever the plugin's arithmetic is.
+ * plugin_numbers.c - compares an expert's output with float64, for any arithmetic of a plugin.
  *
- * weight_row says which weights the kernel uses. Between them, this is what any plugin may lose, and no more:
+ * weight_row gives the weights that the kernel uses. Beyond them a plugin may lose this much and no more:
  *   activations   a step of 8 bits of the row's largest, 1/127 of it, at each of the two products; what is 0
  *                 stays 0
  *   weights       rounded once more on the way, to bfloat16: 2^-8
  *   activation    2^-8 of h
- *   sums          float32: (K + 16) roundings, of terms that codes with an offset make larger, 136 times the
+ *   sums          float32: (K + 16) roundings, of terms that quants with an offset make larger, 136 times the
  *                 largest weight: of the matrix, since in a row that is 0 nothing tells of its scale
  * The bound of a dense row is wide, so there are rows that are 0 but for one column, and where biases are
  * taken rows whose h is 0 but for one column: there a weight that is left out, or another in its place,
@@ -23,8 +23,8 @@
 
 #define STEP (1.0 / 127)
 #define SHORT 0x1p-8
-#define CHANCE 4.0 /* times the deviation that roundings by chance make */
-#define LEAST 1e-3 /* of y, that is never held against a plugin */
+#define CHANCE 4.0 /* times the standard deviation of random roundings */
+#define LEAST 1e-3 /* an error relative to y that always passes */
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
@@ -89,13 +89,13 @@ float plugin_read_y(const struct check *check, uint32_t r, uint64_t i)
 
 /* ---- float64 ---------------------------------------------------------------------------------- */
 
-/* A number, how far it may be off, and the variance of that by chance. */
+/* A number, its error bound, and the variance of its error by random rounding. */
 struct number {
     struct value value;
     double variance;
 };
 
-/* Those of a row that are not 0, and the largest of them. */
+/* The nonzero numbers of a row, and the largest of them. */
 struct row {
     struct number *numbers;
     uint64_t *places;
@@ -118,7 +118,7 @@ static double square(double x)
     return x * x;
 }
 
-/* sum(w x). What the weights alone decide was found before: their largest, NaN if one of them is NaN. */
+/* sum(w x). `largest_w` is the largest weight of the row, NaN if one of them is NaN. */
 static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k,
                               const float *bias, uint64_t i)
 {
@@ -149,7 +149,7 @@ static struct number multiply(const float *w, double largest_w, const struct row
 struct expert {
     double *largest[3]; /* of all weights; NaN for a row that has one */
     struct row x, h;
-    double wrong, chance, size; /* sums of squares, of all y: what is off, may be by chance, and y itself */
+    double wrong, chance, size; /* sums of squares over all y: of the error, of its random part, and of y */
 };
 
 static void create_row(struct row *row, uint64_t n)
@@ -184,7 +184,7 @@ static void find_largest(const struct check *check, struct expert *expert)
     }
 }
 
-/* h of row r, from its input. */
+/* Computes h of row r. */
 static void make_h(const struct check *check, uint32_t r, struct expert *expert)
 {
     const struct kt_shape *shape = &check->layout.shape;

@@ -49,7 +49,7 @@ void plugin_where(struct plugin_run *run, const char *format, ...)
 
 static struct {
     uint64_t n_asked, fail_at, n_live;
-    const char *forbidden; /* the function during which no memory may be asked for */
+    const char *forbidden; /* the function that must not allocate */
     struct guarded blocks[MAX_BLOCKS];
 } memory;
 
@@ -148,7 +148,7 @@ static enum kt_status dequantize(const struct kt_host *host, const struct kt_vie
     return status;
 }
 
-/* Of the file alone; the library looks at its folders too when the plugin is used. */
+/* Checks the file only; the library checks its folders, too, when the plugin is used. */
 static enum kt_status trust(const struct kt_host *host, const char *path, struct kt_error *error)
 {
     struct stat entry;
@@ -177,7 +177,7 @@ enum kt_status plugin_context(struct kt_cli *cli, struct kt_context **context, s
     return status;
 }
 
-/* Texts of the file's copy are of no use to the user. */
+/* Copies a reason, with the user's path instead of the copy's. */
 static void copy_reason(const struct plugin_file *file, const char *reason, char *to, size_t size)
 {
     const char *at = strstr(reason, file->copy);
@@ -199,7 +199,7 @@ static void note_options(struct plugin_run *run, const struct kt_context *contex
     facts->n_options = (uint32_t)n;
 }
 
-/* Of a plugin that the library has found sound. */
+/* Collects the facts of a plugin that the library has accepted. */
 static void note_levels(struct plugin_run *run, struct plugin_facts *facts)
 {
     if (facts->state != KT_BACKEND_LOADED && facts->state != KT_BACKEND_REFUSED)
@@ -260,7 +260,7 @@ void plugin_job_load(void *data, struct plugin_child *child)
 
 /* ---- here ------------------------------------------------------------------------------------- */
 
-/* The text was found good by the library. */
+/* The library has checked the text. */
 static void read_value(const struct kt_option *option, const char *text, struct kt_option_value *value)
 {
     value->text = text;
@@ -280,7 +280,7 @@ static void read_value(const struct kt_option *option, const char *text, struct 
         }
 }
 
-/* Tiles may be used only by a process that asked for them. */
+/* A process must ask for permission to use tiles. */
 static void ask_for_tiles(uint64_t cpu)
 {
 #if defined __x86_64__ && defined SYS_arch_prctl
@@ -305,7 +305,7 @@ bool plugin_attach(struct plugin_run *run, struct plugin_child *child)
         plugin_fail(run, "%s", dlerror());
         return false;
     }
-    /* A second level cache so small that many rows are multiplied in several lots. */
+    /* An L2 cache so small that many rows are multiplied in several row blocks. */
     run->caps = (struct kt_caps){.cpu = run->facts->cpu, .l1d_size = 32768, .l2_size = 65536};
     run->host = (struct kt_host){.struct_size = sizeof(run->host),
                                  .abi_minor = KT_PLUGIN_ABI_MINOR,
@@ -400,7 +400,7 @@ void plugin_job_probe(void *data, struct plugin_child *child)
         plugin_say(&child->verdict, PLUGIN_OK, "it can work here");
 }
 
-/* Two instances at once: a process may hold two contexts. */
+/* Makes two instances at once, since a process may have two contexts. */
 void plugin_job_open(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;
@@ -419,7 +419,7 @@ void plugin_job_open(void *data, struct plugin_child *child)
         plugin_say(&child->verdict, PLUGIN_OK, "two instances at once, nothing left behind");
 }
 
-/* May the level be used here? The core asks so before anything else of it. */
+/* Can the level be used here? The core asks this first. */
 void plugin_job_level(void *data, struct plugin_child *child)
 {
     struct plugin_run *run = data;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_options.c - a level with each value of each option: choices, the least and the largest number. */
+/* plugin_options.c - checks a level with each value of each option: all choices, the least and the largest
+ * number. */
 #include "tools/kt/plugin.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@ bool plugin_option_value(const struct kt_option *option, unsigned n, char text[1
     return true;
 }
 
-/* open, or the level, may refuse a value, with a reason. */
+/* open or the level may refuse a value with a reason. */
 static bool open_instance(struct plugin_run *run)
 {
     struct kt_error error = {.message = ""};
@@ -44,7 +45,7 @@ static bool open_instance(struct plugin_run *run)
     return false;
 }
 
-/* A case of the first format that is taken. */
+/* Runs a case of the first format that the plugin takes. */
 static bool try_value(struct plugin_run *run, const char *key, const char *text)
 {
     static const uint32_t dtypes[] = {KT_DTYPE_BF16,    KT_DTYPE_F32, KT_DTYPE_F16,     KT_DTYPE_Q8_0,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_speed.c - one token through a layer whose weights come from memory: what kt bench does, once. */
+/* plugin_speed.c - times one token through a layer whose weights come from memory, like a short kt bench. */
 #include "tools/kt/bench.h"
 #include "tools/kt/plugin.h"
 
@@ -10,7 +10,7 @@
 
 static const struct bench_shape shape = {"qwen3-30b-a3b", 2048, 768, 16, 8, 16};
 
-/* Does the backend take such weights? Asked of a small layer, with nothing said. */
+/* Does the backend take such weights? Asks with a small layer, without messages. */
 static bool takes(struct kt_context *context, const char *backend, const struct bench_source_type *type)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
@@ -33,7 +33,7 @@ static bool takes(struct kt_context *context, const char *backend, const struct 
     return taken;
 }
 
-/* What the backend is meant for, else the first that it takes. */
+/* The format that the backend is meant for, else the first that it takes. */
 static const struct bench_source_type *find_type(struct kt_context *context, const char *backend,
                                                  const char *formats)
 {

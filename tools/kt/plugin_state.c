@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_state.c - what a plugin shares with the whole process, and must leave as it found it. */
+/* plugin_state.c - state of the process that a plugin must not change. */
 #define _GNU_SOURCE
 #include "tools/kt/plugin.h"
 
@@ -33,7 +33,7 @@ static uint64_t mix_text(uint64_t hash, const char *text)
     return text ? mix(hash, text, strlen(text) + 1) : hash;
 }
 
-/* Rounding, and whether subnormal numbers are 0; not the flags of what happened. */
+/* Rounding and flushing of subnormal numbers, not the exception flags. */
 static uint64_t read_modes(void)
 {
     uint64_t modes = (uint64_t)fegetround();
@@ -172,7 +172,7 @@ static uint64_t count_children(void)
     return plugin_children(children, 64);
 }
 
-/* `slow`: what was ended goes away a moment later. */
+/* `slow`: read again a moment later if it differs, since threads and processes take time to end. */
 static const struct {
     const char *name;
     uint64_t (*read)(void);

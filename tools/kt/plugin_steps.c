@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plugin_steps.c - what must hold of each function of a level, in every case. */
+/* plugin_steps.c - checks of each function of a level, for every case. */
 #include "tools/kt/plugin.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_LIMIT 0.5    /* a row of weights that another one stands for is off by 1.4 */
+#define ROW_LIMIT 0.5    /* relative; two unrelated rows differ by 1.4 */
 #define MATRIX_LIMIT 0.2 /* 4 bits lose up to 0.15 */
 #define MAX_COLUMNS 40   /* that a pass looks at one by one */
 #define MANY_ROWS 1024
@@ -56,7 +56,7 @@ void plugin_read_weights(struct check *check)
     }
 }
 
-/* Adds squares; a row with numbers that are none says nothing. */
+/* Adds squares; a row with NaN or infinity is left out. */
 static bool add_row(const float *have, const float *want, uint64_t n, double *wrong, double *size)
 {
     double off = 0, sum = 0;
@@ -102,14 +102,14 @@ void plugin_job_weights(void *data, struct plugin_child *child)
 
 /* ---- act_pack ------------------------------------------------------------------------------------- */
 
-/* The same numbers in each format of the input give the same bytes. */
+/* Equal numbers in each input format must give equal bytes. */
 static void step_activations(struct plugin_case *item)
 {
     struct check *check = &item->check;
     uint64_t n = check->n_acts * check->layout.shape.hidden_size;
     check_pack(check);
     make_inputs(check);
-    for (uint64_t i = 0; i < n; i++) { /* what float16 and bfloat16 both have */
+    for (uint64_t i = 0; i < n; i++) { /* numbers that both float16 and bfloat16 can hold */
         uint32_t bits = (uint32_t)check->input[i] << 16;
         float value;
         memcpy(&value, &bits, sizeof(value));
@@ -132,7 +132,7 @@ void plugin_job_activations(void *data, struct plugin_child *child)
 
 /* ---- numbers ---------------------------------------------------------------------------------------- */
 
-/* n rows, each of which comes from the row of its number. */
+/* n rows, each from the input row of the same number. */
 static void set_rows(struct check *check, uint32_t n)
 {
     uint64_t size = (uint64_t)n * check->layout.shape.hidden_size * sizeof(*check->input);
@@ -145,7 +145,7 @@ static void set_rows(struct check *check, uint32_t n)
         check->index[r] = check->out_index[r] = r;
 }
 
-/* Number i of n places among k: the first, the last and some between. */
+/* The i-th of n positions among k: the first, the last and some between. */
 static uint64_t spread(uint64_t i, uint64_t n, uint64_t k)
 {
     return n > 1 ? i * (k - 1) / (n - 1) : 0;
@@ -163,7 +163,7 @@ static void try_columns(struct plugin_case *item)
     plugin_compare(item);
 }
 
-/* Biases make h: with an input of 0, it is 0 but for one column. */
+/* With an input of 0, biases alone make h, which is 0 except for one column. */
 static void try_columns_of_h(struct plugin_case *item)
 {
     struct check *check = &item->check;
@@ -192,7 +192,7 @@ static void try_columns_of_h(struct plugin_case *item)
     guard_free(&bias[1]);
 }
 
-/* As many rows of an expert as the core ever multiplies at once, of a few tokens. */
+/* As many rows of an expert as the core multiplies at once, with few distinct inputs. */
 static void try_many_rows(struct plugin_case *item)
 {
     struct check *check = &item->check;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin_walk.c - disassembles a plugin and follows each function that the core may call, by what it jumps to
- * and calls: on the way there must be no instruction that its level does not declare. Jumps and calls by a
- * pointer are not followed; the file as a whole must need nothing that no level declares.
+ * plugin_walk.c - disassembles a plugin and follows each function that the core may call through its jumps
+ * and calls: none of the instructions reached may need a CPU feature that the level does not declare. Jumps
+ * and calls by a pointer are not followed; the file as a whole must not need a feature that no level
+ * declares.
  */
 #define _GNU_SOURCE
 #include "tools/kt/plugin_isa.h"
@@ -18,10 +19,10 @@
 #define NOWHERE UINT64_MAX
 
 struct instruction {
-    uint64_t address, target; /* NOWHERE: it leads nowhere else */
+    uint64_t address, target; /* NOWHERE: no jump or call */
     uint64_t needs;           /* KT_CPU_ bits */
     char name[20];
-    bool last; /* what follows is not reached from here */
+    bool last; /* the next instruction is not reached from here */
     bool seen;
 };
 
@@ -35,7 +36,7 @@ struct code {
 static const char *const prefixes[] = {"lock", "rep", "repz",   "repnz", "notrack", "bnd",    "data16", "cs",
                                        "ds",   "es",  "addr32", "{vex}", "{vex3}",  "{evex}", NULL};
 
-/* The first word of *text, which moves behind it. */
+/* Returns the first word of *text and moves *text behind it. */
 static void take_word(char **text, char *word, size_t size)
 {
     *text += strspn(*text, " \t");
@@ -52,7 +53,7 @@ static bool is_prefix(const char *word)
     return false;
 }
 
-/* Where a jump, call or branch goes. */
+/* The target of a jump, call or branch. */
 static uint64_t read_target(const char *name, const char *operands)
 {
     const char *place = operands;
@@ -111,7 +112,7 @@ static void take_line(struct code *code, char *line)
     memcpy(instruction->name, name, sizeof(name));
 }
 
-/* False: objdump is not there, or it failed. */
+/* False: objdump is missing, or failed. */
 static bool disassemble(const char *path, struct code *code)
 {
     int ends[2], status = 0;
@@ -154,7 +155,7 @@ static struct instruction *find(const struct code *code, uint64_t address)
     return bsearch(&key, code->list, code->n, sizeof(key), compare);
 }
 
-/* The first instruction on a way from `entry` that needs more than `allowed`; NULL: none. */
+/* The first instruction reached from `entry` that needs more than `allowed`; NULL: none. */
 static const struct instruction *follow(struct code *code, uint64_t entry, uint64_t allowed)
 {
     size_t *todo = check_need(malloc((code->n + 1) * sizeof(*todo))), n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record.c - keeps what layers were asked for, in files. */
+/* record.c - writes statistics and recorded batches of layers to files. */
 #include "tools/kt/record.h"
 
 #include "tools/kt/table.h"

@@ -13,13 +13,13 @@ struct kt_keeping {
     struct kt_recorder *recorder;
 };
 
-/* Before a layer's forwards, and after them: what came between is recorded as layer `number`, and what the
- * layer has counted is added up. Return exit codes. */
+/* Call these before and after a layer's forwards: batches in between are recorded as layer `number`, and
+ * the layer's statistics are added. Return exit codes. */
 int kt_keeping_begin(struct kt_keeping *keeping, struct kt_context *context, struct kt_layer *layer,
                      uint64_t number);
 int kt_keeping_end(struct kt_keeping *keeping, struct kt_layer *layer, uint64_t number);
 
-/* Writes the files that are wished, and says what was dropped. */
+/* Writes the requested files, and reports dropped batches. */
 int kt_keeping_write(const struct kt_keeping *keeping);
 void kt_keeping_free(struct kt_keeping *keeping);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* save.c - writes the outputs of layers to a safetensors file that is whole or not there. */
+/* save.c - writes the outputs of layers to a safetensors file, whole or not at all. */
 #include "tools/kt/trace.h"
 
 #include <inttypes.h>

@@ -17,7 +17,7 @@ enum { EXPERTS = 4, TOP_K = 2, HIDDEN = 256, INTERMEDIATE = 512, TOKENS = 7 };
 const uint32_t kt_selftest_dtypes[] = {KT_DTYPE_F32,  KT_DTYPE_BF16,    KT_DTYPE_Q8_0, KT_DTYPE_F8_E4M3,
                                        KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
 
-/* Scales that weights are published with. Those of a matrix follow it. */
+/* Separate scales of published formats; they follow their matrix in memory. */
 static const struct scaling {
     uint32_t dtype, scale_dtype;
     uint64_t rows, cols; /* of a group */
@@ -68,7 +68,7 @@ static void fill_q8_0(uint64_t *state, unsigned char *to)
     }
 }
 
-/* Any codes, but for the two bytes of E4M3 that are NaN. */
+/* Random codes, except the two NaNs of E4M3. */
 static void fill_codes(uint64_t *state, uint32_t dtype, uint64_t size, unsigned char *to)
 {
     for (uint64_t i = 0; i < size; i++) {
@@ -78,7 +78,7 @@ static void fill_codes(uint64_t *state, uint32_t dtype, uint64_t size, unsigned 
     }
 }
 
-/* Weights of about 1/16, as the others: codes reach 448, 8 and 6. */
+/* Scales that make weights of about 1/16, like the other formats': codes reach 448, 8 and 6. */
 static void fill_scales(uint64_t *state, const struct scaling *scaling, uint64_t size, unsigned char *to)
 {
     for (uint64_t i = 0; i < size;) {
@@ -199,7 +199,7 @@ static enum kt_status fill(const struct kt_cli *cli, struct layer_data *data, ui
 
 /* ---- float64 arithmetic --------------------------------------------------------------------- */
 
-/* A relative L2 error in the making. */
+/* Sums for a relative L2 error. */
 struct deviation {
     double difference, size;
 };
@@ -218,7 +218,7 @@ static double find_error(const struct deviation *deviation)
     return sqrt(deviation->difference / deviation->size);
 }
 
-/* y = W x with the weights that the backend made of the source; how far those are from it. */
+/* Computes y = W x with the backend's weights, and their error against the source. */
 static enum kt_status multiply(const struct kt_layer *layer, uint32_t expert, enum kt_projection projection,
                                const struct kt_view *source, const double *x, double *y,
                                struct deviation *weights, struct kt_error *error)
@@ -277,7 +277,7 @@ static enum kt_status compute(const struct kt_layer *layer, const struct layer_d
 
 /* ---- through a backend ---------------------------------------------------------------------- */
 
-/* KT_E_UNSUPPORTED if another backend than the asked one would run. */
+/* KT_E_UNSUPPORTED if another backend than the requested one would run. */
 static enum kt_status check_plan(const struct kt_cli *cli, struct kt_layer *layer,
                                  const struct layer_data *data, const char *backend, struct kt_error *error)
 {

@@ -14,17 +14,17 @@ enum kt_selftest_state {
 
 struct kt_selftest {
     enum kt_selftest_state state;
-    double error, limit; /* relative L2; not set if REFUSED or FAILED */
-    uint64_t hash;       /* of the output's bits; likewise */
+    double error, limit; /* relative L2; unset if REFUSED or FAILED */
+    uint64_t hash;       /* of the output's bits; unset likewise */
     char message[1024];  /* if REFUSED or FAILED */
 };
 
-/* Formats that the layer is made in, those with scales as they are published: FP8 in blocks, int4 and
+/* Formats of the test layer; those with separate scales have the usual groups: FP8 in blocks, int4 and
  * MXFP4 in groups of 32. Ends with KT_DTYPE_NONE. */
 extern const uint32_t kt_selftest_dtypes[];
 
-/* Runs a layer of `dtype` through `backend` and compares it with float64 arithmetic on the weights that
- * the backend made of it, and those with their source. `is_reference`: it may round far less. */
+/* Runs a layer of `dtype` through `backend`, compares its output with float64 arithmetic on the backend's
+ * weights, and these with their source. `is_reference`: the limit is far tighter. */
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
                      bool is_reference, uint32_t dtype, struct kt_selftest *result);
 

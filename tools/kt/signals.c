@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* signals.c - a mapped file that shrinks ends the command with a clear line, not with a bare
- * signal. */
+/* signals.c - if a mapped file shrinks, the command ends with a clear message, not with a bare signal. */
 #include "tools/kt/cli.h"
 
 #include <signal.h>
@@ -9,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Handlers may only read what was prepared before. */
+/* Handlers may only use what was prepared before. */
 static char bus_message[1200];
 static volatile sig_atomic_t bus_length;
 static char temporary_path[4096];
@@ -36,7 +35,7 @@ static void handle_bus(int number)
 {
     static char said;
     (void)number;
-    /* Several threads may meet the hole at once: the first one speaks, and ends them all. */
+    /* Several threads may hit the hole at once: the first one prints, and ends them all. */
     while (__atomic_test_and_set(&said, __ATOMIC_RELAXED))
         pause();
     write_all(bus_message, (size_t)bus_length);
@@ -55,7 +54,7 @@ void kt_signals_mapped(const char *path)
 {
     static char names[2][400];
     static int n;
-    /* The handler does not know which file it was: the last two that were opened are named. */
+    /* The handler does not know which file shrank, so it names the last two that were opened. */
     if (path && n < 2)
         snprintf(names[n++], sizeof(names[0]), "%s", path);
     bus_length = 0;
@@ -77,7 +76,7 @@ void kt_signals_temporary(const char *path)
     }
     for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
         struct sigaction action;
-        /* A signal that the caller ignores, as nohup does, stays ignored. */
+        /* A signal that the caller ignores, as with nohup, stays ignored. */
         if (sigaction(ends[i], NULL, &action) != 0 || action.sa_handler == SIG_IGN)
             continue;
         memset(&action, 0, sizeof(action));

@@ -31,7 +31,7 @@ size_t kt_utf8_length(const char *s)
     return n;
 }
 
-/* A copy that is valid UTF-8: what is not becomes '?'. */
+/* A copy in valid UTF-8; invalid bytes become '?'. */
 static char *copy_text(const struct kt_cli *cli, const char *text)
 {
     char *copy = kt_cli_alloc(cli, strlen(text) + 1, 1);

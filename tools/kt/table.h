@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.h - what a verb prints: rows of typed columns, as a table, JSON or CSV (--format).
+ * table.h - the output of a verb: rows of typed columns, as a table, JSON or CSV (--format).
  *
  *     static const struct kt_column columns[] = {
  *         {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
@@ -16,13 +16,13 @@
  *     kt_table_uint(table, "n_tokens", 1);
  *     return kt_output_finish(output, KT_EXIT_OK);
  *
- * table  facts as "title: value" lines, then each table with a header; columns are aligned, bytes
- * are shown as KiB, MiB, GiB; a value that was not set is "-". json   {"schema": "kt.bench",
- * "version": 1, facts..., "rows": [{...}, ...], further tables...}; bytes and numbers are numbers,
- * what was not set or is not finite is null. csv    RFC 4180, the first table only, with a header
- * of field names.
+ * table  facts as "title: value" lines, then each table with a header; columns are aligned, bytes are shown
+ *        as KiB, MiB, GiB; a value that was not set is "-".
+ * json   {"schema": "kt.bench", "version": 1, facts..., "rows": [{...}, ...], further tables...}; bytes and
+ *        numbers are numbers; a value that was not set or is not finite is null.
+ * csv    RFC 4180, the first table only, with a header of field names.
  *
- * Field names are stable: scripts read them. Memory that cannot be had ends the command.
+ * Field names are stable: scripts read them. The command ends if memory cannot be allocated.
  */
 #ifndef KT_TOOL_TABLE_H
 #define KT_TOOL_TABLE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_text.h - what table.c holds, for the writer of plain tables. */
+/* table_text.h - the data of table.c, for the writer of plain tables. */
 #ifndef KT_TOOL_TABLE_TEXT_H
 #define KT_TOOL_TABLE_TEXT_H
 

@@ -38,7 +38,7 @@ size_t kt_trace_layers(const struct kt_cli *cli, const struct kt_checkpoint *fil
     *layers = kt_cli_alloc(cli, (size_t)info.n_tensors, sizeof(**layers));
     for (uint64_t i = 0; i < info.n_tensors; i++) {
         uint64_t layer;
-        /* Only what is written as this program writes it: not "layers.007." */
+        /* Accepts numbers only as this program writes them: not "layers.007." */
         if (kt_checkpoint_tensor(file, i, &tensor, NULL) == KT_OK &&
             sscanf(tensor.name, "layers.%" SCNu64 ".topk_ids", &layer) == 1 &&
             strcmp(name_tensor(name, sizeof(name), layer, "topk_ids"), tensor.name) == 0)
@@ -92,7 +92,7 @@ static int copy(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t i
     return KT_EXIT_OK;
 }
 
-/* Not a number times an expert is not a number: that is said, not computed. */
+/* A weight that is not finite would spoil the whole output, so it is an error. */
 static int check_weights(const struct kt_cli *cli, const struct kt_trace *trace)
 {
     for (uint64_t i = 0; i < (uint64_t)trace->n_tokens * trace->top_k; i++) {
@@ -216,7 +216,7 @@ static int read_all(const struct kt_cli *cli, struct kt_checkpoint *file, struct
     return read_expected(cli, expected ? expected : file, trace);
 }
 
-/* Gives the trace to the caller if all went well. */
+/* Hands the trace to the caller on success. */
 static int finish(struct kt_trace *made, int code, struct kt_trace *trace)
 {
     if (code != KT_EXIT_OK)

@@ -5,7 +5,7 @@
 
 #include "tools/kt/cli.h"
 
-/* What a trace holds of one layer: aligned copies, as a mapped file need not be aligned. */
+/* The data of one layer in a trace: aligned copies, as a mapped file need not be aligned. */
 struct kt_trace {
     uint64_t layer;
     uint32_t n_tokens, top_k;
@@ -16,7 +16,7 @@ struct kt_trace {
     float *weights;       /* [n_tokens][top_k] */
     float *expected;      /* [n_tokens][hidden_size], NULL if the trace holds none */
     uint32_t n_batches;
-    uint32_t *batch; /* [n_batches]: tokens of each; one batch where the trace does not say */
+    uint32_t *batch; /* [n_batches]: tokens of each; a single batch if the trace has none */
 };
 
 /* Does the trace hold tensor layers.N.WHAT? */
@@ -24,21 +24,21 @@ bool kt_trace_has(const struct kt_checkpoint *file, uint64_t layer, const char *
 
 /*
  * Reads layers.N.hidden_states, .topk_ids, .topk_weights and, where they are there, .batch_tokens and
- * .output. With `expected`, .output must be in that file instead. Every dtype and shape is checked, and that
+ * .output. With `expected`, .output must be in that file instead. Checks every dtype and shape, and that
  * weights are finite; messages name the tensor. Returns an exit code; `trace` is set on success.
  */
 int kt_trace_read(const struct kt_cli *cli, struct kt_checkpoint *file, struct kt_checkpoint *expected,
                   uint64_t layer, struct kt_trace *trace);
-/* Routing only: ids, weights and batches; and hidden_states where they are there. */
+/* Reads only the routing (ids, weights, batches) and, if present, hidden_states. */
 int kt_trace_read_routing(const struct kt_cli *cli, struct kt_checkpoint *file, uint64_t layer,
                           struct kt_trace *trace);
-/* The layers that the trace holds routing of, ascending: allocated; the number of them. */
+/* The numbers of the layers whose routing the trace has, ascending and allocated; returns how many. */
 size_t kt_trace_layers(const struct kt_cli *cli, const struct kt_checkpoint *file, uint64_t **layers);
 void kt_trace_free(struct kt_trace *trace);
 
 /*
- * A safetensors file with one F32 tensor layers.N.output a layer. It is written beside its final
- * place under a temporary name, which it loses in kt_save_finish.
+ * A safetensors file with one F32 tensor layers.N.output a layer. It has a temporary name in the same
+ * folder until kt_save_finish.
  */
 struct kt_save;
 struct kt_save_tensor {
@@ -46,10 +46,10 @@ struct kt_save_tensor {
 };
 int kt_save_create(const struct kt_cli *cli, const char *path, const struct kt_save_tensor *tensors, size_t n,
                    struct kt_save **save);
-/* The data of the next tensor, in the order of kt_save_create. */
+/* Writes the data of the next tensor, in the order of kt_save_create. */
 int kt_save_write(struct kt_save *save, const float *values, uint64_t n);
-/* code 0: puts the file in its place; else: removes it. Frees `save`, which may be NULL, and
- * returns `code`, or 1 after a message. */
+/* If code is 0, gives the file its name, else removes it. Frees `save`, which may be NULL. Returns `code`,
+ * or 1 after a message. */
 int kt_save_finish(struct kt_save *save, int code);
 
 #endif

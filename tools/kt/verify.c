@@ -25,7 +25,7 @@ static const struct kt_column columns[] = {
     {"message", "MESSAGE", KT_COLUMN_TEXT, 0, 0},
 };
 
-/* True if the layer is whole. */
+/* True if the layer is intact. */
 static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_table *table)
 {
     struct kt_moe_info moe;
@@ -46,7 +46,7 @@ static bool verify_layer(const struct kt_checkpoint *checkpoint, uint64_t number
     return status == KT_OK;
 }
 
-/* A store may hold a part of a model, or what a stopped run has left. */
+/* A store may hold a part of a model, by choice or after a stopped run. */
 static void note_missing(const struct kt_cli *cli, const char *path, const struct kt_checkpoint *checkpoint,
                          const char *all)
 {

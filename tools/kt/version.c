@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* version.c - kt version: which library runs, which headers the command was built with. */
+/* version.c - kt version: versions of the loaded library and of the headers at build time. */
 #include "tools/kt/table.h"
 
 #include <kt/plugin.h>
