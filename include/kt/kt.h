@@ -46,14 +46,13 @@ const char *kt_dtype_name(uint32_t dtype);
 /** The dtype of a name such as "q4_k" (case does not matter), or KT_DTYPE_NONE. */
 enum kt_dtype kt_dtype_parse(const char *name);
 
-/** The backend for a method's name that KT-Kernel's users know, such as "AMXINT4" (case does not matter):
- *  "amx_int4". Those of weights as they were published (FP8, RAWINT4) say what the model has, too. A
- * backend's own name and "auto" stand for themselves. NULL: nothing here does that. Static, or `method`
- * itself. */
+/** The backend for a method name of KT-Kernel, such as "AMXINT4" (case does not matter): "amx_int4".
+ * Methods for weights as published (FP8, RAWINT4) also name the format of the model. The name of a backend
+ * and "auto" are returned as they are. NULL: unknown. Static, or `method` itself. */
 const char *kt_method_backend(const char *method);
 
-/** What such a method needs to be set for its backend, as one of kt_config_params.settings: on ARM, where
- *  kml_arm has both, "plugin.kml_arm.weights=int4" for MOE_INT4. NULL: nothing. Static. */
+/** The setting that such a method needs for its backend, one for kt_config_params.settings: on ARM,
+ * "plugin.kml_arm.weights=int4" for MOE_INT4. NULL: none. Static. */
 const char *kt_method_setting(const char *method);
 
 /** The names of such methods, 0 .. n - 1; NULL above. Static. */
@@ -70,29 +69,27 @@ typedef void (*kt_log_fn)(void *data, enum kt_log_level level, const char *messa
 struct kt_config_params {
     size_t struct_size;
     const char *file;            /**< read this file only, besides the shipped drop-ins; NULL: all layers */
-    const char *const *settings; /**< "section.key=value", above everything that files and the
-                                      environment say; n_settings of them */
+    const char *const *settings; /**< [n_settings]: "section.key=value", above files and environment */
     size_t n_settings;
     kt_log_fn log; /**< NULL: messages are dropped */
     void *log_data;
-    const char *plugin_folder; /**< absolute; where plugins lie that core.plugin_path does not have; NULL:
-                                      where the library was built to find them. Copied. */
+    const char *plugin_folder; /**< absolute; searched for plugins after core.plugin_path; NULL: the folder
+                                  that was set when the library was built. Copied. */
     const char *dropin_folder; /**< absolute; the shipped drop-ins, unless KT_KERNEL_PLUGINCONFDIR is set;
                                       NULL: likewise */
 };
 #define KT_CONFIG_PARAMS_INIT KT_INIT(kt_config_params)
 
-/** A setting as it stands: value and where it comes from. Strings live as long as the config. */
+/** A setting: its value and where it comes from. Strings live as long as the config. */
 struct kt_setting {
     const char *section; /**< "core", "plugin.llamafile" */
     const char *key;
     const char *value;
-    const char
-        *origin;      /**< "default", "/etc/kt-kernel/kt.ini:12", "environment KT_KERNEL_...", "parameter" */
-    const char *help; /**< one line, or "" */
+    const char *origin; /**< "default", "/etc/kt-kernel/kt.ini:12", "environment KT_...", "parameter" */
+    const char *help;   /**< one line, or "" */
 };
 
-/** What became of a configuration file. */
+/** The state of a configuration file. */
 enum kt_config_file_state { KT_CONFIG_FILE_READ = 0, KT_CONFIG_FILE_ABSENT = 1, KT_CONFIG_FILE_FAILED = 2 };
 struct kt_config_file {
     const char *path;
@@ -102,10 +99,10 @@ struct kt_config_file {
 
 /**
  * Reads the configuration, in rising order: shipped drop-ins, /etc drop-ins, /etc kt.ini, the user's
- * kt.ini, environment KT_KERNEL_*, params->settings.
- * A file that exists and cannot be read or holds an error fails the call with file:line and what to
- * do; nothing of a bad file is used. Only a bad drop-in does not fail the call: it is logged as a
- * warning, and the backends that it is about cannot be used (KT_BACKEND_FAILED). `params` may be NULL.
+ * kt.ini, environment KT_KERNEL_*, params->settings. A file that exists and cannot be read or holds an
+ * error fails the call with file:line and advice; nothing of a bad file is used. Only a bad drop-in does
+ * not fail the call: it is logged as a warning, and the backends that it configures cannot be used
+ * (KT_BACKEND_FAILED). `params` may be NULL.
  */
 enum kt_status kt_config_create(const struct kt_config_params *params, struct kt_config **config,
                                 struct kt_error *error);
@@ -118,10 +115,10 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index, s
                                  struct kt_error *error);
 
 /**
- * Lists the files of the layers in reading order and what became of each, also where
- * kt_config_create fails: reads them all and goes on after an error. `visit` is called once a file.
- * Returns what kt_config_create would: the first error of a file that is no drop-in, of the environment
- * or of the settings.
+ * Lists the configuration files in reading order with their state, even if kt_config_create fails: reads
+ * all files and continues after an error. `visit` is called once for each file. Returns what
+ * kt_config_create would: the first error in a file other than a drop-in, in the environment or in the
+ * settings.
  */
 enum kt_status kt_config_check(const struct kt_config_params *params,
                                void (*visit)(void *data, const struct kt_config_file *file), void *data,
@@ -136,7 +133,7 @@ enum kt_status kt_config_check(const struct kt_config_params *params,
  */
 enum kt_status kt_context_create(const struct kt_config *config, struct kt_context **context,
                                  struct kt_error *error);
-/** Layers keep their context alive; it ends with the last of them. `context` may be NULL. */
+/** Layers keep their context alive; it is freed with the last of them. `context` may be NULL. */
 void kt_context_destroy(struct kt_context *context);
 
 /** The machine as the context uses it. Strings live as long as the context. */
@@ -149,15 +146,15 @@ struct kt_context_info {
     const char *cpu_variant;     /**< "amx" .. "scalar": the best named level of the features */
     uint64_t cpu;                /**< KT_CPU_ bits of <kt/plugin.h> */
     const char *membind_message; /**< why memory binding failed, "" if it did not */
-    const char *idle_cpus;       /**< CPUs that the process may use and no thread is bound to, "4-7,12"; "" if
-                                      there are none, or threads are bound to none */
+    const char *idle_cpus; /**< usable CPUs to which no thread is bound, "4-7,12"; "" if there are none, or
+                              threads are not bound */
 };
 void kt_context_info(const struct kt_context *context, struct kt_context_info *info);
 
 struct kt_node_info {
     uint32_t os_index; /**< as in numactl */
     uint32_t n_threads;
-    uint64_t memory; /**< local bytes as the topology says; a hint only */
+    uint64_t memory; /**< local bytes by the topology; a hint only */
 };
 enum kt_status kt_context_node(const struct kt_context *context, uint32_t index, struct kt_node_info *info,
                                struct kt_error *error);
@@ -166,8 +163,8 @@ enum kt_status kt_context_node(const struct kt_context *context, uint32_t index,
 enum kt_backend_state {
     KT_BACKEND_LOADED = 0,
     KT_BACKEND_DISABLED = 1, /**< enabled = no */
-    KT_BACKEND_UNFIT = 2,    /**< this CPU misses what its configuration says it needs */
-    KT_BACKEND_REFUSED = 3,  /**< its probe or open said no, or no level fits */
+    KT_BACKEND_UNFIT = 2,    /**< this CPU lacks a feature that its configuration requires */
+    KT_BACKEND_REFUSED = 3,  /**< its probe or open refused, or no level fits */
     KT_BACKEND_FAILED = 4    /**< file missing, not owned safely, wrong ABI, broken */
 };
 
@@ -175,17 +172,17 @@ enum kt_backend_state {
 struct kt_backend_info {
     const char *name;
     enum kt_backend_state state;
-    const char *reason; /**< what is wrong and what to do; of a loaded one, why it could not take
-                                  a better level that this CPU has; "" if there is nothing to say */
+    const char *reason; /**< what is wrong and what to do; if loaded, why it cannot use a better level of this
+                           CPU; or "" */
     const char *file;   /**< absolute path of the plugin, "" for the reference */
-    const char *origin; /**< where its section stands: "/usr/share/...ini:3" */
+    const char *origin; /**< where its section is: "/usr/share/...ini:3" */
     const char *version;
     const char *description;
     const char *formats;     /**< "bf16 f16 q4_k ..." */
     const char *level;       /**< level in use, "" if not loaded */
     const char *levels;      /**< all levels, best first, "amx avx512_vnni avx2 scalar" */
-    const char *instruction; /**< multiply instruction that bounds the level */
-    int64_t priority;        /**< `auto` tries higher ones first */
+    const char *instruction; /**< multiply instruction that limits the level */
+    int64_t priority;        /**< `auto` tries higher priorities first */
     size_t n_options;
 };
 size_t kt_context_backend_count(const struct kt_context *context);
@@ -197,22 +194,22 @@ enum kt_status kt_context_backend_option(const struct kt_context *context, size_
                                          struct kt_setting *setting, struct kt_error *error);
 
 /**
- * Runs `count` empty stages back to back (dispatch, barrier, return) on all threads and gives the
- * mean time of one in nanoseconds; with `asleep` the workers are let fall asleep before each.
+ * Runs `count` empty stages back to back (dispatch, barrier, return) on all threads and gives the mean time
+ * of one in nanoseconds; with `asleep` it waits before each until the workers sleep.
  */
 enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t count, int asleep,
                                         double *nanoseconds, struct kt_error *error);
 
 /**
  * Submits `count` empty tasks one after the other, as kt_layer_submit does, waits for each and then sleeps
- * for gap_us: with more than core.spin_us the threads fall asleep meanwhile. times[i] is how long it took in
+ * for gap_us; if that is more than core.spin_us, the threads fall asleep meanwhile. times[i] is the time in
  * nanoseconds from the call until the last thread had begun.
  */
 enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
                                        double *times, struct kt_error *error);
 
-/** Runs function(data, thread, n_threads) once on every thread of the context and waits. For
- *  measuring on exactly the threads that compute; the function must not call the library. */
+/** Runs function(data, thread, n_threads) once on every thread of the context and waits. For measurements
+ * on exactly the threads that compute; the function must not call the library. */
 enum kt_status kt_context_run(struct kt_context *context,
                               void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
                               struct kt_error *error);
@@ -236,21 +233,20 @@ struct kt_checkpoint_params {
  * Opens a GGUF file or safetensors files and checks their whole headers: magic, counts, names, types,
  * shapes, offsets, overlaps. Memory used is bounded by the files' size. `params` may be NULL.
  *
- * `path` is a file, or the folder of a safetensors checkpoint. Its config.json or index stands for the
- * folder, and so does one of the files that model.safetensors.index.json lists. With an index the
- * checkpoint is the files that it names, which must hold what it says; without one it is all
- * *.safetensors files of the folder. Any other safetensors file is opened alone; if it holds experts,
- * the config.json beside it is read. The folder may also be one that KT-Kernel's converter wrote, with
- * safetensors files or with folders _layer_N; config.json in it is of use, not needed.
+ * `path` is a file, or the folder of a safetensors checkpoint. Its config.json, its index and each file
+ * that model.safetensors.index.json lists open the folder, too. With an index, the checkpoint consists of
+ * the files that it names, which must hold the tensors that it lists; without one, of all *.safetensors
+ * files of the folder. Any other safetensors file is opened alone; if it holds experts, the config.json
+ * beside it is read. The folder may also be one that KT-Kernel's converter wrote, with safetensors files or
+ * with folders _layer_N; config.json in it is optional.
  *
  * A GGUF model in several files NAME-00001-of-00003.gguf is opened whole by any of them: names, the keys
  * split.no, split.count and split.tensors.count, and the tensors must agree. A folder without safetensors
- * files stands for the one model that its .gguf files are.
+ * files must hold the .gguf files of one model, which is opened.
  *
- * Experts of safetensors files are found by the names that families of models give them, and
- * config.json must agree with them. Where their format cannot be read, or their activation cannot be
- * computed, the checkpoint opens nevertheless: a warning says why, and so does
- * kt_checkpoint_experts.
+ * Experts of safetensors files are found by the tensor names of known families of models, and config.json
+ * must agree with them. If their format cannot be read, or their activation cannot be computed, the
+ * checkpoint opens nevertheless: a warning gives the reason, as does kt_checkpoint_experts.
  */
 enum kt_status kt_checkpoint_open(const char *path, const struct kt_checkpoint_params *params,
                                   struct kt_checkpoint **checkpoint, struct kt_error *error);
@@ -260,9 +256,9 @@ void kt_checkpoint_close(struct kt_checkpoint *checkpoint);
 struct kt_checkpoint_info {
     const char *format;       /**< "gguf", "safetensors", or "kt": KT-Kernel's folders _layer_N */
     const char *architecture; /**< "qwen3moe", as the file or config.json (model_type) says; or "" */
-    const char *name;         /**< the model's own name, "" if not said */
+    const char *name;         /**< the model's name, or "" */
     uint64_t n_tensors;
-    uint64_t n_layers;     /**< layers as the metadata says, 0: not said */
+    uint64_t n_layers;     /**< layers by the metadata, 0: unknown */
     uint64_t n_moe_layers; /**< layers that hold experts */
     uint64_t size;         /**< bytes of all files */
     uint64_t expert_size;  /**< bytes of all experts' weights */
@@ -293,7 +289,7 @@ enum kt_status kt_checkpoint_data(struct kt_checkpoint *checkpoint, uint64_t ind
 struct kt_moe_info {
     uint64_t layer;
     uint32_t n_experts;
-    uint32_t top_k; /**< 0: the metadata does not say */
+    uint32_t top_k; /**< 0: not in the metadata */
     uint64_t hidden_size;
     uint64_t intermediate_size;
     uint32_t dtype[3];   /**< by enum kt_projection */
@@ -304,32 +300,31 @@ struct kt_moe_info {
     uint64_t size;              /**< bytes of the experts' weights; with safetensors, scales included */
     const char *stored_backend; /**< a store's layer: the backend that its weights are packed for, else "" */
     const char *stored_form;    /**< the form of the packed objects, or "" */
-    const char *stored_source;  /**< fingerprint of the checkpoint that was packed; "" if it was none */
-    const char *stored_layers;  /**< all its layers with experts, "0-3,5"; "..." where that is not known;
-                                     or "" */
+    const char *stored_source;  /**< fingerprint of the packed checkpoint; "" if there was none */
+    const char *stored_layers;  /**< all its layers with experts, "0-3,5"; "..." if unknown; or "" */
 };
 /** The numbers of the layers that hold experts, ascending: index 0 .. n_moe_layers - 1. */
 enum kt_status kt_checkpoint_moe_layer(const struct kt_checkpoint *checkpoint, uint64_t index,
                                        uint64_t *layer, struct kt_error *error);
 enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_t layer,
                                  struct kt_moe_info *info, struct kt_error *error);
-/** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. In a
- *  store views have sizes and the type that was packed, but no data: kt_layer_load_checkpoint loads it.
- *  What KT-Kernel packed is decoded here, by the calling thread, to int8 rows with float32 scales: that
- *  takes 3 x intermediate_size x hidden_size bytes an expert, and the scales, until the checkpoint is
- *  closed or kt_checkpoint_release_layer. KT_E_FORMAT if rows cannot be what quantising gives. */
+/** Fills views of experts 0 .. n_experts - 1 of the layer; they live as long as the checkpoint. In a store,
+ * views have sizes and the source type, but no data: kt_layer_load_checkpoint loads it. Weights that
+ * KT-Kernel packed are decoded here, by the calling thread, to int8 rows with float32 scales, which takes
+ * 3 x intermediate_size x hidden_size bytes an expert, and the scales, until the checkpoint is closed or
+ * kt_checkpoint_release_layer is called. KT_E_FORMAT if quantising cannot have given such rows. */
 enum kt_status kt_checkpoint_experts(struct kt_checkpoint *checkpoint, uint64_t layer,
                                      struct kt_expert *experts, uint32_t n_experts, struct kt_error *error);
 
-/** Gives back what had to be decoded for kt_checkpoint_experts of this layer, whose views are then no
- *  longer valid; does nothing where they show the files themselves. kt_layer_load_checkpoint,
- *  kt_layer_store and kt_layer_plan_checkpoint need no such call: what they decode they give back, a
- *  layer that keeps its source when it is destroyed or loaded anew. */
+/** Frees the weights decoded for kt_checkpoint_experts of this layer, whose views are then invalid; does
+ * nothing if they point into the files. kt_layer_load_checkpoint, kt_layer_store and
+ * kt_layer_plan_checkpoint need no such call: they free what they decode, and a layer that keeps its
+ * source frees it when it is destroyed or loaded again. */
 enum kt_status kt_checkpoint_release_layer(struct kt_checkpoint *checkpoint, uint64_t layer,
                                            struct kt_error *error);
 
-/** Text that tells checkpoints apart: XXH3 of every file's size and of samples all over it, 16 hex
- *  digits. Copies have the same. */
+/** A text that identifies a checkpoint: XXH3 of every file's size and of samples all over it, 16 hex
+ * digits. Copies have the same fingerprint. */
 enum kt_status kt_checkpoint_fingerprint(const struct kt_checkpoint *checkpoint, char text[17],
                                          struct kt_error *error);
 
@@ -340,7 +335,7 @@ enum kt_status kt_checkpoint_verify(const struct kt_checkpoint *checkpoint, uint
 
 /* ---- views of your own tensors -------------------------------------------------------------- */
 
-/** A dense row-major matrix of `dtype` at `data`; checks that `size` bytes are just enough. */
+/** Describes a dense row-major matrix of `dtype` at `data`; checks that `size` is exactly its size. */
 enum kt_status kt_view_dense(struct kt_view *view, uint32_t dtype, const void *data, uint64_t size,
                              uint64_t rows, uint64_t cols, struct kt_error *error);
 
@@ -368,13 +363,13 @@ struct kt_layer_params {
     const int64_t *expert_map; /**< n_experts numbers: physical expert i holds the checkpoint's
                                      expert expert_map[i]; NULL: itself. Copied. */
     const char *name;          /**< for messages, such as "layer 3"; NULL: "layer". Copied. */
-    int stored;                /**< not 0: the layer is there for kt_layer_store, and plans say what that
-                                     makes: a backend may hold in memory what no store can have */
+    int stored; /**< not 0: the layer is for kt_layer_store, and plans describe that: some backends hold
+                   weights in memory in a form that cannot be stored */
 };
 #define KT_LAYER_PARAMS_INIT KT_INIT(kt_layer_params)
 
-/** Fills shape and activation as layer `index` of the checkpoint has them, top_k 1 where it does not say;
- *  every other field stays as it is. */
+/** Fills shape and activation from layer `index` of the checkpoint, top_k 1 if it is unknown; every other
+ * field stays as it is. */
 enum kt_status kt_checkpoint_layer_params(const struct kt_checkpoint *checkpoint, uint64_t index,
                                           struct kt_layer_params *params, struct kt_error *error);
 
@@ -389,14 +384,14 @@ struct kt_candidate {
     char backend[32];
     char level[16];
     int chosen;
-    char reason[256]; /**< why it was refused; "" for those never asked; of the chosen one, the
-                           backend's own (struct kt_backend_info) */
+    char reason[256]; /**< why it refused; "" if it was not asked; of the chosen one, the backend's reason
+                         (struct kt_backend_info) */
 };
 
 #define KT_MAX_NODES 64
 #define KT_MAX_CANDIDATES 24
 
-/** What loading a layer will take. */
+/** The backend and the memory that loading a layer will use. */
 struct kt_plan {
     uint32_t n_nodes;
     uint32_t n_candidates;
@@ -408,10 +403,10 @@ struct kt_plan {
     struct kt_candidate candidate[KT_MAX_CANDIDATES];
     uint64_t weight_size; /**< of all nodes */
     uint64_t buffer_size;
-    uint64_t nominal_size; /**< of one expert: what its format needs, padding not counted */
+    uint64_t nominal_size; /**< of one expert in its format, padding not counted */
     char form[32];         /**< of the packed objects, as a store names it; "": they cannot be stored */
     uint32_t keeps_source; /**< not 0: products read the source itself */
-    uint32_t fallback;     /**< not 0: not the wished backend; candidate[] says why */
+    uint32_t fallback;     /**< not 0: not the requested backend; candidate[] says why */
 };
 
 /**
@@ -447,17 +442,17 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
 enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_error *error);
 
-/** How far a load is that runs in another thread: bytes of packed weights on all nodes. Before the first
- *  and while it prepares, both are 0; afterwards done is total. Any thread. */
+/** Progress of a load that runs in another thread, in bytes of packed weights on all nodes. Before the
+ * first load and while it prepares, both are 0; afterwards done equals total. Any thread. */
 void kt_layer_load_progress(const struct kt_layer *layer, uint64_t *done, uint64_t *total);
 
-/** Makes a load that runs in another thread fail soon, with KT_E_STATE; without one it does nothing. Any
- *  thread. */
+/** Makes a load that runs in another thread fail soon, with KT_E_STATE; does nothing without one. Any
+ * thread. */
 void kt_layer_load_stop(struct kt_layer *layer);
 
 struct kt_store_params {
     size_t struct_size;
-    const char *folder; /**< where layer-00003.safetensors comes to lie; it must exist */
+    const char *folder; /**< where layer-00003.safetensors is written; it must exist */
     /** Called from the caller's thread with bytes of packed weights; NULL: not wanted. */
     void (*progress)(void *data, uint64_t done, uint64_t total);
     void *data;
@@ -465,13 +460,12 @@ struct kt_store_params {
 #define KT_STORE_PARAMS_INIT KT_INIT(kt_store_params)
 
 /**
- * Packs layer `index` of a checkpoint for the backend that the layer's params name, and writes it into
- * a store: a folder that kt_checkpoint_open reads. What the layer has loaded is not touched; its
- * sizes must be the checkpoint's, its activation and top_k are what the file says, its expert_map is
- * left out. The file has a temporary name until it is
- * whole and durable (fsync of file and folder); one of the same name is replaced. Memory: two packed
- * objects a thread. KT_E_UNSUPPORTED if the backend's weights cannot be stored, KT_E_BUSY if another
- * process is writing this layer.
+ * Packs layer `index` of a checkpoint for the backend that the layer's params name, and writes it into a
+ * store: a folder that kt_checkpoint_open reads. The layer's loaded weights are not touched; its sizes must
+ * be the checkpoint's; activation and top_k come from the file, and its expert_map is ignored. The file has
+ * a temporary name until it is whole and durable (fsync of file and folder); one of the same name is
+ * replaced. Memory: two packed objects a thread. KT_E_UNSUPPORTED if the backend's weights cannot be
+ * stored, KT_E_BUSY if another process is writing this layer.
  */
 enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *checkpoint, uint64_t index,
                               const struct kt_store_params *params, struct kt_error *error);
@@ -482,13 +476,13 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
                                       uint32_t n_experts, uint64_t index,
                                       const struct kt_store_params *params, struct kt_error *error);
 
-/** What is loaded. Strings live as long as the layer. */
+/** The loaded weights. Strings live as long as the layer. */
 struct kt_layer_info {
     const char *backend; /**< "" before load */
     const char *level;
     const char *instruction;
     uint64_t packed_size;  /**< bytes of all packed experts, all nodes */
-    uint64_t nominal_size; /**< bytes that the format needs for one expert */
+    uint64_t nominal_size; /**< bytes of one expert in its format */
     uint32_t n_experts, top_k;
     uint64_t hidden_size, intermediate_size;
 };
@@ -513,30 +507,30 @@ struct kt_forward {
 #define KT_FORWARD_INIT KT_INIT(kt_forward)
 
 /**
- * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))).
- * Checks everything, ids included, before it writes. Bit-identical for any number of threads. A NaN
- * in one token stays in that token. Allocates nothing. Any thread; the caller's thread takes part.
- * KT_E_BACKEND: the backend failed while it computed. The message names layer, backend and what it said;
- * of the output nothing is to be relied on, and the next forward is computed as if nothing had happened.
+ * output[t] = sum over k of router_weights[t][k] * down(activation(gate(x), up(x))). Checks everything, ids
+ * included, before it writes. Bit-identical for any number of threads. A NaN in one token stays in that
+ * token. Allocates nothing. Any thread; the caller's thread takes part. KT_E_BACKEND: the backend failed
+ * while it computed. The message names layer, backend and its reason; the output is then undefined, and the
+ * next forward is not affected.
  */
 enum kt_status kt_layer_forward(struct kt_layer *layer, const struct kt_forward *forward,
                                 struct kt_error *error);
 
 /**
- * Puts a forward on the context's first-in first-out queue and returns at once; the struct is copied,
- * what it points to must live until kt_wait. Allocates nothing. KT_E_BUSY if core.queue_depth tickets
- * have not been waited for. Any thread.
+ * Puts a forward on the context's first-in first-out queue and returns at once; the struct is copied, what
+ * it points to must live until kt_wait. Allocates nothing. KT_E_BUSY if core.queue_depth tickets have not
+ * yet been waited for. Any thread.
  */
 enum kt_status kt_layer_submit(struct kt_layer *layer, const struct kt_forward *forward, uint64_t *ticket,
                                struct kt_error *error);
-/** Waits until the ticket's work is done and returns what became of it. Once per ticket. Any thread. */
+/** Waits until the ticket's work is done and returns its status. Once per ticket. Any thread. */
 enum kt_status kt_wait(struct kt_context *context, uint64_t ticket, struct kt_error *error);
 
 /** How often each expert was computed since the layer was made or reset, masked ones not counted: n_experts
- *  numbers. What was asked for is in <kt/stats.h>. Any thread. */
+ * numbers. For requests, see <kt/stats.h>. Any thread. */
 enum kt_status kt_layer_usage(const struct kt_layer *layer, uint64_t *counts, uint32_t n_experts,
                               struct kt_error *error);
-/** Begins all statistics of the layer anew. Waits for a forward that runs. Any thread. */
+/** Resets all statistics of the layer. Waits for a running forward. Any thread. */
 void kt_layer_usage_reset(struct kt_layer *layer);
 
 /** Rows [row, row + n_rows) of an expert's projection as the loaded kernel really uses them,

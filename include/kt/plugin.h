@@ -2,13 +2,13 @@
 /*
  * kt/plugin.h - the ABI between the core and a backend plugin.
  *
- * A backend is a number format and a matrix product. The core owns routing, grouping of tokens by
- * expert, threads, NUMA nodes, the weighted sum and the queue; a plugin answers how weights and
- * activations are packed, and multiplies them.
+ * A backend is a number format and a matrix product. The core owns routing, grouping of tokens by expert,
+ * threads, NUMA nodes, the weighted sum and the queue; a plugin decides how weights and activations are
+ * packed, and multiplies them.
  *
- * A plugin is a shared object kt_NAME.so that exports exactly one data symbol, kt_plugin_NAME, and
- * has no undefined kt_ symbol: what it may call comes in struct kt_host. It has no constructors,
- * prints nothing, starts no threads, and never exits or aborts.
+ * A plugin is a shared object kt_NAME.so that exports exactly one data symbol, kt_plugin_NAME, and has no
+ * undefined kt_ symbol: what it may call comes in struct kt_host. It has no constructors, prints nothing,
+ * starts no threads, and never exits or aborts.
  *
  * ABI promise
  *   - A core of major M, minor m loads a plugin of major M whose minor is <= m.
@@ -20,18 +20,18 @@
  *
  * ABI changelog
  *   1.0  2026-11-21  first version
- *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, which was reserved
+ *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, reserved before
  *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
  *   1.3  2026-11-21  kt_layout.instruction
  *
- * Threads: probe, open, close and layout are called from one thread at a time. Everything else is
- * called from many threads at once, with jobs that write to disjoint memory.
+ * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
+ * from many threads at once, with jobs that write to disjoint memory.
  *
- * Errors: a function that returns nothing says in its job's `error` (since 1.2, never NULL) what went
- * wrong, such as a vendor's library that refused, and may leave its output as it is:
+ * Errors: a function that returns nothing reports a failure, such as of a vendor's library, in its job's
+ * `error` (since 1.2, never NULL), and may leave its output unfinished:
  *     kt_plugin_fail(job->error, KT_E_BACKEND, "libvendor: status %d", code);
- * The forward then ends with KT_E_BACKEND and that reason, nothing more is computed of it, and the next
- * one begins as if nothing had happened.
+ * The forward then ends with KT_E_BACKEND and that reason, without further computation; the next one is not
+ * affected.
  */
 #ifndef KT_PLUGIN_H
 #define KT_PLUGIN_H
@@ -72,18 +72,17 @@ extern "C" {
 #define KT_CPU_SVE (UINT64_C(1) << 36)
 #define KT_CPU_SVE2 (UINT64_C(1) << 37)
 
-/** What the machine offers. */
+/** The machine. */
 struct kt_caps {
     uint64_t cpu;      /**< KT_CPU_ bits */
     uint64_t l1d_size; /**< bytes per core; 0: unknown */
     uint64_t l2_size;
     uint64_t l3_size;
-    uint64_t stream_ahead; /**< bytes ahead of what is read from memory at which prefetching its lines
-                                helps most: few where the hardware follows ascending reads by itself;
-                                0: unknown */
+    uint64_t stream_ahead; /**< prefetch distance in bytes for weights read from memory: small if the hardware
+                              follows ascending reads by itself; 0: unknown */
 };
 
-/** What the core does for a plugin. Lives as long as the plugin is open. */
+/** Functions of the core for a plugin. Lives as long as the plugin is open. */
 struct kt_host {
     uint32_t struct_size;
     uint32_t abi_minor; /**< the core's KT_PLUGIN_ABI_MINOR */
@@ -107,9 +106,9 @@ struct kt_host {
     /** "q4_k" for KT_DTYPE_Q4_K, for messages; "?" for an unknown number. Static. */
     const char *(*dtype_name)(uint32_t dtype);
 
-    /** Since 1.1. May the file at this absolute path be loaded into the process? As of a plugin, it and
-     *  each folder above it must belong to root or the user and not be writable by others. Not OK: it
-     *  names what is not safe, or missing. */
+    /** Since 1.1. May the file at this absolute path be loaded into the process? As with a plugin, it and
+     * each folder above it must belong to root or the user and not be writable by others. Otherwise the
+     * error names what is unsafe or missing. */
     enum kt_status (*trust)(const struct kt_host *host, const char *path, struct kt_error *error);
 };
 
@@ -152,12 +151,12 @@ struct kt_format {
     uint64_t group_cols;
 };
 
-/** What a layer asks of a backend. */
+/** The shape and formats that a layer needs. */
 struct kt_shape {
     uint32_t n_experts;
     uint32_t top_k;
     uint64_t hidden_size;
-    uint64_t intermediate_size; /**< of this shard: a NUMA node may hold a part of the rows */
+    uint64_t intermediate_size; /**< of this shard: a NUMA node may have a part of the rows */
     uint32_t activation;        /**< enum kt_activation */
     float limit;
     float alpha;
@@ -177,19 +176,19 @@ struct kt_layout {
      *  be cut (a vendor's reordered one) is one panel: the number of rows. */
     uint64_t panel_rows[2];
 
-    /** A cut of intermediate_size between NUMA nodes falls on a multiple of this. */
+    /** intermediate_size is split among NUMA nodes at multiples of this. */
     uint64_t k_unit;
 
     /** Bytes of one expert's packed object per stage. */
     uint64_t weight_size[2];
 
-    /** Bytes that the format itself needs for one expert, padding not counted: what a roofline counts. */
+    /** Bytes of one expert in the format, padding not counted; rooflines count these. */
     uint64_t nominal_size[2];
 
     /** Bytes of one packed activation row per stage; multiples of 64 keep rows aligned. */
     uint64_t act_row_size[2];
 
-    /** Bytes of one row of h, the activation's output, in any form the plugin likes: only it reads h. */
+    /** Bytes of one row of h, the activation's output, in any form: only the plugin reads h. */
     uint64_t h_row_size;
 
     /** Rows are rounded up to this where gather, h and packed h are sized; 0 means 1. */
@@ -201,28 +200,27 @@ struct kt_layout {
     /** Bytes of scratch that a thread needs for a product, at most. */
     uint64_t scratch_size;
 
-    /** Names the form of the packed objects, so that they can be stored and found again: the plugin's
-     *  name, what of its options shapes the bytes, and a number that changes whenever a byte would
-     *  mean something else, such as "amx_int4-g32-1". The core hands it in filled where weights come
-     *  from a store: the plugin lays out for that form or refuses. Otherwise it comes in empty; left
-     *  empty, this plugin's weights cannot be stored. Objects of one form and shape are the same
-     *  bytes on every machine. */
+    /** Names the form of the packed objects, so that they can be stored: the plugin's name, the options
+     * that change the bytes, and a number that changes whenever a byte gets another meaning, such as
+     * "amx_int4-g32-1". The core hands it in filled where weights come from a store: the plugin lays out
+     * for that form or refuses. Otherwise it comes in empty; left empty, this plugin's weights cannot be
+     * stored. Objects of one form and shape are the same bytes on every machine. */
     char form[KT_FORM_SIZE];
 
     /** Not 0: products read the source views (struct kt_product.source), which the core then keeps
      *  alive; weight_size may be 0. */
     uint32_t keeps_source;
 
-    /** Since 1.1. Filled by the core, not 0: what is packed will be stored. A level that has several
-     *  ways to hold weights lays out for one that has a form. */
+    /** Since 1.1. Filled by the core. Not 0: packed weights will be stored, so a level with several forms
+     * must lay out for one that has a name. */
     uint32_t stored;
 
-    /** The plugin's own: what it decided for this shape. release_layout frees what hangs on it. */
+    /** Private to the plugin: its decisions for this shape. release_layout frees memory of theirs. */
     uint64_t words[8];
     void *state;
 
-    /** Since 1.3. The multiply instruction whose peak bounds this layout's products, where an option made it
-     *  another than the level's; NULL: the level's. Static. */
+    /** Since 1.3. The multiply instruction whose peak limits this layout's products, if an option makes it
+     * differ from the level's; NULL: the level's. Static. */
     const char *instruction;
 };
 
@@ -240,9 +238,10 @@ struct kt_pack {
  * Stage 0: source row i is at source + i * source_stride, shape.hidden_size numbers of source_dtype
  *          (KT_DTYPE_BF16, F16 or F32).
  * Stage 1: source is h of n_rows rows as gate_up wrote it; source_dtype and source_stride are 0.
- * Packed row i goes to packed + i * act_row_size[stage]. Stage 0 packs any rows in any order, so each
- * stands by itself. Stage 1 packs all rows of a product in one job: rows of one row_unit may lie
- * interleaved in its bytes. A row's content depends on nothing but its source row.
+ *
+ * Packed row i goes to packed + i * act_row_size[stage]. Stage 0 packs any rows in any order, so each row
+ * is independent. Stage 1 packs all rows of a product in one job: rows of one row_unit may lie interleaved
+ * in its bytes. A packed row depends on its source row only.
  */
 struct kt_act_pack {
     const struct kt_layout *layout;
@@ -264,8 +263,8 @@ struct kt_product {
     uint64_t panel_begin, panel_end;
     uint32_t n_rows; /**< at least 1; the core gives at most 1024 at once */
 
-    /** Row r of the input is at act + index[r] * act_row_size[stage]; index NULL: row r itself.
-     *  Where the plugin has gather, act is what gather made and index is NULL in stage 0. */
+    /** Row r of the input is at act + index[r] * act_row_size[stage]; index NULL: row r itself. If the
+     * plugin has gather, act is its output and index is NULL in stage 0. */
     const void *act;
     const uint32_t *index;
 
@@ -279,7 +278,7 @@ struct kt_product {
     const float *bias[2]; /**< stage 0: gate, up; stage 1: down; NULL: none. Indexed by row. */
     void *scratch;        /**< scratch_size bytes, 64-byte aligned, of this thread */
 
-    /** What this thread will probably read next, to prefetch; NULL: unknown. */
+    /** Memory that this thread will probably read next, to prefetch; NULL: unknown. */
     const void *next;
     uint64_t next_size;
 
@@ -298,9 +297,9 @@ struct kt_gather {
 };
 
 /**
- * Cut panels [panel_begin, panel_end) of a shard's object out of the object of the whole expert. The
- * shard holds intermediate_size rows from `begin` on, a multiple of k_unit. A scale that spans what is
- * cut stays as it is.
+ * Cut panels [panel_begin, panel_end) of a shard's object out of the object of the whole expert. The shard
+ * holds intermediate_size rows from `begin` on, a multiple of k_unit. A scale that spans the cut stays as
+ * it is.
  */
 struct kt_cut {
     const struct kt_layout *whole;
@@ -314,11 +313,11 @@ struct kt_cut {
 };
 
 /**
- * Give a part of a projection back as its source had it, not a bit lost: rows [row_begin, row_end) and
- * columns [col_begin, col_end) of the shard. A range begins and ends on whole groups of the format, on
+ * Give a part of a projection back as its source had it, without losing a bit: rows [row_begin, row_end)
+ * and columns [col_begin, col_end) of the shard. A range begins and ends on whole groups of the format, on
  * whole blocks of its dtype, or at the end of the matrix; where a group is all rows or all columns of the
- * matrix or more, it begins and ends anywhere. An empty range of rows asks only whether this layout's
- * weights can be given back; nothing is written then.
+ * matrix or more, it begins and ends anywhere. An empty range of rows only asks whether this layout's
+ * weights can be given back; nothing is written.
  */
 struct kt_unpack {
     const struct kt_layout *layout;
@@ -328,12 +327,11 @@ struct kt_unpack {
     uint64_t row_begin, row_end;
     uint64_t col_begin, col_end;
 
-    /** Row r comes to lie at codes + (r - row_begin) * codes_stride, its blocks side by side. No alignment.
-     */
+    /** Row r goes to codes + (r - row_begin) * codes_stride, its blocks side by side. Not aligned. */
     void *codes;
     int64_t codes_stride;
     /** Of each group of rows and columns that the range touches, group after group of columns, groups of
-     *  rows scales_stride apart, in the format's scale_dtype. NULL: not wanted, or there are none. */
+     * rows scales_stride apart, in the format's scale_dtype. NULL: not wanted, or none exist. */
     void *scales;
     int64_t scales_stride;
     void *zeros; /**< likewise, in zero_dtype */
@@ -355,9 +353,9 @@ struct kt_ops {
     void (*act_pack)(void *instance, const struct kt_act_pack *job);
     /** Optional. */
     void (*gather)(void *instance, const struct kt_gather *job);
-    /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends on its own
-     *  input, the weights and n_rows only, not on its place, the panel range or other rows: results do
-     *  not depend on threads, nor on what else is in a batch unless n_rows changes the way to multiply. */
+    /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends only on its own
+     * input, the weights and n_rows, not on its place, the panel range or other rows. So results do not
+     * depend on threads, nor on the rest of a batch unless the level changes its method with n_rows. */
     void (*gate_up)(void *instance, const struct kt_product *job);
     /** Required. y = down * h + bias. */
     void (*down)(void *instance, const struct kt_product *job);
@@ -372,7 +370,7 @@ struct kt_ops {
     /** Optional. Without it stored weights can be loaded on one NUMA node only. Many threads at once. */
     void (*cut)(void *instance, const struct kt_cut *job);
     /** Optional. Gives weights back in their source format, or refuses with KT_E_UNSUPPORTED and a reason
-     *  where packing lost something. Many threads at once, jobs write to disjoint bytes. */
+     * if packing lost a bit. Many threads at once, jobs write to disjoint bytes. */
     enum kt_status (*unpack)(void *instance, const struct kt_unpack *job, struct kt_error *error);
 };
 
@@ -382,13 +380,13 @@ struct kt_level {
     uint32_t reserved;
     const char *name;        /**< amx, avx512_bf16, avx512_vnni, avx512, avx2, neon, scalar, ... */
     uint64_t cpu;            /**< KT_CPU_ bits, all needed */
-    const char *instruction; /**< the multiply instruction whose peak bounds it: "tdpbssd", "vpdpbusd",
+    const char *instruction; /**< the multiply instruction whose peak limits it: "tdpbssd", "vpdpbusd",
                                   "vpmaddubsw", "vfmadd", ... */
     const struct kt_ops *ops;
 
-    /** Since 1.1, optional: can an instance work at this level, which needs more than a CPU, such as a
-     *  library? Called after open, of the levels that the CPU can run, best first; where it refuses,
-     *  the core goes on to the next one and shows the reason. */
+    /** Since 1.1, optional: can an instance use this level, if that needs more than a CPU, such as a
+     * library? Called after open for the levels that the CPU can run, best first; if it refuses, the core
+     * tries the next one and shows the reason. */
     enum kt_status (*check)(void *instance, struct kt_error *error);
 };
 
@@ -410,8 +408,8 @@ struct kt_plugin {
     uint32_t n_options;
     uint32_t reserved;
 
-    /** Optional: can this plugin work here? Says why not. Compiled for the baseline of the
-     *  architecture; called before open. */
+    /** Optional: can this plugin work here? If not, gives the reason. Compiled for the baseline of the
+     * architecture; called before open. */
     enum kt_status (*probe)(const struct kt_host *host, const struct kt_caps *caps, struct kt_error *error);
     /** Optional: makes an instance; host, caps and values live until close. */
     enum kt_status (*open)(const struct kt_host *host, const struct kt_caps *caps,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kt/stats.h - what layers were asked for: how often each expert, and the batches themselves; and the files
- * that hold both. Part of <kt/kt.h>, which includes it and says what all functions have in common.
+ * kt/stats.h - statistics of the experts that were asked for, recorded batches, and the files of both. Part
+ * of <kt/kt.h>, which includes it and describes what all functions have in common.
  */
 #ifndef KT_STATS_H
 #define KT_STATS_H
@@ -17,10 +17,10 @@ extern "C" {
 /* ---- how often each expert was asked for ---------------------------------------------------- */
 
 /**
- * The statistics of a model's layers, added up and written to a file. A layer counts while it serves, always:
- * for every id of a batch that is not negative one addition to an integer and one to a float64, by the thread
- * that leads the forward, some 2 ns. Experts are counted by the ids that forwards name (before expert_map),
- * whether skip_mask names them or not; with deferred experts too, once.
+ * The statistics of a model's layers, added up and written to a file. A layer always counts while it
+ * serves: for every id of a batch that is not negative, one addition to an integer and one to a float64, by
+ * the thread that leads the forward. Experts are counted by the ids that forwards name (before expert_map),
+ * whether skip_mask names them or not, and once if they are deferred.
  */
 struct kt_stats;
 
@@ -32,20 +32,20 @@ struct kt_stats_info {
     const uint64_t *n_tokens;  /**< [n_layers] */
     const uint64_t *counts;    /**< [n_layers][n_experts]: how often each was asked for, for kt_place */
     const uint64_t *computed;  /**< [n_layers][n_experts]: of these, not masked, so computed on the CPU */
-    const double *weights;     /**< [n_layers][n_experts]: sum of the router weights that came with the ids;
-                                    those that are not finite are left out */
+    const double *weights; /**< [n_layers][n_experts]: sum of the router weights of the ids; weights that are
+                              not finite are left out */
 };
 
-/** Makes one without layers, for layers of n_experts experts (1 to 65536). */
+/** Makes statistics without layers, for layers of n_experts experts (1 to 65536). */
 enum kt_status kt_stats_create(uint32_t n_experts, struct kt_stats **stats, struct kt_error *error);
 /** `stats` may be NULL. */
 void kt_stats_destroy(struct kt_stats *stats);
 
 /**
- * Adds what `layer` has counted since it was made or reset (kt_layer_usage_reset) to the row of layer
- * `number` of the model, which is made if it is missing. May be called while the layer serves: a running
- * forward is then counted in part. KT_E_INVALID if the number of experts is another, KT_E_RANGE if a sum is
- * over 2^63 - 1; nothing is added then.
+ * Adds the counts of `layer` since it was made or reset (kt_layer_usage_reset) to the row of layer `number`
+ * of the model, which is made if it is missing. May be called while the layer serves: a running forward is
+ * then counted in part. KT_E_INVALID if the number of experts differs, KT_E_RANGE if a sum
+ * exceeds 2^63 - 1; nothing is added then.
  */
 enum kt_status kt_stats_add_layer(struct kt_stats *stats, uint64_t number, const struct kt_layer *layer,
                                   struct kt_error *error);
@@ -67,9 +67,9 @@ void kt_stats_info(const struct kt_stats *stats, struct kt_stats_info *info);
 enum kt_status kt_stats_save(const struct kt_stats *stats, const char *path, struct kt_error *error);
 
 /**
- * Reads such a file. Only `counts` need be there: layers are then 0, 1, 2 and so on, and the rest is 0, so
- * that what another program has counted is of use. KT_E_FORMAT names the tensor and its element that cannot
- * be: another shape or dtype, a negative number, one that is not finite, a sum over 2^63 - 1.
+ * Reads such a file. Only `counts` is required: without the others, layers are 0, 1, 2 and so on, and the
+ * rest is 0, so counts of another program can be used. KT_E_FORMAT names the invalid tensor and element: a
+ * wrong shape or dtype, a number that is negative or not finite, a sum over 2^63 - 1.
  */
 enum kt_status kt_stats_open(const char *path, struct kt_stats **stats, struct kt_error *error);
 
@@ -77,13 +77,14 @@ enum kt_status kt_stats_open(const char *path, struct kt_stats **stats, struct k
 struct kt_skew {
     uint32_t n_used;    /**< experts that were asked for at all */
     uint32_t most_used; /**< the first one of the highest count */
-    double most_share;  /**< its part of all counts */
-    double top_share;   /**< that of the tenth of the experts, rounded up, that was used most */
+    double most_share;  /**< its part of the sum of counts */
+    double top_share;   /**< part of the most used tenth of the experts, rounded up */
     double gini;        /**< 0: all equally; (n_experts - 1) / n_experts: one expert alone */
     double entropy;     /**< of the counts, in bits, by log2(n_experts): 1: all equally; 0: one alone */
 };
 
-/** Of n_experts counts. All 0: n_used and the shares are 0, entropy is 1. KT_E_NOMEM. Any thread. */
+/** Computes these of n_experts counts. If all are 0, n_used and the shares are 0, entropy is 1. KT_E_NOMEM.
+ * Any thread. */
 enum kt_status kt_usage_skew(const uint64_t *counts, uint32_t n_experts, struct kt_skew *skew,
                              struct kt_error *error);
 
@@ -91,12 +92,12 @@ enum kt_status kt_usage_skew(const uint64_t *counts, uint32_t n_experts, struct 
 
 /**
  * Keeps the batches that layers serve, to replay them with `kt bench --trace` and `kt forward`: ids, router
- * weights and, if wished, hidden states, as the forward got them. They go into a buffer of a fixed size, made
- * and touched when the recorder is made. What a batch costs is one copy of its numbers, by the thread that
- * leads the forward and before the forward's work: n_tokens * (12 * top_k + bytes of a row of hidden states)
- * bytes and some 20 ns. Nothing is allocated, locked or written there. A batch that does not fit is
- * dropped and counted. Batches leave the buffer by kt_recorder_save or kt_recorder_drain, which may run in
- * another thread while forwards go on.
+ * weights and, on request, hidden states, as the forward got them. They go into a buffer of a fixed size,
+ * which is allocated and touched when the recorder is made. A batch costs one copy of its numbers, by the
+ * thread that leads the forward and before the forward's work: n_tokens * (12 * top_k + bytes of a row of
+ * hidden states) bytes and some 20 ns. Nothing is allocated, locked or written there. A batch that does not
+ * fit is dropped and counted. Batches leave the buffer by kt_recorder_save or kt_recorder_drain, which may
+ * run in another thread while forwards go on.
  */
 struct kt_recorder;
 
@@ -109,22 +110,21 @@ struct kt_recorder_params {
 };
 #define KT_RECORDER_PARAMS_INIT KT_INIT(kt_recorder_params)
 
-/** Makes one for layers of this context, which it keeps alive. */
+/** Makes a recorder for layers of this context, which it keeps alive. */
 enum kt_status kt_recorder_create(struct kt_context *context, const struct kt_recorder_params *params,
                                   struct kt_recorder **recorder, struct kt_error *error);
-/** Layers that still record keep it alive. `recorder` may be NULL. */
+/** Layers that still record keep the recorder alive. `recorder` may be NULL. */
 void kt_recorder_destroy(struct kt_recorder *recorder);
 
 /**
- * From the next forward on, what `layer` is asked for is recorded as layer `number` of the model; with
- * recorder NULL, no more. Waits for a forward that runs. With deferred experts a batch is recorded once, as
- * the engine asked for it. KT_E_INVALID: another context, or `number` has another hidden_size already.
- * Any thread.
+ * From the next forward on, batches of `layer` are recorded as layer `number` of the model; recorder NULL
+ * ends this. Waits for a running forward. With deferred experts a batch is recorded once, as the engine
+ * gave it. KT_E_INVALID: another context, or `number` already has another hidden_size. Any thread.
  */
 enum kt_status kt_layer_record(struct kt_layer *layer, struct kt_recorder *recorder, uint64_t number,
                                struct kt_error *error);
 
-/** Numbers of batches and tokens are since the recorder was made. Any thread. */
+/** Batches and tokens are counted since the recorder was made. Any thread. */
 struct kt_recorder_info {
     uint64_t n_batches, n_tokens; /**< recorded */
     uint64_t n_dropped_batches, n_dropped_tokens;
@@ -135,7 +135,7 @@ void kt_recorder_info(const struct kt_recorder *recorder, struct kt_recorder_inf
 /** A batch as a layer got it. Memory is valid while the function that gets it runs. */
 struct kt_recorded {
     uint64_t layer; /**< its number in the model */
-    uint64_t batch; /**< number of the batch, of this layer's, from 0; dropped ones count */
+    uint64_t batch; /**< number of the batch in this layer, from 0; dropped ones count */
     uint32_t n_tokens, top_k;
     const int64_t *expert_ids;   /**< [n_tokens][top_k] */
     const float *router_weights; /**< [n_tokens][top_k] */
@@ -145,17 +145,17 @@ struct kt_recorded {
     const void *hidden_states; /**< [n_tokens][hidden_size], dense, or NULL */
 };
 
-/** Takes a batch. Not 0: it could not, the batch stays in the buffer. Must not call the recorder. */
+/** Takes a batch. Not 0: failure, and the batch stays in the buffer. Must not call the recorder. */
 typedef int (*kt_recorded_fn)(void *data, const struct kt_recorded *batch);
 
-/** Hands what is in the buffer to `sink`, oldest first, and makes room. KT_E_IO when `sink` does not take a
- *  batch. Any thread, one after the other. */
+/** Hands the batches in the buffer to `sink`, oldest first, and makes room. KT_E_IO if `sink` fails. Any
+ * thread, one after the other. */
 enum kt_status kt_recorder_drain(struct kt_recorder *recorder, kt_recorded_fn sink, void *data,
                                  struct kt_error *error);
 
 /**
- * Writes what is in the buffer to a trace, a safetensors file (see kt_writer_create), and makes room; after a
- * failure it is still there. Of each layer N:
+ * Writes the batches in the buffer to a trace, a safetensors file (see kt_writer_create), and makes room;
+ * after a failure they are still there. Of each layer N:
  *
  *     layers.N.hidden_states  BF16, F16 or F32 [n_tokens][hidden_size]
  *     layers.N.topk_ids       I64 [n_tokens][top_k]
@@ -171,7 +171,7 @@ enum kt_status kt_recorder_save(struct kt_recorder *recorder, const char *path, 
 
 /* ---- files of tensors ----------------------------------------------------------------------- */
 
-/** A safetensors file that is being written. */
+/** A safetensors file during writing. */
 struct kt_writer;
 
 struct kt_writer_params {
@@ -184,10 +184,10 @@ struct kt_writer_params {
 #define KT_WRITER_PARAMS_INIT KT_INIT(kt_writer_params)
 
 /**
- * Begins the file: its header. A regular file has a temporary name beside `path` until kt_writer_finish;
- * then it replaces what was there, symbolic links followed, with its permissions. A device or a pipe is
- * written in place. KT_E_INVALID for a name that is empty or stands twice, and for a dtype that safetensors
- * does not have; KT_E_IO names the file.
+ * Begins the file and writes its header. A regular file has a temporary name beside `path` until
+ * kt_writer_finish; then it replaces an existing file, following symbolic links and keeping its
+ * permissions. A device or a pipe is written in place. KT_E_INVALID for a name that is empty or stands
+ * twice, and for a dtype that safetensors does not have; KT_E_IO names the file.
  */
 enum kt_status kt_writer_create(const char *path, const struct kt_writer_params *params,
                                 struct kt_writer **writer, struct kt_error *error);
@@ -195,11 +195,11 @@ enum kt_status kt_writer_create(const char *path, const struct kt_writer_params 
 enum kt_status kt_writer_add(struct kt_writer *writer, const void *data, uint64_t size,
                              struct kt_error *error);
 /** Makes the file durable and gives it its name. KT_E_INVALID if bytes are missing. Frees `writer`; after a
- *  failure what was there before is there still. */
+ * failure an existing file is unchanged. */
 enum kt_status kt_writer_finish(struct kt_writer *writer, struct kt_error *error);
 /** Removes the temporary file and frees `writer`, which may be NULL. */
 void kt_writer_cancel(struct kt_writer *writer);
-/** The temporary file's name, for programs that remove it when a signal ends them; NULL: there is none. */
+/** The temporary file's name, for programs that remove it on a signal; NULL: there is none. */
 const char *kt_writer_temporary(const struct kt_writer *writer);
 
 #ifdef __cplusplus

@@ -53,12 +53,12 @@ extern "C" {
 #define KT_PRINTF(format_index, first_index)
 #endif
 
-/** What became of a call. The numbers are part of the ABI. */
+/** The status of a call. The numbers are part of the ABI. */
 enum kt_status {
     KT_OK = 0,
     KT_E_INVALID = 1,     /**< an argument is wrong: NULL, zero, a size that overflows */
     KT_E_RANGE = 2,       /**< a value, such as an expert id, is outside its range */
-    KT_E_NOMEM = 3,       /**< memory could not be had */
+    KT_E_NOMEM = 3,       /**< memory could not be allocated */
     KT_E_IO = 4,          /**< a file could not be opened or read, or it changed meanwhile */
     KT_E_FORMAT = 5,      /**< a file's content breaks its format */
     KT_E_UNSUPPORTED = 6, /**< valid, but nothing here can do it */
@@ -79,7 +79,7 @@ struct kt_error {
 
 enum kt_log_level { KT_LOG_ERROR = 0, KT_LOG_WARNING = 1, KT_LOG_INFO = 2, KT_LOG_DEBUG = 3 };
 
-/** Formats of numbers. Numbers are part of the ABI; gaps are for formats to come. */
+/** Number formats. The values are part of the ABI; gaps are for future formats. */
 enum kt_dtype {
     KT_DTYPE_NONE = 0,
     /* plain */
@@ -133,9 +133,9 @@ enum kt_dtype {
 };
 
 /**
- * Scales (or zeros) that lie beside a matrix: one value per group_rows x group_cols weights. A weight
- * is its number times its scale, an int4 weight (code - zero) times its scale: zeros are of dtype U8,
- * in groups like the scales' own; without them the zero is 8. I8 and INT4 weights need scales.
+ * Scales (or zeros) stored beside a matrix: one value per group_rows x group_cols weights. A weight is its
+ * quant times its scale, an int4 weight (quant - zero) times its scale: zeros are of dtype U8, in the same
+ * groups as scales; without them the zero is 8. I8 and INT4 weights need scales.
  */
 struct kt_scales {
     const void *data; /**< NULL: there are none */
@@ -149,9 +149,9 @@ struct kt_scales {
 };
 
 /**
- * A weight matrix as it lies in a checkpoint or in the caller's memory; nothing is copied.
- * Element (r, c) is in block c / block_elements of row r, whose first byte is
- * data + r * row_stride + (c / block_elements) * block_stride.
+ * A weight matrix in a checkpoint or in the caller's memory; nothing is copied. Element (r, c) is in block
+ * c / block_elements of row r, whose first byte is data + r * row_stride + (c / block_elements) *
+ * block_stride.
  */
 struct kt_view {
     uint32_t struct_size;

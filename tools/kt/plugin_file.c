@@ -347,7 +347,8 @@ static bool begins(const struct plugin_file *file, const char *name, uint64_t ad
     return false;
 }
 
-/* Called by the start-up files' function at the end of .fini_array, if it exists. */
+/* Is the file linked with the start-up files? Their function at the end of .fini_array calls
+ * __cxa_finalize. */
 static bool has_start_files(const struct plugin_file *file)
 {
     Elf64_Shdr table, strings;
