@@ -9,8 +9,7 @@
 
 #include <kt/kt.h>
 
-/* ---- bench_random.c: numbers that are the same on every machine --------------------------------
- */
+/* ---- bench_random.c: numbers that are the same on every machine ---- */
 
 struct bench_random {
     uint64_t state[4];
@@ -24,10 +23,9 @@ float bench_random_gauss(struct bench_random *random);
 uint16_t bench_bf16(float value);
 uint16_t bench_f16(float value);
 
-/* ---- bench_limits.c: what the machine could do -------------------------------------------------
- */
+/* ---- bench_limits.c: what the machine could do ---- */
 
-/* A buffer that the context's threads read, each its own part, which it touched first. */
+/* A buffer that the context's threads read; each has touched its part first. */
 struct bench_buffer {
     unsigned char *data;
     size_t size;
@@ -36,7 +34,8 @@ struct bench_buffer {
 enum kt_status bench_buffer_create(struct bench_buffer *buffer, uint64_t size, struct kt_error *error);
 void bench_buffer_destroy(struct bench_buffer *buffer);
 
-/* The best that was seen of a limit, and how: "2 streams, prefetch 512 bytes, 256-bit loads". */
+/* The best rate measured for a limit, and how it was reached: "2 streams, prefetch 512 bytes, 256-bit
+ * loads". */
 struct bench_limit {
     double rate; /* bytes or operations per nanosecond, so GB/s; 0: not measured */
     char way[64];
@@ -44,33 +43,31 @@ struct bench_limit {
 
 #define BENCH_MAX_WAYS 16
 
-/* Measures every way of reading, `passes` times each; raises limits[way] and sets its text. */
+/* Measures every way of reading `passes` times; raises limits[way] and sets its text. */
 enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buffer *buffer, unsigned passes,
                                    struct bench_limit *limits, size_t *n_limits, struct kt_error *error);
 
-/* The loops of `instruction` that this CPU has and the level may use; NULL: of any instruction. */
+/* Finds the loops of `instruction` (NULL: of any) that this CPU can run and the level may use. */
 size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction,
                         const struct bench_peak **peaks, size_t max);
 
-/* Raises the limit if this loop runs faster than it says. */
+/* Raises the limit if this loop runs faster. */
 enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
                                   struct bench_limit *limit, struct kt_error *error);
 
 double bench_now(void); /* nanoseconds */
 
-/* ---- bench_memory.c ----------------------------------------------------------------------------
- */
+/* ---- bench_memory.c ---- */
 
-/* Bytes that may be had now: MemAvailable and the limits of control groups. 0: unknown. */
+/* Bytes that can be allocated now, by MemAvailable and the limits of control groups. 0: unknown. */
 uint64_t bench_memory_available(void);
-/* What the control groups that `membership` lists leave, by the files below `root`; UINT64_MAX: no
+/* Bytes that the control groups listed in `membership` leave, by the files below `root`; UINT64_MAX: no
  * limit. */
 uint64_t bench_group_memory(const char *membership, const char *root);
 /* Bytes of the last-level cache; 0: unknown. */
 uint64_t bench_cache_size(void);
 
-/* ---- bench_source.c, bench_blocks.c: weights out of random numbers ----------------------------
- */
+/* ---- bench_source.c, bench_blocks.c: weights out of random numbers ---- */
 
 struct bench_source_type {
     const char *name;
@@ -78,7 +75,7 @@ struct bench_source_type {
     uint32_t scale_dtype; /* KT_DTYPE_NONE: none beside the matrix */
     uint32_t zero_dtype;
     uint32_t group_rows, group_cols; /* group_cols 0: all columns */
-    bool turned;                     /* blocks lie column by column, and so do scales */
+    bool turned;                     /* blocks and scales are stored column by column */
 };
 
 /* NULL: no such source type. */
@@ -92,7 +89,7 @@ const char *bench_source_names(void);
 struct bench_source {
     const struct bench_source_type *type;
     uint64_t hidden_size, intermediate_size;
-    uint32_t n_distinct;       /* experts that differ; expert i holds set i % n_distinct */
+    uint32_t n_distinct;       /* distinct sets of weights; expert i has set i % n_distinct */
     struct kt_expert *experts; /* n_experts of them */
     uint32_t n_experts;
     void **memory; /* of each matrix and of its scales */
@@ -102,35 +99,32 @@ enum kt_status bench_source_create(const struct bench_source_type *type, uint64_
                                    uint64_t intermediate_size, uint32_t n_experts,
                                    struct bench_source *source, struct kt_error *error);
 void bench_source_destroy(struct bench_source *source);
-/* Bytes that bench_source_create takes; 0: they overflow, or columns do not fall on whole blocks.
- */
+/* Bytes that bench_source_create allocates; 0: overflow, or columns are not whole blocks. */
 uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden_size,
                            uint64_t intermediate_size, uint32_t n_experts, uint32_t *n_distinct);
 
-/* Fills `n_blocks` blocks with weights of about the deviation sigma; `samples` are 65536 Gaussian
- * numbers. False: the format has no blocks that this file knows. */
+/* Fills `n_blocks` blocks with weights whose deviation is about sigma; `samples` are 65536 Gaussian
+ * numbers. False: unknown format. */
 bool bench_blocks_fill(uint32_t dtype, struct bench_random *random, float sigma, uint64_t n_blocks,
                        const float *samples, unsigned char *out);
 bool bench_blocks_known(uint32_t dtype);
 
-/* ---- bench_scales.c: numbers that stand for nothing without the scales beside them ---------------
- */
+/* ---- bench_scales.c: formats with separate scales ---- */
 
 /* Formats of 8 and 4 bits: f8_e4m3, f4_e2m1, int4. */
 bool bench_has_codes(uint32_t dtype);
 uint32_t bench_code(uint32_t dtype, float value);
-/* The deviation of the numbers, where that of the weights is to be sigma. */
+/* The deviation of the quants for weights with the deviation sigma. */
 float bench_code_step(const struct bench_source_type *type, float sigma);
-/* Fills n scales for numbers of that deviation. */
+/* Fills n scales for quants of that deviation. */
 void bench_scales_fill(const struct bench_source_type *type, struct bench_random *random, float sigma,
                        uint64_t n, unsigned char *out);
 void bench_zeros_fill(struct bench_random *random, uint64_t n, unsigned char *out);
 
-/* ---- bench_route.c: which experts a token takes ------------------------------------------------
- */
+/* ---- bench_route.c: which experts a token takes ---- */
 
-/* Draws experts uniformly, then gives the least recently used ones of the copy to what was drawn,
- * so that no expert comes back before all others were read. */
+/* Draws experts uniformly, then replaces those drawn by the least recently used ones of the copy, so that
+ * no expert returns before all others were read. */
 struct bench_route {
     struct bench_random random;
     uint32_t n_experts, top_k, n_copies;
@@ -138,23 +132,22 @@ struct bench_route {
     uint32_t *order;    /* [n_copies][n_experts]: a shuffled ring for each copy */
     uint32_t *head;     /* [n_copies]: the least recently used place of the ring */
     uint32_t *drawn;    /* [n_experts]: a permutation to draw from */
-    uint32_t n_labels;  /* what is drawn is below: n_experts; of a trace, its ids */
-    uint32_t *physical; /* [n_labels]: what a drawn expert stands for in this call */
+    uint32_t n_labels;  /* drawn numbers are below this: n_experts, or the ids of a trace */
+    uint32_t *physical; /* [n_labels]: the expert that replaces a drawn one in this call */
 };
 void bench_route_create(const struct kt_cli *cli, struct bench_route *route, uint32_t n_experts,
                         uint32_t top_k, uint32_t n_copies);
 void bench_route_destroy(struct bench_route *route);
-/* Fills ids and weights [n_tokens][top_k]; returns how many experts they touch. */
+/* Fills ids and weights [n_tokens][top_k]; returns the number of distinct experts. */
 uint32_t bench_route_next(struct bench_route *route, uint32_t n_tokens, int64_t *ids, float *weights,
                           uint32_t *copy);
-/* Before bench_route_replay: its labels are below n_labels. */
+/* Call before bench_route_replay, whose ids are below n_labels. */
 void bench_route_widen(const struct kt_cli *cli, struct bench_route *route, uint32_t n_labels);
-/* The same with n given ids for drawn ones; negative ones stay. They may name at most n_experts. */
+/* As bench_route_next for n given ids of at most n_experts experts; negative ids stay. */
 uint32_t bench_route_replay(struct bench_route *route, const int64_t *labels, uint64_t n, int64_t *ids,
                             uint32_t *copy);
 
-/* ---- bench_trace.c: recorded batches -----------------------------------------------------------
- */
+/* ---- bench_trace.c: recorded batches ---- */
 
 struct bench_batch {
     const struct kt_trace *layer;
@@ -175,8 +168,7 @@ struct bench_trace {
 
 void bench_trace_close(struct bench_trace *trace);
 
-/* ---- bench_set.c: copies of the layer ----------------------------------------------------------
- */
+/* ---- bench_set.c: copies of the layer ---- */
 
 struct bench_shape {
     const char *name;
@@ -188,16 +180,16 @@ struct bench_shape {
 /* bench_shape.c: the shape of a name, or of "H,I,E,K"; returns an exit code. */
 int bench_shape_choose(const struct kt_cli *cli, const char *text, struct bench_shape *shape);
 
-/* bench_trace.c: reads all layers of the trace. `sizes` are the n sizes of batches that are wished; if n is 0
- * it becomes all that there are, at most max. The shape must fit, and gets the trace's experts of a token.
- * Returns an exit code. */
+/* bench_trace.c: reads all layers of the trace. `sizes` are n requested batch sizes; if n is 0, it is set
+ * to all sizes in the trace, at most max. The shape must fit; its top_k is set to the trace's. Returns an
+ * exit code. */
 int bench_trace_choose(struct kt_cli *cli, const char *path, struct bench_trace *trace,
                        struct bench_shape *shape, uint64_t *sizes, size_t max, size_t *n);
-/* Has the layer, as it fitted into memory, experts for each batch? Returns an exit code. */
+/* Has the layer, after memory limited it, enough experts for each batch? Returns an exit code. */
 int bench_trace_fit(const struct kt_cli *cli, const struct bench_trace *trace, const uint64_t *sizes,
                     size_t n_sizes, uint32_t n_experts);
 
-/* Copies of a layer that are used in turn. */
+/* Copies of a layer, used in turn. */
 struct bench_set {
     struct kt_layer **layers;
     uint32_t n_copies;
@@ -206,7 +198,7 @@ struct bench_set {
     uint64_t hidden_size;
     uint64_t packed_size;  /* of one copy */
     uint64_t nominal_size; /* of one expert */
-    double load_rate;      /* bytes of source per nanosecond, of the copy that was loaded fastest */
+    double load_rate;      /* bytes of source per nanosecond, for the copy that loaded fastest */
     const char *backend, *level, *instruction;
 };
 
@@ -220,30 +212,28 @@ struct bench_want {
 
 enum { BENCH_REFUSED = -1 };
 
-/* Makes and packs as many copies as `want` asks and memory allows, and says what it cut. Returns an
- * exit code, or BENCH_REFUSED after a message: the backend cannot take such weights. */
+/* Makes and packs as many copies as `want` asks for and memory allows, with a message if they are fewer.
+ * Returns an exit code, or BENCH_REFUSED after a message: the backend does not take such weights. */
 int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
                      struct bench_set *set);
 void bench_set_destroy(struct bench_set *set);
-/* Bytes that make sure that weights come from memory. */
+/* Bytes to cycle over so that weights come from memory. */
 uint64_t bench_cycle_size(void);
 
-/* ---- bench_levels.c ----------------------------------------------------------------------------
- */
+/* ---- bench_levels.c ---- */
 
 /* Calls run(data, context) for each level of the backend that this CPU can run, best first, with a context
- * in which the backend takes it; says why of the others. The first failure ends it. */
+ * in which the backend uses it; says why the others cannot run. Stops at the first failure. */
 int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend,
                      int (*run)(void *data, struct kt_context *context), void *data);
 
-/* ---- bench_calls.c: what the layer is called with ----------------------------------------------
- */
+/* ---- bench_calls.c: what the layer is called with ---- */
 
 struct bench_calls {
     const struct bench_trace *trace; /* NULL: calls are drawn */
     struct bench_route route;
     uint64_t next;             /* batch of the trace */
-    struct kt_forward forward; /* of the call; its output is for the user to set */
+    struct kt_forward forward; /* of the call; the caller sets its output */
     uint32_t n_touched;        /* experts of the call */
     uint64_t n_rows;           /* of all of them */
     int64_t *ids;
@@ -254,19 +244,18 @@ void bench_calls_create(const struct kt_cli *cli, const struct bench_set *set,
                         const struct bench_trace *trace, uint32_t n_copies, uint32_t n_tokens,
                         struct bench_calls *calls);
 void bench_calls_destroy(struct bench_calls *calls);
-/* Makes the next call; returns the copy that is to take it. */
+/* Makes the next call; returns the copy to run it on. */
 uint32_t bench_calls_next(struct bench_calls *calls);
 
-/* ---- bench_time.c: the layer, timed ------------------------------------------------------------
- */
+/* ---- bench_time.c: the layer, timed ---- */
 
 struct bench_schedule {
-    uint64_t repeats; /* calls of a run; 0: as many as min_time takes */
+    uint64_t repeats; /* calls of a run; 0: as many as fit into min_time */
     uint64_t runs;
     double min_time; /* seconds of a run */
 };
 
-/* What the timing of one batch size gave. */
+/* The timing of one batch size. */
 struct bench_result {
     double median;      /* nanoseconds of a call, in the run with the smallest median */
     double best, worst; /* of all calls */
@@ -283,8 +272,7 @@ int bench_set_time(struct kt_cli *cli, const struct bench_set *set, const struct
 /* The inputs of n_tokens tokens: Gaussian numbers as bf16. */
 void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out);
 
-/* ---- bench_roofline.c: what a set of layers could do at best ------------------------------------
- */
+/* ---- bench_roofline.c: what a set of layers could do at best ---- */
 
 struct bench_roofline {
     struct bench_buffer buffer;
@@ -294,27 +282,25 @@ struct bench_roofline {
     size_t n_loops;
 };
 
-/* Finds the loops of the level's instruction, or warns that there are none, and makes the buffer, which
- * bench_buffer_destroy frees. */
+/* Finds the loops of the level's instruction (a warning if there are none) and makes the buffer; free it
+ * with bench_buffer_destroy. */
 enum kt_status bench_roofline_create(struct kt_cli *cli, uint64_t cpu, const struct bench_set *set,
                                      struct bench_roofline *roofline, struct kt_error *error);
-/* Once before and once after the layer: a shared machine drifts, and the best counts. */
+/* Call before and after the layer: a shared machine drifts, and the best value counts. */
 enum kt_status bench_roofline_measure(struct kt_context *context, struct bench_roofline *roofline,
                                       struct kt_error *error);
-/* Nanoseconds that the limits allow for so many bytes and operations. */
+/* The least nanoseconds for these bytes and operations, by the limits. */
 double bench_roofline_time(const struct bench_roofline *roofline, double weight_bytes, double operations);
 
-/* ---- bench_error.c -----------------------------------------------------------------------------
- */
+/* ---- bench_error.c ---- */
 
-/* Runs `n_tokens` through the first copy with float32 output, and compares a few of them with
- * float64 arithmetic on the weights that the kernel uses and on the source. */
+/* Runs `n_tokens` through the first copy with float32 output, and compares some of them with float64
+ * arithmetic: on the weights that the kernel uses, and on the source. */
 int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct bench_trace *trace,
                  const struct bench_source *source, uint32_t n_tokens, double *kernel_error,
                  double *total_error);
 
-/* ---- bench_dispatch.c --------------------------------------------------------------------------
- */
+/* ---- bench_dispatch.c ---- */
 
 /* `kt bench --dispatch`, `kt bench --latency` and `kt bench --limits`; return exit codes. */
 int bench_dispatch(struct kt_cli *cli);

@@ -7,7 +7,7 @@
 
 struct kt_keeping {
     const struct kt_cli *cli;
-    const char *stats_path, *record_path; /* NULL: not wished */
+    const char *stats_path, *record_path; /* NULL: not requested */
     uint64_t record_size;                 /* bytes of the recorder's buffer */
     struct kt_stats *stats;               /* made with the first layer */
     struct kt_recorder *recorder;

@@ -19,7 +19,7 @@ import tempfile
 import time
 import zipfile
 
-# What every Linux with glibc has, by the manylinux specification (PEP 600).
+# Libraries of every Linux with glibc, by the manylinux specification (PEP 600).
 SYSTEM = re.compile(r"(ld-linux|libc\.|libm\.|libdl\.|libpthread\.|librt\.|libgcc_s\.)")
 
 
@@ -35,7 +35,7 @@ def needed(path):
 
 
 def find_libraries(library):
-    """soname: path of all that the library needs, what is needed first."""
+    """soname: path of every library needed, dependencies first."""
     places = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", library), re.M))
     order = {}
 
@@ -81,7 +81,7 @@ class Wheel:
         self.files[name] = (data, executable)
 
     def add_binary(self, name, path, executable=True):
-        """A program or library, without what only debuggers read."""
+        """A program or library, without debugging information."""
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder) / "file"
             shutil.copyfile(path, copy)

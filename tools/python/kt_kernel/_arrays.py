@@ -32,7 +32,7 @@ _torch_names: dict[Any, str] = {}
 
 
 class View:
-    """Where an array lies and what is in it; strides in bytes. Keeps what it looks at alive."""
+    """The address, shape and dtype of an array; strides in bytes. Keeps the array alive."""
 
     __slots__ = ("device", "dtype", "keep", "pointer", "shape", "strides", "writable")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What objects of the library have in common, and where its messages go."""
+"""Handles of the library's objects, and its log messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pointer(ctypes.c_void_p):
     what one thread closes lives until it has returned in another."""
 
     def own(self, destroy, *keep):
-        """From now on; `keep` lives as long as the object."""
+        """Destroys the object with this pointer; `keep` lives as long."""
         self.keep = keep
         # Not when the interpreter ends: threads of the program, and of a GPU's runtime, may still be inside.
         weakref.finalize(self, destroy, self.value).atexit = False
@@ -35,7 +35,7 @@ class Pointer(ctypes.c_void_p):
 
 
 class Single:
-    """What stands for something that there is once, so a copy of it would be none."""
+    """Base class of objects that cannot be copied or pickled."""
 
     __slots__ = ()
 
@@ -44,12 +44,12 @@ class Single:
 
 
 class Handle(Single):
-    """What the library made: given back by close(), at the end of a `with`, or with the object."""
+    """An object of the library, destroyed by close(), at the end of a `with`, or with the Python object."""
 
     handle: Pointer | None = None
 
     def close(self) -> None:
-        """Gives the memory back, once calls of other threads have returned; the object cannot be used afterwards.
+        """Frees the memory once calls of other threads have returned; the object cannot be used afterwards.
         A second call does nothing."""
         self.handle = None
 

@@ -21,7 +21,7 @@ _FOLDER = pathlib.Path(__file__).resolve().parent
 
 
 class KTError(RuntimeError):
-    """What the library says went wrong: what, where, and what to do.
+    """An error of the library: what went wrong, where, and what to do.
 
     ``status`` is its name in C, such as ``"KT_E_FORMAT"``. Where Python has an exception for it, the error is
     one as well: ``KTValueError`` is a ``ValueError``, and so on.
@@ -117,7 +117,7 @@ def bundled():
 
 
 def bundled_folders(files):
-    """Of a wheel: plugins and drop-ins."""
+    """The folders of a wheel's plugins and drop-ins."""
     (plugins,) = (files / "lib" / "kt-kernel").glob("abi*")
     return plugins, files / "share" / "kt-kernel" / "plugins.d"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the wrappers of one model share: threads, the open checkpoint, deferred experts."""
+"""State that the wrappers of one model share: threads, the open checkpoint, deferred experts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def context_for(threads, n_pools, nodes, settings):
 
 
 def _make_context(threads, n_pools, nodes, settings):
-    # strict: a method that is asked for and cannot be had is an error that says why, never a slower one.
+    # strict: if the requested method is impossible, an error says why; a slower one is never used instead.
     options: Any = {"threads": threads or None, "strict": True, "settings": settings}
     if nodes is not None:
         return Context(numa_nodes=nodes, **options)
@@ -94,7 +94,7 @@ class Model:
             self._places = {}
 
     def rearrange(self):
-        """A layer defers another number of experts from now on."""
+        """Forgets positions, after a layer's number of deferred experts has changed."""
         self.clear_calls()
         with self.lock:
             self._places = {}

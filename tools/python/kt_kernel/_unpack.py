@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experts back in their source's format, into an engine's buffers for GPU ranks."""
+"""Writes experts in their source's format into an engine's buffers for GPU ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import _abi, _arrays
 from ._lib import KTError, KTUnsupportedError, KTValueError, call, lib, text, whole
 from .layer import Ticket
 
-# What engines expect of scales, whatever the checkpoint had.
+# The dtype of scales that engines expect, whatever the checkpoint has.
 _SCALES = {"FP8": "f32", "FP8_PERCHANNEL": "f32", "RAWINT4": "bf16", "MXFP4": "bf16", "MXFP8": "f8_e8m0"}
 _NAMES = {number: name for name, number in _abi.DTYPE.items()}
 
@@ -31,7 +31,7 @@ def _to_f32(data, dtype):
 
 
 def _convert(data, source, wanted):
-    """Scales in another dtype; KTValueError where they would not stay what they are."""
+    """Scales in another dtype; KTValueError if that would round them."""
     values = _to_f32(data, source)
     if wanted == "f32":
         return values.view("uint8")
@@ -67,7 +67,7 @@ class Writes:
     def __init__(self, wrapper):
         self._wrapper = weakref.proxy(wrapper)
         self._writes: list[tuple[Ticket, list[Any]]] = []
-        # What is written to is not ours, so the end of the wrapper, or of the interpreter, waits.
+        # The buffers belong to the engine, so the end of the wrapper, or of the interpreter, waits for the writes.
         weakref.finalize(wrapper, self._writes.clear)
 
     def submit(self, n_ranks, expert, w13, w13_scales, w2, w2_scales):
@@ -97,7 +97,7 @@ class Writes:
         self._writes.append((Ticket(moe._context, number.value, None, (ranks, conversions)), conversions))
 
     def _redirect(self, conversions, buffers, field, matrix):
-        """Scales that engines expect in another dtype go to memory of ours first."""
+        """Directs scales that need another dtype to a temporary array, to be converted later."""
         wanted = _SCALES.get(self._wrapper.method.upper())
         source = _NAMES.get(matrix.scale_dtype, text(lib.kt_dtype_name(matrix.scale_dtype)))
         if not matrix.scale_size or wanted is None or wanted == source:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: what a model's files hold."""
+"""Checkpoints: the contents of a model's files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Moe:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointInfo:
-    """What the files say of themselves."""
+    """The metadata of the files."""
 
     format: str  # "gguf", "safetensors" or "kt"
     architecture: str

@@ -82,7 +82,7 @@ class Context(Handle):
     numa_nodes
         numbers of the nodes to use; None: as configured, by default all
     backend
-        wished backend; strict=True makes it an error where another would have to be taken
+        requested backend; strict=True makes it an error if another one would have to be used
     settings
         ``{"core.spin_us": 100, "plugin.llamafile.level": "avx2"}``, above files and environment
     config

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers: experts that are loaded, and their forwards."""
+"""Layers: loaded experts, and their forwards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FORWARD = ("hidden_states", "expert_ids", "router_weights")
 
 @dataclasses.dataclass(frozen=True)
 class LayerInfo:
-    """A layer that is loaded."""
+    """A loaded layer."""
 
     backend: str
     level: str
@@ -229,7 +229,7 @@ class Layer(Handle):
 
     @property
     def info(self) -> LayerInfo:
-        """Sizes, and what computes."""
+        """Sizes, backend and level."""
         info, handle = _abi.kt_layer_info(), self._use()
         lib.kt_layer_info(handle, ctypes.byref(info))
         return LayerInfo(
@@ -310,7 +310,7 @@ class Layer(Handle):
         return list(counts)
 
     def reset_usage(self) -> None:
-        """Begins all statistics of the layer anew; waits for a forward that runs."""
+        """Resets all statistics of the layer; waits for a running forward."""
         lib.kt_layer_usage_reset(self._use())
 
 
@@ -386,13 +386,13 @@ def _experts(views):
 
 
 def method_settings(method: str | None) -> dict[str, str]:
-    """What a method needs of a context beside its backend: ``Context(settings=...)``."""
+    """The settings that a method needs beside its backend: ``Context(settings=...)``."""
     setting = lib.kt_method_setting(encode(method, "method")) if method is not None else None
     return dict([setting.decode().split("=", 1)]) if setting else {}
 
 
 def check_method(context, method):
-    """A backend that has several methods is told which when the context is made."""
+    """The context must have been made with the settings that the method needs."""
     for setting, wanted in method_settings(method).items():
         section, _, key = setting.rpartition(".")
         found = context.backend_options(section.removeprefix("plugin.")).get(key, wanted)

@@ -55,7 +55,7 @@ def _check_method(method):
 
 
 def _as_mask(given, n_experts):
-    """What is given as a mask, as an array of booleans of its kind."""
+    """Converts a mask to an array of booleans of the caller's kind."""
     torch = _arrays.torch_of(given)
     if torch is not None:
         array, is_whole = given, not (given.is_floating_point() or given.is_complex())
@@ -465,7 +465,7 @@ def generate_gpu_experts_masks(activation_freq: Any, num_gpu_experts: int) -> An
         raise KTValueError(f"activation_freq is {found}, but must be numbers [layers, experts]")
     if not module.isfinite(counts).all() or (counts < 0).any():
         raise KTValueError("activation_freq has numbers that are negative or not finite")
-    # The library wants whole numbers: the place of each among the different ones has the same order.
+    # The library wants integers: ranks among the distinct numbers have the same order.
     ranks = module.unique(counts, return_inverse=True)[1].reshape(counts.shape).astype("uint64")
     masks = module.zeros(counts.shape, dtype="uint8")
     params = _abi.sized(_abi.kt_place_params)
