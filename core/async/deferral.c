@@ -2,8 +2,8 @@
 /*
  * deferral.c - experts that are computed after their layer's ticket is done, and added to the next layer.
  *
- * All but creation and checks runs on the queue's thread, task after task, so nothing here is locked. One
- * buffer of results is enough: layer L + 1 has read it before L + 1's own deferred experts write it.
+ * Everything but creation and checks runs on the queue's thread, task after task, so nothing is locked. One
+ * buffer of results is enough: layer L + 1 has read it before its own deferred experts write it.
  */
 #include "core/base/error.h"
 #include "core/base/size.h"
@@ -18,9 +18,9 @@ struct kt_deferral {
     struct kt_context *context;
     struct kt_deferral_params params;
     uint32_t *max_deferred;  /* [n_layers] */
-    uint32_t next;           /* position that may take what is pending */
+    uint32_t next;           /* the position that adds the pending results */
     bool pending;            /* `result` holds deferred experts of next - 1 */
-    bool waiting;            /* `late` is still to be run */
+    bool waiting;            /* `late` has not run yet */
     struct kt_layer *layer;  /* of `late` */
     struct kt_forward late;  /* the deferred experts of next - 1 */
     struct kt_error failure; /* of them; KT_OK: none */
@@ -137,7 +137,7 @@ static uint32_t count_protected(const struct kt_deferral *deferral, const struct
     return max_deferred < forward->top_k ? forward->top_k - max_deferred : 0;
 }
 
-/* What is protected for any token. */
+/* Marks the experts that are protected for any token. */
 static void protect(struct kt_deferral *deferral, const struct kt_forward *forward, uint32_t n_protected)
 {
     uint32_t top_k = forward->top_k;
@@ -151,8 +151,8 @@ static void protect(struct kt_deferral *deferral, const struct kt_forward *forwa
     }
 }
 
-/* Shares the ids out, those that are not asked for as -1. Returns how many are deferred. The mask may
- * change at any moment, so each id is looked up once. */
+/* Splits the ids into immediate and deferred ones; the slots of the others are -1. Returns the number of
+ * deferred ones. The mask may change at any moment, so it is read once for each id. */
 static uint64_t share_out(struct kt_deferral *deferral, const struct kt_layer *layer,
                           const struct kt_forward *forward, uint32_t n_protected)
 {
@@ -179,7 +179,7 @@ static uint64_t share_out(struct kt_deferral *deferral, const struct kt_layer *l
 
 /* ---- on the queue's thread ---- */
 
-/* May what is pending be added to this batch? */
+/* Do the pending results belong to this batch? */
 static enum kt_status check_pending(const struct kt_deferral *deferral, const struct deferred_task *task,
                                     struct kt_error *error)
 {
@@ -203,7 +203,7 @@ static enum kt_status check_pending(const struct kt_deferral *deferral, const st
     return KT_OK;
 }
 
-/* Takes what the deferred experts need out of the caller's memory. */
+/* Copies the inputs of the deferred experts from the caller's memory. */
 static void keep_late(struct kt_deferral *deferral, const struct deferred_task *task)
 {
     const struct kt_forward *forward = &task->forward;

@@ -13,7 +13,7 @@ struct kt_host_call {
     struct kt_host_params params;
     pthread_mutex_t lock;    /* of what follows */
     uint64_t ticket;         /* not waited for; 0: none */
-    struct kt_error failure; /* the first since it was asked for */
+    struct kt_error failure; /* the first since kt_host_call_status */
 };
 
 static const struct kt_layer *layer_of(const struct kt_host_call *call)
@@ -88,7 +88,7 @@ static void write_ticket(struct kt_host_call *call, uint64_t ticket)
     (void)pthread_mutex_unlock(&call->lock);
 }
 
-/* Waits for what is submitted; false: it is still running. */
+/* Waits for the submitted forward; false: it is still running. */
 static bool finish(struct kt_host_call *call, uint32_t timeout_ms)
 {
     struct kt_error error = {KT_OK, ""};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* latency.c - how long submitted work waits before all threads are at it. */
+/* latency.c - measures the time from submitting work until all threads have begun it. */
 #include "core/base/error.h"
 #include "core/context/context.h"
 #include "core/machine/pool.h"

@@ -95,7 +95,7 @@ static void fill(const struct kt_staging_set *set, uint32_t n_tokens, uint32_t p
     staging->forward.output_dtype = params->output_dtype;
 }
 
-/* The next power of two: so a set that is outgrown is at most half of the next one. */
+/* The next power of two: so all sets that became too small together are no larger than the newest one. */
 static uint32_t round_up(uint32_t n_tokens)
 {
     uint32_t size = 1;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runtimes take a stream as a pointer and return 0, or a number that they have words for. */
+/* A stream is a pointer for all runtimes. Functions return 0 or a code that the runtime can describe. */
 typedef int (*launch_fn)(void *stream, void (*function)(void *), void *argument);
 typedef const char *(*words_fn)(int code);
 typedef int (*allocate_fn)(void **memory, size_t size, unsigned flags);
@@ -52,7 +52,7 @@ static const struct names cuda = {"cudaLaunchHostFunc", "cudaGetErrorString", "c
                                   "cudaFreeHost"};
 static const struct names hip = {"hipLaunchHostFunc", "hipGetErrorString", "hipHostMalloc", "hipHostFree"};
 
-/* C has no conversion from an object's address to a function's; POSIX says they are alike. */
+/* Copied because C cannot convert a pointer to an object to one to a function; POSIX makes both alike. */
 static bool find_functions(struct kt_stream_runtime *runtime, const struct names *names)
 {
     void *found = dlsym(runtime->handle, names->launch), *text = dlsym(runtime->handle, names->words);

@@ -13,7 +13,7 @@
 struct kt_backend {
     char name[32];
     enum kt_backend_state state;
-    char *reason; /* if loaded: of better levels, why they were passed over */
+    char *reason; /* why it has this state; if loaded: why better levels are not used */
     char *file;   /* absolute path, "" for the reference */
     char *levels; /* names of all levels, best first */
     const char *origin;
@@ -27,7 +27,7 @@ struct kt_backend {
     void *instance;
     struct kt_host host; /* what the plugin was opened with; host.data is this backend */
     struct kt_registry *registry;
-    bool open; /* close is owed */
+    bool open; /* plugin->close must be called */
 };
 
 struct kt_registry {
@@ -37,7 +37,7 @@ struct kt_registry {
     size_t n_backends;
 };
 
-/* The optional function `name` of a level, NULL where its struct is too short for it. */
+/* The optional function `name` of a level; NULL if the plugin has none or is older than it. */
 #define KT_OPTIONAL_OP(ops, name) \
     ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)
 

@@ -10,7 +10,7 @@
 /*
  * A list by hand: the names are another program's, some mean another backend on another CPU, and they must
  * work where no plugin is installed. A backend's own name is a method as well, so a new backend needs no row.
- * `setting` goes before what the configuration says: a backend that has several methods is told which.
+ * `setting` overrides the configuration, for a backend that serves several methods.
  */
 static const struct method {
     const char *name, *backend, *setting;
@@ -26,7 +26,7 @@ static const struct method {
     {"MOE_INT8", "blis_int8", NULL},
     {"MOE_INT4", "amx_int4", NULL},
 #endif
-    /* Weights as they were published: these say what the model has, and the backend. */
+    /* Published weights: the name of their format stands for the backend that takes it. */
     {"RAWINT4", "rawint4", NULL},
     {"GPTQ_INT4", "rawint4", NULL},
     {"AWQ", "rawint4", NULL},

@@ -32,7 +32,7 @@ static enum kt_status fail_memory(struct kt_error *error)
     return kt_fail(error, KT_E_NOMEM, "no memory to look for a plugin");
 }
 
-/* KT_E_NOT_FOUND where the folder does not hold it. */
+/* KT_E_NOT_FOUND if the folder has no such file. */
 static enum kt_status look(const char *folder, size_t length, const char *module, char **file,
                            struct kt_error *error)
 {
@@ -113,7 +113,7 @@ static ssize_t read_at(int fd, void *data, size_t size, uint64_t offset)
     return got;
 }
 
-/* dlopen maps segments past the end of a file that was cut short, and dies of them by SIGBUS. */
+/* dlopen would map segments beyond the end of a truncated file and then be killed by SIGBUS. */
 static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr *header,
                                      struct kt_error *error)
 {
@@ -132,7 +132,7 @@ static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr 
     return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again", file);
 }
 
-/* dlopen would say most of this too, but in words that do not say what to do. */
+/* dlopen would find most of this too, but its messages do not tell what to do. */
 static enum kt_status check_elf(const char *file, int fd, struct kt_error *error)
 {
     Elf64_Ehdr header;
@@ -162,10 +162,10 @@ static enum kt_status check_elf(const char *file, int fd, struct kt_error *error
 enum { FD_PATH_SIZE = 192 };
 
 /*
- * A path of the open descriptor for dlopen: so what was checked is what is loaded. glibc takes a
- * path that it has seen before for the same object, and descriptors are used again: each path is
- * spelled in its own way, by the bits of a counter. With the process's number instead of "self" a
- * debugger or symbolizer outside can follow it too. False if /proc is not there.
+ * Writes a path of the open descriptor for dlopen, so that the file that was checked is the file that is
+ * loaded. glibc takes a path that it has seen for the same object, and descriptor numbers are reused, so each
+ * path is spelled differently: "./" and ".//" by the bits of a counter. The process number instead of "self"
+ * lets debuggers follow the path. False: there is no /proc.
  */
 static bool spell_descriptor(int fd, char path[FD_PATH_SIZE])
 {
@@ -192,8 +192,7 @@ static bool spell_descriptor(int fd, char path[FD_PATH_SIZE])
 static enum kt_status load(const char *file, struct kt_module *module, struct kt_error *error)
 {
     char path[FD_PATH_SIZE];
-    /* Without /proc only root or the caller could exchange the file now: its folders were checked.
-     */
+    /* Without /proc: the folders were checked, so only root or the caller could exchange the file now. */
     const char *name = spell_descriptor(module->fd, path) ? path : file;
     module->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (module->handle)
@@ -214,7 +213,7 @@ static const void *find_symbol(void *handle, const char *name)
     return dlsym(handle, symbol);
 }
 
-/* A file kt_OTHER.so that is the plugin OTHER was configured under the wrong name. */
+/* Says so if the file is the plugin of another name, configured in the wrong section. */
 static enum kt_status fail_symbol(const char *file, const char *name, void *handle, struct kt_error *error)
 {
     char other[64];
@@ -230,7 +229,7 @@ static enum kt_status fail_symbol(const char *file, const char *name, void *hand
                    file, name);
 }
 
-/* Is the symbol data, and as long as it says? Nothing is read that is not there. */
+/* Is the symbol data, and as large as its struct_size? Nothing beyond its end is read. */
 static enum kt_status check_symbol(const char *file, const struct kt_plugin *plugin, struct kt_error *error)
 {
     Dl_info info;

@@ -7,7 +7,7 @@
 
 struct kt_module {
     void *handle;
-    int fd; /* the file that was checked, open while it is loaded */
+    int fd; /* of the file that was checked; open as long as it is loaded */
     const struct kt_plugin *plugin;
 };
 

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Bytes up to and with a field: the last one that ABI 1.0 has. A later minor adds fields behind,
- * and this stays. */
+/* The size of a struct that ends with this field. Used with the last field of ABI 1.0: later minors append
+ * fields, so this stays. */
 #define SIZE_WITH(type, field) (offsetof(type, field) + sizeof(((type *)NULL)->field))
 
 enum { LEVEL_LIMIT = 64, NAME_LIMIT = 31 };

@@ -5,8 +5,7 @@
 
 #include <kt/plugin.h>
 
-/* What must hold of a plugin's struct before anything is called: versions and sizes, then names,
- * levels, functions, options. */
+/* Checks the struct of a plugin: versions and sizes, then names, levels, functions, options. */
 enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error);
 
 #endif

@@ -31,7 +31,7 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->h_row_size = intermediate * sizeof(float);
     layout->scratch_size = 2 * widest * sizeof(float);
     layout->keeps_source = 1;
-    /* What the source itself takes; scales beside the matrix are counted by their groups. */
+    /* The size of the source; separate scales are counted by their groups. */
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
         const struct kt_format *format = &shape->format[p];
         uint32_t elements, bytes, scale_elements, scale_bytes;
@@ -85,7 +85,7 @@ static double dot(const float *weights, const float *x, uint64_t n, const float 
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* See enum kt_activation. fmin and fmax drop a NaN, so it is handed on by hand. */
+/* See enum kt_activation. fmin and fmax would drop a NaN, so it is passed on first. */
 static double activate(const struct kt_shape *shape, double g, double u)
 {
     if (isnan(g) || isnan(u))
@@ -105,7 +105,7 @@ static uint64_t last_row(const struct kt_product *job, uint64_t rows)
     return job->panel_end * PANEL_ROWS < rows ? job->panel_end * PANEL_ROWS : rows;
 }
 
-/* layout has made sure that the format decodes, and load that the views are sound. */
+/* layout() checked that the format can be decoded, and loading that the views are valid. */
 static void gate_up(void *instance, const struct kt_product *job)
 {
     (void)instance;

@@ -13,7 +13,7 @@
 
 enum { REFERENCE_PRIORITY = -1000 };
 
-/* Texts that are always there, so that nobody has to ask for NULL. */
+/* All texts are set, so that no reader must check for NULL. */
 static enum kt_status prepare(struct kt_registry *registry, struct kt_backend *backend, const char *name,
                               const char *origin, struct kt_error *error)
 {
@@ -31,7 +31,7 @@ static enum kt_status prepare(struct kt_registry *registry, struct kt_backend *b
     return KT_OK;
 }
 
-/* After all were tried, so that the log tells of each. */
+/* Called after all were opened, so that the log mentions each. */
 static enum kt_status check_required(const struct kt_registry *registry, struct kt_error *error)
 {
     for (size_t i = 0; i < registry->n_backends; i++) {

@@ -34,7 +34,7 @@ static enum kt_status fail_memory(const struct kt_backend *backend, struct kt_er
     return kt_fail(error, KT_E_NOMEM, "no memory for plugin %s", backend->name);
 }
 
-/* What a plugin wrote need not be a text. */
+/* A plugin may have left its message empty or without an end. */
 static const char *read_reason(struct kt_error *error, enum kt_status status)
 {
     error->message[sizeof error->message - 1] = '\0';
@@ -43,7 +43,7 @@ static const char *read_reason(struct kt_error *error, enum kt_status status)
 
 /* ---- before the module is opened ------------------------------------------------------------ */
 
-/* Does the configuration leave it on, and the CPU have what the configuration says it needs? */
+/* Is it enabled, and does the CPU have the features that its configuration names? */
 static enum kt_status check_config(struct kt_backend *backend, bool *go_on, struct kt_error *error)
 {
     const struct kt_setting *setting;
@@ -217,7 +217,7 @@ static enum kt_status choose_auto(struct kt_backend *backend, const struct kt_le
             return KT_OK;
         }
     }
-    /* The last one asks for least. */
+    /* The last level needs least. */
     const struct kt_level *last = plugin->levels[plugin->n_levels - 1];
     char text[512];
     kt_registry_explain_cpu(registry, last->cpu & ~registry->caps.cpu, text, sizeof text);
@@ -261,7 +261,8 @@ static enum kt_status ask_level(const struct kt_backend *backend, const struct k
     return level->check(backend->instance, cause);
 }
 
-/* From the chosen level on, the first that the plugin can work at. `passed` says why not at better ones. */
+/* The first level from `chosen` on at which the plugin can work. `passed` gets the reasons against better
+ * ones. */
 static enum kt_status take_level(struct kt_backend *backend, const struct kt_level *chosen,
                                  char passed[PASSED_SIZE], struct kt_error *error)
 {

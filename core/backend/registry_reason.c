@@ -36,7 +36,7 @@ enum kt_status kt_backend_settle(struct kt_backend *backend, enum kt_backend_sta
     return KT_OK;
 }
 
-/* Three causes, three things to do: another machine, another setting, another container. */
+/* The remedy depends on the cause: another machine, another setting, or another container. */
 void kt_registry_explain_cpu(const struct kt_registry *registry, uint64_t missing, char *text, size_t size)
 {
     const struct kt_setting *variant = kt_config_find(registry->config, "core", "cpu_variant");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log.h - the way of a message to the user's callback; without one it is dropped. */
+/* log.h - messages to the user's callback; without one they are dropped. */
 #ifndef KT_CORE_BASE_LOG_H
 #define KT_CORE_BASE_LOG_H
 

@@ -15,7 +15,7 @@ enum kt_status kt_option_parse(const struct kt_option *option, const char *text,
  * valid? KT_E_PLUGIN names the option. */
 enum kt_status kt_option_check(const struct kt_option *options, uint32_t n, struct kt_error *error);
 
-/* The row of that key, or NULL. */
+/* The option with that key, or NULL. */
 const struct kt_option *kt_option_find(const struct kt_option *options, size_t n, const char *key);
 
 enum { KT_PLUGIN_NAME_LIMIT = 31 };

@@ -24,7 +24,7 @@ static inline uint64_t kt_align64(uint64_t size)
     return (size + 63) & ~UINT64_C(63);
 }
 
-/* Bytes of a number of the type, which an input or output of a forward may have; 0: it may not. */
+/* Bytes of a number of an input or output of a forward; 0: they cannot have this type. */
 static inline uint32_t kt_element_size(uint32_t dtype)
 {
     return dtype == KT_DTYPE_F32 ? 4 : dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16 ? 2 : 0;

@@ -6,7 +6,7 @@
 
 enum { LONGEST = 96, FARTHEST = 3 };
 
-/* Levenshtein's distance, by one row of the table. */
+/* Levenshtein's distance; only one row of the table is kept. */
 static size_t measure(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     size_t row[LONGEST + 1];

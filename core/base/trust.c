@@ -46,8 +46,8 @@ static enum kt_status fail_system(const char *path, size_t length, struct kt_err
     return kt_fail(error, KT_E_PLUGIN, "%.*s cannot be opened: %s", (int)length, path, strerror(errno));
 }
 
-/* Goes down from / to the folder of a real path, checking each by its descriptor, so that none can
- * be exchanged between the check and its use. Gives the descriptor of the folder. */
+/* Walks from / to the folder of a real path and checks each folder by its descriptor, so that none can be
+ * exchanged between the check and its use. Gives the descriptor of the last one. */
 static enum kt_status descend(const char *path, int *folder, struct kt_error *error)
 {
     int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);

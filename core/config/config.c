@@ -15,7 +15,7 @@
 
 /* ---- making it ------------------------------------------------------------------------------ */
 
-/* The caller's parameters as far as it knows them; what it does not know is zero. */
+/* Copies the parameters; fields that an older caller does not have are zero. */
 static enum kt_status take_params(const struct kt_config_params *given, struct kt_config_params *params,
                                   struct kt_error *error)
 {
@@ -37,7 +37,7 @@ static enum kt_status take_params(const struct kt_config_params *given, struct k
     return KT_OK;
 }
 
-/* While the files are read only the environment can have asked for debug messages. */
+/* Before the files are read, only the environment can ask for debug messages. */
 static enum kt_log_level first_level(void)
 {
     const struct kt_option *option =
@@ -74,7 +74,7 @@ static enum kt_status make(const struct kt_config_params *params, struct kt_conf
     return KT_OK;
 }
 
-/* What stands above the files. */
+/* Settings that override those of files. */
 static enum kt_status read_rest(struct kt_config *config, const struct kt_config_params *params,
                                 struct kt_error *error)
 {
@@ -135,7 +135,7 @@ enum kt_status kt_config_check(const struct kt_config_params *params,
 
 struct kt_config *kt_config_retain(const struct kt_config *config)
 {
-    /* The count is not part of what callers see as constant. */
+    /* const holds for the settings, not for the reference count. */
     struct kt_config *shared = (struct kt_config *)(uintptr_t)config;
     atomic_fetch_add_explicit(&shared->references, 1, memory_order_relaxed);
     return shared;

@@ -26,13 +26,13 @@ bool kt_config_bool(const struct kt_config *config, const char *section, const c
 size_t kt_config_plugin_count(const struct kt_config *config);
 const char *kt_config_plugin(const struct kt_config *config, size_t index);
 
-/* Where that section stands first: "/usr/share/kt-kernel/plugins.d/llamafile.ini:3". */
+/* The first line of that section: "/usr/share/kt-kernel/plugins.d/llamafile.ini:3". */
 const char *kt_config_plugin_origin(const struct kt_config *config, size_t index);
 
 /* Why a drop-in about the plugin of this name could not be used, or NULL. */
 const char *kt_config_plugin_broken(const struct kt_config *config, const char *name);
 
-/* Where plugins lie that core.plugin_path does not have. */
+/* The folder that is searched for plugins after those of core.plugin_path. */
 const char *kt_config_plugin_folder(const struct kt_config *config);
 
 /*

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* Rising: a setting of a later layer replaces that of an earlier one. */
+/* A setting of a later layer replaces one of an earlier layer. */
 enum config_layer {
     LAYER_DEFAULT,
     LAYER_SHIPPED, /* drop-ins that come with the plugins */
@@ -20,7 +20,7 @@ enum config_layer {
     LAYER_PARAMETER
 };
 
-/* Strings are owned, but for help. */
+/* Owns its strings, except `help`. */
 struct stored_setting {
     struct kt_setting setting;
     enum config_layer layer;
@@ -28,8 +28,8 @@ struct stored_setting {
 
 struct stored_plugin {
     char *name;
-    char *origin; /* where its section stands first */
-    char *file;   /* the last file that holds its section, and that file's layer */
+    char *origin; /* the first line of its section */
+    char *file;   /* the last file with its section, and that file's layer */
     enum config_layer layer;
     char *broken; /* why a drop-in about it could not be used, or NULL */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* config_dropin.c - a drop-in counts as a whole or not at all. It is read into a draft first; where that
- * goes wrong, the plugins that it is about cannot be used, and all others can. */
+/* config_dropin.c - a drop-in file is used as a whole or not at all. It is read into a draft first. After an
+ * error its plugins cannot be used; all others can. */
 #define _GNU_SOURCE
 #include "core/config/config_dropin.h"
 
@@ -45,7 +45,7 @@ enum kt_status kt_config_merge(struct kt_config *config, const struct kt_config 
     return status;
 }
 
-/* What it said up to the error is not used, but that nothing may start without the plugin stays true. */
+/* A broken drop-in has no effect except for `enabled = required`: nothing may start without that plugin. */
 static enum kt_status keep_required(struct kt_config *config, const struct kt_config *draft,
                                     const char *section, struct kt_error *error)
 {
@@ -55,7 +55,7 @@ static enum kt_status keep_required(struct kt_config *config, const struct kt_co
     const struct kt_setting *there = kt_config_lookup(config, section, "enabled");
     if (there && strcmp(there->value, "required") == 0)
         return KT_OK;
-    /* As a parameter it may replace what its own layer said; files that follow override it all the same. */
+    /* As a parameter, it can replace a setting of its own layer; later files still override it. */
     return kt_config_put(config, LAYER_PARAMETER, section, "enabled", "required", enabled->origin, error);
 }
 
@@ -79,7 +79,7 @@ static enum kt_status blame(struct kt_config *config, const struct kt_config *dr
     return plugin->broken ? KT_OK : kt_fail(error, KT_E_NOMEM, "no memory for the configuration");
 }
 
-/* NAME of FOLDER/NAME.ini, if a plugin may be called so. */
+/* NAME of FOLDER/NAME.ini, if that can be the name of a plugin. */
 static bool name_after_file(const struct kt_config *config, const char *path, char *name, size_t size)
 {
     char section[64];

@@ -18,7 +18,7 @@
 
 #define PREFIX "KT_KERNEL_"
 
-/* Short forms of core settings, and variables that are read elsewhere (key NULL). */
+/* Short names of core settings, and variables that other code reads (key NULL). */
 static const struct {
     const char *name, *key;
 } short_forms[] = {
@@ -49,7 +49,7 @@ static void upper(char *text)
         *text = (char)toupper((unsigned char)*text);
 }
 
-/* Is the variable the setting's? Writes its name as a side effect. */
+/* Writes the name of the variable of a setting. */
 static void spell(char name[NAME_LIMIT], const char *plugin, const char *key)
 {
     if (plugin)
@@ -100,8 +100,8 @@ static enum kt_status refuse_variable(const struct kt_config *config, const char
                    variable);
 }
 
-/* "KT_KERNEL_PLUGIN_AMX_INT4_LEVEL": the longest configured name that fits, for both parts may hold
- * _. */
+/* KT_KERNEL_PLUGIN_AMX_INT4_LEVEL: plugin and key may both contain _, so the longest configured name that
+ * fits is taken. */
 static bool split_plugin(const struct kt_config *config, const char *rest, char section[NAME_LIMIT],
                          char key[NAME_LIMIT])
 {
@@ -149,7 +149,7 @@ static bool resolve(const struct kt_config *config, const char *variable, char s
            split_plugin(config, variable + sizeof plugin - 1, section, key);
 }
 
-/* KT-Kernel's name of a level that is called otherwise here. */
+/* Translates names of levels that KT-Kernel uses. */
 static const char *translate(const char *variable, const char *value)
 {
     bool variant = strcmp(variable, "KT_KERNEL_CPU_VARIANT") == 0;
@@ -177,7 +177,7 @@ static enum kt_status take_variable(struct kt_config *config, const char *variab
 enum kt_status kt_config_read_environment(struct kt_config *config, struct kt_error *error)
 {
     if (getauxval(AT_SECURE) != 0)
-        return KT_OK; /* whoever starts a set-user-ID program does not configure it */
+        return KT_OK; /* a set-user-ID program is not configured by the user who starts it */
     for (char **at = environ; at && *at; at++) {
         char variable[NAME_LIMIT];
         size_t length = strcspn(*at, "=");
@@ -238,8 +238,8 @@ static enum kt_status cut(const char *text, char **copy, const char **section, c
     return fail_form(text, error);
 }
 
-/* A parameter may bring a plugin that no file knows, if it says where its module is; any other name
- * is a slip of the keyboard. */
+/* A parameter may add a plugin that no file mentions if it gives its module; any other unknown name is a
+ * typing error. */
 enum kt_status kt_config_declare_texts(struct kt_config *config, const char *const *texts, size_t n,
                                        struct kt_error *error)
 {

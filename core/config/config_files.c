@@ -76,7 +76,7 @@ static void tell(const struct scan *scan, const char *path, enum kt_config_file_
         scan->visit->file(scan->visit->data, &file);
 }
 
-/* Tells the visitor of a file, and keeps its error if it is the first. True: go on. */
+/* Reports a file to the visitor, and keeps its error if it is the first. True: go on. */
 static bool report(struct scan *scan, const char *path, enum kt_status status, bool may_be_absent,
                    const struct kt_error *error)
 {
@@ -112,7 +112,7 @@ static bool fail_memory(struct scan *scan, const char *path)
     return report(scan, path, KT_E_NOMEM, false, &error);
 }
 
-/* A drop-in that cannot be used is told, and the others go on. Only where memory is short all ends. */
+/* A drop-in that cannot be used is reported, and the others are read. Only a lack of memory ends it all. */
 static bool read_dropin(struct scan *scan, enum config_layer layer, const char *path)
 {
     struct kt_config *draft = calloc(1, sizeof *draft);
@@ -184,7 +184,7 @@ static const char *or_built_in(const char *variable, const char *built_in)
     return text ? text : built_in;
 }
 
-/* The user's file may stand in a home that this process cannot look into: then there is none. */
+/* A file in a home folder that this process cannot read is taken as absent. */
 static bool read_user_file(struct scan *scan)
 {
     const char *home = kt_config_environment("XDG_CONFIG_HOME");

@@ -10,7 +10,7 @@ struct config_visit {
     void *data;
 };
 
-/* Reads all files, with params->file (may be NULL) instead of the last three layers. The first error. */
+/* Reads all files; params->file, if not NULL, replaces the last three layers. Returns the first error. */
 enum kt_status kt_config_read_files(struct kt_config *config, const struct kt_config_params *params,
                                     const struct config_visit *visit, struct kt_error *error);
 

@@ -84,7 +84,7 @@ enum kt_status kt_config_check_section(const struct kt_config *config, const cha
     return KT_OK;
 }
 
-/* What a type cannot say. */
+/* Rules beyond the type of a value. */
 static enum kt_status check_text(const char *key, const char *value, struct kt_error *error)
 {
     if (strcmp(key, "numa_nodes") == 0 && strcmp(value, "all") != 0 &&

@@ -18,12 +18,12 @@ extern const size_t kt_config_n_plugin_options;
 /* NAME of "plugin.NAME", or NULL if the section is not of that form. */
 const char *kt_config_plugin_of(const char *section);
 
-/* Is there such a section? With a suggestion from the plugins that are known. */
+/* Is there such a section? The error suggests the nearest known plugin. */
 enum kt_status kt_config_check_section(const struct kt_config *config, const char *section,
                                        struct kt_error *error);
 
-/* Key and value: of [core] wholly, of a plugin's section what the core reads itself. `help` is the
- * option's line or "". */
+/* Checks key and value: all of [core]; in a plugin's section only keys that the core reads. *help is the help
+ * text of the option, or "". */
 enum kt_status kt_config_check_setting(const char *section, const char *key, const char *value,
                                        const char **help, struct kt_error *error);
 

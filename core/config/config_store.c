@@ -35,7 +35,7 @@ static int compare(const struct kt_setting *setting, const char *section, const 
     return order ? order : strcmp(setting->key, key);
 }
 
-/* The first setting that is not below; *found: it is the one. */
+/* The index of the setting, or where it belongs if *found is false. */
 static size_t locate(const struct kt_config *config, const char *section, const char *key, bool *found)
 {
     size_t low = 0, high = config->n_settings;

@@ -12,8 +12,8 @@ const struct kt_setting *kt_config_lookup(const struct kt_config *config, const 
 enum kt_status kt_config_put(struct kt_config *config, enum config_layer layer, const char *section,
                              const char *key, const char *value, const char *origin, struct kt_error *error);
 
-/* Notes that a plugin's section stands in `file`, and gives its keys their defaults. Two drop-ins
- * of one folder that hold the same section are an error. `file` "": not a file. */
+/* Adds a plugin whose section is in `file` ("": in no file), with the defaults of its keys. Two drop-ins of
+ * one folder with the same section are an error. */
 enum kt_status kt_config_declare(struct kt_config *config, enum config_layer layer, const char *name,
                                  const char *file, const char *origin, struct kt_error *error);
 

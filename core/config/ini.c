@@ -18,8 +18,8 @@ enum {
     SECTION_LIMIT = 48, /* inih cuts names of 50 bytes */
 };
 
-/* inih asks for lines and gives back keys and values. Its handler is not told the line, and it says
- * nothing of a section without settings, so both are noted on the way in. */
+/* inih asks for lines and returns keys and values. It does not tell line numbers or sections without
+ * settings, so the function that gives it lines notes both. */
 struct reading {
     const char *text, *end;
     unsigned line;

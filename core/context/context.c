@@ -20,7 +20,7 @@ struct kt_context *kt_context_retain(struct kt_context *context)
     return context;
 }
 
-/* In the order in which each needs the one before; kt_context_destroy takes them back. */
+/* Each part needs the ones before it; kt_context_destroy frees them in reverse order. */
 static enum kt_status build(struct kt_context *context, struct kt_error *error)
 {
     const struct kt_config *config = context->config;

@@ -39,7 +39,7 @@ struct run {
     uint32_t n_tokens;
 };
 
-/* What a thread works with: the shard of its node and the buffers there. */
+/* What a thread of a run works with: the shard and the buffers of its node. */
 struct worker_job {
     struct run *run;
     struct kt_worker *worker;
@@ -57,13 +57,13 @@ static const float *bias_of(const struct worker_job *work, uint32_t expert, enum
     return all ? all + expert * work->shard->bias_stride[projection] : NULL;
 }
 
-/* Has a stage failed? Then the forward is lost, and no stage is called any more. */
+/* Has a stage failed on any thread? Then no stage is called any more. */
 static bool has_failed(const struct worker_job *work)
 {
     return kt_outcome_failed(work->run->outcome);
 }
 
-/* What the backend says of a stage that was just called. */
+/* Reports the error of the stage that was just called, if there is one. */
 static void check_stage(const struct worker_job *work, const char *stage, const struct kt_group *group)
 {
     const struct kt_backend *backend = work->run->layer->backend;
@@ -116,7 +116,7 @@ static void gather(const struct worker_job *work, const struct kt_group *group, 
     check_stage(work, "gather", group);
 }
 
-/* Panels begin .. end of gate_up; `gathered` is where gather has put the rows, if it exists. */
+/* Panels begin .. end - 1 of gate_up; `gathered`: the output of gather, if the backend has that function. */
 static void gate_up(const struct worker_job *work, const struct kt_group *group, const void *gathered,
                     uint64_t begin, uint64_t end, void *h)
 {
@@ -197,7 +197,7 @@ static void run_whole(const struct worker_job *work)
             gate_up(work, group, own, 0, kt_layout_panels(layout, KT_STAGE_GATE_UP), h);
         if (!has_failed(work))
             pack_h(work, group, h, act);
-        /* A guess: another thread may claim it first. */
+        /* For prefetching. A guess: another thread may claim this group. */
         uint32_t next = (uint32_t)atomic_load_explicit(&work->worker->subpool->counter[COUNTER_GATE_UP].next,
                                                        memory_order_relaxed);
         if (!has_failed(work))
@@ -206,7 +206,8 @@ static void run_whole(const struct worker_job *work)
     }
 }
 
-/* Every thread meets every barrier, also of a lost forward; a stage gets whole inputs or is not called. */
+/* After a failure too, every thread meets every barrier. A stage is called only if its inputs are complete.
+ */
 static void run_split(const struct worker_job *work, const struct kt_schedule *schedule)
 {
     const struct kt_route *route = &work->run->route;

@@ -8,7 +8,7 @@
 #include <kt/kt.h>
 #include <stdbool.h>
 
-/* What forwards of deferred experts have besides. */
+/* Extra arguments of forwards with deferred experts. */
 struct kt_extra {
     const void *added; /* [n_tokens][hidden_size] of output_dtype, dense, added to the sum; or NULL */
     const struct kt_forward *asked; /* the engine's request, for statistics; NULL: it was counted before */
@@ -23,8 +23,8 @@ enum kt_status kt_forward_run(struct kt_layer *layer, const struct kt_forward *f
 enum kt_status kt_forward_check_ids(const struct kt_layer *layer, const struct kt_forward *forward,
                                     struct kt_error *error);
 
-/* Fills the defaults (top_k, strides) of a forward and checks all that does not need the batch's
- * content. */
+/* Sets the defaults (top_k, strides) of a forward and checks all that does not depend on the content of the
+ * batch. */
 enum kt_status kt_forward_check(const struct kt_layer *layer, const struct kt_forward *given,
                                 struct kt_forward *forward, struct kt_error *error);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * output[t] = sum over shards, then over slots k in rising order, of weight[t][k] * y[t][k]: the same
- * order for any number of threads, so the same bits. A block of 512 sums stays in L1; the loops are
- * plain so that the compiler makes vectors of them: this stage reads memory, it does not compute.
+ * reduce.c - output[t] = sum over shards, then over slots k in ascending order, of weight[t][k] * y[t][k]:
+ * the same order for any number of threads, so the same bits. A block of 512 sums stays in L1. The loops are
+ * simple, so that the compiler vectorises them; this stage is bound by memory.
  */
 #include "core/forward/reduce.h"
 

@@ -9,12 +9,12 @@ struct kt_reduce {
     const struct kt_layer *layer;
     const struct kt_route *route;
     const struct kt_forward *forward; /* complete: strides and top_k are set */
-    const void *added;                /* to add besides, or NULL: rows of output_dtype, dense */
+    const void *added;                /* see struct kt_extra */
     uint32_t first_token;             /* of the batch: where this chunk starts */
     uint32_t n_tokens;
 };
 
-/* The share of one of n_threads threads. */
+/* Computes the share of one of n_threads threads. */
 void kt_reduce_part(const struct kt_reduce *reduce, uint32_t thread, uint32_t n_threads);
 
 #endif

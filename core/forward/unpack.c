@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unpack.c - an expert back in its source format, for GPU ranks. Nodes and ranks cut intermediate_size at
- * different places: a task is a range of rows of one projection of one node's shard, and a job of the
- * backend is what of it belongs to one rank.
+ * different places. A task is a range of rows of one projection of one node's shard; it becomes one job of
+ * the backend for each rank that has a part of it.
  */
 #include "core/forward/unpack.h"
 
@@ -17,7 +17,7 @@
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 
-/* A projection of the whole layer: units that cannot be cut, and their bytes. */
+/* A projection of the whole layer: units that cannot be cut, and their sizes. */
 struct matrix {
     uint64_t rows, cols;
     uint64_t elements, bytes;         /* of a block of codes */
@@ -62,7 +62,7 @@ static struct matrix find_matrix(const struct kt_layer *layer, enum kt_projectio
     return matrix;
 }
 
-/* `copies` matrices of so many rows and columns, one below the other. */
+/* Describes `copies` matrices of rows x cols, one below the other. */
 static void describe(const struct kt_layer *layer, enum kt_projection projection, uint64_t copies,
                      uint64_t rows, uint64_t cols, struct kt_unpack_matrix *out)
 {
@@ -125,7 +125,7 @@ static enum kt_status unpack(const struct kt_layer *layer, const struct kt_unpac
     return kt_fail(error, status, "%s: backend %s: %s", layer->name, layer->backend->name, own.message);
 }
 
-/* Has packing lost nothing? A job without rows asks for that. */
+/* Was packing lossless? A job without rows asks the backend. */
 static enum kt_status check_backend(const struct kt_layer *layer, struct kt_error *error)
 {
     const struct kt_format *format = first_shard(layer)->layout.shape.format;
@@ -217,8 +217,8 @@ static char *at(void *start, uint64_t row, uint64_t row_size, uint64_t offset)
     return (char *)start + row * row_size + offset;
 }
 
-/* Where scales (or zeros) of a job go. One that stands for more than the job has is written once: by the
- * job where the rank's matrix begins. */
+/* Where the scales (or zeros) of a job go. A scale of more rows or columns than the job has is written once,
+ * by the job at the start of the rank's matrix. */
 static void *find_values(void *start, uint64_t bytes, bool wanted, uint64_t row, uint64_t row_size,
                          uint64_t column)
 {

@@ -8,11 +8,11 @@
 #include <kt/kt.h>
 #include <kt/plugin.h>
 
-/* Views of n_experts experts, as the layer needs them? */
+/* Are these views of all experts of the layer, with its sizes and one format? */
 enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct kt_expert *experts,
                                       uint32_t n_experts, struct kt_error *error);
 
-/* The same of views that no checkpoint handed out, which would have looked at their scales. */
+/* The same for views of the caller's own, whose scales no checkpoint has checked. */
 enum kt_status kt_layer_check_own(const struct kt_layer *layer, const struct kt_expert *experts,
                                   uint32_t n_experts, struct kt_error *error);
 
@@ -20,7 +20,8 @@ enum kt_status kt_layer_check_own(const struct kt_layer *layer, const struct kt_
 enum kt_status kt_layer_check_moe(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
                                   uint64_t index, struct kt_error *error);
 
-/* The layer's experts in a checkpoint; the caller frees the array. */
+/* Views of the layer's experts in a checkpoint, in use until kt_checkpoint_unuse; the caller frees the array.
+ */
 enum kt_status kt_layer_take_experts(const struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                      uint64_t index, struct kt_expert **experts, struct kt_error *error);
 

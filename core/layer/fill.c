@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill.c - memory on each node for what was selected, and all that lies in it but the packed objects. */
+/* fill.c - gives a layer the memory that its selection needs, and fills it. */
 #include "core/layer/fill.h"
 
 #include "core/base/error.h"
@@ -59,7 +59,7 @@ static enum kt_status copy_bias(struct kt_layer *layer, struct kt_shard *shard,
     return KT_OK;
 }
 
-/* What a shard keeps beside its packed weights. Only the first shard adds the down bias. */
+/* Memory of a shard, its biases and its views. Only the first shard adds the bias of down. */
 static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node, bool first,
                                  const struct kt_expert *experts, const char *mapped, struct kt_error *error)
 {
@@ -87,7 +87,7 @@ static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard,
     return status;
 }
 
-/* The pages that are to be filled, by the threads of their node. */
+/* Touches the pages to be filled, by the threads of their node. */
 static void touch_all(struct kt_worker *worker, void *argument)
 {
     const struct kt_layer *layer = argument;
@@ -112,7 +112,7 @@ static enum kt_status take_selection(struct kt_layer *layer, struct kt_selection
     return KT_OK;
 }
 
-/* Once a context: the layer works, only slower. */
+/* Once for a context: layers work without binding, only slower. */
 static void report_membind(struct kt_context *context)
 {
     struct kt_topology *topology = context->topology;
@@ -176,5 +176,5 @@ void kt_layer_load_progress(const struct kt_layer *layer, uint64_t *done, uint64
 
 void kt_layer_load_stop(struct kt_layer *layer)
 {
-    atomic_store(&layer->load.stopped, true); /* which the next load takes back */
+    atomic_store(&layer->load.stopped, true); /* the next load starts with false */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fill.h - a loaded layer: what a selection became, with biases, views and packed objects. */
+/* fill.h - fills a layer by a selection: memory, biases, views, packed objects. */
 #ifndef KT_CORE_LAYER_FILL_H
 #define KT_CORE_LAYER_FILL_H
 
@@ -9,26 +9,27 @@
 
 #include <stdbool.h>
 
-/* How a layer's objects come to be. */
+/* Where the objects of a layer come from. */
 struct kt_fill_source {
-    const char *mapped; /* where they lie already, on the only node; NULL: buffers are to be filled */
+    const char *mapped; /* they are in this mapping, for the only node; NULL: run() fills buffers */
+    /* Called under the pool's lock. */
     enum kt_status (*run)(struct kt_layer *layer, void *data, struct kt_error *error);
     void *data;
 };
 
-/* Takes what was chosen and fills it. `experts` hold biases, and views that a backend may keep. The
- * caller unloads the layer after a failure. */
+/* Moves the selection into the layer and fills it. `experts` give biases, and views that a backend may keep.
+ * The caller unloads the layer after a failure. */
 enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_selection *selection,
                              const struct kt_expert *experts, const struct kt_fill_source *source,
                              struct kt_error *error);
 
-/* Counts an object, or a part of one, that a load has made on a node. */
+/* Adds bytes of objects that were made to the progress of the load. */
 void kt_layer_load_count(struct kt_layer *layer, uint64_t size);
 
-/* Has the load been stopped? Fails it if so. */
+/* Has the load failed, or been stopped? The latter becomes its failure. */
 bool kt_layer_load_stopped(struct kt_layer *layer, struct kt_outcome *outcome);
 
-/* Of the caller's or a checkpoint's experts, the one that is expert `e` of the layer. */
+/* The one of the given experts that is expert `e` of the layer, by its expert_map. */
 const struct kt_expert *kt_layer_expert(const struct kt_layer *layer, const struct kt_expert *experts,
                                         uint32_t e);
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far above any model; they keep every product of sizes inside 64 bits. */
+/* Far above any model; with these, no product of sizes overflows 64 bits. */
 #define MAX_EXPERTS 65536
 #define MAX_SIZE (UINT64_C(1) << 24)
 #define MAX_TOKENS (1u << 24)
@@ -161,7 +161,7 @@ void kt_layer_destroy(struct kt_layer *layer)
     free(layer);
 }
 
-/* The instruction that multiplies: what a shard's layout says, else the level's. */
+/* The instruction that multiplies: that of a shard's layout, else that of the level. */
 static const char *find_instruction(const struct kt_layer *layer)
 {
     for (uint32_t s = 0; s < layer->n_shards; s++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer.h - a layer: its shape, its packed weights on every node, and where its buffers lie. */
+/* layer.h - the data of a layer: its shape, its packed weights on every node, the places of its buffers. */
 #ifndef KT_CORE_LAYER_LAYER_H
 #define KT_CORE_LAYER_LAYER_H
 
@@ -13,12 +13,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Rows of one expert are multiplied in blocks of at most this many, so that a thread's buffers are
- * bounded. The same for any number of threads: a kernel may choose its way by the rows. */
+/* Rows of one expert are multiplied in blocks of at most this many, which bounds the buffers of a thread. It
+ * does not depend on the number of threads: a kernel may choose its method by the rows, and results must not.
+ */
 #define KT_ROW_BLOCK 1024
 
-/* Where a node's buffers start in its part of the arena. Whole groups use the parts of the threads,
- * split groups the split_ ones; both lie at the same place because a forward uses one kind. */
+/* Offsets of a node's buffers in its part of the arena. Whole groups use the buffers of threads, split groups
+ * those called split_; both have the same place, because a forward uses one kind. */
 struct kt_buffers {
     uint64_t act;     /* packed activation rows of all tokens */
     uint64_t y;       /* down's output of every (token, slot) */
@@ -36,9 +37,9 @@ struct kt_shard {
     uint64_t begin, end;     /* begin == end: the node has none */
     struct kt_layout layout; /* valid if begin < end */
     uint64_t y_row_size;
-    uint64_t down_offset; /* of the stage 1 object behind the stage 0 object of an expert */
+    uint64_t down_offset; /* from an expert's object of gate_up to that of down */
     uint64_t expert_stride;
-    const char *packed; /* experts' objects: in `weights`, or in a mapped store */
+    const char *packed; /* objects of the experts: in `weights`, or in a mapped store */
     struct kt_buffer weights;
     struct kt_expert *source; /* cut views if layout.keeps_source, else NULL */
     float *bias[3];           /* by projection: [n_experts][rows], or NULL */
@@ -57,7 +58,7 @@ struct kt_lazy_check {
 
 struct kt_layer {
     struct kt_context *context;
-    struct kt_layer_params params; /* pointers: name and expert_map are our own */
+    struct kt_layer_params params; /* its strings and expert_map are copies */
     char *name;
     int64_t *expert_map; /* or NULL */
     bool loaded;
@@ -67,29 +68,29 @@ struct kt_layer {
     struct kt_format format[3];
     uint64_t packed_size;
     uint64_t nominal_size;
-    struct kt_checkpoint *checkpoint; /* retained if products read it, else NULL */
-    uint64_t checkpoint_layer;        /* of it, in use */
-    struct kt_lazy_check *check;      /* NULL: all objects have been compared when they were loaded */
-    void *source_copy;                /* n_experts copies of views from the caller's memory, or NULL */
+    struct kt_checkpoint *checkpoint; /* retained if forwards read it or its mapping, else NULL */
+    uint64_t checkpoint_layer;        /* its layer that is in use */
+    struct kt_lazy_check *check;      /* NULL: nothing is left to be compared */
+    void *source_copy; /* weights copied from the caller's memory for a backend that reads them, or NULL */
     struct kt_usage usage;
     struct kt_recording recording; /* guarded by the pool's lock */
-    atomic_uint outstanding;       /* submitted, not yet done */
+    atomic_uint outstanding;       /* submitted tasks that have not ended */
     struct {
         _Atomic uint64_t done, total; /* bytes */
         atomic_bool stopped;
     } load;
 };
 
-/* Frees what load made. */
+/* Frees everything that loading made. */
 void kt_layer_unload(struct kt_layer *layer);
 
-/* Where a stage's object of an expert lies in the packed weights of a shard. */
+/* Offset of a stage's object of an expert in the packed weights of a shard. */
 static inline uint64_t kt_shard_offset(const struct kt_shard *shard, uint32_t expert, enum kt_stage stage)
 {
     return expert * shard->expert_stride + (stage == KT_STAGE_DOWN ? shard->down_offset : 0);
 }
 
-/* The object itself; NULL: the backend multiplies the source. */
+/* The object itself; NULL: there is none, the backend reads the source. */
 static inline const char *kt_shard_object(const struct kt_shard *shard, uint32_t expert, enum kt_stage stage)
 {
     return shard->packed ? shard->packed + kt_shard_offset(shard, expert, stage) : NULL;
@@ -100,7 +101,7 @@ static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
     return layer->backend->level->ops;
 }
 
-/* Panels of a stage, the last one perhaps partly empty. */
+/* Number of panels of a stage; the last one may be partly empty. */
 static inline uint64_t kt_layout_panels(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;

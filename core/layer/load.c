@@ -42,7 +42,7 @@ static bool keeps_source(const struct kt_layer *layer)
     return false;
 }
 
-/* A layer has all of its weights or none. */
+/* After a failure the layer has no weights at all. */
 static enum kt_status finish(struct kt_layer *layer, enum kt_status status)
 {
     if (status != KT_OK)
@@ -53,7 +53,7 @@ static enum kt_status finish(struct kt_layer *layer, enum kt_status status)
     return status;
 }
 
-/* Takes away what the layer has, unless work that was submitted still needs it. */
+/* Unloads the layer, unless submitted work still needs its weights. */
 static enum kt_status make_room(struct kt_layer *layer, struct kt_error *error)
 {
     if (atomic_load(&layer->outstanding))

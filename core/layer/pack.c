@@ -8,7 +8,7 @@
 #include "core/machine/outcome.h"
 #include "core/machine/pool.h"
 
-/* Packing, on all threads: a task is a range of panels of one stage of one expert. */
+/* A task is a range of panels of one stage of one expert. */
 struct packing {
     struct kt_layer *layer;
     const struct kt_expert *experts;
@@ -60,7 +60,7 @@ static void pack_all(struct kt_worker *worker, void *argument)
     const struct kt_shard *shard = &layer->shard[worker->node];
     if (shard->begin == shard->end)
         return;
-    /* Whole matrices where there are enough of them, ranges of panels where there are few. */
+    /* With few experts, matrices are split so that all threads have work. */
     uint32_t n_experts = layer->params.n_experts;
     uint32_t parts = (4 * worker->subpool->n_threads + 2 * n_experts - 1) / (2 * n_experts);
     uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;

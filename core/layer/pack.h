@@ -12,7 +12,7 @@ enum kt_status kt_layer_pack(const struct kt_shard *shard, const struct kt_backe
                              const struct kt_expert *expert, struct kt_pack *job, struct kt_error *error);
 
 /* Packs all experts into the shards of the layer, on all threads; the caller holds the pool's lock. `experts`
- * is an array of struct kt_expert. A struct kt_fill_source.run. */
+ * is an array of struct kt_expert. For kt_fill_source.run. */
 enum kt_status kt_layer_pack_all(struct kt_layer *layer, void *experts, struct kt_error *error);
 
 #endif

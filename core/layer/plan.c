@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* plan.c - what loading a layer would choose and take. */
+/* plan.c - which backend a load would choose, and how much memory it would take. */
 #include "core/base/error.h"
 #include "core/layer/experts_check.h"
 #include "core/layer/selection.h"

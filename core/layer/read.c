@@ -5,7 +5,7 @@
 
 #include <kt/kt.h>
 
-/* A row of the shard that holds it: gate and up rows lie in one shard, a down row in all of them. */
+/* The part of a row that a shard has: all of a gate or up row, some columns of a down row. */
 static enum kt_status weight_row(const struct kt_layer *layer, const struct kt_shard *shard, uint32_t expert,
                                  enum kt_projection projection, uint64_t row, float *out,
                                  struct kt_error *error)

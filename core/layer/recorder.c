@@ -13,10 +13,10 @@
 enum { LEAST_SIZE = 4096 };
 #define MOST_SIZE (UINT64_C(1) << 46)
 
-/* A layer of the model, or copies of it. */
+/* A layer of the model; several copies of it may record here. */
 struct source {
     uint64_t layer, hidden_size;
-    uint64_t n_batches; /* that came, also those that were dropped */
+    uint64_t n_batches; /* including those that were dropped */
 };
 
 struct kt_recorder {
@@ -25,11 +25,11 @@ struct kt_recorder {
     bool hidden_states;
     char *ring;
     uint64_t size;
-    /* Bytes that ever went in and out, what was left at the ring's end included. `in` is the forwards',
-     * `out` belongs to who holds `lock`. */
+    /* Bytes that were ever put in and taken out, with what was skipped at the end of the ring. Forwards write
+     * `in`; `out` belongs to the holder of `lock`. */
     atomic_uint_fast64_t in, out;
     atomic_uint_fast64_t n_batches, n_tokens, n_dropped_batches, n_dropped_tokens;
-    pthread_mutex_t lock;  /* of those that empty the ring */
+    pthread_mutex_t lock;  /* held while the ring is emptied */
     struct source *source; /* guarded by the pool's lock, as n_sources is */
     uint32_t n_sources;
 };
@@ -55,7 +55,7 @@ enum kt_status kt_recorder_create(struct kt_context *context, const struct kt_re
         return kt_fail(error, KT_E_NOMEM, "no memory for a recorder of %llu bytes",
                        (unsigned long long)params->size);
     }
-    memset(recorder->ring, 0, recorder->size); /* a forward must not meet a page that is not there yet */
+    memset(recorder->ring, 0, recorder->size); /* so that forwards meet no page faults */
     recorder->hidden_states = params->hidden_states != 0;
     atomic_init(&recorder->references, 1);
     (void)pthread_mutex_init(&recorder->lock, NULL);
@@ -128,7 +128,7 @@ static uint64_t dtype_size(uint32_t dtype)
     return dtype == KT_DTYPE_NONE ? 0 : dtype == KT_DTYPE_F32 ? 4 : 2;
 }
 
-/* The ring's place for an entry of `size` bytes, or NULL: it is full. */
+/* The place of the next entry, of `size` bytes; NULL: the ring is full. */
 static struct kt_record *find_room(struct kt_recorder *recorder, uint64_t size, uint64_t *in)
 {
     uint64_t out = atomic_load_explicit(&recorder->out, memory_order_acquire);
@@ -231,7 +231,7 @@ enum kt_status kt_recorder_drain(struct kt_recorder *recorder, kt_recorded_fn si
     return status;
 }
 
-/* Lists the entries from `at` to `end`; the number of them. records may be NULL. */
+/* Lists the entries from `at` to `end`, unless `records` is NULL; returns their number. */
 static uint64_t list_records(const struct kt_recorder *recorder, uint64_t at, uint64_t end,
                              const struct kt_record **records)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recorder.h - batches on their way from a layer to a file: a ring of entries, which forwards fill one after
- * another under the pool's lock, and which somebody empties meanwhile.
+ * recorder.h - batches of layers, kept for a file: a ring of entries. Forwards fill it one after another,
+ * under the pool's lock, while another thread empties it.
  */
 #ifndef KT_CORE_LAYER_RECORDER_H
 #define KT_CORE_LAYER_RECORDER_H
@@ -20,7 +20,7 @@ struct kt_recording {
 struct kt_record {
     uint64_t size; /* up to the next entry, a multiple of 64 */
     uint64_t layer, batch;
-    uint32_t n_tokens; /* 0: the rest of the ring is not used */
+    uint32_t n_tokens; /* 0: this fills up the end of the ring */
     uint32_t top_k;
     uint64_t hidden_size;
     uint32_t hidden_dtype;
@@ -29,7 +29,7 @@ struct kt_record {
 };
 _Static_assert(sizeof(struct kt_record) == 64, "entries begin at multiples of 64");
 
-/* What an entry holds. */
+/* The batch of an entry. */
 void kt_record_view(const struct kt_record *record, struct kt_recorded *batch);
 
 bool kt_recorder_is_of(const struct kt_recorder *recorder, const struct kt_context *context);

@@ -14,7 +14,7 @@ static uint32_t group_capacity(const struct kt_layer *layer)
     return (uint32_t)(experts + rows / KT_ROW_BLOCK);
 }
 
-/* Gives the next `size` bytes and moves on; at NULL it only counts. */
+/* Takes the next `size` bytes; starting at NULL, it only measures. */
 static void *take(uintptr_t *at, uint64_t size)
 {
     uintptr_t here = *at;
@@ -57,7 +57,7 @@ static int64_t expert_of(const uint8_t *mask, int64_t id)
 }
 
 /*
- * Counting sort of the rows by expert: stable, so an expert's rows stand in the order of the tokens.
+ * Counting sort of the rows by expert. It is stable: rows of an expert keep the order of the tokens.
  * The mask belongs to the caller and may change at any moment, so it is read once: `used` decides.
  */
 static void sort_rows(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
@@ -77,7 +77,7 @@ static void sort_rows(struct kt_layer *layer, const int64_t *ids, uint32_t n_tok
         route->count[e + 1] += route->count[e];
     }
     route->n_rows = route->count[n_experts];
-    /* Now count[e] is where expert e starts; after this loop it is where it ends. */
+    /* count[e] is the first row of expert e; this loop moves it to the end. */
     for (uint32_t s = 0; s < n_slots; s++)
         if (route->used[s]) {
             uint32_t row = route->count[ids[s]]++;
@@ -86,8 +86,8 @@ static void sort_rows(struct kt_layer *layer, const int64_t *ids, uint32_t n_tok
         }
 }
 
-/* Cuts each expert's rows into even blocks, then sorts the blocks: most rows first, so that the last
- * ones handed out are small. */
+/* Cuts the rows of each expert into blocks of about equal size and sorts these, most rows first: then the
+ * last groups that threads claim are small. */
 static void make_groups(const struct kt_layer *layer, struct kt_route *route)
 {
     uint32_t first = 0, n = 0;
@@ -121,15 +121,15 @@ static void make_groups(const struct kt_layer *layer, struct kt_route *route)
     }
 }
 
-/* What a group costs, in rows: reading an expert's weights takes as long as some 64 rows of work. */
+/* The estimated cost of a group in rows; reading the weights of an expert counts as 64 rows. */
 static uint64_t cost(const struct kt_group *group)
 {
     return 64 + (uint64_t)group->n_rows;
 }
 
 /*
- * Whole groups need no barrier between gate_up and down, so they are right wherever they keep all
- * threads busy. With g groups, largest first, no thread is idle longer than the last group takes.
+ * Whole groups need no barrier between gate_up and down, so they are better as long as all threads stay busy.
+ * With groups in descending order, no thread waits longer than the last group takes.
  */
 static void schedule(const struct kt_route *route, uint32_t n_threads, uint64_t most_parts,
                      struct kt_schedule *schedule)
@@ -138,8 +138,8 @@ static void schedule(const struct kt_route *route, uint32_t n_threads, uint64_t 
     uint32_t per_thread = (route->n_groups + n_threads - 1) / n_threads;
     for (uint32_t i = 0; i < route->n_groups; i++)
         total += cost(&route->group[i]);
-    /* Handed out in order, a thread gets every n-th group or less work: the first thread's sum is a
-     * bound for sorted groups. */
+    /* Groups are sorted and claimed in order, so no thread gets more work than every n-th group from the
+     * first. */
     for (uint32_t i = 0; i < per_thread; i++)
         longest += cost(&route->group[i * n_threads]);
     schedule->split = n_threads > 1 && longest * n_threads > total + total / 8;

@@ -5,7 +5,7 @@
 
 #include "core/layer/layer.h"
 
-/* Rows first .. first + n_rows of the route that one expert multiplies in one go. */
+/* Rows first .. first + n_rows - 1 of the route, which one expert multiplies at once. */
 struct kt_group {
     uint32_t expert;
     uint32_t first;
@@ -20,7 +20,7 @@ struct kt_schedule {
     atomic_uint *unfinished; /* per group: gate_up ranges not yet done */
 };
 
-/* Lives in the arena; made by the thread that calls forward. */
+/* Its arrays are in the arena; the thread that calls forward makes it. */
 struct kt_route {
     uint32_t n_rows;
     uint32_t n_groups;
@@ -29,7 +29,7 @@ struct kt_route {
     uint8_t *used;          /* per slot: not skipped */
     struct kt_group *group; /* most rows first */
     struct kt_schedule schedule[KT_MAX_NODES];
-    /* for making it */
+    /* Scratch of kt_route_make: */
     uint32_t *count;  /* per expert, n_experts + 1 */
     uint32_t *bucket; /* KT_ROW_BLOCK + 2 */
     struct kt_group *unsorted;
@@ -41,8 +41,8 @@ uint64_t kt_route_size(const struct kt_layer *layer);
 /* Lays the arrays into the arena's memory. */
 void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route *route);
 
-/* Fills the route for n_tokens tokens, at most max_tokens; ids are checked, those in `mask` (or NULL) are
- * skipped. Counts the experts that are computed. */
+/* Fills the route for n_tokens tokens, at most max_tokens. The ids have been checked; experts in `mask` (or
+ * NULL) are skipped. Adds to the usage of the layer which experts are computed. */
 void kt_route_make(struct kt_layer *layer, const int64_t *ids, uint32_t n_tokens, uint32_t top_k,
                    const uint8_t *mask, struct kt_route *route);
 

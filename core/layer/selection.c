@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* selection.c - which backend takes a layer, how it is cut over the nodes, and what that needs. */
+/* selection.c - chooses the backend of a layer, cuts it over the nodes, and computes the sizes. */
 #include "core/layer/selection.h"
 
 #include "core/backend/registry.h"
@@ -52,7 +52,7 @@ static void release(const struct kt_backend *backend, struct kt_layout *layout)
         backend->level->ops->release_layout(backend->instance, layout);
 }
 
-/* A number that a plugin set, and the most it may be. */
+/* A number that a plugin set, and its allowed range. */
 struct limit {
     const char *field;
     uint64_t value, least, most;
@@ -68,7 +68,7 @@ static enum kt_status check_limits(const struct limit *limit, size_t n, struct k
     return KT_OK;
 }
 
-/* A plugin is trusted with memory, not with arithmetic: no number of its layout may overflow ours. */
+/* A plugin runs in this process, but its numbers are checked: none may overflow the arithmetic here. */
 static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_layout *layout,
                                    const struct kt_shape *shape, struct kt_error *error)
 {
@@ -102,7 +102,7 @@ static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_lay
     return KT_OK;
 }
 
-/* The form that a layout names is the one that was asked for. */
+/* Is the form that the layout names the requested one? */
 static enum kt_status check_form(const struct kt_layout *layout, const char *wanted, struct kt_error *error)
 {
     if (!memchr(layout->form, '\0', sizeof layout->form))
@@ -150,7 +150,7 @@ void kt_selection_release(struct kt_selection *selection)
     selection->n_shards = 0;
 }
 
-/* Adds a part of `count` times `size` bytes behind what is there; gives its offset. */
+/* Appends `count` parts of `size` bytes to *total; *offset is where they begin. false: overflow. */
 static bool add_part(uint64_t *total, uint64_t count, uint64_t size, uint64_t *offset)
 {
     uint64_t bytes;
@@ -158,7 +158,7 @@ static bool add_part(uint64_t *total, uint64_t count, uint64_t size, uint64_t *o
     return kt_mul(count, size, &bytes) && bytes < UINT64_MAX / 4 && kt_add(*total, kt_align64(bytes), total);
 }
 
-/* Sizes of the node's buffers; false if they overflow. */
+/* Offsets and size of the buffers of a node; false if they overflow. */
 static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads)
 {
     const struct kt_layout *layout = &shard->layout;
@@ -278,7 +278,7 @@ static void note(struct kt_plan *plan, const struct kt_backend *backend, bool ch
     (void)snprintf(candidate->reason, sizeof candidate->reason, "%s", reason);
 }
 
-/* Backends in the order in which they are asked: the wished one, then by priority. */
+/* Backends in the order in which they are asked: the requested one, then by priority. */
 static size_t order(const struct kt_registry *registry, const struct kt_backend *wished,
                     const struct kt_backend **list)
 {
@@ -319,7 +319,7 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_se
                    layer->name, name, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
-/* Do stored weights go to another backend than the configuration wishes? */
+/* Do stored weights go to another backend than the configured one? */
 static bool passes_over(const struct kt_layer *layer, const struct kt_selection_request *request)
 {
     const char *wish = kt_config_text(layer->context->config, "core", "backend");

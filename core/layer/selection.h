@@ -13,22 +13,22 @@
 struct kt_selection {
     const struct kt_backend *backend;
     uint32_t n_shards;
-    struct kt_shard shard[KT_MAX_NODES]; /* begin, end, layout and what follows from them */
+    struct kt_shard shard[KT_MAX_NODES]; /* begin, end, layout and the sizes that follow from them */
     uint64_t nominal_size;
     bool fallback;
 };
 
-/* What a backend is chosen for. */
+/* The weights that a backend is to take. */
 struct kt_selection_request {
     const struct kt_expert *example; /* formats and sizes; its data is not read */
     const char *backend;             /* the only one that may take it; NULL: as the layer wishes */
-    const char *form;                /* of the objects that a store holds; NULL: they are yet to be made */
-    bool whole;                      /* not cut over the nodes */
+    const char *form;                /* of objects in a store; NULL: weights are to be packed */
+    bool whole;                      /* do not cut over the nodes */
     bool stored;                     /* a store is to be made of the objects */
 };
 
-/* Chooses the backend; candidates go to plan if it is not NULL. kt_selection_release gives the layouts
- * back unless the layer takes them. */
+/* Chooses the backend; lists the candidates in `plan` unless that is NULL. kt_selection_release frees the
+ * layouts, unless a layer took them. */
 enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_selection_request *request,
                                  struct kt_selection *selection, struct kt_plan *plan,
                                  struct kt_error *error);

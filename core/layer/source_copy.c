@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Moves a view into our own memory: dense, row after row. Returns the bytes used; at NULL only counts. */
+/* Copies the data of a view to `at`, dense, row after row. Returns the bytes used; `at` NULL: only that. */
 static uint64_t copy_view(struct kt_view *view, char *at)
 {
     uint32_t elements, bytes;

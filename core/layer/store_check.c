@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_check.c - compares objects of a mapped store, which also reads them from the disk, on all threads. */
+/* store_check.c - compares objects of a mapped store on all threads; this also reads them from the disk. */
 #include "core/layer/store_check.h"
 
 #include "core/base/error.h"

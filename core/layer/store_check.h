@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* store_check.h - packed weights in a mapped store are compared with their checksums when first used. */
+/* store_check.h - compares packed weights in a mapped store with their checksums at their first use. */
 #ifndef KT_CORE_LAYER_STORE_CHECK_H
 #define KT_CORE_LAYER_STORE_CHECK_H
 
@@ -8,8 +8,7 @@
 
 #include <kt/kt.h>
 
-/* Lets batches check the objects of the layer, which are the store's. The caller unloads the layer after a
- * failure. */
+/* From now on batches check the objects that they use. The caller unloads the layer after a failure. */
 enum kt_status kt_store_check_start(struct kt_layer *layer, const struct kt_stored *stored,
                                     struct kt_error *error);
 

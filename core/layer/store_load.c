@@ -2,10 +2,10 @@
 /*
  * store_load.c - a layer's packed weights from a store.
  *
- * On one node a mapped store is used as it lies there: loading reads nothing, and an expert's objects
- * are compared with their checksums when a batch first asks for it, which is also what brings them
- * into memory. Otherwise, several nodes, an expert map or KT_IO_READ, each object is read, compared,
- * and its shard copied to its node, on all threads.
+ * On one node a mapped store is used in place: loading reads nothing, and an expert's objects are compared
+ * with their checksums when a batch first asks for it, which also brings them into memory. With several
+ * nodes, an expert map or KT_IO_READ, all threads read each object, compare it and copy its shard to its
+ * node.
  */
 #include "core/layer/store_load.h"
 
@@ -30,11 +30,11 @@ struct copying {
     struct kt_layer *layer;
     struct kt_checkpoint *checkpoint;
     const struct kt_stored *stored;
-    struct kt_layout whole; /* of an expert that is not cut */
+    struct kt_layout whole; /* of uncut experts */
     struct kt_outcome outcome;
 };
 
-/* The bytes of an object: in the mapping, or read to `room`. */
+/* The object: in the mapping, or read to `room`. */
 static enum kt_status read_object(const struct copying *copying, uint32_t expert, enum kt_stage stage,
                                   void *room, const void **object, struct kt_error *error)
 {
@@ -123,7 +123,7 @@ static enum kt_status copy_all(struct kt_layer *layer, void *data, struct kt_err
 
 /* ---- loading ---- */
 
-/* Are the objects of the sizes that the backend makes? */
+/* Do the objects have the sizes that the backend makes? */
 static enum kt_status check_sizes(const struct kt_layer *layer, const struct kt_stored *stored,
                                   const struct kt_layout *whole, struct kt_error *error)
 {
@@ -137,7 +137,7 @@ static enum kt_status check_sizes(const struct kt_layer *layer, const struct kt_
     return KT_OK;
 }
 
-/* A layer's own wish, and with core.strict the configuration's, must be the stored backend. */
+/* The backend that the layer asks for, or with core.strict the configuration, must be that of the store. */
 static enum kt_status check_wish(const struct kt_layer *layer, const struct kt_stored *stored,
                                  struct kt_error *error)
 {
@@ -193,7 +193,7 @@ static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copyin
     return status;
 }
 
-/* How the stored backend lays out whole experts; the caller releases the selection. */
+/* Selects the backend of the store for uncut experts; the caller releases the selection. */
 static enum kt_status choose_whole(const struct kt_layer *layer, const struct kt_stored *stored,
                                    const struct kt_expert *example, struct kt_selection *selection,
                                    struct kt_error *error)

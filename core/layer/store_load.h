@@ -6,12 +6,12 @@
 #include "core/layer/layer.h"
 #include "core/weights/store/store_read.h"
 
-/* Can the layer be loaded from the store: by the backend that it wishes, with objects of the sizes that
- * this backend makes? */
+/* Can the layer be loaded from the store: is it stored for the requested backend, with objects of the sizes
+ * that this makes? */
 enum kt_status kt_stored_fit(const struct kt_layer *layer, const struct kt_stored *stored,
                              const struct kt_expert *example, struct kt_error *error);
 
-/* Loads the layer from a store; `experts` hold biases and the formats that were packed. The layer has no
+/* Loads the layer from a store; `experts` give biases and the formats before packing. The layer has no
  * weights; the caller unloads it after a failure. */
 enum kt_status kt_layer_load_stored(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                     const struct kt_stored *stored, const struct kt_expert *experts,

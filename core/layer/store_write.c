@@ -2,9 +2,9 @@
 /*
  * store_write.c - packs a layer of a checkpoint into a file of a store (core/weights/store/store_read.h).
  *
- * The sizes of all objects are known before the first is packed, so the header is written first, with
- * checksums of zeros that have their final length. Threads pack whole experts and write them where they
- * belong; the header comes again with the checksums, and the file gets its name when it is durable.
+ * The sizes of all objects are known before the first is packed, so the header is written first, with zeros
+ * for checksums. Threads pack whole experts and write them to their places. Then the header is written again
+ * with the checksums, and the file is renamed once it is on the disk.
  */
 #define _GNU_SOURCE /* asprintf */
 #include "core/base/error.h"
@@ -38,7 +38,7 @@ struct storing {
     const struct kt_layer *layer;
     const struct kt_backend *backend;
     const struct kt_store_params *params;
-    const struct kt_shard *shard; /* the whole expert */
+    const struct kt_shard *shard; /* of uncut experts */
     const struct kt_expert *experts;
     struct kt_moe_info info;
     struct kt_checkpoint_info model;
@@ -84,7 +84,7 @@ static int add_text(json_t *metadata, const char *key, const char *format, ...)
     return json_object_set_new(metadata, key, text);
 }
 
-/* The header's own checksum, which comes last. */
+/* The checksum of the header, its last key. */
 static int add_header_sum(json_t *metadata)
 {
     static const char *const keys[] = KT_STORE_KEYS;
@@ -95,7 +95,7 @@ static int add_header_sum(json_t *metadata)
     return add_text(metadata, KT_STORE_KEY_HEADER, "%016" PRIx64, kt_store_header_sum(texts));
 }
 
-/* The formats of gate, up and down, but for their dtypes. */
+/* Scales and groups of gate, up and down. */
 static int add_scales(json_t *metadata, const struct kt_expert *expert)
 {
     const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
@@ -200,7 +200,7 @@ static enum kt_status write_at(const struct storing *storing, const void *from, 
     return KT_OK;
 }
 
-/* Writes the header, filled up with spaces so that the data is aligned; gives the data's size. */
+/* Writes the header, padded with spaces so that the data is aligned; *data_size is the size of the data. */
 static enum kt_status write_header(struct storing *storing, uint64_t *data_size, struct kt_error *error)
 {
     json_t *root = json_object();
@@ -234,7 +234,7 @@ static enum kt_status store_expert(struct storing *storing, uint32_t expert, cha
                                    struct kt_error *error)
 {
     uint64_t size = expert_size(storing);
-    memset(room, 0, size); /* what a backend leaves out is the same on every machine */
+    memset(room, 0, size); /* bytes that the backend skips are the same on every machine */
     enum kt_status status = KT_OK;
     for (int s = 0; s < 2 && status == KT_OK; s++) {
         char *object = room + (s ? storing->object_size[0] : 0);
@@ -313,7 +313,7 @@ static enum kt_status write_objects(struct storing *storing, struct kt_error *er
 
 /* ---- the file ---- */
 
-/* Is the open file still the one of that name? Another process may have finished and renamed it. */
+/* Does the name still belong to the open file? Another process may have finished it and renamed it. */
 static bool is_named(int fd, const char *path)
 {
     struct stat opened, named;
@@ -321,7 +321,7 @@ static bool is_named(int fd, const char *path)
            opened.st_dev == named.st_dev;
 }
 
-/* One process at a time: the one that has the temporary file locked. */
+/* Locks the temporary file, so that one process at a time writes a layer. */
 static enum kt_status lock_file(struct storing *storing, int fd, struct kt_error *error)
 {
     struct stat opened;
@@ -356,7 +356,7 @@ static enum kt_status open_file(struct storing *storing, struct kt_error *error)
     return fd < 0 ? fail_io(storing, "made", error) : lock_file(storing, fd, error);
 }
 
-/* A full disk shows before the work is done, not after. */
+/* So that a full disk is found before the work, not after it. */
 static enum kt_status reserve(const struct storing *storing, uint64_t size, struct kt_error *error)
 {
     int failed = posix_fallocate(storing->fd, 0, (off_t)(storing->data + size));
@@ -418,7 +418,7 @@ static enum kt_status store_chosen(struct storing *storing, struct kt_error *err
     if (status == KT_OK)
         status = write_file(storing, error);
     if (storing->fd >= 0 && status != KT_OK)
-        (void)unlink(storing->temporary); /* gone already if it has its name */
+        (void)unlink(storing->temporary); /* has no effect once it was renamed */
     if (storing->fd >= 0)
         (void)close(storing->fd);
     return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage.c - counts what a layer is asked for, while it serves. */
+/* usage.c - counts batches, tokens and requests of each expert. */
 #include "core/layer/usage.h"
 
 #include "core/base/error.h"
@@ -24,7 +24,7 @@ void kt_usage_destroy(struct kt_usage *usage)
     free(usage->weight);
 }
 
-/* One writer at a time: a load and a store are enough, and cost a quarter of an atomic addition. */
+/* There is one writer at a time, so a load and a store do, which are cheaper than an atomic addition. */
 static void add(atomic_uint_fast64_t *sum, uint64_t value)
 {
     atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + value, memory_order_relaxed);

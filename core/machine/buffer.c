@@ -63,8 +63,8 @@ uint64_t kt_buffer_pages(const struct kt_buffer *buffer)
     return (buffer->size + HUGE_PAGE - 1) / HUGE_PAGE;
 }
 
-/* Linux clears a huge page towards the address that was touched: for its last byte in ascending order, which
- * a CPU follows twice as fast as the descending one. Small pages come by one call, not by a fault each. */
+/* Linux clears a huge page towards the address that was touched. When that is the last byte, it is cleared in
+ * ascending order, which is faster. Small pages are made by one system call instead of a page fault each. */
 void kt_buffer_touch(const struct kt_buffer *buffer, uint64_t page)
 {
     uint64_t begin = page * HUGE_PAGE, left = buffer->size - begin;

@@ -21,9 +21,11 @@ enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uin
                                 struct kt_buffer *buffer, struct kt_error *error);
 void kt_buffer_destroy(struct kt_buffer *buffer);
 
-/** How many huge pages it may have, and the first touch of one of them, from the buffer's own node: faster
- *  than that of whoever writes to it from its start on. What is in it stays. */
+/** The number of its pages, counted as huge ones. */
 uint64_t kt_buffer_pages(const struct kt_buffer *buffer);
+
+/** Makes one of them exist, from a thread of the buffer's node; its content stays. Faster than the page
+ * faults of a thread that writes from the start of the buffer on. */
 void kt_buffer_touch(const struct kt_buffer *buffer, uint64_t page);
 
 #endif

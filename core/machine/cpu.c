@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* In the order of the bits, which is also the order of print. */
+/* In the order of the bits; names are printed in this order. */
 static const struct {
     const char *name;
     uint64_t bit;
@@ -45,9 +45,9 @@ enum { N_FEATURES = sizeof features / sizeof features[0] };
 #define ARM_BITS (~X86_BITS)
 #define I8MM_BITS (KT_CPU_NEON | KT_CPU_DOTPROD | KT_CPU_I8MM)
 
-/* Best first. `keeps` is what the mask of that name leaves, of its own architecture: of the other one,
- * all; `makes` is what a CPU must have to be called so: not all that is kept, for Cooper Lake has BF16
- * without VBMI. */
+/* Best first. `keeps`: the features that remain when a user masks by this name, of its architecture; those of
+ * the other one always remain. `makes`: the features that a CPU of this name must have. These are fewer:
+ * Cooper Lake has BF16 without VBMI. */
 static const struct {
     const char *name;
     uint64_t keeps;

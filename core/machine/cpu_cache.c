@@ -84,10 +84,9 @@ static void read_cpuid(struct kt_caps *caps)
 }
 
 /*
- * Measured with kernels that read two streams, weights and their scales, or one and compute longer than
- * reading takes: Intel's streamer (Sapphire Rapids) follows reads inside pages of 4 KB and wants no more than
- * a hint, and gains nothing from 4 KB ahead; a Zen 4 with 1 KB ahead reads half of what it reads with 8 KB.
- * One stream that is used as fast as it comes wants 512 bytes to 1 KB on both.
+ * For kernels that read two streams, weights and their scales, or that compute longer than they read. Intel's
+ * streamer follows reads inside a page of 4 KB, so a short distance is enough; AMD's CPUs read twice as fast
+ * with a long one. Kernels that use one stream as fast as it comes choose shorter distances themselves.
  */
 static uint64_t find_stream_ahead(void)
 {

@@ -46,7 +46,7 @@ static unsigned read_xcr0(void)
     return low;
 }
 
-/* A leaf that the CPU does not have reads as zeros: cpuid itself would answer with the last one. */
+/* Zeros for a leaf that the CPU does not have: cpuid itself would return the data of the last one. */
 static unsigned read_register(const struct feature *feature)
 {
     unsigned reg[4];
@@ -71,7 +71,7 @@ uint64_t kt_cpu_hardware(void)
         if ((xcr0 & table[i].xcr0) == table[i].xcr0 && (read_register(&table[i]) >> table[i].bit & 1) != 0)
             bits |= table[i].feature;
     }
-    /* The later ones are no use without the first of their kind. */
+    /* Extensions are of no use without the base of their kind. */
     if ((bits & KT_CPU_AVX512F) == 0)
         bits &= ~(KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ | KT_CPU_AVX512_VNNI |
                   KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AVX512_FP16);

@@ -23,7 +23,7 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* Is the value new before patience ends? The clock is read once in 64 pauses (some 2 microseconds). */
+/* Spins until the value is new or the time is over; true: it is new. The clock is read once in 64 pauses. */
 static int spin(struct kt_event *event, unsigned old, struct kt_patience patience)
 {
     uint64_t end = 0;

@@ -26,7 +26,7 @@ struct kt_patience {
 /* Returns once the value differs from `old`; gives the new value. */
 unsigned kt_event_wait(struct kt_event *event, unsigned old, struct kt_patience patience);
 
-/* The same, but no longer than `timeout_ns`: then it gives `old`. */
+/* The same, but after `timeout_ns` it returns `old`. */
 unsigned kt_event_wait_for(struct kt_event *event, unsigned old, struct kt_patience patience,
                            uint64_t timeout_ns);
 
@@ -38,7 +38,7 @@ static inline unsigned kt_event_value(const struct kt_event *event)
     return atomic_load_explicit(&event->value, memory_order_acquire);
 }
 
-/* A barrier of n threads, to be used again and again. */
+/* A barrier of n threads that can be used any number of times. */
 struct kt_barrier {
     uint32_t n;
     _Alignas(64) atomic_uint arrived;

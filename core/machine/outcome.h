@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outcome.h - what became of work that many threads did: the first failure is the one that counts. */
+/* outcome.h - the result of work of many threads: success, or the failure that came first. */
 #ifndef KT_CORE_MACHINE_OUTCOME_H
 #define KT_CORE_MACHINE_OUTCOME_H
 
@@ -17,16 +17,16 @@ struct kt_outcome {
 
 void kt_outcome_start(struct kt_outcome *outcome);
 
-/* Takes a failure. Any thread. */
+/* Keeps the failure if it is the first. Any thread may call it. */
 void kt_outcome_fail(struct kt_outcome *outcome, enum kt_status status, const struct kt_error *error);
 
-/* Has any thread failed? Then the others need not go on. */
+/* Has any thread failed? Then the others can stop. */
 static inline bool kt_outcome_failed(const struct kt_outcome *outcome)
 {
     return atomic_load_explicit(&outcome->failed, memory_order_relaxed);
 }
 
-/* When all threads are done: KT_OK, or the failure. */
+/* The result, once all threads are done. */
 enum kt_status kt_outcome_end(struct kt_outcome *outcome, struct kt_error *error);
 
 #endif

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A stage that waits longer than this for its slowest thread may as well sleep. */
+/* A thread that has waited this long for the slowest one of a stage sleeps. */
 #define BUSY_SPIN_US 2000
 
-/* One thread a node, then each to the node that has most cores for it: no core gets a second thread while
- * another has none. */
+/* Each node gets one thread. Each further thread goes to the node with most cores per thread, so no core gets
+ * a second thread while another has none. */
 static void share_threads(struct kt_pool *pool, const struct kt_topology *topology)
 {
     for (uint32_t i = 0; i < pool->n_threads; i++) {
@@ -97,8 +97,8 @@ enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_thr
     memset(pool, 0, sizeof *pool);
     pool->n_threads = n_threads ? n_threads : topology->n_cores;
     pool->n_nodes = topology->n_nodes < pool->n_threads ? topology->n_nodes : pool->n_threads;
-    /* Spinning while the thread that is waited for wants the same core only holds it up. Threads that are not
-     * bound may sit on one core even where there are enough. */
+    /* A thread that spins must not keep the thread it waits for from its core. Threads that are not bound may
+     * share a core even if there are enough cores. */
     int crowded = pool->n_threads > topology->n_cores;
     int yield = crowded || !topology->real;
     pool->idle = (struct kt_patience){crowded ? 0 : spin_us, yield};
@@ -176,8 +176,8 @@ void kt_pool_unlock(struct kt_pool *pool)
     (void)pthread_mutex_unlock(&pool->lock);
 }
 
-/* A caller that happens to sit on another thread's core would halve the speed of both: move it to
- * the core of thread 0 for the run. */
+/* A caller that runs on another thread's core would halve the speed of both, so it moves to the core of
+ * thread 0 for the run. */
 static bool step_aside(const struct kt_pool *pool, cpu_set_t *before)
 {
     int cpu = pool->bound ? sched_getcpu() : -1;

@@ -60,14 +60,14 @@ struct kt_pool {
     uint32_t n_started;
     uint32_t bind_failures;
     bool bound;
-    bool full;        /* this process has no CPU besides those of its threads */
+    bool full;        /* every CPU of this process belongs to one of the threads */
     cpu_set_t others; /* cores of the threads 1.. */
     cpu_set_t first;  /* the core of thread 0 */
     pid_t pid;
 };
 
 /**
- * Starts threads for `n_threads` in all (0: one a core), shared out over the nodes by their cores.
+ * Starts threads for `n_threads` in all (0: one a core), distributed over the nodes in proportion to cores.
  * Fewer threads than nodes leave the last nodes out: pool->n_nodes says how many are used.
  */
 enum kt_status kt_pool_create(const struct kt_topology *topology, uint32_t n_threads, uint32_t spin_us,
@@ -78,14 +78,14 @@ void kt_pool_destroy(struct kt_pool *pool);
  *  bound. */
 void kt_pool_idle_cpus(const struct kt_pool *pool, char *text, size_t size);
 
-/** Takes the pool for a run and what is prepared for it; KT_E_STATE in a forked child. */
+/** Reserves the pool for the preparation of a run and the run; KT_E_STATE in a forked child. */
 enum kt_status kt_pool_lock(struct kt_pool *pool, struct kt_error *error);
 void kt_pool_unlock(struct kt_pool *pool);
 
 /** Calls function(worker, argument) on every thread and returns when all have. The lock is held. */
 void kt_pool_run(struct kt_pool *pool, kt_pool_fn function, void *argument);
 
-/** The next task of a counter of this worker's node; the caller compares with its number of tasks. */
+/** The number of the next task of this worker's node; the caller stops when it is beyond the last task. */
 static inline uint32_t kt_worker_claim(struct kt_worker *worker, int counter)
 {
     return (uint32_t)atomic_fetch_add_explicit(&worker->subpool->counter[counter].next, 1,

@@ -19,12 +19,12 @@ struct kt_queue;
 enum { KT_TASK_ARGUMENT = 192 };
 
 struct kt_task {
-    /* Its result is the ticket's. */
+    /* Returns the result of the ticket. */
     enum kt_status (*run)(const void *argument, struct kt_error *error);
     /* Runs once the ticket is done and before the next task; NULL: nothing does. */
     void (*after)(void *data);
     void *after_data;
-    const char *name;         /* of the layer, say: whose task it is, for messages */
+    const char *name;         /* of the owner, such as a layer, for messages */
     atomic_uint *outstanding; /* the owner's count of tasks that have not ended, `after` included; or NULL */
 };
 
@@ -38,8 +38,7 @@ enum kt_status kt_queue_submit(struct kt_queue *queue, const struct kt_task *tas
                                size_t size, uint64_t *ticket, struct kt_error *error);
 enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_error *error);
 
-/* The same, but no longer than `timeout_ms`: then *done is false, and the ticket is still to be waited for.
- */
+/* The same, but after `timeout_ms` it sets *done to false, and the ticket can be waited for again. */
 enum kt_status kt_queue_wait_for(struct kt_queue *queue, uint64_t ticket, uint32_t timeout_ms, bool *done,
                                  struct kt_error *error);
 

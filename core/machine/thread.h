@@ -6,9 +6,9 @@
 #include <pthread.h>
 
 /**
- * pthread_create with signals blocked, so that the application's handlers never run on a thread of
- * ours; but not the signals of a thread's own fault, such as a mapped file that shrank: blocked, they
- * kill the process without a word. Returns 0 or an errno.
+ * pthread_create with signals blocked, so that the application's handlers never run on threads of the
+ * library. Signals of a fault of the thread itself, such as reading a mapped file that shrank, stay enabled:
+ * blocked, they would kill the process without a message. Returns 0 or an errno.
  */
 int kt_thread_start(pthread_t *thread, void *(*function)(void *), void *argument);
 

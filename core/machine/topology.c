@@ -45,7 +45,7 @@ static enum kt_status add_core(struct kt_node *node, hwloc_const_cpuset_t core, 
     return KT_OK;
 }
 
-/* How fast hwloc takes a core to be among others; 0 where all are alike or nothing is known. */
+/* The rank of a core's speed by hwloc; 0 if all are alike or nothing is known. */
 static int rank_core(hwloc_topology_t hwloc, hwloc_const_cpuset_t core)
 {
     int efficiency = 0, kind = hwloc_cpukinds_get_by_cpuset(hwloc, core, 0);
@@ -54,7 +54,7 @@ static int rank_core(hwloc_topology_t hwloc, hwloc_const_cpuset_t core)
     return efficiency;
 }
 
-/* Faster cores first, so that few threads get these; otherwise the order stays. */
+/* Faster cores first, so that few threads use these; a stable sort. */
 static void order_cores(hwloc_topology_t hwloc, struct kt_node *node)
 {
     for (uint32_t i = 1; i < node->n_cores; i++) {
@@ -67,8 +67,8 @@ static void order_cores(hwloc_topology_t hwloc, struct kt_node *node)
     }
 }
 
-/* The cores of `cpus`, cut to it: taskset and control groups may leave a core one of its PUs. PUs that no
- * core has stand for themselves. */
+/* The cores of `cpus`. taskset and control groups may allow only some PUs of a core; a PU without a core
+ * counts as one. */
 static enum kt_status list_cores(hwloc_topology_t hwloc, hwloc_const_cpuset_t cpus, struct kt_node *node)
 {
     hwloc_bitmap_t left = hwloc_bitmap_dup(cpus);
@@ -110,7 +110,7 @@ static enum kt_status add_node(struct kt_topology *topology, hwloc_obj_t object,
 struct candidate {
     hwloc_obj_t object;
     hwloc_cpuset_t cpus; /* those that it gets */
-    const char *why;     /* it cannot be used, or NULL */
+    const char *why;     /* the reason why it cannot be used, or NULL */
     bool decided;
 };
 
@@ -130,8 +130,8 @@ static void decide(struct candidate *candidate, hwloc_bitmap_t taken, bool memor
     }
 }
 
-/* Memory that is near to few cores comes before memory that is near to many of them, such as CXL's beside
- * that of each package; of two that are near to the same cores, such as DRAM and HBM, the first is taken. */
+/* Memory that is local to few cores is preferred to memory that is local to many: DRAM of a package to CXL of
+ * the machine. Of two that are local to the same cores, such as DRAM and HBM, the first is taken. */
 static void decide_all(struct candidate *all, uint32_t n, hwloc_bitmap_t taken, bool memory_known)
 {
     for (uint32_t done = 0; done < n; done++) {
@@ -144,7 +144,7 @@ static void decide_all(struct candidate *all, uint32_t n, hwloc_bitmap_t taken, 
     }
 }
 
-/* The nodes that are wished (NULL: all), and the CPUs of each that are allowed. */
+/* The nodes that the user asked for (NULL: all), and the allowed CPUs of each. */
 static enum kt_status list_candidates(struct kt_topology *topology, hwloc_const_bitmap_t wished,
                                       hwloc_const_cpuset_t allowed, struct candidate *all, uint32_t *n,
                                       struct kt_error *error)
@@ -170,7 +170,7 @@ static enum kt_status list_candidates(struct kt_topology *topology, hwloc_const_
     return status;
 }
 
-/* What is decided becomes the topology's nodes. */
+/* Makes the nodes of the topology from the accepted candidates. */
 static enum kt_status take_nodes(struct kt_topology *topology, const struct candidate *all, uint32_t n,
                                  bool wished, struct kt_error *error)
 {
@@ -210,7 +210,7 @@ static enum kt_status choose_nodes(struct kt_topology *topology, hwloc_const_bit
     return status;
 }
 
-/* CPUs that could run threads, but that no node in use is near to. */
+/* CPUs that could run threads, but that are local to no node in use. */
 static void find_idle(struct kt_topology *topology, hwloc_const_cpuset_t allowed, hwloc_const_cpuset_t taken,
                       hwloc_bitmap_t idle)
 {
@@ -229,7 +229,7 @@ static enum kt_status find_nodes(struct kt_topology *topology, const char *nodes
     enum kt_status status = KT_OK;
     if (!allowed || !bound || !taken || (strcmp(nodes, "all") != 0 && !wished))
         status = kt_fail(error, KT_E_NOMEM, "%s", no_memory);
-    /* taskset and the like: what this process is bound to now is what it may use. */
+    /* taskset: the process may use the CPUs that it is bound to now. */
     if (status == KT_OK && topology->real &&
         hwloc_get_cpubind(topology->hwloc, bound, HWLOC_CPUBIND_PROCESS) == 0 &&
         hwloc_bitmap_intersects(allowed, bound))

@@ -21,8 +21,8 @@ struct kt_topology {
     struct kt_node *node;
     uint32_t n_cores; /* of all nodes in use */
     int real;         /* the topology is this machine's: binding means something */
-    int binds_memory; /* and there is more than one node that memory could lie on */
-    char idle[96];    /* CPUs that are left out because no node near to them has memory, as 4-7,12; or "" */
+    int binds_memory; /* and more than one node has memory */
+    char idle[96];    /* CPUs whose own node has no memory, as 4-7,12: they are not used; or "" */
     atomic_uint membind_failures;
     atomic_bool membind_reported;
     char membind_message[160]; /* of the first failure */

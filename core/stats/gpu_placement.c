@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_placement.c - which experts lie on a GPU: chosen beforehand, or changed by what a prompt asked for. */
+/* gpu_placement.c - chooses the experts that a GPU computes, and changes the choice by counts of a prompt. */
 #include "core/base/error.h"
 
 #include <inttypes.h>
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An expert that waits for its place. */
+/* An expert to be placed. */
 struct candidate {
     uint64_t count;
     uint64_t index; /* layer * n_experts + expert */
 };
 
-/* Most used first; of equal ones, the first layer's first. */
+/* Most used first; with equal counts, lower layers first. */
 static int compare_candidates(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
@@ -32,7 +32,7 @@ static uint64_t next_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Below n, every number as likely as any other: those that a modulus would favour are drawn again. */
+/* Uniform below n: numbers that a modulus would make more likely are drawn again. */
 static uint64_t draw(uint64_t *state, uint64_t n)
 {
     uint64_t uneven = -n % n, random;
@@ -49,7 +49,7 @@ static void place_uniform(const struct kt_place_params *params, uint8_t *masks)
         memset(masks + l * params->n_experts, 1, each + (l < rest));
 }
 
-/* The last of what is left changes places with one that is drawn (Fisher and Yates). */
+/* Fisher-Yates shuffle of as many as are needed. */
 static void place_random(const struct kt_place_params *params, uint64_t n, struct candidate *order,
                          uint8_t *masks)
 {
@@ -121,8 +121,8 @@ enum kt_status kt_place(const struct kt_place_params *params, uint8_t *masks, st
     return KT_OK;
 }
 
-/* The least used expert of a layer that is on the GPU and the most used one that is not; false: either
- * side is empty. */
+/* Finds the least used expert on the GPU and the most used one elsewhere; false: there is none of either
+ * kind. */
 static bool find_swap(const uint64_t *counts, const uint8_t *mask, uint32_t n_experts,
                       struct kt_place_move *move)
 {

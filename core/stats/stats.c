@@ -10,16 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As a layer may have, and more layers than any model. */
+/* The limit of a layer, and more layers than any model has. */
 enum { MOST_EXPERTS = 65536, MOST_LAYERS = 65536 };
 
-/* What a file calls its tensors; the first three have a number a layer, the others one an expert. */
+/* Names of tensors in files; the first three have one number for each layer, the others one for each expert.
+ */
 enum column { LAYERS, BATCHES, TOKENS, COUNTS, COMPUTED, WEIGHTS, N_COLUMNS };
 static const char *const names[N_COLUMNS] = {"layers", "batches", "tokens", "counts", "computed", "weights"};
 
 struct kt_stats {
     uint32_t n_layers, n_experts;
-    uint64_t total;            /* of all counts; at most INT64_MAX, so no sum of some of them is larger */
+    uint64_t total;            /* of all counts; at most INT64_MAX, so no partial sum overflows */
     uint64_t *number[WEIGHTS]; /* by enum column */
     double *weights;
 };
@@ -67,7 +68,7 @@ void kt_stats_info(const struct kt_stats *stats, struct kt_stats_info *info)
 
 /* ---- adding ---- */
 
-/* Makes room for n layers, whose numbers are yet to be set. */
+/* Makes room for n layers. */
 static enum kt_status reserve(struct kt_stats *stats, uint32_t n, struct kt_error *error)
 {
     for (int c = 0; c < N_COLUMNS; c++) {
@@ -102,7 +103,7 @@ static bool has_row(const struct kt_stats *stats, uint32_t row, uint64_t number)
     return row < stats->n_layers && stats->number[LAYERS][row] == number;
 }
 
-/* A row of zeros; there is room. */
+/* Inserts a row of zeros; there is room for it. */
 static void insert_row(struct kt_stats *stats, uint32_t row, uint64_t number)
 {
     for (int c = 0; c < N_COLUMNS; c++) {
@@ -120,7 +121,7 @@ static bool fits(uint64_t a, uint64_t b)
     return a <= INT64_MAX && b <= INT64_MAX - a;
 }
 
-/* Would the sums of a row still be numbers? */
+/* Would the sums of a row fit? */
 static bool row_fits(const struct kt_stats *stats, uint32_t to, const struct kt_stats *other, uint32_t from)
 {
     if (!fits(stats->number[BATCHES][to], other->number[BATCHES][from]) ||
@@ -133,7 +134,7 @@ static bool row_fits(const struct kt_stats *stats, uint32_t to, const struct kt_
     return true;
 }
 
-/* Nothing is changed unless everything can be added. */
+/* Checked first, so that either everything is added or nothing. */
 static enum kt_status check_add(const struct kt_stats *stats, const struct kt_stats *other,
                                 uint32_t *n_layers, struct kt_error *error)
 {
@@ -212,7 +213,7 @@ enum kt_status kt_stats_add_layer(struct kt_stats *stats, uint64_t number, const
     one->number[BATCHES][0] = read_number(&usage->n_batches);
     one->number[TOKENS][0] = read_number(&usage->n_tokens);
     for (uint32_t e = 0; e < one->n_experts; e++) {
-        /* A forward may be between its two counts. */
+        /* A forward may have counted only one of both so far. */
         uint64_t computed = read_number(&usage->computed[e]), asked = read_number(&usage->asked[e]);
         one->number[COUNTS][e] = asked;
         one->number[COMPUTED][e] = computed < asked ? computed : asked;

@@ -29,7 +29,7 @@ struct tracing {
     struct kt_writer *writer;
 };
 
-/* By layer, then in the order in which they came. */
+/* By layer; the sort is stable and keeps the order of batches. */
 static int compare_records(const void *a, const void *b)
 {
     const struct kt_record *x = *(const struct kt_record *const *)a, *y = *(const struct kt_record *const *)b;
@@ -38,7 +38,8 @@ static int compare_records(const void *a, const void *b)
     return 0;
 }
 
-/* Merges two sorted halves: qsort may swap equal ones, and copies of a layer may share batch numbers. */
+/* A merge sort, because qsort may exchange equal elements, and copies of a layer may have equal batch
+ * numbers. */
 static void sort_records(const struct kt_record **records, const struct kt_record **room, uint64_t n)
 {
     uint64_t half = n / 2;
@@ -157,7 +158,7 @@ static enum kt_status write_file(struct tracing *tracing, const char *path, uint
     const char *const metadata[] = {"format", "kt-trace", "version", "1", "dropped_batches", dropped};
     struct kt_writer_params params = KT_WRITER_PARAMS_INIT;
     (void)snprintf(dropped, sizeof dropped, "%" PRIu64, n_dropped);
-    /* All of one kind together: those of 8 bytes first, so that all numbers are aligned. */
+    /* Tensors of 8-byte numbers come first, so that all are aligned. */
     for (int kind = 0; kind < N_KINDS; kind++)
         for (uint64_t l = 0; l < tracing->n_layers; l++)
             add_tensor(tracing, &tracing->layer[l], (enum kind)kind);
