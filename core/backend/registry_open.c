@@ -151,7 +151,7 @@ static bool is_reserved(const char *key)
     return false;
 }
 
-/* Every key of the section must be the core's or an option of the plugin. */
+/* Every key of the section must be one that the core reads or an option of the plugin. */
 static enum kt_status check_keys(struct kt_backend *backend, bool *go_on, struct kt_error *error)
 {
     const struct kt_plugin *plugin = backend->plugin;
@@ -173,7 +173,7 @@ static enum kt_status check_keys(struct kt_backend *backend, bool *go_on, struct
     return KT_OK;
 }
 
-/* Values and origins of all options, defaults where the configuration says nothing. */
+/* Values and origins of all options; defaults for those that are not configured. */
 static enum kt_status take_values(struct kt_backend *backend, bool *go_on, struct kt_error *error)
 {
     const struct kt_plugin *plugin = backend->plugin;
@@ -252,7 +252,7 @@ static enum kt_status choose_level(struct kt_backend *backend, const struct kt_l
                              backend->levels);
 }
 
-/* Does the plugin say that it can work at the level? The field is younger than ABI 1.0. */
+/* Can the plugin work at the level? ABI 1.0 does not have the field. */
 static enum kt_status ask_level(const struct kt_backend *backend, const struct kt_level *level,
                                 struct kt_error *cause)
 {

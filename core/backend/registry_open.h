@@ -5,7 +5,7 @@
 
 #include "core/backend/backend.h"
 
-/* Brings a backend whose name, origin and registry are set into its state. Only a
+/* Opens a backend whose name, origin and registry are set. If it cannot be used, that is its state; only a
  * lack of memory is an error. */
 enum kt_status kt_backend_open(struct kt_backend *backend, struct kt_error *error);
 

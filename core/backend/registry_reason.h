@@ -12,7 +12,8 @@
 enum kt_status kt_backend_settle(struct kt_backend *backend, enum kt_backend_state state,
                                  struct kt_error *error, const char *format, ...) KT_PRINTF(4, 5);
 
-/* "amx_int8, which this CPU lacks", "avx2, masked off by ...": why `missing` is not there. */
+/* Writes why the features `missing` cannot be used: "amx_int8, which this CPU lacks", "avx2, masked off by
+ * ...". */
 void kt_registry_explain_cpu(const struct kt_registry *registry, uint64_t missing, char *text, size_t size);
 
 #endif

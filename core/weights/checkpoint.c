@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* checkpoint.c - the public face of checkpoints, the same for every file format. */
+/* checkpoint.c - the public functions of an open checkpoint, the same for every format. */
 #include "core/weights/table/checkpoint.h"
 
 #include "core/base/error.h"
@@ -146,7 +146,7 @@ enum kt_status kt_checkpoint_moe(const struct kt_checkpoint *checkpoint, uint64_
     return KT_OK;
 }
 
-/* What was made of the layer goes when nobody has its views any more. */
+/* Frees what was decoded of the layer when its last user is gone. */
 static void release_unused(struct kt_checkpoint *checkpoint, struct kt_moe *moe)
 {
     if (checkpoint->release && moe->uses == 0 && !moe->shown)
@@ -174,7 +174,7 @@ static enum kt_status find_experts(struct kt_checkpoint *checkpoint, uint64_t la
     return KT_OK;
 }
 
-/* For the caller for good, or for a use that ends. */
+/* Hands out views until kt_checkpoint_release_layer (for_good), or until kt_checkpoint_unuse. */
 static enum kt_status hand_out(struct kt_checkpoint *checkpoint, uint64_t layer, struct kt_expert *experts,
                                uint32_t n_experts, bool for_good, struct kt_error *error)
 {

@@ -2,10 +2,10 @@
 /*
  * folder.c - a checkpoint of several safetensors files in one folder.
  *
- * model.safetensors.index.json says which file holds which tensor; it is believed only where it is
- * right. Without it all files NAME.safetensors of the folder belong to the checkpoint, in the order
- * of their names; a folder that has none may hold a model in GGUF. Folders in it are not looked into,
- * unless they hold what KT-Kernel's converter wrote.
+ * model.safetensors.index.json says which file holds which tensor, and is compared with the files. Without
+ * it, all files NAME.safetensors of the folder belong to the checkpoint, in the order of their names. A
+ * folder without such files may hold a GGUF model. Subfolders are not read, except those of KT-Kernel's
+ * converter.
  */
 #include "core/weights/folder.h"
 
@@ -60,7 +60,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* May the index name this file? It must lie in the folder itself, whatever the index says. */
+/* May the index name this file? It must be in the folder itself. */
 static bool plain_name(const char *name)
 {
     size_t length = strlen(name);
@@ -93,8 +93,8 @@ static enum kt_status check_index(const struct index *index, struct kt_error *er
     return KT_OK;
 }
 
-/* KT-Kernel's converter writes an index that its own loader never reads: of no size, over tensors blk.N
- * or none at all. The files of such a folder are all that it has. */
+/* KT-Kernel's converter writes an index that its own loader does not read: total_size is 0, and it lists
+ * tensors blk.N or none. Then all files of the folder are read. */
 static bool is_placeholder(const struct index *index)
 {
     const json_t *size = json_object_get(json_object_get(index->root, "metadata"), "total_size");
@@ -165,7 +165,7 @@ static enum kt_status add_name(struct names *names, const char *name, const char
     return KT_OK;
 }
 
-/* The files that the index names; the strings stay the index's. */
+/* The files that the index names; their names belong to the index. */
 static enum kt_status list_index(const struct index *index, struct names *names, struct kt_error *error)
 {
     const char *tensor, *last = NULL;
@@ -193,7 +193,7 @@ struct others {
     bool gguf, layers;
 };
 
-/* All safetensors files of the folder; the strings belong to the list. */
+/* All safetensors files of the folder; their names belong to the list. */
 static enum kt_status list_folder(const char *folder, const char *label, struct names *names,
                                   struct others *others, struct kt_error *error)
 {
@@ -240,7 +240,7 @@ static enum kt_status read_files(struct kt_checkpoint *checkpoint, const struct 
     return status == KT_OK ? kt_safetensors_index(checkpoint, error) : status;
 }
 
-/* Is each tensor of the index where it says? File number i is names->name[i]. */
+/* Is each tensor in the file that the index names? File i is names->name[i]. */
 static enum kt_status compare_index(const struct kt_checkpoint *checkpoint, const struct index *index,
                                     const struct names *names, struct kt_error *error)
 {
@@ -329,7 +329,7 @@ static enum kt_status open_folder(struct kt_checkpoint *checkpoint, struct index
     return kt_safetensors_map(checkpoint, error);
 }
 
-/* The first `length` bytes of the path are the folder; none: it is the current one. */
+/* The folder is the first `length` bytes of the path; 0: the current folder. */
 static enum kt_status set_folder(struct kt_checkpoint *checkpoint, const char *path, size_t length,
                                  struct kt_error *error)
 {
@@ -354,7 +354,7 @@ enum kt_status kt_folder_open(struct kt_checkpoint *checkpoint, const char *path
     *whole = folder || is_index || (!folder && strcmp(name, "config.json") == 0);
     if (!*whole && !is_file)
         return KT_OK;
-    /* "/" itself stays: the part before the last slash and the slash. */
+    /* With the slash, so that "/" stays "/". */
     size_t length = folder ? strlen(path) : (size_t)(name - path);
     enum kt_status status = set_folder(checkpoint, path, length, error);
     if (status == KT_OK && is_index)

@@ -7,9 +7,8 @@
 
 #include <stdbool.h>
 
-/* Opens the folder that `path` names, or stands for as its config.json, its index, or a file that
- * the index lists. *whole is false where it does not: the file at `path` is then to be opened
- * alone. */
+/* Opens a folder if `path` is one, or is its config.json, its index, or a file that its index lists.
+ * Otherwise *whole is false, and the caller opens the single file at `path`. */
 enum kt_status kt_folder_open(struct kt_checkpoint *checkpoint, const char *path, bool *whole,
                               struct kt_error *error);
 

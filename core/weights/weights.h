@@ -5,16 +5,15 @@
 
 #include <kt/kt.h>
 
-/* kt_checkpoint_experts for a use that ends: the views live until kt_checkpoint_unuse, and so does what
- * had to be decoded for them. */
+/* Like kt_checkpoint_experts, but views and decoded weights live only until kt_checkpoint_unuse. */
 enum kt_status kt_checkpoint_use(struct kt_checkpoint *checkpoint, uint64_t layer, struct kt_expert *experts,
                                  uint32_t n_experts, struct kt_error *error);
 void kt_checkpoint_unuse(struct kt_checkpoint *checkpoint, uint64_t layer);
 
-/* A checkpoint is shared by count: kt_checkpoint_close gives one back. */
+/* Adds a user; kt_checkpoint_close removes one. */
 void kt_checkpoint_retain(struct kt_checkpoint *checkpoint);
 
-/* "0-3,5": the layers that hold experts; "..." at the end where there is no room for all. */
+/* Writes the layers with experts as "0-3,5"; it ends with "..." if there is no room for all. */
 void kt_checkpoint_list_layers(const struct kt_checkpoint *checkpoint, char *text, size_t size);
 
 #endif

@@ -78,7 +78,7 @@ static inline float kt_e8m0_float(uint8_t code)
     return kt_bits_float(bits);
 }
 
-/* n plain numbers, dense, from unaligned memory, which must not overlap out (here and below). */
+/* n plain numbers, dense, from unaligned memory. Here and below, source and out must not overlap. */
 void kt_decode_f32(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_f16(const uint8_t *restrict source, uint64_t n, float *restrict out);
 void kt_decode_bf16(const uint8_t *restrict source, uint64_t n, float *restrict out);
@@ -116,7 +116,7 @@ void kt_decode_q2_0(const uint8_t *restrict block, int64_t stride, uint64_t n, f
 void kt_decode_int4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 void kt_decode_e2m1(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out);
 
-/* The zero of int4 weights that have none of their own. */
+/* The zero point of int4 weights without zero points. */
 enum { KT_INT4_ZERO = 8 };
 
 /* The 16 values of IQ4_NL and IQ4_XS (kvalues_iq4nl of ggml). */

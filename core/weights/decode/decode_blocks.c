@@ -88,7 +88,7 @@ void kt_decode_iq4_nl(const uint8_t *restrict block, int64_t stride, uint64_t n,
 void kt_decode_mxfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, float *restrict out)
 {
     for (; n; n--, block += stride, out += BLOCK) {
-        /* 2^(e - 128); e = 255, NaN in the OCP text, is 2^127 as in ggml, whose format this is. */
+        /* 2^(e - 128). e = 255 is NaN in the OCP specification, but 2^127 in ggml, whose format this is. */
         uint32_t e = block[0];
         float d = kt_bits_float(e < 2 ? 0x00200000u << e : (e - 1) << 23);
         for (int j = 0; j < HALF; j++) {
@@ -98,8 +98,8 @@ void kt_decode_mxfp4(const uint8_t *restrict block, int64_t stride, uint64_t n, 
     }
 }
 
-/* Half an unsigned E4M3. The NaN 0x7f is 0 and the sign does not matter, as in ggml, to which 0xff is
- * thus no NaN, but what would follow 448. */
+/* Half an unsigned E4M3, as ggml reads it: 0x7f is 0 and the sign is ignored, so 0xff is no NaN but the
+ * number that would follow 448. */
 static float half_scale(uint8_t code)
 {
     if ((code & 0x7f) == 0x7f)

@@ -2,8 +2,8 @@
 /*
  * decode_iquants.c - GGUF's blocks of 256 weights that are points of a codebook.
  *
- * An index names a point, 4 or 8 weights at once; the signs of IQ2 and IQ3 lie apart. All products
- * are exact: 11 bits of d, at most 5 of the group's scale and 6 of the point.
+ * An index selects a point, which is 4 or 8 weights; IQ2 and IQ3 store signs separately. All products are
+ * exact: 11 bits of d, at most 5 of the group's scale and 6 of the point.
  */
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/grids.h"
@@ -118,7 +118,7 @@ void kt_decode_iq3_s(const uint8_t *restrict block, int64_t stride, uint64_t n, 
     }
 }
 
-/* Eight weights of IQ1, which all move an eighth up or down. */
+/* Eight weights of IQ1, all shifted up or down by an eighth. */
 static void put_iq1(unsigned point, unsigned down, float scale, float *restrict out)
 {
     float shift = down ? -1.125f : -0.875f;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_nibbles.c - two weights a byte, the first one low, without scales of their own: blocks of 8
- * weights in 4 bytes, so that a matrix packed along either side is a plain view. */
+/* decode_nibbles.c - weights of 4 bits without scales, the first one in the low nibble. A block is 8 weights
+ * in 4 bytes, so that a matrix packed along rows or along columns is a plain view. */
 #include "core/weights/decode/decode.h"
 
 enum { BLOCK = 8 };

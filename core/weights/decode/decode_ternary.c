@@ -2,7 +2,8 @@
 /* decode_ternary.c - GGUF's blocks of one or two bits or of base-3 digits and a float16 scale. */
 #include "core/weights/decode/decode.h"
 
-/* The digit that 3^p = power brings to the front of a byte: its base-3 digits are a fraction of 256. */
+/* A byte is a fraction of 256 with base-3 digits; multiplied by power = 3^p, its digit p is the integer part.
+ */
 static float trit(unsigned byte, unsigned power, float d)
 {
     unsigned rest = byte * power & 255;

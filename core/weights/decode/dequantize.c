@@ -56,7 +56,7 @@ static blocks_fn block_decoder(uint32_t dtype)
     return dtype < sizeof block_decoders / sizeof block_decoders[0] ? block_decoders[dtype] : NULL;
 }
 
-/* Collects numbers that do not lie side by side. */
+/* Copies numbers that are `stride` bytes apart to a dense array. */
 static void collect(const uint8_t *source, int64_t stride, uint32_t bytes, uint64_t n, uint8_t *to)
 {
     switch (bytes) {
@@ -124,7 +124,7 @@ static void multiply(const struct kt_view *view, plain_fn decode, uint64_t row, 
     }
 }
 
-/* int4 was decoded as if the zero were KT_INT4_ZERO; all of it is exact. */
+/* int4 was decoded with KT_INT4_ZERO; the difference to the real zero is exact. */
 static void shift_zeros(const struct kt_view *view, uint64_t row, uint64_t col, uint64_t n, float *out)
 {
     const struct kt_scales *zeros = &view->zeros;

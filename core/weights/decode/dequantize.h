@@ -13,7 +13,7 @@ enum kt_status kt_view_dequantize(const struct kt_view *view, uint64_t row, uint
 /* Can kt_view_dequantize read weights of this dtype? */
 bool kt_dtype_decodes(uint32_t dtype);
 
-/* Are weights of this dtype integers, which stand for real numbers only by their scales? */
+/* Are weights of this dtype integers that mean nothing without scales? */
 bool kt_dtype_needs_scales(uint32_t dtype);
 
 #endif

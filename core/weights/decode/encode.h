@@ -21,7 +21,7 @@ static inline uint16_t kt_to_f16(float value)
         return (uint16_t)(sign | 0x7e00);
     if (magnitude >= 0x477ff000) /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) /* subnormal: adding 1/2 lets the unit of the sum, 2^-24, do the rounding */
+    if (magnitude < 0x38800000) /* subnormal: the sum with 1/2 is rounded to 2^-24 */
         return (uint16_t)(sign | (kt_float_bits(kt_bits_float(magnitude) + 0.5f) - 0x3f000000));
     return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
 }

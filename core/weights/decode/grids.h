@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * grids.h - the codebooks of GGUF's i-quants: an index in a block names a point, which is 4 or 8 weights.
+ * grids.h - the codebooks of GGUF's i-quants: an index in a block selects a point, which is 4 or 8 weights.
  *
  * Points of IQ1 and IQ2 are 8 digits of 2 bits, those of IQ3 4 digits of 4 bits, the lowest digit first.
  * A digit is 0, 1 or 2 (IQ3: 0 to 7) and stands for

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scales_check.c - are all scales of a weight numbers? One that is not makes a whole group of weights NaN or
- * infinite, and all outputs after it. They are looked at when an expert is asked for, not when a file
- * is opened: only then are they read anyway. They are a sixteenth of the weights at most.
+ * scales_check.c - are all scales of a weight finite? One that is not makes a whole group of weights NaN or
+ * infinite, and with it all outputs. Scales are checked when an expert is requested, because only then they
+ * are read anyway.
  *
- * Scales of FP8 are the largest weight divided by 448, so never negative. Those of integers may be: a
- * quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
+ * A scale of FP8 is the largest weight divided by 448, so never negative. Those of integers may be negative:
+ * a quantiser that uses all 16 codes gives the largest weight the code -8, whatever its sign.
  */
 
 #include "core/weights/decode/scales_check.h"
@@ -18,10 +18,10 @@
 #include <kt/kt.h>
 #include <stdbool.h>
 
-/* Chunks of a fixed length are what compilers vectorise at -O2, too. */
+/* Loops of a fixed length are vectorised at -O2, too. */
 enum { CHUNK = 32 };
 
-/* Without the bits of `drop`, is a number above `most`? */
+/* Is one of n numbers, without the bits of `drop`, above `most`? */
 #define FIND(name, type)                                                          \
     static bool name(const uint8_t *source, uint64_t n, type drop, type most)     \
     {                                                                             \
@@ -58,7 +58,7 @@ static uint32_t largest_of(uint32_t dtype)
     }
 }
 
-/* Is one of n numbers that lie side by side not finite, or negative although it must not be? */
+/* Is one of n dense numbers not finite, or negative if that is not allowed? */
 static bool find_odd(const uint8_t *source, uint64_t n, uint32_t dtype, bool negative)
 {
     uint32_t most = largest_of(dtype);
@@ -83,7 +83,7 @@ static float value_of(const uint8_t *number, uint32_t dtype)
     return value;
 }
 
-/* One of n numbers, `step` bytes apart, is odd: the first of them, or n. */
+/* The index of the first such number of n, `step` bytes apart, or n. */
 static uint64_t find_first(const uint8_t *line, int64_t step, uint64_t n, uint32_t dtype, bool negative)
 {
     uint64_t i = 0;
@@ -103,7 +103,7 @@ enum kt_status kt_scales_check(const struct kt_view *view, const char *label, co
     uint64_t cols = (view->cols - 1) / scales->group_cols + 1;
     int64_t bytes = kt_dtype_find(scales->dtype)->bytes;
     bool negative = view->dtype == KT_DTYPE_INT4 || view->dtype == KT_DTYPE_I8;
-    /* Along what lies side by side. */
+    /* Along the dense direction. */
     bool turned = cols == 1 || scales->col_stride != bytes;
     uint64_t lines = turned ? cols : rows, n = turned ? rows : cols;
     int64_t across = turned ? scales->col_stride : scales->row_stride;

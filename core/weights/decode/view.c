@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* view.c - tensor views: what they reach, parts of them. Nothing here reads a weight. */
+/* view.c - checks and cuts tensor views. Nothing here reads a weight. */
 #include "core/weights/decode/view.h"
 
 #include "core/base/error.h"
@@ -22,7 +22,7 @@ static uint64_t size_of_stride(int64_t stride)
     return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
-/* Bytes from the lowest to the highest byte of the grid; false if that is no size of an object. */
+/* Bytes from the lowest to the highest byte of the grid; false if no object can be so large. */
 static bool span(const struct grid *grid, uint64_t *bytes)
 {
     uint64_t sum = grid->bytes;
@@ -94,7 +94,7 @@ static enum kt_status check_scales(const struct kt_view *view, const struct kt_s
     return check_grid(view, what, &grid, scales->data, scales->size, error);
 }
 
-/* A backend is told one group for both (struct kt_format). */
+/* struct kt_format has one group size for both. */
 static enum kt_status check_groups(const struct kt_view *view, struct kt_error *error)
 {
     const struct kt_scales *scales = &view->scales, *zeros = &view->zeros;
@@ -255,8 +255,8 @@ uint64_t kt_view_bytes(const struct kt_view *view)
            scale_bytes(view, &view->zeros);
 }
 
-/* Groups are given as they are: one that is larger than the matrix means one scale for all of it. A view
- * without data, of weights in a store, has scales if it names their type. */
+/* Groups are not clipped: one that is larger than the matrix means one scale for all of it. A view without
+ * data, of weights in a store, has scales if it names their type. */
 void kt_view_format(const struct kt_view *view, struct kt_format *format)
 {
     const struct kt_scales *scales = &view->scales, *zeros = &view->zeros;

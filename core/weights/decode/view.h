@@ -6,18 +6,19 @@
 #include <kt/kt.h>
 #include <kt/plugin.h>
 
-/* Is every byte that the view can name inside its size, the dtype known, the strides sane, the scales'
- * groups complete? Names the view and the numbers that disagree. */
+/* Checks that every byte the view can address is inside its size, the dtype known, the strides valid, and the
+ * groups of scales complete. */
 enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error);
 
-/* A part of a view: rows and columns; col must fall on a block of the format and on a scale group. */
+/* A part of a view; `col` must be a multiple of the block of the format and of the scale group. */
 enum kt_status kt_view_slice(const struct kt_view *view, uint64_t row, uint64_t rows, uint64_t col,
                              uint64_t cols, struct kt_view *part, struct kt_error *error);
 
 /* The format of a view, for a backend's layout. */
 void kt_view_format(const struct kt_view *view, struct kt_format *format);
 
-/* The columns that cannot be cut: the block of the dtype, times the scale group where there is one. */
+/* The number of columns that cannot be cut: a common multiple of the block of the dtype and the scale group.
+ */
 uint64_t kt_view_col_unit(const struct kt_view *view);
 
 #endif

@@ -76,7 +76,7 @@ enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *fil
 {
     struct kt_file opened = {.fd = -1, .io = io};
     kt_file_label(path, opened.label);
-    /* O_NONBLOCK: a named pipe must not hold us up before fstat can refuse it. */
+    /* O_NONBLOCK: opening a named pipe must not block; fstat refuses it later. */
     do
         opened.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     while (opened.fd < 0 && errno == EINTR);

@@ -15,19 +15,19 @@ struct kt_file {
     char label[KT_LABEL_SIZE]; /* kt_file_label of its path */
 };
 
-/* A path as messages show it: one line, the beginning of a long one left out. */
+/* A path for messages: one line; of a long path the end. */
 void kt_file_label(const char *path, char label[KT_LABEL_SIZE]);
 
-/* "folder/name", to be freed, or NULL without memory. */
+/* "folder/name", to be freed; NULL: no memory. */
 char *kt_path_join(const char *folder, const char *name, struct kt_error *error);
 
 enum kt_status kt_file_open(const char *path, enum kt_io io, struct kt_file *file, struct kt_error *error);
 void kt_file_close(struct kt_file *file);
 
-/* KT_E_IO if the file is shorter now than it was. */
+/* KT_E_IO if the file has become shorter since it was opened. */
 enum kt_status kt_file_check_size(const struct kt_file *file, struct kt_error *error);
 
-/* Reads exactly `size` bytes, never through the mapping: a file that shrank is KT_E_IO, no signal.
+/* Reads exactly `size` bytes, not through the mapping: a file that became shorter is KT_E_IO, not a signal.
  */
 enum kt_status kt_file_read(const struct kt_file *file, uint64_t offset, void *to, uint64_t size,
                             struct kt_error *error);
@@ -40,7 +40,7 @@ struct kt_reader {
     uint8_t window[32768];
 };
 
-/* The next bytes of the file, which are `what` in messages; KT_E_FORMAT if it ends before. */
+/* Reads the next bytes, called `what` in messages; KT_E_FORMAT if the file ends before. */
 enum kt_status kt_reader_get(struct kt_reader *reader, void *to, uint64_t size, const char *what,
                              struct kt_error *error);
 enum kt_status kt_reader_u32(struct kt_reader *reader, uint32_t *value, const char *what,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.c - the JSON library recurses and allocates, so it sees a text only after a scan without
- * recursion has bounded the depth and the number of containers.
+ * json.c - JSON of untrusted files. The JSON library recurses and allocates, so a scan without recursion
+ * first bounds the depth and the number of containers.
  *
- * Where its buffer for a name or a string cannot grow, that library drops letters and goes on. So
- * the scan also adds up the bytes of all strings, and what was parsed must have the same sum.
+ * If its buffer for a string cannot grow, that library drops characters and goes on. So the scan also adds up
+ * the bytes of all strings, and the parsed value must have the same sum.
  */
 #include "core/weights/file/json.h"
 
@@ -17,7 +17,7 @@
 
 enum { BYTES_PER_CONTAINER = 16 };
 
-/* What the scan knows of the text so far. */
+/* The state of the scan. */
 struct scan {
     uint64_t depth, containers;
     uint64_t sum;        /* of the bytes of strings, without their escapes */
@@ -46,7 +46,7 @@ static void add_code(struct scan *scan, uint32_t code)
                      (0x80 | (code & 0x3f));
 }
 
-/* A letter of a string; what JSON does not allow there is found by the parser. */
+/* Adds a character of a string; the parser finds characters that JSON forbids. */
 static void add_letter(struct scan *scan, unsigned char c)
 {
     static const char letters[] = "bfnrt", meant[] = "\b\f\n\r\t";
@@ -88,7 +88,7 @@ static void step(struct scan *scan, unsigned char c)
     }
 }
 
-/* Takes `count` bytes, which stand in the file from `offset` on, of a text of `size` bytes. */
+/* Scans `count` bytes, from `offset` of the file on, of a text of `size` bytes. */
 static enum kt_status scan_bytes(struct scan *scan, const struct kt_file *file, uint64_t offset,
                                  const char *bytes, uint64_t count, uint64_t size,
                                  const struct kt_json_bounds *bounds, struct kt_error *error)
@@ -112,7 +112,7 @@ static enum kt_status scan_bytes(struct scan *scan, const struct kt_file *file, 
     return KT_OK;
 }
 
-/* Piece by piece, so that a text that is not wanted costs no memory. */
+/* In pieces, so that a refused text costs no memory. */
 static enum kt_status scan_file(const struct kt_file *file, uint64_t offset, uint64_t size,
                                 const struct kt_json_bounds *bounds, struct kt_error *error)
 {
@@ -171,7 +171,7 @@ static enum kt_status parse(const struct kt_file *file, uint64_t offset, const c
         return KT_OK;
     }
     json_decref(parsed);
-    /* A failed allocation leaves no text; whatever is wrong with the JSON itself does. */
+    /* The library sets a text for errors in the JSON, but none for a failed allocation. */
     if (dropped || !problem.text[0])
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to parse %s", file->label, what);
     bool clean = kt_name_valid(problem.text, strlen(problem.text));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* json.h - JSON in a file, with a bound on what it may cost before any of it is parsed. */
+/* json.h - JSON in files: bounded in cost before it is parsed. */
 #ifndef KT_CORE_WEIGHTS_FILE_JSON_H
 #define KT_CORE_WEIGHTS_FILE_JSON_H
 
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-/* What the text may be. Objects and arrays: one in 16 bytes, and `spare` more. */
+/* The limits of a text. It may have one object or array for each 16 bytes, and `spare` more. */
 struct kt_json_bounds {
     const char *what; /* "the header", for messages */
     uint64_t largest; /* bytes */

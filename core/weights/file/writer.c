@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* writer.c - writes a safetensors file that is whole or not there. */
+/* writer.c - writes a safetensors file, which appears only when it is complete. */
 #define _GNU_SOURCE /* asprintf */
 #include "core/base/error.h"
 #include "core/base/size.h"
@@ -93,7 +93,7 @@ static enum kt_status make_header(struct kt_writer *writer, const struct kt_writ
     return status;
 }
 
-/* Its length in 8 bytes, then JSON, filled up with spaces so that the data is aligned. */
+/* The length in 8 bytes, then JSON, padded with spaces so that the data is aligned. */
 static enum kt_status write_header(const struct kt_writer *writer, const char *text, struct kt_error *error)
 {
     size_t length = strlen(text), padding = (ALIGNMENT - (8 + length) % ALIGNMENT) % ALIGNMENT;
@@ -107,8 +107,8 @@ static enum kt_status write_header(const struct kt_writer *writer, const char *t
 
 /* ---- the file ---- */
 
-/* A name of its own beside the final one. open(2) gives it the usual permissions, and those of the file that
- * it replaces where there is one. */
+/* Opens a temporary file beside the final one, with the permissions of the file that it replaces, if there is
+ * one. */
 static enum kt_status open_temporary(struct kt_writer *writer, const struct stat *before,
                                      struct kt_error *error)
 {
@@ -141,7 +141,7 @@ static enum kt_status open_file(struct kt_writer *writer, const char *path, stru
 {
     struct stat before;
     bool exists = stat(path, &before) == 0;
-    /* A rename would replace a symbolic link, or a device. */
+    /* Resolved, because a rename would replace a symbolic link or a device. */
     writer->path = exists ? realpath(path, NULL) : NULL;
     if (!writer->path)
         writer->path = strdup(path);
@@ -208,7 +208,7 @@ enum kt_status kt_writer_add(struct kt_writer *writer, const void *data, uint64_
     return KT_OK;
 }
 
-/* The new name must outlive a power cut too. */
+/* So that the new name survives a power failure, too. */
 static enum kt_status sync_folder(const struct kt_writer *writer, struct kt_error *error)
 {
     char *slash = strrchr(writer->path, '/');

@@ -2,14 +2,15 @@
 /*
  * gguf_header.c - reads the header of a GGUF file, version 2 or 3, little-endian.
  *
- *     magic "GGUF", u32 version, u64 tensors, u64 keys
- *     keys:    string name, u32 type, value; string = u64 length, bytes; array = u32 type, u64
- * count, values tensors: string name, u32 dimensions, u64 each (fastest first), u32 type, u64
- * offset padding to general.alignment, then the tensors' data
+ *     magic "GGUF", u32 version, u64 number of tensors, u64 number of keys
+ *     of each key:      string name, u32 type, value
+ *     of each tensor:   string name, u32 number of dimensions, u64 each (fastest first), u32 type, u64 offset
+ *     padding to general.alignment, then the data of the tensors
+ *     a string is:      u64 length, bytes
+ *     an array is:      u32 type, u64 count, values
  *
- * Nothing that the file claims is believed before it is compared with the bytes that are left:
- * memory grows with what was really read, values that nobody asks for are skipped, and nothing
- * recurses.
+ * Every number of the file is first compared with the bytes that are left. Memory grows with the data that
+ * was read, values that are not needed are skipped, and nothing recurses.
  */
 #include "core/weights/gguf/gguf_header.h"
 
@@ -26,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the shortest key (length, one letter, type, u8) and tensor (one dimension) take. */
+/* Sizes of the shortest key (length, one letter, type, u8) and the shortest tensor (one dimension). */
 enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, DEFAULT_ALIGNMENT = 32 };
 
 static const char *const type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
@@ -159,7 +160,7 @@ static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, 
     return kt_reader_skip(reader, count * least, gguf->what, error);
 }
 
-/* The model's architecture is needed whole; its name only to be shown, where it can be. */
+/* The architecture must be valid; the name of the model is dropped if it cannot be shown. */
 static enum kt_status read_string(struct kt_gguf *gguf, const struct kt_gguf_key *key, struct kt_error *error)
 {
     bool architecture = strcmp(key->name, "general.architecture") == 0;
@@ -378,8 +379,7 @@ static enum kt_status read_tensor(struct kt_gguf *gguf, struct kt_error *error)
     return kt_tensors_add(&gguf->checkpoint->tensors, gguf->part, &info, error);
 }
 
-/* Offsets count from the end of the header, which is known only now. `first` is the index of the
- * file's first tensor. */
+/* Makes offsets, which count from the end of the header, those of the file. `first`: its first tensor. */
 static enum kt_status place_tensors(struct kt_gguf *gguf, uint64_t first, struct kt_error *error)
 {
     struct kt_tensors *tensors = &gguf->checkpoint->tensors;

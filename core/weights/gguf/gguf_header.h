@@ -8,7 +8,7 @@
 
 #define KT_GGUF_MAGIC "GGUF" /* the first four bytes of a file */
 
-/* Types of values; the numbers stand in files. */
+/* Types of values, with their numbers in files. */
 enum kt_gguf_type {
     KT_GGUF_U8 = 0,
     KT_GGUF_I8 = 1,
@@ -42,14 +42,14 @@ struct kt_gguf {
     uint64_t alignment;
     char architecture[sizeof((struct kt_checkpoint *)NULL)->architecture]; /* "": no such key */
     char name[sizeof((struct kt_checkpoint *)NULL)->name];
-    char what[KT_NAME_SIZE + 32]; /* is being read, for messages */
+    char what[KT_NAME_SIZE + 32]; /* the thing that is being read, for messages */
     struct kt_reader reader;
 };
 
 /* The key of that name, or NULL. */
 const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *name);
 
-/* The key's whole number, of any type of integer; 0 where there is no such key. */
+/* The value of an integer key, of any integer type; 0 if there is no such key. */
 enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint64_t *count,
                              struct kt_error *error);
 
@@ -61,10 +61,10 @@ enum kt_status kt_gguf_begin(struct kt_checkpoint *checkpoint, uint32_t part, st
                              struct kt_error *error);
 void kt_gguf_end(struct kt_gguf *gguf); /* NULL: nothing */
 
-/* Then its list of tensors, which follows: adds them to the checkpoint's. */
+/* After that, reads the list of tensors and adds it to that of the checkpoint. */
 enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error);
 
-/* Of the file that is read, for messages. */
+/* The label of the file, for messages. */
 static inline const char *kt_gguf_label(const struct kt_gguf *gguf)
 {
     return gguf->reader.file->label;

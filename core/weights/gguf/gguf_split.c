@@ -6,7 +6,7 @@
  *     NAME-00002-of-00003.gguf    more tensors
  *     in each: split.no, from 0; split.count; split.tensors.count, of the model's tensors
  *
- * Tools cut files and people rename them, so the names and what stands in the files must agree.
+ * Files may have been renamed or mixed up, so their names and contents must agree.
  */
 #include "core/weights/gguf/gguf_split.h"
 
@@ -25,13 +25,13 @@
 
 enum { LARGEST_FILES = 4096, DIGITS = 5, NUMBERS = sizeof "-00001-of-00003.gguf" - 1 };
 
-/* What a file says of itself. */
+/* The keys of a file. */
 struct split {
     uint64_t no, count, tensors;
     bool has_no, has_tensors;
 };
 
-/* What its name says: "NAME", number 1 of 3. */
+/* The parts of its name: "NAME", number 1 of 3. */
 struct numbered {
     size_t prefix; /* letters before the numbers */
     uint32_t number, count;
@@ -72,7 +72,7 @@ static enum kt_status read_split(const struct kt_gguf *gguf, struct split *split
     return status;
 }
 
-/* Does what the file says fit number `number` of `count`, counted from 1? */
+/* Do the keys fit file `number` of `count`, counted from 1? */
 static enum kt_status check_split(const struct kt_gguf *gguf, const struct split *split, uint32_t number,
                                   uint32_t count, struct kt_error *error)
 {
@@ -99,7 +99,7 @@ static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path, 
                                   struct numbered *name, struct kt_error *error)
 {
     bool numbered = parse_name(path, name);
-    /* A merged file keeps the key, as 0. */
+    /* In a merged file, split.count is 0. */
     if (split->count <= 1 && (!numbered || name->count <= 1))
         return KT_OK;
     if (split->count <= 1)
@@ -119,7 +119,7 @@ static enum kt_status check_alone(const struct kt_gguf *gguf, const char *path, 
     return check_split(gguf, split, name->number, name->count, error);
 }
 
-/* The tensors of file `part`, whose header must go with the first one's. */
+/* Reads the tensors of file `part`, whose keys must agree with those of the first file. */
 static enum kt_status read_part(struct kt_gguf *gguf, const struct kt_gguf *first, struct split *said,
                                 uint32_t count, struct kt_error *error)
 {
@@ -144,7 +144,7 @@ static enum kt_status read_part(struct kt_gguf *gguf, const struct kt_gguf *firs
     return kt_gguf_read_tensors(gguf, error);
 }
 
-/* Opens all files anew, in order. */
+/* Opens all files again, in order. */
 static enum kt_status open_files(struct kt_checkpoint *checkpoint, const char *path,
                                  const struct numbered *name, struct kt_error *error)
 {
@@ -209,7 +209,7 @@ enum kt_status kt_gguf_read_parts(struct kt_gguf **gguf, const char *path, struc
     return status == KT_OK ? read_all(checkpoint, gguf, error) : status;
 }
 
-/* Are they files of one split model? */
+/* Do both files belong to one split model? */
 static bool belong_together(const char *left, const char *right)
 {
     struct numbered a, b;

@@ -5,11 +5,11 @@
 
 #include "core/weights/gguf/gguf_header.h"
 
-/* Reads the tensors of the file at `path` or, where it is one of the files of a split model, of all
- * of them: *gguf is then the first one's. On failure it may be NULL. */
+/* Reads the tensors of the file at `path`, or of all files if that is one file of a split model: then *gguf
+ * becomes the header of the first one. *gguf may be NULL after a failure. */
 enum kt_status kt_gguf_read_parts(struct kt_gguf **gguf, const char *path, struct kt_error *error);
 
-/* The path of the one model in the folder that is a GGUF file or several; to be freed. */
+/* The path of the (first) file of the only GGUF model in the folder; to be freed. */
 enum kt_status kt_gguf_find_file(const char *folder, char **path, struct kt_error *error);
 
 #endif

@@ -2,10 +2,12 @@
 /*
  * moe_gguf.c - the layers with experts of a GGUF file.
  *
- *     blk.L.ffn_{gate,up}_exps.weight   [E][I][H] in row-major order (E experts, I intermediate, H
- * hidden) blk.L.ffn_gate_up_exps.weight     [E][2 I][H] instead of these two: gate rows first
+ *     blk.L.ffn_{gate,up}_exps.weight   [E][I][H]
+ *     blk.L.ffn_gate_up_exps.weight     [E][2 I][H] instead of these two: rows of gate first
  *     blk.L.ffn_down_exps.weight        [E][H][I]
- *     the same with .bias [E][rows], with .scale [E]: one number that multiplies an expert's matrix
+ *     the same with .bias [E][rows] and .scale [E]: one number that multiplies the matrix of an expert
+ *
+ * in row-major order; E experts, I intermediate size, H hidden size.
  */
 #include "core/weights/gguf/moe_gguf.h"
 
@@ -31,19 +33,19 @@ struct entry {
     struct kt_tensor *tensor;
 };
 
-/* What a layer has. */
+/* The tensors of a layer. */
 struct found {
     uint64_t layer;
     struct kt_tensor *tensor[N_KINDS][3];
 };
 
-/* What the metadata says; 0: nothing. */
+/* Counts in the metadata; 0: no such key. */
 struct said {
     uint64_t layers, experts, top_k, hidden, intermediate;
     char key[5][KT_NAME_SIZE];
 };
 
-/* The file that holds the tensor, the file that holds the metadata: for messages. */
+/* The file with the tensor, and the one with the metadata, for messages. */
 static const char *file_of(const struct kt_gguf *gguf, const struct kt_tensor *tensor)
 {
     return gguf->checkpoint->part[tensor->part].file.label;
@@ -105,7 +107,7 @@ static enum kt_status read_said(const struct kt_gguf *gguf, struct said *said, s
     return KT_OK;
 }
 
-/* A contradiction between a tensor and a metadata key. */
+/* Does a metadata key contradict a tensor? */
 static enum kt_status compare(const struct kt_gguf *gguf, const char *key, uint64_t said,
                               const struct kt_tensor *tensor, uint64_t found, const char *what,
                               struct kt_error *error)
@@ -184,7 +186,7 @@ static enum kt_status check_weights(const struct kt_gguf *gguf, const struct fou
     return KT_OK;
 }
 
-/* A bias or a scale of weights that are not there would be left out of the result. */
+/* Refuses a bias or a scale whose weights are missing: the result would lack it. */
 static enum kt_status check_strays(const struct kt_gguf *gguf, const struct found *found,
                                    struct kt_error *error)
 {
@@ -200,7 +202,7 @@ static enum kt_status check_strays(const struct kt_gguf *gguf, const struct foun
     return KT_OK;
 }
 
-/* Biases and scales: floats whose shape the weights give. */
+/* Checks biases and scales: floats with a shape that follows from the weights. */
 static enum kt_status check_extras(const struct kt_gguf *gguf, const struct found *found, struct kt_moe *moe,
                                    struct kt_error *error)
 {
@@ -229,7 +231,7 @@ static enum kt_status check_extras(const struct kt_gguf *gguf, const struct foun
     return KT_OK;
 }
 
-/* No key says which activation it is: the architecture has one. */
+/* No key names the activation; it follows from the architecture. */
 static void set_activation(const char *architecture, struct kt_moe_info *info)
 {
     info->activation = KT_ACTIVATION_SILU;
@@ -329,7 +331,7 @@ static enum kt_status group(const struct kt_gguf *gguf, const struct said *said,
     return KT_OK;
 }
 
-/* Models whose experts compute what no enum kt_activation stands for. */
+/* Refuses models whose experts use an activation that enum kt_activation does not have. */
 static void refuse(const struct kt_gguf *gguf)
 {
     struct kt_checkpoint *checkpoint = gguf->checkpoint;
@@ -365,7 +367,7 @@ enum kt_status kt_gguf_find_moe(const struct kt_gguf *gguf, struct kt_error *err
     return status;
 }
 
-/* The biases of all experts, as float32: in place where the file has them so. */
+/* The biases of all experts as float32; in place if the file has that type. */
 static enum kt_status get_bias(struct kt_checkpoint *checkpoint, struct kt_moe *moe, int projection,
                                const float **bias, struct kt_error *error)
 {
@@ -402,7 +404,7 @@ static enum kt_status get_bias(struct kt_checkpoint *checkpoint, struct kt_moe *
     return KT_OK;
 }
 
-/* All experts' part of a projection; expert 0's rows come first. */
+/* A projection of all experts; rows of expert 0 come first. */
 struct source {
     const uint8_t *data;
     const float *bias;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ktkernel.c - which pieces of KT-Kernel's converter make which layer, and whether they fit together. */
+/* ktkernel.c - finds the layers of the pieces that KT-Kernel's converter wrote, and checks that they fit
+ * together. */
 #include "core/weights/ktkernel/ktkernel.h"
 
 #include "core/base/error.h"
@@ -85,11 +86,11 @@ static int compare(const void *a, const void *b)
     for (size_t i = 0; i < sizeof left / sizeof left[0]; i++)
         if (left[i] != right[i])
             return left[i] < right[i] ? -1 : 1;
-    /* So that of two methods the same one is named first. */
+    /* So that messages about two methods do not depend on the order of files. */
     return (x->packing > y->packing) - (x->packing < y->packing);
 }
 
-/* Are the sorted pieces of a layer all that there must be, each once, all of one packing? */
+/* Is each piece of the layer there once, all of one packing? The pieces are sorted. */
 static enum kt_status check_complete(const struct kt_checkpoint *checkpoint, const struct kt_piece *pieces,
                                      uint64_t n, const struct kt_packed *packed, struct kt_error *error)
 {
@@ -132,7 +133,7 @@ static enum kt_status check_complete(const struct kt_checkpoint *checkpoint, con
                    label);
 }
 
-/* All NUMA parts and experts have pieces of the same sizes. */
+/* Do all NUMA parts and experts have pieces of the same sizes? */
 static enum kt_status check_even(const struct kt_checkpoint *checkpoint, const struct kt_piece *pieces,
                                  uint64_t n, struct kt_error *error)
 {
@@ -149,7 +150,7 @@ static enum kt_status check_even(const struct kt_checkpoint *checkpoint, const s
     return KT_OK;
 }
 
-/* Scales say how many rows there are, so weights say how many bytes a row has. */
+/* The scales give the number of rows; from the size of the weights follow the bytes of a row. */
 static enum kt_status check_sizes(const struct kt_checkpoint *checkpoint, const struct kt_piece *pieces,
                                   uint64_t rows, uint64_t hidden, struct kt_packed *packed,
                                   struct kt_error *error)
@@ -281,7 +282,7 @@ static enum kt_status map_layer(struct kt_checkpoint *checkpoint, const struct k
     return status;
 }
 
-/* Files whose order of bytes is not known are there to be looked at; the experts cannot be computed. */
+/* The order of bytes is not known: the files can be listed, but the experts cannot be computed. */
 static void refuse(struct kt_checkpoint *checkpoint, const struct kt_piece *piece)
 {
     char label[LABEL];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ktkernel_decode.c - KT-Kernel's tiles to rows of int8, its NUMA parts to whole matrices. */
+/* ktkernel_decode.c - decodes KT-Kernel's tiles to rows of int8 and joins its NUMA parts to matrices. */
 #include "core/weights/ktkernel/ktkernel_decode.h"
 
 #include "core/base/error.h"
@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A buffer is made of blocks of rows, a block of blocks of columns, that of tiles: two halves of 16
- * rows x 64 bytes, in which the four bytes w of row r stand at word 16 w + r. */
+/* A buffer consists of blocks of rows, these of blocks of columns, these of tiles. A tile is two halves of 16
+ * rows x 64 bytes, in which bytes 4 w to 4 w + 3 of row r are word 16 w + r. */
 enum { BLOCK_COLUMNS = 3584, TILE_ROWS = 32, HALF = 16, HALF_BYTES = 1024, WORDS = 16 };
 
-/* From here on 1 / scale is a finite number, so that the row's largest code is what it must be. */
+/* With scales from here on, 1 / scale is finite, so the largest code of the row is known. */
 static const float smallest_scale = 1e-37f;
 
-/* Part of a matrix: rows and columns of packed weights, and where row 0 is to lie. */
+/* A part of a matrix: rows and columns of packed weights, and the place of row 0. */
 struct region {
     uint64_t rows, cols;
     int8_t *to;
@@ -42,7 +42,7 @@ static void expand8(const uint8_t *half, const struct region *region, int8_t *to
     }
 }
 
-/* Codes are 16 times the four bits: multiplied by the scale that is the weight. */
+/* The scales are for 16 times the 4-bit value. */
 static void expand4(const uint8_t *half, const struct region *region, int8_t *to)
 {
     uint8_t line[4 * WORDS], codes[8 * WORDS];
@@ -71,7 +71,7 @@ static void expand(const uint8_t *packed, enum kt_packing packing, const struct 
             uint64_t cols = least(BLOCK_COLUMNS, region->cols - col);
             for (uint64_t r = 0; r < rows; r += TILE_ROWS)
                 for (uint64_t c = 0; c < cols; c += tile_columns) {
-                    /* In weights. A tile's r and c are of its block. */
+                    /* Counted in weights; r and c count inside the block. */
                     uint64_t at = row * region->cols + col * rows + r * cols + c * TILE_ROWS;
                     const uint8_t *tile = packed + (four ? at / 2 : at);
                     int8_t *to = region->to + (row + r) * region->stride + col + c;
@@ -191,8 +191,8 @@ static enum kt_status fail_row(const struct decoding *decoding, const struct kt_
                    kt_packing_names[piece->packing], piece->packing == KT_PACKING_INT4 ? 7 : 127);
 }
 
-/* The first row whose largest code is not what quantising makes it, or region->rows; how many rows could
- * be looked at. */
+/* The first row whose largest code is not `full`, or region->rows; *looked: the number of rows that were
+ * checked. */
 static uint64_t find_odd_row(const struct region *region, const float *scales, int full, int *largest,
                              uint64_t *looked)
 {

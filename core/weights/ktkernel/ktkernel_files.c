@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ktkernel_files.c - packed weights of KT-Kernel's converter in files of their own: a model has tens of
- * thousands. Folders are listed once, when the checkpoint is opened; a file is open while it is read.
+ * ktkernel_files.c - packed weights of KT-Kernel's converter, one file for each piece: tens of thousands for
+ * a model. Folders are listed once, when the checkpoint is opened; a file is open only while it is read.
  */
 #include "core/weights/ktkernel/ktkernel_files.h"
 
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A folder being listed, and what its path says. */
+/* A folder that is being listed, with what its path says of the pieces in it. */
 struct listing {
     struct kt_checkpoint *checkpoint;
     struct kt_pieces *pieces;
@@ -58,7 +58,7 @@ static enum kt_status enter(struct listing *listing, const char *folder, const c
     return status;
 }
 
-/* INT8_gate_7_14680064Byte_quant_.kt; what is called otherwise is none of the forward weights. */
+/* INT8_gate_7_14680064Byte_quant_.kt; files with other names hold no weights of the forward pass. */
 static bool parse_file(const char *name, struct kt_piece *piece)
 {
     uint64_t expert;
@@ -134,7 +134,7 @@ static enum kt_status map_files(struct kt_checkpoint *checkpoint, const struct k
     return status;
 }
 
-/* Of each layer the first weights and the last scales. */
+/* The samples of a layer: its first weights and its last scales. */
 static enum kt_status sample(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
                              struct kt_error *error)
 {

@@ -71,7 +71,7 @@ void kt_piece_label(const struct kt_checkpoint *checkpoint, const struct kt_piec
                        "%s: tensor \"blk.%" PRIu32 ".ffn_%s_exps.%" PRIu32 ".numa.%" PRIu32 ".%s\"",
                        checkpoint->label, piece->layer, kt_projection_names[piece->projection], piece->expert,
                        piece->part, piece->role == KT_PIECE_SCALE ? "scale" : "weight");
-    else if (piece->size == 0) /* one that is missing: its size is not known */
+    else if (piece->size == 0) /* a missing one, whose size is not known */
         (void)snprintf(text, size,
                        "%s: file _layer_%" PRIu32 "/_numa_%" PRIu32 "/%s_%s_%" PRIu32 "_*Byte_%s_.kt",
                        checkpoint->label, piece->layer, piece->part, kt_packing_names[piece->packing],

@@ -8,10 +8,10 @@
  *     in files of their own  _layer_L/_numa_N/INT8_gate_E_BYTESByte_quant_.kt and _scale_.kt
  * and are numbered ((expert * n_parts + part) * 3 + projection) * 2 + role in a layer.
  *
- * Nothing in them says how the weights are packed, so everything that can be checked is: sizes against
- * one another, and each row's largest code, which quantising makes 127 or 7, against its place.
+ * They do not name the packing, so it is checked as far as possible: sizes must agree, and the largest code
+ * of each row must be 127 (7 for 4 bits), as quantising makes it.
  *
- * Weights are decoded to int8 rows when experts are asked for, and joined over the NUMA parts.
+ * Weights are decoded to int8 rows when experts are requested, and joined over the NUMA parts.
  */
 #ifndef KT_CORE_WEIGHTS_KTKERNEL_PIECES_H
 #define KT_CORE_WEIGHTS_KTKERNEL_PIECES_H
@@ -21,7 +21,7 @@
 #include <stddef.h>
 
 enum kt_packing {
-    KT_PACKING_UNKNOWN = 0,  /* of a safetensors file: told by sizes */
+    KT_PACKING_UNKNOWN = 0,  /* in a safetensors file: sizes will tell */
     KT_PACKING_INT8 = 1,     /* tiles of 32 rows x 64 columns */
     KT_PACKING_INT4 = 2,     /* tiles of 32 rows x 128 columns, two weights a byte */
     KT_PACKING_MOE_INT8 = 3, /* plain rows */
@@ -47,7 +47,7 @@ struct kt_pieces {
 /* moe->map of such a layer. */
 struct kt_packed {
     enum kt_packing packing;
-    bool guessed; /* INT8 or MOE_INT8, which have the same sizes: the first rows decoded tell */
+    bool guessed; /* INT8 and MOE_INT8 have the same sizes: the first decoded rows will tell */
     uint32_t layer, n_experts, n_parts;
     uint64_t size[3][2];       /* of a piece */
     struct kt_tensor **tensor; /* by number of the piece; NULL: files */
@@ -60,24 +60,23 @@ extern const char *const kt_projection_names[3];
 
 extern const char *const kt_packing_names[KT_N_PACKINGS];
 
-/* Of the name of a piece's file, by KT_PIECE_. */
+/* The end of a file name, by KT_PIECE_. */
 extern const char *const kt_piece_suffixes[2];
 
 enum kt_status kt_pieces_add(struct kt_checkpoint *checkpoint, struct kt_pieces *pieces,
                              const struct kt_piece *piece, struct kt_error *error);
 
-/* A whole decimal number of at most `largest` from *text on, no zero before it; then *text stands
- * behind it. */
+/* Reads a decimal number of at most `largest`, without leading zeros, and moves *text behind it. */
 bool kt_take_number(const char **text, uint64_t largest, uint64_t *number);
 
-/* Moves *text behind `word`, if it begins so. */
+/* Moves *text behind `word`, if it begins with that. */
 bool kt_take_word(const char **text, const char *word);
 
-/* Where the piece lies, for messages: a tensor and its file, or a file. */
+/* The tensor and its file, or the file of the piece, for messages. */
 void kt_piece_label(const struct kt_checkpoint *checkpoint, const struct kt_piece *piece, char *text,
                     size_t size);
 
-/* Opens the file of a piece; KT_E_FORMAT if its size is not what its name says. */
+/* Opens the file of a piece; KT_E_FORMAT if its size is not the one in its name. */
 enum kt_status kt_piece_open(const struct kt_checkpoint *checkpoint, const struct kt_piece *piece,
                              struct kt_file *file, struct kt_error *error);
 

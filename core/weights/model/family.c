@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * family.c - a family of models is one row of `families`: what stands between the layer's number
- * and the expert's, and what its three projections are called. What the tensors of a number format
- * are called is one row of `parts` each.
+ * family.c - a family of models is one row of `families`: the text between the numbers of layer and expert,
+ * and the names of the three projections. Each kind of tensor of a number format is one row of `parts`.
  *
  *     model.layers.3.  mlp.experts.  17.  gate_proj  .weight_scale_inv
  *     prefix           family        no.  projection part
@@ -15,7 +14,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Longer numbers name no layer and no expert. */
+/* No layer or expert has a longer number. */
 enum { MOST_DIGITS = 9 };
 
 static const char *const prefixes[] = {"model.layers.", "language_model.model.layers.",
@@ -36,7 +35,7 @@ static const struct family {
 static const char nvfp4[] = "NVFP4", zeros[] = "int4 of compressed-tensors with zero points",
                   fused_fp8[] = "FP8 in fused tensors", unknown[] = "a kind that is not known";
 
-/* What follows the projection. */
+/* The text after the projection. */
 static const struct part {
     const char *name;
     enum kt_role role;
@@ -50,7 +49,7 @@ static const struct part {
     {".scale", KT_ROLE_SCALE, 0, NULL},
     {".bias", KT_ROLE_BIAS, 0, NULL},
     {"_bias", KT_ROLE_BIAS, 0, NULL}, /* fused */
-    /* Scales of activations that were measured beforehand: ours are computed from each row. */
+    /* Static scales of activations are ignored: here they are computed from each row. */
     {".input_scale", KT_ROLE_NONE, 0, NULL},
     {".input_scale_inv", KT_ROLE_NONE, 0, NULL},
     {".activation_scale", KT_ROLE_NONE, 0, NULL},
@@ -71,7 +70,7 @@ static const struct part {
     {"_scale_inv", KT_ROLE_REFUSED, 0, fused_fp8},
 };
 
-/* Steps over `text`, if it stands there. */
+/* Skips `text`, if the rest begins with it. */
 static bool skip(const char **at, const char *text)
 {
     size_t length = strlen(text);

@@ -9,21 +9,21 @@
 /* Projections as tensors have them: enum kt_projection, or gate and up in one. */
 enum { KT_GATE_UP = 3, KT_N_KINDS = 4 };
 
-/* What a tensor is to a projection. */
+/* The role of a tensor in a projection. */
 enum kt_role {
     KT_ROLE_WEIGHT = 0,
     KT_ROLE_SCALE = 1,
     KT_ROLE_BIAS = 2,
     KT_ROLE_ZERO = 3,   /* zero points of groups */
     KT_ROLE_SHAPE = 4,  /* the shape of a packed weight: two numbers */
-    KT_ROLE_ORDER = 5,  /* the group of each column: what is not in its place is refused */
-    KT_N_ROLES = 6,     /* those above are used */
+    KT_ROLE_ORDER = 5,  /* the group of each column; other than ascending ones are refused */
+    KT_N_ROLES = 6,     /* roles that are used */
     KT_ROLE_NONE = 6,   /* says nothing about the weights */
     KT_ROLE_REFUSED = 7 /* belongs to a format that cannot be read */
 };
 
-/* How a weight's numbers lie in its tensor. Of names only PLAIN, PACKED, GPTQ and BLOCKS come; shapes
- * and dtypes tell the others from them. N is the weight's rows, K its columns. */
+/* How the numbers of a weight are arranged in its tensor. Names tell PLAIN, PACKED, GPTQ and BLOCKS; shapes
+ * and dtypes tell the others. N: rows of the weight, K: columns. */
 enum kt_coding {
     KT_CODING_NONE = 0,
     KT_CODING_PLAIN = 1,  /* numbers [N][K] */
@@ -35,7 +35,7 @@ enum kt_coding {
     KT_N_CODINGS = 7
 };
 
-/* A tensor of experts, as its name says it. */
+/* What the name of a tensor of experts says. */
 struct kt_expert_name {
     uint64_t layer;
     uint64_t expert; /* 0 in a fused tensor */
@@ -48,11 +48,11 @@ struct kt_expert_name {
     const char *format;    /* refused: its format's name */
 };
 
-/* False: a name that no family gives to an expert's tensor. */
+/* False: no family has such a name. */
 bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed);
 
-/* Writes the name of the weight that the same family gives to projection `kind`, ending as `like` does
- * if that is a weight's name. Returns text. */
+/* Writes the name of the weight of projection `kind` in the family of `like`, with the same ending if `like`
+ * is a weight. Returns text. */
 char *kt_expert_name_weight(const struct kt_expert_name *like, uint64_t expert, int kind, char *text,
                             size_t size);
 

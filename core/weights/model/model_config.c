@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model_config.c - reads config.json. Models of text and images keep what concerns the text in an
- * object of its own, which is asked first. A key that is null is not there.
+ * model_config.c - reads config.json. Models of text and images have an inner object for text, which is
+ * searched first. A key with the value null counts as absent.
  */
 #include "core/weights/model/model_config.h"
 
@@ -18,7 +18,7 @@
 
 enum { LARGEST_CONFIG = 1 << 26, MOST_KEYS = 4 };
 
-/* What gpt-oss uses where its configuration does not say otherwise. */
+/* The defaults of gpt-oss. */
 static const float oai_alpha = 1.702f, oai_limit = 7.0f;
 
 static const json_t *find(const json_t *root, const char *key)
@@ -32,7 +32,7 @@ static const json_t *find(const json_t *root, const char *key)
     return kt_json_find(root, key);
 }
 
-/* Counts, each under the first of its keys that the file has. */
+/* Counts; of each, the first key that the file has is used. */
 static const struct count {
     size_t offset;
     uint64_t largest;

@@ -17,7 +17,8 @@ struct kt_model_config {
     char refusal[256]; /* why its experts cannot be computed; "": they can */
 };
 
-/* Reads config.json of the folder. A folder without it, or NULL, leaves all unsaid: SiLU. */
+/* Reads config.json of the folder. Without the file, or with folder NULL, only the activation is set: SiLU.
+ */
 enum kt_status kt_model_config_read(const char *folder, struct kt_model_config *config,
                                     struct kt_error *error);
 

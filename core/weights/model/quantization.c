@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantization.c - reads quantization_config of config.json, as compressed-tensors, GPTQ, AWQ and those
- * who publish FP8 write it. What tensors show by themselves is only compared with it; lists of modules
- * that were left alone (ignore, modules_to_not_convert) are not read: their tensors say so.
+ * quantization.c - reads quantization_config of config.json, as compressed-tensors, GPTQ, AWQ and publishers
+ * of FP8 write it. It is only compared with the tensors. Lists of modules that were not quantised (ignore,
+ * modules_to_not_convert) are not read, because the tensors show it.
  */
 #include "core/weights/model/quantization.h"
 
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Is it a group of weights for experts, by the modules that it names? */
+/* Does the group name modules of experts? */
 static bool names_experts(const json_t *group)
 {
     const json_t *targets = kt_json_find(group, "targets");
@@ -25,7 +25,7 @@ static bool names_experts(const json_t *group)
     return false;
 }
 
-/* The weights of the one group, or of the one that names experts; NULL: which one is not known. */
+/* The weights of the only group, or of the one that names experts; NULL: there is none such. */
 static const json_t *find_weights(const json_t *quantization)
 {
     const json_t *groups = kt_json_find(quantization, "config_groups"), *found = NULL, *last = NULL;
@@ -75,7 +75,7 @@ static enum kt_status read_block(const char *label, const json_t *quantization, 
     return status;
 }
 
-/* Sets `truth` or `falsehood` to the key, where it is there. */
+/* Sets *truth or *falsehood to the key, if it is present. */
 static enum kt_status read_flag(const char *label, const json_t *object, const char *key, const char **truth,
                                 const char **falsehood, struct kt_error *error)
 {
@@ -88,7 +88,7 @@ static enum kt_status read_flag(const char *label, const json_t *object, const c
     return KT_OK;
 }
 
-/* -1, as a channel's, is a group of all columns. */
+/* -1 and the strategy "channel" mean one group of all columns. */
 static enum kt_status read_group(const char *label, const json_t *object, struct kt_json_count *group,
                                  struct kt_error *error)
 {

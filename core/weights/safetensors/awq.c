@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * awq.c - AWQ's words of eight rows to rows of nibbles. Nothing is lost: codes and zeros stay what they
- * are, only their places change. Scales are shown as they lie in the file.
+ * awq.c - transposes AWQ's words of eight rows to rows of nibbles. Quantised values and zero points stay the
+ * same; only their places change. Scales are shown as they are in the file.
  */
 #include "core/weights/safetensors/awq.h"
 
@@ -16,7 +16,7 @@
 
 enum { WORD = 8, TILE = 16, ALIGNMENT = 64 };
 
-/* Nibble i of a word is of row order[i]. */
+/* Nibble i of a word belongs to row order[i]. */
 static const unsigned order[WORD] = {0, 2, 4, 6, 1, 3, 5, 7};
 
 static uint64_t align(uint64_t size)
@@ -40,7 +40,7 @@ static uint64_t offset_of(const struct kt_expert_map *map, int projection)
     return offset;
 }
 
-/* Eight columns of the rows of `n` words; `words` in a line of the source. */
+/* Transposes eight columns of `n` words; a line of the source has `words`. */
 static void turn(const uint32_t *source, uint64_t words, uint64_t n, uint8_t *to, uint64_t row_size)
 {
     for (uint64_t w = 0; w < n; w++) {

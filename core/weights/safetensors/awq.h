@@ -5,11 +5,11 @@
 
 #include "core/weights/safetensors/expert_map.h"
 
-/* Decodes the AWQ projections of an expert into `map`, unless they are. */
+/* Decodes the AWQ projections of an expert, unless they have been decoded before. */
 enum kt_status kt_awq_decode(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                              uint32_t expert, struct kt_error *error);
 
-/* Lets the view show a projection that was. */
+/* Makes the view show a decoded projection. */
 void kt_awq_show(const struct kt_expert_map *map, uint32_t expert, int projection, struct kt_view *view);
 
 #endif

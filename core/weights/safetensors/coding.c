@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coding.c - how weights of 4 bits lie in safetensors files. All but AWQ's are shown as they lie: blocks
- * of 8 weights along K are 4 bytes one after another, or the words of GPTQ, a column of which is a
- * block of each row. G is the number of groups of columns, K / group_size.
+ * coding.c - how weights of 4 bits are arranged in safetensors files. All but AWQ's are shown in place: a
+ * block of 8 weights along K is 4 successive bytes, or a word of GPTQ. G is the number of groups of columns,
+ * K / group_size.
  *
  *                 weight                                scales          zeros
  *     PACKED      .weight_packed I32 [N][K/8], U8 [N][K/2]    .weight_scale [N][G]  none
@@ -45,7 +45,8 @@ static bool is_float(uint32_t dtype)
 
 /* ---- which one it is ------------------------------------------------------------------------- */
 
-/* GPTQ and AWQ have the same names; their scales have a column for each row of the weight. */
+/* GPTQ and AWQ have the same names of tensors; the columns of the scales, one for each row, tell which it is.
+ */
 static enum kt_coding tell_words(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale)
 {
     if (weight->n_dims != 2 || scale->n_dims != 2)
@@ -67,7 +68,7 @@ static enum kt_coding tell(enum kt_coding named, const struct kt_tensor_info *we
     return named;
 }
 
-/* gpt-oss' blocks are fused, others of 4 bits are not, and scales of other fused tensors are not known. */
+/* Refuses other fused tensors of 4 bits than gpt-oss' blocks, and other fused tensors with scales. */
 static enum kt_status check_fused(const struct kt_checkpoint *checkpoint, bool fused, enum kt_coding coding,
                                   const struct kt_tensor *weight, const struct kt_tensor *scale,
                                   struct kt_error *error)
@@ -112,7 +113,7 @@ static enum kt_status check_dtypes(const struct kt_checkpoint *checkpoint, enum 
                    kt_coding_name(coding), power ? "u8 or f8_e8m0" : "f32, f16 or bf16");
 }
 
-/* Every tensor beside the weight must belong to its format, and what the format needs must be there. */
+/* The tensors beside a weight must be those of its format, and complete. */
 static enum kt_status check_roles(const struct kt_checkpoint *checkpoint, enum kt_coding coding,
                                   struct kt_tensor *const *tensors, struct kt_error *error)
 {
@@ -149,7 +150,7 @@ static enum kt_status refuse_config(const struct kt_model_config *config, const 
                    config->label, key, value, weight->info.name, kt_coding_name(coding));
 }
 
-/* Of the methods that are known here, is it one that does not go with the tensors? */
+/* Is it a known method that contradicts the tensors? */
 static bool is_other_method(const char *method, enum kt_coding coding)
 {
     static const struct {
@@ -160,7 +161,7 @@ static bool is_other_method(const char *method, enum kt_coding coding)
         {"gptq", 1u << KT_CODING_GPTQ},
         {"awq", 1u << KT_CODING_AWQ},
         {"mxfp4", 1u << KT_CODING_MX | 1u << KT_CODING_BLOCKS},
-        /* DeepSeek-V4: all but the experts is FP8. */
+        /* DeepSeek-V4: FP8, except for the experts. */
         {"fp8", 1u << KT_CODING_MX},
         {"mxfp8", 1u << KT_CODING_MX},
     };
@@ -211,7 +212,7 @@ static enum kt_status check_config(const struct kt_model_config *config, enum kt
     return check_packing(config, coding, weight, error);
 }
 
-/* GPTQ and AWQ may leave experts as they were, which is no FP8. */
+/* GPTQ and AWQ may leave experts unquantised, but do not make FP8. */
 static enum kt_status check_plain(const struct kt_model_config *config, const struct kt_tensor *weight,
                                   struct kt_error *error)
 {
@@ -300,7 +301,7 @@ static enum kt_status refuse_scale(const struct kt_checkpoint *checkpoint, const
                    kt_coding_name(matrix->coding), lines, columns, each);
 }
 
-/* Columns that one of `groups` scales stands for, and whether config.json says the same. */
+/* *group: columns of a group. Checks that config.json agrees. */
 static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                                  const struct kt_matrix *matrix, const struct kt_tensor *scale,
                                  uint64_t groups, uint64_t *group, struct kt_error *error)
@@ -329,7 +330,7 @@ static enum kt_status find_group(const struct kt_checkpoint *checkpoint, const s
                    kt_shape_text(&scale->info, found, sizeof found), *group);
 }
 
-/* A scale for groups of columns of each row; or, turned, for each row of groups of columns. */
+/* Scales [rows][groups], or `turned` [groups][rows]. */
 static enum kt_status lay_groups(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                                  struct kt_matrix *matrix, const struct kt_tensor *scale, bool turned,
                                  struct kt_error *error)
@@ -357,7 +358,7 @@ static enum kt_status lay_groups(const struct kt_checkpoint *checkpoint, const s
     return KT_OK;
 }
 
-/* The zeros of AWQ are decoded beside the weights; the numbers of GPTQ's are looked at later. */
+/* The zeros of AWQ are decoded with the weights; those of GPTQ are checked by coding_check.c. */
 static enum kt_status check_zeros(const struct kt_checkpoint *checkpoint, struct kt_matrix *matrix,
                                   const struct kt_tensor *zero, struct kt_error *error)
 {
@@ -378,7 +379,7 @@ static enum kt_status check_zeros(const struct kt_checkpoint *checkpoint, struct
     return KT_OK;
 }
 
-/* One for 32 columns of each row. */
+/* Powers of two, one for each 32 columns of a row. */
 static enum kt_status lay_powers(const struct kt_checkpoint *checkpoint, struct kt_matrix *matrix,
                                  const struct kt_tensor *scale, struct kt_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coding_check.c - what only the data of the small tensors beside an int4 weight says. They are read when
- * an expert is asked for: a few kilobytes of each.
+ * coding_check.c - checks the data of the small tensors beside an int4 weight. A few kilobytes of each expert
+ * are read when it is requested.
  */
 #include "core/weights/safetensors/coding_check.h"
 
@@ -47,7 +47,7 @@ static enum kt_status check_shape(struct kt_checkpoint *checkpoint, const struct
                    kt_tensor_label(checkpoint, shape), info->name, rows, cols, matrix->rows, matrix->cols);
 }
 
-/* Group of each column: as if there were no such tensor. */
+/* The group of each column must be that of ascending columns: weights are read in that order. */
 static enum kt_status check_order(struct kt_checkpoint *checkpoint, const struct kt_matrix *matrix,
                                   struct kt_tensor *order, struct kt_error *error)
 {
@@ -76,7 +76,7 @@ static enum kt_status check_order(struct kt_checkpoint *checkpoint, const struct
     return status;
 }
 
-/* All zeros are the middle of the codes, so that they need not be kept. */
+/* All zeros must be the middle of the range of codes: they are not kept. */
 static enum kt_status check_zeros(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                                   const struct kt_matrix *matrix, struct kt_tensor *zeros,
                                   struct kt_error *error)

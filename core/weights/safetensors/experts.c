@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * experts.c - finds the layers with experts among tensors that a family of models names, and checks
- * that nothing is missing, doubled or different from expert to expert, and that config.json agrees.
+ * experts.c - finds the layers with experts by the names of tensors in known families of models. Checks that
+ * nothing is missing or duplicate, that experts are alike, and that config.json agrees.
  */
 #include "core/weights/safetensors/experts.h"
 
@@ -61,7 +61,7 @@ static int compare_entries(const void *left, const void *right)
     return order ? order : strcmp(a->tensor->info.name, b->tensor->info.name);
 }
 
-/* Layers beyond the model's own predict further tokens; engines run them, or not, on their own. */
+/* Layers beyond those of the model predict further tokens (MTP); engines run these themselves, if at all. */
 static bool is_beyond(const struct kt_model_config *config, const struct kt_expert_name *name)
 {
     return config->layers.key && name->layer >= config->layers.value;
@@ -101,7 +101,7 @@ static enum kt_status collect(const struct kt_checkpoint *checkpoint, const stru
     return KT_OK;
 }
 
-/* Tensors of formats that cannot be read, wherever they stand. */
+/* Refuses formats that are known but cannot be read. */
 static enum kt_status check_formats(const struct kt_checkpoint *checkpoint, const struct entry *entries,
                                     uint64_t n, struct kt_error *error)
 {
@@ -130,7 +130,7 @@ static enum kt_status check_naming(const struct layer *layer, struct kt_error *e
     return KT_OK;
 }
 
-/* The first weight of the layer, or its last tensor where there is none. */
+/* The first weight of the layer, or its last tensor if it has no weight. */
 static uint64_t find_weight(const struct layer *layer)
 {
     uint64_t i = 0;
@@ -139,7 +139,7 @@ static uint64_t find_weight(const struct layer *layer)
     return i;
 }
 
-/* Experts are numbered from 0 on without a gap; a fused weight says how many it holds. */
+/* Experts must be numbered from 0 without a gap; a fused weight has their number as a dimension. */
 static enum kt_status count_experts(struct layer *layer, struct kt_error *error)
 {
     uint64_t next = 0, weight = find_weight(layer);
@@ -176,7 +176,7 @@ static enum kt_status put(const struct layer *layer, const struct entry *entry, 
     return KT_OK;
 }
 
-/* The names of a layer's weights say alike how they are packed. */
+/* The names of all weights of a projection must tell the same coding. */
 static enum kt_status set_coding(const struct layer *layer, const struct entry *entry,
                                  struct kt_matrix *matrix, struct kt_error *error)
 {
@@ -193,7 +193,7 @@ static enum kt_status set_coding(const struct layer *layer, const struct entry *
     return KT_OK;
 }
 
-/* Puts every tensor in its place. */
+/* Puts every tensor into the map. */
 static enum kt_status place(const struct layer *layer, struct kt_expert_map *map, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
@@ -211,7 +211,7 @@ static enum kt_status place(const struct layer *layer, struct kt_expert_map *map
     return status;
 }
 
-/* Another weight of the layer shows how the missing one would be called. */
+/* The name of the missing weight follows from that of another one of the layer. */
 static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, int projection,
                                    struct kt_error *error)
 {
@@ -225,7 +225,7 @@ static enum kt_status fail_missing(const struct layer *layer, uint64_t expert, i
                    layer->checkpoint->whole ? "" : "; if this is one file of several, open their folder");
 }
 
-/* Is what expert `expert` has of a projection what expert 0 has of it? */
+/* Has the expert the same tensors of a projection as expert 0, with the same types and shapes? */
 static enum kt_status check_alike(const struct layer *layer, uint64_t expert, int projection,
                                   struct kt_tensor *const *first, struct kt_tensor *const *tensors,
                                   struct kt_error *error)
@@ -268,7 +268,7 @@ static enum kt_status check_all(const struct layer *layer, const struct kt_exper
     return status;
 }
 
-/* A contradiction between the tensors and config.json. */
+/* Does config.json contradict the tensors? */
 static enum kt_status compare(const struct layer *layer, const struct kt_json_count *said, uint64_t found,
                               const char *what, const struct kt_tensor *tensor, struct kt_error *error)
 {
@@ -375,7 +375,7 @@ static enum kt_status map_layers(struct kt_checkpoint *checkpoint, const struct 
     return status;
 }
 
-/* The tensors stay to be looked at; the experts cannot be computed. */
+/* The tensors can still be listed, but the experts cannot be computed. */
 static void refuse(struct kt_checkpoint *checkpoint, const struct kt_error *why)
 {
     (void)snprintf(checkpoint->refusal, sizeof checkpoint->refusal, "%s", why->message);

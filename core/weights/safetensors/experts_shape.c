@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * experts_shape.c - how the matrices of a layer lie in their tensors. I is the intermediate size, H
- * the hidden size, E the number of experts:
+ * experts_shape.c - how the matrices of a layer lie in their tensors. I is the intermediate size, H the
+ * hidden size, E the number of experts:
  *
- *     an expert's own tensors    gate and up [I][H], down [H][I]; of 4 bits: coding.c
- *     fused                      gate_up_proj [E][2 I][H] and down_proj [E][H][I], or all turned
- * round: gate_up_proj [E][H][2 I] and down_proj [E][I][H]
- *     fused, MXFP4               gate_up_proj_blocks [E][2 I][H/32][16], down_proj_blocks
- * [E][H][I/32][16], and _scales without the last dimension
+ *     one expert a tensor    gate and up [I][H], down [H][I]; with 4 bits: coding.c
+ *     fused                  gate_up_proj [E][2 I][H], down_proj [E][H][I]
+ *     fused, transposed      gate_up_proj [E][H][2 I], down_proj [E][I][H]
+ *     fused, MXFP4           gate_up_proj_blocks [E][2 I][H/32][16], down_proj_blocks [E][H][I/32][16],
+ *                            _scales without the last dimension
  *
- * Gate and up are two halves; in gpt-oss they alternate. The turned one is read as it lies: its
- * views have rows one number apart. Where H is 2 I, gate_up_proj alone does not say how it lies;
- * down_proj always does, since [H][I] and [I][H] differ for the two readings of the same
- * gate_up_proj.
+ * Rows of gate come before those of up; in gpt-oss they alternate. Transposed tensors are not copied: rows of
+ * their views are one number apart. If H = 2 I, the shape of gate_up_proj does not tell whether it is
+ * transposed; that of down_proj always does.
  */
 #include "core/weights/safetensors/experts_shape.h"
 
@@ -42,7 +41,7 @@ static bool has_shape(const struct kt_tensor_info *info, uint32_t n_dims, const 
     return same;
 }
 
-/* Lays a matrix whose rows or, if `turned`, columns are runs of numbers; `width` numbers a run. */
+/* Sets shape and strides of a matrix. Its rows, or columns if `turned`, are dense runs of `width` numbers. */
 static void lay(struct kt_matrix *matrix, const struct kt_tensor_info *info, uint64_t rows, uint64_t cols,
                 uint64_t width, bool turned)
 {
@@ -114,7 +113,7 @@ static enum kt_status lay_own(const struct kt_checkpoint *checkpoint, struct kt_
     return KT_OK;
 }
 
-/* Cuts gate and up out of the fused tensor, whose numbers of a run are `width`. */
+/* Finds gate and up in the fused tensor. */
 static void cut_fused(struct kt_expert_map *map, const struct kt_tensor_info *info,
                       const struct kt_moe_info *moe, bool turned, bool alternate)
 {
@@ -135,7 +134,7 @@ static void cut_fused(struct kt_expert_map *map, const struct kt_tensor_info *in
     }
 }
 
-/* Scales of an expert's part of the fused tensor; its row r is row first + r * step of that. */
+/* Sets the scales of a matrix whose row r is row first + r * step of the fused tensor. */
 static void lay_block_scales(struct kt_matrix *matrix, uint64_t first, uint64_t step, uint64_t all_rows)
 {
     uint64_t groups = matrix->cols / MX_GROUP;
@@ -214,7 +213,7 @@ static enum kt_status lay_fused(const struct kt_checkpoint *checkpoint, const st
     return KT_OK;
 }
 
-/* Biases are floats: a number a row, of each expert where they are fused. */
+/* Biases must be floats, one for each row; a fused tensor has those of all experts. */
 static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
                                  const struct kt_moe_info *info, int projection, struct kt_error *error)
 {
@@ -255,7 +254,7 @@ static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
     measure(matrix);
     info->dtype[projection] = matrix->dtype;
     info->has_bias |= map->tensor[projection][KT_ROLE_BIAS] ? 1u << projection : 0;
-    /* The halves of a fused tensor are counted as what they are. */
+    /* Counts the half of a fused tensor, not all of it. */
     const struct kt_dtype_info *dtype = kt_dtype_find(matrix->dtype);
     const struct kt_tensor *zero = map->tensor[projection][KT_ROLE_ZERO];
     uint64_t blocks = matrix->rows * (matrix->cols / dtype->elements);
@@ -264,7 +263,7 @@ static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
     return KT_OK;
 }
 
-/* Before the shapes, which mean something else in formats that cannot be read. */
+/* Called before shapes are checked, whose meaning depends on the format. */
 static enum kt_status check_formats(const struct kt_checkpoint *checkpoint,
                                     const struct kt_model_config *config, struct kt_expert_map *map,
                                     struct kt_error *error)
@@ -303,7 +302,7 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
                        info->hidden_size, KT_LARGEST_SIZE);
     for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
         status = lay_projection(checkpoint, config, map, info, p, error);
-    /* gpt-oss is the one model with fused biases: another order of rows and another activation. */
+    /* Only gpt-oss has fused biases; it has another order of rows and another activation. */
     if (status == KT_OK && map->stride == 0 && info->has_bias && !*config->model_type)
         status = kt_fail(error, KT_E_UNSUPPORTED,
                          "%s: tensor \"%s\" has biases, and no config.json says by its model_type "

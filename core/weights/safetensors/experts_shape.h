@@ -6,8 +6,7 @@
 #include "core/weights/model/model_config.h"
 #include "core/weights/safetensors/expert_map.h"
 
-/* Fills map->matrix from the shapes of expert 0's tensors, and the sizes, dtypes and biases of
- * `info`. */
+/* Fills map->matrix by the shapes of expert 0's tensors, and sizes, dtypes and biases of `info`. */
 enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                               struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error);
 

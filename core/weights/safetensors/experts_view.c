@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* experts_view.c - views of experts in safetensors files, as experts.c and experts_shape.c found
- * them. */
+/* experts_view.c - makes views of the experts that experts.c and experts_shape.c found. */
 #include "core/weights/safetensors/experts_view.h"
 
 #include "core/base/error.h"
@@ -72,7 +71,7 @@ static enum kt_status convert_bias(struct kt_checkpoint *checkpoint, const struc
     return kt_view_row(&view, 0, to, error);
 }
 
-/* The biases of all experts as float32, made once. */
+/* Converts the biases of all experts to float32, once. */
 static enum kt_status convert_biases(struct kt_checkpoint *checkpoint, struct kt_moe *moe, int projection,
                                      struct kt_error *error)
 {
@@ -81,7 +80,7 @@ static enum kt_status convert_biases(struct kt_checkpoint *checkpoint, struct kt
     enum kt_status status = KT_OK;
     if (moe->converted[projection] || !kt_map_tensor(map, 0, projection, KT_ROLE_BIAS))
         return KT_OK;
-    /* No overflow: an expert and its rows are 65536 and 2^20 at most. */
+    /* No overflow: there are at most 65536 experts of 2^20 rows. */
     float *converted = malloc((size_t)n * sizeof *converted);
     if (!converted)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for the %" PRIu64 " biases of layer %" PRIu64,

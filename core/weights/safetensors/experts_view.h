@@ -5,7 +5,7 @@
 
 #include "core/weights/table/checkpoint.h"
 
-/* Hands out the views of such a layer, once the scales are known to be numbers. */
+/* Hands out the views of such a layer, after checking that the scales are finite. */
 enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe, struct kt_expert *experts,
                               uint32_t n_experts, struct kt_error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mappers.c - finds the way in which a safetensors checkpoint lays its experts out. */
+/* mappers.c - chooses the mapper of a safetensors checkpoint. */
 #include "core/weights/safetensors/mappers.h"
 
 #include "core/base/log.h"
@@ -11,11 +11,11 @@
 
 #include <stdio.h>
 
-/* Tried in this order; the first that matches makes the layers. */
+/* Tried in this order. */
 static const struct kt_mapper *const mappers[] = {&kt_mapper_store, &kt_mapper_ktkernel,
                                                   &kt_mapper_ktkernel_files, &kt_mapper_families, NULL};
 
-/* The first that matches, which is told of any other: its experts would be missed in silence. */
+/* The first that matches. A second match is logged, because its experts are left out. */
 static const struct kt_mapper *choose(const struct kt_checkpoint *checkpoint)
 {
     const struct kt_mapper *mapper = NULL;
@@ -37,7 +37,7 @@ enum kt_status kt_safetensors_map(struct kt_checkpoint *checkpoint, struct kt_er
 {
     struct kt_model_config config;
     const struct kt_mapper *mapper = choose(checkpoint);
-    /* A lone file without experts has nothing to do with a config.json beside it. */
+    /* A config.json beside a single file without experts may be of something else. */
     if (!mapper && !checkpoint->whole)
         return KT_OK;
     enum kt_status status = kt_model_config_read(checkpoint->folder, &config, error);

@@ -24,8 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The format's own limit of a header is 100 MB. A tensor's entry of 3 containers takes more than 48
- * bytes, so there are fewer containers than a 16th of the header's bytes, but for the outermost. */
+/* The format limits headers to 100 MB. The entry of a tensor has 3 containers in more than 48 bytes, so there
+ * are fewer containers than bytes / 16, except for the outermost ones. */
 enum { LARGEST_HEADER = 100000000, LARGEST_DIMS = 8 };
 
 static uint64_t load64(const uint8_t *bytes)
@@ -148,8 +148,7 @@ static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, stru
     return KT_OK;
 }
 
-/* A file's tensors stand by offset, from number *first on, and do not overlap: do they leave a gap?
- */
+/* Do the tensors of a file, from number *first on, leave a gap? They are sorted and do not overlap. */
 static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32_t part, uint64_t *first,
                                   struct kt_error *error)
 {

@@ -5,8 +5,8 @@
 
 #include "core/weights/table/checkpoint.h"
 
-/* Adds the tensors of a file; kt_safetensors_index, called once after the last file, checks how
- * they lie. */
+/* Adds the tensors of a file. After the last file, kt_safetensors_index sorts them and checks that they leave
+ * no gap. */
 enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_error *error);
 enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 

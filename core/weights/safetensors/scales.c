@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scales.c - which number formats an expert's weight of a safetensors file may have, and what the
- * scales beside it stand for. Their shape says it; [N][K] is the weight's:
+ * scales.c - the number formats that an expert's weight of a safetensors file may have, and the meaning of
+ * the scales beside it. For a weight [N][K], scales have the shape
  *
- *     [ceil(N / b)][ceil(K / c)]   one a block of b x c: quantization_config's weight_block_size,
- * else 128 x 128, or 1 x 32 where scales are powers of two (MXFP8) [N] or [N][1]                one
- * a row
+ *     [ceil(N / b)][ceil(K / c)]   one for each block of b x c
+ *     [N] or [N][1]                one for each row
  *     [] or [1]                    one for all
+ *
+ * A block is weight_block_size of quantization_config, else 128 x 128, or 1 x 32 if scales are powers of two
+ * (MXFP8).
  */
 #include "core/weights/safetensors/scales.h"
 
@@ -56,7 +58,7 @@ enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_
                    label, weight->name, kt_dtype_name(weight->dtype), format);
 }
 
-/* Do the scales have the shape of one a block? Then lays them so. */
+/* One scale for each block, if the shape is that. */
 static bool lay_blocks(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
                        uint64_t block_rows, uint64_t block_cols, struct kt_scales *scales)
 {
@@ -71,7 +73,7 @@ static bool lay_blocks(const struct kt_tensor_info *weight, const struct kt_tens
     return true;
 }
 
-/* One a row, or one for all. */
+/* One scale for each row or one for all, if the shape is that. */
 static bool lay_rows(const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
                      struct kt_scales *scales)
 {

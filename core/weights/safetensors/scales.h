@@ -5,12 +5,11 @@
 
 #include "core/weights/model/model_config.h"
 
-/* Can weights of this type, with these scales or none (NULL), be read? KT_E_UNSUPPORTED names their
- * format. */
+/* Can weights of this type with these scales (NULL: none) be read? KT_E_UNSUPPORTED names their format. */
 enum kt_status kt_check_weight_format(const char *label, const struct kt_tensor_info *weight,
                                       const struct kt_tensor_info *scale, struct kt_error *error);
 
-/* How the scales of a matrix lie; all but their data. */
+/* Sets type, groups and strides of the scales of a matrix; not their data. */
 enum kt_status kt_lay_scales(const char *label, const struct kt_model_config *config,
                              const struct kt_tensor_info *weight, const struct kt_tensor_info *scale,
                              struct kt_scales *scales, struct kt_error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stored.c - reads what a store says of itself: nothing of it is believed that can be checked. */
+/* store_read.c - reads the metadata of a store and checks everything that can be checked. */
 #include "core/weights/store/store_read.h"
 
 #include "core/base/error.h"
@@ -27,7 +27,7 @@ uint64_t kt_store_header_sum(const char *const texts[KT_STORE_N_KEYS])
     return sum;
 }
 
-/* Whole numbers, one space between two, and nothing else. */
+/* Reads n whole numbers, separated by single spaces. */
 static bool read_numbers(const char *text, unsigned n, uint64_t *numbers)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ static bool read_numbers(const char *text, unsigned n, uint64_t *numbers)
     return true;
 }
 
-/* What a file says, and where reading it stands. */
+/* The state of reading a file. */
 struct reading {
     struct kt_checkpoint *checkpoint;
     uint32_t part;
@@ -143,7 +143,7 @@ static enum kt_status read_shape(const struct reading *reading, struct kt_moe_in
     return KT_OK;
 }
 
-/* Formats that have scales say which, and in which groups; others say nothing. */
+/* Is it a possible format: scales with groups, or neither? */
 static bool is_format(const struct kt_format *format)
 {
     bool groups = format->group_rows > 0 && format->group_cols > 0;
@@ -216,7 +216,7 @@ static bool read_sum(const char *digits, uint64_t *sum)
     return true;
 }
 
-/* Is the header what was written, and the file called after its layer? */
+/* Is the header unchanged, and does the file have the name of its layer? */
 static enum kt_status check_header(const struct reading *reading)
 {
     static const char *const keys[] = KT_STORE_KEYS;
@@ -247,7 +247,7 @@ static bool take_checksum(struct reading *reading, uint64_t *checksum)
     return read_sum(reading->checksums + DIGITS * reading->checked++, checksum);
 }
 
-/* The next tensor of the file, which must have this name. */
+/* Takes the next tensor of the file, which must have this name and type. */
 static struct kt_tensor *take_tensor(struct reading *reading, const char *name, uint32_t dtype)
 {
     const struct kt_tensors *tensors = &reading->checkpoint->tensors;
@@ -280,7 +280,7 @@ static enum kt_status read_object(struct reading *reading, uint32_t expert, enum
         if (stage == KT_STAGE_GATE_UP)
             stored->offset = info->offset;
     }
-    /* Tensors leave no gaps: with these sizes the objects follow one another. */
+    /* Tensors leave no gaps, so objects of these sizes are contiguous. */
     if (info->size == 0 || info->size != stored->object_size[stage] || info->size % 64 || info->offset % 64)
         return kt_fail(reading->error, KT_E_FORMAT,
                        "%s: tensor \"%s\" has %" PRIu64 " bytes at offset %" PRIu64
@@ -414,7 +414,7 @@ static int compare_layers(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* Layers of two checkpoints are no model. Their forms may differ. */
+/* All layers must come from one checkpoint; their forms may differ. */
 static enum kt_status check_sources(const struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     const struct kt_stored *first = checkpoint->moe[0].map;
@@ -465,7 +465,7 @@ static bool matches_store(const struct kt_checkpoint *checkpoint)
     return false;
 }
 
-/* The formats that were packed, and biases; there is no data that a view could show. */
+/* Views with formats and biases, but without data: a store has only packed weights. */
 static enum kt_status show_experts(struct kt_checkpoint *checkpoint, struct kt_moe *moe,
                                    struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {

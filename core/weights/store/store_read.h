@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stored.h - a layer's packed weights in a store.
+ * store_read.h - the packed weights of a layer in a store.
  *
  * A store is a folder with one safetensors file for each layer, layer-00003.safetensors, all packed from
  * one checkpoint:
  *     layers.L.experts.E.gate_up   U8, what a backend packed of expert E's gate and up
  *     layers.L.experts.E.down      U8, of down
  *     layers.L.gate_bias and so on F32 [n_experts][rows], where there are biases
- * in this order without gaps. Objects are filled up to a multiple of 64 bytes, and the data begins at a
- * multiple of 4096, so that a mapped file can be used as it is. __metadata__ holds the keys below.
+ * in this order without gaps. Objects are padded to a multiple of 64 bytes, and the data begins at a multiple
+ * of 4096, so that a mapped file can be used in place. __metadata__ holds the keys below.
  */
 #ifndef KT_CORE_WEIGHTS_STORE_STORE_READ_H
 #define KT_CORE_WEIGHTS_STORE_STORE_READ_H
@@ -22,7 +22,7 @@
 #define KT_STORE_VERSION 2
 #define KT_STORE_ALIGNMENT 4096
 
-/* Of KT_STORE_KEY_LAYERS: weights of the caller's own, or too many to list. */
+/* A value of KT_STORE_KEY_LAYERS: weights came from the caller, or the list is too long. */
 #define KT_STORE_LAYERS_UNKNOWN "..."
 
 /* Keys of __metadata__. All values are text. */
@@ -51,17 +51,17 @@
     }
 enum { KT_STORE_N_KEYS = 14 };
 
-/* The checksum of the header out of the keys' texts. */
+/* The checksum of the header, computed from the texts of the keys. */
 uint64_t kt_store_header_sum(const char *const texts[KT_STORE_N_KEYS]);
 
-/* What a store says about one of its layers; moe->map of the mapper of stores. */
+/* A layer of a store; moe->map of its mapper. */
 struct kt_stored {
     char backend[32];
     char form[KT_FORM_SIZE];
     struct kt_format format[3]; /* of gate, up and down before packing */
     const char *source;         /* fingerprint of what was packed */
-    const char *layers;         /* with experts that it has */
-    uint64_t object_size[2];    /* by enum kt_stage, filled up to 64 */
+    const char *layers;         /* with experts, of the model */
+    uint64_t object_size[2];    /* by enum kt_stage, padded to 64 */
     uint32_t part;              /* the file */
     uint64_t offset;            /* of expert 0's gate_up in it; the objects follow one another */
     uint64_t checksum[];        /* [n_experts][2] */

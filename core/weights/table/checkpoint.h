@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint.h - a checkpoint inside: its files, its tensors, its layers with experts.
+ * checkpoint.h - the data of a checkpoint: its files, its tensors, its layers with experts.
  *
- * A file format is one struct kt_checkpoint_format: read() fills everything below from the header
- * of a file. In safetensors files the tensors are only names: which of them are which expert is
- * said by a struct kt_mapper, one for each way to lay experts out.
+ * A file format is a struct kt_checkpoint_format, whose read() fills the struct kt_checkpoint from the header
+ * of a file. In safetensors files, tensors only have names: a struct kt_mapper finds the experts among them.
  */
 #ifndef KT_CORE_WEIGHTS_TABLE_CHECKPOINT_H
 #define KT_CORE_WEIGHTS_TABLE_CHECKPOINT_H
@@ -20,7 +19,7 @@
 struct kt_tensor {
     struct kt_tensor_info info; /* its name is owned by the tensor */
     uint32_t part;              /* the file that holds it */
-    void *loaded;               /* its bytes, where they are not read through the mapping */
+    void *loaded;               /* its bytes, if they are not read through the mapping */
 };
 
 struct kt_tensors {
@@ -36,7 +35,7 @@ struct kt_moe {
     struct kt_tensor *bias[3];   /* NULL: none */
     struct kt_tensor *scale[3];  /* one number an expert; NULL: none */
     float *converted[3];         /* biases that are not float32 in the file */
-    void *map;                   /* what a mapper keeps of the layer; freed with free() */
+    void *map;                   /* data of the mapper; freed with free() */
     uint32_t uses;               /* kt_checkpoint_use without kt_checkpoint_unuse */
     bool shown;                  /* kt_checkpoint_experts without kt_checkpoint_release_layer */
 };
@@ -54,13 +53,13 @@ struct kt_checkpoint_format {
     const char *name;
     /* Can a file of this size that begins so be of this format? */
     bool (*matches)(const uint8_t head[16], uint64_t size);
-    /* `path` is file 0's, beside which others may lie. */
+    /* `path` is that of file 0; more files may be beside it. */
     enum kt_status (*read)(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
-    /* Opens file `number`, below twice n_moe, of those that tell such a checkpoint from others, where
-     * there are files besides those of kt_checkpoint.part. NULL: there are none. */
+    /* Opens sample file `number`, below 2 * n_moe, for the fingerprint. For formats with files that are not
+     * in kt_checkpoint.part; else NULL. */
     enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
                              struct kt_error *error);
-    const char *no_experts; /* why a file of this format may hold none, for messages */
+    const char *no_experts; /* why a file may have no experts, for messages */
 };
 
 /* A file of the checkpoint. */
@@ -75,12 +74,12 @@ struct kt_checkpoint {
     const struct kt_checkpoint_format *format;
     struct kt_log log;
     enum kt_io io;
-    char label[KT_LABEL_SIZE]; /* what was opened, for messages about the whole */
-    char *folder;              /* that holds the safetensors files, NULL: it does not matter */
+    char label[KT_LABEL_SIZE]; /* of the path that was opened, for messages */
+    char *folder;              /* of safetensors files; NULL for other formats */
     bool whole;                /* the folder was opened, not a file in it */
     struct kt_part *part;
     uint32_t n_parts;
-    uint64_t n_loose; /* files besides, which are opened only while they are read */
+    uint64_t n_loose; /* more files, which are open only while they are read */
     uint64_t size;    /* of all files */
     char architecture[64];
     char name[KT_NAME_SIZE + 1];
@@ -91,9 +90,8 @@ struct kt_checkpoint {
     uint64_t n_moe;
     kt_experts_fn experts;
     void (*release)(struct kt_moe *moe);
-    pthread_mutex_t lock; /* of decoded layers: a layer may be destroyed in any thread */
-    /* Why experts cannot be computed as this model does, with the file that says so; "": they can.
-     */
+    pthread_mutex_t lock; /* of decoded layers, since any thread may unload a layer */
+    /* Why the experts of this model cannot be computed, with the file that says so; "": they can. */
     char refusal[sizeof((struct kt_error *)NULL)->message];
 };
 

@@ -10,7 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* Of a file of any size: its beginning, which is the header, and places all over it. */
+/* Samples of a file: its beginning, which is the header, and places at equal distances. */
 enum { SAMPLES = 33, SAMPLE = 16384 };
 
 static enum kt_status add_file(XXH3_state_t *state, const struct kt_file *file, void *room,
@@ -29,7 +29,7 @@ static enum kt_status add_file(XXH3_state_t *state, const struct kt_file *file, 
     return KT_OK;
 }
 
-/* Files that are not open: how many, how large together, and some of them. */
+/* Files that are not open: their number and total size, and samples of some. */
 static enum kt_status add_samples(XXH3_state_t *state, const struct kt_checkpoint *checkpoint, void *room,
                                   struct kt_error *error)
 {

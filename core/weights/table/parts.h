@@ -5,13 +5,13 @@
 
 #include "core/weights/table/checkpoint.h"
 
-/* Opens one more file of the checkpoint; the others may move. */
+/* Opens one more file of the checkpoint. checkpoint->part may move. */
 enum kt_status kt_checkpoint_add(struct kt_checkpoint *checkpoint, const char *path, struct kt_error *error);
 
 /* Closes all files again. */
 void kt_checkpoint_drop_files(struct kt_checkpoint *checkpoint);
 
-/* What the __metadata__ of safetensors file `part` says about `key`, or NULL. */
+/* The value of `key` in the __metadata__ of safetensors file `part`, or NULL. */
 const char *kt_checkpoint_metadata(const struct kt_checkpoint *checkpoint, uint32_t part, const char *key);
 
 #endif

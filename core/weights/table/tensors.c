@@ -15,7 +15,7 @@ enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const s
                               struct kt_error *error)
 {
     if (tensors->n == tensors->capacity) {
-        /* Grows with what was really read: a count that a header claims costs nothing. */
+        /* Grows with the tensors that were read, so that a count in a header costs nothing. */
         uint64_t capacity = tensors->capacity ? tensors->capacity * 2 : 16;
         struct kt_tensor *grown = NULL;
         if (capacity <= SIZE_MAX / sizeof *grown)
@@ -148,7 +148,7 @@ enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor
     enum kt_status status = kt_file_check_size(file, error);
     if (status != KT_OK)
         return status;
-    /* Blocks are read byte by byte; numbers are not, and a header may put them anywhere. */
+    /* Numbers need alignment, and a header may place them anywhere; blocks are read byte by byte. */
     uint64_t alignment = dtype && dtype->elements == 1 ? dtype->bytes : 1;
     if (file->map && tensor->info.offset % alignment == 0) {
         *data = file->map + tensor->info.offset;

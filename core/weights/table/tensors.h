@@ -11,7 +11,7 @@
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
                               struct kt_error *error);
 
-/* Sorts the tensors by file and offset; refuses names that stand twice, and tensors that overlap. */
+/* Sorts the tensors by file and offset; refuses duplicate names and tensors that overlap. */
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error);
 
 /* The tensor of that name, or NULL. */
@@ -23,7 +23,7 @@ void kt_tensors_free(struct kt_tensors *tensors);
 enum kt_status kt_tensor_data(struct kt_checkpoint *checkpoint, struct kt_tensor *tensor, const void **data,
                               struct kt_error *error);
 
-/* Of the file that holds the tensor, for messages. */
+/* The label of the file with the tensor, for messages. */
 static inline const char *kt_tensor_label(const struct kt_checkpoint *checkpoint,
                                           const struct kt_tensor *tensor)
 {
