@@ -6,41 +6,52 @@
 
 struct args {
     struct plugin_check_args check;
-    const char *folder;
+    const char *folder, *like;
+    bool in_tree;
 };
 
 static const char *const actions[] = {"check", "new"};
 
-static const struct kt_cli_option options[] =
-    {{.name = "cases",
-      .type = KT_CLI_UINT,
-      .offset = offsetof(struct args, check.cases),
-      .minimum = 1,
-      .maximum = 10000,
-      .argument = "N",
-      .help = "check: random cases of each format and level (default: 3)"},
-     {.name = "dir",
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, folder),
-      .argument = "DIR",
-      .help = "new: folder to make (default: kt-kernel-plugin-NAME)"},
-     {.name = "quick",
-      .type = KT_CLI_FLAG,
-      .offset = offsetof(struct args, check.quick),
-      .help = "check: leave the measurement of its speed out"},
-     {.name = "seed",
-      .type = KT_CLI_UINT,
-      .offset = offsetof(struct args, check.seed),
-      .argument = "N",
-      .help = "check: other random cases than the usual ones"},
-     {.name = "timeout",
-      .type = KT_CLI_UINT,
-      .offset = offsetof(struct args, check.timeout),
-      .minimum = 1,
-      .maximum = 86400,
-      .argument = "SECONDS",
-      .help = "check: time that one check may take (default: 300)"},
-     {.name = NULL}};
+static const struct kt_cli_option options[] = {
+    {.name = "cases",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.cases),
+     .minimum = 1,
+     .maximum = 10000,
+     .argument = "N",
+     .help = "check: random cases of each format and level (default: 3)"},
+    {.name = "dir",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, folder),
+     .argument = "DIR",
+     .help =
+         "new: folder to make (default: kt-kernel-plugin-NAME); with --in-tree the source tree (default: .)"},
+    {.name = "in-tree",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, in_tree),
+     .help = "new: a backend of kt-kernel's own source tree"},
+    {.name = "like",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, like),
+     .argument = "BACKEND",
+     .help = "new --in-tree: the backend of the tree to copy (default: rawint4)"},
+    {.name = "quick",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, check.quick),
+     .help = "check: leave the measurement of its speed out"},
+    {.name = "seed",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.seed),
+     .argument = "N",
+     .help = "check: other random cases than the usual ones"},
+    {.name = "timeout",
+     .type = KT_CLI_UINT,
+     .offset = offsetof(struct args, check.timeout),
+     .minimum = 1,
+     .maximum = 86400,
+     .argument = "SECONDS",
+     .help = "check: time that one check may take (default: 300)"},
+    {.name = NULL}};
 
 static const struct kt_cli_command command = {
     .usage = "check FILE.so|new NAME",
@@ -50,7 +61,9 @@ static const struct kt_cli_command command = {
         "weights of every format, in children whose crashes, loops and exits are verdicts. --config NAME.ini "
         "checks its INI too, --format tap writes the Test Anything Protocol. Exit status 1 if a check "
         "failed.\n"
-        "new: writes the project of a backend NAME, complete and slow: sources, INI, test, Debian packaging.",
+        "new: writes the project of a backend NAME, complete and slow: sources, INI, test, Debian packaging. "
+        "With --in-tree a backend of kt-kernel's source tree, as a copy of another one with its kernels, "
+        "packages and tests: its folder in plugins/ and its line in plugins/plugins.am.",
     .options = options,
     .arguments = "check FILE.so or new NAME",
     .min_arguments = 2,
@@ -63,10 +76,18 @@ int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv)
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     const char *action = cli->arguments[0], *name = cli->arguments[1];
-    if (strcmp(action, "check") == 0 && args.folder)
-        return kt_cli_usage(cli, "--dir is an option of kt plugin new");
+    if (strcmp(action, "check") == 0 && (args.folder || args.in_tree || args.like))
+        return kt_cli_usage(cli, "%s is an option of kt plugin new",
+                            args.folder    ? "--dir"
+                            : args.in_tree ? "--in-tree"
+                                           : "--like");
+    if (args.like && !args.in_tree)
+        return kt_cli_usage(cli, "--like is an option of kt plugin new --in-tree");
     if (strcmp(action, "check") == 0)
         return plugin_check(cli, name, &args.check);
+    if (strcmp(action, "new") == 0 && args.in_tree)
+        return plugin_new_in_tree(cli, name, args.like ? args.like : "rawint4",
+                                  args.folder ? args.folder : ".");
     if (strcmp(action, "new") == 0)
         return plugin_new(cli, name, args.folder);
     const char *near = kt_cli_nearest(action, actions, 2);

@@ -209,7 +209,7 @@ bool plugin_cpu_parse(const char *names, uint64_t *bits);
 /* A job: disassembles the file and follows each function that the core may call. */
 plugin_job plugin_job_instructions;
 
-/* ---- plugin_check.c, plugin_speed.c, plugin_new.c ------------------------------------------------- */
+/* ---- plugin_check.c, plugin_speed.c ------------------------------------------------- */
 
 struct plugin_check_args {
     uint64_t timeout, cases, seed;
@@ -220,6 +220,16 @@ int plugin_check(struct kt_cli *cli, const char *path, const struct plugin_check
 /* A job: one token through a layer whose weights come from memory, as a fraction of the machine's limit. */
 plugin_job plugin_job_speed;
 
+/* ---- plugin_new.c, plugin_intree.c: new backends ------------------------------------------------- */
+
 int plugin_new(struct kt_cli *cli, const char *name, const char *folder);
+/* A copy of the backend `like` in the source tree `tree`. */
+int plugin_new_in_tree(struct kt_cli *cli, const char *name, const char *like, const char *tree);
+
+/* May a backend be called so? */
+bool plugin_check_name(const char *name);
+int plugin_refuse_name(const struct kt_cli *cli, const char *name);
+/* rename(2) that takes no place of an empty folder's; false: errno says why. */
+bool plugin_move_to(const char *from, const char *to);
 
 #endif

@@ -21,12 +21,21 @@ struct project {
     char *folder;    /* that is written to */
 };
 
-static bool check_name(const char *name)
+bool plugin_check_name(const char *name)
 {
     return *name >= 'a' && *name <= 'z' && strlen(name) <= 31 &&
            name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0' &&
            name[strlen(name) - 1] != '_' && !strstr(name, "__") && strcmp(name, "reference") != 0 &&
            strcmp(name, "auto") != 0;
+}
+
+int plugin_refuse_name(const struct kt_cli *cli, const char *name)
+{
+    return kt_cli_usage(
+        cli,
+        "%s: a backend's name has at most 31 lower-case letters, digits and single _, begins with "
+        "a letter, does not end with _, and is not auto or reference",
+        name);
 }
 
 /* ---- files ------------------------------------------------------------------------------------ */
@@ -115,8 +124,7 @@ static void remove_all(const struct project *project)
 
 /* ---- the folder --------------------------------------------------------------------------------- */
 
-/* rename(2) would take an empty folder's place. */
-static bool move_to(const char *from, const char *to)
+bool plugin_move_to(const char *from, const char *to)
 {
     struct stat entry;
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
@@ -145,7 +153,7 @@ static int write_project(struct project *project, const char *folder)
     for (const struct plugin_template *file = plugin_template; file->path && written; file++)
         written = write_file(project, file);
     int code = written ? KT_EXIT_OK : KT_EXIT_PROBLEM;
-    if (written && !move_to(project->folder, folder))
+    if (written && !plugin_move_to(project->folder, folder))
         code = kt_cli_error(project->cli, "%s cannot be made: %s", folder, strerror(errno));
     if (code != KT_EXIT_OK)
         remove_all(project);
@@ -171,12 +179,8 @@ int plugin_new(struct kt_cli *cli, const char *name, const char *folder)
     struct stat entry;
     sigset_t ends, before;
 
-    if (!check_name(name))
-        return kt_cli_usage(
-            cli,
-            "%s: a backend's name has at most 31 lower-case letters, digits and single _, begins with "
-            "a letter, does not end with _, and is not auto or reference",
-            name);
+    if (!plugin_check_name(name))
+        return plugin_refuse_name(cli, name);
     for (size_t i = 0; name[i]; i++)
         project.dashed[i] = name[i] == '_' ? '-' : name[i];
     char *place =
