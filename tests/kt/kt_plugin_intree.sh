@@ -4,7 +4,7 @@
 # packages, and computes at the level that every CPU has. make check-intree builds one with all
 # its levels and tests.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
-tree=$dir/tree
+tree=$dir/tree new=new_format
 mkdir -p "$tree/include"
 cp -R "$KT_TEST_SOURCE/include/kt" "$tree/include"
 cp -R "$KT_TEST_SOURCE/plugins" "$tree" # with what a build among the sources left there
@@ -28,7 +28,7 @@ for backend in $like; do
     says 'autoreconf -fi'
     folder=$tree/plugins/new_format
     ! grep -rqi "$backend" "$folder" --exclude=README || fail "the old name was left in $(grep -rli "$backend" "$folder")"
-    grep -qx 'include plugins/new_format/new_format.am' "$tree/plugins/plugins.am" || fail "its line must be there"
+    grep -qx "include plugins/$new/$new.am" "$tree/plugins/plugins.am" || fail "its line must be there"
     grep '^include' "$tree/plugins/plugins.am" | grep -v /common/ | sort -c || fail "the lines must be in order"
     # What configure and packages will read; both say the same of the other backends as before.
     for as in configure control spec; do
@@ -98,7 +98,7 @@ exits 1
 warns 'it has no include/kt/plugin.h'
 mv "$dir/plugin.h" "$tree/include/kt"
 cp "$tree/plugins/plugins.am" "$dir/plugins.am"
-echo 'include plugins/new_format/new_format.am' >>"$tree/plugins/plugins.am"
+echo "include plugins/$new/$new.am" >>"$tree/plugins/plugins.am"
 kt plugin new --in-tree new_format --dir "$tree"
 exits 1
 warns 'has a row of new_format already'

@@ -35,7 +35,7 @@ FILENAME == built { known[$0] = 1; next }
         word = substr(line, RSTART, RLENGTH)
         line = substr(line, RSTART + RLENGTH)
         sub(/[.\/]+$/, "", word)
-        if (word ~ /[<>$*@{}~]|NAME|FOLDER|ROOM|X_|^[.\/-]|\.so/ || word ~ /^(embed\.c|layer0\.py)$/)
+        if (word ~ /[<>$*@{}~]|NAME|LEVEL|FOLDER|ROOM|X_|^[.\/-]|\.so/ || word ~ /^(embed\.c|layer0\.py)$/)
             continue
         inside = word ~ /^(core|plugins|tools|tests|include|etc|m4)\/./
         file = word ~ /\.(c|h|sh|py|am|awk|m4|map|csv|spec)$/
