@@ -108,5 +108,11 @@ $0 == "@BACKENDS@" {
     }
     next
 }
+# The project's home, which configure.ac knows, or not.
+/@URL@/ {
+    if (url == "")
+        next
+    sub(/@URL@/, url)
+}
 { print }
 END { exit failed }
