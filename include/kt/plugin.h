@@ -182,7 +182,8 @@ struct kt_layout {
     /** Bytes of one expert's packed object per stage. */
     uint64_t weight_size[2];
 
-    /** Bytes of one expert in the format, padding not counted; rooflines count these. */
+    /** Bytes of one expert in the format, padding not counted; rooflines count these. At least 1, also
+     *  where a tiny matrix has less than a byte. */
     uint64_t nominal_size[2];
 
     /** Bytes of one packed activation row per stage; multiples of 64 keep rows aligned. */

@@ -21,6 +21,14 @@ grep -q '^KT_PLUGIN_DEFINE(my_format)' "$dir/project/my_format.c" || fail "the s
 grep -q '^Package: kt-kernel-plugin-my-format$' "$dir/project/debian/control" || fail "packages have no _"
 grep -q 'ktkernel:Abi=ktkernel-plugin-abi-' "$dir/project/debian/rules" || fail "the package needs the plugin ABI"
 grep -q '[$]{ktkernel:Abi}' "$dir/project/debian/control" || fail "the package needs the plugin ABI"
+grep -q "^ -- .*  [A-Z][a-z][a-z], .* $(date -u +%Y) [0-9:]* +0000\$" "$dir/project/debian/changelog" ||
+    fail "the changelog must have today's date"
+# Its drop-in lets every other backend go first, as it says.
+priority=$(sed -n 's/^priority = //p' "$dir/project/my_format.ini")
+for ini in "$KT_TEST_SOURCE"/plugins/*/*.ini; do
+    other=$(sed -n 's/^priority = //p' "$ini")
+    [ "${priority:-0}" -lt "${other:-0}" ] || fail "$ini must go before it"
+done
 ! grep -rq '@[A-Z]*@' "$dir/project" || fail "a placeholder was left"
 ! ls -d "$dir"/project.* >/dev/null 2>&1 || fail "a folder was left behind"
 
@@ -59,5 +67,8 @@ for name in Upper 1st '' a-b a__b trailing_ auto reference a/b ../x 'a b' "$(pri
     exits 2
     warns 'a backend.s name has\|value'
 done
+kt plugin new amx_int4
+exits 2
+warns "amx_int4 is a backend of kt-kernel's own"
 [ "$(find "$dir/home" -mindepth 1 -maxdepth 1 ! -name '.*' | wc -l)" -eq 1 ] || fail "a refused name left something"
 finish

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What stands for what in the files and their names. */
@@ -18,6 +19,7 @@ struct project {
     const struct kt_cli *cli;
     const char *name;
     char dashed[32]; /* as packages are called, which have no _ */
+    char date[40];   /* as Debian's changelogs have it */
     char *folder;    /* that is written to */
 };
 
@@ -38,22 +40,35 @@ int plugin_refuse_name(const struct kt_cli *cli, const char *name)
         name);
 }
 
+/* The project's own backends: two of one name cannot be enabled. */
+static bool is_shipped(const char *name)
+{
+    const char *const *shipped = plugin_shipped;
+    while (*shipped && strcmp(*shipped, name) != 0)
+        shipped++;
+    return *shipped != NULL;
+}
+
 /* ---- files ------------------------------------------------------------------------------------ */
 
 static void write_line(const struct project *project, const char *line, FILE *file)
 {
     const struct {
         const char *word, *text;
-    } words[] = {{"@NAME@", project->name}, {"@DASHED@", project->dashed}, {"@VERSION@", kt_version()}};
+    } words[] = {{"@NAME@", project->name},
+                 {"@DASHED@", project->dashed},
+                 {"@VERSION@", kt_version()},
+                 {"@DATE@", project->date}};
+    const size_t n_words = sizeof words / sizeof *words;
     while (*line) {
         size_t i = 0;
-        while (i < 3 && strncmp(line, words[i].word, strlen(words[i].word)) != 0)
+        while (i < n_words && strncmp(line, words[i].word, strlen(words[i].word)) != 0)
             i++;
-        if (i < 3)
+        if (i < n_words)
             fputs(words[i].text, file);
         else
             fputc(*line, file);
-        line += i < 3 ? strlen(words[i].word) : 1;
+        line += i < n_words ? strlen(words[i].word) : 1;
     }
 }
 
@@ -181,6 +196,13 @@ int plugin_new(struct kt_cli *cli, const char *name, const char *folder)
 
     if (!plugin_check_name(name))
         return plugin_refuse_name(cli, name);
+    if (is_shipped(name))
+        return kt_cli_usage(cli, "%s is a backend of kt-kernel's own; give yours another name", name);
+    time_t now = time(NULL);
+    struct tm broken;
+    if (strftime(project.date, sizeof project.date, "%a, %d %b %Y %H:%M:%S +0000", gmtime_r(&now, &broken)) ==
+        0)
+        project.date[0] = '\0';
     for (size_t i = 0; name[i]; i++)
         project.dashed[i] = name[i] == '_' ? '-' : name[i];
     char *place =

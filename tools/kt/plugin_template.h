@@ -11,4 +11,7 @@ struct plugin_template {
 };
 extern const struct plugin_template plugin_template[];
 
+/* Names of the backends in plugins/; NULL ends them. */
+extern const char *const plugin_shipped[];
+
 #endif

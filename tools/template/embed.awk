@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# embed.awk - writes files as arrays of their lines in C, and a table of them. prefix: what goes before their names.
+# embed.awk - writes files as arrays of their lines in C, and a table of them. prefix: what goes before their names;
+# shipped: names of backends, for a list of their own.
 function quote(line, i, c, text) {
     text = ""
     for (i = 1; i <= length(line); i++) {
@@ -24,5 +25,9 @@ END {
     print "    NULL};\n\nconst struct plugin_template plugin_template[] = {"
     for (i = 1; i <= n; i++)
         print "    {\"" name[i] "\", file" i "},"
-    print "    {NULL, NULL},\n};"
+    print "    {NULL, NULL},\n};\n\nconst char *const plugin_shipped[] = {"
+    count = split(shipped, names, " ")
+    for (i = 1; i <= count; i++)
+        print "    \"" names[i] "\","
+    print "    NULL};"
 }
