@@ -7,7 +7,7 @@
 set -eu
 source=${KT_TEST_SOURCE:?run by make installcheck} build=${KT_TEST_BUILD:?}
 prefix=$1 bindir=$2 libdir=$3 datadir=$4 pluginsdir=$5 pluginconfdir=$6 pythondir=$7
-make=${MAKE:-make} model=$source/tests/data/tiny-moe
+make=${MAKE:-make} model=${KT_TEST_DATA:?}/tiny-moe
 for tool in autoreconf libtoolize; do
     command -v $tool >/dev/null || { echo "SKIP: $tool is not installed"; exit 0; }
 done
