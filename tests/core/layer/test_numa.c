@@ -9,6 +9,7 @@
 #include "core/weights/decode/view.h"
 #include "core/context/context.h"
 #include "core/machine/topology.h"
+#include "core/machine/pool.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 

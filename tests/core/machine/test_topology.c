@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_topology.c - what is planned on machines that hwloc makes up: nodes, threads, their CPUs, shards. */
 #include "core/context/context.h"
+#include "core/machine/pool.h"
 #include "tests/support/layer_fixture.h"
 
 #include <stdio.h>
