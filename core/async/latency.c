@@ -2,6 +2,7 @@
 /* latency.c - measures the time from submitting work until all threads have begun it. */
 #include "core/base/error.h"
 #include "core/context/context.h"
+#include "core/machine/clock.h"
 #include "core/machine/pool.h"
 #include "core/machine/queue.h"
 
@@ -13,17 +14,10 @@ struct probe {
     atomic_uint_fast64_t begun; /* when the last thread began */
 };
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void begin(struct kt_worker *worker, void *argument)
 {
     struct probe *probe = argument;
-    uint_fast64_t now = now_ns(), last = atomic_load(&probe->begun);
+    uint_fast64_t now = kt_now_ns(), last = atomic_load(&probe->begun);
     (void)worker;
     while (now > last && !atomic_compare_exchange_weak(&probe->begun, &last, now))
         ;
@@ -59,7 +53,7 @@ enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t coun
         uint64_t ticket;
         rest(gap_us);
         atomic_store(&probe.begun, 0);
-        uint64_t submitted = now_ns();
+        uint64_t submitted = kt_now_ns();
         status = kt_queue_submit(context->queue, &task, &argument, sizeof argument, &ticket, error);
         if (status == KT_OK)
             status = kt_wait(context, ticket, error);

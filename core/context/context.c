@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/config/config.h"
+#include "core/machine/clock.h"
 #include "core/machine/cpu.h"
 #include "core/machine/pool.h"
 #include "core/machine/queue.h"
@@ -12,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct kt_context *kt_context_retain(struct kt_context *context)
 {
@@ -224,13 +224,6 @@ static void empty_stage(struct kt_worker *worker, void *argument)
     kt_worker_barrier(worker);
 }
 
-static double now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t count, int asleep,
                                         double *nanoseconds, struct kt_error *error)
 {
@@ -245,9 +238,9 @@ enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t cou
     for (uint32_t i = 0; i < count; i++) {
         while (asleep && atomic_load(&pool->start.sleepers) < pool->n_started)
             (void)sched_yield();
-        double begin = now_ns();
+        uint64_t begin = kt_now_ns();
         kt_pool_run(pool, empty_stage, NULL);
-        total += now_ns() - begin;
+        total += (double)(kt_now_ns() - begin);
     }
     kt_pool_unlock(pool);
     *nanoseconds = total / count;

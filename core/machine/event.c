@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/machine/event.h"
 
+#include "core/machine/clock.h"
+
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -16,13 +18,6 @@ static void pause_core(void)
 #endif
 }
 
-static uint64_t now_us(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
 /* Spins until the value is new or the time is over; true: it is new. The clock is read once in 64 pauses. */
 static int spin(struct kt_event *event, unsigned old, struct kt_patience patience)
 {
@@ -35,7 +30,7 @@ static int spin(struct kt_event *event, unsigned old, struct kt_patience patienc
         }
         if (patience.yield)
             (void)sched_yield();
-        uint64_t now = now_us();
+        uint64_t now = kt_now_ns() / 1000;
         if (!end)
             end = now + patience.spin_us;
         if (now >= end)
@@ -58,11 +53,11 @@ unsigned kt_event_wait(struct kt_event *event, unsigned old, struct kt_patience 
 unsigned kt_event_wait_for(struct kt_event *event, unsigned old, struct kt_patience patience,
                            uint64_t timeout_ns)
 {
-    uint64_t begin = now_us();
+    uint64_t begin = kt_now_ns() / 1000;
     if (!spin(event, old, patience)) {
         atomic_fetch_add(&event->sleepers, 1);
         while (atomic_load(&event->value) == old) {
-            uint64_t passed = (now_us() - begin) * 1000;
+            uint64_t passed = (kt_now_ns() / 1000 - begin) * 1000;
             if (passed >= timeout_ns)
                 break;
             uint64_t left = timeout_ns - passed;

@@ -4,6 +4,7 @@
 #include "core/machine/queue.h"
 
 #include "core/base/error.h"
+#include "core/machine/clock.h"
 #include "core/machine/event.h"
 #include "core/machine/thread.h"
 
@@ -11,7 +12,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A ticket is a running number, from 1 on, times the depth, plus the index of its slot: so no ticket is 0,
@@ -234,23 +234,16 @@ enum kt_status kt_queue_wait(struct kt_queue *queue, uint64_t ticket, struct kt_
     }
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 enum kt_status kt_queue_wait_for(struct kt_queue *queue, uint64_t ticket, uint32_t timeout_ms, bool *done,
                                  struct kt_error *error)
 {
     *done = true;
     if (queue->pool->pid != getpid())
         return fail_forked(error);
-    for (uint64_t end = now_ns() + UINT64_C(1000000) * timeout_ms;;) {
+    for (uint64_t end = kt_now_ns() + UINT64_C(1000000) * timeout_ms;;) {
         unsigned seen = kt_event_value(&queue->done);
         enum kt_status status = take_result(queue, ticket, done, error);
-        uint64_t now = now_ns();
+        uint64_t now = kt_now_ns();
         if (*done || now >= end)
             return status;
         (void)kt_event_wait_for(&queue->done, seen, waiting(queue), end - now);

@@ -100,7 +100,7 @@ judge "$work/circle" | grep -q "three()" || echo "rooms.sh misses a circle" >>"$
 
 cat "$work/strays" "$work/wrong"
 if [ -s "$work/strays" ] || [ -s "$work/wrong" ]; then
-    echo "FAIL: see HACKING, \"Where things are\": what two rooms need goes to a lower one"
+    echo "FAIL: see core/README; what two files need goes to a file below both"
     exit 1
 fi
 echo "$(wc -l <"$work/rooms") rooms, $(wc -l <"$work/files") files: all arrows run downwards"
