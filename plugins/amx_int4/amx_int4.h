@@ -6,7 +6,12 @@
 #define BACKEND "amx_int4"
 #define OPS_NAME(level) amx_int4_ops_##level
 #define OWN(function) amx_int4_##function
+/* kt_layout.form, of groups of %u: another last number where a packed byte means something else. Backends
+ * whose bytes are the same have the same. */
+#define FORM4 "amx_int4-g%u-3"
 
+#include "plugins/common/int4_group/instance.h"
 #include "plugins/common/int4_group/weights.h"
+#include "plugins/common/plugin/ops_tmpl.h"
 
 #endif

@@ -6,32 +6,22 @@
  * 8 tiles of both columns become int8 in 16 KB of scratch, which stay in L1 while all rows pass: making
  * a tile costs about what its product with 64 rows does.
  */
-#include "plugins/amx_int4/amx_int4.h"
-
+#define SIMD avx512
 #define VEC_VNNI 1
 #define TILED 1
-#include "plugins/common/simd/avx512_int8.h"
-
-#include "plugins/common/simd/amx.h"
-#include "plugins/common/int8/epilogue.h"
-#include "plugins/common/int4_group/pack.h"
-#include "plugins/common/gemm/prefetch.h"
-
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 #define AHEAD 0
 
-#include "plugins/common/gemm/microkernel.h"
+#include "plugins/amx_int4/amx_int4.h"
 
-#include "plugins/common/int4_group/microkernel.h"
-
-#include "plugins/common/int4_group/dequantize.h"
+#include "plugins/common/int4_group/dequantize_tmpl.h"
+#include "plugins/common/int4_group/microkernel_tmpl.h"
+#include "plugins/common/int4_group/pack_tmpl.h"
 
 #include "plugins/common/gemm/driver_amx_tmpl.h"
 
 /* The expanded tiles stand behind the blocks in scratch. */
-#define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
-
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
@@ -44,7 +34,7 @@ static const struct choice *list_choices(void)
 
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
 {
-    struct panel8 panel = find_panel(part->job, part->stage, part->panel);
+    struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     expand_pairs(&panel, t, stop, part->choice->near, to);
     return to;
@@ -52,7 +42,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 
 static void multiply_few(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = find_panel(part->job, part->stage, part->panel);
+    struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
     struct way way = {passes4, true, false};
     run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
 }

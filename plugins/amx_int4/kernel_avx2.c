@@ -11,10 +11,7 @@
  * shape, reading alone at 56 to 65 GB/s: 1 token 0.53 ms (38 GB/s), 8 tokens 3.4 ms (38), 32 9.8 ms,
  * 128 25 ms. With lines prefetched 1 KB ahead instead of 8: 0.94, 6.1, 15.5 and 28 ms.
  */
-#include "plugins/amx_int4/amx_int4.h"
-
-#define VEC_VNNI 0
-#include "plugins/common/simd/avx2_int8.h"
+#define SIMD avx2
 
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
@@ -22,6 +19,8 @@
 #define AHEAD 0
 #define EXPAND_ROWS 0
 
+#include "plugins/amx_int4/amx_int4.h"
+
 #include "plugins/common/int4_group/kernel_tmpl.h"
 
-LEVEL_OPS(avx2);
+INT4_LEVEL(avx2);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vnni.c - AVX-512 with VNNI: vpdpbusd on 512 bits. */
-#include "plugins/amx_int4/amx_int4.h"
-
+#define SIMD avx512
 #define VEC_VNNI 1
-#include "plugins/common/simd/avx512_int8.h"
 
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
@@ -11,6 +9,8 @@
 #define AHEAD 0
 #define EXPAND_ROWS 16
 
+#include "plugins/amx_int4/amx_int4.h"
+
 #include "plugins/common/int4_group/kernel_tmpl.h"
 
-LEVEL_OPS(avx512_vnni);
+INT4_LEVEL(avx512_vnni);

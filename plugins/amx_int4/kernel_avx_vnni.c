@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx_vnni.c - AVX2 with AVX-VNNI: vpdpbusd on 256 bits. */
-#include "plugins/amx_int4/amx_int4.h"
-
+#define SIMD avx2
 #define VEC_VNNI 1
-#include "plugins/common/simd/avx2_int8.h"
 
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
@@ -11,6 +9,8 @@
 #define AHEAD 0
 #define EXPAND_ROWS 16
 
+#include "plugins/amx_int4/amx_int4.h"
+
 #include "plugins/common/int4_group/kernel_tmpl.h"
 
-LEVEL_OPS(avx_vnni);
+INT4_LEVEL(avx_vnni);

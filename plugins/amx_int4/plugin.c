@@ -2,9 +2,28 @@
 /* plugin.c - the plugin amx_int4: weights of 4 bits with group scales, on AMX or less. */
 #include "plugins/amx_int4/amx_int4.h"
 
-#include "plugins/common/plugin/levels8.h"
+#include "plugins/common/plugin/levels.h"
 
 #include <kt/version.h>
+
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AMX
+    LEVEL(amx, NEEDS_AMX_INT8, "tdpbssd"),
+#endif
+#ifdef LEVEL_AVX512_VNNI
+    LEVEL(avx512_vnni, NEEDS_AVX512_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX512
+    LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw"),
+#endif
+#ifdef LEVEL_AVX_VNNI
+    LEVEL(avx_vnni, NEEDS_AVX_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX2
+    LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 enum { OPTION_GROUP_SIZE, OPTION_Y };
 static const struct kt_option options[] = {
@@ -16,13 +35,18 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     const struct kt_option_value *values, void **instance,
                                     struct kt_error *error)
 {
-    struct instance8 *self = NULL;
-    enum kt_status status = open_instance8(host, caps, &values[OPTION_Y], &self, error);
+    enum kt_status status =
+        new_instance(BACKEND, sizeof(struct int4_instance), host, caps, &values[OPTION_Y], instance, error);
     if (status)
         return status;
+    struct int4_instance *self = *instance;
     self->group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
-    *instance = self;
     return KT_OK;
+}
+
+static void close_instance(void *instance)
+{
+    free_instance(instance, sizeof(struct int4_instance));
 }
 
 KT_PLUGIN_DEFINE(amx_int4) = {

@@ -6,7 +6,12 @@
 #define BACKEND "amx_int8"
 #define OPS_NAME(level) amx_int8_ops_##level
 #define OWN(function) amx_int8_##function
+/* kt_layout.form: another number where a packed byte means something else. Backends whose bytes are the same
+ * have the same. */
+#define FORM "amx_int8-1"
 
 #include "plugins/common/int8/weights.h"
+#include "plugins/common/plugin/instance.h"
+#include "plugins/common/plugin/ops_tmpl.h"
 
 #endif

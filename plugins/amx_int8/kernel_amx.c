@@ -5,20 +5,15 @@
  * With up to 16 rows 1 tile of activations meets the 2 of the panel's pair (3 loads, 2 products), which
  * keeps up with memory: no vector kernel is faster, not even for 1 row.
  */
-#include "plugins/amx_int8/amx_int8.h"
-
+#define SIMD avx512
 #define VEC_VNNI 1
 #define TILED 1
-#include "plugins/common/simd/avx512_int8.h"
+#define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
 
-#include "plugins/common/simd/amx.h"
-#include "plugins/common/int8/epilogue.h"
-#include "plugins/common/int8/pack.h"
-#include "plugins/common/gemm/prefetch.h"
+#include "plugins/amx_int8/amx_int8.h"
 
-#include "plugins/common/gemm/driver_amx_tmpl.h"
-
-#include "plugins/common/gemm/amx_stored.h"
+#include "plugins/common/gemm/amx_stored_tmpl.h"
+#include "plugins/common/int8/pack_tmpl.h"
 
 static const struct choice *list_choices(void)
 {
@@ -40,7 +35,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
 {
     enum kt_status status = OWN(layout)(instance, layout, error);
     if (status == KT_OK)
-        layout->scratch_size = SCRATCH_BLOCKS * sizeof(struct block);
+        layout->scratch_size = BLOCKS_SIZE;
     return status;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C. */
-#include "plugins/amx_int8/amx_int8.h"
-
-#define VEC_VNNI 0
+#define SIMD avx2
 #include "plugins/common/int8/tuning_avx2.h"
 
-LEVEL_OPS(avx2);
+#include "plugins/amx_int8/amx_int8.h"
+
+#include "plugins/common/int8/kernel_tmpl.h"
+
+INT8_LEVEL(avx2);

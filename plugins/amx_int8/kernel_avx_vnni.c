@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx_vnni.c - AVX2 with AVX-VNNI: vpdpbusd on 256 bits. */
-#include "plugins/amx_int8/amx_int8.h"
-
+#define SIMD avx2
 #define VEC_VNNI 1
 #include "plugins/common/int8/tuning_avx2.h"
 
-LEVEL_OPS(avx_vnni);
+#include "plugins/amx_int8/amx_int8.h"
+
+#include "plugins/common/int8/kernel_tmpl.h"
+
+INT8_LEVEL(avx_vnni);

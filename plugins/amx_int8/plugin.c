@@ -2,11 +2,30 @@
 /* plugin.c - the plugin amx_int8: weights as int8 with a scale per row, on AMX or less. */
 #include "plugins/amx_int8/amx_int8.h"
 
-#include "plugins/common/plugin/levels8.h"
+#include "plugins/common/plugin/levels.h"
 
-#include "plugins/common/plugin/options.h"
+#include "plugins/common/plugin/options_tmpl.h"
 
 #include <kt/version.h>
+
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AMX
+    LEVEL(amx, NEEDS_AMX_INT8, "tdpbssd"),
+#endif
+#ifdef LEVEL_AVX512_VNNI
+    LEVEL(avx512_vnni, NEEDS_AVX512_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX512
+    LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw"),
+#endif
+#ifdef LEVEL_AVX_VNNI
+    LEVEL(avx_vnni, NEEDS_AVX_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX2
+    LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 KT_PLUGIN_DEFINE(amx_int8) = {
     KT_PLUGIN_HEADER(amx_int8),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * avx512_fp8.h - how this plugin holds numbers: the 8 bits and the scales of the source, no more and no
- * less. plugins/common/coded/geometry.h says what panels are, bf16/layout.h what rows are.
+ * less. plugins/common/coded/geometry_tmpl.h says what panels are, bf16/layout_tmpl.h what rows are.
  *
  * Format    f8_e4m3: a sign, 4 bits of exponent with a bias of 7, 3 of fraction; subnormal numbers, no
  *           infinity, NaN where all bits but the sign are set. Its scales are for blocks, rows, the
@@ -18,17 +18,21 @@
 #define TILE_COLUMNS 32
 #define CODES_SIZE 512 /* of 16 rows x 32 columns */
 #define PANEL_MARKS 1
+#define PANEL_FACTORS 1 /* where a row has one scale, it multiplies sums */
 
-#include "plugins/common/coded/geometry.h"
+#include "plugins/common/coded/geometry_tmpl.h"
+#include "plugins/common/plugin/instance.h"
 
 #define BACKEND "avx512_fp8"
 #define FORM "avx512_fp8-1" /* kt_layout.form: another number where a packed byte means something else */
 #define OPS_NAME(level) avx512_fp8_ops_##level
 #define ROW_SUMS 0
-#define ACC float
 
 /* Kinds of panels, by their mark. */
 enum { KIND_NUMBERS, KIND_NAN };
+/* What coded/gemv_tmpl.h asks: codes are signed, and nothing is to be taken off them. */
+#define OFFSETS(kind) 0
+#define CODE_ZERO(kind) ((void)(kind), 0.0f)
 #define NO_ZERO(kind) 0.0f
 
 static inline int find_kind(uint32_t dtype)

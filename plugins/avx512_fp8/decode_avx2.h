@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx2.h - codes to bfloat16 with AVX2, and moved.h's vectors. Include simd/avx2_int8.h first. */
+/* decode_avx2.h - codes to bfloat16 with AVX2, and moved.h's vectors. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/simd/simd.h"
 
 #define SCALED_TABLES 0
 

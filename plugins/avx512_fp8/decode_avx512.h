@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128. And moved.h's vectors.
- * Include simd/avx512_int8.h first. */
+/* decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128. And moved.h's vectors. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/simd/simd.h"
 
 #define SCALED_TABLES 1
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_scalar.h - codes to bfloat16 in plain C: what each decode_*.h must do. Include simd/scalar_int8.h
- * first.
+/* decode_scalar.h - codes to bfloat16 in plain C: what each decode_*.h must do.
  *
  *   SCALED_TABLES  1: make_scaled(scale) makes a decoder of numbers times scale, rounded to bfloat16
  *   decode         a vector of codes to the two lines of the tile that they stand for
  */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_SCALAR_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_SCALAR_H
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/simd/simd.h"
 
 #define SCALED_TABLES 0
 

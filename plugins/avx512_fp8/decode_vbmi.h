@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_vbmi.h - codes to bfloat16 with AVX512_VBMI: each of its bytes is looked up in 128. Include
- * simd/avx512_int8.h first. */
+/* decode_vbmi.h - codes to bfloat16 with AVX512_VBMI: each of its bytes is looked up in 128. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_VBMI_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_VBMI_H
+
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/simd/simd.h"
 
 #define SCALED_TABLES 1
 

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_bf16.c - AVX-512 with vpermi2b (VBMI) and vdpbf16ps. */
+#define SIMD avx512
 #define VEC_VNNI 1
-#define PAIRS 1
+#define VEC_BF16 1
+
 #define TILED 0
 #define AHEAD 0
-#include "plugins/common/simd/avx512_int8.h"
-
-#include "plugins/common/simd/avx512_lookup.h"
-
 #define FEW_ROWS 8
 #define EXPAND_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
+#define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"
 
-#include "plugins/avx512_fp8/avx512_fp8.h"
-
-#include "plugins/avx512_fp8/decode_vbmi.h"
-
-#include "plugins/avx512_fp8/product.h"
+#include "plugins/avx512_fp8/product_tmpl.h"
 
 #include "plugins/common/coded/kernel_tmpl.h"
 

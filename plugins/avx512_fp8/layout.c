@@ -37,9 +37,9 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
         *to++ = codes[c / 4 * 128 + find_code(row, c)];
 }
 
-#include "plugins/common/coded/layout.h"
+#include "plugins/common/coded/layout_tmpl.h"
 
-#include "plugins/common/coded/unpack.h"
+#include "plugins/common/coded/unpack_tmpl.h"
 
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error)
 {

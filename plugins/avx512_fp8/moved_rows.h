@@ -7,7 +7,9 @@
 #ifndef KT_PLUGINS_AVX512_FP8_MOVED_ROWS_H
 #define KT_PLUGINS_AVX512_FP8_MOVED_ROWS_H
 
-#include "plugins/common/simd/numbers.h"
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/simd/simd.h"
 
 INLINE float *find_moved(float *units, uint64_t filled, uint64_t t)
 {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - rows of 8 bits to tiles. Include an int8_*.h first. */
+/* pack.h - rows of 8 bits to tiles. */
 #ifndef KT_PLUGINS_AVX512_FP8_PACK_H
 #define KT_PLUGINS_AVX512_FP8_PACK_H
 
-#include "plugins/common/coded/pack.h"
+#include "plugins/avx512_fp8/avx512_fp8.h"
+
+#include "plugins/common/coded/pack_tmpl.h"
 
 #ifdef __SSE2__
 #include <emmintrin.h>

@@ -2,13 +2,28 @@
 /* plugin.c - the plugin avx512_fp8: weights of 8 bits as they were published. */
 #include "plugins/avx512_fp8/avx512_fp8.h"
 
-/* Cooper Lake has BF16 but no VBMI: level avx512 there. */
-#define NEEDS_PAIRS (NEEDS_AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16)
-#include "plugins/common/plugin/levels16.h"
+#include "plugins/common/plugin/levels.h"
 
-#include "plugins/common/plugin/options.h"
+#include "plugins/common/plugin/options_tmpl.h"
 
 #include <kt/version.h>
+
+/* Cooper Lake has BF16 but no VBMI: level avx512 there. */
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AMX
+    LEVEL(amx, NEEDS_AMX_BF16 | KT_CPU_AVX512_VBMI, "tdpbf16ps"),
+#endif
+#ifdef LEVEL_AVX512_BF16
+    LEVEL(avx512_bf16, NEEDS_AVX512_BF16 | KT_CPU_AVX512_VBMI, "vdpbf16ps"),
+#endif
+#ifdef LEVEL_AVX512
+    LEVEL(avx512, NEEDS_AVX512, "vfmadd"),
+#endif
+#ifdef LEVEL_AVX2
+    LEVEL(avx2, NEEDS_AVX2, "vfmadd"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 KT_PLUGIN_DEFINE(avx512_fp8) = {
     KT_PLUGIN_HEADER(avx512_fp8),

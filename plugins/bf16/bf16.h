@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bf16.h - how this plugin holds numbers; plugins/common/bf16/layout.h says what panels and rows are.
+ * bf16.h - how this plugin holds numbers; plugins/common/bf16/layout_tmpl.h says what panels and rows are.
  *
  * Weights      bfloat16: those of the source, or float16 and float32 rounded to nearest, ties to even.
  *              A panel is [32 columns][2 tiles]; K and rows are filled up with 0.
@@ -10,12 +10,17 @@
 
 #define TILE_COLUMNS 32
 #include "plugins/common/gemm/geometry.h"
+#include "plugins/common/plugin/instance.h"
 
 #define BACKEND "bf16"
 #define FORM "bf16-1" /* kt_layout.form: another number where a packed byte means something else */
 #define OPS_NAME(level) bf16_ops_##level
 #define ROW_SUMS 0
-#define ACC float
+
+struct bf16_instance {
+    struct instance base;
+    bool refuses_wider; /* weights of more precision than its own */
+};
 
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
 {

@@ -3,29 +3,20 @@
  * kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product, and for one row: there
  * vdpbf16ps is a tenth faster. From 2 rows on no vector kernel keeps up with tiles.
  */
+#define SIMD avx512
 #define VEC_VNNI 1
-#define PAIRS 1
+#define VEC_BF16 1
 #define TILED 1
 #define AHEAD 1024
 #define AMX_DOT AMX_DOT_BF16
-#include "plugins/common/simd/avx512_int8.h"
 
 #include "plugins/bf16/pack.h"
-#include "plugins/common/bf16/activations.h"
-#include "plugins/common/simd/amx.h"
-#include "plugins/common/gemm/prefetch.h"
 
-#include "plugins/common/bf16/epilogue.h"
-
-#include "plugins/common/gemm/microkernel.h"
-
-#include "plugins/common/bf16/microkernel.h"
+#include "plugins/common/bf16/microkernel_tmpl.h"
 
 DEFINE_PASS(one_row, multiply16, 1, true)
 
-#include "plugins/common/gemm/driver_amx_tmpl.h"
-
-#include "plugins/common/gemm/amx_stored.h"
+#include "plugins/common/gemm/amx_stored_tmpl.h"
 
 static const struct choice *list_choices(void)
 {
@@ -56,7 +47,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
     if (status)
         return status;
     layout->row_unit = TILE_ROWS;
-    layout->scratch_size = SCRATCH_BLOCKS * sizeof(struct block);
+    layout->scratch_size = BLOCKS_SIZE;
     return KT_OK;
 }
 

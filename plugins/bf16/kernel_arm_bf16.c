@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_arm_bf16.c - ARM with FEAT_BF16: bfdot for one row or two, bfmmla for more. */
+#define SIMD neon
 #define VEC_DOTPROD 1
 #define VEC_BF16 1
-#include "plugins/common/simd/neon_int8.h"
 
-#define PAIRS 1
 #define ROWS_WIDE 0
 #define ROWS_TILE 0
 #define ROWS_PAIRED 1
 #define NEAR_ROWS 2
 #define AHEAD 1024
 
-#include "plugins/bf16/product.h"
+#include "plugins/bf16/kernel_tmpl.h"
 
-LEVEL_OPS(arm_bf16);
+BF16_LEVEL(arm_bf16);

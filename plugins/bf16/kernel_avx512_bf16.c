@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_bf16.c - AVX-512 with vdpbf16ps. */
+#define SIMD avx512
 #define VEC_VNNI 1
-#include "plugins/common/simd/avx512_int8.h"
+#define VEC_BF16 1
 
-#define PAIRS 1
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 #define NEAR_ROWS UINT32_MAX
 #define AHEAD 1024
 
-#include "plugins/bf16/product.h"
+#include "plugins/bf16/kernel_tmpl.h"
 
-LEVEL_OPS(avx512_bf16);
+BF16_LEVEL(avx512_bf16);

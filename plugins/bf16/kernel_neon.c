@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_neon.c - any ARM of 64 bits: bfloat16 is widened to float32. */
-#include "plugins/common/simd/neon_int8.h"
+#define SIMD neon
 
-#define PAIRS 0
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 #define NEAR_ROWS 2
 #define AHEAD 1024
 
-#include "plugins/bf16/product.h"
+#include "plugins/bf16/kernel_tmpl.h"
 
-LEVEL_OPS(neon);
+BF16_LEVEL(neon);

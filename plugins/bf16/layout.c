@@ -3,11 +3,11 @@
 #include "plugins/bf16/bf16.h"
 
 #include "plugins/common/simd/numbers.h"
-#include "plugins/common/bf16/layout.h"
+#include "plugins/common/bf16/layout_tmpl.h"
 
 #include <string.h>
 
-static enum kt_status check_layout(const struct instance8 *self, const struct kt_shape *shape,
+static enum kt_status check_layout(const struct bf16_instance *self, const struct kt_shape *shape,
                                    struct kt_error *error)
 {
     enum kt_status status = check_sizes(shape, error);
@@ -22,18 +22,18 @@ static enum kt_status check_layout(const struct instance8 *self, const struct kt
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s%s, which this plugin does not take: "
                                           "it takes bf16, f16 and f32",
-                                  projection_names[p], self->host->dtype_name(format->dtype),
+                                  projection_names[p], self->base.host->dtype_name(format->dtype),
                                   scaled ? " with scales beside the matrix" : "");
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s, which would be rounded: set wider = "
                                           "round in [plugin.bf16] for that",
-                                  projection_names[p], self->host->dtype_name(format->dtype));
+                                  projection_names[p], self->base.host->dtype_name(format->dtype));
     }
     return KT_OK;
 }
 
-static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
+static enum kt_status lay_out_rows(const struct bf16_instance *self, struct kt_layout *layout,
                                    const struct row_form *form, struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
@@ -41,7 +41,7 @@ static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layou
     enum kt_status status = check_layout(self, &layout->shape, error);
     if (status)
         return status;
-    lay_out16(self, layout, size_row(hidden, form), size_row(intermediate, form));
+    lay_out16(&self->base, layout, size_row(hidden, form), size_row(intermediate, form));
     layout->k_unit = TILE_COLUMNS;
     layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
     layout->nominal_size[1] = weights * sizeof(uint16_t);
@@ -113,7 +113,7 @@ static void unpack_row(const uint8_t *from, uint64_t begin, uint64_t end, uint8_
 
 enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct kt_error *error)
 {
-    const struct instance8 *self = instance;
+    const struct bf16_instance *self = instance;
     const struct kt_layout *layout = job->layout;
     uint32_t dtype = layout->shape.format[job->projection].dtype;
     enum kt_stage stage = job->projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
@@ -122,7 +122,7 @@ enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct k
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": the %s projection was %s and has been rounded; only bf16 comes back "
                                       "as it was",
-                              projection_names[job->projection], self->host->dtype_name(dtype));
+                              projection_names[job->projection], self->base.host->dtype_name(dtype));
     for (uint64_t row = job->row_begin, next; row < job->row_end; row = next) {
         uint64_t left = job->row_end - row, rest = step - row % step;
         next = row + (left < rest ? left : rest);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - 16 rows of a source view to a tile of each pair. Include an int8_*.h first. */
+/* pack.h - 16 rows of a source view to a tile of each pair. */
 #ifndef KT_PLUGINS_BF16_PACK_H
 #define KT_PLUGINS_BF16_PACK_H
 
 #include "plugins/bf16/bf16.h"
-#include "plugins/common/gemm/pack.h"
+#include "plugins/common/gemm/pack_tmpl.h"
 
 /* 16 rows of bfloat16. */
 struct half_rows {

@@ -3,7 +3,7 @@
  * blis_int8.h - the backend's names, and what an instance knows of AMD's library.
  * plugins/common/int8/weights.h says how the plugin's own levels hold weights.
  *
- * Level aocl holds what the library reorders: plugins/common/vendor/gemm.h.
+ * Level aocl holds what the library reorders: plugins/common/vendor/gemm_tmpl.h.
  */
 #ifndef KT_PLUGINS_BLIS_INT8_H
 #define KT_PLUGINS_BLIS_INT8_H
@@ -11,14 +11,18 @@
 #define BACKEND "blis_int8"
 #define OPS_NAME(level) blis_int8_ops_##level
 #define OWN(function) blis_int8_##function
+/* kt_layout.form: another number where a packed byte means something else. Backends whose bytes are the same
+ * have the same. */
+#define FORM "amx_int8-1"
 
 #include "plugins/common/int8/weights.h"
+#include "plugins/common/plugin/instance.h"
+#include "plugins/common/plugin/ops_tmpl.h"
 
 #include "plugins/blis_int8/aocl.h"
 
-/* An instance: the shared code knows its first part only. */
 struct blis_instance {
-    struct instance8 common;
+    struct instance base;
     const char *library; /* the option: lives as long as the instance */
     struct aocl aocl;
 };

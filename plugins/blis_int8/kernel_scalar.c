@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
-#include "plugins/blis_int8/blis_int8.h"
-
+#define SIMD scalar
 #include "plugins/common/int8/tuning_scalar.h"
 
-LEVEL_OPS(scalar);
+#include "plugins/blis_int8/blis_int8.h"
+
+#include "plugins/common/int8/kernel_tmpl.h"
+
+INT8_LEVEL(scalar);

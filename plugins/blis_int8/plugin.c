@@ -2,9 +2,28 @@
 /* plugin.c - the plugin blis_int8: weights as int8 with a scale per row, by AMD's AOCL or own kernels. */
 #include "plugins/blis_int8/blis_int8.h"
 
-#include "plugins/common/plugin/levels8.h"
+#include "plugins/common/plugin/levels.h"
 
 #include <kt/version.h>
+
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AOCL
+    LEVEL(aocl, NEEDS_AVX512_VNNI, "vpdpbusd", .check = blis_int8_check_aocl),
+#endif
+#ifdef LEVEL_AVX512_VNNI
+    LEVEL(avx512_vnni, NEEDS_AVX512_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX512
+    LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw"),
+#endif
+#ifdef LEVEL_AVX_VNNI
+    LEVEL(avx_vnni, NEEDS_AVX_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX2
+    LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 enum { OPTION_LIBRARY, OPTION_Y };
 static const struct kt_option options[] = {
@@ -23,26 +42,25 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     const struct kt_option_value *values, void **instance,
                                     struct kt_error *error)
 {
-    struct blis_instance *self = host->allocate(host, sizeof *self);
-    if (!self)
-        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct blis_instance){.library = values[OPTION_LIBRARY].text};
-    self->common = make_instance8(host, caps, &values[OPTION_Y]);
-    *instance = self;
+    enum kt_status status =
+        new_instance(BACKEND, sizeof(struct blis_instance), host, caps, &values[OPTION_Y], instance, error);
+    if (status)
+        return status;
+    struct blis_instance *self = *instance;
+    self->library = values[OPTION_LIBRARY].text;
     return KT_OK;
 }
 
-static void close_blis(void *instance)
+static void close_instance(void *instance)
 {
-    struct blis_instance *self = instance;
-    self->common.host->release(self->common.host, self, sizeof *self);
+    free_instance(instance, sizeof(struct blis_instance));
 }
 
 /* Not before level aocl is to be taken: a library that nobody uses is not even opened. */
 enum kt_status blis_int8_check_aocl(void *instance, struct kt_error *error)
 {
     struct blis_instance *self = instance;
-    return aocl_open(self->common.host, self->library, &self->aocl, error);
+    return aocl_open(self->base.host, self->library, &self->aocl, error);
 }
 
 KT_PLUGIN_DEFINE(blis_int8) = {
@@ -57,5 +75,5 @@ KT_PLUGIN_DEFINE(blis_int8) = {
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .open = open_instance,
-    .close = close_blis,
+    .close = close_instance,
 };

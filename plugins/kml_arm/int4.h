@@ -8,7 +8,10 @@
 
 #define OPS_NAME(level) kml_arm_int4_##level
 #define OWN(function) kml_arm_int4_##function
+/* kt_layout.form, of groups of %u: the bytes are those of amx_int4. */
+#define FORM4 "amx_int4-g%u-3"
 
 #include "plugins/common/int4_group/weights.h"
+#include "plugins/common/plugin/ops_tmpl.h"
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* int4_scalar.c - plain C: what the other levels are checked against. */
-#include "plugins/kml_arm/int4.h"
-
+#define SIMD scalar
 #include "plugins/common/int4_group/tuning_scalar.h"
 
-LEVEL_OPS(scalar);
+#include "plugins/kml_arm/int4.h"
+
+#include "plugins/common/int4_group/kernel_tmpl.h"
+
+INT4_LEVEL(scalar);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* int4_sve256.c - ARM with SVE, vectors of 256 bits. */
-#include "plugins/kml_arm/int4.h"
-
+#define SIMD neon
 #define VEC_SVE 1
 #include "plugins/common/int4_group/tuning_neon.h"
 
-LEVEL_OPS(sve256);
+#include "plugins/kml_arm/int4.h"
+
+#include "plugins/common/int4_group/kernel_tmpl.h"
+
+INT4_LEVEL(sve256);

@@ -8,8 +8,11 @@
 
 #define OPS_NAME(level) kml_arm_int8_##level
 #define OWN(function) kml_arm_int8_##function
+/* kt_layout.form: the bytes are those of amx_int8. */
+#define FORM "amx_int8-1"
 
 #include "plugins/common/int8/weights.h"
+#include "plugins/common/plugin/ops_tmpl.h"
 
 extern const struct kt_ops OPS_NAME(kml);
 

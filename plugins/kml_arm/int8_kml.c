@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* int8_kml.c - products by Huawei's library, NEON for all that is not the product. */
+#define SIMD neon
+
 #include "plugins/kml_arm/int8.h"
 
-#define TILED 0
-#include "plugins/common/simd/neon_int8.h"
-
 #define VENDOR (&kml_vendor)
+#include "plugins/common/vendor/gemm_tmpl.h"
 
 static const void *find_library(const void *instance)
 {
@@ -16,7 +16,5 @@ static const struct kt_ops *find_own(const void *instance)
 {
     return ((const struct kml_instance *)instance)->own_int8;
 }
-
-#include "plugins/common/vendor/gemm.h"
 
 const struct kt_ops OPS_NAME(kml) = MATRIX_OPS;

@@ -6,16 +6,16 @@
 #ifndef KT_PLUGINS_KML_ARM_H
 #define KT_PLUGINS_KML_ARM_H
 
-#include "plugins/common/gemm/geometry.h"
+#include "plugins/common/int4_group/instance.h"
 
 #include "plugins/kml_arm/kml.h"
 
 #define BACKEND "kml_arm"
 
 struct kml_instance {
-    struct instance8 common; /* the shared code knows this part only */
-    unsigned bits;           /* of a weight, where no store says otherwise */
-    const char *library;     /* the option: lives as long as the instance */
+    struct int4_instance int4; /* the shared code knows this part only */
+    unsigned bits;             /* of a weight, where no store says otherwise */
+    const char *library;       /* the option: lives as long as the instance */
     struct kml kml;
     const struct kt_ops *own_int8, *own_int4; /* of the best level that is not the library's */
 };

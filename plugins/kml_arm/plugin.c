@@ -2,6 +2,7 @@
 /* plugin.c - the plugin kml_arm: weights of 8 or 4 bits on ARM. */
 #include "plugins/kml_arm/kml_arm.h"
 
+#include "plugins/common/plugin/levels.h"
 #include "plugins/common/simd/sve_length.h"
 
 #include <kt/version.h>
@@ -167,10 +168,27 @@ static const struct kt_ops ops_kml = {
 static enum kt_status check_kml(void *instance, struct kt_error *error)
 {
     struct kml_instance *self = instance;
-    return kml_open(self->common.host, self->library, &self->kml, error);
+    return kml_open(self->int4.base.host, self->library, &self->kml, error);
 }
 
-#include "plugins/common/plugin/levels8.h"
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_KML
+    LEVEL(kml, NEEDS_DOTPROD, "sdot", .check = check_kml),
+#endif
+#ifdef LEVEL_I8MM
+    LEVEL(i8mm, NEEDS_I8MM, "usmmla"),
+#endif
+#ifdef LEVEL_SVE
+    LEVEL(sve, KT_CPU_NEON | KT_CPU_SVE, "svdot", .check = check_sve),
+#endif
+#ifdef LEVEL_DOTPROD
+    LEVEL(dotprod, NEEDS_DOTPROD, "sdot"),
+#endif
+#ifdef LEVEL_NEON
+    LEVEL(neon, KT_CPU_NEON, "smull"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 static void find_own(uint64_t cpu, struct kml_instance *self)
 {
@@ -218,22 +236,21 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     const struct kt_option_value *values, void **instance,
                                     struct kt_error *error)
 {
-    struct kml_instance *self = host->allocate(host, sizeof *self);
-    if (!self)
-        return kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no memory for an instance");
-    *self = (struct kml_instance){.bits = values[OPTION_WEIGHTS].number ? 4 : 8,
-                                  .library = values[OPTION_LIBRARY].text};
-    self->common = make_instance8(host, caps, &values[OPTION_Y]);
-    self->common.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
+    enum kt_status status =
+        new_instance(BACKEND, sizeof(struct kml_instance), host, caps, &values[OPTION_Y], instance, error);
+    if (status)
+        return status;
+    struct kml_instance *self = *instance;
+    self->int4.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
+    self->bits = values[OPTION_WEIGHTS].number ? 4 : 8;
+    self->library = values[OPTION_LIBRARY].text;
     find_own(caps->cpu, self);
-    *instance = self;
     return KT_OK;
 }
 
-static void close_kml(void *instance)
+static void close_instance(void *instance)
 {
-    struct kml_instance *self = instance;
-    self->common.host->release(self->common.host, self, sizeof *self);
+    free_instance(instance, sizeof(struct kml_instance));
 }
 
 KT_PLUGIN_DEFINE(kml_arm) = {
@@ -248,5 +265,5 @@ KT_PLUGIN_DEFINE(kml_arm) = {
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .open = open_instance,
-    .close = close_kml,
+    .close = close_instance,
 };

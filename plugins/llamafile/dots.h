@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dots.h - from packed codes to the dot products of a group of 32 columns, whole numbers and exact on all
- * levels. Include a vec_*.h first.
+ * levels.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_DOTS_H
 #define KT_PLUGINS_LLAMAFILE_DOTS_H
 
 #include "plugins/llamafile/llamafile.h"
+
+#include "plugins/common/simd/simd.h"
 
 /* What the compiler knows of a format in each instance of the functions below. */
 struct traits {

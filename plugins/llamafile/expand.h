@@ -1,11 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expand.h - strips to tiles of bfloat16 (bf16/layout.h), scale and all, for many rows. Include
- * simd/avx512_int8.h, simd/avx512_lookup.h and product.h first: a vector is all 16 rows. A weight is what
+ * expand.h - strips to tiles of bfloat16 (bf16/layout_tmpl.h), scale and all, for many rows. For
+ * sets whose vectors are all 16 rows. A weight is what
  * llamafile_codes_dequantize makes of it, to the bit, rounded once.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_EXPAND_H
 #define KT_PLUGINS_LLAMAFILE_EXPAND_H
+
+#include "plugins/llamafile/bring.h"
+#include "plugins/llamafile/dots.h"
+#include "plugins/llamafile/scale.h"
+
+#if VEC_PARTS != 1
+#error "llamafile/expand.h: wants a set of vectors with all 16 rows in one: scalar or avx512"
+#endif
 
 /* Weights of half a group are code * scale - minimum. */
 struct factors {

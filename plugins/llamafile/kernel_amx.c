@@ -4,14 +4,11 @@
  * vectors, as on level avx512_vbmi. Sums in int32 would have to be scaled every 32 columns: with tiles of
  * int8 that costs more than the product.
  */
+#define SIMD avx512
 #define VEC_VNNI 1
 #define VEC_VBMI 1
-#define PAIRS 1
+#define VEC_BF16 1
 #define TILED 1
-#include "plugins/common/simd/avx512_int8.h"
-
-#include "plugins/common/simd/avx512_lookup.h"
-
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
 #define EXPANDS 1
@@ -25,18 +22,13 @@
 
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/bf16/activations.h"
+#include "plugins/common/bf16/activations_tmpl.h"
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/passes_tmpl.h"
 
-#include "plugins/llamafile/passes.h"
+#include "plugins/common/coded/kernel_amx_tmpl.h"
 
-#define AMX_DOT AMX_DOT_BF16
-#include "plugins/common/simd/amx.h"
-
-#include "plugins/common/gemm/driver_amx_tmpl.h"
-
-static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
+static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct half_panels *panel,
                          uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
     (void)job;
@@ -46,8 +38,6 @@ static void expand_panel(const struct kt_product *job, enum kt_stage stage, cons
         strip->kernel->expand(strip->data, panel->k, t, stop, near ? panel->ahead : 0, to + i * TILE_SIZE);
     }
 }
-
-#include "plugins/common/coded/kernel_amx_tmpl.h"
 
 static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
 {

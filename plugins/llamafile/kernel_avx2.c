@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx2.c - AVX2, FMA and F16C. */
-#define VEC_VNNI 0
-#include "plugins/common/simd/avx2_int8.h"
+#define SIMD avx2
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2 /* two rows with sums for even and odd columns take 8 of 16 registers */
@@ -18,8 +17,6 @@
  */
 #define AHEAD 1536
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/kernel_tmpl.h"
 
-#include "plugins/llamafile/stages.h"
-
-LEVEL_OPS(avx2);
+LLAMAFILE_LEVEL(avx2);

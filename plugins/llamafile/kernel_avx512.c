@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512.c - AVX-512 F, BW, VL and DQ, without VNNI. */
-#define VEC_VNNI 0
-#include "plugins/common/simd/avx512_int8.h"
+#define SIMD avx512
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
@@ -10,8 +9,6 @@
 /* As on level avx512_vbmi. */
 #define AHEAD 0
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/kernel_tmpl.h"
 
-#include "plugins/llamafile/stages.h"
-
-LEVEL_OPS(avx512);
+LLAMAFILE_LEVEL(avx512);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vbmi.c - AVX-512 F, BW, VL and DQ, with VNNI and VBMI. */
+#define SIMD avx512
 #define VEC_VNNI 1
 #define VEC_VBMI 1
-#include "plugins/common/simd/avx512_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
@@ -18,8 +18,6 @@
  */
 #define AHEAD 0
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/kernel_tmpl.h"
 
-#include "plugins/llamafile/stages.h"
-
-LEVEL_OPS(avx512_vbmi);
+LLAMAFILE_LEVEL(avx512_vbmi);

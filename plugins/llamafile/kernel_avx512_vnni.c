@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_vnni.c - AVX-512 F, BW, VL and DQ, with VNNI. */
+#define SIMD avx512
 #define VEC_VNNI 1
-#include "plugins/common/simd/avx512_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
@@ -10,8 +10,6 @@
 /* As on level avx512_vbmi. */
 #define AHEAD 0
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/kernel_tmpl.h"
 
-#include "plugins/llamafile/stages.h"
-
-LEVEL_OPS(avx512_vnni);
+LLAMAFILE_LEVEL(avx512_vnni);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_dotprod.c - ARM with FEAT_DotProd: sdot. */
+#define SIMD neon
 #define VEC_DOTPROD 1
-#include "plugins/common/simd/neon_int8.h"
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
 #define EXPANDS 0
 #define AHEAD 0
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/kernel_tmpl.h"
 
-#include "plugins/llamafile/stages.h"
-
-LEVEL_OPS(dotprod);
+LLAMAFILE_LEVEL(dotprod);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_neon.c - any ARM of 64 bits. */
-#include "plugins/common/simd/neon_int8.h"
+#define SIMD neon
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
 #define EXPANDS 0
 #define AHEAD 0
 
-#include "plugins/llamafile/strips.h"
+#include "plugins/llamafile/kernel_tmpl.h"
 
-#include "plugins/llamafile/stages.h"
-
-LEVEL_OPS(neon);
+LLAMAFILE_LEVEL(neon);

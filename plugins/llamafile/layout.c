@@ -2,7 +2,7 @@
 /* layout.c - sizes: of strips, of packed objects, of activation rows. */
 #include "plugins/llamafile/llamafile.h"
 
-#include "plugins/common/bf16/layout.h"
+#include "plugins/common/bf16/layout_tmpl.h"
 
 static const struct llamafile_format formats[] = {
     /* dtype, block, bytes, bits, head, scale, unit, offset */
@@ -78,10 +78,10 @@ static uint64_t size_parts(const struct kt_layout *layout, enum kt_stage stage, 
     return (size > others ? size : others) | 64;
 }
 
-static enum kt_status lay_out_strips(const struct instance8 *self, struct kt_layout *layout, bool pairs,
-                                     struct kt_error *error)
+static enum kt_status lay_out_strips(const struct llamafile_instance *self, struct kt_layout *layout,
+                                     bool pairs, struct kt_error *error)
 {
-    const struct kt_host *host = self->host;
+    const struct kt_host *host = self->base.host;
     const struct kt_shape *shape = &layout->shape;
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
     if (check_sizes(shape, error))
@@ -95,7 +95,7 @@ static enum kt_status lay_out_strips(const struct instance8 *self, struct kt_lay
     layout->words[WORD_STRIP_GATE] = llamafile_strip_size(gate, hidden);
     layout->words[WORD_STRIP_UP] = llamafile_strip_size(up, hidden);
     layout->words[WORD_STRIP_DOWN] = llamafile_strip_size(down, intermediate);
-    lay_out16(self, layout, size_parts(layout, KT_STAGE_GATE_UP, pairs),
+    lay_out16(&self->base, layout, size_parts(layout, KT_STAGE_GATE_UP, pairs),
               size_parts(layout, KT_STAGE_DOWN, pairs));
     layout->k_unit = down->block > TILE_ROWS ? down->block : TILE_ROWS;
     layout->nominal_size[0] =

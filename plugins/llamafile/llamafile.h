@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llamafile.h - how this plugin holds weights and activations. README of the folder, in short:
+ * llamafile.h - how this plugin holds weights and activations.
  *
  * Weights   A strip is 16 rows with all their K columns; what is missing in the last one is rows of zeros.
  *           A panel is two strips: of stage 0 gate and up, of stage 1 the next 32 rows (gemm/geometry.h).
@@ -37,11 +37,16 @@
 
 #define TILE_COLUMNS 32
 #include "plugins/common/gemm/geometry.h"
+#include "plugins/common/plugin/instance.h"
 
 #define BACKEND "llamafile"
 #define OPS_NAME(level) llamafile_ops_##level
 #define ROW_SUMS 0
-#define ACC float
+
+struct llamafile_instance {
+    struct instance base;
+    bool in_place; /* products read the source, nothing is packed */
+};
 
 #define GROUP 32 /* columns with one activation scale */
 #define SUPERBLOCK 256
@@ -68,7 +73,7 @@ struct llamafile_format {
 };
 
 /* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's strips. */
-enum { WORD_STRIP_GATE = 2, WORD_STRIP_UP, WORD_STRIP_DOWN };
+enum { WORD_STRIP_GATE = WORD_OWN, WORD_STRIP_UP, WORD_STRIP_DOWN };
 
 /* The row of a dtype, or NULL if this plugin does not take it. */
 const struct llamafile_format *llamafile_format_find(uint32_t dtype);

@@ -4,7 +4,7 @@
 #include "plugins/common/simd/attributes.h"
 #include "plugins/llamafile/codes.h"
 
-#include "plugins/common/bf16/layout.h"
+#include "plugins/common/bf16/layout_tmpl.h"
 
 /* Where a superblock lies in a strip. */
 struct place {
@@ -294,7 +294,7 @@ void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, c
 enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
 {
     uint64_t size = panel_size(job->layout, job->stage);
-    enum kt_status status = check_job(((const struct instance8 *)instance)->host, job, error);
+    enum kt_status status = check_job(((const struct instance *)instance)->host, job, error);
     for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++)
         llamafile_pack_panel(job->layout, job->stage, job->source, p, (uint8_t *)job->packed + p * size);
     return status;
@@ -314,7 +314,7 @@ static void unpack_floats(const struct llamafile_format *format, const uint8_t *
 }
 
 /* A row of a projection that is used in place. */
-static enum kt_status read_source(const struct instance8 *self, const struct kt_expert *source,
+static enum kt_status read_source(const struct instance *self, const struct kt_expert *source,
                                   enum kt_projection projection, uint64_t row, float *out,
                                   struct kt_error *error)
 {

@@ -2,11 +2,37 @@
 /* plugin.c - the plugin llamafile: GGUF's weight formats as they are, on any CPU. */
 #include "plugins/llamafile/llamafile.h"
 
-#define AMX_NEEDS (NEEDS_VBMI | KT_CPU_AVX512_BF16 | KT_CPU_AMX_TILE | KT_CPU_AMX_BF16)
-#define AMX_INSTRUCTION "tdpbf16ps"
-#include "plugins/common/plugin/levels8.h"
+#include "plugins/common/plugin/levels.h"
 
 #include <kt/version.h>
+
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AMX
+    LEVEL(amx, NEEDS_AMX_BF16 | KT_CPU_AVX512_VBMI, "tdpbf16ps"),
+#endif
+#ifdef LEVEL_AVX512_VBMI
+    LEVEL(avx512_vbmi, NEEDS_AVX512_VBMI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX512_VNNI
+    LEVEL(avx512_vnni, NEEDS_AVX512_VNNI, "vpdpbusd"),
+#endif
+#ifdef LEVEL_AVX512
+    LEVEL(avx512, NEEDS_AVX512, "vpmaddubsw"),
+#endif
+#ifdef LEVEL_AVX2
+    LEVEL(avx2, NEEDS_AVX2, "vpmaddubsw"),
+#endif
+#ifdef LEVEL_I8MM
+    LEVEL(i8mm, NEEDS_I8MM, "usmmla"),
+#endif
+#ifdef LEVEL_DOTPROD
+    LEVEL(dotprod, NEEDS_DOTPROD, "sdot"),
+#endif
+#ifdef LEVEL_NEON
+    LEVEL(neon, KT_CPU_NEON, "smull"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 static const struct kt_option options[] = {
     OPTION_ROW_Y,
@@ -21,13 +47,18 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     const struct kt_option_value *values, void **instance,
                                     struct kt_error *error)
 {
-    struct instance8 *self = NULL;
-    enum kt_status status = open_instance8(host, caps, &values[0], &self, error);
+    enum kt_status status =
+        new_instance(BACKEND, sizeof(struct llamafile_instance), host, caps, &values[0], instance, error);
     if (status)
         return status;
+    struct llamafile_instance *self = *instance;
     self->in_place = values[1].number == 0;
-    *instance = self;
     return KT_OK;
+}
+
+static void close_instance(void *instance)
+{
+    free_instance(instance, sizeof(struct llamafile_instance));
 }
 
 KT_PLUGIN_DEFINE(llamafile) = {

@@ -1,81 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the products of a strip with a few rows of activations: out[r * PANEL_ROWS + i]. Include an
- * int8_*.h first. A row's result does not depend on the rows beside it, nor on how many there are. Integer
- * parts are exact, float parts have one order on all levels: their results agree to the bit.
+ * product.h - the products of a strip with a few rows of activations: out[r * PANEL_ROWS + i]. A row's result
+ * does not depend on the rows beside it, nor on how many there are. Integer parts are exact, float parts have
+ * one order on all levels: their results agree to the bit.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
 
-#include "plugins/common/gemm/glu.h"
 #include "plugins/common/gemm/prefetch.h"
+#include "plugins/llamafile/bring.h"
 #include "plugins/llamafile/dots.h"
 #include "plugins/llamafile/llamafile.h"
 #include "plugins/llamafile/quantize.h"
-
-/* ---- strips of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
-
-/* Has each group a number that is added to its weights? */
-INLINE bool has_offsets(struct traits t)
-{
-    return t.dtype == KT_DTYPE_Q4_1 || t.dtype == KT_DTYPE_Q5_1;
-}
-
-INLINE vf load_d(struct traits t, const uint8_t *scales, unsigned g, int part)
-{
-    const uint8_t *from = scales + g * t.scale_bytes * TILE_ROWS;
-    if (t.dtype == KT_DTYPE_MXFP4)
-        return vf_from_e8m0_half(from, part);
-    if (t.dtype == KT_DTYPE_NVFP4) /* in the dots already */
-        return vf_set(1.0f);
-    return vf_from_half(from + part * 2 * VEC_ROWS);
-}
-
-INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsigned g,
-                         const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
-                         vf total[][VEC_PARTS])
-{
-    vf d = load_d(t, scales, g, part), m = vf_set(0.0f);
-    if (has_offsets(t))
-        m = vf_from_half(scales + (4 * g + 2) * TILE_ROWS + (unsigned)part * 2 * VEC_ROWS);
-    UNROLL_FOR (int r = 0; r < rows; r++) {
-        const uint8_t *block = x[r] + at;
-        vf factor = vf_mul(d, vf_splat(block + ACT_SCALE + 4 * g));
-        total[r][part] = vf_fma(dots[r][part], factor, total[r][part]);
-        if (has_offsets(t))
-            total[r][part] = vf_fma(m, vf_splat(block + ACT_SUM32 + 4 * g), total[r][part]);
-    }
-}
-
-/* ---- strips of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
-
-INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigned g, const uint8_t *const *x,
-                       uint64_t at, int part, vf minima[][VEC_PARTS])
-{
-    if (t.dtype == KT_DTYPE_Q2_K) {
-        vf low = vf_from_high4(scales + 32 * g, part);
-        vf high = vf_from_high4(scales + 32 * g + 16, part);
-        UNROLL_FOR (int r = 0; r < rows; r++) {
-            const uint8_t *sums = x[r] + at + ACT_SUM16 + 8 * g;
-            minima[r][part] = vf_fma(low, vf_splat(sums), minima[r][part]);
-            minima[r][part] = vf_fma(high, vf_splat(sums + 4), minima[r][part]);
-        }
-    } else {
-        vf min = vf_from_int(vi_widen_u8(scales + 128 + 16 * g, part));
-        UNROLL_FOR (int r = 0; r < rows; r++)
-            minima[r][part] = vf_fma(min, vf_splat(x[r] + at + ACT_SUM32 + 4 * g), minima[r][part]);
-    }
-}
-
-INLINE void add_group_256(struct traits t, int rows, const uint8_t *scales, unsigned g,
-                          const uint8_t *const *x, uint64_t at, int part, vf dots[][VEC_PARTS],
-                          vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
-{
-    UNROLL_FOR (int r = 0; r < rows; r++)
-        sums[r][part] = vf_fma(dots[r][part], vf_splat(x[r] + at + ACT_SCALE + 4 * g), sums[r][part]);
-    if (has_minima(t.dtype))
-        add_minima(t, rows, scales, g, x, at, part, minima);
-}
+#include "plugins/llamafile/scale.h"
 
 INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf total[][VEC_PARTS],
                            vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
@@ -95,19 +32,9 @@ INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf to
     }
 }
 
-INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigned g, const uint8_t *const *x,
-                       uint64_t at, int part, vf dots[][VEC_PARTS], vf total[][VEC_PARTS],
-                       vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
-{
-    if (t.block == SUPERBLOCK)
-        add_group_256(t, rows, scales, g, x, at, part, dots, sums, minima);
-    else
-        add_group_32(t, rows, scales, g, x, at, part, dots, total);
-}
-
 /* ---- one strip ---- */
 
-INLINE void clear(int rows, vf sums[][VEC_PARTS])
+INLINE void clear_parts(int rows, vf sums[][VEC_PARTS])
 {
     UNROLL_FOR (int r = 0; r < rows; r++) {
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
@@ -164,15 +91,6 @@ INLINE uint64_t choose_ahead(bool light, uint64_t ahead)
     return light && ahead > STREAM_NEAR ? STREAM_NEAR : ahead;
 }
 
-/* The n lines that stand so far behind `from`. */
-INLINE void bring(const uint8_t *from, uint64_t ahead, unsigned n)
-{
-    if (!ahead)
-        return;
-    UNROLL_FOR (unsigned line = 0; line < n; line++)
-        PREFETCH(from + ahead + 64 * line);
-}
-
 INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uint64_t k,
                             const uint8_t *const *x, uint64_t distance, float *out)
 {
@@ -180,7 +98,7 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
     const uint8_t *scales = strip, *head = NULL;
-    clear(rows, total);
+    clear_parts(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
         const uint8_t *heads = scales + size_scales(t, n), *group = heads + size_heads(t, s);
@@ -188,8 +106,8 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
         for (const uint8_t *line = scales; line < group; line += 64)
             bring(line, ahead, 1);
         if (t.block == SUPERBLOCK) {
-            clear(rows, sums);
-            clear(rows, minima);
+            clear_parts(rows, sums);
+            clear_parts(rows, minima);
         }
         for (unsigned g = 0; g < n; g++) {
             bring(group, ahead, t.bits);
@@ -204,22 +122,6 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
     store(rows, total, out);
 }
 
-/* Two columns of a float strip. */
-INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
-{
-    if (dtype == KT_DTYPE_BF16) {
-        vi both = vi_load(from + part * 4 * VEC_ROWS);
-        w[0] = vf_from_bf16_even(both);
-        w[1] = vf_from_bf16_odd(both);
-    } else if (dtype == KT_DTYPE_F16) {
-        w[0] = vf_from_half(from + part * 2 * VEC_ROWS);
-        w[1] = vf_from_half(from + 2 * TILE_ROWS + part * 2 * VEC_ROWS);
-    } else {
-        w[0] = vf_load(from + part * 4 * VEC_ROWS);
-        w[1] = vf_load(from + 4 * TILE_ROWS + part * 4 * VEC_ROWS);
-    }
-}
-
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
  * last is zero in the strip and in x. */
 INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint64_t k,
@@ -228,8 +130,8 @@ INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint
     const uint64_t ahead = choose_ahead(rows == 1 && VEC_ROWS == 16, distance);
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
     unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
-    clear(rows, even);
-    clear(rows, odd);
+    clear_parts(rows, even);
+    clear_parts(rows, odd);
     for (uint64_t c = 0; c < k; c += 2, strip += step) {
         bring(strip, ahead, step / 64);
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {

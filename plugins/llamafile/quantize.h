@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quantize.h - packing of activation rows, on vectors. Include a vec_*.h first.
+ * quantize.h - packing of activation rows, on vectors.
  *
  * A group of 32 values x becomes int8 q and one scale d = max|x| / 127, q = x * (127 / max|x|) to the
  * nearest whole number: |x - d q| <= d/2 but for rounding. A group with an infinity or NaN gets q = 0
@@ -11,6 +11,10 @@
 #define KT_PLUGINS_LLAMAFILE_QUANTIZE_H
 
 #include "plugins/llamafile/llamafile.h"
+
+#include "plugins/common/simd/simd.h"
+
+#include <string.h>
 
 INLINE void quantize_group(const float *x, uint8_t *block, unsigned g)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed_rows.h - rows of activations as whole numbers of 15 bits, beside float32. Include rawint4.h first.
+ * fixed_rows.h - rows of activations as whole numbers of 15 bits, beside float32.
  *
  * 32 columns of a row are q * unit, unit a power of two and |q| <= 16320: bfloat16 numbers down to 2^-6 of
  * the largest are exact, smaller ones are at most half a unit off, 2^-14 of it. q is 256 * high + low, two
@@ -10,7 +10,9 @@
 #ifndef KT_PLUGINS_RAWINT4_FIXED_ROWS_H
 #define KT_PLUGINS_RAWINT4_FIXED_ROWS_H
 
-#include "plugins/common/simd/numbers.h"
+#include "plugins/rawint4/rawint4.h"
+
+#include "plugins/common/simd/simd.h"
 
 /* The unit of 32 numbers whose largest has these bits; NaN where one is no number. */
 INLINE uint32_t choose_unit(uint32_t max_bits)

@@ -7,24 +7,18 @@
  * read limit of 38 GB/s, 0.50 of one of 65 (0.46 and 0.26 by float32): prefetched as far ahead as the machine
  * likes, into L2. Into L1, or 2 KB ahead, it is a quarter slower.
  */
-#define VEC_VNNI 0
-#define PAIRS 0
+#define SIMD avx2
+#define PREFETCH_FAR 1
+
 #define TILED 0
 #define AHEAD 0
-#define PREFETCH_FAR 1
 #define FIXED 1
-#include "plugins/common/simd/avx2_int8.h"
-
-#include "plugins/common/simd/avx2_lookup.h"
-
 #define FEW_ROWS 2
 #define EXPAND_ROWS 4
 #define ROWS_WIDE 0
 #define ROWS_TILE 4
 
-#include "plugins/rawint4/rawint4.h"
-
-#include "plugins/rawint4/product.h"
+#include "plugins/rawint4/product_tmpl.h"
 
 #include "plugins/common/coded/kernel_tmpl.h"
 

@@ -3,23 +3,17 @@
  * kernel_avx512.c - AVX-512 without BF16. Few rows go by bytes (fixed.h): with 1 token 0.74 of a Zen 4's read
  * limit of 66 GB/s, where products of float32 reached 0.44. A pass of 8 rows would not stay in registers.
  */
-#define VEC_VNNI 0
-#define PAIRS 0
+#define SIMD avx512
+
 #define TILED 0
 #define AHEAD 0
 #define FIXED 1
-#include "plugins/common/simd/avx512_int8.h"
-
-#include "plugins/common/simd/avx512_lookup.h"
-
 #define FEW_ROWS 4
 #define EXPAND_ROWS 24
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 
-#include "plugins/rawint4/rawint4.h"
-
-#include "plugins/rawint4/product.h"
+#include "plugins/rawint4/product_tmpl.h"
 
 #include "plugins/common/coded/kernel_tmpl.h"
 

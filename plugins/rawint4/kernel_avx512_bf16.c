@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_avx512_bf16.c - AVX-512 with vdpbf16ps. */
+#define SIMD avx512
 #define VEC_VNNI 1
-#define PAIRS 1
+#define VEC_BF16 1
+
 #define TILED 0
 #define AHEAD 0
-#include "plugins/common/simd/avx512_int8.h"
-
-#include "plugins/common/simd/avx512_lookup.h"
-
 #define FEW_ROWS 8
 #define EXPAND_ROWS 24
 #define ROWS_WIDE 8
 #define ROWS_TILE 0
 
-#include "plugins/rawint4/rawint4.h"
-
-#include "plugins/rawint4/product.h"
+#include "plugins/rawint4/product_tmpl.h"
 
 #include "plugins/common/coded/kernel_tmpl.h"
 

@@ -42,17 +42,17 @@ static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t beg
     }
 }
 
-#include "plugins/common/coded/layout.h"
+#include "plugins/common/coded/layout_tmpl.h"
 
-#include "plugins/common/coded/unpack.h"
+#include "plugins/common/coded/unpack_tmpl.h"
 
 /* Rows of a level's own form or, if they are to be, of int8 with a sum and a scale for each 32. */
-static enum kt_status lay_out_rows(const struct instance8 *self, struct kt_layout *layout,
+static enum kt_status lay_out_rows(const struct rawint4_instance *self, struct kt_layout *layout,
                                    struct row_form form, struct kt_error *error)
 {
     if (self->int8_rows)
         form = (struct row_form){sizeof(int8_t), 2 * sizeof(float)};
-    enum kt_status status = lay_out_codes(self, layout, &form, error);
+    enum kt_status status = lay_out_codes(&self->base, layout, &form, error);
     if (status == KT_OK)
         layout->words[WORD_INT8_ROWS] = self->int8_rows;
     return status;

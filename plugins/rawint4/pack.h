@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - rows of 4 bits to tiles. Include an int8_*.h first. */
+/* pack.h - rows of 4 bits to tiles. */
 #ifndef KT_PLUGINS_RAWINT4_PACK_H
 #define KT_PLUGINS_RAWINT4_PACK_H
 
-#include "plugins/common/coded/pack.h"
+#include "plugins/rawint4/rawint4.h"
+
+#include "plugins/common/coded/pack_tmpl.h"
 
 /* Codes 0 1 2 3 4 5 6 7 of a word, first lowest, to 0 2 4 6 1 3 5 7. */
 static inline uint32_t part_columns(uint32_t word)

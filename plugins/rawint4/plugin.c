@@ -2,9 +2,25 @@
 /* plugin.c - the plugin rawint4: weights of 4 bits as they were published. */
 #include "plugins/rawint4/rawint4.h"
 
-#include "plugins/common/plugin/levels16.h"
+#include "plugins/common/plugin/levels.h"
 
 #include <kt/version.h>
+
+static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AMX
+    LEVEL(amx, NEEDS_AMX_BF16, "tdpbf16ps"),
+#endif
+#ifdef LEVEL_AVX512_BF16
+    LEVEL(avx512_bf16, NEEDS_AVX512_BF16, "vdpbf16ps"),
+#endif
+#ifdef LEVEL_AVX512
+    LEVEL(avx512, NEEDS_AVX512, "vfmadd"),
+#endif
+#ifdef LEVEL_AVX2
+    LEVEL(avx2, NEEDS_AVX2, "vfmadd"),
+#endif
+    LEVEL(scalar, 0, "scalar"),
+};
 
 static const struct kt_option options[] = {
     OPTION_ROW_Y,
@@ -21,13 +37,18 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
                                     const struct kt_option_value *values, void **instance,
                                     struct kt_error *error)
 {
-    struct instance8 *self = NULL;
-    enum kt_status status = open_instance8(host, caps, &values[0], &self, error);
+    enum kt_status status =
+        new_instance(BACKEND, sizeof(struct rawint4_instance), host, caps, &values[0], instance, error);
     if (status)
         return status;
+    struct rawint4_instance *self = *instance;
     self->int8_rows = values[1].number != 0;
-    *instance = self;
     return KT_OK;
+}
+
+static void close_instance(void *instance)
+{
+    free_instance(instance, sizeof(struct rawint4_instance));
 }
 
 KT_PLUGIN_DEFINE(rawint4) = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rawint4.h - how this plugin holds numbers: the 4 bits and the scales of the source, no more and no
- * less. plugins/common/coded/geometry.h says what panels are, bf16/layout.h what rows are.
+ * less. plugins/common/coded/geometry_tmpl.h says what panels are, bf16/layout_tmpl.h what rows are.
  *
  * Formats   int4: scale * (code - zero), codes 0..15, zeros as bytes or 8; f4_e2m1: scale times one of 0
  *           0.5 1 1.5 2 3 4 6 or its negative.
@@ -18,14 +18,19 @@
 /* f4_e2m1 is published in groups of 32 only. */
 #define GROUP_COLUMNS(dtype) ((dtype) == KT_DTYPE_INT4 ? CODE_COLUMNS : TILE_COLUMNS)
 
-#include "plugins/common/coded/geometry.h"
+#include "plugins/common/coded/geometry_tmpl.h"
+#include "plugins/common/plugin/instance.h"
 
 #define BACKEND "rawint4"
 #define FORM "rawint4-1" /* kt_layout.form: another number where a packed byte means something else */
 #define OPS_NAME(level) rawint4_ops_##level
 #define ROW_SUMS 1
 #define COUNT_SUMS(layout, stage) (find_coded(layout, stage).fine ? CODE_VECTORS : 1)
-#define ACC float
+
+struct rawint4_instance {
+    struct instance base;
+    bool int8_rows; /* activations become int8 */
+};
 
 /* Kinds of codes, and what is their zero where none stands beside them. */
 enum { KIND_INT4, KIND_E2M1, KIND_FINE = 8 /* int4 in fine groups */ };

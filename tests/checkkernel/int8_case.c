@@ -178,13 +178,9 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
 {
     struct kt_error error = {KT_OK, ""};
     *run = (struct run){.level = level, .layout = expert->layout};
-    struct instance8 common = {.host = &check_host,
-                               .l2_size = l2_size,
-                               .ahead = 1024,
-                               .y_dtype = y_dtype,
-                               .group_size = expert->group_size};
-    memcpy(&run->instance, &common, sizeof common);
-    model_open(&run->instance);
+    struct instance base = {.host = &check_host, .l2_size = l2_size, .ahead = 1024, .y_dtype = y_dtype};
+    memcpy(&run->instance, &base, sizeof base);
+    model_open(&run->instance, expert);
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);
     CHECK_THAT(status == KT_OK, "%s: %s", level->name, error.message);
     run->scratch = guard_take(run->layout.scratch_size);

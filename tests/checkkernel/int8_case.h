@@ -30,8 +30,8 @@ struct expert {
     struct kt_expert source;
 };
 
-#ifndef CHECK_INSTANCE /* whose first part is a struct instance8 */
-#define CHECK_INSTANCE struct instance8
+#ifndef CHECK_INSTANCE /* whose first part is a struct instance */
+#define CHECK_INSTANCE struct instance
 #endif
 
 struct run {
@@ -74,8 +74,8 @@ void run_down(struct run *run, const struct expert *expert, const float *h, uint
 float model_quantize(const float *x, uint64_t k, int *q);
 /* Fills q and scale of the expert's matrices, given what a level has packed. */
 void model_weights(struct expert *expert, const struct kt_layout *layout, void *const packed[2]);
-/* What an instance has beside struct instance8, which is filled. */
-void model_open(void *instance);
+/* What an instance has beside struct instance, which is filled. */
+void model_open(void *instance, const struct expert *expert);
 /* Tests of the backend's own. */
 void model_tests(TCase *tcase);
 

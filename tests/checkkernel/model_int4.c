@@ -158,9 +158,9 @@ START_TEST(error_of_gaussian_weights)
 }
 END_TEST
 
-void model_open(void *instance)
+void model_open(void *instance, const struct expert *expert)
 {
-    (void)instance;
+    ((struct int4_instance *)instance)->group_size = expert->group_size;
 }
 
 void model_tests(TCase *tcase)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor_tests.h - a level whose products are a vendor's (plugins/common/vendor/gemm.h), with stubs of its
- * library: the tests of backends that have one. What includes it says
+ * vendor_tests.h - a level whose products are a vendor's (plugins/common/vendor/gemm_tmpl.h), with stubs of
+ * its library: the tests of backends that have one. What includes it says
  *
  *   VENDOR_LEVEL, VENDOR_OWN_LEVEL       names of the level, and of the one that multiplies stored weights
  *   VENDOR_LIBRARY                       the struct of its functions

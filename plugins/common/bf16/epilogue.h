@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bf16/epilogue.h - from float32 sums to h and y. Include an int8_*.h and the backend's header first. */
+/*
+ * bf16/epilogue.h - from float32 sums to h and y.
+ * Parameter  PANEL_FACTORS  1: sums that are `pending` are still to be multiplied, each row of the panel by
+ * its factor, which load_factors finds; default 0 Wanted     load_factors, where PANEL_FACTORS is 1
+ */
 #ifndef KT_PLUGINS_COMMON_BF16_EPILOGUE_H
 #define KT_PLUGINS_COMMON_BF16_EPILOGUE_H
 
-#include "plugins/common/gemm/epilogue.h"
-#include "plugins/common/gemm/glu.h"
-
-/* 1: sums that are `coded` may still have to be multiplied, each row of the panel by its factor. */
 #ifndef PANEL_FACTORS
 #define PANEL_FACTORS 0
 #endif
 
-/* The biases of a panel's 32 rows; the name is that of what other number formats have here. */
+#define ACC float
+#include "plugins/common/gemm/epilogue_tmpl.h"
+#include "plugins/common/gemm/glu.h"
+
+#if PANEL_FACTORS
+/* Factors of a panel; false: there are none. */
+static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor);
+#endif
+
+/* What the sums of a panel's 32 rows still need. */
 struct panel_scales {
     _Alignas(64) float bias[PANEL_ROWS];
     bool has_bias;
@@ -20,11 +29,6 @@ struct panel_scales {
     _Alignas(64) float factor[PANEL_ROWS];
 #endif
 };
-
-#if PANEL_FACTORS
-/* The backend's: factors of a panel; false: there are none. */
-static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor);
-#endif
 
 static void load_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                         struct panel_scales *scales)
@@ -49,7 +53,7 @@ INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, 
 {
     vf sum = vf_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
 #if PANEL_FACTORS
-    if (sums->coded && scales->has_factor)
+    if (sums->pending && scales->has_factor)
         sum = vf_mul(sum, vf_load(scales->factor + c));
 #endif
     return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;

@@ -1,26 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/gemv_tmpl.h - a panel of codes with a few rows: codes become numbers in registers. Include
- * bf16/microkernel.h and coded/geometry.h first. The backend says
- *
- *   struct decoder, make_decoder(kind)        what decoding keeps in registers
- *   decode(codes, decoder, kind, w)           a vector of codes to CODE_LINES vectors of pairs
- *   OFFSETS(kind)                             is anything to be taken off each number that decode makes?
- *   CODE_ZERO(kind), NO_ZERO(kind)            what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
- *   IS_FIXED(kind), DOUBLED(kind)             if said: is there a function add_fixed instead of decode, for
- * rows of whole numbers? do codes stand for half of their numbers? IS_FINE(kind) if said: are groups fine
- * (coded/geometry.h)? Rows then have a sum for each line of codes FIND_SUMS(kind, x, r, filled) if said:
- * where row r has the sums of so many tiles
+ * coded/gemv_tmpl.h - a panel of codes with a few rows: codes become numbers in registers.
  *
  * The products of a group are added up without its scale, which multiplies their sum: no rounding but
  * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
  * operations more. Both tiles take turns at each vector, so that a row's pair is loaded once for both.
  * Products of 32 columns are one chain, whose sum is added to the group's: so chains of one tile and
  * the next overlap, and a row has the same sums in a pass of one row as in one of eight.
+ *
+ * Parameters  DECODER_H        the header that has
+ *                                struct decoder, make_decoder(kind)     what decoding keeps in registers
+ *                                decode(codes, decoder, kind, w)        a vector of codes to CODE_LINES
+ * vectors of pairs of bfloat16 OFFSETS(kind)    is anything to be taken off each number that decode makes?
+ *             CODE_ZERO(kind), NO_ZERO(kind)   what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
+ *             AHEAD            bytes to prefetch ahead; 0: what the core says of the machine
+ *             IS_FIXED(kind)   are rows whole numbers, which add_fixed and add_fixed_lines multiply? default
+ * 0 DOUBLED(kind)    do codes stand for half of their numbers then? IS_FINE(kind)    are groups fine
+ * (coded/geometry_tmpl.h)? Rows then have a sum for each line of codes; default 0 FIND_SUMS(kind, x, r,
+ * filled)   where row r has the sums of so many tiles; default: x->sums[r] and those of coded/geometry_tmpl.h
+ * and bf16/microkernel_tmpl.h. Wanted      panel_size
  */
 #ifndef KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
 
+#ifndef DECODER_H
+#error "coded/gemv_tmpl.h: define DECODER_H"
+#endif
+#ifndef OFFSETS
+#error "coded/gemv_tmpl.h: define OFFSETS"
+#endif
+#ifndef CODE_ZERO
+#error "coded/gemv_tmpl.h: define CODE_ZERO"
+#endif
+#ifndef NO_ZERO
+#error "coded/gemv_tmpl.h: define NO_ZERO"
+#endif
+#ifndef AHEAD
+#error "coded/gemv_tmpl.h: define AHEAD"
+#endif
 #ifndef FIND_SUMS
 #define FIND_SUMS(kind, x, r, filled) ((x)->sums[r])
 #endif
@@ -34,9 +51,20 @@
 #define IS_FINE(kind) 0
 #endif
 
+#define PANEL_OWN struct coded_panel
+#include "plugins/common/coded/geometry_tmpl.h"
+
+#include "plugins/common/bf16/microkernel_tmpl.h"
+
+#if SIMD_NUMBER(SIMD) == SIMD_neon
+#error "coded/gemv_tmpl.h: NEON has no functions for codes yet: see simd/scalar_lookup.h"
+#endif
+
+#include DECODER_H
+
 #define CODE_LINES (LINES / CODE_VECTORS)
 
-static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+static struct coded_panel find_own_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
     struct coded_panel panel = {.coded = find_coded(job->layout, stage)};
     uint64_t size = panel_size(job->layout, stage);
@@ -45,12 +73,6 @@ static struct coded_panel find_panel(const struct kt_product *job, enum kt_stage
     panel.zeros = panel.scales + panel.coded.scales_size;
     panel.codes = panel.zeros + panel.coded.zeros_size;
     return panel;
-}
-
-/* Where vector v's codes are; `codes` is two lines, one of each tile. */
-INLINE const uint8_t *find_codes(const uint8_t *codes, unsigned v)
-{
-    return codes + v / VEC_PARTS * 64 + v % VEC_PARTS * (4 * VEC_ROWS);
 }
 
 /* The scales of vector v in the group whose scales stand at `scales`. */
@@ -219,7 +241,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
                      float out[MAX_ROWS][PANEL_ROWS])                                          \
     {                                                                                          \
         (void)stream;                                                                          \
-        multiply_codes(&panel->coded, x, rows, kind, out);                                     \
+        multiply_codes(&panel->own, x, rows, kind, out);                                       \
     }
 
 #endif

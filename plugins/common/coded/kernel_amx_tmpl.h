@@ -1,21 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coded/kernel_amx_tmpl.h - products with panels of codes on AMX tiles: a few rows straight from the codes,
- * as on vectors; more of them with tiles that coded/dequantize.h makes, 8 of both columns at a time, which is
- * 16 KB and stays in L1 while all rows pass. Include gemm/driver_amx_tmpl.h first. FEW_TILE_ROWS: up to so
- * many rows the codes are multiplied on vectors.
+ * as on vectors; more of them with tiles made for the occasion, 8 of both columns at a time, which is 16 KB
+ * and stays in L1 while all rows pass.
+ *
+ * Parameters  FEW_TILE_ROWS  up to so many rows the codes are multiplied on vectors
+ *             PANEL_OWN      the type of what the backend knows of a panel
+ *             FILL_PANEL(job, stage, panel)   makes a panel ready that is not packed, before find_own_panel's
+ * is read; default: nothing and those of gemm/driver_amx_tmpl.h and gemm/microkernel_tmpl.h. Wanted list_few,
+ * find_own_panel, expand_panel
  */
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_AMX_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_AMX_TMPL_H
 
-/* The backend's: makes a panel ready that is not packed, before find_panel's is read. */
+#ifndef FEW_TILE_ROWS
+#error "coded/kernel_amx_tmpl.h: define FEW_TILE_ROWS"
+#endif
+#ifndef PANEL_OWN
+#error "coded/kernel_amx_tmpl.h: define PANEL_OWN"
+#endif
 #ifndef FILL_PANEL
 #define FILL_PANEL(job, stage, panel) ((void)0)
 #endif
+#define AMX_DOT AMX_DOT_BF16
 
-/* The expanded tiles stand behind the blocks in scratch. */
-#define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
+#include "plugins/common/gemm/driver_amx_tmpl.h"
+#include "plugins/common/gemm/microkernel_tmpl.h"
 
+/* What the backend knows of a panel. */
+static PANEL_OWN find_own_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number);
+/* The passes of a few rows. */
+static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage);
+/* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
+static void expand_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
+                         uint64_t t, uint64_t stop, bool near, uint8_t *to);
+
+/* Expanded tiles stand behind the blocks in scratch. */
 static const struct choice *list_choices(void)
 {
     static const struct choice choices[] = {
@@ -28,7 +48,7 @@ static const struct choice *list_choices(void)
 
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
 {
-    struct coded_panel panel = find_panel(part->job, part->stage, part->panel);
+    PANEL_OWN panel = find_own_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     if (t == 0)
         FILL_PANEL(part->job, part->stage, part->panel);
@@ -38,7 +58,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 
 static void multiply_few(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = {.coded = find_panel(part->job, part->stage, part->panel)};
+    struct panel8 panel = {.own = find_own_panel(part->job, part->stage, part->panel)};
     struct way way = {list_few(part->job, part->stage), true, false};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);

@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/kernel_tmpl.h - products with panels of codes on vectors. A kernel_LEVEL.c includes its int8_*.h and
- * codes_*.h, sets the level's figures, includes its backend's product.h and this, and names its struct
- * kt_ops.
+ * coded/kernel_tmpl.h - products with panels of codes on vectors: a few rows straight from the codes
+ * (coded/gemv_tmpl.h), many with panels made bfloat16 (coded/dequantize_tmpl.h). A kernel_LEVEL.c sets SIMD
+ * and what follows, includes its backend's product_tmpl.h and this, and says CODED_LEVEL(backend, level);
  *
- *   FEW_ROWS     rows that share one pass over a panel of codes, at most
- *   EXPAND_ROWS  from so many rows on a panel becomes bfloat16 in scratch first (coded/dequantize.h)
- *   AHEAD        bytes from what is multiplied to what is prefetched while codes are read from memory; 0:
- *                what the core says of the machine (struct kt_caps.stream_ahead)
- *   ROWS_WIDE, ROWS_TILE  of passes over bfloat16, see gemm/microkernel.h
+ * Parameters  EXPAND_ROWS  from so many rows on a panel becomes bfloat16 in scratch first
+ *             PACK_ROWS    the backend's own act_pack; default: pack_rows
+ *             ROWS_WIDE, ROWS_TILE   of passes over bfloat16: gemm/microkernels_tmpl.h
+ * and those of coded/gemv_tmpl.h.
+ * Wanted      list_few, expand_panel
  */
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 
+#ifndef EXPAND_ROWS
+#error "coded/kernel_tmpl.h: define EXPAND_ROWS"
+#endif
+#ifndef PACK_ROWS
+#define PACK_ROWS pack_rows
+#endif
+
+#include "plugins/common/coded/gemv_tmpl.h"
+
 #define MULTIPLY multiply16
 #include "plugins/common/gemm/microkernels_tmpl.h"
+
+/* The passes of a few rows. */
+static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage);
+/* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
+static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
+                         uint64_t t, uint64_t stop, bool near, uint8_t *to);
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
@@ -26,10 +41,10 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
-    struct panel8 panel = {.coded = find_panel(job, stage, number)};
-    panel.tiles = panel.coded.coded.tiles;
+    struct panel8 panel = {.own = find_own_panel(job, stage, number)};
+    panel.tiles = panel.own.coded.tiles;
     if (!way->near) {
-        expand_panel(job, stage, &panel.coded, 0, panel.tiles, false, job->scratch);
+        expand_panel(job, stage, &panel.own, 0, panel.tiles, false, job->scratch);
         panel.codes = job->scratch;
     }
     return panel;
@@ -46,14 +61,10 @@ static uint64_t size_scratch(const struct kt_layout *layout)
 
 #if FIXED
 #define LAY_OUT_ROWS(backend) backend##_layout_fixed
-#elif PAIRS
+#elif VEC_BF16
 #define LAY_OUT_ROWS(backend) backend##_layout_pairs
 #else
 #define LAY_OUT_ROWS(backend) backend##_layout_floats
-#endif
-
-#ifndef PACK_ROWS /* the backend's own */
-#define PACK_ROWS pack_rows
 #endif
 
 #define CODED_LEVEL(backend, level)                                                                       \

@@ -1,24 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/driver_amx_tmpl.h - products on AMX tiles, written once. TILED is 1; include simd/avx512_int8.h, the
- * backend's header, int8/epilogue.h, gemm/prefetch.h and simd/amx.h first. What a backend says is declared
- * below.
+ * gemm/driver_amx_tmpl.h - products on AMX tiles, written once.
  *
  * A step multiplies a tile's columns: 2 tiles of activations meet the 2 of the panel's pair (4 loads, 4
  * products of 16 cycles), which is the peak while one of both operands is in L1 and the other comes
  * from L2 not faster than a line in 1.5 cycles: hence packed tiles for both, and with many rows pieces
  * of K so short that a piece of the panel stays in L1 while all rows pass, their sums waiting in
  * scratch. 3 x 2 tiles were slower in a whole layer; so were longer pieces than 16 KB of panel.
+ *
+ * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish
+ *             TILED       1
+ *             AMX_DOT     the product: AMX_DOT_SU (default) or AMX_DOT_BF16
+ * Wanted      panel_size, find_columns, copy_meta, list_choices, multiply_few, ready_pairs
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_AMX_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_DRIVER_AMX_TMPL_H
 
+#ifndef EPILOGUE_H
+#error "gemm/driver_amx_tmpl.h: define EPILOGUE_H"
+#endif
+#ifndef TILED
+#error "gemm/driver_amx_tmpl.h: define TILED"
+#endif
+#if !TILED
+#error "gemm/driver_amx_tmpl.h: TILED must be 1"
+#endif
 #ifndef AMX_DOT
 #define AMX_DOT AMX_DOT_SU
 #endif
 
-/* Each loop by itself, so that what is around it takes no registers from it. */
-#define NOINLINE __attribute__((noinline))
+#include EPILOGUE_H
+#include "plugins/common/gemm/geometry.h"
+#include "plugins/common/gemm/prefetch.h"
+#include "plugins/common/simd/amx.h"
+#include "plugins/common/simd/simd.h"
 
 /* What a lot of rows does: measured, see gemm/prefetch.h for near. */
 struct choice {
@@ -35,6 +50,8 @@ struct block {
     struct amx_tile sum[4];
 };
 
+#define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
+
 /* A product's part: a panel and the rows of a lot. */
 struct part {
     enum kt_stage stage;
@@ -48,6 +65,12 @@ struct part {
     struct panel_scales scales;
 };
 
+/* Bytes of a panel of a stage. */
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
+/* Where column TILE_COLUMNS * t of packed row `row` is. */
+INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_t t, bool tiled);
+/* What stands behind the columns of a packed row, to row `row` of tiled ones. */
+INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, const void *from);
 /* The backend's rows of struct choice, fewest rows first; the last is for any number. */
 static const struct choice *list_choices(void);
 /* All of a panel's product with the rows from `begin` on. */

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemm/driver_tmpl.h - the products of the vector levels, written once: lots of rows whose activations stay
- * in L2 go through all panels, lot after lot. Include gemm/microkernel.h first and say
- *
- *   struct way choose_way(job, stage)    how lots of rows are multiplied: all of a product alike, so that a
- *                                        row's result does not depend on the lot it is in
- *   struct panel8 open_panel(job, stage, number, way)    where the weights of a panel are
+ * in L2 go through all panels, lot after lot. Parameters  those of gemm/microkernel_tmpl.h Wanted panel_size,
+ * choose_way, open_panel
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
+
+#include "plugins/common/gemm/microkernel_tmpl.h"
+
+/* Bytes of a panel of a stage. */
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
+/* How lots of rows are multiplied: all of a product alike, so that a row's result does not depend on the lot
+ * it is in. */
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage);
+/* Where the weights of a panel are. */
+static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                                const struct way *way);
 
 /* Steps that so many rows of a panel take, per pair of tiles. */
 static uint64_t count_steps(const struct way *way, uint32_t rows)

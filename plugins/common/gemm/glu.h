@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/glu.h - the activation between the two products, on vectors. Include a vec_*.h first.
+ * gemm/glu.h - the activation between the two products, on vectors.
  *
  * Each step is one IEEE operation in the same order on every level, so levels agree to the bit.
  * NaN comes through; infinities give what the formula gives, or 0 where exp overflows.
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_GLU_H
 #define KT_PLUGINS_COMMON_GEMM_GLU_H
+
+#include "plugins/common/simd/simd.h"
 
 #include <kt/plugin.h>
 

@@ -1,13 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm/microkernels_tmpl.h - the passes that a level's figures ask for (see gemm/microkernel.h), made of the
- * function MULTIPLY. */
+/*
+ * gemm/microkernels_tmpl.h - the passes that a level asks for, made of the function MULTIPLY.
+ *
+ * Parameters  MULTIPLY     multiply(panel, x, rows, first, n, near, stream, out): the sums of `rows` rows and
+ * of vectors first..first+n-1 of a panel; all but the pointers are constants ROWS_WIDE    rows of the largest
+ * pass over a whole panel (8), 0: two rows are ROWS_TILE    rows of a pass over one tile of each pair of a
+ * panel, 0: no such pass. With 16 registers, 4 rows of 16 columns cost fewer loads and less making ready of
+ * codes than 2 rows of 32, but read a panel twice: for L2, not for memory ROWS_EACH    12: each number of
+ * rows up to it has a near pass of its own (list each8); default 0 ROWS_PAIRED  1: passes of many rows are
+ * those of gemm/mmla_tmpl.h; default 0 and those of gemm/microkernel_tmpl.h.
+ */
 #ifndef KT_PLUGINS_COMMON_GEMM_MICROKERNELS_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_MICROKERNELS_TMPL_H
+
+#ifndef MULTIPLY
+#error "gemm/microkernels_tmpl.h: define MULTIPLY"
+#endif
+#ifndef ROWS_WIDE
+#error "gemm/microkernels_tmpl.h: define ROWS_WIDE"
+#endif
+#ifndef ROWS_TILE
+#error "gemm/microkernels_tmpl.h: define ROWS_TILE"
+#endif
+#ifndef ROWS_EACH
+#define ROWS_EACH 0
+#endif
+#ifndef ROWS_PAIRED
+#define ROWS_PAIRED 0
+#endif
+
+#include "plugins/common/gemm/microkernel_tmpl.h"
 
 DEFINE_PASS(pass8_1_near, MULTIPLY, 1, true)
 DEFINE_PASS(pass8_2_near, MULTIPLY, 2, true)
 #if ROWS_PAIRED
-#include "plugins/common/gemm/mmla.h"
+#include "plugins/common/gemm/mmla_tmpl.h"
 #else
 DEFINE_PASS(pass8_1, MULTIPLY, 1, false)
 DEFINE_PASS(pass8_2, MULTIPLY, 2, false)

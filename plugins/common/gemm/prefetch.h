@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/prefetch.h - brings weights from memory into L2 before they are multiplied. Include a vec_*.h first.
+ * gemm/prefetch.h - brings weights from memory into L2 before they are multiplied.
  *
  * Nearly all of the read bandwidth of a core comes from the L2 streamer, which follows ascending
  * accesses inside pages of 4 KB; a software prefetch is of use as the access that it follows.
@@ -18,6 +18,8 @@
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_PREFETCH_H
 #define KT_PLUGINS_COMMON_GEMM_PREFETCH_H
+
+#include "plugins/common/simd/simd.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemm/quantize.h - rows of numbers to int8 with one scale: q = x / scale to the nearest whole number,
- * scale = max|x| / 127. Include an int8_*.h first. One IEEE operation after the other, so that levels
+ * scale = max|x| / 127. One IEEE operation after the other, so that levels
  * agree to the bit.
  *
  * A row with an infinity or NaN gets q = 0 and a scale of NaN, which makes all that it touches NaN and
@@ -10,9 +10,10 @@
 #ifndef KT_PLUGINS_COMMON_GEMM_QUANTIZE_H
 #define KT_PLUGINS_COMMON_GEMM_QUANTIZE_H
 
-#include "plugins/common/simd/numbers.h"
+#include "plugins/common/simd/simd.h"
 
 #include <kt/plugin.h>
+#include <string.h>
 
 #define Q8_STEP 64 /* numbers that a call of the functions below takes */
 

@@ -1,28 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/kernel_tmpl.h - the vector levels. A kernel_LEVEL.c includes its int8_*.h, sets the level's
- * figures (see gemm/microkernel.h), includes this and names its struct kt_ops.
+ * int4_group/kernel_tmpl.h - the vector levels of backends with int4_group/weights.h's weights. A
+ * kernel_LEVEL.c sets SIMD and what follows, includes the backend's header and this, and says
+ * INT4_LEVEL(level);
  *
- *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
- *   EXPAND_ROWS  from so many rows on a panel's codes become int8 in scratch first, 0: never. It costs
- *                some 5 operations a vector and saves 0.6 per row: only with VNNI, where a product of
- *                int8 is one operation, while the others take fewer for codes than for int8.
+ * Parameters  OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
+ *             BACKEND        its name, for messages
+ *             NEAR_ROWS      up to so many rows, weights come as fast as memory: each line is prefetched in
+ * the order of reading; above, the prefetches are spread over the work EXPAND_ROWS    from so many rows on a
+ * panel's codes become int8 in scratch first, 0: never. It costs some 5 operations a vector and saves 0.6 per
+ * row: only with VNNI, where a product of int8 is one operation, while the others take fewer for codes than
+ * for int8 and those of int4_group/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
 
+#ifndef OWN
+#error "int4_group/kernel_tmpl.h: define OWN"
+#endif
+#ifndef OPS_NAME
+#error "int4_group/kernel_tmpl.h: define OPS_NAME"
+#endif
+#ifndef BACKEND
+#error "int4_group/kernel_tmpl.h: define BACKEND"
+#endif
+#ifndef NEAR_ROWS
+#error "int4_group/kernel_tmpl.h: define NEAR_ROWS"
+#endif
+#ifndef EXPAND_ROWS
+#error "int4_group/kernel_tmpl.h: define EXPAND_ROWS"
+#endif
+
 #define TILED 0
-
-#include "plugins/common/int8/epilogue.h"
-#include "plugins/common/int4_group/pack.h"
-#include "plugins/common/gemm/prefetch.h"
-
-#include "plugins/common/gemm/microkernel.h"
-
-#include "plugins/common/int4_group/microkernel.h"
+#include "plugins/common/int4_group/microkernel_tmpl.h"
+#include "plugins/common/int4_group/pack_tmpl.h"
+#include "plugins/common/plugin/ops_tmpl.h"
 #if EXPAND_ROWS
-#include "plugins/common/int4_group/dequantize.h"
-#include "plugins/common/int8/microkernel.h"
+#include "plugins/common/int4_group/dequantize_tmpl.h"
+#include "plugins/common/int8/microkernel_tmpl.h"
 #endif
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
@@ -38,7 +53,7 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct way *way)
 {
-    struct panel8 panel = find_panel(job, stage, number);
+    struct panel8 panel = find_group_panel(job, stage, number);
 #if EXPAND_ROWS
     if (way->passes == passes8) {
         expand_pairs(&panel, 0, panel.tiles, false, job->scratch);
@@ -61,6 +76,16 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     return status;
 }
 
-#define LAY_OUT lay_out_level
+#define INT4_LEVEL(level)                     \
+    const struct kt_ops OPS_NAME(level) = {   \
+        .struct_size = sizeof(struct kt_ops), \
+        .layout = lay_out_level,              \
+        .pack = pack_weights,                 \
+        .act_pack = pack_rows,                \
+        .gate_up = multiply_gate_up,          \
+        .down = multiply_down,                \
+        .weight_row = OWN(weight_row),        \
+        .cut = OWN(cut),                      \
+    }
 
 #endif

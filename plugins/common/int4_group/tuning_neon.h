@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/tuning_neon.h - weights of 4 bits on ARM: its figures, by instructions counted
- * (tests/bench/README). Include the backend's header first and, where the CPU has them, define VEC_DOTPROD
- * (sdot), VEC_I8MM (usmmla) or VEC_SVE (products by SVE, the rest by NEON) as 1.
+ * int4_group/tuning_neon.h - weights of 4 bits on ARM: what a level of int4_group/kernel_tmpl.h sets, by
+ * instructions counted (tests/bench/README). VEC_SVE as 1: products by SVE, the rest by NEON.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_TUNING_NEON_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_TUNING_NEON_H
 
-#include "plugins/common/simd/neon_int8.h"
+#include "plugins/common/simd/features.h"
+
+#ifndef VEC_SVE
+#define VEC_SVE 0
+#endif
 
 #define AHEAD 1024
 #define ROWS_PAIRED VEC_I8MM
-#ifdef VEC_SVE
+#if VEC_SVE
 #define ROWS_WIDE (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
 #define ROWS_TILE (ROWS_WIDE ? 0 : 4)
 #define NEAR_ROWS 3
@@ -27,7 +30,5 @@
 #define NEAR_ROWS 1
 #define EXPAND_ROWS 0
 #endif
-
-#include "plugins/common/int4_group/kernel_tmpl.h"
 
 #endif

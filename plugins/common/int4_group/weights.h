@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/weights.h - weights of 4 bits with group scales: how the backends that have them hold them;
- * gemm/geometry.h says the rest. Include it from the backend's header, which says what int8/weights.h wants
- * of it.
+ * int4_group/weights.h - weights of 4 bits with group scales: how the backends that have them hold them.
  *
  * Numbers   w = unit * scale * (code - zero): a float32 unit per row; per group of 32, 64 or 128 columns a
  *           scale of 1..16 and a zero of 0..15; per weight a code of 0..15. scale * (code - zero) is an
@@ -23,21 +21,14 @@
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_WEIGHTS_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_WEIGHTS_H
 
-#include "plugins/common/plugin/ops.h"
 #include "plugins/common/gemm/geometry.h"
 
-/* kt_layout.form, of groups of %u: another last number where a packed byte means something else. It has the
- * name of the backend that was there first; all of them make the same bytes. */
-#define FORM4 "amx_int4-g%u-3"
-#define ROW_SUMS 1
+#define ROW_SUMS 1 /* of activations, see int8/activations_tmpl.h */
 
 #define CODES_SIZE (TILE_SIZE / 2)   /* of a tile */
 #define GROUPS_SIZE (2 * PANEL_ROWS) /* of a block's scales and zeros */
 #define MIN_GROUP 32
 #define MAX_GROUP 128
-
-/* kt_layout.words: a group is MIN_GROUP << shift columns. */
-#define WORD_GROUP_SHIFT 2
 
 static inline unsigned group_shift(const struct kt_layout *layout)
 {

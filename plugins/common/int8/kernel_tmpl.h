@@ -1,28 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/kernel_tmpl.h - the vector levels. Include an int8_*.h and the backend's header first and set the
- * level's figures (see gemm/microkernel.h), of this file
+ * int8/kernel_tmpl.h - the vector levels of backends with int8/weights.h's weights. A kernel_LEVEL.c sets
+ * SIMD, includes one of int8/tuning_*.h, the backend's header and this, and says INT8_LEVEL(level);
  *
- *   NEAR_ROWS    up to so many rows the weights come as fast as memory: a near stream, else spread
- *   ROWS_EACH    up to so many, in one pass: the second one would leave memory idle
- *   MULTIPLY_FILE    what makes the passes, where that is not int8/microkernel.h
+ * Parameters  OWN, OPS_NAME    names of functions and levels: plugin/ops_tmpl.h
+ *             BACKEND          its name, for messages
+ *             NEAR_ROWS        up to so many rows, weights come as fast as memory: each line is prefetched in
+ * the order of reading; above, the prefetches are spread over the work MICROKERNEL_H    the header that makes
+ * the passes; default: int8/microkernel_tmpl.h ROWS_EACH        up to so many rows go in one pass: a second
+ * one would leave memory idle and those of gemm/microkernels_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H
 
-#define TILED 0
-
-#include "plugins/common/int8/epilogue.h"
-#include "plugins/common/int8/pack.h"
-#include "plugins/common/gemm/prefetch.h"
-
-#include "plugins/common/gemm/microkernel.h"
-
-#ifdef MULTIPLY_FILE
-#include MULTIPLY_FILE
-#else
-#include "plugins/common/int8/microkernel.h"
+#ifndef OWN
+#error "int8/kernel_tmpl.h: define OWN"
 #endif
+#ifndef OPS_NAME
+#error "int8/kernel_tmpl.h: define OPS_NAME"
+#endif
+#ifndef BACKEND
+#error "int8/kernel_tmpl.h: define BACKEND"
+#endif
+#ifndef NEAR_ROWS
+#error "int8/kernel_tmpl.h: define NEAR_ROWS"
+#endif
+#ifndef MICROKERNEL_H
+#define MICROKERNEL_H "plugins/common/int8/microkernel_tmpl.h"
+#endif
+
+#define TILED 0
+#define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
+#include "plugins/common/int8/pack_tmpl.h"
+#include "plugins/common/int8/weights.h"
+#include "plugins/common/plugin/ops_tmpl.h"
+
+#include MICROKERNEL_H
 
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
@@ -48,6 +61,16 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 
 #include "plugins/common/gemm/driver_tmpl.h"
 
-#define LAY_OUT OWN(layout)
+#define INT8_LEVEL(level)                     \
+    const struct kt_ops OPS_NAME(level) = {   \
+        .struct_size = sizeof(struct kt_ops), \
+        .layout = OWN(layout),                \
+        .pack = pack_weights,                 \
+        .act_pack = pack_rows,                \
+        .gate_up = multiply_gate_up,          \
+        .down = multiply_down,                \
+        .weight_row = OWN(weight_row),        \
+        .cut = OWN(cut),                      \
+    }
 
 #endif

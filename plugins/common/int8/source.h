@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * int8/source.h - 16 rows of a source view and their scales. Include an int8_*.h and the backend's
- * header first.
- */
+/* int8/source.h - 16 rows of a source view and their scales. */
 #ifndef KT_PLUGINS_COMMON_INT8_SOURCE_H
 #define KT_PLUGINS_COMMON_INT8_SOURCE_H
 
-#include "plugins/common/gemm/pack.h"
+#include "plugins/common/gemm/bench.h"
 
 /* Memory is asked for a row that far ahead: 4 KB a row and 8 rows are 32 KB, which stay in L2 until they are
  * read. Nearer than 4 rows packing waits for it. */

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/weights.h - weights as int8 with a scale per row: how the backends that have them hold them;
- * gemm/geometry.h says the rest. Include it from the backend's header, which says
- *
- *   BACKEND          its name, for messages
- *   OPS_NAME(level)  the name of a level's struct kt_ops
- *   OWN(function)    the name of a function that its levels share
+ * int8/weights.h - weights as int8 with a scale per row: how the backends that have them hold them.
  *
  * Numbers   w = scale * q per row of weights, q within +-127: y = (scale_x * scale_w) * (sum of
  *           q_x * q_w over all of K, exact in 32 bits).
@@ -15,13 +10,9 @@
 #ifndef KT_PLUGINS_COMMON_INT8_WEIGHTS_H
 #define KT_PLUGINS_COMMON_INT8_WEIGHTS_H
 
-#include "plugins/common/plugin/ops.h"
 #include "plugins/common/gemm/geometry.h"
 
-/* kt_layout.form: another number where a packed byte means something else. It has the name of the
- * backend that was there first; all of them make the same bytes. */
-#define FORM "amx_int8-1"
-#define ROW_SUMS 0
+#define ROW_SUMS 0 /* of activations, see int8/activations_tmpl.h */
 
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/attributes.h - how vector code is compiled: inlined, with its loops of constant length unrolled. */
+/* simd/attributes.h - how vector code is compiled: inlined, with its loops of constant length unrolled. Where
+ * VEC_PLAIN is defined, as by simd/scalar.h, that is left to the compiler. */
 #ifndef KT_PLUGINS_COMMON_SIMD_ATTRIBUTES_H
 #define KT_PLUGINS_COMMON_SIMD_ATTRIBUTES_H
 
@@ -15,6 +16,9 @@
 #ifdef VEC_OUT_OF_LINE
 #define INLINE static __attribute__((noinline, unused))
 #define UNROLL_FOR for
+#elif defined VEC_PLAIN
+#define INLINE static inline
+#define UNROLL_FOR for
 #elif defined __clang__
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL_FOR _Pragma("clang loop unroll(full)") for
@@ -22,5 +26,8 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL_FOR _Pragma("GCC unroll 16") for
 #endif
+
+/* A loop by itself, so that what is around it takes no registers from it. */
+#define NOINLINE __attribute__((noinline))
 
 #endif

@@ -10,6 +10,7 @@
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX2_H
 #define KT_PLUGINS_COMMON_SIMD_AVX2_H
 
+#include "plugins/common/simd/features.h"
 #include "plugins/common/simd/x86.h"
 
 #define VEC_ROWS 8
@@ -17,9 +18,6 @@
 #define VEC_DOT_WIDE 0
 #define VEC_INT8_DOT "vpmaddubsw" /* what vi_dot_add multiplies with */
 /* Into L1 what is needed soon; into L2 where a kernel says that it prefetches far ahead. */
-#ifndef PREFETCH_FAR
-#define PREFETCH_FAR 0
-#endif
 #define PREFETCH(address) _mm_prefetch((const char *)(address), PREFETCH_FAR ? _MM_HINT_T1 : _MM_HINT_T0)
 
 typedef __m256i vi;

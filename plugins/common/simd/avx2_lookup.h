@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* simd/avx2_lookup.h - what panels of codes need of vectors, for AVX2. simd/scalar_lookup.h says what each
- * function does. Include simd/avx2_int8.h first. */
+ * function does. */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX2_LOOKUP_H
 #define KT_PLUGINS_COMMON_SIMD_AVX2_LOOKUP_H
+
+#include "plugins/common/simd/avx2_int8.h"
 
 INLINE vi vi_shr32(vi v, int bits)
 {

@@ -8,12 +8,10 @@
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX512_H
 #define KT_PLUGINS_COMMON_SIMD_AVX512_H
 
+#include "plugins/common/simd/features.h"
 #include "plugins/common/simd/x86.h"
 
 #define VEC_ROWS 16
-#ifndef VEC_VBMI
-#define VEC_VBMI 0
-#endif
 #define VEC_PARTS 1
 #define VEC_DOT_WIDE VEC_VNNI
 #define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/avx512_lookup.h - what panels of codes need of vectors, for AVX-512 (F, BW, VL, DQ), and where PAIRS
- * is 1 for AVX512_BF16. simd/scalar_lookup.h says what each function does. Include simd/avx512_int8.h first.
+ * simd/avx512_lookup.h - what panels of codes need of vectors, for AVX-512 (F, BW, VL, DQ), and where
+ * VEC_BF16 is 1 for AVX512_BF16. simd/scalar_lookup.h says what each function does.
  */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX512_LOOKUP_H
 #define KT_PLUGINS_COMMON_SIMD_AVX512_LOOKUP_H
+
+#include "plugins/common/simd/avx512_int8.h"
 
 INLINE vi vi_shr32(vi v, int bits)
 {
@@ -36,7 +38,7 @@ INLINE vf vf_from_e8m0(const uint8_t *p, int part)
     return _mm512_castsi512_ps(_mm512_mask_set1_epi32(bits, nan, 0x7fc00000));
 }
 
-#if PAIRS
+#if VEC_BF16
 /* The instruction puts all even columns before all odd ones. It makes subnormal numbers 0. */
 INLINE vi vf_make_pairs(vf even, vf odd)
 {

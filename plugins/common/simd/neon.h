@@ -11,6 +11,7 @@
 
 #include "plugins/common/simd/numbers.h"
 #include "plugins/common/simd/attributes.h"
+#include "plugins/common/simd/features.h"
 
 #include <arm_neon.h>
 
@@ -19,10 +20,6 @@
 #define VEC_DOT_WIDE 1
 /* Into L2: the hardware behind it carries on from there. */
 #define PREFETCH(address) __builtin_prefetch((address), 0, 2)
-
-#ifndef VEC_DOTPROD
-#define VEC_DOTPROD 0
-#endif
 
 typedef int32x4_t vi;
 typedef float32x4_t vf;

@@ -9,13 +9,6 @@
 
 #include "plugins/common/simd/neon.h"
 
-#ifndef VEC_I8MM
-#define VEC_I8MM 0
-#endif
-#ifndef VEC_BF16
-#define VEC_BF16 0
-#endif
-
 typedef int8x16_t x8;
 
 INLINE x8 x8_splat(const int8_t *p)
@@ -36,7 +29,7 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
     return vusdotq_s32(sum, vi_bytes(w), x);
 }
 
-/* Two rows of weights and two of activations, 8 columns of each: see gemm/mmla.h. */
+/* Two rows of weights and two of activations, 8 columns of each: see gemm/mmla_tmpl.h. */
 INLINE vi mm_add(vi sum, vi w, vi x)
 {
     return vusmmlaq_s32(sum, vi_bytes(w), vreinterpretq_s8_s32(x));
@@ -59,7 +52,7 @@ INLINE vi w8_add(vi sum, vi w, x8 x)
 
 #if VEC_DOTPROD
 /* Codes become int8 in registers, by one instruction, so there are no sums of groups:
- * int4_group/microkernel_sdot.h. */
+ * int4_group/microkernel_sdot_tmpl.h. */
 #define G4_DIRECT
 
 #define FOUR_TIMES(i) i, i, i, i

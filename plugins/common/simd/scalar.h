@@ -9,6 +9,9 @@
 #ifndef KT_PLUGINS_COMMON_SIMD_SCALAR_H
 #define KT_PLUGINS_COMMON_SIMD_SCALAR_H
 
+#define VEC_PLAIN
+#include "plugins/common/simd/attributes.h"
+#include "plugins/common/simd/features.h"
 #include "plugins/common/simd/numbers.h"
 
 #include <math.h>
@@ -19,13 +22,6 @@
 #define VEC_DOT_WIDE 1
 /* What vi_dot_add multiplies with, as the peak of kt bench is called. */
 #define VEC_INT8_DOT "scalar"
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-#define INLINE \
-    static __attribute__((noinline, unused)) /* inlined, instrumented code takes minutes to compile */
-#else
-#define INLINE static inline
-#endif
-#define UNROLL_FOR for
 #define PREFETCH(address) ((void)(address))
 
 typedef struct {

@@ -68,7 +68,7 @@ INLINE vi g4_scales(const uint8_t *p, int part)
 /* A vector's sums while a group is added up. */
 typedef vi g4_sum;
 
-/* 32 columns of a group begin with -zero * sum(x), given the negated sums of int8/activations.h ... */
+/* 32 columns of a group begin with -zero * sum(x), given the negated sums of int8/activations_tmpl.h ... */
 INLINE g4_sum g4_start(vi zeros, const int16_t *sums)
 {
     for (int i = 0; i < 16; i++)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* simd/scalar_lookup.h - what panels of codes need of vectors, in plain C: each function says what the other
- * levels' must do. Include simd/scalar_int8.h first. */
+ * levels' must do. */
 #ifndef KT_PLUGINS_COMMON_SIMD_SCALAR_LOOKUP_H
 #define KT_PLUGINS_COMMON_SIMD_SCALAR_LOOKUP_H
+
+#include "plugins/common/simd/scalar_int8.h"
 
 /* Lanes to the right, by a constant. */
 INLINE vi vi_shr32(vi v, int bits)

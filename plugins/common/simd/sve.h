@@ -10,6 +10,7 @@
 #include "plugins/common/simd/attributes.h"
 
 #include <arm_sve.h>
+#include <stdint.h>
 
 #define SVE_SIZE (__ARM_FEATURE_SVE_BITS / 8)
 #define SVE_PARTS (64 / SVE_SIZE) /* of a line of a tile */

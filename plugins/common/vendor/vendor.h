@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * vendor/vendor.h - a vendor's library that multiplies int8: what a backend's level asks of it
- * (vendor/gemm.h). `library` is the backend's own struct of the functions that it found.
+ * (vendor/gemm_tmpl.h). `library` is the backend's own struct of the functions that it found.
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_VENDOR_H
 #define KT_PLUGINS_COMMON_VENDOR_VENDOR_H

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * product_tmpl.h - products of few rows with codes, and panels made bfloat16.
+ * Parameters  FEW_ROWS    rows that share one pass over a panel of codes, at most
+ *             FIXED       1: these rows go by moved_tmpl.h; default 0: by coded/gemv_tmpl.h
+ *             MOVED_VECS  where FIXED is 1: vectors at a time with 2 rows and more
+ *             DECODER_H   decode_LEVEL.h
+ * and those of coded/gemv_tmpl.h.
+ */
+#ifndef KT_PLUGINS_AVX512_FP8_PRODUCT_TMPL_H
+#define KT_PLUGINS_AVX512_FP8_PRODUCT_TMPL_H
+
+#ifndef FEW_ROWS
+#error "avx512_fp8/product_tmpl.h: define FEW_ROWS"
+#endif
+#ifndef FIXED
+#define FIXED 0
+#endif
+#if FIXED && !defined MOVED_VECS
+#error "avx512_fp8/product_tmpl.h: define MOVED_VECS, since FIXED is 1"
+#endif
+
+#include "plugins/avx512_fp8/moved_rows.h"
+#include "plugins/avx512_fp8/pack.h"
+
+#include "plugins/common/coded/dequantize_tmpl.h"
+
+#if FIXED
+#include "plugins/avx512_fp8/moved_tmpl.h"
+
+/* Not inlined: what they compute must not be moved out of the mode that they are called in. */
+#define DEFINE_MOVED(name, rows, together)                                                      \
+    static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x, \
+                                        float out[MAX_ROWS][PANEL_ROWS])                        \
+    {                                                                                           \
+        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                            \
+    }                                                                                           \
+    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,     \
+                                    float out[MAX_ROWS][PANEL_ROWS])                            \
+    {                                                                                           \
+        multiply_moved(panel, x, rows, together, KIND_NAN, out);                                \
+    }                                                                                           \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,  \
+                     float out[MAX_ROWS][PANEL_ROWS])                                           \
+    {                                                                                           \
+        uint32_t mode = keep_subnormal();                                                       \
+        (void)stream;                                                                           \
+        if (panel->own.scales[panel->own.coded.scales_size - 1])                                \
+            name##_nan(&panel->own, x, out);                                                    \
+        else                                                                                    \
+            name##_numbers(&panel->own, x, out);                                                \
+        _mm_setcsr(mode);                                                                       \
+    }
+
+DEFINE_MOVED(few_1, 1, VECS)
+DEFINE_MOVED(few_2, 2, MOVED_VECS)
+#if FEW_ROWS >= 4
+DEFINE_MOVED(few_4, 4, MOVED_VECS)
+#endif
+#if FEW_ROWS >= 8
+DEFINE_MOVED(few_8, 8, MOVED_VECS)
+#endif
+#else
+DEFINE_FEW(few_1, 1, KIND_NUMBERS)
+DEFINE_FEW(few_2, 2, KIND_NUMBERS)
+#if FEW_ROWS >= 4
+DEFINE_FEW(few_4, 4, KIND_NUMBERS)
+#endif
+#if FEW_ROWS >= 8
+DEFINE_FEW(few_8, 8, KIND_NUMBERS)
+#endif
+#endif
+
+static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
+{
+    static const struct pass few_passes[] = {
+#if FEW_ROWS >= 8
+        {8, 1, {few_8, few_8}},
+#endif
+#if FEW_ROWS >= 4
+        {4, 1, {few_4, few_4}},
+#endif
+        {2, 1, {few_2, few_2}},
+        {1, 1, {few_1, few_1}},
+    };
+    (void)job;
+    (void)stage;
+    return few_passes;
+}
+
+/* Where a row has one scale, expanded tiles go without it. */
+static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor)
+{
+    const struct coded_panel coded = find_own_panel(job, stage, panel);
+    for (unsigned v = 0; coded.coded.groups == 1 && v < VECS; v++)
+        vf_store(factor + v * VEC_ROWS, load_scale(coded.coded.form, coded.scales, v));
+    return coded.coded.groups == 1;
+}
+
+/* A tile of a pair as its decoder says, scale and all. */
+INLINE void decode_tile(const uint8_t *codes, unsigned tile, const struct decoder *decoder, uint8_t *to)
+{
+    for (unsigned q = 0; q < CODE_VECTORS; q++) {
+        UNROLL_FOR (unsigned v = tile * VEC_PARTS; v < (tile + 1) * VEC_PARTS; v++) {
+            uint8_t *line =
+                to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS) + q * CODE_LINES * 64;
+            vi w[2];
+            decode(vi_load(find_codes(codes + 128 * q, v)), decoder, KIND_NUMBERS, w);
+            vi_store(line, w[0]);
+            vi_store(line + 64, w[1]);
+        }
+    }
+}
+
+static void bring_codes(const uint8_t *codes)
+{
+    for (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
+        PREFETCH(codes + i);
+}
+
+/* Tiles t..stop-1 of both columns without their scale. */
+static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    const struct decoder decoder = make_decoder(KIND_NUMBERS);
+    for (; t < stop; t++, to += PAIR_SIZE) {
+        const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+        if (near)
+            bring_codes(codes + panel->ahead);
+        decode_tile(codes, 0, &decoder, to);
+        decode_tile(codes, 1, &decoder, to);
+    }
+}
+
+#if SCALED_TABLES
+/* With one scale for 16 rows, the table that codes are looked up in has it. */
+static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    const struct coded *coded = &panel->coded;
+    for (uint64_t group = t / coded->group_steps; t < stop; group++) {
+        const uint8_t *scales = panel->scales + group * coded->scales_step;
+        uint64_t end = (group + 1) * coded->group_steps;
+        const struct decoder first = make_scaled(load_f32(scales)),
+                             second = make_scaled(load_f32(scales + 4));
+        for (; t < end && t < stop; t++, to += PAIR_SIZE) {
+            const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+            if (near)
+                bring_codes(codes + panel->ahead);
+            decode_tile(codes, 0, &first, to);
+            decode_tile(codes, 1, &second, to);
+        }
+    }
+}
+#endif
+
+/* Where a row has one scale, it multiplies sums instead of weights: see bf16/epilogue.h. */
+static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
+                         uint64_t t, uint64_t stop, bool near, uint8_t *to)
+{
+    (void)job;
+    (void)stage;
+    if (panel->coded.groups == 1)
+        decode_tiles(panel, t, stop, near, to);
+#if SCALED_TABLES
+    else if (panel->coded.form == SCALE_ONE)
+        scale_tiles(panel, t, stop, near, to);
+#endif
+    else
+        expand_tiles(panel, t, stop, KIND_NUMBERS, near, to);
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_tmpl.h - the vector levels. A kernel_LEVEL.c sets SIMD and what follows, includes this and says
+ * BF16_LEVEL(level);
+ *
+ * Parameters  NEAR_ROWS  up to so many rows, weights come as fast as memory: each line is prefetched in the
+ * order of reading; above, the prefetches are spread over the work AHEAD      bytes from what is multiplied
+ * to what is prefetched, for one or two rows, and for all where the core cannot say (struct
+ * kt_caps.stream_ahead); 0: always as it says ROWS_WIDE, ROWS_TILE, ROWS_PAIRED   of passes:
+ * gemm/microkernels_tmpl.h
+ */
+#ifndef KT_PLUGINS_BF16_KERNEL_TMPL_H
+#define KT_PLUGINS_BF16_KERNEL_TMPL_H
+
+#ifndef NEAR_ROWS
+#error "bf16/kernel_tmpl.h: define NEAR_ROWS"
+#endif
+
+#define TILED 0
+#include "plugins/bf16/pack.h"
+
+#include "plugins/common/bf16/microkernel_tmpl.h"
+
+#define MULTIPLY multiply16
+#include "plugins/common/gemm/microkernels_tmpl.h"
+
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+{
+    (void)stage;
+    return (struct way){passes8, job->n_rows <= NEAR_ROWS, false};
+}
+
+static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                                const struct way *way)
+{
+    const uint64_t ahead = job->layout->words[WORD_AHEAD];
+    (void)way;
+    return (struct panel8){
+        .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
+        .tiles = stage_tiles(job->layout, stage),
+        .ahead = ahead ? ahead : AHEAD,
+    };
+}
+
+#include "plugins/common/gemm/driver_tmpl.h"
+
+#define BF16_LEVEL(level)                                            \
+    const struct kt_ops bf16_ops_##level = {                         \
+        .struct_size = sizeof(struct kt_ops),                        \
+        .layout = VEC_BF16 ? bf16_layout_pairs : bf16_layout_floats, \
+        .pack = pack_weights,                                        \
+        .act_pack = pack_rows,                                       \
+        .gate_up = multiply_gate_up,                                 \
+        .down = multiply_down,                                       \
+        .weight_row = bf16_weight_row,                               \
+        .cut = bf16_cut,                                             \
+        .unpack = bf16_unpack,                                       \
+    }
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * coded/dequantize_tmpl.h - tiles of codes to tiles of bfloat16, scale and all: for many rows, which then
+ * pass over them as over weights that are bfloat16 already. A weight is rounded once, to 2^-9 of itself at
+ * most. Parameters  those of coded/gemv_tmpl.h
+ */
+#ifndef KT_PLUGINS_COMMON_CODED_DEQUANTIZE_TMPL_H
+#define KT_PLUGINS_COMMON_CODED_DEQUANTIZE_TMPL_H
+
+#include "plugins/common/coded/gemv_tmpl.h"
+
+/* A line of codes of both tiles; all of it in one group, whose scales and offsets are at hand. */
+INLINE void expand_line(const uint8_t *codes, const vf *scale, const vf *offset, int kind,
+                        const struct decoder *decoder, uint8_t *to)
+{
+    UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
+        uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
+        vi w[CODE_LINES];
+        decode(vi_load_once(find_codes(codes, v)), decoder, kind, w);
+        UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++) {
+            vf even = vf_from_bf16_even(w[i]), odd = vf_from_bf16_odd(w[i]);
+            if (OFFSETS(kind)) {
+                even = vf_sub(even, offset[v]);
+                odd = vf_sub(odd, offset[v]);
+            }
+            vi_store(line + 64 * i, vf_make_pairs(vf_mul(even, scale[v]), vf_mul(odd, scale[v])));
+        }
+    }
+}
+
+/* Tiles t..stop-1 of both columns of a panel to `to`. */
+INLINE void expand_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, int kind, bool near,
+                         uint8_t *to)
+{
+    const struct coded *coded = &panel->coded;
+    const struct decoder decoder = make_decoder(kind);
+    const unsigned lines = IS_FINE(kind) ? 1 : CODE_VECTORS; /* of a step */
+    const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
+    uint64_t at = t * CODE_VECTORS / lines, last = stop * CODE_VECTORS / lines;
+    for (uint64_t group = at / coded->group_steps; at < last; group++) {
+        const uint8_t *scales = panel->scales + group * coded->scales_step;
+        uint64_t end = (group + 1) * coded->group_steps;
+        vf scale[VECS], offset[VECS];
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
+            scale[v] = load_scale(coded->form, scales, v);
+            offset[v] = load_offset(coded, panel->zeros + group * PANEL_ROWS, v, kind);
+        }
+        for (; at < end && at < last; at++, codes += lines * 128) {
+            uint64_t first = lines * at % CODE_VECTORS;
+            for (unsigned i = 0; near && first == 0 && i < 2 * CODES_SIZE; i += 64)
+                PREFETCH(codes + i + panel->ahead);
+            for (unsigned q = 0; q < lines; q++)
+                expand_line(codes + 128 * q, scale, offset, kind, &decoder,
+                            to + (first + q) * CODE_LINES * 64);
+            to += first + lines == CODE_VECTORS ? PAIR_SIZE : 0;
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gemm/amx_stored_tmpl.h - products with tiles that are multiplied as they are stored.
+ * Parameters  those of gemm/driver_amx_tmpl.h
+ */
+#ifndef KT_PLUGINS_COMMON_GEMM_AMX_STORED_TMPL_H
+#define KT_PLUGINS_COMMON_GEMM_AMX_STORED_TMPL_H
+
+#include "plugins/common/gemm/driver_amx_tmpl.h"
+
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
+{
+    (void)stop;
+    return part->panel_data + t * PAIR_SIZE;
+}
+
+/* Up to 16 rows with all of K, as fast as memory. */
+static NOINLINE void multiply_near(const struct part *part, const uint8_t *a, struct block *block)
+{
+    const uint8_t *b = part->panel_data;
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    for (uint64_t t = 0; t < part->tiles; t++, a += TILE_SIZE, b += PAIR_SIZE) {
+        stream_near(b);
+        AMX_LOAD(4, a);
+        AMX_LOAD(6, b);
+        AMX_DOT(0, 4, 6);
+        stream_near(b + TILE_SIZE);
+        AMX_LOAD(7, b + TILE_SIZE);
+        AMX_DOT(1, 4, 7);
+    }
+    AMX_STORE(0, &block->sum[0]);
+    AMX_STORE(1, &block->sum[1]);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gemm/layout_tmpl.h - what the layouts of all backends share: rows of a block, checks of views, parts of
+ * panels. Parameter  BACKEND  its name, for messages Wanted     panel_size
+ */
+#ifndef KT_PLUGINS_COMMON_GEMM_LAYOUT_TMPL_H
+#define KT_PLUGINS_COMMON_GEMM_LAYOUT_TMPL_H
+
+#ifndef BACKEND
+#error "gemm/layout_tmpl.h: define BACKEND"
+#endif
+
+#include "plugins/common/gemm/geometry.h"
+#include "plugins/common/plugin/instance.h"
+
+#include <string.h>
+
+/* Bytes of a panel of a stage. */
+static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
+
+static const char *const projection_names[3] = {"gate", "up", "down"};
+
+/*
+ * Rows that go through all panels together. Their activations are read for every panel and must stay
+ * in L2 beside two panels; the weights come from memory once for each such lot.
+ */
+static inline uint64_t count_rows(const struct instance *self, uint64_t act_row_size)
+{
+    uint64_t rows = self->l2_size / 8 * 5 / act_row_size;
+    return rows < 64 ? 64 : rows / 32 * 32;
+}
+
+static inline enum kt_status check_view(const struct kt_view *view, const struct kt_shape *shape,
+                                        enum kt_projection projection, struct kt_error *error)
+{
+    bool down = projection == KT_DOWN;
+    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
+    uint64_t cols = down ? shape->intermediate_size : shape->hidden_size;
+    if (view->rows == rows && view->cols == cols)
+        return KT_OK;
+    return kt_plugin_fail(error, KT_E_INVALID, BACKEND ": %s is %llu x %llu, the layer is for %llu x %llu",
+                          view->name ? view->name : "a weight view", (unsigned long long)view->rows,
+                          (unsigned long long)view->cols, (unsigned long long)rows, (unsigned long long)cols);
+}
+
+static inline enum kt_status check_source(const struct kt_pack *job, struct kt_error *error)
+{
+    const struct kt_shape *shape = &job->layout->shape;
+    if (job->stage == KT_STAGE_DOWN)
+        return check_view(&job->source->down, shape, KT_DOWN, error);
+    enum kt_status status = check_view(&job->source->gate, shape, KT_GATE, error);
+    return status ? status : check_view(&job->source->up, shape, KT_UP, error);
+}
+
+/* Cuts a shard's panels out: in stage 0 they are whole panels of the expert, in stage 1 parts of them,
+ * which `cut_panel` knows to make. */
+static inline void cut_panels(const struct kt_cut *job,
+                              void (*cut_panel)(const struct kt_cut *job, const uint8_t *from, uint8_t *to))
+{
+    uint64_t size = panel_size(job->shard, job->stage), whole = panel_size(job->whole, job->stage);
+    const uint8_t *from = job->packed;
+    uint8_t *to = job->out;
+    if (job->stage == KT_STAGE_GATE_UP)
+        memcpy(to + job->panel_begin * size, from + (job->begin / TILE_ROWS + job->panel_begin) * size,
+               (job->panel_end - job->panel_begin) * size);
+    else
+        for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
+            cut_panel(job, from + p * whole, to + p * size);
+}
+
+/* Where row `row` of a projection is: its panel, and its place of 32 there. */
+static inline enum kt_status find_row(const struct kt_layout *layout, const void *packed,
+                                      enum kt_projection projection, uint64_t row, const uint8_t **panel,
+                                      uint64_t *place, struct kt_error *error)
+{
+    bool down = projection == KT_DOWN;
+    enum kt_stage stage = down ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+    uint64_t rows = down ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    if (row >= rows)
+        return kt_plugin_fail(error, KT_E_RANGE, BACKEND ": row %llu of a matrix of %llu rows",
+                              (unsigned long long)row, (unsigned long long)rows);
+    *panel = NULL;
+    if (packed) /* else weights are used in place */
+        *panel = (const uint8_t *)packed + row / layout->panel_rows[stage] * panel_size(layout, stage);
+    *place = row % layout->panel_rows[stage] + (projection == KT_UP ? TILE_ROWS : 0);
+    return KT_OK;
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * gemm/microkernel_tmpl.h - a panel's product with a lot of rows, as passes of a few rows each whose sums
+ * stay in registers over all of K. How many rows that can be is bounded by the registers for sums: with
+ * AVX-512 they are 2 a row, with AVX2 4.
+ *
+ * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish:
+ *                         int8/epilogue_tmpl.h or bf16/epilogue.h
+ *             TILED       1: rows of activations are tiles of 16 rows (level amx); 0: one after the other
+ *             ROW_SUMS    1: sums of columns stand beside each row, where read_sums finds them
+ *             SUM         the type of these: int16_t (default) or float
+ *             X_STEP      bytes from a row's tile to its next one
+ *             FIND_ROW(act, row_size, row)   where a packed row is; default: where find_columns says
+ *             PANEL_OWN   the type of what the backend knows of a panel beside struct panel8; default: none
+ */
+#ifndef KT_PLUGINS_COMMON_GEMM_MICROKERNEL_TMPL_H
+#define KT_PLUGINS_COMMON_GEMM_MICROKERNEL_TMPL_H
+
+#ifndef EPILOGUE_H
+#error "gemm/microkernel_tmpl.h: define EPILOGUE_H"
+#endif
+#ifndef TILED
+#error "gemm/microkernel_tmpl.h: define TILED"
+#endif
+#ifndef ROW_SUMS
+#error "gemm/microkernel_tmpl.h: define ROW_SUMS"
+#endif
+
+#include EPILOGUE_H
+#include "plugins/common/gemm/geometry.h"
+#include "plugins/common/gemm/lines.h"
+#include "plugins/common/gemm/prefetch.h"
+
+#define MAX_ROWS 12
+
+/* Where a pass finds its weights. */
+struct panel8 {
+    const uint8_t *codes;
+    uint64_t tiles;       /* along K */
+    uint64_t ahead;       /* bytes to prefetch ahead of codes, where a backend asks for it */
+    unsigned group_shift; /* a group is 32 << group_shift columns */
+#ifdef PANEL_OWN
+    PANEL_OWN own;
+#endif
+};
+
+#ifndef SUM
+#define SUM int16_t
+#endif
+#ifndef X_STEP
+#define X_STEP (TILED ? TILE_SIZE : TILE_COLUMNS)
+#endif
+#ifndef FIND_ROW
+/* Where column TILE_COLUMNS * t of packed row `row` is. */
+INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_t t, bool tiled);
+#define FIND_ROW(act, row_size, row) find_columns(act, row_size, row, 0, TILED)
+#endif
+
+#if ROW_SUMS
+/* The sums of packed row `row`, whose K is `tiles` tiles. */
+INLINE const SUM *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled);
+#endif
+
+/* Rows of activations: the columns of tile t of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
+struct rows8 {
+    const int8_t *x[MAX_ROWS];
+    const SUM *sums[MAX_ROWS];
+};
+
+typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
+                        ACC out[MAX_ROWS][PANEL_ROWS]);
+
+/* A pass made of a function with constants for rows, for the first and the number of its vectors of the
+ * 32 columns, and for near: all columns, or one tile of 16 after the other. */
+#define DEFINE_PASS(name, multiply, rows, near)                                                \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
+    {                                                                                          \
+        multiply(panel, x, rows, 0, VECS, near, stream, out);                                  \
+    }
+#define DEFINE_TILE_PASS(name, multiply, rows)                                                 \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
+    {                                                                                          \
+        multiply(panel, x, rows, 0, VEC_PARTS, false, stream, out);                            \
+        multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                    \
+    }
+
+struct pass {
+    uint32_t rows;   /* the last of a list has 1 */
+    uint32_t halves; /* steps that it takes per pair of tiles */
+    pass_fn run[2];  /* spread; near, NULL: none */
+};
+
+/* How a lot of rows is multiplied. Most rows first in `passes`: a product takes the first that is not
+ * too large for what is left. */
+struct way {
+    const struct pass *passes;
+    bool near;    /* the first pass over a panel comes at the speed of memory */
+    bool pending; /* of the sums: see struct sums */
+};
+
+static const struct pass *choose_pass(const struct way *way, uint32_t left)
+{
+    const struct pass *pass = way->passes;
+    while (pass->rows > left || (way->near && !pass->run[1]))
+        pass++;
+    return pass;
+}
+
+static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_t row, uint32_t n,
+                      uint64_t tiles, struct rows8 *rows)
+{
+    uint64_t size = job->layout->act_row_size[stage];
+    for (uint32_t r = 0; r < n; r++) {
+        uint32_t from = job->index ? job->index[row + r] : row + r;
+        rows->x[r] = (const int8_t *)FIND_ROW((void *)(uintptr_t)job->act, size, from);
+#if ROW_SUMS
+        rows->sums[r] = read_sums(job->act, size, tiles, from, TILED);
+#else
+        (void)tiles;
+#endif
+    }
+}
+
+/* Rows begin..end-1 of panel `number`. */
+INLINE void run_passes(enum kt_stage stage, const struct kt_product *job, uint64_t number,
+                       const struct panel8 *panel, const struct way *way, uint32_t begin, uint32_t end,
+                       struct stream *stream)
+{
+    _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
+    struct sums sums = {&out[0][0], PANEL_ROWS, TILE_ROWS, way->pending};
+    struct panel_scales scales;
+    bool scaled = false;
+
+    for (uint32_t row = begin; row < end;) {
+        const struct pass *pass = choose_pass(way, end - row);
+        struct rows8 rows;
+        find_rows(job, stage, row, pass->rows, panel->tiles, &rows);
+        pass->run[way->near && row == begin](panel, &rows, stream, out);
+        if (!scaled)
+            load_scales(job, stage, number, &scales);
+        scaled = true;
+        finish(stage, job, number, row, pass->rows, &sums, &scales);
+        row += pass->rows;
+    }
+}
+
+#endif

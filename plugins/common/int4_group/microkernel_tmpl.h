@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * int4_group/microkernel_tmpl.h - passes over panels of codes of 4 bits, on vectors.
+ *
+ * 32 columns of a group begin in sums of their own, small enough for int16 where there is no
+ * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
+ * per vector of codes and row; without it, it saves the widening to int32 of each product.
+ *
+ * Parameters  ROWS_WIDE  not 0: passes over a whole panel have up to 6 rows; 0: up to 2
+ *             ROWS_TILE  rows of a pass over one tile of each pair of a panel, 0: no such pass
+ *             AHEAD      bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the
+ * core says of the machine (struct kt_caps.stream_ahead) VEC_SVE    1: products by SVE; default 0 and those
+ * of gemm/microkernel_tmpl.h.
+ */
+#ifndef KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
+#define KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
+
+#ifndef ROWS_WIDE
+#error "int4_group/microkernel_tmpl.h: define ROWS_WIDE"
+#endif
+#ifndef ROWS_TILE
+#error "int4_group/microkernel_tmpl.h: define ROWS_TILE"
+#endif
+#ifndef AHEAD
+#error "int4_group/microkernel_tmpl.h: define AHEAD"
+#endif
+#ifndef VEC_SVE
+#define VEC_SVE 0
+#endif
+#ifndef EPILOGUE_H
+#define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
+#endif
+
+#include "plugins/common/gemm/microkernel_tmpl.h"
+#include "plugins/common/int4_group/weights.h"
+
+#if VEC_SVE
+#include "plugins/common/int4_group/microkernel_sve_tmpl.h"
+#else
+#ifdef G4_DIRECT
+#include "plugins/common/int4_group/microkernel_sdot_tmpl.h"
+#else
+/* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero
+ * per row at group. */
+INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x, uint64_t from,
+                           uint64_t sums, unsigned rows, unsigned first, unsigned n, bool near,
+                           uint64_t ahead, vi total[MAX_ROWS][VECS])
+{
+    g4_sum sum[MAX_ROWS][VECS];
+    UNROLL_FOR (unsigned i = 0; near && i < CODES_SIZE; i += 64)
+        STREAM_LINE((uintptr_t)lines + ahead + i);
+    UNROLL_FOR (unsigned v = 0; v < n; v++) {
+        unsigned place = first + v;
+        vi zeros = g4_zeros(group + place / VEC_PARTS * TILE_ROWS, (int)(place % VEC_PARTS));
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
+            sum[r][v] = g4_start(zeros, x->sums[r] + sums);
+    }
+    UNROLL_FOR (unsigned step = 0; step < 8; step++) {
+        x8 a[MAX_ROWS];
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
+            a[r] = x8_splat(x->x[r] + from + 4 * step);
+        UNROLL_FOR (unsigned v = 0; v < n; v++) {
+            vi codes = vi_load(find_codes(lines, first + v) + step / 2 * 128);
+            codes = vi_and(step % 2 ? vi_shr(codes, 4) : codes, vi_set_u8(15));
+            UNROLL_FOR (unsigned r = 0; r < rows; r++)
+                sum[r][v] = g4_add(sum[r][v], codes, a[r]);
+        }
+    }
+    UNROLL_FOR (unsigned v = 0; v < n; v++) {
+        unsigned place = first + v;
+        vi scales = g4_scales(group + place / VEC_PARTS * TILE_ROWS, (int)(place % VEC_PARTS));
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
+            total[r][v] = g4_finish(total[r][v], sum[r][v], scales);
+    }
+}
+#endif
+
+/* The sums of `rows` rows and vectors first..first+n-1 of a panel, constants in each instance. */
+INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
+                      unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
+{
+    const uint8_t *pair = panel->codes;
+    const uint64_t last = (UINT64_C(1) << panel->group_shift) - 1; /* of a block's pairs */
+    const uint8_t *groups = NULL;
+    vi total[MAX_ROWS][VECS];
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
+            total[r][v] = vi_splat32(0);
+    for (uint64_t t = 0; t < panel->tiles; t++, pair += 2 * CODES_SIZE) {
+        if ((t & last) == 0) {
+            groups = pair;
+            pair += GROUPS_SIZE;
+            if (near)
+                STREAM_LINE((uintptr_t)groups + panel->ahead);
+        }
+        if (!near)
+            stream_step(stream);
+        for (unsigned half = 0; half < 2; half++) {
+            uint64_t part = 2 * t + half;
+            multiply_group(pair + half * CODES_SIZE, groups + (part >> panel->group_shift & 1) * PANEL_ROWS,
+                           x, t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near, panel->ahead,
+                           total);
+        }
+    }
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < n; v++)
+            vi_store(&out[r][(first + v) * VEC_ROWS], total[r][v]);
+}
+#endif
+
+DEFINE_PASS(pass4_1_near, multiply4, 1, true)
+DEFINE_PASS(pass4_2_near, multiply4, 2, true)
+DEFINE_PASS(pass4_1, multiply4, 1, false)
+DEFINE_PASS(pass4_2, multiply4, 2, false)
+#if ROWS_WIDE
+DEFINE_PASS(pass4_3_near, multiply4, 3, true)
+DEFINE_PASS(pass4_4_near, multiply4, 4, true)
+DEFINE_PASS(pass4_5_near, multiply4, 5, true)
+DEFINE_PASS(pass4_6_near, multiply4, 6, true)
+DEFINE_PASS(pass4_3, multiply4, 3, false)
+DEFINE_PASS(pass4_4, multiply4, 4, false)
+DEFINE_PASS(pass4_5, multiply4, 5, false)
+DEFINE_PASS(pass4_6, multiply4, 6, false)
+#endif
+#if ROWS_TILE
+DEFINE_TILE_PASS(pass4_tile, multiply4, ROWS_TILE)
+#endif
+
+/* Totals and sums of 6 rows and 2 vectors are 24 registers of 32; those of 8 rows leave none for codes. */
+static const struct pass passes4[] = {
+#if ROWS_WIDE
+    {6, 1, {pass4_6, pass4_6_near}},    {5, 1, {pass4_5, pass4_5_near}},
+    {4, 1, {pass4_4, pass4_4_near}},    {3, 1, {pass4_3, pass4_3_near}},
+#endif
+#if ROWS_TILE
+    {ROWS_TILE, 2, {pass4_tile, NULL}},
+#endif
+    {2, 1, {pass4_2, pass4_2_near}},    {1, 1, {pass4_1, pass4_1_near}},
+};
+
+/* Panel `number`, where its blocks begin. */
+static struct panel8 find_group_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+{
+    return (struct panel8){
+        .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
+        .tiles = stage_tiles(job->layout, stage),
+        .group_shift = group_shift(job->layout),
+        .ahead = AHEAD ? AHEAD : job->layout->words[WORD_AHEAD],
+    };
+}
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * int8/microkernel_tmpl.h - passes over panels of int8 tiles, on vectors.
+ * Parameters  those of gemm/microkernels_tmpl.h but MULTIPLY
+ */
+#ifndef KT_PLUGINS_COMMON_INT8_MICROKERNEL_TMPL_H
+#define KT_PLUGINS_COMMON_INT8_MICROKERNEL_TMPL_H
+
+#ifndef EPILOGUE_H
+#define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
+#endif
+#include "plugins/common/gemm/microkernel_tmpl.h"
+
+/* A line of one tile, 4 columns of its 16 rows of weights. */
+INLINE void add_line8(const uint8_t *line, const struct rows8 *x, uint64_t at, unsigned rows,
+                      vi sum[MAX_ROWS][VECS])
+{
+    UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
+        vi w = w8_ready(vi_load(line + v * (4 * VEC_ROWS)));
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
+            sum[r][v] = w8_add(sum[r][v], w, x8_splat(x->x[r] + at));
+    }
+}
+
+/*
+ * Vectors first..first+n-1 of a pair of tiles with `rows` rows. rows, first and n are constants in each
+ * instance, so sum is registers. The step over the 4 columns of a line: `rows` broadcasts, n loads of
+ * weights, rows * n products. Of the weights only one vector is held at a time: with 16 registers there is
+ * no room for more beside the sums.
+ */
+INLINE void add_pair8(const uint8_t *pair, const struct rows8 *x, uint64_t at, unsigned rows, unsigned first,
+                      unsigned n, vi sum[MAX_ROWS][VECS])
+{
+    for (unsigned q = 0; q < 16; q++) {
+        x8 a[MAX_ROWS];
+        UNROLL_FOR (unsigned r = 0; r < rows; r++)
+            a[r] = x8_splat(x->x[r] + at + 4 * q);
+        UNROLL_FOR (unsigned v = first; v < first + n; v++) {
+            vi w = w8_ready(vi_load(find_vector(pair, v) + 64 * q));
+            UNROLL_FOR (unsigned r = 0; r < rows; r++)
+                sum[r][v] = w8_add(sum[r][v], w, a[r]);
+        }
+    }
+}
+
+/* One tile, a line after the other; what lies `ahead` of it is brought meanwhile. */
+INLINE void add_tile8(const uint8_t *tile, const struct rows8 *x, uint64_t at, unsigned rows, uint64_t ahead,
+                      vi even[MAX_ROWS][VECS], vi odd[MAX_ROWS][VECS])
+{
+    for (unsigned q = 0; q < 16; q += 2) {
+        STREAM_LINE((uintptr_t)tile + 64 * q + ahead);
+        add_line8(tile + 64 * q, x, at + 4 * q, rows, even);
+        STREAM_LINE((uintptr_t)tile + 64 * q + 64 + ahead);
+        add_line8(tile + 64 * q + 64, x, at + 4 * q + 4, rows, odd);
+    }
+}
+
+INLINE void clear8(unsigned rows, vi sum[MAX_ROWS][VECS])
+{
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
+            sum[r][v] = vi_splat32(0);
+}
+
+/* A few rows at the speed of memory: the panel is read as it lies, tile after tile, since taking turns
+ * between the lines of both is two streams, and a tenth slower. With one or two rows, lines have sums of
+ * their own in turns: additions that wait for each other would hold up the loads. Two cores of a Zen 4
+ * then read 59 GB/s with 1 KB ahead and 37 with 8, but with 8 rows, whose streams keep the hardware from
+ * following the weights', 25 and 36; vectors of 256 bits, too slow for that with any rows, read 36 to 41 and
+ * 41 to 48. */
+INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
+                           int32_t out[MAX_ROWS][PANEL_ROWS])
+{
+    const uint64_t ahead = VEC_PARTS > 1 || rows > 2 ? panel->ahead : STREAM_NEAR;
+    const bool turns = rows * VECS <= 4;
+    const uint8_t *pair = panel->codes;
+    vi sum[2][2][MAX_ROWS][VECS];
+    UNROLL_FOR (unsigned i = 0; i < 2; i++) {
+        clear8(rows, sum[0][i]);
+        clear8(rows, sum[1][i]);
+    }
+    for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
+        add_tile8(pair, x, t * X_STEP, rows, ahead, sum[0][0], sum[turns][0]);
+        add_tile8(pair + TILE_SIZE, x, t * X_STEP, rows, ahead, sum[0][1], sum[turns][1]);
+    }
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
+            vi total = sum[0][v / VEC_PARTS][r][v % VEC_PARTS];
+            if (turns)
+                total = vi_add32(total, sum[1][v / VEC_PARTS][r][v % VEC_PARTS]);
+            vi_store(&out[r][v * VEC_ROWS], total);
+        }
+}
+
+/* The sums of `rows` rows and vectors first..first+n-1 of a panel. */
+INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
+                      unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
+{
+    const uint8_t *pair = panel->codes;
+    vi sum[MAX_ROWS][VECS];
+    if (near) {
+        multiply8_near(panel, x, rows, out);
+        return;
+    }
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = first; v < first + n; v++)
+            sum[r][v] = vi_splat32(0);
+    for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
+        stream_step(stream);
+        add_pair8(pair, x, t * X_STEP, rows, first, n, sum);
+    }
+    UNROLL_FOR (unsigned r = 0; r < rows; r++)
+        UNROLL_FOR (unsigned v = first; v < first + n; v++)
+            vi_store(&out[r][v * VEC_ROWS], sum[r][v]);
+}
+
+#define MULTIPLY multiply8
+#include "plugins/common/gemm/microkernels_tmpl.h"
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bring.h - prefetches of the next lines of a strip. */
+#ifndef KT_PLUGINS_LLAMAFILE_BRING_H
+#define KT_PLUGINS_LLAMAFILE_BRING_H
+
+#include "plugins/common/simd/simd.h"
+
+/* The n lines that stand so far behind `from`. */
+INLINE void bring(const uint8_t *from, uint64_t ahead, unsigned n)
+{
+    if (!ahead)
+        return;
+    UNROLL_FOR (unsigned line = 0; line < n; line++)
+        PREFETCH(from + ahead + 64 * line);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel_tmpl.h - products of the vector levels: strips as they lie, whatever the rows. A kernel_LEVEL.c sets
+ * SIMD and the parameters of passes_tmpl.h, includes this and says LLAMAFILE_LEVEL(level);
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
+#define KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
+
+#define TILED 0
+#include "plugins/llamafile/passes_tmpl.h"
+
+static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+{
+    return (struct way){list_few(job, stage), true, false};
+}
+
+static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                                const struct way *way)
+{
+    (void)way;
+    fill_panel(job, stage, number);
+    return (struct panel8){.own = find_own_panel(job, stage, number)};
+}
+
+#include "plugins/common/gemm/driver_tmpl.h"
+
+#define LLAMAFILE_LEVEL(name)                    \
+    const struct kt_ops llamafile_ops_##name = { \
+        .struct_size = sizeof(struct kt_ops),    \
+        .layout = llamafile_layout,              \
+        .pack = llamafile_pack,                  \
+        .act_pack = pack_activations,            \
+        .gate_up = multiply_gate_up,             \
+        .down = multiply_down,                   \
+        .weight_row = llamafile_weight_row,      \
+    }
+
+#endif

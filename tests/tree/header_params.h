@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * header_params.h - parameters of the templates of plugins, for templates.sh: those of a backend that does
+ * not exist. WITHOUT_NAME: NAME is left out. ROOM_...: the template's room in plugins/common; ROOM_own: it is
+ * in a backend's folder, whose header says what the first part says here. PARAM_NAME: only then NAME is set,
+ * or not 0.
+ */
+#if defined ROOM_bf16 || defined ROOM_coded
+#define TILE_COLUMNS 32
+#endif
+
+#ifndef ROOM_own
+#ifndef WITHOUT_BACKEND
+#define BACKEND "none"
+#endif
+#ifndef WITHOUT_FORM
+#define FORM "none-1"
+#endif
+#ifndef WITHOUT_FORM4
+#define FORM4 "none-g%u-1"
+#endif
+#ifndef WITHOUT_TAKES
+#define TAKES "nothing"
+#endif
+#ifndef WITHOUT_OWN
+#define OWN(function) none_##function
+#endif
+#ifndef WITHOUT_OPS_NAME
+#define OPS_NAME(level) none_ops_##level
+#endif
+#ifndef WITHOUT_ROW_SUMS
+#ifdef ROOM_int8
+#define ROW_SUMS 0
+#else
+#define ROW_SUMS 1
+#endif
+#endif
+#if !defined WITHOUT_CODES_SIZE && defined ROOM_coded
+#define CODES_SIZE 256
+#endif
+#ifndef WITHOUT_NO_ZERO
+#define NO_ZERO(kind) ((void)(kind), 0.0f)
+#endif
+#ifndef WITHOUT_OFFSETS
+#define OFFSETS(kind) ((kind) != 0)
+#endif
+#ifndef WITHOUT_CODE_ZERO
+#define CODE_ZERO(kind) ((void)(kind), 0.0f)
+#endif
+struct none_panel {
+    int number;
+};
+#if !defined WITHOUT_PANEL_OWN && defined PARAM_PANEL_OWN
+#define PANEL_OWN struct none_panel
+#endif
+extern const struct vendor8 none_vendor;
+#ifndef WITHOUT_VENDOR
+#define VENDOR (&none_vendor)
+#endif
+#ifndef WITHOUT_DECODER_H
+#define DECODER_H "tests/tree/header_decoder.h"
+#endif
+#ifndef WITHOUT_EPILOGUE_H
+#if defined ROOM_bf16 || defined ROOM_coded
+#define EPILOGUE_H "plugins/common/bf16/epilogue.h"
+#else
+#define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
+#endif
+#endif
+#if !defined WITHOUT_ACC && defined PARAM_ACC
+#define ACC float
+#endif
+#if !defined WITHOUT_MULTIPLY && defined ROOM_gemm
+#define MULTIPLY(...) ((void)0)
+#endif
+#endif
+
+#ifndef WITHOUT_TILED
+#ifdef PARAM_TILED
+#define TILED 1
+#else
+#define TILED 0
+#endif
+#endif
+#ifndef WITHOUT_ROWS_WIDE
+#define ROWS_WIDE 8
+#endif
+#ifndef WITHOUT_ROWS_TILE
+#define ROWS_TILE 4
+#endif
+#ifndef WITHOUT_NEAR_ROWS
+#define NEAR_ROWS 2
+#endif
+#ifndef WITHOUT_AHEAD
+#define AHEAD 0
+#endif
+#ifndef WITHOUT_FEW_ROWS
+#define FEW_ROWS 4
+#endif
+#ifndef WITHOUT_FEW_TILE_ROWS
+#define FEW_TILE_ROWS 4
+#endif
+#ifndef WITHOUT_EXPAND_ROWS
+#ifdef ROOM_int4_group
+#define EXPAND_ROWS 0
+#else
+#define EXPAND_ROWS 8
+#endif
+#endif
+#ifndef WITHOUT_BLOCK_QUANTS
+#define BLOCK_QUANTS 4
+#endif
+#ifndef WITHOUT_BLOCK_FLOATS
+#define BLOCK_FLOATS 4
+#endif
+#ifndef WITHOUT_EXPANDS
+#define EXPANDS 0
+#endif
