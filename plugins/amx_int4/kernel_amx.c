@@ -9,8 +9,8 @@
 #define SIMD avx512
 #define VEC_VNNI 1
 #define TILED 1
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 #define AHEAD 0
 
 #include "plugins/amx_int4/amx_int4.h"
@@ -43,8 +43,8 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 static void multiply_few(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
-    struct way way = {passes4, true, false};
-    run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+    struct way way = {int4_microkernels, true, false};
+    run_microkernels(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
 }
 
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)

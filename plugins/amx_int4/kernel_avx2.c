@@ -13,8 +13,8 @@
  */
 #define SIMD avx2
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 #define NEAR_ROWS 3
 #define AHEAD 0
 #define EXPAND_ROWS 0

@@ -3,8 +3,8 @@
 #define SIMD avx512
 #define VEC_VNNI 1
 
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 #define NEAR_ROWS 15
 #define AHEAD 0
 #define EXPAND_ROWS 16

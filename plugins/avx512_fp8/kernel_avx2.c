@@ -8,8 +8,8 @@
 #define FIXED 1
 #define FEW_ROWS 4
 #define EXPAND_ROWS 20
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 #define MOVED_VECS 1
 #define DECODER_H "plugins/avx512_fp8/decode_avx2.h"
 

@@ -7,8 +7,8 @@
 #define FIXED 1
 #define FEW_ROWS 4
 #define EXPAND_ROWS 6
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 #define MOVED_VECS 2
 #define DECODER_H "plugins/avx512_fp8/decode_avx512.h"
 

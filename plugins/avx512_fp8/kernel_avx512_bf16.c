@@ -8,8 +8,8 @@
 #define AHEAD 0
 #define FEW_ROWS 8
 #define EXPAND_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"
 
 #include "plugins/avx512_fp8/product_tmpl.h"

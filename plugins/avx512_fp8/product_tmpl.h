@@ -71,9 +71,9 @@ DEFINE_FEW(few_8, 8, KIND_NUMBERS)
 #endif
 #endif
 
-static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
+static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage)
 {
-    static const struct pass few_passes[] = {
+    static const struct microkernel gemv_microkernels[] = {
 #if FEW_ROWS >= 8
         {8, 1, {few_8, few_8}},
 #endif
@@ -85,7 +85,7 @@ static const struct pass *list_few(const struct kt_product *job, enum kt_stage s
     };
     (void)job;
     (void)stage;
-    return few_passes;
+    return gemv_microkernels;
 }
 
 /* Where a row has one scale, expanded tiles go without it. */

@@ -14,7 +14,7 @@
 
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
-DEFINE_PASS(one_row, multiply16, 1, true)
+DEFINE_MICROKERNEL(one_row, multiply16, 1, true)
 
 #include "plugins/common/gemm/amx_stored_tmpl.h"
 
@@ -31,13 +31,13 @@ static const struct choice *list_choices(void)
 static void multiply_few(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = {.codes = part->panel_data, .tiles = part->tiles};
-    static const struct pass passes[] = {{1, 1, {NULL, one_row}}};
-    struct way way = {passes, true, false};
+    static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
+    struct way way = {microkernels, true, false};
     if (part->end - begin > 1) {
         multiply_near(part, find_block(part, begin), part->scratch);
         finish_block(part, begin, part->scratch);
     } else {
-        run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+        run_microkernels(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
     }
 }
 

@@ -4,9 +4,9 @@
 #define VEC_DOTPROD 1
 #define VEC_BF16 1
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 0
-#define ROWS_PAIRED 1
+#define MR_PANEL 0
+#define MR_TILE 0
+#define MICROKERNEL_MMLA 1
 #define NEAR_ROWS 2
 #define AHEAD 1024
 

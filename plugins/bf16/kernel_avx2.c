@@ -2,8 +2,8 @@
 /* kernel_avx2.c - AVX2, FMA and F16C: bfloat16 is widened to float32. */
 #define SIMD avx2
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 #define NEAR_ROWS 2
 #define AHEAD 0
 

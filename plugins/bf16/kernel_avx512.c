@@ -2,8 +2,8 @@
 /* kernel_avx512.c - AVX-512 without BF16: bfloat16 is widened to float32. */
 #define SIMD avx512
 
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 #define NEAR_ROWS UINT32_MAX
 #define AHEAD 1024
 

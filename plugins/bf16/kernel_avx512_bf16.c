@@ -4,8 +4,8 @@
 #define VEC_VNNI 1
 #define VEC_BF16 1
 
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 #define NEAR_ROWS UINT32_MAX
 #define AHEAD 1024
 

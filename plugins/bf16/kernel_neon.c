@@ -2,8 +2,8 @@
 /* kernel_neon.c - any ARM of 64 bits: bfloat16 is widened to float32. */
 #define SIMD neon
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 #define NEAR_ROWS 2
 #define AHEAD 1024
 

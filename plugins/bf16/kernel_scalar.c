@@ -2,8 +2,8 @@
 /* kernel_scalar.c - plain C: any CPU, and what the other levels are checked against. */
 #define SIMD scalar
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 0
+#define MR_PANEL 0
+#define MR_TILE 0
 #define NEAR_ROWS 0
 #define AHEAD 0
 

@@ -6,7 +6,7 @@
  * Parameters  NEAR_ROWS  up to so many rows, weights come as fast as memory: each line is prefetched in the
  * order of reading; above, the prefetches are spread over the work AHEAD      bytes from what is multiplied
  * to what is prefetched, for one or two rows, and for all where the core cannot say (struct
- * kt_caps.stream_ahead); 0: always as it says ROWS_WIDE, ROWS_TILE, ROWS_PAIRED   of passes:
+ * kt_caps.stream_ahead); 0: always as it says MR_PANEL, MR_TILE, MICROKERNEL_MMLA   of passes:
  * gemm/microkernels_tmpl.h
  */
 #ifndef KT_PLUGINS_BF16_KERNEL_TMPL_H
@@ -27,7 +27,7 @@
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-    return (struct way){passes8, job->n_rows <= NEAR_ROWS, false};
+    return (struct way){microkernels, job->n_rows <= NEAR_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

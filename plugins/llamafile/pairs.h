@@ -43,13 +43,13 @@ INLINE void decode_pairs(struct traits t, const uint8_t *group, int part, int8x1
 INLINE void add_pair(struct traits t, int8x16_t w[4][2], const struct row_pair *x, struct dots dots[2])
 {
     vi sum[2][2] = {{vi_dot_zero(), vi_dot_zero()}, {vi_dot_zero(), vi_dot_zero()}};
-    const int halves = has_two_sums(t) ? 2 : 1;
+    const int cost = has_two_sums(t) ? 2 : 1;
     UNROLL_FOR (int c = 0; c < 4; c++) {
-        vi *to = sum[c * halves / 4];
+        vi *to = sum[c * cost / 4];
         to[0] = vmmlaq_s32(to[0], w[c][0], x->columns[c]);
         to[1] = vmmlaq_s32(to[1], w[c][1], x->columns[c]);
     }
-    UNROLL_FOR (int i = 0; i < halves; i++) {
+    UNROLL_FOR (int i = 0; i < cost; i++) {
         dots[0].half[i] = vi_add32(dots[0].half[i], vuzp1q_s32(sum[i][0], sum[i][1]));
         dots[1].half[i] = vi_add32(dots[1].half[i], vuzp2q_s32(sum[i][0], sum[i][1]));
     }

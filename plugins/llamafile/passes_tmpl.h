@@ -99,16 +99,16 @@ DEFINE_STRIPS(strips_1, 1)
 DEFINE_STRIPS(strips_2, 2)
 DEFINE_STRIPS(strips_4, 4)
 
-static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
+static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage)
 {
-    static const struct pass passes[] = {
+    static const struct microkernel microkernels[] = {
         {4, 1, {strips_4, strips_4}},
         {2, 1, {strips_2, strips_2}},
         {1, 1, {strips_1, strips_1}},
     };
     (void)job;
     (void)stage;
-    return passes;
+    return microkernels;
 }
 
 #endif

@@ -15,8 +15,8 @@
 #define FIXED 1
 #define FEW_ROWS 2
 #define EXPAND_ROWS 4
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 
 #include "plugins/rawint4/product_tmpl.h"
 

@@ -8,8 +8,8 @@
 #define AHEAD 0
 #define FEW_ROWS 8
 #define EXPAND_ROWS 24
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
+#define MR_PANEL 8
+#define MR_TILE 0
 
 #include "plugins/rawint4/product_tmpl.h"
 

@@ -6,8 +6,8 @@
 #define AHEAD 0
 #define FEW_ROWS 2
 #define EXPAND_ROWS 8
-#define ROWS_WIDE 0
-#define ROWS_TILE 0
+#define MR_PANEL 0
+#define MR_TILE 0
 
 #include "plugins/rawint4/product_tmpl.h"
 

@@ -31,44 +31,44 @@
 
 /* Passes of few rows with codes of a kind, and a list of them. */
 #if FEW_ROWS >= 8
-#define DEFINE_PASSES(name, kind)                \
-    DEFINE_FEW(name##_1, 1, kind)                \
-    DEFINE_FEW(name##_2, 2, kind)                \
-    DEFINE_FEW(name##_4, 4, kind)                \
-    DEFINE_FEW(name##_8, 8, kind)                \
-    static const struct pass name##_passes[] = { \
-        {8, 1, {name##_8, name##_8}},            \
-        {4, 1, {name##_4, name##_4}},            \
-        {2, 1, {name##_2, name##_2}},            \
-        {1, 1, {name##_1, name##_1}},            \
+#define DEFINE_GEMV_LIST(name, kind)                  \
+    DEFINE_FEW(name##_1, 1, kind)                     \
+    DEFINE_FEW(name##_2, 2, kind)                     \
+    DEFINE_FEW(name##_4, 4, kind)                     \
+    DEFINE_FEW(name##_8, 8, kind)                     \
+    static const struct microkernel name##_gemv[] = { \
+        {8, 1, {name##_8, name##_8}},                 \
+        {4, 1, {name##_4, name##_4}},                 \
+        {2, 1, {name##_2, name##_2}},                 \
+        {1, 1, {name##_1, name##_1}},                 \
     };
 #elif FEW_ROWS >= 4
-#define DEFINE_PASSES(name, kind)                \
-    DEFINE_FEW(name##_1, 1, kind)                \
-    DEFINE_FEW(name##_2, 2, kind)                \
-    DEFINE_FEW(name##_4, 4, kind)                \
-    static const struct pass name##_passes[] = { \
-        {4, 1, {name##_4, name##_4}},            \
-        {2, 1, {name##_2, name##_2}},            \
-        {1, 1, {name##_1, name##_1}},            \
+#define DEFINE_GEMV_LIST(name, kind)                  \
+    DEFINE_FEW(name##_1, 1, kind)                     \
+    DEFINE_FEW(name##_2, 2, kind)                     \
+    DEFINE_FEW(name##_4, 4, kind)                     \
+    static const struct microkernel name##_gemv[] = { \
+        {4, 1, {name##_4, name##_4}},                 \
+        {2, 1, {name##_2, name##_2}},                 \
+        {1, 1, {name##_1, name##_1}},                 \
     };
 #else
-#define DEFINE_PASSES(name, kind)                \
-    DEFINE_FEW(name##_1, 1, kind)                \
-    DEFINE_FEW(name##_2, 2, kind)                \
-    static const struct pass name##_passes[] = { \
-        {2, 1, {name##_2, name##_2}},            \
-        {1, 1, {name##_1, name##_1}},            \
+#define DEFINE_GEMV_LIST(name, kind)                  \
+    DEFINE_FEW(name##_1, 1, kind)                     \
+    DEFINE_FEW(name##_2, 2, kind)                     \
+    static const struct microkernel name##_gemv[] = { \
+        {2, 1, {name##_2, name##_2}},                 \
+        {1, 1, {name##_1, name##_1}},                 \
     };
 #endif
 
-DEFINE_PASSES(int4, KIND_FEW(KIND_INT4))
-DEFINE_PASSES(fine, KIND_FEW(KIND_INT4 | KIND_FINE))
-DEFINE_PASSES(e2m1, KIND_FEW(KIND_E2M1))
+DEFINE_GEMV_LIST(int4, KIND_FEW(KIND_INT4))
+DEFINE_GEMV_LIST(fine, KIND_FEW(KIND_INT4 | KIND_FINE))
+DEFINE_GEMV_LIST(e2m1, KIND_FEW(KIND_E2M1))
 #if !TILED
-DEFINE_PASSES(int4_int8, KIND_INT4 | KIND_INT8)
-DEFINE_PASSES(fine_int8, KIND_INT4 | KIND_INT8 | KIND_FINE)
-DEFINE_PASSES(e2m1_int8, KIND_E2M1 | KIND_INT8)
+DEFINE_GEMV_LIST(int4_int8, KIND_INT4 | KIND_INT8)
+DEFINE_GEMV_LIST(fine_int8, KIND_INT4 | KIND_INT8 | KIND_FINE)
+DEFINE_GEMV_LIST(e2m1_int8, KIND_E2M1 | KIND_INT8)
 #endif
 
 static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
@@ -77,14 +77,14 @@ static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
     return kind | (find_coded(job->layout, stage).fine ? KIND_FINE : 0);
 }
 
-static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage)
+static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage)
 {
     int kind = find_stage_kind(job, stage);
 #if !TILED
     if (job->layout->words[WORD_INT8_ROWS])
-        return kind == KIND_INT4 ? int4_int8_passes : kind == KIND_FINE ? fine_int8_passes : e2m1_int8_passes;
+        return kind == KIND_INT4 ? int4_int8_gemv : kind == KIND_FINE ? fine_int8_gemv : e2m1_int8_gemv;
 #endif
-    return kind == KIND_INT4 ? int4_passes : kind == KIND_FINE ? fine_passes : e2m1_passes;
+    return kind == KIND_INT4 ? int4_gemv : kind == KIND_FINE ? fine_gemv : e2m1_gemv;
 }
 
 static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,

@@ -230,18 +230,18 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
     uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
     bool down = projection == KT_DOWN, tiled = down && layout->row_unit > 1, right = true;
     unsigned n = has_sums ? count_sums(layout, projection) : 0, part = n ? 32 / n : 32;
-    bool halves = layout->act_row_size[down] == row_bytes(padded, 2, 4 * n);
+    bool cost = layout->act_row_size[down] == row_bytes(padded, 2, 4 * n);
     bool whole = has_sums && layout->act_row_size[down] == row_bytes(padded, 4, 4 * n + 68);
-    const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (halves ? 2 : 4));
+    const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (cost ? 2 : 4));
     double columns[32];
     float sum = 0;
     for (uint64_t i = 0; i < padded; i++) {
-        uint64_t at = tiled ? i / 32 * 1024 + i % 32 * 2 : i * (halves ? 2 : 4);
+        uint64_t at = tiled ? i / 32 * 1024 + i % 32 * 2 : i * (cost ? 2 : 4);
         float wanted = i < k ? round_bf16(x[i]) : 0.0f;
         uint8_t half[4] = {0};
-        if (halves)
+        if (cost)
             memcpy(half + 2, packed + at, 2);
-        float value = load_float(halves ? half : packed + at);
+        float value = load_float(cost ? half : packed + at);
         right = right && memcmp(&value, &wanted, sizeof value) == 0;
         columns[i % 32] = (double)value;
         sum = i % part == 0 ? value : sum + value;

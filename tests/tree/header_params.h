@@ -82,11 +82,11 @@ extern const struct vendor8 none_vendor;
 #define TILED 0
 #endif
 #endif
-#ifndef WITHOUT_ROWS_WIDE
-#define ROWS_WIDE 8
+#ifndef WITHOUT_MR_PANEL
+#define MR_PANEL 8
 #endif
-#ifndef WITHOUT_ROWS_TILE
-#define ROWS_TILE 4
+#ifndef WITHOUT_MR_TILE
+#define MR_TILE 4
 #endif
 #ifndef WITHOUT_NEAR_ROWS
 #define NEAR_ROWS 2

@@ -30,7 +30,7 @@
 /* What the backend knows of a panel. */
 static PANEL_OWN find_own_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number);
 /* The passes of a few rows. */
-static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage);
+static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage);
 /* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
 static void expand_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
                          uint64_t t, uint64_t stop, bool near, uint8_t *to);
@@ -62,7 +62,7 @@ static void multiply_few(const struct part *part, uint32_t begin)
     struct way way = {list_few(part->job, part->stage), true, false};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);
-    run_passes(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+    run_microkernels(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
 }
 
 /* What tiles ask of a layout. */

@@ -6,7 +6,7 @@
  *
  * Parameters  EXPAND_ROWS  from so many rows on a panel becomes bfloat16 in scratch first
  *             PACK_ROWS    the backend's own act_pack; default: pack_rows
- *             ROWS_WIDE, ROWS_TILE   of passes over bfloat16: gemm/microkernels_tmpl.h
+ *             MR_PANEL, MR_TILE   of passes over bfloat16: gemm/microkernels_tmpl.h
  * and those of coded/gemv_tmpl.h.
  * Wanted      list_few, expand_panel
  */
@@ -26,7 +26,7 @@
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
 /* The passes of a few rows. */
-static const struct pass *list_few(const struct kt_product *job, enum kt_stage stage);
+static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage);
 /* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
 static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
                          uint64_t t, uint64_t stop, bool near, uint8_t *to);
@@ -34,7 +34,7 @@ static void expand_panel(const struct kt_product *job, enum kt_stage stage, cons
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
     if (job->n_rows >= EXPAND_ROWS && !job->layout->words[WORD_INT8_ROWS])
-        return (struct way){passes8, false, PANEL_FACTORS};
+        return (struct way){microkernels, false, PANEL_FACTORS};
     return (struct way){list_few(job, stage), true, false};
 }
 

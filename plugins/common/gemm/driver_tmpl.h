@@ -23,9 +23,9 @@ static uint64_t count_steps(const struct way *way, uint32_t rows)
 {
     uint64_t steps = 0;
     while (rows) {
-        const struct pass *pass = choose_pass(way, rows);
-        steps += pass->halves;
-        rows -= pass->rows;
+        const struct microkernel *microkernel = choose_microkernel(way, rows);
+        steps += microkernel->cost;
+        rows -= microkernel->rows;
     }
     return steps;
 }
@@ -49,7 +49,7 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
             if (way.near && p + 1 == job->panel_end)
                 stream_begin(next, next_size);
             struct panel8 panel = open_panel(job, stage, p, &way);
-            run_passes(stage, job, p, &panel, &way, begin, end, &stream);
+            run_microkernels(stage, job, p, &panel, &way, begin, end, &stream);
         }
     }
 }

@@ -67,18 +67,18 @@ struct rows8 {
     const SUM *sums[MAX_ROWS];
 };
 
-typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
-                        ACC out[MAX_ROWS][PANEL_ROWS]);
+typedef void (*microkernel_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
+                               ACC out[MAX_ROWS][PANEL_ROWS]);
 
 /* A pass made of a function with constants for rows, for the first and the number of its vectors of the
  * 32 columns, and for near: all columns, or one tile of 16 after the other. */
-#define DEFINE_PASS(name, multiply, rows, near)                                                \
+#define DEFINE_MICROKERNEL(name, multiply, rows, near)                                         \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                            \
     {                                                                                          \
         multiply(panel, x, rows, 0, VECS, near, stream, out);                                  \
     }
-#define DEFINE_TILE_PASS(name, multiply, rows)                                                 \
+#define DEFINE_TILE_MICROKERNEL(name, multiply, rows)                                          \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                            \
     {                                                                                          \
@@ -86,26 +86,26 @@ typedef void (*pass_fn)(const struct panel8 *panel, const struct rows8 *rows, st
         multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                    \
     }
 
-struct pass {
-    uint32_t rows;   /* the last of a list has 1 */
-    uint32_t halves; /* steps that it takes per pair of tiles */
-    pass_fn run[2];  /* spread; near, NULL: none */
+struct microkernel {
+    uint32_t rows;         /* the last of a list has 1 */
+    uint32_t cost;         /* steps that it takes per pair of tiles */
+    microkernel_fn run[2]; /* spread; near, NULL: none */
 };
 
-/* How a lot of rows is multiplied. Most rows first in `passes`: a product takes the first that is not
+/* How a lot of rows is multiplied. Most rows first in `microkernels`: a product takes the first that is not
  * too large for what is left. */
 struct way {
-    const struct pass *passes;
+    const struct microkernel *microkernels;
     bool near;    /* the first pass over a panel comes at the speed of memory */
     bool pending; /* of the sums: see struct sums */
 };
 
-static const struct pass *choose_pass(const struct way *way, uint32_t left)
+static const struct microkernel *choose_microkernel(const struct way *way, uint32_t left)
 {
-    const struct pass *pass = way->passes;
-    while (pass->rows > left || (way->near && !pass->run[1]))
-        pass++;
-    return pass;
+    const struct microkernel *microkernel = way->microkernels;
+    while (microkernel->rows > left || (way->near && !microkernel->run[1]))
+        microkernel++;
+    return microkernel;
 }
 
 static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_t row, uint32_t n,
@@ -124,9 +124,9 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
 }
 
 /* Rows begin..end-1 of panel `number`. */
-INLINE void run_passes(enum kt_stage stage, const struct kt_product *job, uint64_t number,
-                       const struct panel8 *panel, const struct way *way, uint32_t begin, uint32_t end,
-                       struct stream *stream)
+INLINE void run_microkernels(enum kt_stage stage, const struct kt_product *job, uint64_t number,
+                             const struct panel8 *panel, const struct way *way, uint32_t begin, uint32_t end,
+                             struct stream *stream)
 {
     _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
     struct sums sums = {&out[0][0], PANEL_ROWS, TILE_ROWS, way->pending};
@@ -134,15 +134,15 @@ INLINE void run_passes(enum kt_stage stage, const struct kt_product *job, uint64
     bool scaled = false;
 
     for (uint32_t row = begin; row < end;) {
-        const struct pass *pass = choose_pass(way, end - row);
+        const struct microkernel *microkernel = choose_microkernel(way, end - row);
         struct rows8 rows;
-        find_rows(job, stage, row, pass->rows, panel->tiles, &rows);
-        pass->run[way->near && row == begin](panel, &rows, stream, out);
+        find_rows(job, stage, row, microkernel->rows, panel->tiles, &rows);
+        microkernel->run[way->near && row == begin](panel, &rows, stream, out);
         if (!scaled)
             load_scales(job, stage, number, &scales);
         scaled = true;
-        finish(stage, job, number, row, pass->rows, &sums, &scales);
-        row += pass->rows;
+        finish(stage, job, number, row, microkernel->rows, &sums, &scales);
+        row += microkernel->rows;
     }
 }
 

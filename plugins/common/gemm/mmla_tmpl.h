@@ -21,7 +21,7 @@
 #error "gemm/mmla_tmpl.h: wants SIMD neon with VEC_I8MM or VEC_BF16"
 #endif
 
-#define MAX_PAIRS 4
+#define MAX_ROW_PAIRS 4
 
 INLINE vi load_zipped(uint32x4_t first, uint32x4_t second, bool high)
 {
@@ -29,7 +29,8 @@ INLINE vi load_zipped(uint32x4_t first, uint32x4_t second, bool high)
 }
 
 /* A vector's 4 rows of weights, which stand in two lines, with `pairs` pairs of rows. */
-INLINE void add_lines(const uint8_t *line, const vi x[MAX_PAIRS], unsigned pairs, vi sum[MAX_PAIRS][2])
+INLINE void add_lines(const uint8_t *line, const vi x[MAX_ROW_PAIRS], unsigned pairs,
+                      vi sum[MAX_ROW_PAIRS][2])
 {
     uint32x4_t first = vreinterpretq_u32_u8(vld1q_u8(line));
     uint32x4_t second = vreinterpretq_u32_u8(vld1q_u8(line + 64));
@@ -42,7 +43,7 @@ INLINE void add_lines(const uint8_t *line, const vi x[MAX_PAIRS], unsigned pairs
 }
 
 /* 16 bytes of each pair of rows: two vectors, 8 bytes of both rows in each. */
-INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to[2][MAX_PAIRS])
+INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to[2][MAX_ROW_PAIRS])
 {
     UNROLL_FOR (unsigned p = 0; p < pairs; p++) {
         int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x->x[2 * p] + at));
@@ -53,18 +54,18 @@ INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to
 }
 
 /* The sums of 2 * pairs rows and vectors first..first+n-1 of a panel. */
-INLINE void multiply_pairs(const struct panel8 *panel, const struct rows8 *x, unsigned pairs, unsigned first,
-                           unsigned n, struct stream *stream, ACC out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_mmla(const struct panel8 *panel, const struct rows8 *x, unsigned pairs, unsigned first,
+                          unsigned n, struct stream *stream, ACC out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
-    vi sum[VECS][MAX_PAIRS][2];
+    vi sum[VECS][MAX_ROW_PAIRS][2];
     UNROLL_FOR (unsigned v = 0; v < n; v++)
         UNROLL_FOR (unsigned p = 0; p < pairs; p++)
             sum[v][p][0] = sum[v][p][1] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
         stream_step(stream);
         for (unsigned q = 0; q < 16; q += 4) {
-            vi both[2][MAX_PAIRS];
+            vi both[2][MAX_ROW_PAIRS];
             load_pairs(x, t * X_STEP + 4 * q, pairs, both);
             UNROLL_FOR (unsigned v = 0; v < n; v++) {
                 const uint8_t *line = find_vector(pair, first + v) + 64 * q;
@@ -81,23 +82,23 @@ INLINE void multiply_pairs(const struct panel8 *panel, const struct rows8 *x, un
 }
 
 /* A pass of 2 * pairs rows, n vectors of the panel at a time. */
-#define DEFINE_PAIRS_PASS(name, pairs, n)                                                      \
+#define DEFINE_MMLA_MICROKERNEL(name, pairs, n)                                                \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                            \
     {                                                                                          \
         UNROLL_FOR (unsigned first = 0; first < VECS; first += n)                              \
-            multiply_pairs(panel, x, pairs, first, n, stream, out);                            \
+            multiply_mmla(panel, x, pairs, first, n, stream, out);                             \
     }
-DEFINE_PAIRS_PASS(pass_pairs_8, 4, 2)
-DEFINE_PAIRS_PASS(pass_pairs_4, 2, 4)
-DEFINE_PAIRS_PASS(pass_pairs_2, 1, 8)
+DEFINE_MMLA_MICROKERNEL(mmla_8, 4, 2)
+DEFINE_MMLA_MICROKERNEL(mmla_4, 2, 4)
+DEFINE_MMLA_MICROKERNEL(mmla_2, 1, 8)
 
 /* One row, twice: what the sums of floats are must not depend on how many rows are left. */
-static void pass_pairs_1(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,
-                         ACC out[MAX_ROWS][PANEL_ROWS])
+static void mmla_1(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,
+                   ACC out[MAX_ROWS][PANEL_ROWS])
 {
     const struct rows8 twice = {.x = {x->x[0], x->x[0]}};
-    pass_pairs_2(panel, &twice, stream, out);
+    mmla_2(panel, &twice, stream, out);
 }
 
 #endif

@@ -45,9 +45,9 @@ static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
     (void)stage;
 #if EXPAND_ROWS
     if (job->n_rows >= EXPAND_ROWS)
-        return (struct way){passes8, false, W8_SUMS_CODES};
+        return (struct way){microkernels, false, W8_SUMS_CODES};
 #endif
-    return (struct way){passes4, job->n_rows <= NEAR_ROWS, false};
+    return (struct way){int4_microkernels, job->n_rows <= NEAR_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
@@ -55,7 +55,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 {
     struct panel8 panel = find_group_panel(job, stage, number);
 #if EXPAND_ROWS
-    if (way->passes == passes8) {
+    if (way->microkernels == microkernels) {
         expand_pairs(&panel, 0, panel.tiles, false, job->scratch);
         panel.codes = job->scratch;
     }

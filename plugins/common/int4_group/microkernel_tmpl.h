@@ -6,8 +6,8 @@
  * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
  * per vector of codes and row; without it, it saves the widening to int32 of each product.
  *
- * Parameters  ROWS_WIDE  not 0: passes over a whole panel have up to 6 rows; 0: up to 2
- *             ROWS_TILE  rows of a pass over one tile of each pair of a panel, 0: no such pass
+ * Parameters  MR_PANEL  not 0: passes over a whole panel have up to 6 rows; 0: up to 2
+ *             MR_TILE  rows of a pass over one tile of each pair of a panel, 0: no such pass
  *             AHEAD      bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the
  * core says of the machine (struct kt_caps.stream_ahead) VEC_SVE    1: products by SVE; default 0 and those
  * of gemm/microkernel_tmpl.h.
@@ -15,11 +15,11 @@
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
 
-#ifndef ROWS_WIDE
-#error "int4_group/microkernel_tmpl.h: define ROWS_WIDE"
+#ifndef MR_PANEL
+#error "int4_group/microkernel_tmpl.h: define MR_PANEL"
 #endif
-#ifndef ROWS_TILE
-#error "int4_group/microkernel_tmpl.h: define ROWS_TILE"
+#ifndef MR_TILE
+#error "int4_group/microkernel_tmpl.h: define MR_TILE"
 #endif
 #ifndef AHEAD
 #error "int4_group/microkernel_tmpl.h: define AHEAD"
@@ -108,34 +108,37 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
 }
 #endif
 
-DEFINE_PASS(pass4_1_near, multiply4, 1, true)
-DEFINE_PASS(pass4_2_near, multiply4, 2, true)
-DEFINE_PASS(pass4_1, multiply4, 1, false)
-DEFINE_PASS(pass4_2, multiply4, 2, false)
-#if ROWS_WIDE
-DEFINE_PASS(pass4_3_near, multiply4, 3, true)
-DEFINE_PASS(pass4_4_near, multiply4, 4, true)
-DEFINE_PASS(pass4_5_near, multiply4, 5, true)
-DEFINE_PASS(pass4_6_near, multiply4, 6, true)
-DEFINE_PASS(pass4_3, multiply4, 3, false)
-DEFINE_PASS(pass4_4, multiply4, 4, false)
-DEFINE_PASS(pass4_5, multiply4, 5, false)
-DEFINE_PASS(pass4_6, multiply4, 6, false)
+DEFINE_MICROKERNEL(int4_microkernel_1_streamed, multiply4, 1, true)
+DEFINE_MICROKERNEL(int4_microkernel_2_streamed, multiply4, 2, true)
+DEFINE_MICROKERNEL(int4_microkernel_1, multiply4, 1, false)
+DEFINE_MICROKERNEL(int4_microkernel_2, multiply4, 2, false)
+#if MR_PANEL
+DEFINE_MICROKERNEL(int4_microkernel_3_streamed, multiply4, 3, true)
+DEFINE_MICROKERNEL(int4_microkernel_4_streamed, multiply4, 4, true)
+DEFINE_MICROKERNEL(int4_microkernel_5_streamed, multiply4, 5, true)
+DEFINE_MICROKERNEL(int4_microkernel_6_streamed, multiply4, 6, true)
+DEFINE_MICROKERNEL(int4_microkernel_3, multiply4, 3, false)
+DEFINE_MICROKERNEL(int4_microkernel_4, multiply4, 4, false)
+DEFINE_MICROKERNEL(int4_microkernel_5, multiply4, 5, false)
+DEFINE_MICROKERNEL(int4_microkernel_6, multiply4, 6, false)
 #endif
-#if ROWS_TILE
-DEFINE_TILE_PASS(pass4_tile, multiply4, ROWS_TILE)
+#if MR_TILE
+DEFINE_TILE_MICROKERNEL(int4_microkernel_tile, multiply4, MR_TILE)
 #endif
 
 /* Totals and sums of 6 rows and 2 vectors are 24 registers of 32; those of 8 rows leave none for codes. */
-static const struct pass passes4[] = {
-#if ROWS_WIDE
-    {6, 1, {pass4_6, pass4_6_near}},    {5, 1, {pass4_5, pass4_5_near}},
-    {4, 1, {pass4_4, pass4_4_near}},    {3, 1, {pass4_3, pass4_3_near}},
+static const struct microkernel int4_microkernels[] = {
+#if MR_PANEL
+    {6, 1, {int4_microkernel_6, int4_microkernel_6_streamed}},
+    {5, 1, {int4_microkernel_5, int4_microkernel_5_streamed}},
+    {4, 1, {int4_microkernel_4, int4_microkernel_4_streamed}},
+    {3, 1, {int4_microkernel_3, int4_microkernel_3_streamed}},
 #endif
-#if ROWS_TILE
-    {ROWS_TILE, 2, {pass4_tile, NULL}},
+#if MR_TILE
+    {MR_TILE, 2, {int4_microkernel_tile, NULL}},
 #endif
-    {2, 1, {pass4_2, pass4_2_near}},    {1, 1, {pass4_1, pass4_1_near}},
+    {2, 1, {int4_microkernel_2, int4_microkernel_2_streamed}},
+    {1, 1, {int4_microkernel_1, int4_microkernel_1_streamed}},
 };
 
 /* Panel `number`, where its blocks begin. */

@@ -13,20 +13,20 @@
 #endif
 
 #define AHEAD 1024
-#define ROWS_PAIRED VEC_I8MM
+#define MICROKERNEL_MMLA VEC_I8MM
 #if VEC_SVE
-#define ROWS_WIDE (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
-#define ROWS_TILE (ROWS_WIDE ? 0 : 4)
+#define MR_PANEL (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
+#define MR_TILE (MR_PANEL ? 0 : 4)
 #define NEAR_ROWS 3
 #define EXPAND_ROWS 0
 #elif VEC_DOTPROD
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 #define NEAR_ROWS 3
 #define EXPAND_ROWS (VEC_I8MM ? 6 : 20)
 #else
-#define ROWS_WIDE 0
-#define ROWS_TILE 2
+#define MR_PANEL 0
+#define MR_TILE 2
 #define NEAR_ROWS 1
 #define EXPAND_ROWS 0
 #endif

@@ -7,7 +7,7 @@
  *             BACKEND          its name, for messages
  *             NEAR_ROWS        up to so many rows, weights come as fast as memory: each line is prefetched in
  * the order of reading; above, the prefetches are spread over the work MICROKERNEL_H    the header that makes
- * the passes; default: int8/microkernel_tmpl.h ROWS_EACH        up to so many rows go in one pass: a second
+ * the passes; default: int8/microkernel_tmpl.h MR_EXACT        up to so many rows go in one pass: a second
  * one would leave memory idle and those of gemm/microkernels_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H
@@ -40,11 +40,11 @@
 static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-#if ROWS_EACH
-    if (job->n_rows <= ROWS_EACH)
-        return (struct way){each8, true, W8_SUMS_CODES};
+#if MR_EXACT
+    if (job->n_rows <= MR_EXACT)
+        return (struct way){microkernels_exact, true, W8_SUMS_CODES};
 #endif
-    return (struct way){passes8, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES};
+    return (struct way){microkernels, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

@@ -3,8 +3,8 @@
 #ifndef KT_PLUGINS_COMMON_INT8_TUNING_AVX2_H
 #define KT_PLUGINS_COMMON_INT8_TUNING_AVX2_H
 
-#define ROWS_WIDE 0
-#define ROWS_TILE 4
+#define MR_PANEL 0
+#define MR_TILE 4
 #define NEAR_ROWS 3
 
 #endif

@@ -3,9 +3,9 @@
 #ifndef KT_PLUGINS_COMMON_INT8_TUNING_AVX512_H
 #define KT_PLUGINS_COMMON_INT8_TUNING_AVX512_H
 
-#define ROWS_WIDE 8
-#define ROWS_TILE 0
-#define ROWS_EACH 12
+#define MR_PANEL 8
+#define MR_TILE 0
+#define MR_EXACT 12
 #define NEAR_ROWS 12
 
 #endif

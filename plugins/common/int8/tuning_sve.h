@@ -3,8 +3,8 @@
 #ifndef KT_PLUGINS_COMMON_INT8_TUNING_SVE_H
 #define KT_PLUGINS_COMMON_INT8_TUNING_SVE_H
 
-#define ROWS_WIDE (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
-#define ROWS_TILE (ROWS_WIDE ? 0 : 8)
+#define MR_PANEL (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
+#define MR_TILE (MR_PANEL ? 0 : 8)
 #define NEAR_ROWS 3
 #define MICROKERNEL_H "plugins/common/int8/microkernel_sve_tmpl.h"
 
