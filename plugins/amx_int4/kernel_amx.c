@@ -22,29 +22,29 @@
 #include "plugins/common/gemm/driver_amx_tmpl.h"
 
 /* The expanded tiles stand behind the blocks in scratch. */
-static const struct choice *list_choices(void)
+static const struct blocking *list_blockings(void)
 {
-    static const struct choice choices[] = {
+    static const struct blocking blockings[] = {
         {8, true, true, 0},
         {16, false, true, 8},
         {UINT32_MAX, false, false, 8},
     };
-    return choices;
+    return blockings;
 }
 
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
 {
     struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
-    expand_pairs(&panel, t, stop, part->choice->near, to);
+    dequantize_pairs(&panel, t, stop, part->blocking->near, to);
     return to;
 }
 
-static void multiply_few(const struct part *part, uint32_t begin)
+static void multiply_gemv(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
-    struct way way = {int4_microkernels, true, false};
-    run_microkernels(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+    struct strategy strategy = {int4_microkernels, true, false};
+    run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end, part->stream);
 }
 
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)

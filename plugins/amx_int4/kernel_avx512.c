@@ -6,7 +6,7 @@
 #define MR_TILE 0
 #define NEAR_ROWS 8
 #define AHEAD 0
-#define EXPAND_ROWS 0
+#define DEQUANT_MIN_ROWS 0
 
 #include "plugins/amx_int4/amx_int4.h"
 

@@ -7,7 +7,7 @@
 #define MR_TILE 0
 #define NEAR_ROWS 15
 #define AHEAD 0
-#define EXPAND_ROWS 16
+#define DEQUANT_MIN_ROWS 16
 
 #include "plugins/amx_int4/amx_int4.h"
 

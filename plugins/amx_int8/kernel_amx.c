@@ -15,17 +15,17 @@
 #include "plugins/common/gemm/amx_stored_tmpl.h"
 #include "plugins/common/int8/pack_tmpl.h"
 
-static const struct choice *list_choices(void)
+static const struct blocking *list_blockings(void)
 {
-    static const struct choice choices[] = {
+    static const struct blocking blockings[] = {
         {16, true, true, 0},
         {127, false, false, 0},
         {UINT32_MAX, false, false, 8},
     };
-    return choices;
+    return blockings;
 }
 
-static void multiply_few(const struct part *part, uint32_t begin)
+static void multiply_gemv(const struct part *part, uint32_t begin)
 {
     multiply_near(part, find_block(part, begin), part->scratch);
     finish_block(part, begin, part->scratch);

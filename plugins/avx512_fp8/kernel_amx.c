@@ -6,8 +6,8 @@
 
 #define TILED 1
 #define AHEAD 0
-#define FEW_ROWS 2
-#define FEW_TILE_ROWS 2
+#define GEMV_MAX_ROWS 2
+#define VECTOR_MAX_ROWS 2
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"
 
 #include "plugins/avx512_fp8/product_tmpl.h"

@@ -6,8 +6,8 @@
 #define TILED 0
 #define AHEAD 0
 #define FIXED 1
-#define FEW_ROWS 4
-#define EXPAND_ROWS 20
+#define GEMV_MAX_ROWS 4
+#define DEQUANT_MIN_ROWS 20
 #define MR_PANEL 0
 #define MR_TILE 4
 #define MOVED_VECS 1

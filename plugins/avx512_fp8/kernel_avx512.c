@@ -5,8 +5,8 @@
 #define TILED 0
 #define AHEAD 0
 #define FIXED 1
-#define FEW_ROWS 4
-#define EXPAND_ROWS 6
+#define GEMV_MAX_ROWS 4
+#define DEQUANT_MIN_ROWS 6
 #define MR_PANEL 8
 #define MR_TILE 0
 #define MOVED_VECS 2

@@ -6,8 +6,8 @@
 
 #define TILED 0
 #define AHEAD 0
-#define FEW_ROWS 8
-#define EXPAND_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
+#define GEMV_MAX_ROWS 8
+#define DEQUANT_MIN_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
 #define MR_PANEL 8
 #define MR_TILE 0
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"

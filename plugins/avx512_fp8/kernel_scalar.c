@@ -4,8 +4,8 @@
 
 #define TILED 0
 #define AHEAD 0
-#define FEW_ROWS 2
-#define EXPAND_ROWS 8
+#define GEMV_MAX_ROWS 2
+#define DEQUANT_MIN_ROWS 8
 #define MR_PANEL 0
 #define MR_TILE 0
 #define DECODER_H "plugins/avx512_fp8/decode_scalar.h"

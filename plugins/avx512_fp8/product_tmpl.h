@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * product_tmpl.h - products of few rows with codes, and panels made bfloat16.
- * Parameters  FEW_ROWS    rows that share one pass over a panel of codes, at most
+ * Parameters  GEMV_MAX_ROWS    rows that share one pass over a panel of codes, at most
  *             FIXED       1: these rows go by moved_tmpl.h; default 0: by coded/gemv_tmpl.h
  *             MOVED_VECS  where FIXED is 1: vectors at a time with 2 rows and more
  *             DECODER_H   decode_LEVEL.h
@@ -10,8 +10,8 @@
 #ifndef KT_PLUGINS_AVX512_FP8_PRODUCT_TMPL_H
 #define KT_PLUGINS_AVX512_FP8_PRODUCT_TMPL_H
 
-#ifndef FEW_ROWS
-#error "avx512_fp8/product_tmpl.h: define FEW_ROWS"
+#ifndef GEMV_MAX_ROWS
+#error "avx512_fp8/product_tmpl.h: define GEMV_MAX_ROWS"
 #endif
 #ifndef FIXED
 #define FIXED 0
@@ -52,36 +52,36 @@
         _mm_setcsr(mode);                                                                       \
     }
 
-DEFINE_MOVED(few_1, 1, VECS)
-DEFINE_MOVED(few_2, 2, MOVED_VECS)
-#if FEW_ROWS >= 4
-DEFINE_MOVED(few_4, 4, MOVED_VECS)
+DEFINE_MOVED(gemv_1, 1, VECS)
+DEFINE_MOVED(gemv_2, 2, MOVED_VECS)
+#if GEMV_MAX_ROWS >= 4
+DEFINE_MOVED(gemv_4, 4, MOVED_VECS)
 #endif
-#if FEW_ROWS >= 8
-DEFINE_MOVED(few_8, 8, MOVED_VECS)
+#if GEMV_MAX_ROWS >= 8
+DEFINE_MOVED(gemv_8, 8, MOVED_VECS)
 #endif
 #else
-DEFINE_FEW(few_1, 1, KIND_NUMBERS)
-DEFINE_FEW(few_2, 2, KIND_NUMBERS)
-#if FEW_ROWS >= 4
-DEFINE_FEW(few_4, 4, KIND_NUMBERS)
+DEFINE_GEMV(gemv_1, 1, KIND_NUMBERS)
+DEFINE_GEMV(gemv_2, 2, KIND_NUMBERS)
+#if GEMV_MAX_ROWS >= 4
+DEFINE_GEMV(gemv_4, 4, KIND_NUMBERS)
 #endif
-#if FEW_ROWS >= 8
-DEFINE_FEW(few_8, 8, KIND_NUMBERS)
+#if GEMV_MAX_ROWS >= 8
+DEFINE_GEMV(gemv_8, 8, KIND_NUMBERS)
 #endif
 #endif
 
-static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage)
+static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage)
 {
     static const struct microkernel gemv_microkernels[] = {
-#if FEW_ROWS >= 8
-        {8, 1, {few_8, few_8}},
+#if GEMV_MAX_ROWS >= 8
+        {8, 1, {gemv_8, gemv_8}},
 #endif
-#if FEW_ROWS >= 4
-        {4, 1, {few_4, few_4}},
+#if GEMV_MAX_ROWS >= 4
+        {4, 1, {gemv_4, gemv_4}},
 #endif
-        {2, 1, {few_2, few_2}},
-        {1, 1, {few_1, few_1}},
+        {2, 1, {gemv_2, gemv_2}},
+        {1, 1, {gemv_1, gemv_1}},
     };
     (void)job;
     (void)stage;
@@ -153,8 +153,9 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
 #endif
 
 /* Where a row has one scale, it multiplies sums instead of weights: see bf16/epilogue.h. */
-static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
-                         uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
+                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near,
+                             uint8_t *to)
 {
     (void)job;
     (void)stage;
@@ -165,7 +166,7 @@ static void expand_panel(const struct kt_product *job, enum kt_stage stage, cons
         scale_tiles(panel, t, stop, near, to);
 #endif
     else
-        expand_tiles(panel, t, stop, KIND_NUMBERS, near, to);
+        dequantize_tiles(panel, t, stop, KIND_NUMBERS, near, to);
 }
 
 #endif

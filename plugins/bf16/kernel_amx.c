@@ -18,26 +18,27 @@ DEFINE_MICROKERNEL(one_row, multiply16, 1, true)
 
 #include "plugins/common/gemm/amx_stored_tmpl.h"
 
-static const struct choice *list_choices(void)
+static const struct blocking *list_blockings(void)
 {
-    static const struct choice choices[] = {
+    static const struct blocking blockings[] = {
         {16, true, true, 0},
         {127, false, false, 0},
         {UINT32_MAX, false, false, 8},
     };
-    return choices;
+    return blockings;
 }
 
-static void multiply_few(const struct part *part, uint32_t begin)
+static void multiply_gemv(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = {.codes = part->panel_data, .tiles = part->tiles};
     static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
-    struct way way = {microkernels, true, false};
+    struct strategy strategy = {microkernels, true, false};
     if (part->end - begin > 1) {
         multiply_near(part, find_block(part, begin), part->scratch);
         finish_block(part, begin, part->scratch);
     } else {
-        run_microkernels(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+        run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,
+                         part->stream);
     }
 }
 

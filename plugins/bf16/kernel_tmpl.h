@@ -24,17 +24,17 @@
 #define MULTIPLY multiply16
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-    return (struct way){microkernels, job->n_rows <= NEAR_ROWS, false};
+    return (struct strategy){microkernels, job->n_rows <= NEAR_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct way *way)
+                                const struct strategy *strategy)
 {
     const uint64_t ahead = job->layout->words[WORD_AHEAD];
-    (void)way;
+    (void)strategy;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),

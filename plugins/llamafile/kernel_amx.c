@@ -11,31 +11,33 @@
 #define TILED 1
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
-#define EXPANDS 1
+#define DEQUANTIZES 1
 
 /* As on level avx512_vbmi. */
 #define AHEAD 0
 
 /* Not tuned on such a machine yet. By measurements of prototypes on a Xeon, vectors keep up with memory to 4
  * rows and with tiles that are made for the occasion to 8. */
-#define FEW_TILE_ROWS 8
+#define VECTOR_MAX_ROWS 8
 
 #include "plugins/llamafile/llamafile.h"
 
 #include "plugins/common/bf16/activations_tmpl.h"
 
-#include "plugins/llamafile/passes_tmpl.h"
+#include "plugins/llamafile/gemv_tmpl.h"
 
 #include "plugins/common/coded/kernel_amx_tmpl.h"
 
-static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct half_panels *panel,
-                         uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
+                             const struct half_panels *panel, uint64_t t, uint64_t stop, bool near,
+                             uint8_t *to)
 {
     (void)job;
     (void)stage;
     for (unsigned i = 0; i < 2; i++) {
         const struct strip *strip = &panel->strip[i];
-        strip->kernel->expand(strip->data, panel->k, t, stop, near ? panel->ahead : 0, to + i * TILE_SIZE);
+        strip->kernel->dequantize(strip->data, panel->k, t, stop, near ? panel->ahead : 0,
+                                  to + i * TILE_SIZE);
     }
 }
 
@@ -52,11 +54,11 @@ static void pack_level(void *instance, const struct kt_act_pack *job)
 {
     struct kt_act_pack pairs = *job;
     bool down = job->stage == KT_STAGE_DOWN;
-    if (!down || job->n_rows <= FEW_TILE_ROWS)
+    if (!down || job->n_rows <= VECTOR_MAX_ROWS)
         pack_activations(instance, job);
     if (!down)
         pairs.packed = (uint8_t *)job->packed + pairs_offset(job->layout, job->stage);
-    if (!down || job->n_rows > FEW_TILE_ROWS)
+    if (!down || job->n_rows > VECTOR_MAX_ROWS)
         pack_rows(instance, &pairs);
 }
 
@@ -64,7 +66,7 @@ static void gather_level(void *instance, const struct kt_gather *job)
 {
     struct kt_gather pairs = *job;
     uint64_t size = job->layout->act_row_size[0];
-    if (job->n_rows > FEW_TILE_ROWS) {
+    if (job->n_rows > VECTOR_MAX_ROWS) {
         pairs.act = (const uint8_t *)job->act + pairs_offset(job->layout, KT_STAGE_GATE_UP);
         gather_rows(instance, &pairs);
         return;

@@ -4,7 +4,7 @@
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2 /* two rows with sums for even and odd columns take 8 of 16 registers */
-#define EXPANDS 0
+#define DEQUANTIZES 0
 
 /*
  * Measured on two cores of a Zen 4 (one row, weights from memory, reading alone 66 GB/s): q4_k 40 to 43 GB/s,

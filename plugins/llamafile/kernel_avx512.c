@@ -4,7 +4,7 @@
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
-#define EXPANDS 0
+#define DEQUANTIZES 0
 
 /* As on level avx512_vbmi. */
 #define AHEAD 0

@@ -6,7 +6,7 @@
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
-#define EXPANDS 0
+#define DEQUANTIZES 0
 
 /*
  * Measured on two cores of a Zen 4 (weights from memory, reading alone 55 GB/s), prefetching 512 bytes, 2, 4,

@@ -6,7 +6,7 @@
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
-#define EXPANDS 0
+#define DEQUANTIZES 0
 #define DOTS_PAIRED
 #define AHEAD 0
 

@@ -4,7 +4,7 @@
 
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 2
-#define EXPANDS 0
+#define DEQUANTIZES 0
 #define AHEAD 0
 
 #include "plugins/llamafile/kernel_tmpl.h"

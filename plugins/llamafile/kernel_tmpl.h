@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kernel_tmpl.h - products of the vector levels: strips as they lie, whatever the rows. A kernel_LEVEL.c sets
- * SIMD and the parameters of passes_tmpl.h, includes this and says LLAMAFILE_LEVEL(level);
+ * SIMD and the parameters of gemv_tmpl.h, includes this and says LLAMAFILE_LEVEL(level);
  */
 #ifndef KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
 
 #define TILED 0
-#include "plugins/llamafile/passes_tmpl.h"
+#include "plugins/llamafile/gemv_tmpl.h"
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
-    return (struct way){list_few(job, stage), true, false};
+    return (struct strategy){list_gemv(job, stage), true, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct way *way)
+                                const struct strategy *strategy)
 {
-    (void)way;
+    (void)strategy;
     fill_panel(job, stage, number);
     return (struct panel8){.own = find_own_panel(job, stage, number)};
 }

@@ -3,7 +3,7 @@
  * strips_tmpl.h - the functions of each format, made once per level.
  *
  * Parameters  BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a strip, 1, 2 or 4
- *             EXPANDS                      1: strips can be made tiles of bfloat16 (expand.h)
+ *             DEQUANTIZES                      1: strips can be made tiles of bfloat16 (dequantize.h)
  *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  */
 #ifndef KT_PLUGINS_LLAMAFILE_STRIPS_TMPL_H
@@ -15,22 +15,22 @@
 #ifndef BLOCK_FLOATS
 #error "llamafile/strips_tmpl.h: define BLOCK_FLOATS"
 #endif
-#ifndef EXPANDS
-#error "llamafile/strips_tmpl.h: define EXPANDS"
+#ifndef DEQUANTIZES
+#error "llamafile/strips_tmpl.h: define DEQUANTIZES"
 #endif
 
 #include "plugins/llamafile/product.h"
 
-#if EXPANDS
-#include "plugins/llamafile/expand.h"
+#if DEQUANTIZES
+#include "plugins/llamafile/dequantize.h"
 #endif
 
 /* The products of one strip with up to BLOCK rows. */
 typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t ahead,
                          float *out);
 /* Tiles t..stop-1 of one strip, PAIR_SIZE apart. */
-typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t ahead,
-                          uint8_t *to);
+typedef void (*dequantize_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t ahead,
+                              uint8_t *to);
 
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
  * and 128 as groups of 32. */
@@ -89,36 +89,36 @@ typedef void (*expand_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t
 EACH_QUANT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
-#if EXPANDS
-#define QUANT_EXPAND(name, ...)                                                                            \
-    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t ahead, \
-                              uint8_t *to)                                                                 \
-    {                                                                                                      \
-        expand_quants((struct traits){__VA_ARGS__}, ahead, strip, k, t, stop, to);                         \
+#if DEQUANTIZES
+#define QUANT_DEQUANTIZE(name, ...)                                                            \
+    static void name##_dequantize(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, \
+                                  uint64_t ahead, uint8_t *to)                                 \
+    {                                                                                          \
+        dequantize_quants((struct traits){__VA_ARGS__}, ahead, strip, k, t, stop, to);         \
     }
-#define FLOAT_EXPAND(name, dtype)                                                                          \
-    static void name##_expand(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t ahead, \
-                              uint8_t *to)                                                                 \
-    {                                                                                                      \
-        expand_floats(dtype, ahead, strip, k, t, stop, to);                                                \
+#define FLOAT_DEQUANTIZE(name, dtype)                                                          \
+    static void name##_dequantize(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, \
+                                  uint64_t ahead, uint8_t *to)                                 \
+    {                                                                                          \
+        dequantize_floats(dtype, ahead, strip, k, t, stop, to);                                \
     }
-EACH_QUANT(QUANT_EXPAND)
-EACH_FLOAT(FLOAT_EXPAND)
-#define EXPAND(name) name##_expand
+EACH_QUANT(QUANT_DEQUANTIZE)
+EACH_FLOAT(FLOAT_DEQUANTIZE)
+#define DEQUANTIZE(name) name##_dequantize
 #else
-#define EXPAND(name) NULL
+#define DEQUANTIZE(name) NULL
 #endif
 
 struct strip_kernel {
     uint32_t dtype;
-    unsigned block;       /* rows at once, at most */
-    strip_fn multiply[3]; /* 1, 2 and 4 of them */
-    expand_fn expand;     /* NULL: without EXPANDS */
+    unsigned block;           /* rows at once, at most */
+    strip_fn multiply[3];     /* 1, 2 and 4 of them */
+    dequantize_fn dequantize; /* NULL: without DEQUANTIZES */
 };
 
-#define KERNEL(name, dtype, block)                                 \
-    {                                                              \
-        dtype, block, {name##_1, name##_2, name##_4}, EXPAND(name) \
+#define KERNEL(name, dtype, block)                                     \
+    {                                                                  \
+        dtype, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name) \
     }
 #define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, BLOCK_QUANTS),
 #define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, BLOCK_FLOATS),

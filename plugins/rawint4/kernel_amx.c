@@ -6,8 +6,8 @@
 
 #define TILED 1
 #define AHEAD 0
-#define FEW_ROWS 4
-#define FEW_TILE_ROWS 4
+#define GEMV_MAX_ROWS 4
+#define VECTOR_MAX_ROWS 4
 
 #include "plugins/rawint4/product_tmpl.h"
 

@@ -13,8 +13,8 @@
 #define TILED 0
 #define AHEAD 0
 #define FIXED 1
-#define FEW_ROWS 2
-#define EXPAND_ROWS 4
+#define GEMV_MAX_ROWS 2
+#define DEQUANT_MIN_ROWS 4
 #define MR_PANEL 0
 #define MR_TILE 4
 

@@ -6,8 +6,8 @@
 
 #define TILED 0
 #define AHEAD 0
-#define FEW_ROWS 8
-#define EXPAND_ROWS 24
+#define GEMV_MAX_ROWS 8
+#define DEQUANT_MIN_ROWS 24
 #define MR_PANEL 8
 #define MR_TILE 0
 

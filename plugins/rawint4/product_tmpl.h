@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * product_tmpl.h - products of few rows with codes of each kind, and panels made bfloat16.
- * Parameters  FEW_ROWS  rows that share one pass over a panel of codes, at most
+ * Parameters  GEMV_MAX_ROWS  rows that share one pass over a panel of codes, at most
  *             FIXED     1: they are multiplied as whole numbers (fixed_tmpl.h); default 0
  * and those of coded/gemv_tmpl.h.
  */
 #ifndef KT_PLUGINS_RAWINT4_PRODUCT_TMPL_H
 #define KT_PLUGINS_RAWINT4_PRODUCT_TMPL_H
 
-#ifndef FEW_ROWS
-#error "rawint4/product_tmpl.h: define FEW_ROWS"
+#ifndef GEMV_MAX_ROWS
+#error "rawint4/product_tmpl.h: define GEMV_MAX_ROWS"
 #endif
 #ifndef FIXED
 #define FIXED 0
@@ -30,23 +30,23 @@
 #define KIND_FEW(kind) ((kind) | (FIXED ? KIND_FIXED : 0))
 
 /* Passes of few rows with codes of a kind, and a list of them. */
-#if FEW_ROWS >= 8
+#if GEMV_MAX_ROWS >= 8
 #define DEFINE_GEMV_LIST(name, kind)                  \
-    DEFINE_FEW(name##_1, 1, kind)                     \
-    DEFINE_FEW(name##_2, 2, kind)                     \
-    DEFINE_FEW(name##_4, 4, kind)                     \
-    DEFINE_FEW(name##_8, 8, kind)                     \
+    DEFINE_GEMV(name##_1, 1, kind)                    \
+    DEFINE_GEMV(name##_2, 2, kind)                    \
+    DEFINE_GEMV(name##_4, 4, kind)                    \
+    DEFINE_GEMV(name##_8, 8, kind)                    \
     static const struct microkernel name##_gemv[] = { \
         {8, 1, {name##_8, name##_8}},                 \
         {4, 1, {name##_4, name##_4}},                 \
         {2, 1, {name##_2, name##_2}},                 \
         {1, 1, {name##_1, name##_1}},                 \
     };
-#elif FEW_ROWS >= 4
+#elif GEMV_MAX_ROWS >= 4
 #define DEFINE_GEMV_LIST(name, kind)                  \
-    DEFINE_FEW(name##_1, 1, kind)                     \
-    DEFINE_FEW(name##_2, 2, kind)                     \
-    DEFINE_FEW(name##_4, 4, kind)                     \
+    DEFINE_GEMV(name##_1, 1, kind)                    \
+    DEFINE_GEMV(name##_2, 2, kind)                    \
+    DEFINE_GEMV(name##_4, 4, kind)                    \
     static const struct microkernel name##_gemv[] = { \
         {4, 1, {name##_4, name##_4}},                 \
         {2, 1, {name##_2, name##_2}},                 \
@@ -54,8 +54,8 @@
     };
 #else
 #define DEFINE_GEMV_LIST(name, kind)                  \
-    DEFINE_FEW(name##_1, 1, kind)                     \
-    DEFINE_FEW(name##_2, 2, kind)                     \
+    DEFINE_GEMV(name##_1, 1, kind)                    \
+    DEFINE_GEMV(name##_2, 2, kind)                    \
     static const struct microkernel name##_gemv[] = { \
         {2, 1, {name##_2, name##_2}},                 \
         {1, 1, {name##_1, name##_1}},                 \
@@ -77,7 +77,7 @@ static int find_stage_kind(const struct kt_product *job, enum kt_stage stage)
     return kind | (find_coded(job->layout, stage).fine ? KIND_FINE : 0);
 }
 
-static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage)
+static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage)
 {
     int kind = find_stage_kind(job, stage);
 #if !TILED
@@ -87,16 +87,17 @@ static const struct microkernel *list_few(const struct kt_product *job, enum kt_
     return kind == KIND_INT4 ? int4_gemv : kind == KIND_FINE ? fine_gemv : e2m1_gemv;
 }
 
-static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
-                         uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
+                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near,
+                             uint8_t *to)
 {
     int kind = find_stage_kind(job, stage);
     if (kind == KIND_INT4)
-        expand_tiles(panel, t, stop, KIND_INT4, near, to);
+        dequantize_tiles(panel, t, stop, KIND_INT4, near, to);
     else if (kind == KIND_FINE)
-        expand_tiles(panel, t, stop, KIND_FINE, near, to);
+        dequantize_tiles(panel, t, stop, KIND_FINE, near, to);
     else
-        expand_tiles(panel, t, stop, KIND_E2M1, near, to);
+        dequantize_tiles(panel, t, stop, KIND_E2M1, near, to);
 }
 
 #endif

@@ -94,17 +94,17 @@ extern const struct vendor8 none_vendor;
 #ifndef WITHOUT_AHEAD
 #define AHEAD 0
 #endif
-#ifndef WITHOUT_FEW_ROWS
-#define FEW_ROWS 4
+#ifndef WITHOUT_GEMV_MAX_ROWS
+#define GEMV_MAX_ROWS 4
 #endif
-#ifndef WITHOUT_FEW_TILE_ROWS
-#define FEW_TILE_ROWS 4
+#ifndef WITHOUT_VECTOR_MAX_ROWS
+#define VECTOR_MAX_ROWS 4
 #endif
-#ifndef WITHOUT_EXPAND_ROWS
+#ifndef WITHOUT_DEQUANT_MIN_ROWS
 #ifdef ROOM_int4_group
-#define EXPAND_ROWS 0
+#define DEQUANT_MIN_ROWS 0
 #else
-#define EXPAND_ROWS 8
+#define DEQUANT_MIN_ROWS 8
 #endif
 #endif
 #ifndef WITHOUT_BLOCK_QUANTS
@@ -113,6 +113,6 @@ extern const struct vendor8 none_vendor;
 #ifndef WITHOUT_BLOCK_FLOATS
 #define BLOCK_FLOATS 4
 #endif
-#ifndef WITHOUT_EXPANDS
-#define EXPANDS 0
+#ifndef WITHOUT_DEQUANTIZES
+#define DEQUANTIZES 0
 #endif

@@ -70,7 +70,7 @@ sets() {
     *neon* | *mmla* | *sdot* | plugins/llamafile/pairs.h) echo neon ;;
     *simd/avx512* | *decode_avx512.h | *vbmi* | *int4_group/dequantize*) echo avx512 ;;
     *avx2* | *x86* | plugins/avx512_fp8/moved_tmpl.h) echo avx2 ;;
-    *simd/scalar* | *decode_scalar.h | plugins/llamafile/expand.h) echo scalar ;;
+    *simd/scalar* | *decode_scalar.h | plugins/llamafile/dequantize.h) echo scalar ;;
     *) echo scalar $own ;;
     esac
 }

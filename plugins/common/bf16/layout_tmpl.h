@@ -66,8 +66,8 @@ static inline void lay_out16(const struct instance *self, struct kt_layout *layo
     layout->h_row_size = round_up(gate_panels * TILE_ROWS * sizeof(float), 64) | 64;
     layout->row_unit = 1;
     layout->y_dtype = self->y_dtype;
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+    layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = limit_row_block(self, layout->act_row_size[0]);
+    layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = limit_row_block(self, layout->act_row_size[1]);
     layout->words[WORD_AHEAD] = self->ahead;
 }
 

@@ -10,8 +10,8 @@
 #include "plugins/common/coded/gemv_tmpl.h"
 
 /* A line of codes of both tiles; all of it in one group, whose scales and offsets are at hand. */
-INLINE void expand_line(const uint8_t *codes, const vf *scale, const vf *offset, int kind,
-                        const struct decoder *decoder, uint8_t *to)
+INLINE void dequantize_line(const uint8_t *codes, const vf *scale, const vf *offset, int kind,
+                            const struct decoder *decoder, uint8_t *to)
 {
     UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
         uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
@@ -29,8 +29,8 @@ INLINE void expand_line(const uint8_t *codes, const vf *scale, const vf *offset,
 }
 
 /* Tiles t..stop-1 of both columns of a panel to `to`. */
-INLINE void expand_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, int kind, bool near,
-                         uint8_t *to)
+INLINE void dequantize_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, int kind, bool near,
+                             uint8_t *to)
 {
     const struct coded *coded = &panel->coded;
     const struct decoder decoder = make_decoder(kind);
@@ -50,8 +50,8 @@ INLINE void expand_tiles(const struct coded_panel *panel, uint64_t t, uint64_t s
             for (unsigned i = 0; near && first == 0 && i < 2 * CODES_SIZE; i += 64)
                 PREFETCH(codes + i + panel->ahead);
             for (unsigned q = 0; q < lines; q++)
-                expand_line(codes + 128 * q, scale, offset, kind, &decoder,
-                            to + (first + q) * CODE_LINES * 64);
+                dequantize_line(codes + 128 * q, scale, offset, kind, &decoder,
+                                to + (first + q) * CODE_LINES * 64);
             to += first + lines == CODE_VECTORS ? PAIR_SIZE : 0;
         }
     }

@@ -236,7 +236,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
-#define DEFINE_FEW(name, rows, kind)                                                           \
+#define DEFINE_GEMV(name, rows, kind)                                                          \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
                      float out[MAX_ROWS][PANEL_ROWS])                                          \
     {                                                                                          \

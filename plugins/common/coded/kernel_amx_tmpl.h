@@ -4,17 +4,17 @@
  * as on vectors; more of them with tiles made for the occasion, 8 of both columns at a time, which is 16 KB
  * and stays in L1 while all rows pass.
  *
- * Parameters  FEW_TILE_ROWS  up to so many rows the codes are multiplied on vectors
+ * Parameters  VECTOR_MAX_ROWS  up to so many rows the codes are multiplied on vectors
  *             PANEL_OWN      the type of what the backend knows of a panel
  *             FILL_PANEL(job, stage, panel)   makes a panel ready that is not packed, before find_own_panel's
- * is read; default: nothing and those of gemm/driver_amx_tmpl.h and gemm/microkernel_tmpl.h. Wanted list_few,
- * find_own_panel, expand_panel
+ * is read; default: nothing and those of gemm/driver_amx_tmpl.h and gemm/microkernel_tmpl.h. Wanted
+ * list_gemv, find_own_panel, dequantize_panel
  */
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_AMX_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_AMX_TMPL_H
 
-#ifndef FEW_TILE_ROWS
-#error "coded/kernel_amx_tmpl.h: define FEW_TILE_ROWS"
+#ifndef VECTOR_MAX_ROWS
+#error "coded/kernel_amx_tmpl.h: define VECTOR_MAX_ROWS"
 #endif
 #ifndef PANEL_OWN
 #error "coded/kernel_amx_tmpl.h: define PANEL_OWN"
@@ -30,20 +30,20 @@
 /* What the backend knows of a panel. */
 static PANEL_OWN find_own_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number);
 /* The passes of a few rows. */
-static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage);
+static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage);
 /* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
-static void expand_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
-                         uint64_t t, uint64_t stop, bool near, uint8_t *to);
+static void dequantize_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
+                             uint64_t t, uint64_t stop, bool near, uint8_t *to);
 
 /* Expanded tiles stand behind the blocks in scratch. */
-static const struct choice *list_choices(void)
+static const struct blocking *list_blockings(void)
 {
-    static const struct choice choices[] = {
-        {FEW_TILE_ROWS, true, true, 0},
+    static const struct blocking blockings[] = {
+        {VECTOR_MAX_ROWS, true, true, 0},
         {16, false, true, 8},
         {UINT32_MAX, false, false, 8},
     };
-    return choices;
+    return blockings;
 }
 
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
@@ -52,17 +52,17 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     if (t == 0)
         FILL_PANEL(part->job, part->stage, part->panel);
-    expand_panel(part->job, part->stage, &panel, t, stop, part->choice->near, to);
+    dequantize_panel(part->job, part->stage, &panel, t, stop, part->blocking->near, to);
     return to;
 }
 
-static void multiply_few(const struct part *part, uint32_t begin)
+static void multiply_gemv(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = {.own = find_own_panel(part->job, part->stage, part->panel)};
-    struct way way = {list_few(part->job, part->stage), true, false};
+    struct strategy strategy = {list_gemv(part->job, part->stage), true, false};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);
-    run_microkernels(part->stage, part->job, part->panel, &panel, &way, begin, part->end, part->stream);
+    run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end, part->stream);
 }
 
 /* What tiles ask of a layout. */

@@ -4,17 +4,17 @@
  * (coded/gemv_tmpl.h), many with panels made bfloat16 (coded/dequantize_tmpl.h). A kernel_LEVEL.c sets SIMD
  * and what follows, includes its backend's product_tmpl.h and this, and says CODED_LEVEL(backend, level);
  *
- * Parameters  EXPAND_ROWS  from so many rows on a panel becomes bfloat16 in scratch first
+ * Parameters  DEQUANT_MIN_ROWS  from so many rows on a panel becomes bfloat16 in scratch first
  *             PACK_ROWS    the backend's own act_pack; default: pack_rows
  *             MR_PANEL, MR_TILE   of passes over bfloat16: gemm/microkernels_tmpl.h
  * and those of coded/gemv_tmpl.h.
- * Wanted      list_few, expand_panel
+ * Wanted      list_gemv, dequantize_panel
  */
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 
-#ifndef EXPAND_ROWS
-#error "coded/kernel_tmpl.h: define EXPAND_ROWS"
+#ifndef DEQUANT_MIN_ROWS
+#error "coded/kernel_tmpl.h: define DEQUANT_MIN_ROWS"
 #endif
 #ifndef PACK_ROWS
 #define PACK_ROWS pack_rows
@@ -26,25 +26,26 @@
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
 /* The passes of a few rows. */
-static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage);
+static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage);
 /* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
-static void expand_panel(const struct kt_product *job, enum kt_stage stage, const struct coded_panel *panel,
-                         uint64_t t, uint64_t stop, bool near, uint8_t *to);
+static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
+                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near,
+                             uint8_t *to);
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
-    if (job->n_rows >= EXPAND_ROWS && !job->layout->words[WORD_INT8_ROWS])
-        return (struct way){microkernels, false, PANEL_FACTORS};
-    return (struct way){list_few(job, stage), true, false};
+    if (job->n_rows >= DEQUANT_MIN_ROWS && !job->layout->words[WORD_INT8_ROWS])
+        return (struct strategy){microkernels, false, PANEL_FACTORS};
+    return (struct strategy){list_gemv(job, stage), true, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct way *way)
+                                const struct strategy *strategy)
 {
     struct panel8 panel = {.own = find_own_panel(job, stage, number)};
     panel.tiles = panel.own.coded.tiles;
-    if (!way->near) {
-        expand_panel(job, stage, &panel.own, 0, panel.tiles, false, job->scratch);
+    if (!strategy->near) {
+        dequantize_panel(job, stage, &panel.own, 0, panel.tiles, false, job->scratch);
         panel.codes = job->scratch;
     }
     return panel;

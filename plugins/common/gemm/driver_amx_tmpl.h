@@ -11,7 +11,7 @@
  * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish
  *             TILED       1
  *             AMX_DOT     the product: AMX_DOT_SU (default) or AMX_DOT_BF16
- * Wanted      panel_size, find_columns, copy_meta, list_choices, multiply_few, ready_pairs
+ * Wanted      panel_size, find_columns, copy_meta, list_blockings, multiply_gemv, ready_pairs
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_AMX_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_DRIVER_AMX_TMPL_H
@@ -36,9 +36,9 @@
 #include "plugins/common/simd/simd.h"
 
 /* What a lot of rows does: measured, see gemm/prefetch.h for near. */
-struct choice {
+struct blocking {
     uint32_t rows;  /* up to so many */
-    bool few;       /* multiply_few; only where these are all rows: their form may be one of its own */
+    bool gemv;      /* multiply_gemv; only where these are all rows: their form may be one of its own */
     bool near;      /* weights come at the speed of memory */
     uint32_t piece; /* tiles of K that rows pass together; 0: all */
 };
@@ -56,7 +56,7 @@ struct block {
 struct part {
     enum kt_stage stage;
     const struct kt_product *job;
-    const struct choice *choice;
+    const struct blocking *blocking;
     uint64_t panel, tiles, block_size; /* of 16 rows of activations */
     const uint8_t *panel_data;
     uint32_t end; /* rows of the lot stop here */
@@ -72,9 +72,9 @@ INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_
 /* What stands behind the columns of a packed row, to row `row` of tiled ones. */
 INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, const void *from);
 /* The backend's rows of struct choice, fewest rows first; the last is for any number. */
-static const struct choice *list_choices(void);
+static const struct blocking *list_blockings(void);
 /* All of a panel's product with the rows from `begin` on. */
-static void multiply_few(const struct part *part, uint32_t begin);
+static void multiply_gemv(const struct part *part, uint32_t begin);
 /* Tiles t..stop-1 of both columns of the panel, as they are multiplied: in place or made for the occasion. */
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop);
 
@@ -175,16 +175,16 @@ static void multiply_rows(const struct part *part, uint32_t row, uint32_t end, u
 
 static void multiply_panel(struct part *part, uint32_t begin)
 {
-    const struct choice *choice = part->choice;
+    const struct blocking *blocking = part->blocking;
     uint64_t tiles = part->tiles, piece = tiles;
     uint32_t rows = part->end - begin;
     load_scales(part->job, part->stage, part->panel, &part->scales);
-    if (choice->few) {
-        multiply_few(part, begin);
+    if (blocking->gemv) {
+        multiply_gemv(part, begin);
         return;
     }
-    if (choice->piece && tiles > SHORT_K) {
-        uint64_t pieces = (tiles + choice->piece - 1) / choice->piece;
+    if (blocking->piece && tiles > SHORT_K) {
+        uint64_t pieces = (tiles + blocking->piece - 1) / blocking->piece;
         piece = (tiles + pieces - 1) / pieces;
         rows = 2 * TILE_ROWS * SCRATCH_BLOCKS;
     }
@@ -200,7 +200,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     uint64_t bytes = panel_size(layout, stage);
     const uint8_t *base = find_panels(job, bytes);
     uint64_t size = base ? n_panels * bytes : 0;
-    uint32_t lot = count_lot(job, stage);
+    uint32_t row_block = size_row_block(job, stage);
     struct stream stream;
     struct part part = {
         .stage = stage,
@@ -210,20 +210,20 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .scratch = job->scratch,
         .stream = &stream,
     };
-    for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
-        bool last = job->n_rows - begin <= lot;
-        uint32_t rows = last ? job->n_rows - begin : lot;
-        const struct choice *choice = list_choices();
-        while (choice->rows < (choice->few ? job->n_rows : rows))
-            choice++;
+    for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
+        bool last = job->n_rows - begin <= row_block;
+        uint32_t rows = last ? job->n_rows - begin : row_block;
+        const struct blocking *blocking = list_blockings();
+        while (blocking->rows < (blocking->gemv ? job->n_rows : rows))
+            blocking++;
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;
-        stream_start(&stream, !choice->near, layout->words[WORD_AHEAD], base, size, steps, next, next_size);
-        part.choice = choice;
+        stream_start(&stream, !blocking->near, layout->words[WORD_AHEAD], base, size, steps, next, next_size);
+        part.blocking = blocking;
         part.end = begin + rows;
         for (uint64_t p = 0; p < n_panels; p++) {
-            if (choice->near && p + 1 == n_panels)
+            if (blocking->near && p + 1 == n_panels)
                 stream_begin(next, next_size);
             part.panel = job->panel_begin + p;
             part.panel_data = base ? base + p * bytes : NULL;

@@ -2,7 +2,7 @@
 /*
  * gemm/driver_tmpl.h - the products of the vector levels, written once: lots of rows whose activations stay
  * in L2 go through all panels, lot after lot. Parameters  those of gemm/microkernel_tmpl.h Wanted panel_size,
- * choose_way, open_panel
+ * choose_strategy, open_panel
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
@@ -13,17 +13,17 @@
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
 /* How lots of rows are multiplied: all of a product alike, so that a row's result does not depend on the lot
  * it is in. */
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage);
+static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage);
 /* Where the weights of a panel are. */
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct way *way);
+                                const struct strategy *strategy);
 
 /* Steps that so many rows of a panel take, per pair of tiles. */
-static uint64_t count_steps(const struct way *way, uint32_t rows)
+static uint64_t count_steps(const struct strategy *strategy, uint32_t rows)
 {
     uint64_t steps = 0;
     while (rows) {
-        const struct microkernel *microkernel = choose_microkernel(way, rows);
+        const struct microkernel *microkernel = choose_microkernel(strategy, rows);
         steps += microkernel->cost;
         rows -= microkernel->rows;
     }
@@ -33,23 +33,24 @@ static uint64_t count_steps(const struct way *way, uint32_t rows)
 INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
 {
     uint64_t tiles = stage_tiles(job->layout, stage), bytes = panel_size(job->layout, stage);
-    uint32_t lot = count_lot(job, stage);
+    uint32_t row_block = size_row_block(job, stage);
     const uint8_t *base = find_panels(job, bytes);
     uint64_t size = base ? (job->panel_end - job->panel_begin) * bytes : 0;
-    const struct way way = choose_way(job, stage);
+    const struct strategy strategy = choose_strategy(job, stage);
     struct stream stream;
-    for (uint32_t begin = 0; begin < job->n_rows; begin += lot) {
-        bool last = job->n_rows - begin <= lot;
-        uint32_t end = last ? job->n_rows : begin + lot;
+    for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
+        bool last = job->n_rows - begin <= row_block;
+        uint32_t end = last ? job->n_rows : begin + row_block;
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
-        uint64_t steps = count_steps(&way, end - begin) * tiles * (job->panel_end - job->panel_begin);
-        stream_start(&stream, !way.near, job->layout->words[WORD_AHEAD], base, size, steps, next, next_size);
+        uint64_t steps = count_steps(&strategy, end - begin) * tiles * (job->panel_end - job->panel_begin);
+        stream_start(&stream, !strategy.near, job->layout->words[WORD_AHEAD], base, size, steps, next,
+                     next_size);
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
-            if (way.near && p + 1 == job->panel_end)
+            if (strategy.near && p + 1 == job->panel_end)
                 stream_begin(next, next_size);
-            struct panel8 panel = open_panel(job, stage, p, &way);
-            run_microkernels(stage, job, p, &panel, &way, begin, end, &stream);
+            struct panel8 panel = open_panel(job, stage, p, &strategy);
+            run_microkernels(stage, job, p, &panel, &strategy, begin, end, &stream);
         }
     }
 }

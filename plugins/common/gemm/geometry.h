@@ -60,12 +60,12 @@ static inline const uint8_t *find_panels(const struct kt_product *job, uint64_t 
     return job->packed ? (const uint8_t *)job->packed + job->panel_begin * panel_size : NULL;
 }
 
-/* Rows of a product's lots: even ones, a multiple of 32. */
-static inline uint32_t count_lot(const struct kt_product *job, enum kt_stage stage)
+/* Rows of a product's blocks: even ones, a multiple of 32. */
+static inline uint32_t size_row_block(const struct kt_product *job, enum kt_stage stage)
 {
     uint64_t most = job->layout->words[WORD_ROW_BLOCK + stage];
-    uint64_t lots = job->n_rows ? (job->n_rows + most - 1) / most : 1;
-    return (uint32_t)round_up((job->n_rows + lots - 1) / lots, 32);
+    uint64_t blocks = job->n_rows ? (job->n_rows + most - 1) / most : 1;
+    return (uint32_t)round_up((job->n_rows + blocks - 1) / blocks, 32);
 }
 
 #endif

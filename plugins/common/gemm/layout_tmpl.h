@@ -24,7 +24,7 @@ static const char *const projection_names[3] = {"gate", "up", "down"};
  * Rows that go through all panels together. Their activations are read for every panel and must stay
  * in L2 beside two panels; the weights come from memory once for each such lot.
  */
-static inline uint64_t count_rows(const struct instance *self, uint64_t act_row_size)
+static inline uint64_t limit_row_block(const struct instance *self, uint64_t act_row_size)
 {
     uint64_t rows = self->l2_size / 8 * 5 / act_row_size;
     return rows < 64 ? 64 : rows / 32 * 32;

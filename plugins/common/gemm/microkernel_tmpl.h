@@ -94,16 +94,16 @@ struct microkernel {
 
 /* How a lot of rows is multiplied. Most rows first in `microkernels`: a product takes the first that is not
  * too large for what is left. */
-struct way {
+struct strategy {
     const struct microkernel *microkernels;
     bool near;    /* the first pass over a panel comes at the speed of memory */
     bool pending; /* of the sums: see struct sums */
 };
 
-static const struct microkernel *choose_microkernel(const struct way *way, uint32_t left)
+static const struct microkernel *choose_microkernel(const struct strategy *strategy, uint32_t left)
 {
-    const struct microkernel *microkernel = way->microkernels;
-    while (microkernel->rows > left || (way->near && !microkernel->run[1]))
+    const struct microkernel *microkernel = strategy->microkernels;
+    while (microkernel->rows > left || (strategy->near && !microkernel->run[1]))
         microkernel++;
     return microkernel;
 }
@@ -125,19 +125,19 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
 
 /* Rows begin..end-1 of panel `number`. */
 INLINE void run_microkernels(enum kt_stage stage, const struct kt_product *job, uint64_t number,
-                             const struct panel8 *panel, const struct way *way, uint32_t begin, uint32_t end,
-                             struct stream *stream)
+                             const struct panel8 *panel, const struct strategy *strategy, uint32_t begin,
+                             uint32_t end, struct stream *stream)
 {
     _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
-    struct sums sums = {&out[0][0], PANEL_ROWS, TILE_ROWS, way->pending};
+    struct sums sums = {&out[0][0], PANEL_ROWS, TILE_ROWS, strategy->pending};
     struct panel_scales scales;
     bool scaled = false;
 
     for (uint32_t row = begin; row < end;) {
-        const struct microkernel *microkernel = choose_microkernel(way, end - row);
+        const struct microkernel *microkernel = choose_microkernel(strategy, end - row);
         struct rows8 rows;
         find_rows(job, stage, row, microkernel->rows, panel->tiles, &rows);
-        microkernel->run[way->near && row == begin](panel, &rows, stream, out);
+        microkernel->run[strategy->near && row == begin](panel, &rows, stream, out);
         if (!scaled)
             load_scales(job, stage, number, &scales);
         scaled = true;

@@ -19,7 +19,7 @@
 #endif
 
 /* Tiles t..stop-1 of both columns of a panel to `to`. */
-static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void dequantize_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
 {
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);
@@ -37,8 +37,8 @@ static void expand_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, 
                 UNROLL_FOR (unsigned i = 0; i < 4; i++, from += 128, line += 128) {
                     vi codes = vi_load(from);
                     vi low = vi_and(codes, vi_set_u8(15)), high = vi_high4(codes);
-                    vi_store(line, g4_expand(low, scales, offsets));
-                    vi_store(line + 64, g4_expand(high, scales, offsets));
+                    vi_store(line, g4_dequantize(low, scales, offsets));
+                    vi_store(line + 64, g4_dequantize(high, scales, offsets));
                 }
             }
         }

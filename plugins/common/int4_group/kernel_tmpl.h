@@ -7,10 +7,10 @@
  * Parameters  OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
  *             BACKEND        its name, for messages
  *             NEAR_ROWS      up to so many rows, weights come as fast as memory: each line is prefetched in
- * the order of reading; above, the prefetches are spread over the work EXPAND_ROWS    from so many rows on a
- * panel's codes become int8 in scratch first, 0: never. It costs some 5 operations a vector and saves 0.6 per
- * row: only with VNNI, where a product of int8 is one operation, while the others take fewer for codes than
- * for int8 and those of int4_group/microkernel_tmpl.h.
+ * the order of reading; above, the prefetches are spread over the work DEQUANT_MIN_ROWS    from so many rows
+ * on a panel's codes become int8 in scratch first, 0: never. It costs some 5 operations a vector and saves
+ * 0.6 per row: only with VNNI, where a product of int8 is one operation, while the others take fewer for
+ * codes than for int8 and those of int4_group/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
@@ -27,40 +27,40 @@
 #ifndef NEAR_ROWS
 #error "int4_group/kernel_tmpl.h: define NEAR_ROWS"
 #endif
-#ifndef EXPAND_ROWS
-#error "int4_group/kernel_tmpl.h: define EXPAND_ROWS"
+#ifndef DEQUANT_MIN_ROWS
+#error "int4_group/kernel_tmpl.h: define DEQUANT_MIN_ROWS"
 #endif
 
 #define TILED 0
 #include "plugins/common/int4_group/microkernel_tmpl.h"
 #include "plugins/common/int4_group/pack_tmpl.h"
 #include "plugins/common/plugin/ops_tmpl.h"
-#if EXPAND_ROWS
+#if DEQUANT_MIN_ROWS
 #include "plugins/common/int4_group/dequantize_tmpl.h"
 #include "plugins/common/int8/microkernel_tmpl.h"
 #endif
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-#if EXPAND_ROWS
-    if (job->n_rows >= EXPAND_ROWS)
-        return (struct way){microkernels, false, W8_SUMS_CODES};
+#if DEQUANT_MIN_ROWS
+    if (job->n_rows >= DEQUANT_MIN_ROWS)
+        return (struct strategy){microkernels, false, W8_SUMS_CODES};
 #endif
-    return (struct way){int4_microkernels, job->n_rows <= NEAR_ROWS, false};
+    return (struct strategy){int4_microkernels, job->n_rows <= NEAR_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct way *way)
+                                const struct strategy *strategy)
 {
     struct panel8 panel = find_group_panel(job, stage, number);
-#if EXPAND_ROWS
-    if (way->microkernels == microkernels) {
-        expand_pairs(&panel, 0, panel.tiles, false, job->scratch);
+#if DEQUANT_MIN_ROWS
+    if (strategy->microkernels == microkernels) {
+        dequantize_pairs(&panel, 0, panel.tiles, false, job->scratch);
         panel.codes = job->scratch;
     }
 #else
-    (void)way;
+    (void)strategy;
 #endif
     return panel;
 }
@@ -71,7 +71,7 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 {
     enum kt_status status = OWN(layout)(instance, layout, error);
     uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
-    if (status == KT_OK && EXPAND_ROWS > 0)
+    if (status == KT_OK && DEQUANT_MIN_ROWS > 0)
         layout->scratch_size = (gate > down ? gate : down) * PAIR_SIZE;
     return status;
 }

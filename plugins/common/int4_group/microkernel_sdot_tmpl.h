@@ -33,12 +33,12 @@ INLINE struct coding4 load_coding(const uint8_t *group, unsigned v)
 /* The first and the last 4 of a line's 8 columns. */
 INLINE vi low_weights(vi codes, const struct coding4 *coding)
 {
-    return g4_expand(vi_and(codes, vi_set_u8(15)), coding->scales, coding->offsets);
+    return g4_dequantize(vi_and(codes, vi_set_u8(15)), coding->scales, coding->offsets);
 }
 
 INLINE vi high_weights(vi codes, const struct coding4 *coding)
 {
-    return g4_expand(vi_high4(codes), coding->scales, coding->offsets);
+    return g4_dequantize(vi_high4(codes), coding->scales, coding->offsets);
 }
 
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero per row

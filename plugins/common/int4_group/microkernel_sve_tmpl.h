@@ -31,7 +31,7 @@ INLINE struct coding_sve load_coding_sve(const uint8_t *group, unsigned v)
                                svsubr_n_u8_x(svptrue_b8(), svreinterpret_u8_u32(minus), 0)};
 }
 
-INLINE sv8 expand_sve(svuint8_t codes, const struct coding_sve *coding)
+INLINE sv8 dequantize_sve(svuint8_t codes, const struct coding_sve *coding)
 {
     return svreinterpret_s8_u8(svmla_u8_x(svptrue_b8(), coding->offsets, codes, coding->scales));
 }
@@ -50,8 +50,8 @@ INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const stru
             a[r] = sve_repeat16(x->x[r] + from + i / 2 * 16);
         UNROLL_FOR (unsigned v = first; v < first + n; v++) {
             svuint8_t codes = sve_load(lines + 128 * i + v / SVE_PARTS * 64 + v % SVE_PARTS * SVE_SIZE);
-            sv8 low = expand_sve(svand_n_u8_x(svptrue_b8(), codes, 15), &coding[v]);
-            sv8 high = expand_sve(svlsr_n_u8_x(svptrue_b8(), codes, 4), &coding[v]);
+            sv8 low = dequantize_sve(svand_n_u8_x(svptrue_b8(), codes, 15), &coding[v]);
+            sv8 high = dequantize_sve(svlsr_n_u8_x(svptrue_b8(), codes, 4), &coding[v]);
             UNROLL_FOR (unsigned r = 0; r < rows; r++) {
                 sv32 *even = &total[2 * i % turns][r][v], *odd = &total[(2 * i + 1) % turns][r][v];
                 *even = sve_add_quad(*even, low, a[r], i % 2 * 2);

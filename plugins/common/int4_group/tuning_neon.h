@@ -18,17 +18,17 @@
 #define MR_PANEL (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
 #define MR_TILE (MR_PANEL ? 0 : 4)
 #define NEAR_ROWS 3
-#define EXPAND_ROWS 0
+#define DEQUANT_MIN_ROWS 0
 #elif VEC_DOTPROD
 #define MR_PANEL 0
 #define MR_TILE 4
 #define NEAR_ROWS 3
-#define EXPAND_ROWS (VEC_I8MM ? 6 : 20)
+#define DEQUANT_MIN_ROWS (VEC_I8MM ? 6 : 20)
 #else
 #define MR_PANEL 0
 #define MR_TILE 2
 #define NEAR_ROWS 1
-#define EXPAND_ROWS 0
+#define DEQUANT_MIN_ROWS 0
 #endif
 
 #endif

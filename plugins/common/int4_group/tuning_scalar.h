@@ -8,6 +8,6 @@
 #define MR_TILE 0
 #define NEAR_ROWS 0
 #define AHEAD 1024
-#define EXPAND_ROWS 0
+#define DEQUANT_MIN_ROWS 0
 
 #endif

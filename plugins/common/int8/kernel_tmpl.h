@@ -37,21 +37,21 @@
 
 #include MICROKERNEL_H
 
-static struct way choose_way(const struct kt_product *job, enum kt_stage stage)
+static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
 #if MR_EXACT
     if (job->n_rows <= MR_EXACT)
-        return (struct way){microkernels_exact, true, W8_SUMS_CODES};
+        return (struct strategy){microkernels_exact, true, W8_SUMS_CODES};
 #endif
-    return (struct way){microkernels, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES};
+    return (struct strategy){microkernels, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct way *way)
+                                const struct strategy *strategy)
 {
     const uint64_t ahead = job->layout->words[WORD_AHEAD]; /* 0: the core cannot say */
-    (void)way;
+    (void)strategy;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),

@@ -74,8 +74,8 @@ static inline enum kt_status lay_out(const struct instance *self, struct kt_layo
     layout->h_row_size = gate_panels * TILE_ROWS * sizeof(float);
     layout->row_unit = TILE_ROWS;
     layout->y_dtype = self->y_dtype;
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = count_rows(self, layout->act_row_size[0]);
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = count_rows(self, layout->act_row_size[1]);
+    layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = limit_row_block(self, layout->act_row_size[0]);
+    layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = limit_row_block(self, layout->act_row_size[1]);
     layout->words[WORD_AHEAD] = self->ahead;
     return KT_OK;
 }

@@ -90,7 +90,7 @@ INLINE vi g4_offsets(vi zeros, vi scales)
     return _mm256_mullo_epi16(offset, _mm256_set1_epi16(0x0101));
 }
 
-INLINE vi g4_expand(vi code, vi scales, vi offsets)
+INLINE vi g4_dequantize(vi code, vi scales, vi offsets)
 {
     return _mm256_add_epi8(_mm256_mullo_epi16(code, scales), offsets);
 }

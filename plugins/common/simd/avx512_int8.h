@@ -95,7 +95,7 @@ INLINE vi g4_offsets(vi zeros, vi scales)
     return _mm512_mullo_epi16(offset, _mm512_set1_epi16(0x0101));
 }
 
-INLINE vi g4_expand(vi code, vi scales, vi offsets)
+INLINE vi g4_dequantize(vi code, vi scales, vi offsets)
 {
     return _mm512_add_epi8(_mm512_mullo_epi16(code, scales), offsets);
 }

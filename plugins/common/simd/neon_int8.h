@@ -86,7 +86,7 @@ INLINE vi g4_offsets(vi zeros, vi scales)
     return vi_from_bytes(vmlsq_u8(vdupq_n_u8(128), vi_bytes(zeros), vi_bytes(scales)));
 }
 
-INLINE vi g4_expand(vi code, vi scales, vi offsets)
+INLINE vi g4_dequantize(vi code, vi scales, vi offsets)
 {
     return vi_from_bytes(vmlaq_u8(vi_bytes(offsets), vi_bytes(code), vi_bytes(scales)));
 }

@@ -216,11 +216,11 @@ INLINE void multiply_matrix(const void *library, enum kt_stage stage, const stru
 
 INLINE void multiply_matrices(const void *library, enum kt_stage stage, const struct kt_product *job)
 {
-    uint32_t lot = count_lot(job, stage);
-    for (uint32_t begin = 0; begin < job->n_rows; begin += lot)
+    uint32_t row_block = size_row_block(job, stage);
+    for (uint32_t begin = 0; begin < job->n_rows; begin += row_block)
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++)
             multiply_matrix(library, stage, job, p, begin,
-                            job->n_rows - begin < lot ? job->n_rows : begin + lot);
+                            job->n_rows - begin < row_block ? job->n_rows : begin + row_block);
 }
 
 static void multiply_gate_up(void *instance, const struct kt_product *job)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * expand.h - strips to tiles of bfloat16 (bf16/layout_tmpl.h), scale and all, for many rows. For
+ * dequantize.h - strips to tiles of bfloat16 (bf16/layout_tmpl.h), scale and all, for many rows. For
  * sets whose vectors are all 16 rows. A weight is what
  * llamafile_codes_dequantize makes of it, to the bit, rounded once.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_EXPAND_H
-#define KT_PLUGINS_LLAMAFILE_EXPAND_H
+#ifndef KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
+#define KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
 
 #include "plugins/llamafile/bring.h"
 #include "plugins/llamafile/dots.h"
 #include "plugins/llamafile/scale.h"
 
 #if VEC_PARTS != 1
-#error "llamafile/expand.h: wants a set of vectors with all 16 rows in one: scalar or avx512"
+#error "llamafile/dequantize.h: wants a set of vectors with all 16 rows in one: scalar or avx512"
 #endif
 
 /* Weights of half a group are code * scale - minimum. */
@@ -61,8 +61,8 @@ INLINE vf make_weight(struct traits t, vi codes, int i, vf zero, struct factors 
 }
 
 /* A group of 32 columns to a tile. */
-INLINE void expand_group(struct traits t, const uint8_t *head, const uint8_t *scales, const uint8_t *group,
-                         unsigned g, uint8_t *to)
+INLINE void dequantize_group(struct traits t, const uint8_t *head, const uint8_t *scales,
+                             const uint8_t *group, unsigned g, uint8_t *to)
 {
     const vf zero = vf_set(is_signed(t.dtype) ? 128.0f : (float)t.offset); /* see vi_signed_ready */
     const struct planes planes = load_planes(t, group, 0);
@@ -80,8 +80,8 @@ INLINE void expand_group(struct traits t, const uint8_t *head, const uint8_t *sc
 }
 
 /* The strip's groups t..stop-1; ahead: bytes at which lines are prefetched, 0: the strip is in a cache. */
-INLINE void expand_quants(struct traits t, uint64_t ahead, const uint8_t *strip, uint64_t k, uint64_t begin,
-                          uint64_t stop, uint8_t *to)
+INLINE void dequantize_quants(struct traits t, uint64_t ahead, const uint8_t *strip, uint64_t k,
+                              uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const uint64_t step = 64 * t.bits, scales_step = size_scales(t, 8) + 8 * step;
     for (uint64_t i = begin; i < stop; i++, to += PAIR_SIZE) {
@@ -92,13 +92,13 @@ INLINE void expand_quants(struct traits t, uint64_t ahead, const uint8_t *strip,
         if (t.head_bytes && size_heads(t, s) == 0) /* the second of a pair */
             head = heads - scales_step - 64 + t.head_bytes * TILE_ROWS;
         bring(group, ahead, t.bits);
-        expand_group(t, head, scales, group, (unsigned)(i % 8), to);
+        dequantize_group(t, head, scales, group, (unsigned)(i % 8), to);
     }
 }
 
 /* Columns behind the last are 0. */
-INLINE void expand_floats(uint32_t dtype, uint64_t ahead, const uint8_t *strip, uint64_t k, uint64_t begin,
-                          uint64_t stop, uint8_t *to)
+INLINE void dequantize_floats(uint32_t dtype, uint64_t ahead, const uint8_t *strip, uint64_t k,
+                              uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64; /* of two columns */
     for (uint64_t c = begin * TILE_COLUMNS; c < stop * TILE_COLUMNS; c += 2) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * passes_tmpl.h - passes of a few rows over panels of two strips: what plugins/common asks of panels of
+ * gemv_tmpl.h - passes of a few rows over panels of two strips: what plugins/common asks of panels of
  * codes. Parameters  AHEAD  bytes ahead of what is read at which lines are prefetched; 0: what the core says
  * of the machine (struct kt_caps.stream_ahead) and those of strips_tmpl.h and gemm/microkernel_tmpl.h.
  */
-#ifndef KT_PLUGINS_LLAMAFILE_PASSES_TMPL_H
-#define KT_PLUGINS_LLAMAFILE_PASSES_TMPL_H
+#ifndef KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
+#define KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
 
 #ifndef AHEAD
-#error "llamafile/passes_tmpl.h: define AHEAD"
+#error "llamafile/gemv_tmpl.h: define AHEAD"
 #endif
 
 #include "plugins/llamafile/strips_tmpl.h"
@@ -99,7 +99,7 @@ DEFINE_STRIPS(strips_1, 1)
 DEFINE_STRIPS(strips_2, 2)
 DEFINE_STRIPS(strips_4, 4)
 
-static const struct microkernel *list_few(const struct kt_product *job, enum kt_stage stage)
+static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage)
 {
     static const struct microkernel microkernels[] = {
         {4, 1, {strips_4, strips_4}},
