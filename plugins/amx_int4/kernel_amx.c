@@ -11,7 +11,7 @@
 #define TILED 1
 #define MR_PANEL 8
 #define MR_TILE 0
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 
 #include "plugins/amx_int4/amx_int4.h"
 
@@ -36,7 +36,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 {
     struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
-    dequantize_pairs(&panel, t, stop, part->blocking->near, to);
+    dequantize_pairs(&panel, t, stop, part->blocking->streamed, to);
     return to;
 }
 
@@ -44,7 +44,8 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
 {
     struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
     struct strategy strategy = {int4_microkernels, true, false};
-    run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end, part->stream);
+    run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,
+                     part->prefetcher);
 }
 
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)

@@ -15,8 +15,8 @@
 
 #define MR_PANEL 0
 #define MR_TILE 4
-#define NEAR_ROWS 3
-#define AHEAD 0
+#define STREAMED_MAX_ROWS 3
+#define PREFETCH_BYTES 0
 #define DEQUANT_MIN_ROWS 0
 
 #include "plugins/amx_int4/amx_int4.h"

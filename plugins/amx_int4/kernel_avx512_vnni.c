@@ -5,8 +5,8 @@
 
 #define MR_PANEL 8
 #define MR_TILE 0
-#define NEAR_ROWS 15
-#define AHEAD 0
+#define STREAMED_MAX_ROWS 15
+#define PREFETCH_BYTES 0
 #define DEQUANT_MIN_ROWS 16
 
 #include "plugins/amx_int4/amx_int4.h"

@@ -27,7 +27,7 @@ static const struct blocking *list_blockings(void)
 
 static void multiply_gemv(const struct part *part, uint32_t begin)
 {
-    multiply_near(part, find_block(part, begin), part->scratch);
+    multiply_streamed(part, find_block(part, begin), part->scratch);
     finish_block(part, begin, part->scratch);
 }
 

@@ -3,7 +3,7 @@
 #define SIMD scalar
 
 #define TILED 0
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 #define GEMV_MAX_ROWS 2
 #define DEQUANT_MIN_ROWS 8
 #define MR_PANEL 0

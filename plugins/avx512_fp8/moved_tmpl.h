@@ -69,8 +69,8 @@ INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows,
     }
 }
 
-/* Vectors first..first+n-1 of tiles t..end-1; the first ones bring what lies `ahead`. */
-INLINE void add_moved(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t filled,
+/* Vectors first..first+n-1 of tiles t..end-1; the first ones bring what lies `distance`. */
+INLINE void add_moved(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t filled,
                       uint64_t t, uint64_t end, unsigned rows, unsigned first, unsigned n, int kind,
                       vf sum[MAX_ROWS][VECS][2])
 {
@@ -78,7 +78,7 @@ INLINE void add_moved(const uint8_t *codes, uint64_t ahead, const struct rows8 *
         vf own[MAX_ROWS][VECS][2];
         const float *at[MAX_ROWS];
         UNROLL_FOR (unsigned i = 0; first == 0 && i < 2 * CODES_SIZE; i += 64)
-            PREFETCH(codes + i + ahead);
+            PREFETCH(codes + i + distance);
         UNROLL_FOR (unsigned r = 0; r < rows; r++)
             at[r] = find_moved((float *)(uintptr_t)(x->x[r] + filled * ROW_STEP), filled, t);
         UNROLL_FOR (unsigned i = 0; i < rows * n; i++)
@@ -116,7 +116,7 @@ INLINE void multiply_moved(const struct coded_panel *panel, const struct rows8 *
         while (t < end) {
             uint64_t stop = together < VECS && end - t > CHUNK_TILES ? t + CHUNK_TILES : end;
             UNROLL_FOR (unsigned first = 0; first < VECS; first += together)
-                add_moved(codes, panel->ahead, x, filled, t, stop, rows, first, together, kind, sum);
+                add_moved(codes, panel->distance, x, filled, t, stop, rows, first, together, kind, sum);
             codes += (stop - t) * 2 * CODES_SIZE;
             t = stop;
         }

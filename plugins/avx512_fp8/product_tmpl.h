@@ -29,27 +29,27 @@
 #include "plugins/avx512_fp8/moved_tmpl.h"
 
 /* Not inlined: what they compute must not be moved out of the mode that they are called in. */
-#define DEFINE_MOVED(name, rows, together)                                                      \
-    static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x, \
-                                        float out[MAX_ROWS][PANEL_ROWS])                        \
-    {                                                                                           \
-        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                            \
-    }                                                                                           \
-    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,     \
-                                    float out[MAX_ROWS][PANEL_ROWS])                            \
-    {                                                                                           \
-        multiply_moved(panel, x, rows, together, KIND_NAN, out);                                \
-    }                                                                                           \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,  \
-                     float out[MAX_ROWS][PANEL_ROWS])                                           \
-    {                                                                                           \
-        uint32_t mode = keep_subnormal();                                                       \
-        (void)stream;                                                                           \
-        if (panel->own.scales[panel->own.coded.scales_size - 1])                                \
-            name##_nan(&panel->own, x, out);                                                    \
-        else                                                                                    \
-            name##_numbers(&panel->own, x, out);                                                \
-        _mm_setcsr(mode);                                                                       \
+#define DEFINE_MOVED(name, rows, together)                                                             \
+    static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x,        \
+                                        float out[MAX_ROWS][PANEL_ROWS])                               \
+    {                                                                                                  \
+        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                                   \
+    }                                                                                                  \
+    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,            \
+                                    float out[MAX_ROWS][PANEL_ROWS])                                   \
+    {                                                                                                  \
+        multiply_moved(panel, x, rows, together, KIND_NAN, out);                                       \
+    }                                                                                                  \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                  \
+    {                                                                                                  \
+        uint32_t mode = keep_subnormal();                                                              \
+        (void)prefetcher;                                                                              \
+        if (panel->own.scales[panel->own.coded.scales_size - 1])                                       \
+            name##_nan(&panel->own, x, out);                                                           \
+        else                                                                                           \
+            name##_numbers(&panel->own, x, out);                                                       \
+        _mm_setcsr(mode);                                                                              \
     }
 
 DEFINE_MOVED(gemv_1, 1, VECS)
@@ -119,13 +119,14 @@ static void bring_codes(const uint8_t *codes)
 }
 
 /* Tiles t..stop-1 of both columns without their scale. */
-static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
+                         uint8_t *to)
 {
     const struct decoder decoder = make_decoder(KIND_NUMBERS);
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
-        if (near)
-            bring_codes(codes + panel->ahead);
+        if (streamed)
+            bring_codes(codes + panel->distance);
         decode_tile(codes, 0, &decoder, to);
         decode_tile(codes, 1, &decoder, to);
     }
@@ -133,7 +134,8 @@ static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t s
 
 #if SCALED_TABLES
 /* With one scale for 16 rows, the table that codes are looked up in has it. */
-static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
+                        uint8_t *to)
 {
     const struct coded *coded = &panel->coded;
     for (uint64_t group = t / coded->group_steps; t < stop; group++) {
@@ -143,8 +145,8 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
                              second = make_scaled(load_f32(scales + 4));
         for (; t < end && t < stop; t++, to += PAIR_SIZE) {
             const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
-            if (near)
-                bring_codes(codes + panel->ahead);
+            if (streamed)
+                bring_codes(codes + panel->distance);
             decode_tile(codes, 0, &first, to);
             decode_tile(codes, 1, &second, to);
         }
@@ -154,19 +156,19 @@ static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t st
 
 /* Where a row has one scale, it multiplies sums instead of weights: see bf16/epilogue.h. */
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
-                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near,
+                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
                              uint8_t *to)
 {
     (void)job;
     (void)stage;
     if (panel->coded.groups == 1)
-        decode_tiles(panel, t, stop, near, to);
+        decode_tiles(panel, t, stop, streamed, to);
 #if SCALED_TABLES
     else if (panel->coded.form == SCALE_ONE)
-        scale_tiles(panel, t, stop, near, to);
+        scale_tiles(panel, t, stop, streamed, to);
 #endif
     else
-        dequantize_tiles(panel, t, stop, KIND_NUMBERS, near, to);
+        dequantize_tiles(panel, t, stop, KIND_NUMBERS, streamed, to);
 }
 
 #endif

@@ -7,7 +7,7 @@
 #define VEC_VNNI 1
 #define VEC_BF16 1
 #define TILED 1
-#define AHEAD 1024
+#define PREFETCH_BYTES 1024
 #define AMX_DOT AMX_DOT_BF16
 
 #include "plugins/bf16/pack.h"
@@ -34,11 +34,11 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
     static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
     struct strategy strategy = {microkernels, true, false};
     if (part->end - begin > 1) {
-        multiply_near(part, find_block(part, begin), part->scratch);
+        multiply_streamed(part, find_block(part, begin), part->scratch);
         finish_block(part, begin, part->scratch);
     } else {
         run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,
-                         part->stream);
+                         part->prefetcher);
     }
 }
 

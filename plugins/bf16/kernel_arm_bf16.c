@@ -7,8 +7,8 @@
 #define MR_PANEL 0
 #define MR_TILE 0
 #define MICROKERNEL_MMLA 1
-#define NEAR_ROWS 2
-#define AHEAD 1024
+#define STREAMED_MAX_ROWS 2
+#define PREFETCH_BYTES 1024
 
 #include "plugins/bf16/kernel_tmpl.h"
 

@@ -4,8 +4,8 @@
 
 #define MR_PANEL 0
 #define MR_TILE 4
-#define NEAR_ROWS 2
-#define AHEAD 0
+#define STREAMED_MAX_ROWS 2
+#define PREFETCH_BYTES 0
 
 #include "plugins/bf16/kernel_tmpl.h"
 

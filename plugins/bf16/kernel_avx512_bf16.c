@@ -6,8 +6,8 @@
 
 #define MR_PANEL 8
 #define MR_TILE 0
-#define NEAR_ROWS UINT32_MAX
-#define AHEAD 1024
+#define STREAMED_MAX_ROWS UINT32_MAX
+#define PREFETCH_BYTES 1024
 
 #include "plugins/bf16/kernel_tmpl.h"
 

@@ -4,8 +4,8 @@
 
 #define MR_PANEL 0
 #define MR_TILE 0
-#define NEAR_ROWS 0
-#define AHEAD 0
+#define STREAMED_MAX_ROWS 0
+#define PREFETCH_BYTES 0
 
 #include "plugins/bf16/kernel_tmpl.h"
 

@@ -3,17 +3,17 @@
  * kernel_tmpl.h - the vector levels. A kernel_LEVEL.c sets SIMD and what follows, includes this and says
  * BF16_LEVEL(level);
  *
- * Parameters  NEAR_ROWS  up to so many rows, weights come as fast as memory: each line is prefetched in the
- * order of reading; above, the prefetches are spread over the work AHEAD      bytes from what is multiplied
- * to what is prefetched, for one or two rows, and for all where the core cannot say (struct
+ * Parameters  STREAMED_MAX_ROWS  up to so many rows, weights come as fast as memory: each line is prefetched
+ * in the order of reading; above, the prefetches are spread over the work PREFETCH_BYTES      bytes from what
+ * is multiplied to what is prefetched, for one or two rows, and for all where the core cannot say (struct
  * kt_caps.stream_ahead); 0: always as it says MR_PANEL, MR_TILE, MICROKERNEL_MMLA   of passes:
  * gemm/microkernels_tmpl.h
  */
 #ifndef KT_PLUGINS_BF16_KERNEL_TMPL_H
 #define KT_PLUGINS_BF16_KERNEL_TMPL_H
 
-#ifndef NEAR_ROWS
-#error "bf16/kernel_tmpl.h: define NEAR_ROWS"
+#ifndef STREAMED_MAX_ROWS
+#error "bf16/kernel_tmpl.h: define STREAMED_MAX_ROWS"
 #endif
 
 #define TILED 0
@@ -27,18 +27,18 @@
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-    return (struct strategy){microkernels, job->n_rows <= NEAR_ROWS, false};
+    return (struct strategy){microkernels, job->n_rows <= STREAMED_MAX_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct strategy *strategy)
 {
-    const uint64_t ahead = job->layout->words[WORD_AHEAD];
+    const uint64_t distance = job->layout->words[WORD_PREFETCH];
     (void)strategy;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
-        .ahead = ahead ? ahead : AHEAD,
+        .distance = distance ? distance : PREFETCH_BYTES,
     };
 }
 

@@ -6,12 +6,12 @@
 #include "plugins/common/simd/simd.h"
 
 /* The n lines that stand so far behind `from`. */
-INLINE void bring(const uint8_t *from, uint64_t ahead, unsigned n)
+INLINE void bring(const uint8_t *from, uint64_t distance, unsigned n)
 {
-    if (!ahead)
+    if (!distance)
         return;
     UNROLL_FOR (unsigned line = 0; line < n; line++)
-        PREFETCH(from + ahead + 64 * line);
+        PREFETCH(from + distance + 64 * line);
 }
 
 #endif

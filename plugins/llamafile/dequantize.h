@@ -80,7 +80,7 @@ INLINE void dequantize_group(struct traits t, const uint8_t *head, const uint8_t
 }
 
 /* The strip's groups t..stop-1; ahead: bytes at which lines are prefetched, 0: the strip is in a cache. */
-INLINE void dequantize_quants(struct traits t, uint64_t ahead, const uint8_t *strip, uint64_t k,
+INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t *strip, uint64_t k,
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const uint64_t step = 64 * t.bits, scales_step = size_scales(t, 8) + 8 * step;
@@ -91,13 +91,13 @@ INLINE void dequantize_quants(struct traits t, uint64_t ahead, const uint8_t *st
         const uint8_t *group = heads + size_heads(t, s) + i % 8 * step;
         if (t.head_bytes && size_heads(t, s) == 0) /* the second of a pair */
             head = heads - scales_step - 64 + t.head_bytes * TILE_ROWS;
-        bring(group, ahead, t.bits);
+        bring(group, distance, t.bits);
         dequantize_group(t, head, scales, group, (unsigned)(i % 8), to);
     }
 }
 
 /* Columns behind the last are 0. */
-INLINE void dequantize_floats(uint32_t dtype, uint64_t ahead, const uint8_t *strip, uint64_t k,
+INLINE void dequantize_floats(uint32_t dtype, uint64_t distance, const uint8_t *strip, uint64_t k,
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64; /* of two columns */
@@ -105,7 +105,7 @@ INLINE void dequantize_floats(uint32_t dtype, uint64_t ahead, const uint8_t *str
         const uint8_t *from = strip + c / 2 * step;
         uint8_t *line = to + (c / TILE_COLUMNS - begin) * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;
         vi pairs = vi_splat32(0);
-        bring(from, ahead, 1);
+        bring(from, distance, 1);
         if (c < k && dtype == KT_DTYPE_BF16) {
             pairs = vi_load(from);
         } else if (c < k) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemv_tmpl.h - passes of a few rows over panels of two strips: what plugins/common asks of panels of
- * codes. Parameters  AHEAD  bytes ahead of what is read at which lines are prefetched; 0: what the core says
- * of the machine (struct kt_caps.stream_ahead) and those of strips_tmpl.h and gemm/microkernel_tmpl.h.
+ * codes. Parameters  PREFETCH_BYTES  bytes ahead of what is read at which lines are prefetched; 0: what the
+ * core says of the machine (struct kt_caps.stream_ahead) and those of strips_tmpl.h and
+ * gemm/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
 
-#ifndef AHEAD
-#error "llamafile/gemv_tmpl.h: define AHEAD"
+#ifndef PREFETCH_BYTES
+#error "llamafile/gemv_tmpl.h: define PREFETCH_BYTES"
 #endif
 
 #include "plugins/llamafile/strips_tmpl.h"
@@ -23,7 +24,7 @@ struct strip {
 };
 struct half_panels {
     struct strip strip[2];
-    uint64_t k, ahead; /* bytes to prefetch ahead; 0: weights come from a cache */
+    uint64_t k, distance; /* bytes to prefetch ahead; 0: weights come from a cache */
 };
 #define PANEL_OWN struct half_panels
 
@@ -65,9 +66,9 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         .strip = {find_strip(layout, down ? KT_DOWN : KT_GATE, data),
                   find_strip(layout, down ? KT_DOWN : KT_UP, data + first_strip_size(layout, stage))},
         .k = stage_k(layout, stage),
-        .ahead = !job->packed ? 0
-                 : AHEAD      ? AHEAD
-                              : layout->words[WORD_AHEAD],
+        .distance = !job->packed     ? 0
+                    : PREFETCH_BYTES ? PREFETCH_BYTES
+                                     : layout->words[WORD_PREFETCH],
     };
 }
 
@@ -82,18 +83,18 @@ INLINE void run_strips(const struct half_panels *panel, const struct rows8 *x, u
             const uint8_t *from[MAX_ROWS];
             for (unsigned r = 0; r < n; r++)
                 from[r] = (const uint8_t *)x->x[row + r] + strip->at;
-            strip->kernel->multiply[n / 2](strip->data, panel->k, from, panel->ahead,
+            strip->kernel->multiply[n / 2](strip->data, panel->k, from, panel->distance,
                                            &out[row][i * TILE_ROWS]);
         }
     }
 }
 
-#define DEFINE_STRIPS(name, rows)                                                              \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     float out[MAX_ROWS][PANEL_ROWS])                                          \
-    {                                                                                          \
-        (void)stream;                                                                          \
-        run_strips(&panel->own, x, rows, out);                                                 \
+#define DEFINE_STRIPS(name, rows)                                                                      \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                  \
+    {                                                                                                  \
+        (void)prefetcher;                                                                              \
+        run_strips(&panel->own, x, rows, out);                                                         \
     }
 DEFINE_STRIPS(strips_1, 1)
 DEFINE_STRIPS(strips_2, 2)

@@ -14,7 +14,7 @@
 #define DEQUANTIZES 1
 
 /* As on level avx512_vbmi. */
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 
 /* Not tuned on such a machine yet. By measurements of prototypes on a Xeon, vectors keep up with memory to 4
  * rows and with tiles that are made for the occasion to 8. */
@@ -29,14 +29,14 @@
 #include "plugins/common/coded/kernel_amx_tmpl.h"
 
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
-                             const struct half_panels *panel, uint64_t t, uint64_t stop, bool near,
+                             const struct half_panels *panel, uint64_t t, uint64_t stop, bool streamed,
                              uint8_t *to)
 {
     (void)job;
     (void)stage;
     for (unsigned i = 0; i < 2; i++) {
         const struct strip *strip = &panel->strip[i];
-        strip->kernel->dequantize(strip->data, panel->k, t, stop, near ? panel->ahead : 0,
+        strip->kernel->dequantize(strip->data, panel->k, t, stop, streamed ? panel->distance : 0,
                                   to + i * TILE_SIZE);
     }
 }

@@ -15,7 +15,7 @@
  * 75 GB/s): memory is the limit. Four rows take 14 to 18 cycles a row and group; there vpmaddubsw and
  * vpmaddwd share two ports, and the activations' broadcasts take half of the loads.
  */
-#define AHEAD 1536
+#define PREFETCH_BYTES 1536
 
 #include "plugins/llamafile/kernel_tmpl.h"
 

@@ -7,7 +7,7 @@
 #define DEQUANTIZES 0
 
 /* As on level avx512_vbmi. */
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 
 #include "plugins/llamafile/kernel_tmpl.h"
 

@@ -16,7 +16,7 @@
  *     q8_0     1 row  52 35 34 46 38 39    2 rows 46 28 35 41 37 39    4 rows 24 23 33 37 38 42
  * On a Xeon, prototypes with this layout were best at 512 to 1024 bytes.
  */
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 
 #include "plugins/llamafile/kernel_tmpl.h"
 

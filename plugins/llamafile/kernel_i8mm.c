@@ -8,7 +8,7 @@
 #define BLOCK_FLOATS 2
 #define DEQUANTIZES 0
 #define DOTS_PAIRED
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 
 #include "plugins/llamafile/kernel_tmpl.h"
 

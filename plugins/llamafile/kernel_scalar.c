@@ -5,7 +5,7 @@
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 0
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 
 #include "plugins/llamafile/kernel_tmpl.h"
 

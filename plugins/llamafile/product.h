@@ -86,15 +86,15 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
 
 /* A row or two of whole bytes are multiplied faster than memory brings them: then the hardware's streamer is
  * always ahead, and lines that are asked for from far away only disturb it. */
-INLINE uint64_t choose_ahead(bool light, uint64_t ahead)
+INLINE uint64_t choose_distance(bool light, uint64_t distance)
 {
-    return light && ahead > STREAM_NEAR ? STREAM_NEAR : ahead;
+    return light && distance > STREAMED_DISTANCE ? STREAMED_DISTANCE : distance;
 }
 
 INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uint64_t k,
-                            const uint8_t *const *x, uint64_t distance, float *out)
+                            const uint8_t *const *x, uint64_t asked, float *out)
 {
-    const uint64_t ahead = choose_ahead(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE, distance);
+    const uint64_t distance = choose_distance(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE, asked);
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
     const uint8_t *scales = strip, *head = NULL;
@@ -104,13 +104,13 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
         const uint8_t *heads = scales + size_scales(t, n), *group = heads + size_heads(t, s);
         head = group > heads ? heads : head + t.head_bytes * TILE_ROWS;
         for (const uint8_t *line = scales; line < group; line += 64)
-            bring(line, ahead, 1);
+            bring(line, distance, 1);
         if (t.block == SUPERBLOCK) {
             clear_parts(rows, sums);
             clear_parts(rows, minima);
         }
         for (unsigned g = 0; g < n; g++) {
-            bring(group, ahead, t.bits);
+            bring(group, distance, t.bits);
             add_group(t, rows, scales, group, g, x, at, total, sums, minima);
             group += 64 * t.bits;
         }
@@ -125,15 +125,15 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
  * last is zero in the strip and in x. */
 INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint64_t k,
-                            const uint8_t *const *x, uint64_t distance, float *out)
+                            const uint8_t *const *x, uint64_t asked, float *out)
 {
-    const uint64_t ahead = choose_ahead(rows == 1 && VEC_ROWS == 16, distance);
+    const uint64_t distance = choose_distance(rows == 1 && VEC_ROWS == 16, asked);
     vf even[8][VEC_PARTS], odd[8][VEC_PARTS];
     unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
     clear_parts(rows, even);
     clear_parts(rows, odd);
     for (uint64_t c = 0; c < k; c += 2, strip += step) {
-        bring(strip, ahead, step / 64);
+        bring(strip, distance, step / 64);
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
             vf w[2];
             load_floats(dtype, strip, part, w);

@@ -26,10 +26,10 @@
 #endif
 
 /* The products of one strip with up to BLOCK rows. */
-typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t ahead,
+typedef void (*strip_fn)(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t distance,
                          float *out);
 /* Tiles t..stop-1 of one strip, PAIR_SIZE apart. */
-typedef void (*dequantize_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t ahead,
+typedef void (*dequantize_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, uint64_t distance,
                               uint8_t *to);
 
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
@@ -65,17 +65,17 @@ typedef void (*dequantize_fn)(const uint8_t *strip, uint64_t k, uint64_t t, uint
     DO(f16, KT_DTYPE_F16) \
     DO(bf16, KT_DTYPE_BF16)
 
-#define QUANT_PRODUCT(name, rows, ...)                                                                   \
-    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t ahead, \
-                              float *out)                                                                \
-    {                                                                                                    \
-        multiply_quants((struct traits){__VA_ARGS__}, rows, strip, k, x, ahead, out);                    \
+#define QUANT_PRODUCT(name, rows, ...)                                                                      \
+    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t distance, \
+                              float *out)                                                                   \
+    {                                                                                                       \
+        multiply_quants((struct traits){__VA_ARGS__}, rows, strip, k, x, distance, out);                    \
     }
-#define FLOAT_PRODUCT(name, rows, dtype)                                                                 \
-    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t ahead, \
-                              float *out)                                                                \
-    {                                                                                                    \
-        multiply_floats(dtype, rows, strip, k, x, ahead, out);                                           \
+#define FLOAT_PRODUCT(name, rows, dtype)                                                                    \
+    static void name##_##rows(const uint8_t *strip, uint64_t k, const uint8_t *const *x, uint64_t distance, \
+                              float *out)                                                                   \
+    {                                                                                                       \
+        multiply_floats(dtype, rows, strip, k, x, distance, out);                                           \
     }
 #define QUANT_PRODUCTS(name, ...)       \
     QUANT_PRODUCT(name, 1, __VA_ARGS__) \
@@ -92,15 +92,15 @@ EACH_FLOAT(FLOAT_PRODUCTS)
 #if DEQUANTIZES
 #define QUANT_DEQUANTIZE(name, ...)                                                            \
     static void name##_dequantize(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, \
-                                  uint64_t ahead, uint8_t *to)                                 \
+                                  uint64_t distance, uint8_t *to)                              \
     {                                                                                          \
-        dequantize_quants((struct traits){__VA_ARGS__}, ahead, strip, k, t, stop, to);         \
+        dequantize_quants((struct traits){__VA_ARGS__}, distance, strip, k, t, stop, to);      \
     }
 #define FLOAT_DEQUANTIZE(name, dtype)                                                          \
     static void name##_dequantize(const uint8_t *strip, uint64_t k, uint64_t t, uint64_t stop, \
-                                  uint64_t ahead, uint8_t *to)                                 \
+                                  uint64_t distance, uint8_t *to)                              \
     {                                                                                          \
-        dequantize_floats(dtype, ahead, strip, k, t, stop, to);                                \
+        dequantize_floats(dtype, distance, strip, k, t, stop, to);                             \
     }
 EACH_QUANT(QUANT_DEQUANTIZE)
 EACH_FLOAT(FLOAT_DEQUANTIZE)

@@ -95,13 +95,13 @@ INLINE void add_fixed_lines(const uint8_t *codes, const struct rows8 *x, uint64_
     }
 }
 
-/* 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
-INLINE void add_fixed(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t t,
+/* 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
+INLINE void add_fixed(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t t,
                       uint64_t filled, unsigned rows, int kind, const struct decoder *decoder,
                       vf sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
-        PREFETCH(codes + i + ahead);
+        PREFETCH(codes + i + distance);
     add_fixed_lines(codes, x, t, filled, 0, 4, rows, kind, decoder, sum);
 }
 

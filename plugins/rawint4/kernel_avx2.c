@@ -11,7 +11,7 @@
 #define PREFETCH_FAR 1
 
 #define TILED 0
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 #define FIXED 1
 #define GEMV_MAX_ROWS 2
 #define DEQUANT_MIN_ROWS 4

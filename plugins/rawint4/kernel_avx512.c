@@ -6,7 +6,7 @@
 #define SIMD avx512
 
 #define TILED 0
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 #define FIXED 1
 #define GEMV_MAX_ROWS 4
 #define DEQUANT_MIN_ROWS 24

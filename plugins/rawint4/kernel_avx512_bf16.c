@@ -5,7 +5,7 @@
 #define VEC_BF16 1
 
 #define TILED 0
-#define AHEAD 0
+#define PREFETCH_BYTES 0
 #define GEMV_MAX_ROWS 8
 #define DEQUANT_MIN_ROWS 24
 #define MR_PANEL 8

@@ -88,16 +88,16 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
 }
 
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
-                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near,
+                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
                              uint8_t *to)
 {
     int kind = find_stage_kind(job, stage);
     if (kind == KIND_INT4)
-        dequantize_tiles(panel, t, stop, KIND_INT4, near, to);
+        dequantize_tiles(panel, t, stop, KIND_INT4, streamed, to);
     else if (kind == KIND_FINE)
-        dequantize_tiles(panel, t, stop, KIND_FINE, near, to);
+        dequantize_tiles(panel, t, stop, KIND_FINE, streamed, to);
     else
-        dequantize_tiles(panel, t, stop, KIND_E2M1, near, to);
+        dequantize_tiles(panel, t, stop, KIND_E2M1, streamed, to);
 }
 
 #endif

@@ -178,7 +178,7 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
 {
     struct kt_error error = {KT_OK, ""};
     *run = (struct run){.level = level, .layout = expert->layout};
-    struct instance base = {.host = &check_host, .l2_size = l2_size, .ahead = 1024, .y_dtype = y_dtype};
+    struct instance base = {.host = &check_host, .l2_size = l2_size, .prefetch = 1024, .y_dtype = y_dtype};
     memcpy(&run->instance, &base, sizeof base);
     model_open(&run->instance, expert);
     enum kt_status status = level->ops->layout(&run->instance, &run->layout, &error);

@@ -88,11 +88,11 @@ extern const struct vendor8 none_vendor;
 #ifndef WITHOUT_MR_TILE
 #define MR_TILE 4
 #endif
-#ifndef WITHOUT_NEAR_ROWS
-#define NEAR_ROWS 2
+#ifndef WITHOUT_STREAMED_MAX_ROWS
+#define STREAMED_MAX_ROWS 2
 #endif
-#ifndef WITHOUT_AHEAD
-#define AHEAD 0
+#ifndef WITHOUT_PREFETCH_BYTES
+#define PREFETCH_BYTES 0
 #endif
 #ifndef WITHOUT_GEMV_MAX_ROWS
 #define GEMV_MAX_ROWS 4

@@ -2,14 +2,14 @@
 /*
  * bf16/microkernel_tmpl.h - passes over panels of bfloat16 tiles, on vectors.
  *
- * Parameters  AHEAD  bytes that near passes of one or two rows prefetch ahead; 0: what the panel says
- * and those of gemm/microkernel_tmpl.h and bf16/activations_tmpl.h.
+ * Parameters  PREFETCH_BYTES  bytes that near passes of one or two rows prefetch ahead; 0: what the panel
+ * says and those of gemm/microkernel_tmpl.h and bf16/activations_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_BF16_MICROKERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_BF16_MICROKERNEL_TMPL_H
 
-#ifndef AHEAD
-#error "bf16/microkernel_tmpl.h: define AHEAD"
+#ifndef PREFETCH_BYTES
+#error "bf16/microkernel_tmpl.h: define PREFETCH_BYTES"
 #endif
 #ifndef EPILOGUE_H
 #define EPILOGUE_H "plugins/common/bf16/epilogue.h"
@@ -97,10 +97,10 @@ INLINE void add_sums16(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum
  * both, which spares loads of activations, is two streams and half as fast. One or two rows of vectors of
  * 512 bits wait for memory, and 1 KB ahead is best (Zen 4, 1 token: 51 GB/s, 38 with 8 KB). What takes longer
  * wants what the core says: 128 tokens, 8 rows an expert, 33 instead of 45 ms. */
-INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
-                            float out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply16_streamed(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
+                                float out[MAX_ROWS][PANEL_ROWS])
 {
-    const uint64_t ahead = rows <= 2 && AHEAD > 0 ? AHEAD : panel->ahead;
+    const uint64_t distance = rows <= 2 && PREFETCH_BYTES > 0 ? PREFETCH_BYTES : panel->distance;
     const uint8_t *tile = panel->codes;
     vf sum[2][MAX_ROWS][VECS];
     clear(rows, VEC_PARTS, sum[0]);
@@ -110,7 +110,7 @@ INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, u
             vf own[MAX_ROWS][VECS];
             clear(rows, VEC_PARTS, own);
             for (unsigned q = 0; q < LINES; q++) {
-                PREFETCH(tile + 64 * q + ahead);
+                PREFETCH(tile + 64 * q + distance);
                 add_columns(tile + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, 0, VEC_PARTS, own, own);
             }
             add_sums16(rows, VEC_PARTS, own, sum[half]);
@@ -123,18 +123,19 @@ INLINE void multiply16_near(const struct panel8 *panel, const struct rows8 *x, u
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, all constants in each instance, so
  * sum is registers. */
 INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                       unsigned n, bool near, struct stream *stream, float out[MAX_ROWS][PANEL_ROWS])
+                       unsigned n, bool streamed, struct prefetcher *prefetcher,
+                       float out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vf sum[MAX_ROWS][VECS];
-    if (near) {
-        multiply16_near(panel, x, rows, out);
+    if (streamed) {
+        multiply16_streamed(panel, x, rows, out);
         return;
     }
     clear(rows, n, sum);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
         vf own[MAX_ROWS][VECS];
-        stream_step(stream);
+        prefetcher_step(prefetcher);
         clear(rows, n, own);
         for (unsigned q = 0; q < LINES; q++)
             add_columns(pair + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, first, n, own, own);

@@ -29,8 +29,8 @@ INLINE void dequantize_line(const uint8_t *codes, const vf *scale, const vf *off
 }
 
 /* Tiles t..stop-1 of both columns of a panel to `to`. */
-INLINE void dequantize_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, int kind, bool near,
-                             uint8_t *to)
+INLINE void dequantize_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, int kind,
+                             bool streamed, uint8_t *to)
 {
     const struct coded *coded = &panel->coded;
     const struct decoder decoder = make_decoder(kind);
@@ -47,8 +47,8 @@ INLINE void dequantize_tiles(const struct coded_panel *panel, uint64_t t, uint64
         }
         for (; at < end && at < last; at++, codes += lines * 128) {
             uint64_t first = lines * at % CODE_VECTORS;
-            for (unsigned i = 0; near && first == 0 && i < 2 * CODES_SIZE; i += 64)
-                PREFETCH(codes + i + panel->ahead);
+            for (unsigned i = 0; streamed && first == 0 && i < 2 * CODES_SIZE; i += 64)
+                PREFETCH(codes + i + panel->distance);
             for (unsigned q = 0; q < lines; q++)
                 dequantize_line(codes + 128 * q, scale, offset, kind, &decoder,
                                 to + (first + q) * CODE_LINES * 64);

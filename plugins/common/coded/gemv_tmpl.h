@@ -13,7 +13,7 @@
  *                                decode(codes, decoder, kind, w)        a vector of codes to CODE_LINES
  * vectors of pairs of bfloat16 OFFSETS(kind)    is anything to be taken off each number that decode makes?
  *             CODE_ZERO(kind), NO_ZERO(kind)   what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
- *             AHEAD            bytes to prefetch ahead; 0: what the core says of the machine
+ *             PREFETCH_BYTES            bytes to prefetch ahead; 0: what the core says of the machine
  *             IS_FIXED(kind)   are rows whole numbers, which add_fixed and add_fixed_lines multiply? default
  * 0 DOUBLED(kind)    do codes stand for half of their numbers then? IS_FINE(kind)    are groups fine
  * (coded/geometry_tmpl.h)? Rows then have a sum for each line of codes; default 0 FIND_SUMS(kind, x, r,
@@ -35,8 +35,8 @@
 #ifndef NO_ZERO
 #error "coded/gemv_tmpl.h: define NO_ZERO"
 #endif
-#ifndef AHEAD
-#error "coded/gemv_tmpl.h: define AHEAD"
+#ifndef PREFETCH_BYTES
+#error "coded/gemv_tmpl.h: define PREFETCH_BYTES"
 #endif
 #ifndef FIND_SUMS
 #define FIND_SUMS(kind, x, r, filled) ((x)->sums[r])
@@ -68,7 +68,7 @@ static struct coded_panel find_own_panel(const struct kt_product *job, enum kt_s
 {
     struct coded_panel panel = {.coded = find_coded(job->layout, stage)};
     uint64_t size = panel_size(job->layout, stage);
-    panel.ahead = AHEAD ? AHEAD : job->layout->words[WORD_AHEAD];
+    panel.distance = PREFETCH_BYTES ? PREFETCH_BYTES : job->layout->words[WORD_PREFETCH];
     panel.scales = (const uint8_t *)job->packed + number * size;
     panel.zeros = panel.scales + panel.coded.scales_size;
     panel.codes = panel.zeros + panel.coded.zeros_size;
@@ -124,22 +124,22 @@ INLINE void bring_pair(const uint8_t *codes)
         PREFETCH(codes + i);
 }
 
-/* The sums of 32 columns of a pair of tiles; what lies `ahead` of them is brought meanwhile. */
-INLINE void add_codes(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows,
-                      int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+/* The sums of 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
+INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t at,
+                      unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
-    bring_pair(codes + ahead);
+    bring_pair(codes + distance);
     clear(rows, VECS, sum);
     for (unsigned q = 0; q < CODE_VECTORS; q++)
         add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, kind, decoder, sum);
 }
 
 /* The same, added to the sums of tiles before it. */
-INLINE void add_tile(const uint8_t *codes, uint64_t ahead, const struct rows8 *x, uint64_t at, unsigned rows,
-                     int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t at,
+                     unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vf own[MAX_ROWS][VECS];
-    add_codes(codes, ahead, x, at, rows, kind, decoder, own);
+    add_codes(codes, distance, x, at, rows, kind, decoder, own);
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = 0; v < VECS; v++)
             sum[r][v] = vf_add(sum[r][v], own[r][v]);
@@ -157,8 +157,8 @@ INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigne
         sums[r] += FIND_SUMS(kind, x, r, filled)[t];
 }
 
-/* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `ahead` up to tile `last` and `skip`
- * farther from there on comes with the first lines of a tile. */
+/* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `distance` up to tile `last` and
+ * `skip` farther from there on comes with the first lines of a tile. */
 INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
                      const struct rows8 *x, uint64_t filled, unsigned rows, int kind,
                      const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
@@ -170,7 +170,7 @@ INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t e
         uint64_t n = left < end - begin ? left : end - begin;
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
         if (line == 0)
-            bring_pair(codes + panel->ahead + (t < last ? 0 : skip));
+            bring_pair(codes + panel->distance + (t < last ? 0 : skip));
         if (IS_FIXED(kind))
             add_fixed_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, kind, decoder, sum);
         for (uint64_t q = line; q < line + n && !IS_FIXED(kind); q++)
@@ -189,8 +189,8 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
     const struct decoder decoder = make_decoder(kind);
     /* The next panel's scales stand before its codes: they come group by group, a panel ahead. */
     const uint64_t skip = coded->scales_size + coded->zeros_size;
-    const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, ahead = panel->ahead;
-    const uint64_t last = ahead < size ? (size - ahead) / (2 * CODES_SIZE) : 0;
+    const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, distance = panel->distance;
+    const uint64_t last = distance < size ? (size - distance) / (2 * CODES_SIZE) : 0;
     const uint64_t filled = coded->tiles + coded->tiles % 2;
     const uint64_t steps = IS_FINE(kind) ? coded->tiles * CODE_VECTORS : coded->tiles;
     vf sum[MAX_ROWS][VECS], group[MAX_ROWS][VECS];
@@ -206,16 +206,17 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
         } else if (IS_FIXED(kind)) {
             clear(rows, VECS, group);
         } else {
-            add_codes(codes, t < last ? ahead : ahead + skip, x, t * X_STEP, rows, kind, &decoder, group);
+            add_codes(codes, t < last ? distance : distance + skip, x, t * X_STEP, rows, kind, &decoder,
+                      group);
             add_sums(x, t++, filled, rows, kind, sums);
             codes += 2 * CODES_SIZE;
         }
         for (; t < end; t++, codes += 2 * CODES_SIZE) {
-            uint64_t far = t < last ? ahead : ahead + skip;
+            uint64_t reach = t < last ? distance : distance + skip;
             if (IS_FIXED(kind))
-                add_fixed(codes, far, x, t, filled, rows, kind, &decoder, group);
+                add_fixed(codes, reach, x, t, filled, rows, kind, &decoder, group);
             else
-                add_tile(codes, far, x, t * X_STEP, rows, kind, &decoder, group);
+                add_tile(codes, reach, x, t * X_STEP, rows, kind, &decoder, group);
             add_sums(x, t, filled, rows, kind, sums);
         }
         UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
@@ -236,12 +237,12 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
-#define DEFINE_GEMV(name, rows, kind)                                                          \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     float out[MAX_ROWS][PANEL_ROWS])                                          \
-    {                                                                                          \
-        (void)stream;                                                                          \
-        multiply_codes(&panel->own, x, rows, kind, out);                                       \
+#define DEFINE_GEMV(name, rows, kind)                                                                  \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                  \
+    {                                                                                                  \
+        (void)prefetcher;                                                                              \
+        multiply_codes(&panel->own, x, rows, kind, out);                                               \
     }
 
 #endif

@@ -125,7 +125,7 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
 struct coded_panel {
     struct coded coded;
     const uint8_t *scales, *zeros, *codes;
-    uint64_t ahead; /* bytes to prefetch ahead of codes */
+    uint64_t distance; /* bytes to prefetch ahead of codes */
 };
 
 /* The group that column c is in. */

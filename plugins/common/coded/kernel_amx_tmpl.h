@@ -33,7 +33,7 @@ static PANEL_OWN find_own_panel(const struct kt_product *job, enum kt_stage stag
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage);
 /* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
-                             uint64_t t, uint64_t stop, bool near, uint8_t *to);
+                             uint64_t t, uint64_t stop, bool streamed, uint8_t *to);
 
 /* Expanded tiles stand behind the blocks in scratch. */
 static const struct blocking *list_blockings(void)
@@ -52,7 +52,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     if (t == 0)
         FILL_PANEL(part->job, part->stage, part->panel);
-    dequantize_panel(part->job, part->stage, &panel, t, stop, part->blocking->near, to);
+    dequantize_panel(part->job, part->stage, &panel, t, stop, part->blocking->streamed, to);
     return to;
 }
 
@@ -62,7 +62,8 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
     struct strategy strategy = {list_gemv(part->job, part->stage), true, false};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);
-    run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end, part->stream);
+    run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,
+                     part->prefetcher);
 }
 
 /* What tiles ask of a layout. */

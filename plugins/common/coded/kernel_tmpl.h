@@ -29,7 +29,7 @@
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage);
 /* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
-                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool near,
+                             const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
                              uint8_t *to);
 
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
@@ -44,7 +44,7 @@ static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stag
 {
     struct panel8 panel = {.own = find_own_panel(job, stage, number)};
     panel.tiles = panel.own.coded.tiles;
-    if (!strategy->near) {
+    if (!strategy->streamed) {
         dequantize_panel(job, stage, &panel.own, 0, panel.tiles, false, job->scratch);
         panel.codes = job->scratch;
     }

@@ -15,17 +15,17 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 }
 
 /* Up to 16 rows with all of K, as fast as memory. */
-static NOINLINE void multiply_near(const struct part *part, const uint8_t *a, struct block *block)
+static NOINLINE void multiply_streamed(const struct part *part, const uint8_t *a, struct block *block)
 {
     const uint8_t *b = part->panel_data;
     AMX_ZERO(0);
     AMX_ZERO(1);
     for (uint64_t t = 0; t < part->tiles; t++, a += TILE_SIZE, b += PAIR_SIZE) {
-        stream_near(b);
+        prefetch_streamed(b);
         AMX_LOAD(4, a);
         AMX_LOAD(6, b);
         AMX_DOT(0, 4, 6);
-        stream_near(b + TILE_SIZE);
+        prefetch_streamed(b + TILE_SIZE);
         AMX_LOAD(7, b + TILE_SIZE);
         AMX_DOT(1, 4, 7);
     }

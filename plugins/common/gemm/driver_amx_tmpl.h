@@ -39,7 +39,7 @@
 struct blocking {
     uint32_t rows;  /* up to so many */
     bool gemv;      /* multiply_gemv; only where these are all rows: their form may be one of its own */
-    bool near;      /* weights come at the speed of memory */
+    bool streamed;  /* weights come at the speed of memory */
     uint32_t piece; /* tiles of K that rows pass together; 0: all */
 };
 #define SHORT_K 12       /* up to so many tiles, a panel stays in L1 whole */
@@ -61,7 +61,7 @@ struct part {
     const uint8_t *panel_data;
     uint32_t end; /* rows of the lot stop here */
     struct block *scratch;
-    struct stream *stream;
+    struct prefetcher *prefetcher;
     struct panel_scales scales;
 };
 
@@ -96,7 +96,7 @@ static NOINLINE void multiply_one(const struct part *part, const uint8_t *a, con
     }
     a += t * TILE_SIZE;
     for (; t < end; t++, a += TILE_SIZE, b += PAIR_SIZE) {
-        stream_step(part->stream);
+        prefetcher_step(part->prefetcher);
         AMX_LOAD(4, a);
         AMX_LOAD(6, b);
         AMX_DOT(0, 4, 6);
@@ -125,7 +125,7 @@ static NOINLINE void multiply_two(const struct part *part, const uint8_t *a, con
     }
     a += t * TILE_SIZE;
     for (; t < end; t++, a += TILE_SIZE, second += TILE_SIZE, b += PAIR_SIZE) {
-        stream_step(part->stream);
+        prefetcher_step(part->prefetcher);
         AMX_LOAD(6, b);
         AMX_LOAD(4, a);
         AMX_DOT(0, 4, 6);
@@ -201,14 +201,14 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     const uint8_t *base = find_panels(job, bytes);
     uint64_t size = base ? n_panels * bytes : 0;
     uint32_t row_block = size_row_block(job, stage);
-    struct stream stream;
+    struct prefetcher prefetcher;
     struct part part = {
         .stage = stage,
         .job = job,
         .tiles = tiles,
         .block_size = TILE_ROWS * layout->act_row_size[stage],
         .scratch = job->scratch,
-        .stream = &stream,
+        .prefetcher = &prefetcher,
     };
     for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
         bool last = job->n_rows - begin <= row_block;
@@ -219,12 +219,13 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;
-        stream_start(&stream, !blocking->near, layout->words[WORD_AHEAD], base, size, steps, next, next_size);
+        prefetcher_start(&prefetcher, !blocking->streamed, layout->words[WORD_PREFETCH], base, size, steps,
+                         next, next_size);
         part.blocking = blocking;
         part.end = begin + rows;
         for (uint64_t p = 0; p < n_panels; p++) {
-            if (blocking->near && p + 1 == n_panels)
-                stream_begin(next, next_size);
+            if (blocking->streamed && p + 1 == n_panels)
+                prefetch_begin(next, next_size);
             part.panel = job->panel_begin + p;
             part.panel_data = base ? base + p * bytes : NULL;
             multiply_panel(&part, begin);

@@ -37,20 +37,20 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     const uint8_t *base = find_panels(job, bytes);
     uint64_t size = base ? (job->panel_end - job->panel_begin) * bytes : 0;
     const struct strategy strategy = choose_strategy(job, stage);
-    struct stream stream;
+    struct prefetcher prefetcher;
     for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
         bool last = job->n_rows - begin <= row_block;
         uint32_t end = last ? job->n_rows : begin + row_block;
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = count_steps(&strategy, end - begin) * tiles * (job->panel_end - job->panel_begin);
-        stream_start(&stream, !strategy.near, job->layout->words[WORD_AHEAD], base, size, steps, next,
-                     next_size);
+        prefetcher_start(&prefetcher, !strategy.streamed, job->layout->words[WORD_PREFETCH], base, size,
+                         steps, next, next_size);
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
-            if (strategy.near && p + 1 == job->panel_end)
-                stream_begin(next, next_size);
+            if (strategy.streamed && p + 1 == job->panel_end)
+                prefetch_begin(next, next_size);
             struct panel8 panel = open_panel(job, stage, p, &strategy);
-            run_microkernels(stage, job, p, &panel, &strategy, begin, end, &stream);
+            run_microkernels(stage, job, p, &panel, &strategy, begin, end, &prefetcher);
         }
     }
 }

@@ -35,7 +35,7 @@ enum {
     WORD_GROUP_SHIFT = WORD_OWN, /* int4_group: a group is MIN_GROUP << shift columns */
     WORD_MATRIX = WORD_OWN,      /* vendor, + stage: bytes of a matrix; 0: panels have the own levels' form */
     WORD_INT8_ROWS = 6,          /* coded: 1 where activations are int8 */
-    WORD_AHEAD,                  /* struct kt_caps.stream_ahead */
+    WORD_PREFETCH,               /* struct kt_caps.stream_ahead */
 };
 
 static inline uint64_t round_up(uint64_t size, uint64_t unit)

@@ -37,7 +37,7 @@
 struct panel8 {
     const uint8_t *codes;
     uint64_t tiles;       /* along K */
-    uint64_t ahead;       /* bytes to prefetch ahead of codes, where a backend asks for it */
+    uint64_t distance;    /* bytes to prefetch ahead of codes, where a backend asks for it */
     unsigned group_shift; /* a group is 32 << group_shift columns */
 #ifdef PANEL_OWN
     PANEL_OWN own;
@@ -67,23 +67,23 @@ struct rows8 {
     const SUM *sums[MAX_ROWS];
 };
 
-typedef void (*microkernel_fn)(const struct panel8 *panel, const struct rows8 *rows, struct stream *stream,
-                               ACC out[MAX_ROWS][PANEL_ROWS]);
+typedef void (*microkernel_fn)(const struct panel8 *panel, const struct rows8 *rows,
+                               struct prefetcher *prefetcher, ACC out[MAX_ROWS][PANEL_ROWS]);
 
 /* A pass made of a function with constants for rows, for the first and the number of its vectors of the
  * 32 columns, and for near: all columns, or one tile of 16 after the other. */
-#define DEFINE_MICROKERNEL(name, multiply, rows, near)                                         \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
-    {                                                                                          \
-        multiply(panel, x, rows, 0, VECS, near, stream, out);                                  \
+#define DEFINE_MICROKERNEL(name, multiply, rows, streamed)                                             \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                  \
+        multiply(panel, x, rows, 0, VECS, streamed, prefetcher, out);                                  \
     }
-#define DEFINE_TILE_MICROKERNEL(name, multiply, rows)                                          \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
-    {                                                                                          \
-        multiply(panel, x, rows, 0, VEC_PARTS, false, stream, out);                            \
-        multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, stream, out);                    \
+#define DEFINE_TILE_MICROKERNEL(name, multiply, rows)                                                  \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                  \
+        multiply(panel, x, rows, 0, VEC_PARTS, false, prefetcher, out);                                \
+        multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, prefetcher, out);                        \
     }
 
 struct microkernel {
@@ -96,14 +96,14 @@ struct microkernel {
  * too large for what is left. */
 struct strategy {
     const struct microkernel *microkernels;
-    bool near;    /* the first pass over a panel comes at the speed of memory */
-    bool pending; /* of the sums: see struct sums */
+    bool streamed; /* the first pass over a panel comes at the speed of memory */
+    bool pending;  /* of the sums: see struct sums */
 };
 
 static const struct microkernel *choose_microkernel(const struct strategy *strategy, uint32_t left)
 {
     const struct microkernel *microkernel = strategy->microkernels;
-    while (microkernel->rows > left || (strategy->near && !microkernel->run[1]))
+    while (microkernel->rows > left || (strategy->streamed && !microkernel->run[1]))
         microkernel++;
     return microkernel;
 }
@@ -126,7 +126,7 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
 /* Rows begin..end-1 of panel `number`. */
 INLINE void run_microkernels(enum kt_stage stage, const struct kt_product *job, uint64_t number,
                              const struct panel8 *panel, const struct strategy *strategy, uint32_t begin,
-                             uint32_t end, struct stream *stream)
+                             uint32_t end, struct prefetcher *prefetcher)
 {
     _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
     struct sums sums = {&out[0][0], PANEL_ROWS, TILE_ROWS, strategy->pending};
@@ -137,7 +137,7 @@ INLINE void run_microkernels(enum kt_stage stage, const struct kt_product *job, 
         const struct microkernel *microkernel = choose_microkernel(strategy, end - row);
         struct rows8 rows;
         find_rows(job, stage, row, microkernel->rows, panel->tiles, &rows);
-        microkernel->run[strategy->near && row == begin](panel, &rows, stream, out);
+        microkernel->run[strategy->streamed && row == begin](panel, &rows, prefetcher, out);
         if (!scaled)
             load_scales(job, stage, number, &scales);
         scaled = true;

@@ -2,11 +2,11 @@
 /*
  * gemm/microkernels_tmpl.h - the passes that a level asks for, made of the function MULTIPLY.
  *
- * Parameters  MULTIPLY     multiply(panel, x, rows, first, n, near, stream, out): the sums of `rows` rows and
- * of vectors first..first+n-1 of a panel; all but the pointers are constants MR_PANEL    rows of the largest
- * pass over a whole panel (8), 0: two rows are MR_TILE    rows of a pass over one tile of each pair of a
- * panel, 0: no such pass. With 16 registers, 4 rows of 16 columns cost fewer loads and less making ready of
- * codes than 2 rows of 32, but read a panel twice: for L2, not for memory MR_EXACT    12: each number of
+ * Parameters  MULTIPLY     multiply(panel, x, rows, first, n, streamed, prefetcher, out): the sums of `rows`
+ * rows and of vectors first..first+n-1 of a panel; all but the pointers are constants MR_PANEL    rows of the
+ * largest pass over a whole panel (8), 0: two rows are MR_TILE    rows of a pass over one tile of each pair
+ * of a panel, 0: no such pass. With 16 registers, 4 rows of 16 columns cost fewer loads and less making ready
+ * of codes than 2 rows of 32, but read a panel twice: for L2, not for memory MR_EXACT    12: each number of
  * rows up to it has a near pass of its own (list microkernels_exact); default 0 MICROKERNEL_MMLA  1: passes
  * of many rows are those of gemm/mmla_tmpl.h; default 0 and those of gemm/microkernel_tmpl.h.
  */

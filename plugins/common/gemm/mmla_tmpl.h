@@ -55,7 +55,7 @@ INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to
 
 /* The sums of 2 * pairs rows and vectors first..first+n-1 of a panel. */
 INLINE void multiply_mmla(const struct panel8 *panel, const struct rows8 *x, unsigned pairs, unsigned first,
-                          unsigned n, struct stream *stream, ACC out[MAX_ROWS][PANEL_ROWS])
+                          unsigned n, struct prefetcher *prefetcher, ACC out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vi sum[VECS][MAX_ROW_PAIRS][2];
@@ -63,7 +63,7 @@ INLINE void multiply_mmla(const struct panel8 *panel, const struct rows8 *x, uns
         UNROLL_FOR (unsigned p = 0; p < pairs; p++)
             sum[v][p][0] = sum[v][p][1] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
-        stream_step(stream);
+        prefetcher_step(prefetcher);
         for (unsigned q = 0; q < 16; q += 4) {
             vi both[2][MAX_ROW_PAIRS];
             load_pairs(x, t * X_STEP + 4 * q, pairs, both);
@@ -82,23 +82,23 @@ INLINE void multiply_mmla(const struct panel8 *panel, const struct rows8 *x, uns
 }
 
 /* A pass of 2 * pairs rows, n vectors of the panel at a time. */
-#define DEFINE_MMLA_MICROKERNEL(name, pairs, n)                                                \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct stream *stream, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                            \
-    {                                                                                          \
-        UNROLL_FOR (unsigned first = 0; first < VECS; first += n)                              \
-            multiply_mmla(panel, x, pairs, first, n, stream, out);                             \
+#define DEFINE_MMLA_MICROKERNEL(name, pairs, n)                                                        \
+    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                  \
+        UNROLL_FOR (unsigned first = 0; first < VECS; first += n)                                      \
+            multiply_mmla(panel, x, pairs, first, n, prefetcher, out);                                 \
     }
 DEFINE_MMLA_MICROKERNEL(mmla_8, 4, 2)
 DEFINE_MMLA_MICROKERNEL(mmla_4, 2, 4)
 DEFINE_MMLA_MICROKERNEL(mmla_2, 1, 8)
 
 /* One row, twice: what the sums of floats are must not depend on how many rows are left. */
-static void mmla_1(const struct panel8 *panel, const struct rows8 *x, struct stream *stream,
+static void mmla_1(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher,
                    ACC out[MAX_ROWS][PANEL_ROWS])
 {
     const struct rows8 twice = {.x = {x->x[0], x->x[0]}};
-    mmla_2(panel, &twice, stream, out);
+    mmla_2(panel, &twice, prefetcher, out);
 }
 
 #endif

@@ -26,87 +26,88 @@
 
 #if defined __x86_64__ && defined __SSE__
 #include <immintrin.h>
-#define STREAM_LINE(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
+#define PREFETCH_LINE(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 #else
-#define STREAM_LINE(address) __builtin_prefetch((const void *)(address), 0, 2)
+#define PREFETCH_LINE(address) __builtin_prefetch((const void *)(address), 0, 2)
 #endif
 
-#define STREAM_NEAR 1024
-#define STREAM_LEAD 65536
-#define STREAM_PAGE 4096
-#define STREAM_PAGES 8
-#define STREAM_ONE 65536 /* of a row, in `due` */
+#define STREAMED_DISTANCE 1024
+#define PACED_DISTANCE 65536
+#define PREFETCH_PAGE 4096
+#define PREFETCH_PAGES 8
+#define PREFETCH_ONE 65536 /* of a row, in `due` */
 
 /* Addresses are numbers here: some lie behind the end of an object, and are never read. */
-struct stream {
-    uintptr_t page[STREAM_PAGES];
+struct prefetcher {
+    uintptr_t page[PREFETCH_PAGES];
     uintptr_t base, next;
     uint64_t size, next_size;
-    uint64_t pages;     /* at a time: STREAM_PAGES or 1 */
+    uint64_t pages;     /* at a time: PREFETCH_PAGES or 1 */
     uint64_t chunk;     /* the next chunk's offset in base, then next */
     uint64_t line;      /* offset of the next row's lines in their pages */
     uint64_t due, rate; /* rows of lines to bring, and how many become due with each step */
 };
 
 /* Points at the pages of the next chunk; where there is nothing left, at a page that is there. */
-static __attribute__((noinline)) void stream_chunk(struct stream *stream)
+static __attribute__((noinline)) void prefetcher_chunk(struct prefetcher *prefetcher)
 {
-    for (uint64_t i = 0; i < stream->pages; i++) {
-        uint64_t offset = stream->chunk + i * STREAM_PAGE;
-        if (offset < stream->size)
-            stream->page[i] = stream->base + offset;
-        else if (offset - stream->size < stream->next_size)
-            stream->page[i] = stream->next + (offset - stream->size);
+    for (uint64_t i = 0; i < prefetcher->pages; i++) {
+        uint64_t offset = prefetcher->chunk + i * PREFETCH_PAGE;
+        if (offset < prefetcher->size)
+            prefetcher->page[i] = prefetcher->base + offset;
+        else if (offset - prefetcher->size < prefetcher->next_size)
+            prefetcher->page[i] = prefetcher->next + (offset - prefetcher->size);
         else
-            stream->page[i] = i ? stream->page[0] : stream->base;
+            prefetcher->page[i] = i ? prefetcher->page[0] : prefetcher->base;
     }
-    stream->chunk += stream->pages * STREAM_PAGE;
-    stream->line = 0;
+    prefetcher->chunk += prefetcher->pages * PREFETCH_PAGE;
+    prefetcher->line = 0;
 }
 
 /* `size` bytes at base are read in `steps` steps, then probably next. Without spread, steps do nothing.
  * ahead: struct kt_caps.stream_ahead, which tells AMD from Intel. */
-static inline void stream_start(struct stream *stream, bool spread, uint64_t ahead, const void *base,
-                                uint64_t size, uint64_t steps, const void *next, uint64_t next_size)
+static inline void prefetcher_start(struct prefetcher *prefetcher, bool paced, uint64_t distance,
+                                    const void *base, uint64_t size, uint64_t steps, const void *next,
+                                    uint64_t next_size)
 {
-    const uint64_t pages = ahead > STREAM_NEAR ? 1 : STREAM_PAGES;
-    stream->base = (uintptr_t)base;
-    stream->size = size;
-    stream->next = (uintptr_t)next;
-    stream->next_size = next ? next_size : 0;
-    stream->pages = pages;
-    stream->chunk = STREAM_LEAD;
-    stream->due = 0;
-    stream->rate = spread && steps ? size / (64 * pages) * STREAM_ONE / steps : 0;
-    stream_chunk(stream);
+    const uint64_t pages = distance > STREAMED_DISTANCE ? 1 : PREFETCH_PAGES;
+    prefetcher->base = (uintptr_t)base;
+    prefetcher->size = size;
+    prefetcher->next = (uintptr_t)next;
+    prefetcher->next_size = next ? next_size : 0;
+    prefetcher->pages = pages;
+    prefetcher->chunk = PACED_DISTANCE;
+    prefetcher->due = 0;
+    prefetcher->rate = paced && steps ? size / (64 * pages) * PREFETCH_ONE / steps : 0;
+    prefetcher_chunk(prefetcher);
 }
 
 /* One step of a spread stream. */
-static inline __attribute__((always_inline)) void stream_step(struct stream *stream)
+static inline __attribute__((always_inline)) void prefetcher_step(struct prefetcher *prefetcher)
 {
-    stream->due += stream->rate;
-    while (stream->due >= STREAM_ONE) {
-        for (uint64_t i = 0; i < stream->pages; i++)
-            STREAM_LINE(stream->page[i] + stream->line);
-        stream->line += 64;
-        stream->due -= STREAM_ONE;
-        if (stream->line == STREAM_PAGE)
-            stream_chunk(stream);
+    prefetcher->due += prefetcher->rate;
+    while (prefetcher->due >= PREFETCH_ONE) {
+        for (uint64_t i = 0; i < prefetcher->pages; i++)
+            PREFETCH_LINE(prefetcher->page[i] + prefetcher->line);
+        prefetcher->line += 64;
+        prefetcher->due -= PREFETCH_ONE;
+        if (prefetcher->line == PREFETCH_PAGE)
+            prefetcher_chunk(prefetcher);
     }
 }
 
 /* The lines NEAR bytes ahead of the 1 KB at p. */
-static inline __attribute__((always_inline)) void stream_near(const void *p)
+static inline __attribute__((always_inline)) void prefetch_streamed(const void *p)
 {
     UNROLL_FOR (unsigned i = 0; i < 16; i++)
-        STREAM_LINE((uintptr_t)p + STREAM_NEAR + i * 64);
+        PREFETCH_LINE((uintptr_t)p + STREAMED_DISTANCE + i * 64);
 }
 
 /* The start of what is read next: streams find the rest themselves. */
-static inline void stream_begin(const void *next, uint64_t next_size)
+static inline void prefetch_begin(const void *next, uint64_t next_size)
 {
-    for (uint64_t i = 0; next && i < next_size && i < 2 * STREAM_NEAR; i += 64)
-        STREAM_LINE((uintptr_t)next + i);
+    for (uint64_t i = 0; next && i < next_size && i < 2 * STREAMED_DISTANCE; i += 64)
+        PREFETCH_LINE((uintptr_t)next + i);
 }
 
 #endif

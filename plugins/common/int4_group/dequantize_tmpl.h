@@ -19,12 +19,13 @@
 #endif
 
 /* Tiles t..stop-1 of both columns of a panel to `to`. */
-static void dequantize_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool near, uint8_t *to)
+static void dequantize_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool streamed,
+                             uint8_t *to)
 {
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);
-        if (near)
-            stream_near(pair);
+        if (streamed)
+            prefetch_streamed(pair);
         for (unsigned half = 0; half < 2; half++) {
             const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
             UNROLL_FOR (unsigned v = 0; v < VECS; v++) {

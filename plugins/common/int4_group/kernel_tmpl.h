@@ -6,11 +6,11 @@
  *
  * Parameters  OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
  *             BACKEND        its name, for messages
- *             NEAR_ROWS      up to so many rows, weights come as fast as memory: each line is prefetched in
- * the order of reading; above, the prefetches are spread over the work DEQUANT_MIN_ROWS    from so many rows
- * on a panel's codes become int8 in scratch first, 0: never. It costs some 5 operations a vector and saves
- * 0.6 per row: only with VNNI, where a product of int8 is one operation, while the others take fewer for
- * codes than for int8 and those of int4_group/microkernel_tmpl.h.
+ *             STREAMED_MAX_ROWS      up to so many rows, weights come as fast as memory: each line is
+ * prefetched in the order of reading; above, the prefetches are spread over the work DEQUANT_MIN_ROWS    from
+ * so many rows on a panel's codes become int8 in scratch first, 0: never. It costs some 5 operations a vector
+ * and saves 0.6 per row: only with VNNI, where a product of int8 is one operation, while the others take
+ * fewer for codes than for int8 and those of int4_group/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
@@ -24,8 +24,8 @@
 #ifndef BACKEND
 #error "int4_group/kernel_tmpl.h: define BACKEND"
 #endif
-#ifndef NEAR_ROWS
-#error "int4_group/kernel_tmpl.h: define NEAR_ROWS"
+#ifndef STREAMED_MAX_ROWS
+#error "int4_group/kernel_tmpl.h: define STREAMED_MAX_ROWS"
 #endif
 #ifndef DEQUANT_MIN_ROWS
 #error "int4_group/kernel_tmpl.h: define DEQUANT_MIN_ROWS"
@@ -47,7 +47,7 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     if (job->n_rows >= DEQUANT_MIN_ROWS)
         return (struct strategy){microkernels, false, W8_SUMS_CODES};
 #endif
-    return (struct strategy){int4_microkernels, job->n_rows <= NEAR_ROWS, false};
+    return (struct strategy){int4_microkernels, job->n_rows <= STREAMED_MAX_ROWS, false};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

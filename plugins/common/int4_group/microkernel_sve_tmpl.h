@@ -64,7 +64,8 @@ INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const stru
 /* The sums of `rows` rows and vectors first..first+n-1, of 16 bytes, of a panel: constants in each
  * instance. */
 INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                      unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
+                      unsigned n, bool streamed, struct prefetcher *prefetcher,
+                      int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const unsigned begin = first * 16 / SVE_SIZE, count = n * 16 / SVE_SIZE, turns = sve_turns(rows * count);
     sv32 total[4][MAX_ROWS][2 * SVE_PARTS];
@@ -74,14 +75,14 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
                 total[i][r][v] = svdup_s32(0);
     for (uint64_t t = 0; t < panel->tiles; t++) {
         const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);
-        if (!near)
-            stream_step(stream);
+        if (!streamed)
+            prefetcher_step(prefetcher);
         for (unsigned half = 0; half < 2; half++) {
             const uint8_t *group = panel->codes + group_offset(panel->group_shift, 2 * t + half);
-            if (near)
-                STREAM_LINE((uintptr_t)group + panel->ahead);
-            UNROLL_FOR (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-                STREAM_LINE((uintptr_t)pair + half * CODES_SIZE + panel->ahead + i);
+            if (streamed)
+                PREFETCH_LINE((uintptr_t)group + panel->distance);
+            UNROLL_FOR (unsigned i = 0; streamed && i < CODES_SIZE; i += 64)
+                PREFETCH_LINE((uintptr_t)pair + half * CODES_SIZE + panel->distance + i);
             add_group_sve(pair + half * CODES_SIZE, group, x, t * X_STEP + half * SUM_COLUMNS, rows, begin,
                           count, turns, total);
         }

@@ -8,9 +8,9 @@
  *
  * Parameters  MR_PANEL  not 0: passes over a whole panel have up to 6 rows; 0: up to 2
  *             MR_TILE  rows of a pass over one tile of each pair of a panel, 0: no such pass
- *             AHEAD      bytes that the near passes prefetch ahead, a group's lines at a time; 0: what the
- * core says of the machine (struct kt_caps.stream_ahead) VEC_SVE    1: products by SVE; default 0 and those
- * of gemm/microkernel_tmpl.h.
+ *             PREFETCH_BYTES      bytes that the near passes prefetch ahead, a group's lines at a time; 0:
+ * what the core says of the machine (struct kt_caps.stream_ahead) VEC_SVE    1: products by SVE; default 0
+ * and those of gemm/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
@@ -21,8 +21,8 @@
 #ifndef MR_TILE
 #error "int4_group/microkernel_tmpl.h: define MR_TILE"
 #endif
-#ifndef AHEAD
-#error "int4_group/microkernel_tmpl.h: define AHEAD"
+#ifndef PREFETCH_BYTES
+#error "int4_group/microkernel_tmpl.h: define PREFETCH_BYTES"
 #endif
 #ifndef VEC_SVE
 #define VEC_SVE 0
@@ -43,12 +43,12 @@
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero
  * per row at group. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x, uint64_t from,
-                           uint64_t sums, unsigned rows, unsigned first, unsigned n, bool near,
-                           uint64_t ahead, vi total[MAX_ROWS][VECS])
+                           uint64_t sums, unsigned rows, unsigned first, unsigned n, bool streamed,
+                           uint64_t distance, vi total[MAX_ROWS][VECS])
 {
     g4_sum sum[MAX_ROWS][VECS];
-    UNROLL_FOR (unsigned i = 0; near && i < CODES_SIZE; i += 64)
-        STREAM_LINE((uintptr_t)lines + ahead + i);
+    UNROLL_FOR (unsigned i = 0; streamed && i < CODES_SIZE; i += 64)
+        PREFETCH_LINE((uintptr_t)lines + distance + i);
     UNROLL_FOR (unsigned v = 0; v < n; v++) {
         unsigned place = first + v;
         vi zeros = g4_zeros(group + place / VEC_PARTS * TILE_ROWS, (int)(place % VEC_PARTS));
@@ -77,7 +77,8 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, constants in each instance. */
 INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                      unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
+                      unsigned n, bool streamed, struct prefetcher *prefetcher,
+                      int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     const uint64_t last = (UINT64_C(1) << panel->group_shift) - 1; /* of a block's pairs */
@@ -90,16 +91,16 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
         if ((t & last) == 0) {
             groups = pair;
             pair += GROUPS_SIZE;
-            if (near)
-                STREAM_LINE((uintptr_t)groups + panel->ahead);
+            if (streamed)
+                PREFETCH_LINE((uintptr_t)groups + panel->distance);
         }
-        if (!near)
-            stream_step(stream);
+        if (!streamed)
+            prefetcher_step(prefetcher);
         for (unsigned half = 0; half < 2; half++) {
             uint64_t part = 2 * t + half;
             multiply_group(pair + half * CODES_SIZE, groups + (part >> panel->group_shift & 1) * PANEL_ROWS,
-                           x, t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, near, panel->ahead,
-                           total);
+                           x, t * X_STEP + half * SUM_COLUMNS, part * 2, rows, first, n, streamed,
+                           panel->distance, total);
         }
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
@@ -148,7 +149,7 @@ static struct panel8 find_group_panel(const struct kt_product *job, enum kt_stag
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),
-        .ahead = AHEAD ? AHEAD : job->layout->words[WORD_AHEAD],
+        .distance = PREFETCH_BYTES ? PREFETCH_BYTES : job->layout->words[WORD_PREFETCH],
     };
 }
 

@@ -6,8 +6,8 @@
 
 #define MR_PANEL 0
 #define MR_TILE 0
-#define NEAR_ROWS 0
-#define AHEAD 1024
+#define STREAMED_MAX_ROWS 0
+#define PREFETCH_BYTES 1024
 #define DEQUANT_MIN_ROWS 0
 
 #endif

@@ -5,10 +5,10 @@
  *
  * Parameters  OWN, OPS_NAME    names of functions and levels: plugin/ops_tmpl.h
  *             BACKEND          its name, for messages
- *             NEAR_ROWS        up to so many rows, weights come as fast as memory: each line is prefetched in
- * the order of reading; above, the prefetches are spread over the work MICROKERNEL_H    the header that makes
- * the passes; default: int8/microkernel_tmpl.h MR_EXACT        up to so many rows go in one pass: a second
- * one would leave memory idle and those of gemm/microkernels_tmpl.h.
+ *             STREAMED_MAX_ROWS        up to so many rows, weights come as fast as memory: each line is
+ * prefetched in the order of reading; above, the prefetches are spread over the work MICROKERNEL_H    the
+ * header that makes the passes; default: int8/microkernel_tmpl.h MR_EXACT        up to so many rows go in one
+ * pass: a second one would leave memory idle and those of gemm/microkernels_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H
@@ -22,8 +22,8 @@
 #ifndef BACKEND
 #error "int8/kernel_tmpl.h: define BACKEND"
 #endif
-#ifndef NEAR_ROWS
-#error "int8/kernel_tmpl.h: define NEAR_ROWS"
+#ifndef STREAMED_MAX_ROWS
+#error "int8/kernel_tmpl.h: define STREAMED_MAX_ROWS"
 #endif
 #ifndef MICROKERNEL_H
 #define MICROKERNEL_H "plugins/common/int8/microkernel_tmpl.h"
@@ -44,18 +44,18 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     if (job->n_rows <= MR_EXACT)
         return (struct strategy){microkernels_exact, true, W8_SUMS_CODES};
 #endif
-    return (struct strategy){microkernels, job->n_rows <= NEAR_ROWS, W8_SUMS_CODES};
+    return (struct strategy){microkernels, job->n_rows <= STREAMED_MAX_ROWS, W8_SUMS_CODES};
 }
 
 static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                 const struct strategy *strategy)
 {
-    const uint64_t ahead = job->layout->words[WORD_AHEAD]; /* 0: the core cannot say */
+    const uint64_t distance = job->layout->words[WORD_PREFETCH]; /* 0: the core cannot say */
     (void)strategy;
     return (struct panel8){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
-        .ahead = ahead ? ahead : STREAM_NEAR,
+        .distance = distance ? distance : STREAMED_DISTANCE,
     };
 }
 

@@ -19,7 +19,7 @@ struct sve_range {
 
 /* 16 columns of a pair of tiles: four lines. */
 INLINE void add_lines_sve(const uint8_t *pair, const struct rows8 *x, uint64_t at, unsigned rows,
-                          struct sve_range range, uint64_t ahead, unsigned turns,
+                          struct sve_range range, uint64_t distance, unsigned turns,
                           sv32 sum[4][MAX_ROWS][2 * SVE_PARTS])
 {
     sv8 a[MAX_ROWS];
@@ -28,8 +28,8 @@ INLINE void add_lines_sve(const uint8_t *pair, const struct rows8 *x, uint64_t a
     UNROLL_FOR (unsigned i = 0; i < 4; i++)
         UNROLL_FOR (unsigned v = range.first; v < range.first + range.n; v++) {
             const uint8_t *from = pair + v / SVE_PARTS * TILE_SIZE + v % SVE_PARTS * SVE_SIZE + 64 * i;
-            if (ahead && v % SVE_PARTS == 0)
-                STREAM_LINE((uintptr_t)from + ahead);
+            if (distance && v % SVE_PARTS == 0)
+                PREFETCH_LINE((uintptr_t)from + distance);
             sv8 w = svreinterpret_s8_u8(sveor_n_u8_x(svptrue_b8(), sve_load(from), 128));
             UNROLL_FOR (unsigned r = 0; r < rows; r++)
                 sum[i % turns][r][v] = sve_add_quad(sum[i % turns][r][v], w, a[r], i);
@@ -38,12 +38,13 @@ INLINE void add_lines_sve(const uint8_t *pair, const struct rows8 *x, uint64_t a
 
 /* As multiply8; first and n are of vectors of 16 bytes. Near, tiles are read one after the other. */
 INLINE void multiply_sve(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                         unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
+                         unsigned n, bool streamed, struct prefetcher *prefetcher,
+                         int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const struct sve_range all = {first * 16 / SVE_SIZE, n * 16 / SVE_SIZE};
     const struct sve_range tiles[2] = {{0, SVE_PARTS}, {SVE_PARTS, SVE_PARTS}};
-    const unsigned parts = near ? 2 : 1;
-    const uint64_t ahead = !near ? 0 : rows > 2 ? panel->ahead : STREAM_NEAR;
+    const unsigned parts = streamed ? 2 : 1;
+    const uint64_t distance = !streamed ? 0 : rows > 2 ? panel->distance : STREAMED_DISTANCE;
     const unsigned turns = sve_turns(rows * SVE_PARTS);
     const uint8_t *pair = panel->codes;
     sv32 sum[4][MAX_ROWS][2 * SVE_PARTS];
@@ -52,12 +53,12 @@ INLINE void multiply_sve(const struct panel8 *panel, const struct rows8 *x, unsi
             UNROLL_FOR (unsigned v = all.first; v < all.first + all.n; v++)
                 sum[i][r][v] = svdup_s32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
-        if (!near)
-            stream_step(stream);
+        if (!streamed)
+            prefetcher_step(prefetcher);
         UNROLL_FOR (unsigned part = 0; part < parts; part++)
             for (unsigned q = 0; q < 16; q += 4)
-                add_lines_sve(pair + 64 * q, x, t * X_STEP + 4 * q, rows, near ? tiles[part] : all, ahead,
-                              turns, sum);
+                add_lines_sve(pair + 64 * q, x, t * X_STEP + 4 * q, rows, streamed ? tiles[part] : all,
+                              distance, turns, sum);
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = all.first; v < all.first + all.n; v++) {

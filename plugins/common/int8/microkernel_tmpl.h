@@ -43,14 +43,14 @@ INLINE void add_pair8(const uint8_t *pair, const struct rows8 *x, uint64_t at, u
     }
 }
 
-/* One tile, a line after the other; what lies `ahead` of it is brought meanwhile. */
-INLINE void add_tile8(const uint8_t *tile, const struct rows8 *x, uint64_t at, unsigned rows, uint64_t ahead,
-                      vi even[MAX_ROWS][VECS], vi odd[MAX_ROWS][VECS])
+/* One tile, a line after the other; what lies `distance` of it is brought meanwhile. */
+INLINE void add_tile8(const uint8_t *tile, const struct rows8 *x, uint64_t at, unsigned rows,
+                      uint64_t distance, vi even[MAX_ROWS][VECS], vi odd[MAX_ROWS][VECS])
 {
     for (unsigned q = 0; q < 16; q += 2) {
-        STREAM_LINE((uintptr_t)tile + 64 * q + ahead);
+        PREFETCH_LINE((uintptr_t)tile + 64 * q + distance);
         add_line8(tile + 64 * q, x, at + 4 * q, rows, even);
-        STREAM_LINE((uintptr_t)tile + 64 * q + 64 + ahead);
+        PREFETCH_LINE((uintptr_t)tile + 64 * q + 64 + distance);
         add_line8(tile + 64 * q + 64, x, at + 4 * q + 4, rows, odd);
     }
 }
@@ -68,10 +68,10 @@ INLINE void clear8(unsigned rows, vi sum[MAX_ROWS][VECS])
  * then read 59 GB/s with 1 KB ahead and 37 with 8, but with 8 rows, whose streams keep the hardware from
  * following the weights', 25 and 36; vectors of 256 bits, too slow for that with any rows, read 36 to 41 and
  * 41 to 48. */
-INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
-                           int32_t out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply8_streamed(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
+                               int32_t out[MAX_ROWS][PANEL_ROWS])
 {
-    const uint64_t ahead = VEC_PARTS > 1 || rows > 2 ? panel->ahead : STREAM_NEAR;
+    const uint64_t distance = VEC_PARTS > 1 || rows > 2 ? panel->distance : STREAMED_DISTANCE;
     const bool turns = rows * VECS <= 4;
     const uint8_t *pair = panel->codes;
     vi sum[2][2][MAX_ROWS][VECS];
@@ -80,8 +80,8 @@ INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, un
         clear8(rows, sum[1][i]);
     }
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
-        add_tile8(pair, x, t * X_STEP, rows, ahead, sum[0][0], sum[turns][0]);
-        add_tile8(pair + TILE_SIZE, x, t * X_STEP, rows, ahead, sum[0][1], sum[turns][1]);
+        add_tile8(pair, x, t * X_STEP, rows, distance, sum[0][0], sum[turns][0]);
+        add_tile8(pair + TILE_SIZE, x, t * X_STEP, rows, distance, sum[0][1], sum[turns][1]);
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
@@ -94,19 +94,20 @@ INLINE void multiply8_near(const struct panel8 *panel, const struct rows8 *x, un
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel. */
 INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                      unsigned n, bool near, struct stream *stream, int32_t out[MAX_ROWS][PANEL_ROWS])
+                      unsigned n, bool streamed, struct prefetcher *prefetcher,
+                      int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vi sum[MAX_ROWS][VECS];
-    if (near) {
-        multiply8_near(panel, x, rows, out);
+    if (streamed) {
+        multiply8_streamed(panel, x, rows, out);
         return;
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = first; v < first + n; v++)
             sum[r][v] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
-        stream_step(stream);
+        prefetcher_step(prefetcher);
         add_pair8(pair, x, t * X_STEP, rows, first, n, sum);
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)

@@ -76,7 +76,7 @@ static inline enum kt_status lay_out(const struct instance *self, struct kt_layo
     layout->y_dtype = self->y_dtype;
     layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = limit_row_block(self, layout->act_row_size[0]);
     layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = limit_row_block(self, layout->act_row_size[1]);
-    layout->words[WORD_AHEAD] = self->ahead;
+    layout->words[WORD_PREFETCH] = self->prefetch;
     return KT_OK;
 }
 

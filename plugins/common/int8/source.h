@@ -7,7 +7,7 @@
 
 /* Memory is asked for a row that far ahead: 4 KB a row and 8 rows are 32 KB, which stay in L2 until they are
  * read. Nearer than 4 rows packing waits for it. */
-#define AHEAD_ROWS 8
+#define PREFETCH_ROWS 8
 
 /* 16 rows of plain numbers. */
 struct plain_rows {
@@ -68,7 +68,7 @@ INLINE void code_plain(const struct bench *bench, const struct plain_rows *rows,
         const uint8_t *from = row + c * element;
         _Alignas(64) float x[Q8_STEP];
         for (uint64_t line = 0; line < Q8_STEP * element; line += 64)
-            PREFETCH((const void *)((uintptr_t)from + AHEAD_ROWS * (uint64_t)rows->stride + line));
+            PREFETCH((const void *)((uintptr_t)from + PREFETCH_ROWS * (uint64_t)rows->stride + line));
         if (dtype == KT_DTYPE_BF16 && bench->k - c >= Q8_STEP) {
             vec_codes64_bf16(from, inverse, codes + c);
             continue;

@@ -5,6 +5,6 @@
 
 #define MR_PANEL 0
 #define MR_TILE 4
-#define NEAR_ROWS 3
+#define STREAMED_MAX_ROWS 3
 
 #endif

@@ -6,6 +6,6 @@
 #define MR_PANEL 8
 #define MR_TILE 0
 #define MR_EXACT 12
-#define NEAR_ROWS 12
+#define STREAMED_MAX_ROWS 12
 
 #endif

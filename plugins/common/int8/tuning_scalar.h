@@ -5,6 +5,6 @@
 
 #define MR_PANEL 0
 #define MR_TILE 0
-#define NEAR_ROWS 0
+#define STREAMED_MAX_ROWS 0
 
 #endif

@@ -5,7 +5,7 @@
 
 #define MR_PANEL (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
 #define MR_TILE (MR_PANEL ? 0 : 8)
-#define NEAR_ROWS 3
+#define STREAMED_MAX_ROWS 3
 #define MICROKERNEL_H "plugins/common/int8/microkernel_sve_tmpl.h"
 
 #endif

@@ -12,7 +12,7 @@
 struct instance {
     const struct kt_host *host;
     uint64_t l2_size;
-    uint64_t ahead; /* struct kt_caps.stream_ahead */
+    uint64_t prefetch; /* struct kt_caps.stream_ahead */
     uint32_t y_dtype;
 };
 
@@ -37,7 +37,7 @@ static inline enum kt_status new_instance(const char *backend, uint64_t size, co
         .host = host,
         .y_dtype = y->number ? KT_DTYPE_BF16 : KT_DTYPE_F32,
         .l2_size = caps->l2_size ? caps->l2_size : UINT64_C(1) << 20,
-        .ahead = caps->stream_ahead ? caps->stream_ahead : 1024,
+        .prefetch = caps->stream_ahead ? caps->stream_ahead : 1024,
     };
     *instance = self;
     return KT_OK;
