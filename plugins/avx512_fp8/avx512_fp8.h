@@ -17,8 +17,8 @@
 
 #define TILE_COLUMNS 32
 #define CODES_SIZE 512 /* of 16 rows x 32 columns */
-#define PANEL_MARKS 1
-#define PANEL_FACTORS 1 /* where a row has one scale, it multiplies sums */
+#define PANEL_FLAGS 1
+#define ROW_SCALES 1 /* where a row has one scale, it multiplies sums */
 
 #include "plugins/common/coded/geometry_tmpl.h"
 #include "plugins/common/plugin/instance.h"
@@ -29,16 +29,16 @@
 #define ROW_SUMS 0
 
 /* Kinds of panels, by their mark. */
-enum { KIND_NUMBERS, KIND_NAN };
+enum { ENCODING_NUMBERS, ENCODING_NAN };
 /* What coded/gemv_tmpl.h asks: codes are signed, and nothing is to be taken off them. */
-#define OFFSETS(kind) 0
-#define CODE_ZERO(kind) ((void)(kind), 0.0f)
-#define NO_ZERO(kind) 0.0f
+#define OFFSETS(encoding) 0
+#define CODE_ZERO(encoding) ((void)(encoding), 0.0f)
+#define NO_ZERO(encoding) 0.0f
 
-static inline int find_kind(uint32_t dtype)
+static inline int find_encoding(uint32_t dtype)
 {
     (void)dtype;
-    return KIND_NUMBERS;
+    return ENCODING_NUMBERS;
 }
 
 /* Where a code is in its line. */
@@ -62,7 +62,7 @@ static const uint16_t bf16_of_codes[128] = {
 };
 
 /* Sets the mark of a panel whose codes are packed. */
-static inline void mark_panel(const struct coded *coded, uint8_t *panel)
+static inline void flag_panel(const struct coded *coded, uint8_t *panel)
 {
     const uint8_t *codes = panel + coded->scales_size + coded->zeros_size;
     uint8_t found[64] = {0}, any = 0;
@@ -76,7 +76,7 @@ static inline void mark_panel(const struct coded *coded, uint8_t *panel)
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
-enum kt_status avx512_fp8_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status avx512_fp8_layout_extra(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status avx512_fp8_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 #define avx512_fp8_layout_tiles avx512_fp8_layout_pairs
 enum kt_status avx512_fp8_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

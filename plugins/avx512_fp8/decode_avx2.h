@@ -14,10 +14,10 @@ struct decoder {
     vi low, high;
 };
 
-INLINE struct decoder make_decoder(int kind)
+INLINE struct decoder make_decoder(int encoding)
 {
     uint8_t low[16] = {0}, high[16] = {0};
-    (void)kind;
+    (void)encoding;
     for (unsigned i = 0; i < 8; i++) {
         unsigned turn = bf16_of_codes[i] ^ (0x3c00u | i << 4);
         low[8 + i] = (uint8_t)turn;
@@ -29,14 +29,14 @@ INLINE struct decoder make_decoder(int kind)
 /* Two lines. A code in the high byte of a half, moved 4 bits down, has exponent and fraction where
  * bfloat16 has them; then the bias is added, subnormal numbers are turned to what they are, and NaN gets
  * all bits. */
-INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
+INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
     const vi zero = _mm256_setzero_si256();
     vi number = _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
     vi nan = _mm256_cmpeq_epi8(number, _mm256_set1_epi8(0x7f));
     vi place = _mm256_adds_epu8(number, _mm256_set1_epi8(0x78)); /* 128 and more: not subnormal */
     vi low = _mm256_shuffle_epi8(decoder->low, place), high = _mm256_shuffle_epi8(decoder->high, place);
-    (void)kind;
+    (void)encoding;
     high = _mm256_or_si256(high, _mm256_and_si256(nan, _mm256_set1_epi8(0x7f - 0x43)));
     UNROLL_FOR (int i = 0; i < 2; i++) {
         vi half = i ? _mm256_unpackhi_epi8(zero, codes) : _mm256_unpacklo_epi8(zero, codes);
@@ -46,21 +46,21 @@ INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
     }
 }
 
-INLINE vi move_codes(vi codes, int odd)
+INLINE vi shift_codes(vi codes, int odd)
 {
     return _mm256_maddubs_epi16(_mm256_set1_epi16(odd ? 16 << 8 : 16), codes);
 }
 
-INLINE vf vf_from_moved(vi moved, int high)
+INLINE vf vf_from_shifted(vi shifted, int high)
 {
-    moved = high ? moved : _mm256_slli_epi32(moved, 16);
-    return _mm256_castsi256_ps(_mm256_and_si256(moved, _mm256_set1_epi32((int)0x87f00000)));
+    shifted = high ? shifted : _mm256_slli_epi32(shifted, 16);
+    return _mm256_castsi256_ps(_mm256_and_si256(shifted, _mm256_set1_epi32((int)0x87f00000)));
 }
 
-INLINE vf vf_from_nan(vi moved, int high)
+INLINE vf vf_from_nan(vi shifted, int high)
 {
     const vi most = _mm256_set1_epi32(0x07f00000);
-    vi number = _mm256_castps_si256(vf_from_moved(moved, high));
+    vi number = _mm256_castps_si256(vf_from_shifted(shifted, high));
     vi nan = _mm256_cmpeq_epi32(_mm256_and_si256(number, most), most);
     return _mm256_castsi256_ps(_mm256_or_si256(number, _mm256_and_si256(nan, _mm256_set1_epi32(0x7fc00000))));
 }

@@ -13,10 +13,10 @@ struct decoder {
     __m512i table[4];
 };
 
-INLINE struct decoder make_decoder(int kind)
+INLINE struct decoder make_decoder(int encoding)
 {
     struct decoder decoder;
-    (void)kind;
+    (void)encoding;
     UNROLL_FOR (int i = 0; i < 4; i++)
         decoder.table[i] = _mm512_loadu_si512(bf16_of_codes + 32 * i);
     return decoder;
@@ -45,28 +45,28 @@ INLINE vi look_up(vi codes, const struct decoder *decoder)
     return _mm512_ternarylogic_epi32(number, codes, _mm512_set1_epi16((short)0x8000), 0x78);
 }
 
-INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
+INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
-    (void)kind;
+    (void)encoding;
     w[0] = look_up(_mm512_unpacklo_epi8(codes, codes), decoder);
     w[1] = look_up(_mm512_unpackhi_epi8(codes, codes), decoder);
 }
 
-INLINE vi move_codes(vi codes, int odd)
+INLINE vi shift_codes(vi codes, int odd)
 {
     return _mm512_maddubs_epi16(_mm512_set1_epi16(odd ? 16 << 8 : 16), codes);
 }
 
-INLINE vf vf_from_moved(vi moved, int high)
+INLINE vf vf_from_shifted(vi shifted, int high)
 {
-    moved = high ? moved : _mm512_slli_epi32(moved, 16);
-    return _mm512_castsi512_ps(_mm512_and_si512(moved, _mm512_set1_epi32((int)0x87f00000)));
+    shifted = high ? shifted : _mm512_slli_epi32(shifted, 16);
+    return _mm512_castsi512_ps(_mm512_and_si512(shifted, _mm512_set1_epi32((int)0x87f00000)));
 }
 
-INLINE vf vf_from_nan(vi moved, int high)
+INLINE vf vf_from_nan(vi shifted, int high)
 {
     const __m512i most = _mm512_set1_epi32(0x07f00000);
-    __m512i number = _mm512_castps_si512(vf_from_moved(moved, high));
+    __m512i number = _mm512_castps_si512(vf_from_shifted(shifted, high));
     __mmask16 nan = _mm512_cmpeq_epi32_mask(_mm512_and_si512(number, most), most);
     return _mm512_castsi512_ps(_mm512_mask_set1_epi32(number, nan, 0x7fc00000));
 }

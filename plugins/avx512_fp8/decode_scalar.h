@@ -17,15 +17,15 @@ struct decoder {
     int none;
 };
 
-INLINE struct decoder make_decoder(int kind)
+INLINE struct decoder make_decoder(int encoding)
 {
-    return (struct decoder){kind};
+    return (struct decoder){encoding};
 }
 
-INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
+INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
     (void)decoder;
-    (void)kind;
+    (void)encoding;
     for (unsigned row = 0; row < TILE_ROWS; row++)
         for (unsigned i = 0; i < 2; i++) {
             uint32_t low = bf16_of_codes[codes.u8[find_code(row, 2 * i)] & 0x7f];

@@ -32,10 +32,10 @@ INLINE struct decoder split_table(const __m512i *table)
     return decoder;
 }
 
-INLINE struct decoder make_decoder(int kind)
+INLINE struct decoder make_decoder(int encoding)
 {
     __m512i table[4];
-    (void)kind;
+    (void)encoding;
     UNROLL_FOR (int i = 0; i < 4; i++)
         table[i] = _mm512_loadu_si512(bf16_of_codes + 32 * i);
     return split_table(table);
@@ -54,11 +54,11 @@ INLINE struct decoder make_scaled(float scale)
 }
 
 /* The sign turns that of the table, which a scale below 0 makes negative. */
-INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
+INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
     __m512i low = _mm512_permutex2var_epi8(decoder->low[0], codes, decoder->low[1]);
     __m512i high = _mm512_permutex2var_epi8(decoder->high[0], codes, decoder->high[1]);
-    (void)kind;
+    (void)encoding;
     high = _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8(-128), 0x78);
     w[0] = _mm512_unpacklo_epi8(low, high);
     w[1] = _mm512_unpackhi_epi8(low, high);

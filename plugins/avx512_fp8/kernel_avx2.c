@@ -5,12 +5,12 @@
 
 #define TILED 0
 #define PREFETCH_BYTES 0
-#define FIXED 1
+#define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
 #define DEQUANT_MIN_ROWS 20
 #define MR_PANEL 0
 #define MR_TILE 4
-#define MOVED_VECS 1
+#define SHIFTED_VECS 1
 #define DECODER_H "plugins/avx512_fp8/decode_avx2.h"
 
 #include "plugins/avx512_fp8/product_tmpl.h"

@@ -4,12 +4,12 @@
 
 #define TILED 0
 #define PREFETCH_BYTES 0
-#define FIXED 1
+#define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
 #define DEQUANT_MIN_ROWS 6
 #define MR_PANEL 8
 #define MR_TILE 0
-#define MOVED_VECS 2
+#define SHIFTED_VECS 2
 #define DECODER_H "plugins/avx512_fp8/decode_avx512.h"
 
 #include "plugins/avx512_fp8/product_tmpl.h"

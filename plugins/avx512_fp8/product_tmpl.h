@@ -2,8 +2,8 @@
 /*
  * product_tmpl.h - products of few rows with codes, and panels made bfloat16.
  * Parameters  GEMV_MAX_ROWS    rows that share one pass over a panel of codes, at most
- *             FIXED       1: these rows go by moved_tmpl.h; default 0: by coded/gemv_tmpl.h
- *             MOVED_VECS  where FIXED is 1: vectors at a time with 2 rows and more
+ *             ROW_EXTRA       1: these rows go by shifted_tmpl.h; default 0: by coded/gemv_tmpl.h
+ *             SHIFTED_VECS  where ROW_EXTRA is 1: vectors at a time with 2 rows and more
  *             DECODER_H   decode_LEVEL.h
  * and those of coded/gemv_tmpl.h.
  */
@@ -13,32 +13,32 @@
 #ifndef GEMV_MAX_ROWS
 #error "avx512_fp8/product_tmpl.h: define GEMV_MAX_ROWS"
 #endif
-#ifndef FIXED
-#define FIXED 0
+#ifndef ROW_EXTRA
+#define ROW_EXTRA 0
 #endif
-#if FIXED && !defined MOVED_VECS
-#error "avx512_fp8/product_tmpl.h: define MOVED_VECS, since FIXED is 1"
+#if ROW_EXTRA && !defined SHIFTED_VECS
+#error "avx512_fp8/product_tmpl.h: define SHIFTED_VECS, since ROW_EXTRA is 1"
 #endif
 
-#include "plugins/avx512_fp8/moved_rows.h"
+#include "plugins/avx512_fp8/shifted_rows.h"
 #include "plugins/avx512_fp8/pack.h"
 
 #include "plugins/common/coded/dequantize_tmpl.h"
 
-#if FIXED
-#include "plugins/avx512_fp8/moved_tmpl.h"
+#if ROW_EXTRA
+#include "plugins/avx512_fp8/shifted_tmpl.h"
 
 /* Not inlined: what they compute must not be moved out of the mode that they are called in. */
-#define DEFINE_MOVED(name, rows, together)                                                             \
+#define DEFINE_SHIFTED(name, rows, together)                                                           \
     static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x,        \
                                         float out[MAX_ROWS][PANEL_ROWS])                               \
     {                                                                                                  \
-        multiply_moved(panel, x, rows, together, KIND_NUMBERS, out);                                   \
+        multiply_shifted(panel, x, rows, together, ENCODING_NUMBERS, out);                             \
     }                                                                                                  \
     static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,            \
                                     float out[MAX_ROWS][PANEL_ROWS])                                   \
     {                                                                                                  \
-        multiply_moved(panel, x, rows, together, KIND_NAN, out);                                       \
+        multiply_shifted(panel, x, rows, together, ENCODING_NAN, out);                                 \
     }                                                                                                  \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
                      float out[MAX_ROWS][PANEL_ROWS])                                                  \
@@ -52,22 +52,22 @@
         _mm_setcsr(mode);                                                                              \
     }
 
-DEFINE_MOVED(gemv_1, 1, VECS)
-DEFINE_MOVED(gemv_2, 2, MOVED_VECS)
+DEFINE_SHIFTED(gemv_1, 1, VECS)
+DEFINE_SHIFTED(gemv_2, 2, SHIFTED_VECS)
 #if GEMV_MAX_ROWS >= 4
-DEFINE_MOVED(gemv_4, 4, MOVED_VECS)
+DEFINE_SHIFTED(gemv_4, 4, SHIFTED_VECS)
 #endif
 #if GEMV_MAX_ROWS >= 8
-DEFINE_MOVED(gemv_8, 8, MOVED_VECS)
+DEFINE_SHIFTED(gemv_8, 8, SHIFTED_VECS)
 #endif
 #else
-DEFINE_GEMV(gemv_1, 1, KIND_NUMBERS)
-DEFINE_GEMV(gemv_2, 2, KIND_NUMBERS)
+DEFINE_GEMV(gemv_1, 1, ENCODING_NUMBERS)
+DEFINE_GEMV(gemv_2, 2, ENCODING_NUMBERS)
 #if GEMV_MAX_ROWS >= 4
-DEFINE_GEMV(gemv_4, 4, KIND_NUMBERS)
+DEFINE_GEMV(gemv_4, 4, ENCODING_NUMBERS)
 #endif
 #if GEMV_MAX_ROWS >= 8
-DEFINE_GEMV(gemv_8, 8, KIND_NUMBERS)
+DEFINE_GEMV(gemv_8, 8, ENCODING_NUMBERS)
 #endif
 #endif
 
@@ -89,11 +89,12 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
 }
 
 /* Where a row has one scale, expanded tiles go without it. */
-static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor)
+static bool load_row_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                            float *row_scale)
 {
     const struct coded_panel coded = find_own_panel(job, stage, panel);
     for (unsigned v = 0; coded.coded.groups == 1 && v < VECS; v++)
-        vf_store(factor + v * VEC_ROWS, load_scale(coded.coded.form, coded.scales, v));
+        vf_store(row_scale + v * VEC_ROWS, load_scale(coded.coded.form, coded.scales, v));
     return coded.coded.groups == 1;
 }
 
@@ -105,7 +106,7 @@ INLINE void decode_tile(const uint8_t *codes, unsigned tile, const struct decode
             uint8_t *line =
                 to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS) + q * CODE_LINES * 64;
             vi w[2];
-            decode(vi_load(find_codes(codes + 128 * q, v)), decoder, KIND_NUMBERS, w);
+            decode(vi_load(find_codes(codes + 128 * q, v)), decoder, ENCODING_NUMBERS, w);
             vi_store(line, w[0]);
             vi_store(line + 64, w[1]);
         }
@@ -122,7 +123,7 @@ static void bring_codes(const uint8_t *codes)
 static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
                          uint8_t *to)
 {
-    const struct decoder decoder = make_decoder(KIND_NUMBERS);
+    const struct decoder decoder = make_decoder(ENCODING_NUMBERS);
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
         if (streamed)
@@ -168,7 +169,7 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
         scale_tiles(panel, t, stop, streamed, to);
 #endif
     else
-        dequantize_tiles(panel, t, stop, KIND_NUMBERS, streamed, to);
+        dequantize_tiles(panel, t, stop, ENCODING_NUMBERS, streamed, to);
 }
 
 #endif

@@ -12,7 +12,7 @@
 
 #define TILED 0
 #define PREFETCH_BYTES 0
-#define FIXED 1
+#define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 2
 #define DEQUANT_MIN_ROWS 4
 #define MR_PANEL 0

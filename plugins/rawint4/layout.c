@@ -63,10 +63,10 @@ enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, s
     return lay_out_rows(instance, layout, (struct row_form){sizeof(float), sizeof(float)}, error);
 }
 
-enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error)
+enum kt_status rawint4_layout_extra(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_rows(instance, layout, (struct row_form){sizeof(float), 2 * sizeof(float) + FIXED_BYTES},
-                        error);
+    return lay_out_rows(instance, layout,
+                        (struct row_form){sizeof(float), 2 * sizeof(float) + FIXED_POINT_BYTES}, error);
 }
 
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)

@@ -25,7 +25,7 @@
 #define FORM "rawint4-1" /* kt_layout.form: another number where a packed byte means something else */
 #define OPS_NAME(level) rawint4_ops_##level
 #define ROW_SUMS 1
-#define COUNT_SUMS(layout, stage) (find_coded(layout, stage).fine ? CODE_VECTORS : 1)
+#define COUNT_SUMS(layout, stage) (find_coded(layout, stage).subtile ? CODE_VECTORS : 1)
 
 struct rawint4_instance {
     struct instance base;
@@ -33,12 +33,12 @@ struct rawint4_instance {
 };
 
 /* Kinds of codes, and what is their zero where none stands beside them. */
-enum { KIND_INT4, KIND_E2M1, KIND_FINE = 8 /* int4 in fine groups */ };
-#define NO_ZERO(kind) (((kind)&1) == KIND_INT4 ? 8.0f : 0.0f)
+enum { ENCODING_INT4, ENCODING_E2M1, SUBTILE_GROUPS = 8 /* int4 in fine groups */ };
+#define NO_ZERO(encoding) (((encoding)&1) == ENCODING_INT4 ? 8.0f : 0.0f)
 
-static inline int find_kind(uint32_t dtype)
+static inline int find_encoding(uint32_t dtype)
 {
-    return dtype == KT_DTYPE_INT4 ? KIND_INT4 : KIND_E2M1;
+    return dtype == KT_DTYPE_INT4 ? ENCODING_INT4 : ENCODING_E2M1;
 }
 
 /* bfloat16 of the codes of f4_e2m1. */
@@ -49,7 +49,7 @@ static inline int find_kind(uint32_t dtype)
     }
 
 /* Of 32 activations as whole numbers of 15 bits: fixed.h. */
-#define FIXED_BYTES 64
+#define FIXED_POINT_BYTES 64
 
 /* With the option activations = int8: the bytes of the columns of tile t of a row, and where its sums stand.
  */
@@ -57,7 +57,7 @@ static inline int find_kind(uint32_t dtype)
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */
 enum kt_status rawint4_layout_floats(void *instance, struct kt_layout *layout, struct kt_error *error);
-enum kt_status rawint4_layout_fixed(void *instance, struct kt_layout *layout, struct kt_error *error);
+enum kt_status rawint4_layout_extra(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_layout_tiles(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

@@ -6,18 +6,18 @@
 #include "plugins/common/simd/simd.h"
 
 struct decoder {
-    int kind;
+    int encoding;
 };
 
-INLINE struct decoder make_decoder(int kind)
+INLINE struct decoder make_decoder(int encoding)
 {
-    return (struct decoder){kind};
+    return (struct decoder){encoding};
 }
 
-INLINE void decode(vi codes, const struct decoder *decoder, int kind, vi *w)
+INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
-    (void)kind;
-    w[decoder->kind] = codes;
+    (void)encoding;
+    w[decoder->encoding] = codes;
 }
 
 #endif

@@ -39,13 +39,13 @@
 #define CODES_SIZE 256
 #endif
 #ifndef WITHOUT_NO_ZERO
-#define NO_ZERO(kind) ((void)(kind), 0.0f)
+#define NO_ZERO(encoding) ((void)(encoding), 0.0f)
 #endif
 #ifndef WITHOUT_OFFSETS
-#define OFFSETS(kind) ((kind) != 0)
+#define OFFSETS(encoding) ((encoding) != 0)
 #endif
 #ifndef WITHOUT_CODE_ZERO
-#define CODE_ZERO(kind) ((void)(kind), 0.0f)
+#define CODE_ZERO(encoding) ((void)(encoding), 0.0f)
 #endif
 struct none_panel {
     int number;

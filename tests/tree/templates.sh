@@ -69,7 +69,7 @@ sets() {
     *sve*) echo sve ;;
     *neon* | *mmla* | *sdot* | plugins/llamafile/pairs.h) echo neon ;;
     *simd/avx512* | *decode_avx512.h | *vbmi* | *int4_group/dequantize*) echo avx512 ;;
-    *avx2* | *x86* | plugins/avx512_fp8/moved_tmpl.h) echo avx2 ;;
+    *avx2* | *x86* | plugins/avx512_fp8/shifted_tmpl.h) echo avx2 ;;
     *simd/scalar* | *decode_scalar.h | plugins/llamafile/dequantize.h) echo scalar ;;
     *) echo scalar $own ;;
     esac

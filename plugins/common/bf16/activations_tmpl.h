@@ -6,8 +6,8 @@
  * Parameters  TILED     1: products read tiles of 16 rows (level amx); 0: row after row
  *             ROW_SUMS  1: the sum of each 32 columns follows, float32; of tiled rows they stand row after
  * row behind the 16 rows' tiles COUNT_SUMS(layout, stage)   sums of 32 columns: of as many equal parts of
- * them; default: ROW_SUMS FIXED     1: store_fixed puts there what the backend wants beside the columns;
- * default 0 Wanted      store_fixed, where FIXED is 1
+ * them; default: ROW_SUMS ROW_EXTRA     1: store_extra puts there what the backend wants beside the columns;
+ * default 0 Wanted      store_extra, where ROW_EXTRA is 1
  */
 #ifndef KT_PLUGINS_COMMON_BF16_ACTIVATIONS_TMPL_H
 #define KT_PLUGINS_COMMON_BF16_ACTIVATIONS_TMPL_H
@@ -18,8 +18,8 @@
 #ifndef ROW_SUMS
 #error "bf16/activations_tmpl.h: define ROW_SUMS"
 #endif
-#ifndef FIXED
-#define FIXED 0
+#ifndef ROW_EXTRA
+#define ROW_EXTRA 0
 #endif
 #ifndef COUNT_SUMS
 #define COUNT_SUMS(layout, stage) ((void)(layout), (void)(stage), ROW_SUMS)
@@ -28,10 +28,10 @@
 #include "plugins/common/gemm/geometry.h"
 #include "plugins/common/gemm/quantize.h"
 
-#if FIXED
+#if ROW_EXTRA
 /* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums; `units`: behind the sums of
  * the `filled` tiles of the row. */
-INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t);
+INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t);
 #endif
 
 #define SUM float
@@ -112,8 +112,8 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
             for (unsigned i = 0; i < 2; i++) {
                 uint8_t *to = find_columns(job->packed, size, row, t + i, tiled);
                 store_columns(x + i * TILE_COLUMNS, to, n, sums + n * (t + i));
-#if FIXED
-                store_fixed(to, n, sums + n * (t + i), sums + n * (tiles + tiles % 2), tiles + tiles % 2,
+#if ROW_EXTRA
+                store_extra(to, n, sums + n * (t + i), sums + n * (tiles + tiles % 2), tiles + tiles % 2,
                             t + i);
 #endif
             }

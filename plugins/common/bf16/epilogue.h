@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bf16/epilogue.h - from float32 sums to h and y.
- * Parameter  PANEL_FACTORS  1: sums that are `pending` are still to be multiplied, each row of the panel by
- * its factor, which load_factors finds; default 0 Wanted     load_factors, where PANEL_FACTORS is 1
+ * Parameter  ROW_SCALES  1: sums that are `pending` are still to be multiplied, each row of the panel by
+ * its factor, which load_row_scales finds; default 0 Wanted     load_row_scales, where ROW_SCALES is 1
  */
 #ifndef KT_PLUGINS_COMMON_BF16_EPILOGUE_H
 #define KT_PLUGINS_COMMON_BF16_EPILOGUE_H
 
-#ifndef PANEL_FACTORS
-#define PANEL_FACTORS 0
+#ifndef ROW_SCALES
+#define ROW_SCALES 0
 #endif
 
 #define ACC float
 #include "plugins/common/gemm/epilogue_tmpl.h"
 #include "plugins/common/gemm/glu.h"
 
-#if PANEL_FACTORS
+#if ROW_SCALES
 /* Factors of a panel; false: there are none. */
-static bool load_factors(const struct kt_product *job, enum kt_stage stage, uint64_t panel, float *factor);
+static bool load_row_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
+                            float *row_scale);
 #endif
 
 /* What the sums of a panel's 32 rows still need. */
 struct panel_scales {
     _Alignas(64) float bias[PANEL_ROWS];
     bool has_bias;
-#if PANEL_FACTORS
-    bool has_factor;
-    _Alignas(64) float factor[PANEL_ROWS];
+#if ROW_SCALES
+    bool has_row_scales;
+    _Alignas(64) float row_scale[PANEL_ROWS];
 #endif
 };
 
@@ -34,8 +35,8 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
                         struct panel_scales *scales)
 {
     const struct kt_shape *shape = &job->layout->shape;
-#if PANEL_FACTORS
-    scales->has_factor = load_factors(job, stage, panel, scales->factor);
+#if ROW_SCALES
+    scales->has_row_scales = load_row_scales(job, stage, panel, scales->row_scale);
 #endif
     if (stage == KT_STAGE_GATE_UP) {
         uint64_t begin = panel * TILE_ROWS, rows = shape->intermediate_size;
@@ -52,9 +53,9 @@ static void load_scales(const struct kt_product *job, enum kt_stage stage, uint6
 INLINE vf load_sums(const struct sums *sums, const struct panel_scales *scales, uint64_t r, unsigned c)
 {
     vf sum = vf_load(sums->sum + r * sums->row_step + c / TILE_ROWS * sums->tile_step + c % TILE_ROWS);
-#if PANEL_FACTORS
-    if (sums->pending && scales->has_factor)
-        sum = vf_mul(sum, vf_load(scales->factor + c));
+#if ROW_SCALES
+    if (sums->pending && scales->has_row_scales)
+        sum = vf_mul(sum, vf_load(scales->row_scale + c));
 #endif
     return scales->has_bias ? vf_add(sum, vf_load(scales->bias + c)) : sum;
 }

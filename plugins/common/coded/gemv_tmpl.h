@@ -14,11 +14,11 @@
  * vectors of pairs of bfloat16 OFFSETS(kind)    is anything to be taken off each number that decode makes?
  *             CODE_ZERO(kind), NO_ZERO(kind)   what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
  *             PREFETCH_BYTES            bytes to prefetch ahead; 0: what the core says of the machine
- *             IS_FIXED(kind)   are rows whole numbers, which add_fixed and add_fixed_lines multiply? default
- * 0 DOUBLED(kind)    do codes stand for half of their numbers then? IS_FINE(kind)    are groups fine
- * (coded/geometry_tmpl.h)? Rows then have a sum for each line of codes; default 0 FIND_SUMS(kind, x, r,
- * filled)   where row r has the sums of so many tiles; default: x->sums[r] and those of coded/geometry_tmpl.h
- * and bf16/microkernel_tmpl.h. Wanted      panel_size
+ *             IS_FIXED_POINT(kind)   are rows whole numbers, which add_fixed_point and add_fixed_point_lines
+ * multiply? default 0 DOUBLED(kind)    do codes stand for half of their numbers then?
+ * HAS_SUBTILE_GROUPS(kind)    are groups fine (coded/geometry_tmpl.h)? Rows then have a sum for each line of
+ * codes; default 0 FIND_SUMS(kind, x, r, filled)   where row r has the sums of so many tiles; default:
+ * x->sums[r] and those of coded/geometry_tmpl.h and bf16/microkernel_tmpl.h. Wanted      panel_size
  */
 #ifndef KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
@@ -39,16 +39,16 @@
 #error "coded/gemv_tmpl.h: define PREFETCH_BYTES"
 #endif
 #ifndef FIND_SUMS
-#define FIND_SUMS(kind, x, r, filled) ((x)->sums[r])
+#define FIND_SUMS(encoding, x, r, filled) ((x)->sums[r])
 #endif
-#ifndef IS_FIXED
-#define IS_FIXED(kind) 0
-#define DOUBLED(kind) 0
-#define add_fixed(...) (void)0
-#define add_fixed_lines(...) (void)0
+#ifndef IS_FIXED_POINT
+#define IS_FIXED_POINT(encoding) 0
+#define DOUBLED(encoding) 0
+#define add_fixed_point(...) (void)0
+#define add_fixed_point_lines(...) (void)0
 #endif
-#ifndef IS_FINE
-#define IS_FINE(kind) 0
+#ifndef HAS_SUBTILE_GROUPS
+#define HAS_SUBTILE_GROUPS(encoding) 0
 #endif
 
 #define PANEL_OWN struct coded_panel
@@ -94,22 +94,22 @@ INLINE vf load_scale(enum scale_form form, const uint8_t *scales, unsigned v)
 }
 
 /* What is to be taken off the numbers of vector v. */
-INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned v, int kind)
+INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned v, int encoding)
 {
     if (!coded->has_zeros)
-        return vf_set(CODE_ZERO(kind) + NO_ZERO(kind));
+        return vf_set(CODE_ZERO(encoding) + NO_ZERO(encoding));
     vi zero = vi_widen_u8(zeros + v / VEC_PARTS * TILE_ROWS, (int)(v % VEC_PARTS));
-    return vf_add(vf_from_int(zero), vf_set(CODE_ZERO(kind)));
+    return vf_add(vf_from_int(zero), vf_set(CODE_ZERO(encoding)));
 }
 
 /* The columns of a line of codes of both tiles, added to sums. */
-INLINE void add_code_line(const uint8_t *codes, const struct rows8 *x, uint64_t at, unsigned rows, int kind,
-                          const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+INLINE void add_code_line(const uint8_t *codes, const struct rows8 *x, uint64_t at, unsigned rows,
+                          int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vi w[CODE_LINES][VECS];
     UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
         vi line[CODE_LINES];
-        decode(vi_load_once(find_codes(codes, v)), decoder, kind, line);
+        decode(vi_load_once(find_codes(codes, v)), decoder, encoding, line);
         UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++)
             w[i][v] = line[i];
     }
@@ -126,42 +126,42 @@ INLINE void bring_pair(const uint8_t *codes)
 
 /* The sums of 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
 INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t at,
-                      unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+                      unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     bring_pair(codes + distance);
     clear(rows, VECS, sum);
     for (unsigned q = 0; q < CODE_VECTORS; q++)
-        add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, kind, decoder, sum);
+        add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, encoding, decoder, sum);
 }
 
 /* The same, added to the sums of tiles before it. */
 INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t at,
-                     unsigned rows, int kind, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+                     unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vf own[MAX_ROWS][VECS];
-    add_codes(codes, distance, x, at, rows, kind, decoder, own);
+    add_codes(codes, distance, x, at, rows, encoding, decoder, own);
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = 0; v < VECS; v++)
             sum[r][v] = vf_add(sum[r][v], own[r][v]);
 }
 
 /* The sums of the columns of step t, which offsets multiply. */
-INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigned rows, int kind,
+INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigned rows, int encoding,
                      float sums[MAX_ROWS])
 {
-    (void)kind;
+    (void)encoding;
     (void)filled;
-    if (!OFFSETS(kind))
+    if (!OFFSETS(encoding))
         return;
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
-        sums[r] += FIND_SUMS(kind, x, r, filled)[t];
+        sums[r] += FIND_SUMS(encoding, x, r, filled)[t];
 }
 
 /* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `distance` up to tile `last` and
  * `skip` farther from there on comes with the first lines of a tile. */
-INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
-                     const struct rows8 *x, uint64_t filled, unsigned rows, int kind,
-                     const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
+INLINE void add_subtile(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
+                        const struct rows8 *x, uint64_t filled, unsigned rows, int encoding,
+                        const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
 {
     const uint64_t skip = panel->coded.scales_size + panel->coded.zeros_size;
     clear(rows, VECS, sum);
@@ -171,28 +171,29 @@ INLINE void add_fine(const struct coded_panel *panel, uint64_t begin, uint64_t e
         const uint8_t *codes = panel->codes + t * 2 * CODES_SIZE;
         if (line == 0)
             bring_pair(codes + panel->distance + (t < last ? 0 : skip));
-        if (IS_FIXED(kind))
-            add_fixed_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, kind, decoder, sum);
-        for (uint64_t q = line; q < line + n && !IS_FIXED(kind); q++)
-            add_code_line(codes + 128 * q, x, t * X_STEP + q * CODE_LINES * LINE_STEP, rows, kind, decoder,
-                          sum);
+        if (IS_FIXED_POINT(encoding))
+            add_fixed_point_lines(codes, x, t, filled, (unsigned)line, (unsigned)n, rows, encoding, decoder,
+                                  sum);
+        for (uint64_t q = line; q < line + n && !IS_FIXED_POINT(encoding); q++)
+            add_code_line(codes + 128 * q, x, t * X_STEP + q * CODE_LINES * LINE_STEP, rows, encoding,
+                          decoder, sum);
         for (; n > 0; n--)
-            add_sums(x, begin++, filled, rows, kind, sums);
+            add_sums(x, begin++, filled, rows, encoding, sums);
     }
 }
 
-INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows, int kind,
-                           float out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows,
+                           int encoding, float out[MAX_ROWS][PANEL_ROWS])
 {
     const struct coded *coded = &panel->coded;
     const uint8_t *codes = panel->codes, *scales = panel->scales, *zeros = panel->zeros;
-    const struct decoder decoder = make_decoder(kind);
+    const struct decoder decoder = make_decoder(encoding);
     /* The next panel's scales stand before its codes: they come group by group, a panel ahead. */
     const uint64_t skip = coded->scales_size + coded->zeros_size;
     const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, distance = panel->distance;
     const uint64_t last = distance < size ? (size - distance) / (2 * CODES_SIZE) : 0;
     const uint64_t filled = coded->tiles + coded->tiles % 2;
-    const uint64_t steps = IS_FINE(kind) ? coded->tiles * CODE_VECTORS : coded->tiles;
+    const uint64_t steps = HAS_SUBTILE_GROUPS(encoding) ? coded->tiles * CODE_VECTORS : coded->tiles;
     vf sum[MAX_ROWS][VECS], group[MAX_ROWS][VECS];
 
     clear(rows, VECS, sum);
@@ -200,33 +201,33 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
         uint64_t end = steps - t < coded->group_steps ? steps : t + coded->group_steps;
         float sums[MAX_ROWS] = {0};
         PREFETCH(scales + next);
-        if (IS_FINE(kind)) {
-            add_fine(panel, t, end, last, x, filled, rows, kind, &decoder, group, sums);
+        if (HAS_SUBTILE_GROUPS(encoding)) {
+            add_subtile(panel, t, end, last, x, filled, rows, encoding, &decoder, group, sums);
             t = end;
-        } else if (IS_FIXED(kind)) {
+        } else if (IS_FIXED_POINT(encoding)) {
             clear(rows, VECS, group);
         } else {
-            add_codes(codes, t < last ? distance : distance + skip, x, t * X_STEP, rows, kind, &decoder,
+            add_codes(codes, t < last ? distance : distance + skip, x, t * X_STEP, rows, encoding, &decoder,
                       group);
-            add_sums(x, t++, filled, rows, kind, sums);
+            add_sums(x, t++, filled, rows, encoding, sums);
             codes += 2 * CODES_SIZE;
         }
         for (; t < end; t++, codes += 2 * CODES_SIZE) {
             uint64_t reach = t < last ? distance : distance + skip;
-            if (IS_FIXED(kind))
-                add_fixed(codes, reach, x, t, filled, rows, kind, &decoder, group);
+            if (IS_FIXED_POINT(encoding))
+                add_fixed_point(codes, reach, x, t, filled, rows, encoding, &decoder, group);
             else
-                add_tile(codes, reach, x, t * X_STEP, rows, kind, &decoder, group);
-            add_sums(x, t, filled, rows, kind, sums);
+                add_tile(codes, reach, x, t * X_STEP, rows, encoding, &decoder, group);
+            add_sums(x, t, filled, rows, encoding, sums);
         }
         UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
             vf scale = load_scale(coded->form, scales, v);
-            if (DOUBLED(kind))
+            if (DOUBLED(encoding))
                 scale = vf_mul(scale, vf_set(0.5f));
-            vf offset = load_offset(coded, zeros, v, kind);
+            vf offset = load_offset(coded, zeros, v, encoding);
             UNROLL_FOR (unsigned r = 0; r < rows; r++) {
                 vf add = group[r][v];
-                if (OFFSETS(kind))
+                if (OFFSETS(encoding))
                     add = vf_fnma(vf_set(sums[r]), offset, add);
                 sum[r][v] = vf_fma(add, scale, sum[r][v]);
             }
@@ -237,12 +238,12 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
-#define DEFINE_GEMV(name, rows, kind)                                                                  \
+#define DEFINE_GEMV(name, rows, encoding)                                                              \
     static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
                      float out[MAX_ROWS][PANEL_ROWS])                                                  \
     {                                                                                                  \
         (void)prefetcher;                                                                              \
-        multiply_codes(&panel->own, x, rows, kind, out);                                               \
+        multiply_codes(&panel->own, x, rows, encoding, out);                                           \
     }
 
 #endif

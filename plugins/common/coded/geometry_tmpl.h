@@ -16,9 +16,9 @@
  *
  * Parameters  TILE_COLUMNS          32
  *             CODES_SIZE            bytes of a tile's codes: a line is 64 of them, and a tile's 16 lines of
- * bfloat16 are shared out evenly among its lines of codes PANEL_MARKS           bytes of the backend's own at
+ * bfloat16 are shared out evenly among its lines of codes PANEL_FLAGS           bytes of the backend's own at
  * the end of a panel's scales; default 0 GROUP_COLUMNS(dtype)  what groups are a multiple of: TILE_COLUMNS
- * (default) or, where products know `fine` groups, CODE_COLUMNS
+ * (default) or, where products know `subtile` groups, CODE_COLUMNS
  */
 #ifndef KT_PLUGINS_COMMON_CODED_GEOMETRY_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_GEOMETRY_TMPL_H
@@ -26,8 +26,8 @@
 #ifndef CODES_SIZE
 #error "coded/geometry_tmpl.h: define CODES_SIZE"
 #endif
-#ifndef PANEL_MARKS
-#define PANEL_MARKS 0
+#ifndef PANEL_FLAGS
+#define PANEL_FLAGS 0
 #endif
 #ifndef GROUP_COLUMNS
 #define GROUP_COLUMNS(dtype) TILE_COLUMNS
@@ -54,7 +54,7 @@ enum scale_form { SCALE_ONE, SCALE_F32, SCALE_F16, SCALE_BF16, SCALE_E8M0 };
 struct coded {
     enum scale_form form;
     bool has_zeros;
-    bool fine;                        /* a step of a group is a line of codes; else it is a tile */
+    bool subtile;                     /* a step of a group is a line of codes; else it is a tile */
     uint64_t tiles;                   /* of 32 columns */
     uint64_t groups, group_steps;     /* steps in a group; the last may have fewer */
     uint64_t scales_step;             /* bytes from group to group */
@@ -97,20 +97,20 @@ static inline struct coded find_coded(const struct kt_layout *layout, enum kt_st
     const struct kt_shape *shape = &layout->shape;
     const struct kt_format *format = &shape->format[down ? KT_DOWN : KT_GATE];
     uint64_t k = stage_k(layout, stage), group = format->group_cols < k ? format->group_cols : k;
-    bool fine = group < k && group % TILE_COLUMNS != 0;
-    uint64_t step = fine ? CODE_COLUMNS : TILE_COLUMNS;
+    bool subtile = group < k && group % TILE_COLUMNS != 0;
+    uint64_t step = subtile ? CODE_COLUMNS : TILE_COLUMNS;
     struct coded coded = {
         .form = find_form(format, down ? shape->hidden_size : shape->intermediate_size),
         .has_zeros = format->zero_dtype != KT_DTYPE_NONE,
-        .fine = fine,
+        .subtile = subtile,
         .tiles = stage_tiles(layout, stage),
         /* What fills up the last tile may be groups. */
-        .groups = ((fine ? round_up(k, TILE_COLUMNS) : k) + group - 1) / group,
+        .groups = ((subtile ? round_up(k, TILE_COLUMNS) : k) + group - 1) / group,
         .group_steps = round_up(group, step) / step,
     };
     uint64_t values = coded.form == SCALE_ONE ? 2 : PANEL_ROWS;
     coded.scales_step = values * scale_bytes(coded.form);
-    coded.scales_size = round_up(coded.groups * coded.scales_step + PANEL_MARKS, 64);
+    coded.scales_size = round_up(coded.groups * coded.scales_step + PANEL_FLAGS, 64);
     coded.zeros_size = coded.has_zeros ? round_up(coded.groups * PANEL_ROWS, 64) : 0;
     return coded;
 }
@@ -131,7 +131,7 @@ struct coded_panel {
 /* The group that column c is in. */
 static inline uint64_t find_group(const struct coded *coded, uint64_t c)
 {
-    return c / (coded->fine ? CODE_COLUMNS : TILE_COLUMNS) / coded->group_steps;
+    return c / (coded->subtile ? CODE_COLUMNS : TILE_COLUMNS) / coded->group_steps;
 }
 
 /* Scale of row `place` of 32 in the group whose scales stand at `scales`, in plain C. */

@@ -35,7 +35,7 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     if (job->n_rows >= DEQUANT_MIN_ROWS && !job->layout->words[WORD_INT8_ROWS])
-        return (struct strategy){microkernels, false, PANEL_FACTORS};
+        return (struct strategy){microkernels, false, ROW_SCALES};
     return (struct strategy){list_gemv(job, stage), true, false};
 }
 
@@ -60,8 +60,8 @@ static uint64_t size_scratch(const struct kt_layout *layout)
     return (gate > down ? gate : down) * PAIR_SIZE;
 }
 
-#if FIXED
-#define LAY_OUT_ROWS(backend) backend##_layout_fixed
+#if ROW_EXTRA
+#define LAY_OUT_ROWS(backend) backend##_layout_extra
 #elif VEC_BF16
 #define LAY_OUT_ROWS(backend) backend##_layout_pairs
 #else

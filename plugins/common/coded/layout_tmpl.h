@@ -9,7 +9,7 @@
  *             ROW_SUMS       1: sums of columns stand beside each row of activations
  *             NO_ZERO(kind)  what is a code's zero where none stands beside it
  * and those of coded/geometry_tmpl.h.
- * Wanted      takes_format, find_kind, read_number; mark_panel where PANEL_MARKS is not 0
+ * Wanted      takes_format, find_encoding, read_number; flag_panel where PANEL_FLAGS is not 0
  */
 #ifndef KT_PLUGINS_COMMON_CODED_LAYOUT_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_LAYOUT_TMPL_H
@@ -36,13 +36,13 @@
 /* Can it hold this one? */
 static bool takes_format(const struct kt_format *format);
 /* The kind of the codes of a format. */
-static inline int find_kind(uint32_t dtype);
+static inline int find_encoding(uint32_t dtype);
 /* A code's number, but for zero and scale: of row 0..15 and column 0..31 of the tile whose codes begin at
  * `codes`. */
 static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, uint32_t dtype);
-#if PANEL_MARKS
+#if PANEL_FLAGS
 /* Sets the mark of a panel whose codes are packed. */
-static inline void mark_panel(const struct coded *coded, uint8_t *panel);
+static inline void flag_panel(const struct coded *coded, uint8_t *panel);
 #endif
 
 static bool same_format(const struct kt_format *a, const struct kt_format *b)
@@ -126,7 +126,7 @@ static uint64_t nominal_size(const struct kt_format *format, uint64_t rows, uint
 /* Bytes of a packed row of a stage. Of fine groups, sums stand beside it for each line of codes. */
 static uint64_t size_stage_row(const struct kt_layout *layout, enum kt_stage stage, struct row_form form)
 {
-    if (ROW_SUMS && find_coded(layout, stage).fine)
+    if (ROW_SUMS && find_coded(layout, stage).subtile)
         form.beside += (CODE_VECTORS - 1) * sizeof(float);
     return size_row(stage_k(layout, stage), &form);
 }
@@ -165,7 +165,8 @@ static enum kt_status read_weights(const struct kt_layout *layout, const void *p
         uint64_t t = c / TILE_COLUMNS, group = find_group(&coded, c);
         const uint8_t *tile = codes + t * 2 * CODES_SIZE + place / TILE_ROWS * 64;
         float scale = read_scale(coded.form, panel + group * coded.scales_step, place);
-        float zero = coded.has_zeros ? (float)zeros[group * PANEL_ROWS + place] : NO_ZERO(find_kind(dtype));
+        float zero =
+            coded.has_zeros ? (float)zeros[group * PANEL_ROWS + place] : NO_ZERO(find_encoding(dtype));
         out[c] = (read_number(tile, place % TILE_ROWS, c % TILE_COLUMNS, dtype) - zero) * scale;
     }
     return KT_OK;
@@ -201,8 +202,8 @@ static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to
         memcpy(to + shard.scales_size, from + group * PANEL_ROWS, shard.groups * PANEL_ROWS);
     from += whole.zeros_size;
     memcpy(codes, from + t * 2 * CODES_SIZE, shard.tiles * 2 * CODES_SIZE);
-#if PANEL_MARKS
-    mark_panel(&shard, to);
+#if PANEL_FLAGS
+    flag_panel(&shard, to);
 #endif
 }
 

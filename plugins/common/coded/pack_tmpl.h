@@ -3,7 +3,7 @@
  * coded/pack_tmpl.h - source views to panels of codes (coded/geometry_tmpl.h), 16 rows at a time.
  * Parameters  BACKEND  its name, for messages
  * and those of coded/geometry_tmpl.h.
- * Wanted      pack_codes; mark_panel where PANEL_MARKS is not 0
+ * Wanted      pack_codes; flag_panel where PANEL_FLAGS is not 0
  */
 #ifndef KT_PLUGINS_COMMON_CODED_PACK_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_PACK_TMPL_H
@@ -15,9 +15,9 @@
 #include "plugins/common/bf16/layout_tmpl.h"
 #include "plugins/common/coded/geometry_tmpl.h"
 
-#if PANEL_MARKS
+#if PANEL_FLAGS
 /* Sets the mark of a panel whose codes are packed. */
-static inline void mark_panel(const struct coded *coded, uint8_t *panel);
+static inline void flag_panel(const struct coded *coded, uint8_t *panel);
 #endif
 
 /* 16 rows of a view. */
@@ -148,8 +148,8 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
         rows = find_source(second, down ? row + TILE_ROWS : row);
         if (status == KT_OK)
             status = pack_tile(&coded, &rows, 1, panel, error);
-#if PANEL_MARKS
-        mark_panel(&coded, panel);
+#if PANEL_FLAGS
+        flag_panel(&coded, panel);
 #endif
     }
     return status;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed_tmpl.h - a tile with a few rows of whole numbers (fixed_rows.h, int8_rows.h): products of bytes. Per
- * vector of 32 codes and row 1.5 operations to part them and 4 to multiply and add, where bfloat16 takes 14.
- * No int16 gathers more than fits, and what a tile adds up to is below 2^24, so float32 has it exactly:
- * nothing but adding tiles up rounds.
- * Parameters  those of bf16/microkernel_tmpl.h
+ * fixed_point_tmpl.h - a tile with a few rows of whole numbers (fixed_point_rows.h, int8_rows.h): products of
+ * bytes. Per vector of 32 codes and row 1.5 operations to part them and 4 to multiply and add, where bfloat16
+ * takes 14. No int16 gathers more than fits, and what a tile adds up to is below 2^24, so float32 has it
+ * exactly: nothing but adding tiles up rounds. Parameters  those of bf16/microkernel_tmpl.h
  */
-#ifndef KT_PLUGINS_RAWINT4_FIXED_TMPL_H
-#define KT_PLUGINS_RAWINT4_FIXED_TMPL_H
+#ifndef KT_PLUGINS_RAWINT4_FIXED_POINT_TMPL_H
+#define KT_PLUGINS_RAWINT4_FIXED_POINT_TMPL_H
 
 #include "plugins/rawint4/encoding.h"
 
@@ -15,24 +14,24 @@
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
 /* Both codes of each byte as whole numbers from 0 on: int4 as they are, e2m1 doubled, and 12 more. */
-INLINE void part_codes(vi codes, const struct decoder *decoder, int kind, vi w[2])
+INLINE void part_codes(vi codes, const struct decoder *decoder, int encoding, vi w[2])
 {
-    if ((kind & 1) == KIND_INT4) {
+    if ((encoding & 1) == ENCODING_INT4) {
         w[0] = vi_and(codes, vi_set_u8(15));
         w[1] = vi_high4(codes);
     } else {
-        w[0] = vi_lookup_low4(decoder->fixed_e2m1, codes);
-        w[1] = vi_lookup_high4(decoder->fixed_e2m1, codes);
+        w[0] = vi_lookup_low4(decoder->fixed_point_e2m1, codes);
+        w[1] = vi_lookup_high4(decoder->fixed_point_e2m1, codes);
     }
 }
 
 /* Lines begin..end-1 of 8 columns of a tile, added to sums[row][vector]: 8 times 24 * 128 fit in an int16,
  * or 16 times 15 * 128. */
 INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, const int8_t *const *x,
-                           unsigned rows, int kind, const struct decoder *decoder,
+                           unsigned rows, int encoding, const struct decoder *decoder,
                            vi sums[MAX_ROWS][VEC_PARTS])
 {
-    const unsigned parts = IS_INT8(kind) ? 1 : 2;
+    const unsigned parts = IS_INT8(encoding) ? 1 : 2;
     vdot dot[2][MAX_ROWS][VEC_PARTS];
 
     UNROLL_FOR (unsigned i = 0; i < parts * rows * VEC_PARTS; i++)
@@ -40,7 +39,7 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
     UNROLL_FOR (unsigned q = begin; q < end; q++) {
         UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
             vi w[2];
-            part_codes(vi_keep(vi_load_once(lines + 128 * q + 4 * VEC_ROWS * v)), decoder, kind, w);
+            part_codes(vi_keep(vi_load_once(lines + 128 * q + 4 * VEC_ROWS * v)), decoder, encoding, w);
             UNROLL_FOR (unsigned i = 0; i < 2 * parts * rows; i++) {
                 unsigned part = i / 2 % parts, r = i / 2 / parts;
                 const int8_t *bytes = x[r] + part * TILE_COLUMNS + 8 * q + i % 2 * 4;
@@ -58,35 +57,36 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
 }
 
 /* n lines of a pair of tiles, number t of `filled`, from line `begin` on: all 4, but of fine groups. */
-INLINE void add_fixed_lines(const uint8_t *codes, const struct rows8 *x, uint64_t t, uint64_t filled,
-                            unsigned begin, unsigned n, unsigned rows, int kind,
-                            const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
+INLINE void add_fixed_point_lines(const uint8_t *codes, const struct rows8 *x, uint64_t t, uint64_t filled,
+                                  unsigned begin, unsigned n, unsigned rows, int encoding,
+                                  const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
-    const unsigned step = VEC_DOT_WIDE || (kind & 1) == KIND_INT4 ? 4 : 2;
+    const unsigned step = VEC_DOT_WIDE || (encoding & 1) == ENCODING_INT4 ? 4 : 2;
     const int8_t *bytes[MAX_ROWS];
     const float *units[MAX_ROWS];
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
-        units[r] = FIND_SUMS(kind, x, r, filled) + (IS_FINE(kind) ? CODE_VECTORS : 1) * filled;
+        units[r] =
+            FIND_SUMS(encoding, x, r, filled) + (HAS_SUBTILE_GROUPS(encoding) ? CODE_VECTORS : 1) * filled;
     UNROLL_FOR (unsigned tile = 0; tile < 2; tile++) {
         vi whole[MAX_ROWS][VEC_PARTS];
         UNROLL_FOR (unsigned r = 0; r < rows; r++) {
-            bytes[r] = IS_INT8(kind) ? x->x[r] + t * TILE_COLUMNS
-                                     : (const int8_t *)(units[r] + filled) + t * FIXED_BYTES;
+            bytes[r] = IS_INT8(encoding) ? x->x[r] + t * TILE_COLUMNS
+                                         : (const int8_t *)(units[r] + filled) + t * FIXED_POINT_BYTES;
             /* Else all 16 broadcasts of the first tile are kept for the second, in memory. */
             __asm__ volatile("" : "+r"(bytes[r]));
         }
         UNROLL_FOR (unsigned i = 0; i < rows * VEC_PARTS; i++)
             whole[i / VEC_PARTS][i % VEC_PARTS] = vi_splat32(0);
-        if (IS_FINE(kind)) {
+        if (HAS_SUBTILE_GROUPS(encoding)) {
             for (unsigned q = begin; q < begin + n; q++) {
                 const int8_t *at[MAX_ROWS];
                 UNROLL_FOR (unsigned r = 0; r < rows; r++)
                     at[r] = bytes[r] + 8 * q;
-                add_code_lines(codes + 64 * tile + 128 * q, 0, 1, at, rows, kind, decoder, whole);
+                add_code_lines(codes + 64 * tile + 128 * q, 0, 1, at, rows, encoding, decoder, whole);
             }
         } else {
             UNROLL_FOR (unsigned q = 0; q < 4; q += step)
-                add_code_lines(codes + 64 * tile, q, q + step, bytes, rows, kind, decoder, whole);
+                add_code_lines(codes + 64 * tile, q, q + step, bytes, rows, encoding, decoder, whole);
         }
         UNROLL_FOR (unsigned i = 0; i < rows * VEC_PARTS; i++) {
             unsigned r = i / VEC_PARTS, v = tile * VEC_PARTS + i % VEC_PARTS;
@@ -96,13 +96,13 @@ INLINE void add_fixed_lines(const uint8_t *codes, const struct rows8 *x, uint64_
 }
 
 /* 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
-INLINE void add_fixed(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t t,
-                      uint64_t filled, unsigned rows, int kind, const struct decoder *decoder,
-                      vf sum[MAX_ROWS][VECS])
+INLINE void add_fixed_point(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t t,
+                            uint64_t filled, unsigned rows, int encoding, const struct decoder *decoder,
+                            vf sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
         PREFETCH(codes + i + distance);
-    add_fixed_lines(codes, x, t, filled, 0, 4, rows, kind, decoder, sum);
+    add_fixed_point_lines(codes, x, t, filled, 0, 4, rows, encoding, decoder, sum);
 }
 
 #endif

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moved_tmpl.h - a panel of codes with a few rows, where codes become float32 by moving their bits: without
+ * shifted_tmpl.h - a panel of codes with a few rows, where codes become float32 by moving their bits: without
  * AVX512_VBMI that takes the fewest instructions, two for each vector of numbers and a half for parting them.
  * (Conversions of float16 took four, and were half as fast on a Zen 4.)
  *
  * A code whose exponent and fraction stand where float32 has them is the number times 2^-120, subnormal
  * numbers as well; but for NaN, so that panels whose mark says so take longer. Activations are times 2^120 by
- * the unit of their 32 (moved_rows.h), which their sum is multiplied by. Four columns of four rows
+ * the unit of their 32 (shifted_rows.h), which their sum is multiplied by. Four columns of four rows
  * lie in 16 bytes; of these become four vectors: of columns 0 and 2, then of 1 and 3, rows 0 and 2 or rows 1
  * and 3 of each. A decode_*.h has for this
  *
- *   move_codes(codes, odd)         bytes with even or odd places as int16, times 16
- *   vf_from_moved(moved, high)     the low or high ones of each two as float32
+ *   shift_codes(codes, odd)         bytes with even or odd places as int16, times 16
+ *   vf_from_shifted(moved, high)     the low or high ones of each two as float32
  *   vf_from_nan(moved, high)       the same, with NaN
  *   vf_load_columns(from, odd)     of four float32 the ones at even or odd places, each twice, in all 16
  * bytes vf_fold_columns(low, high)     sums of both columns, rows in order
  *
  * Parameters  those of coded/gemv_tmpl.h
  */
-#ifndef KT_PLUGINS_AVX512_FP8_MOVED_TMPL_H
-#define KT_PLUGINS_AVX512_FP8_MOVED_TMPL_H
+#ifndef KT_PLUGINS_AVX512_FP8_SHIFTED_TMPL_H
+#define KT_PLUGINS_AVX512_FP8_SHIFTED_TMPL_H
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
-#include "plugins/avx512_fp8/moved_rows.h"
+#include "plugins/avx512_fp8/shifted_rows.h"
 
 #include "plugins/common/coded/gemv_tmpl.h"
 
@@ -39,14 +39,14 @@ static inline uint32_t keep_subnormal(void)
 
 /* Four columns of vectors first..first+n-1. */
 INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows, unsigned first, unsigned n,
-                     int kind, vf sum[MAX_ROWS][VECS][2])
+                     int encoding, vf sum[MAX_ROWS][VECS][2])
 {
     vf columns[MAX_ROWS][2];
     /* One vector: numbers wait in registers for rows, not rows for numbers. */
     UNROLL_FOR (int odd = 0; n == 1 && odd < 2; odd++) {
-        vi moved = move_codes(vi_load(find_codes(codes, first)), odd);
-        vf low = kind == KIND_NAN ? vf_from_nan(moved, 0) : vf_from_moved(moved, 0);
-        vf high = kind == KIND_NAN ? vf_from_nan(moved, 1) : vf_from_moved(moved, 1);
+        vi shifted = shift_codes(vi_load(find_codes(codes, first)), odd);
+        vf low = encoding == ENCODING_NAN ? vf_from_nan(shifted, 0) : vf_from_shifted(shifted, 0);
+        vf high = encoding == ENCODING_NAN ? vf_from_nan(shifted, 1) : vf_from_shifted(shifted, 1);
         UNROLL_FOR (unsigned r = 0; r < rows; r++) {
             vf column = vf_load_columns(x[r], odd);
             sum[r][0][0] = vf_fma(low, column, sum[r][0][0]);
@@ -61,8 +61,8 @@ INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows,
         vi line = vi_load_once(find_codes(codes, first + v));
         UNROLL_FOR (int i = 0; i < 4; i++) {
             int odd = i / 2, high = i % 2;
-            vi moved = move_codes(line, odd);
-            vf w = kind == KIND_NAN ? vf_from_nan(moved, high) : vf_from_moved(moved, high);
+            vi shifted = shift_codes(line, odd);
+            vf w = encoding == ENCODING_NAN ? vf_from_nan(shifted, high) : vf_from_shifted(shifted, high);
             UNROLL_FOR (unsigned r = 0; r < rows; r++)
                 sum[r][v][high] = vf_fma(w, columns[r][odd], sum[r][v][high]);
         }
@@ -70,9 +70,9 @@ INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows,
 }
 
 /* Vectors first..first+n-1 of tiles t..end-1; the first ones bring what lies `distance`. */
-INLINE void add_moved(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t filled,
-                      uint64_t t, uint64_t end, unsigned rows, unsigned first, unsigned n, int kind,
-                      vf sum[MAX_ROWS][VECS][2])
+INLINE void add_shifted(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t filled,
+                        uint64_t t, uint64_t end, unsigned rows, unsigned first, unsigned n, int encoding,
+                        vf sum[MAX_ROWS][VECS][2])
 {
     for (; t < end; t++) {
         vf own[MAX_ROWS][VECS][2];
@@ -80,11 +80,11 @@ INLINE void add_moved(const uint8_t *codes, uint64_t distance, const struct rows
         UNROLL_FOR (unsigned i = 0; first == 0 && i < 2 * CODES_SIZE; i += 64)
             PREFETCH(codes + i + distance);
         UNROLL_FOR (unsigned r = 0; r < rows; r++)
-            at[r] = find_moved((float *)(uintptr_t)(x->x[r] + filled * ROW_STEP), filled, t);
+            at[r] = find_shifted((float *)(uintptr_t)(x->x[r] + filled * ROW_STEP), filled, t);
         UNROLL_FOR (unsigned i = 0; i < rows * n; i++)
             own[i / n][i % n][0] = own[i / n][i % n][1] = vf_set(0.0f);
         for (unsigned q = 0; q < CODE_VECTORS; q++, codes += 128) {
-            add_four(codes, at, rows, first, n, kind, own);
+            add_four(codes, at, rows, first, n, encoding, own);
             UNROLL_FOR (unsigned r = 0; r < rows; r++)
                 at[r] += 4;
         }
@@ -99,8 +99,8 @@ INLINE void add_moved(const uint8_t *codes, uint64_t distance, const struct rows
 }
 
 /* `together`: vectors at a time. */
-INLINE void multiply_moved(const struct coded_panel *panel, const struct rows8 *x, unsigned rows,
-                           unsigned together, int kind, float out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_shifted(const struct coded_panel *panel, const struct rows8 *x, unsigned rows,
+                             unsigned together, int encoding, float out[MAX_ROWS][PANEL_ROWS])
 {
     const struct coded *coded = &panel->coded;
     const uint8_t *scales = panel->scales, *codes = panel->codes;
@@ -116,7 +116,7 @@ INLINE void multiply_moved(const struct coded_panel *panel, const struct rows8 *
         while (t < end) {
             uint64_t stop = together < VECS && end - t > CHUNK_TILES ? t + CHUNK_TILES : end;
             UNROLL_FOR (unsigned first = 0; first < VECS; first += together)
-                add_moved(codes, panel->distance, x, filled, t, stop, rows, first, together, kind, sum);
+                add_shifted(codes, panel->distance, x, filled, t, stop, rows, first, together, encoding, sum);
             codes += (stop - t) * 2 * CODES_SIZE;
             t = stop;
         }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed_rows.h - rows of activations as whole numbers of 15 bits, beside float32.
+ * fixed_point_rows.h - rows of activations as whole numbers of 15 bits, beside float32.
  *
  * 32 columns of a row are q * unit, unit a power of two and |q| <= 16320: bfloat16 numbers down to 2^-6 of
  * the largest are exact, smaller ones are at most half a unit off, 2^-14 of it. q is 256 * high + low, two
  * int8. Behind the sums of a row (unit * a sum of q, exact) stand the units, then of each tile 32 bytes
  * of high and 32 of low parts, of each 8 columns in the order in which their codes lie: 0 4 1 5 2 6 3 7.
  */
-#ifndef KT_PLUGINS_RAWINT4_FIXED_ROWS_H
-#define KT_PLUGINS_RAWINT4_FIXED_ROWS_H
+#ifndef KT_PLUGINS_RAWINT4_FIXED_POINT_ROWS_H
+#define KT_PLUGINS_RAWINT4_FIXED_POINT_ROWS_H
 
 #include "plugins/rawint4/rawint4.h"
 
@@ -24,12 +24,12 @@ INLINE uint32_t choose_unit(uint32_t max_bits)
 }
 
 /* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums. */
-INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
+INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
 {
     static const uint8_t place[8] = {0, 2, 4, 6, 1, 3, 5, 7};
     uint32_t max = 0, unit;
     int32_t sum[TILE_COLUMNS / CODE_COLUMNS] = {0};
-    int8_t *high = (int8_t *)(units + filled) + t * FIXED_BYTES, *low = high + TILE_COLUMNS;
+    int8_t *high = (int8_t *)(units + filled) + t * FIXED_POINT_BYTES, *low = high + TILE_COLUMNS;
     for (unsigned i = 0; i < TILE_COLUMNS; i++) {
         uint32_t bits = load_u32(x + 4 * i) & 0x7fffffff;
         max = bits > max ? bits : max;

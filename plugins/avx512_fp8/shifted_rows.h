@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * moved_rows.h - rows of activations for moved.h, beside float32: behind a row's columns stand the units of
+ * shifted_rows.h - rows of activations for moved.h, beside float32: behind a row's columns stand the units of
  * each 32, powers of two, then the columns again, times 2^120 / unit. No product of one of these and a
  * number times 2^-120 overflows, and what gets lost is below 2^-90 of the largest of the 32.
  */
-#ifndef KT_PLUGINS_AVX512_FP8_MOVED_ROWS_H
-#define KT_PLUGINS_AVX512_FP8_MOVED_ROWS_H
+#ifndef KT_PLUGINS_AVX512_FP8_SHIFTED_ROWS_H
+#define KT_PLUGINS_AVX512_FP8_SHIFTED_ROWS_H
 
 #include "plugins/avx512_fp8/avx512_fp8.h"
 
 #include "plugins/common/simd/simd.h"
 
-INLINE float *find_moved(float *units, uint64_t filled, uint64_t t)
+INLINE float *find_shifted(float *units, uint64_t filled, uint64_t t)
 {
     return units + filled + t * TILE_COLUMNS;
 }
 
 /* Tile t of a row whose columns stand at x, bfloat16 as float32. There are no sums. */
-INLINE void store_fixed(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
+INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
 {
     (void)n;
     (void)sums;
-    float *to = find_moved(units, filled, t);
+    float *to = find_shifted(units, filled, t);
     /* The largest one's: from 2^-7 on, so that there is a float32 for 2^120 / unit. */
     uint32_t exponent = vec_absmax32((const float *)(const void *)x) >> 23;
 
