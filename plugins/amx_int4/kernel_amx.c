@@ -34,7 +34,7 @@ static const struct blocking *list_blockings(void)
 
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
 {
-    struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
+    struct panel panel = find_group_panel(part->job, part->stage, part->panel);
     uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     dequantize_pairs(&panel, t, stop, part->blocking->streamed, to);
     return to;
@@ -42,7 +42,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 
 static void multiply_gemv(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = find_group_panel(part->job, part->stage, part->panel);
+    struct panel panel = find_group_panel(part->job, part->stage, part->panel);
     struct strategy strategy = {int4_microkernels, true, false};
     run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,
                      part->prefetcher);

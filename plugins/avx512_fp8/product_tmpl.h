@@ -29,27 +29,27 @@
 #include "plugins/avx512_fp8/shifted_tmpl.h"
 
 /* Not inlined: what they compute must not be moved out of the mode that they are called in. */
-#define DEFINE_SHIFTED(name, rows, together)                                                           \
-    static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct rows8 *x,        \
-                                        float out[MAX_ROWS][PANEL_ROWS])                               \
-    {                                                                                                  \
-        multiply_shifted(panel, x, rows, together, ENCODING_NUMBERS, out);                             \
-    }                                                                                                  \
-    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct rows8 *x,            \
-                                    float out[MAX_ROWS][PANEL_ROWS])                                   \
-    {                                                                                                  \
-        multiply_shifted(panel, x, rows, together, ENCODING_NAN, out);                                 \
-    }                                                                                                  \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
-                     float out[MAX_ROWS][PANEL_ROWS])                                                  \
-    {                                                                                                  \
-        uint32_t mode = keep_subnormal();                                                              \
-        (void)prefetcher;                                                                              \
-        if (panel->own.scales[panel->own.coded.scales_size - 1])                                       \
-            name##_nan(&panel->own, x, out);                                                           \
-        else                                                                                           \
-            name##_numbers(&panel->own, x, out);                                                       \
-        _mm_setcsr(mode);                                                                              \
+#define DEFINE_SHIFTED(name, rows, together)                                                             \
+    static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct act_rows *x,       \
+                                        float out[MAX_ROWS][PANEL_ROWS])                                 \
+    {                                                                                                    \
+        multiply_shifted(panel, x, rows, together, ENCODING_NUMBERS, out);                               \
+    }                                                                                                    \
+    static NOINLINE void name##_nan(const struct coded_panel *panel, const struct act_rows *x,           \
+                                    float out[MAX_ROWS][PANEL_ROWS])                                     \
+    {                                                                                                    \
+        multiply_shifted(panel, x, rows, together, ENCODING_NAN, out);                                   \
+    }                                                                                                    \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                    \
+        uint32_t mode = keep_subnormal();                                                                \
+        (void)prefetcher;                                                                                \
+        if (panel->own.scales[panel->own.coded.scales_size - 1])                                         \
+            name##_nan(&panel->own, x, out);                                                             \
+        else                                                                                             \
+            name##_numbers(&panel->own, x, out);                                                         \
+        _mm_setcsr(mode);                                                                                \
     }
 
 DEFINE_SHIFTED(gemv_1, 1, VECS)

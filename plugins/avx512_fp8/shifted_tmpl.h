@@ -70,7 +70,7 @@ INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows,
 }
 
 /* Vectors first..first+n-1 of tiles t..end-1; the first ones bring what lies `distance`. */
-INLINE void add_shifted(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t filled,
+INLINE void add_shifted(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t filled,
                         uint64_t t, uint64_t end, unsigned rows, unsigned first, unsigned n, int encoding,
                         vf sum[MAX_ROWS][VECS][2])
 {
@@ -99,7 +99,7 @@ INLINE void add_shifted(const uint8_t *codes, uint64_t distance, const struct ro
 }
 
 /* `together`: vectors at a time. */
-INLINE void multiply_shifted(const struct coded_panel *panel, const struct rows8 *x, unsigned rows,
+INLINE void multiply_shifted(const struct coded_panel *panel, const struct act_rows *x, unsigned rows,
                              unsigned together, int encoding, float out[MAX_ROWS][PANEL_ROWS])
 {
     const struct coded *coded = &panel->coded;

@@ -14,7 +14,7 @@
 
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
-DEFINE_MICROKERNEL(one_row, multiply16, 1, true)
+DEFINE_MICROKERNEL(one_row, multiply_bf16, 1, true)
 
 #include "plugins/common/gemm/amx_stored_tmpl.h"
 
@@ -30,7 +30,7 @@ static const struct blocking *list_blockings(void)
 
 static void multiply_gemv(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = {.codes = part->panel_data, .tiles = part->tiles};
+    struct panel panel = {.codes = part->panel_data, .tiles = part->tiles};
     static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
     struct strategy strategy = {microkernels, true, false};
     if (part->end - begin > 1) {

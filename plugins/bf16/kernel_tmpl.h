@@ -21,7 +21,7 @@
 
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
-#define MULTIPLY multiply16
+#define MULTIPLY multiply_bf16
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
@@ -30,12 +30,12 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     return (struct strategy){microkernels, job->n_rows <= STREAMED_MAX_ROWS, false};
 }
 
-static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct strategy *strategy)
+static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                               const struct strategy *strategy)
 {
     const uint64_t distance = job->layout->words[WORD_PREFETCH];
     (void)strategy;
-    return (struct panel8){
+    return (struct panel){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .distance = distance ? distance : PREFETCH_BYTES,

@@ -41,7 +41,7 @@ static enum kt_status lay_out_rows(const struct bf16_instance *self, struct kt_l
     enum kt_status status = check_layout(self, &layout->shape, error);
     if (status)
         return status;
-    lay_out16(&self->base, layout, size_row(hidden, form), size_row(intermediate, form));
+    lay_out_bf16(&self->base, layout, size_row(hidden, form), size_row(intermediate, form));
     layout->k_unit = TILE_COLUMNS;
     layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
     layout->nominal_size[1] = weights * sizeof(uint16_t);

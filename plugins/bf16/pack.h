@@ -22,16 +22,16 @@ static void round_row(float *row, uint64_t n)
 }
 
 /* A row of bfloat16 that do not lie side by side, as they are: rounding would make NaN quiet. */
-static void copy_row(const struct bench *bench, const struct kt_view *view, uint64_t row, float *to)
+static void copy_row(const struct packing *packing, const struct kt_view *view, uint64_t row, float *to)
 {
     const uint8_t *from = (const uint8_t *)view->data + (int64_t)row * view->row_stride;
-    for (uint64_t c = 0; c < bench->k; c++)
+    for (uint64_t c = 0; c < packing->k; c++)
         memcpy((uint8_t *)to + 2 * c, from + (int64_t)c * view->block_stride, 2);
-    memset((uint8_t *)to + 2 * bench->k, 0, 2 * (bench->width - bench->k));
+    memset((uint8_t *)to + 2 * packing->k, 0, 2 * (packing->width - packing->k));
 }
 
 /* The view's own rows, or those that are made of it. */
-static enum kt_status find_halves(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+static enum kt_status find_halves(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                   struct half_rows *rows, struct kt_error *error)
 {
     rows->n = begin < view->rows ? view->rows - begin : 0;
@@ -39,22 +39,22 @@ static enum kt_status find_halves(const struct bench *bench, const struct kt_vie
     if (view->dtype == KT_DTYPE_BF16 && is_plain(view)) {
         rows->first = (const uint8_t *)view->data + (int64_t)begin * view->row_stride;
         rows->stride = view->row_stride;
-        rows->width = bench->k;
+        rows->width = packing->k;
         return KT_OK;
     }
-    rows->first = (const uint8_t *)bench->rows;
-    rows->stride = (int64_t)(bench->stride * sizeof(float));
-    rows->width = bench->width;
+    rows->first = (const uint8_t *)packing->rows;
+    rows->stride = (int64_t)(packing->stride * sizeof(float));
+    rows->width = packing->width;
     for (uint64_t i = 0; i < rows->n; i++) {
-        float *row = bench->rows + i * bench->stride;
+        float *row = packing->rows + i * packing->stride;
         if (view->dtype == KT_DTYPE_BF16) {
-            copy_row(bench, view, begin + i, row);
+            copy_row(packing, view, begin + i, row);
             continue;
         }
-        enum kt_status status = read_row(bench, view, begin + i, row, error);
+        enum kt_status status = read_row(packing, view, begin + i, row, error);
         if (status)
             return status;
-        round_row(row, bench->width);
+        round_row(row, packing->width);
     }
     return KT_OK;
 }
@@ -76,14 +76,14 @@ static void read_piece(const struct half_rows *rows, uint64_t column, uint64_t n
     }
 }
 
-static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+static enum kt_status pack_tiles(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
     _Alignas(64) uint8_t piece[TILE_ROWS * PIECE_STRIDE];
     uint8_t *to = target->panel + target->tile * TILE_SIZE;
-    uint64_t k = round_up(bench->k, TILE_COLUMNS);
+    uint64_t k = round_up(packing->k, TILE_COLUMNS);
     struct half_rows rows;
-    enum kt_status status = find_halves(bench, view, begin, &rows, error);
+    enum kt_status status = find_halves(packing, view, begin, &rows, error);
 
     if (status)
         return status;

@@ -105,7 +105,7 @@ static void leave(const void *library, int64_t before)
         aocl->set_threads(before);
 }
 
-const struct vendor8 aocl_vendor = {"AOCL", size_matrix, reorder, multiply, enter, leave};
+const struct vendor aocl_vendor = {"AOCL", size_matrix, reorder, multiply, enter, leave};
 
 /* ---- libraries ---- */
 
@@ -117,7 +117,7 @@ static enum kt_status take(const struct kt_host *host, void *handle, const char 
     if (status == KT_OK)
         status = check_version(handle, name, error);
     if (status == KT_OK)
-        status = try_product(host, name, &aocl_vendor, &found, error);
+        status = selftest_product(host, name, &aocl_vendor, &found, error);
     if (status == KT_OK)
         memcpy(aocl, &found, sizeof found);
     return status;

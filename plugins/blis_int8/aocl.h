@@ -25,7 +25,7 @@ struct aocl {
 };
 
 /* What level aocl asks of it; `library` is a struct aocl. */
-extern const struct vendor8 aocl_vendor;
+extern const struct vendor aocl_vendor;
 
 /*
  * Opens a library and checks it: its functions, its version, and that a product of it is right. `library` is

@@ -47,7 +47,7 @@ static void leave(const void *library, int64_t before)
         kml->set_threads((int)before);
 }
 
-const struct vendor8 kml_vendor = {"KML", size_matrix, reorder, multiply, enter, leave};
+const struct vendor kml_vendor = {"KML", size_matrix, reorder, multiply, enter, leave};
 
 /* A library without any of these has no threads. */
 static void find_threads(void *handle, struct kml *kml)
@@ -73,7 +73,7 @@ static enum kt_status take(const struct kt_host *host, void *handle, const char 
                               "before its products of int8",
                               name);
     find_threads(handle, &found);
-    enum kt_status status = try_product(host, name, &kml_vendor, &found, error);
+    enum kt_status status = selftest_product(host, name, &kml_vendor, &found, error);
     if (status == KT_OK)
         memcpy(kml, &found, sizeof found);
     return status;

@@ -25,7 +25,7 @@ struct kml {
 };
 
 /* What level kml asks of it; `library` is a struct kml. */
-extern const struct vendor8 kml_vendor;
+extern const struct vendor kml_vendor;
 
 /*
  * Opens a library and checks that a product of it is right. `library` is the option's value, see

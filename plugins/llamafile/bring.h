@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bring.h - prefetches of the next lines of a strip. */
+/* bring.h - prefetches of the next lines of a half panel. */
 #ifndef KT_PLUGINS_LLAMAFILE_BRING_H
 #define KT_PLUGINS_LLAMAFILE_BRING_H
 

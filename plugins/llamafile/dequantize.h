@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dequantize.h - strips to tiles of bfloat16 (bf16/layout_tmpl.h), scale and all, for many rows. For
+ * dequantize.h - half panels to tiles of bfloat16 (bf16/layout_tmpl.h), scale and all, for many rows. For
  * sets whose vectors are all 16 rows. A weight is what
  * llamafile_codes_dequantize makes of it, to the bit, rounded once.
  */
@@ -79,14 +79,15 @@ INLINE void dequantize_group(struct traits t, const uint8_t *head, const uint8_t
     }
 }
 
-/* The strip's groups t..stop-1; ahead: bytes at which lines are prefetched, 0: the strip is in a cache. */
-INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t *strip, uint64_t k,
+/* The half panel's groups t..stop-1; ahead: bytes at which lines are prefetched, 0: the half panel is in a
+ * cache. */
+INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t *half_panel, uint64_t k,
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const uint64_t step = 64 * t.bits, scales_step = size_scales(t, 8) + 8 * step;
     for (uint64_t i = begin; i < stop; i++, to += PAIR_SIZE) {
         uint64_t s = i / 8, left = k / GROUP - 8 * s;
-        const uint8_t *scales = strip + s * scales_step + heads_size(t.head_bytes, s);
+        const uint8_t *scales = half_panel + s * scales_step + heads_size(t.head_bytes, s);
         const uint8_t *heads = scales + size_scales(t, left < 8 ? left : 8), *head = heads;
         const uint8_t *group = heads + size_heads(t, s) + i % 8 * step;
         if (t.head_bytes && size_heads(t, s) == 0) /* the second of a pair */
@@ -97,12 +98,12 @@ INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t 
 }
 
 /* Columns behind the last are 0. */
-INLINE void dequantize_floats(uint32_t dtype, uint64_t distance, const uint8_t *strip, uint64_t k,
+INLINE void dequantize_floats(uint32_t dtype, uint64_t distance, const uint8_t *half_panel, uint64_t k,
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64; /* of two columns */
     for (uint64_t c = begin * TILE_COLUMNS; c < stop * TILE_COLUMNS; c += 2) {
-        const uint8_t *from = strip + c / 2 * step;
+        const uint8_t *from = half_panel + c / 2 * step;
         uint8_t *line = to + (c / TILE_COLUMNS - begin) * PAIR_SIZE + c % TILE_COLUMNS / 2 * 64;
         vi pairs = vi_splat32(0);
         bring(from, distance, 1);

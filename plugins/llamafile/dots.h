@@ -141,7 +141,7 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
         }
         return;
     }
-    /* what makes values ready is done to the table, once for all of a strip */
+    /* what makes values ready is done to the table, once for all of a half panel */
     vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
     vi codes = t.bits == 3 && c == 3 ? planes->one : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
     if (t.bits == 3) {

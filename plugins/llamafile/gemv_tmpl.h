@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemv_tmpl.h - passes of a few rows over panels of two strips: what plugins/common asks of panels of
+ * gemv_tmpl.h - passes of a few rows over panels of two half panels: what plugins/common asks of panels of
  * codes. Parameters  PREFETCH_BYTES  bytes ahead of what is read at which lines are prefetched; 0: what the
- * core says of the machine (struct kt_caps.stream_ahead) and those of strips_tmpl.h and
+ * core says of the machine (struct kt_caps.stream_ahead) and those of half_panels_tmpl.h and
  * gemm/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
@@ -12,18 +12,18 @@
 #error "llamafile/gemv_tmpl.h: define PREFETCH_BYTES"
 #endif
 
-#include "plugins/llamafile/strips_tmpl.h"
+#include "plugins/llamafile/half_panels_tmpl.h"
 
 #define EPILOGUE_H "plugins/common/bf16/epilogue.h"
 
-/* A strip and what multiplies it. */
-struct strip {
-    const struct strip_kernel *kernel;
+/* A half panel and what multiplies it. */
+struct half_panel {
+    const struct half_panel_kernel *kernel;
     const uint8_t *data;
     uint64_t at; /* of the part of an activation row that the kernel reads */
 };
 struct half_panels {
-    struct strip strip[2];
+    struct half_panel half_panel[2];
     uint64_t k, distance; /* bytes to prefetch ahead; 0: weights come from a cache */
 };
 #define PANEL_OWN struct half_panels
@@ -35,12 +35,13 @@ struct half_panels {
 
 /* Must be inlined, and find_own_panel too: what was stored as numbers and is copied as vectors misses store
  * forwarding, and waits until the panel before has been multiplied. */
-INLINE struct strip find_strip(const struct kt_layout *layout, enum kt_projection projection,
-                               const uint8_t *data)
+INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt_projection projection,
+                                         const uint8_t *data)
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    return (struct strip){find_kernel(dtype), data, dtype_is_float(dtype) ? floats_offset(layout, stage) : 0};
+    return (struct half_panel){find_kernel(dtype), data,
+                               dtype_is_float(dtype) ? floats_offset(layout, stage) : 0};
 }
 
 /* Where a panel is packed to whose weights are used in place. */
@@ -63,8 +64,9 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage) : find_filled(job);
     bool down = stage == KT_STAGE_DOWN;
     return (struct half_panels){
-        .strip = {find_strip(layout, down ? KT_DOWN : KT_GATE, data),
-                  find_strip(layout, down ? KT_DOWN : KT_UP, data + first_strip_size(layout, stage))},
+        .half_panel = {find_half_panel(layout, down ? KT_DOWN : KT_GATE, data),
+                       find_half_panel(layout, down ? KT_DOWN : KT_UP,
+                                       data + first_half_size(layout, stage))},
         .k = stage_k(layout, stage),
         .distance = !job->packed     ? 0
                     : PREFETCH_BYTES ? PREFETCH_BYTES
@@ -72,40 +74,40 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
     };
 }
 
-/* 1, 2 or 4 rows with both strips, one after the other: their lines are one stream. */
-INLINE void run_strips(const struct half_panels *panel, const struct rows8 *x, unsigned rows,
-                       float out[MAX_ROWS][PANEL_ROWS])
+/* 1, 2 or 4 rows with both half panels, one after the other: their lines are one stream. */
+INLINE void run_half_panels(const struct half_panels *panel, const struct act_rows *x, unsigned rows,
+                            float out[MAX_ROWS][PANEL_ROWS])
 {
     for (unsigned i = 0; i < 2; i++) {
-        const struct strip *strip = &panel->strip[i];
-        unsigned n = rows < strip->kernel->block ? rows : strip->kernel->block;
+        const struct half_panel *half_panel = &panel->half_panel[i];
+        unsigned n = rows < half_panel->kernel->block ? rows : half_panel->kernel->block;
         for (unsigned row = 0; row < rows; row += n) {
             const uint8_t *from[MAX_ROWS];
             for (unsigned r = 0; r < n; r++)
-                from[r] = (const uint8_t *)x->x[row + r] + strip->at;
-            strip->kernel->multiply[n / 2](strip->data, panel->k, from, panel->distance,
-                                           &out[row][i * TILE_ROWS]);
+                from[r] = (const uint8_t *)x->x[row + r] + half_panel->at;
+            half_panel->kernel->multiply[n / 2](half_panel->data, panel->k, from, panel->distance,
+                                                &out[row][i * TILE_ROWS]);
         }
     }
 }
 
-#define DEFINE_STRIPS(name, rows)                                                                      \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
-                     float out[MAX_ROWS][PANEL_ROWS])                                                  \
-    {                                                                                                  \
-        (void)prefetcher;                                                                              \
-        run_strips(&panel->own, x, rows, out);                                                         \
+#define DEFINE_HALF_PANELS(name, rows)                                                                   \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                    \
+        (void)prefetcher;                                                                                \
+        run_half_panels(&panel->own, x, rows, out);                                                      \
     }
-DEFINE_STRIPS(strips_1, 1)
-DEFINE_STRIPS(strips_2, 2)
-DEFINE_STRIPS(strips_4, 4)
+DEFINE_HALF_PANELS(half_panels_1, 1)
+DEFINE_HALF_PANELS(half_panels_2, 2)
+DEFINE_HALF_PANELS(half_panels_4, 4)
 
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage)
 {
     static const struct microkernel microkernels[] = {
-        {4, 1, {strips_4, strips_4}},
-        {2, 1, {strips_2, strips_2}},
-        {1, 1, {strips_1, strips_1}},
+        {4, 1, {half_panels_4, half_panels_4}},
+        {2, 1, {half_panels_2, half_panels_2}},
+        {1, 1, {half_panels_1, half_panels_1}},
     };
     (void)job;
     (void)stage;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_amx.c - AMX tiles for many rows, whose strips become bfloat16 tile by tile; for few rows int8 on
- * vectors, as on level avx512_vbmi. Sums in int32 would have to be scaled every 32 columns: with tiles of
+ * kernel_amx.c - AMX tiles for many rows, whose half panels become bfloat16 tile by tile; for few rows int8
+ * on vectors, as on level avx512_vbmi. Sums in int32 would have to be scaled every 32 columns: with tiles of
  * int8 that costs more than the product.
  */
 #define SIMD avx512
@@ -35,9 +35,9 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
     (void)job;
     (void)stage;
     for (unsigned i = 0; i < 2; i++) {
-        const struct strip *strip = &panel->strip[i];
-        strip->kernel->dequantize(strip->data, panel->k, t, stop, streamed ? panel->distance : 0,
-                                  to + i * TILE_SIZE);
+        const struct half_panel *half_panel = &panel->half_panel[i];
+        half_panel->kernel->dequantize(half_panel->data, panel->k, t, stop, streamed ? panel->distance : 0,
+                                       to + i * TILE_SIZE);
     }
 }
 

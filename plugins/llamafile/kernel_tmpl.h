@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_tmpl.h - products of the vector levels: strips as they lie, whatever the rows. A kernel_LEVEL.c sets
- * SIMD and the parameters of gemv_tmpl.h, includes this and says LLAMAFILE_LEVEL(level);
+ * kernel_tmpl.h - products of the vector levels: half panels as they lie, whatever the rows. A kernel_LEVEL.c
+ * sets SIMD and the parameters of gemv_tmpl.h, includes this and says LLAMAFILE_LEVEL(level);
  */
 #ifndef KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
@@ -14,12 +14,12 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     return (struct strategy){list_gemv(job, stage), true, false};
 }
 
-static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct strategy *strategy)
+static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                               const struct strategy *strategy)
 {
     (void)strategy;
     fill_panel(job, stage, number);
-    return (struct panel8){.own = find_own_panel(job, stage, number)};
+    return (struct panel){.own = find_own_panel(job, stage, number)};
 }
 
 #include "plugins/common/gemm/driver_tmpl.h"

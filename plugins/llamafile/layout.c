@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layout.c - sizes: of strips, of packed objects, of activation rows. */
+/* layout.c - sizes: of half panels, of packed objects, of activation rows. */
 #include "plugins/llamafile/llamafile.h"
 
 #include "plugins/common/bf16/layout_tmpl.h"
@@ -30,7 +30,7 @@ const struct llamafile_format *llamafile_format_find(uint32_t dtype)
     return NULL;
 }
 
-uint64_t llamafile_strip_size(const struct llamafile_format *format, uint64_t k)
+uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64_t k)
 {
     uint64_t full = k / SUPERBLOCK, rest = k % SUPERBLOCK / GROUP;
     if (format_is_float(format)) /* BF16 in pairs of columns; chunks stay aligned */
@@ -78,8 +78,8 @@ static uint64_t size_parts(const struct kt_layout *layout, enum kt_stage stage, 
     return (size > others ? size : others) | 64;
 }
 
-static enum kt_status lay_out_strips(const struct llamafile_instance *self, struct kt_layout *layout,
-                                     bool pairs, struct kt_error *error)
+static enum kt_status lay_out_half_panels(const struct llamafile_instance *self, struct kt_layout *layout,
+                                          bool pairs, struct kt_error *error)
 {
     const struct kt_host *host = self->base.host;
     const struct kt_shape *shape = &layout->shape;
@@ -92,11 +92,11 @@ static enum kt_status lay_out_strips(const struct llamafile_instance *self, stru
     if (!down)
         return KT_E_UNSUPPORTED;
 
-    layout->words[WORD_STRIP_GATE] = llamafile_strip_size(gate, hidden);
-    layout->words[WORD_STRIP_UP] = llamafile_strip_size(up, hidden);
-    layout->words[WORD_STRIP_DOWN] = llamafile_strip_size(down, intermediate);
-    lay_out16(&self->base, layout, size_parts(layout, KT_STAGE_GATE_UP, pairs),
-              size_parts(layout, KT_STAGE_DOWN, pairs));
+    layout->words[WORD_HALF_GATE] = llamafile_half_panel_size(gate, hidden);
+    layout->words[WORD_HALF_UP] = llamafile_half_panel_size(up, hidden);
+    layout->words[WORD_HALF_DOWN] = llamafile_half_panel_size(down, intermediate);
+    lay_out_bf16(&self->base, layout, size_parts(layout, KT_STAGE_GATE_UP, pairs),
+                 size_parts(layout, KT_STAGE_DOWN, pairs));
     layout->k_unit = down->block > TILE_ROWS ? down->block : TILE_ROWS;
     layout->nominal_size[0] =
         intermediate * (hidden / gate->block * gate->block_bytes + hidden / up->block * up->block_bytes);
@@ -111,10 +111,10 @@ static enum kt_status lay_out_strips(const struct llamafile_instance *self, stru
 
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_strips(instance, layout, false, error);
+    return lay_out_half_panels(instance, layout, false, error);
 }
 
 enum kt_status llamafile_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    return lay_out_strips(instance, layout, true, error);
+    return lay_out_half_panels(instance, layout, true, error);
 }

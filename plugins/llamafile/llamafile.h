@@ -2,12 +2,12 @@
 /*
  * llamafile.h - how this plugin holds weights and activations.
  *
- * Weights   A strip is 16 rows with all their K columns; what is missing in the last one is rows of zeros.
- *           A panel is two strips: of stage 0 gate and up, of stage 1 the next 32 rows (gemm/geometry.h).
- *           Quantised strips: superblocks of 256 columns (the last of a 32-column format may be
+ * Weights   A half panel is 16 rows with all their K columns; what is missing in the last one is rows of
+ * zeros. A panel is two half panels: of stage 0 gate and up, of stage 1 the next 32 rows (gemm/geometry.h).
+ *           Quantised half panels: superblocks of 256 columns (the last of a 32-column format may be
  *           shorter): [scales][heads][group]..., a group being 32 columns. All that a superblock needs
  *           lies together: a processor follows one ascending stream from memory, and reads half as
- *           fast where the heads of a strip lie apart.
+ *           fast where the heads of a half panel lie apart.
  *           A group holds planes of 64-byte chunks; a chunk gives each row one 32-bit lane, so one
  *           instruction multiplies 4 weights of each of 16 (8) rows with the same 4 activations:
  *             bytes     chunk i: columns 4i..4i+3                                  (8 bits)
@@ -23,7 +23,7 @@
  *           Scales keep the format's own numbers, 6-bit ones in a byte each. A head has the float16
  *           scales of a superblock; two that take 32 bytes share a line, in the first superblock of a
  *           pair, so that every chunk is aligned to 64.
- *           Float strips: column after column, 16 numbers each; BF16 in pairs of columns.
+ *           Float half panels: column after column, 16 numbers each; BF16 in pairs of columns.
  * Activations  One form for all quantised formats (ACT_*), per 256 columns; float32 for the others;
  *           a row holds both if gate and up need both. Level amx multiplies many rows in bfloat16: its
  *           rows of stage 0 have that as well, behind the others; of stage 1, where the rows of a product
@@ -72,8 +72,8 @@ struct llamafile_format {
     uint8_t offset;      /* code = weight + offset */
 };
 
-/* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's strips. */
-enum { WORD_STRIP_GATE = WORD_OWN, WORD_STRIP_UP, WORD_STRIP_DOWN };
+/* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's half panels. */
+enum { WORD_HALF_GATE = WORD_OWN, WORD_HALF_UP, WORD_HALF_DOWN };
 
 /* The row of a dtype, or NULL if this plugin does not take it. */
 const struct llamafile_format *llamafile_format_find(uint32_t dtype);
@@ -101,12 +101,12 @@ static inline uint64_t group_size(const struct llamafile_format *format)
     return UINT64_C(64) * format->bits;
 }
 
-uint64_t llamafile_strip_size(const struct llamafile_format *format, uint64_t k);
+uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64_t k);
 
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage)
 {
-    return stage == KT_STAGE_DOWN ? 2 * layout->words[WORD_STRIP_DOWN]
-                                  : layout->words[WORD_STRIP_GATE] + layout->words[WORD_STRIP_UP];
+    return stage == KT_STAGE_DOWN ? 2 * layout->words[WORD_HALF_DOWN]
+                                  : layout->words[WORD_HALF_GATE] + layout->words[WORD_HALF_UP];
 }
 
 /* Bytes at the end of scratch for the panel that is multiplied, where weights are used in place. */
@@ -116,10 +116,10 @@ static inline uint64_t filled_size(const struct kt_layout *layout)
     return round_up(first > second ? first : second, 64);
 }
 
-/* Where the second strip of a panel begins. */
-static inline uint64_t first_strip_size(const struct kt_layout *layout, enum kt_stage stage)
+/* Where the second half panel of a panel begins. */
+static inline uint64_t first_half_size(const struct kt_layout *layout, enum kt_stage stage)
 {
-    return layout->words[stage == KT_STAGE_DOWN ? WORD_STRIP_DOWN : WORD_STRIP_GATE];
+    return layout->words[stage == KT_STAGE_DOWN ? WORD_HALF_DOWN : WORD_HALF_GATE];
 }
 
 static inline bool dtype_is_float(uint32_t dtype)

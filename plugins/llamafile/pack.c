@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.c - source views to strips, and strips back to rows of float32. */
+/* pack.c - source views to half panels, and half panels back to rows of float32. */
 #include "plugins/common/simd/numbers.h"
 #include "plugins/common/simd/attributes.h"
 #include "plugins/llamafile/codes.h"
 
 #include "plugins/common/bf16/layout_tmpl.h"
 
-/* Where a superblock lies in a strip. */
+/* Where a superblock lies in a half panel. */
 struct place {
     uint64_t scales, head, codes; /* offsets */
     unsigned groups;
@@ -114,9 +114,9 @@ INLINE void store_groups(unsigned bits, unsigned n, const uint8_t *code, uint8_t
 }
 
 static void store_codes(const struct llamafile_format *format, const struct place *place,
-                        const struct llamafile_codes *codes, unsigned row, uint8_t *strip)
+                        const struct llamafile_codes *codes, unsigned row, uint8_t *half_panel)
 {
-    uint8_t *lane = strip + place->codes + 4 * row;
+    uint8_t *lane = half_panel + place->codes + 4 * row;
     const uint8_t *code = codes->code;
     if (format_has_triples(format->dtype, format->bits)) {
         for (unsigned g = 0; g < place->groups; g++)
@@ -147,10 +147,10 @@ static void store_codes(const struct llamafile_format *format, const struct plac
     }
 }
 
-static void load_codes(const struct llamafile_format *format, const struct place *place, const uint8_t *strip,
-                       unsigned row, struct llamafile_codes *codes)
+static void load_codes(const struct llamafile_format *format, const struct place *place,
+                       const uint8_t *half_panel, unsigned row, struct llamafile_codes *codes)
 {
-    const uint8_t *group = strip + place->codes + 4 * row;
+    const uint8_t *group = half_panel + place->codes + 4 * row;
     bool triples = format_has_triples(format->dtype, format->bits);
     for (unsigned g = 0; g < place->groups; g++, group += group_size(format)) {
         if (triples)
@@ -160,7 +160,7 @@ static void load_codes(const struct llamafile_format *format, const struct place
     }
 }
 
-/* Scales of n bytes between a row's own list and the strip's interleaved one. */
+/* Scales of n bytes between a row's own list and the half panel's interleaved one. */
 static void store_scales(uint8_t *to, const uint8_t *from, unsigned n, unsigned unit, unsigned row)
 {
     for (unsigned i = 0; i < n && unit == 1; i++)
@@ -181,9 +181,9 @@ static unsigned count_scale_bytes(const struct llamafile_format *format, unsigne
 }
 
 /* A row of the source, from its first byte to the last: so memory is read in the order that it likes, and
- * what is written apart, a strip, stays in a cache. */
+ * what is written apart, a half panel, stays in a cache. */
 static void pack_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride, uint64_t k,
-                     unsigned row, uint8_t *strip)
+                     unsigned row, uint8_t *half_panel)
 {
     struct llamafile_codes codes;
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
@@ -191,23 +191,23 @@ static void pack_row(const struct llamafile_format *format, const uint8_t *from,
         unsigned blocks = format->block == SUPERBLOCK ? 1 : place.groups * GROUP / format->block;
         for (unsigned b = 0; b < blocks; b++, from += stride)
             llamafile_codes_read(format, from, b, &codes);
-        store_codes(format, &place, &codes, row, strip);
-        store_scales(strip + place.scales, codes.scale, count_scale_bytes(format, place.groups),
+        store_codes(format, &place, &codes, row, half_panel);
+        store_scales(half_panel + place.scales, codes.scale, count_scale_bytes(format, place.groups),
                      format->scale_unit, row);
-        store_scales(strip + place.head, codes.head, format->head_bytes, 2, row);
+        store_scales(half_panel + place.head, codes.head, format->head_bytes, 2, row);
     }
 }
 
 static void pack_quants(const struct llamafile_format *format, const struct kt_view *view, uint64_t row_begin,
-                        unsigned rows, uint8_t *strip)
+                        unsigned rows, uint8_t *half_panel)
 {
-    memset(strip, 0, llamafile_strip_size(format, view->cols));
+    memset(half_panel, 0, llamafile_half_panel_size(format, view->cols));
     for (unsigned row = 0; row < rows; row++)
         pack_row(format, (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride,
-                 view->block_stride, view->cols, row, strip);
+                 view->block_stride, view->cols, row, half_panel);
 }
 
-/* Where element (row, column) of a float strip lies. */
+/* Where element (row, column) of a float half panel lies. */
 static uint64_t find_float(const struct llamafile_format *format, unsigned row, uint64_t column)
 {
     if (format->dtype == KT_DTYPE_BF16)
@@ -218,48 +218,48 @@ static uint64_t find_float(const struct llamafile_format *format, unsigned row, 
 /* Columns [begin, end) of a row, begin even. Sizes that compilers know make a copy a load and a
  * store. */
 static void pack_float_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride,
-                           unsigned row, uint64_t begin, uint64_t end, uint8_t *strip)
+                           unsigned row, uint64_t begin, uint64_t end, uint8_t *half_panel)
 {
     from += (int64_t)begin * stride;
-    strip += find_float(format, row, begin);
+    half_panel += find_float(format, row, begin);
     if (format->dtype == KT_DTYPE_F32) {
-        for (uint64_t c = begin; c < end; c++, from += stride, strip += 4 * TILE_ROWS)
-            memcpy(strip, from, 4);
+        for (uint64_t c = begin; c < end; c++, from += stride, half_panel += 4 * TILE_ROWS)
+            memcpy(half_panel, from, 4);
     } else if (format->dtype == KT_DTYPE_F16) {
-        for (uint64_t c = begin; c < end; c++, from += stride, strip += 2 * TILE_ROWS)
-            memcpy(strip, from, 2);
+        for (uint64_t c = begin; c < end; c++, from += stride, half_panel += 2 * TILE_ROWS)
+            memcpy(half_panel, from, 2);
     } else {
-        for (uint64_t c = begin; c + 1 < end; c += 2, from += 2 * stride, strip += 4 * TILE_ROWS) {
-            memcpy(strip, from, 2);
-            memcpy(strip + 2, from + stride, 2);
+        for (uint64_t c = begin; c + 1 < end; c += 2, from += 2 * stride, half_panel += 4 * TILE_ROWS) {
+            memcpy(half_panel, from, 2);
+            memcpy(half_panel + 2, from + stride, 2);
         }
         if (end % 2)
-            memcpy(strip, from, 2);
+            memcpy(half_panel, from, 2);
     }
 }
 
 static void pack_floats(const struct llamafile_format *format, const struct kt_view *view, uint64_t row_begin,
-                        unsigned rows, uint8_t *strip)
+                        unsigned rows, uint8_t *half_panel)
 {
     uint64_t k = view->cols;
-    memset(strip, 0, llamafile_strip_size(format, k));
+    memset(half_panel, 0, llamafile_half_panel_size(format, k));
     for (uint64_t c = 0; c < k; c += SUPERBLOCK) /* what 16 rows write of these stays in the cache */
         for (unsigned row = 0; row < rows; row++)
             pack_float_row(format,
                            (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride,
-                           view->block_stride, row, c, k - c < SUPERBLOCK ? k : c + SUPERBLOCK, strip);
+                           view->block_stride, row, c, k - c < SUPERBLOCK ? k : c + SUPERBLOCK, half_panel);
 }
 
 /* Strip `index` of a matrix; behind the last row there are zeros. */
-static void pack_strip(const struct kt_view *view, uint64_t index, uint8_t *strip)
+static void pack_half_panel(const struct kt_view *view, uint64_t index, uint8_t *half_panel)
 {
     const struct llamafile_format *format = llamafile_format_find(view->dtype);
     uint64_t begin = index * TILE_ROWS, left = begin < view->rows ? view->rows - begin : 0;
     unsigned rows = left < TILE_ROWS ? (unsigned)left : TILE_ROWS;
     if (format_is_float(format))
-        pack_floats(format, view, begin, rows, strip);
+        pack_floats(format, view, begin, rows, half_panel);
     else
-        pack_quants(format, view, begin, rows, strip);
+        pack_quants(format, view, begin, rows, half_panel);
 }
 
 /* Views must be what the layout was made for. */
@@ -281,13 +281,13 @@ static enum kt_status check_job(const struct kt_host *host, const struct kt_pack
 void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,
                           uint64_t number, uint8_t *panel)
 {
-    uint8_t *second = panel + first_strip_size(layout, stage);
+    uint8_t *second = panel + first_half_size(layout, stage);
     if (stage == KT_STAGE_DOWN) {
-        pack_strip(&source->down, 2 * number, panel);
-        pack_strip(&source->down, 2 * number + 1, second);
+        pack_half_panel(&source->down, 2 * number, panel);
+        pack_half_panel(&source->down, 2 * number + 1, second);
     } else {
-        pack_strip(&source->gate, number, panel);
-        pack_strip(&source->up, number, second);
+        pack_half_panel(&source->gate, number, panel);
+        pack_half_panel(&source->up, number, second);
     }
 }
 
@@ -300,11 +300,11 @@ enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct 
     return status;
 }
 
-static void unpack_floats(const struct llamafile_format *format, const uint8_t *strip, unsigned row,
+static void unpack_floats(const struct llamafile_format *format, const uint8_t *half_panel, unsigned row,
                           uint64_t k, float *out)
 {
     for (uint64_t c = 0; c < k; c++) {
-        const uint8_t *from = strip + find_float(format, row, c);
+        const uint8_t *from = half_panel + find_float(format, row, c);
         if (format->dtype == KT_DTYPE_F32)
             memcpy(out + c, from, 4);
         else
@@ -331,27 +331,27 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
     const struct llamafile_format *format = llamafile_format_find(layout->shape.format[projection].dtype);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t k = stage_k(layout, stage), place = 0;
-    const uint8_t *strip = NULL;
-    enum kt_status status = find_row(layout, packed, projection, row, &strip, &place, error);
+    const uint8_t *half_panel = NULL;
+    enum kt_status status = find_row(layout, packed, projection, row, &half_panel, &place, error);
     if (status == KT_OK && !packed)
         return read_source(instance, source, projection, row, out, error);
     if (status)
         return status;
     if (place >= TILE_ROWS)
-        strip += first_strip_size(layout, stage);
+        half_panel += first_half_size(layout, stage);
     unsigned lane = (unsigned)(place % TILE_ROWS);
     if (format_is_float(format)) {
-        unpack_floats(format, strip, lane, k, out);
+        unpack_floats(format, half_panel, lane, k, out);
         return KT_OK;
     }
     struct llamafile_codes codes;
     memset(&codes, 0, sizeof codes);
     for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
         struct place at = find_superblock(format, k, s);
-        load_codes(format, &at, strip, lane, &codes);
-        load_scales(codes.scale, strip + at.scales, count_scale_bytes(format, at.groups), format->scale_unit,
-                    lane);
-        load_scales(codes.head, strip + at.head, format->head_bytes, 2, lane);
+        load_codes(format, &at, half_panel, lane, &codes);
+        load_scales(codes.scale, half_panel + at.scales, count_scale_bytes(format, at.groups),
+                    format->scale_unit, lane);
+        load_scales(codes.head, half_panel + at.head, format->head_bytes, 2, lane);
         llamafile_codes_dequantize(format, &codes, at.groups, out + s * SUPERBLOCK);
     }
     return KT_OK;

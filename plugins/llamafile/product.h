@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product.h - the products of a strip with a few rows of activations: out[r * PANEL_ROWS + i]. A row's result
- * does not depend on the rows beside it, nor on how many there are. Integer parts are exact, float parts have
- * one order on all levels: their results agree to the bit.
+ * product.h - the products of a half panel with a few rows of activations: out[r * PANEL_ROWS + i]. A row's
+ * result does not depend on the rows beside it, nor on how many there are. Integer parts are exact, float
+ * parts have one order on all levels: their results agree to the bit.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
@@ -32,7 +32,7 @@ INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf to
     }
 }
 
-/* ---- one strip ---- */
+/* ---- one half panel ---- */
 
 INLINE void clear_parts(int rows, vf sums[][VEC_PARTS])
 {
@@ -91,13 +91,13 @@ INLINE uint64_t choose_distance(bool light, uint64_t distance)
     return light && distance > STREAMED_DISTANCE ? STREAMED_DISTANCE : distance;
 }
 
-INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uint64_t k,
+INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
                             const uint8_t *const *x, uint64_t asked, float *out)
 {
     const uint64_t distance = choose_distance(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE, asked);
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
-    const uint8_t *scales = strip, *head = NULL;
+    const uint8_t *scales = half_panel, *head = NULL;
     clear_parts(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
@@ -123,8 +123,8 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *strip, uin
 }
 
 /* Even and odd columns have sums of their own, so that additions overlap. The odd column after the
- * last is zero in the strip and in x. */
-INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint64_t k,
+ * last is zero in the half panel and in x. */
+INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *half_panel, uint64_t k,
                             const uint8_t *const *x, uint64_t asked, float *out)
 {
     const uint64_t distance = choose_distance(rows == 1 && VEC_ROWS == 16, asked);
@@ -132,11 +132,11 @@ INLINE void multiply_floats(uint32_t dtype, int rows, const uint8_t *strip, uint
     unsigned step = dtype == KT_DTYPE_F32 ? 128 : 64;
     clear_parts(rows, even);
     clear_parts(rows, odd);
-    for (uint64_t c = 0; c < k; c += 2, strip += step) {
-        bring(strip, distance, step / 64);
+    for (uint64_t c = 0; c < k; c += 2, half_panel += step) {
+        bring(half_panel, distance, step / 64);
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
             vf w[2];
-            load_floats(dtype, strip, part, w);
+            load_floats(dtype, half_panel, part, w);
             UNROLL_FOR (int r = 0; r < rows; r++) {
                 even[r][part] = vf_fma(w[0], vf_splat(x[r] + 4 * c), even[r][part]);
                 odd[r][part] = vf_fma(w[1], vf_splat(x[r] + 4 * c + 4), odd[r][part]);

@@ -6,7 +6,7 @@
 #include "plugins/llamafile/dots.h"
 #include "plugins/llamafile/llamafile.h"
 
-/* ---- strips of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
+/* ---- half panels of 32-column formats: total += dot * (d_weight * d_x), + m * sum(x) ---- */
 
 /* Has each group a number that is added to its weights? */
 INLINE bool has_offsets(struct traits t)
@@ -40,7 +40,7 @@ INLINE void add_group_32(struct traits t, int rows, const uint8_t *scales, unsig
     }
 }
 
-/* ---- strips of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
+/* ---- half panels of 256-column formats: total += d * sum(dot * d_x) - dmin * sum(min * sum(x)) ---- */
 
 INLINE void add_minima(struct traits t, int rows, const uint8_t *scales, unsigned g, const uint8_t *const *x,
                        uint64_t at, int part, vf minima[][VEC_PARTS])
@@ -80,9 +80,9 @@ INLINE void add_floats(struct traits t, int rows, const uint8_t *scales, unsigne
         add_group_32(t, rows, scales, g, x, at, part, dots, total);
 }
 
-/* ---- strips of floats ---- */
+/* ---- half panels of floats ---- */
 
-/* Two columns of a float strip. */
+/* Two columns of a float half panel. */
 INLINE void load_floats(uint32_t dtype, const uint8_t *from, int part, vf w[2])
 {
     if (dtype == KT_DTYPE_BF16) {

@@ -57,7 +57,7 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
 }
 
 /* n lines of a pair of tiles, number t of `filled`, from line `begin` on: all 4, but of fine groups. */
-INLINE void add_fixed_point_lines(const uint8_t *codes, const struct rows8 *x, uint64_t t, uint64_t filled,
+INLINE void add_fixed_point_lines(const uint8_t *codes, const struct act_rows *x, uint64_t t, uint64_t filled,
                                   unsigned begin, unsigned n, unsigned rows, int encoding,
                                   const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
@@ -96,7 +96,7 @@ INLINE void add_fixed_point_lines(const uint8_t *codes, const struct rows8 *x, u
 }
 
 /* 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
-INLINE void add_fixed_point(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t t,
+INLINE void add_fixed_point(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t t,
                             uint64_t filled, unsigned rows, int encoding, const struct decoder *decoder,
                             vf sum[MAX_ROWS][VECS])
 {

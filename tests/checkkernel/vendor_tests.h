@@ -5,7 +5,7 @@
  *
  *   VENDOR_LEVEL, VENDOR_OWN_LEVEL       names of the level, and of the one that multiplies stored weights
  *   VENDOR_LIBRARY                       the struct of its functions
- *   VENDOR_OPEN, VENDOR_CALLS            what opens a library, and its struct vendor8
+ *   VENDOR_OPEN, VENDOR_CALLS            what opens a library, and its struct vendor
  *   VENDOR_CHECKED                       an environment variable that names the vendor's library itself
  *   find_stub(variant), fit[], with_threads[], unfit[]    stubs, those to take, those of them with threads to
  *                                        give back, those to refuse and why

@@ -53,7 +53,7 @@ struct none_panel {
 #if !defined WITHOUT_PANEL_OWN && defined PARAM_PANEL_OWN
 #define PANEL_OWN struct none_panel
 #endif
-extern const struct vendor8 none_vendor;
+extern const struct vendor none_vendor;
 #ifndef WITHOUT_VENDOR
 #define VENDOR (&none_vendor)
 #endif

@@ -51,8 +51,8 @@ static inline uint64_t size_row(uint64_t k, const struct row_form *form)
 }
 
 /* All of a layout but k_unit, nominal_size and form; row0 and row1: bytes of a packed row of each stage. */
-static inline void lay_out16(const struct instance *self, struct kt_layout *layout, uint64_t row0,
-                             uint64_t row1)
+static inline void lay_out_bf16(const struct instance *self, struct kt_layout *layout, uint64_t row0,
+                                uint64_t row1)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
     uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;

@@ -23,7 +23,7 @@ _Static_assert(TILE_COLUMNS == 32,
 
 #if VEC_BF16
 /* Two columns of `rows` rows and n vectors: their products are added in one instruction. */
-INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned rows, unsigned n,
+INLINE void add_line(const vi *w, const struct act_rows *x, uint64_t at, unsigned rows, unsigned n,
                      vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
 {
     (void)odd;
@@ -35,7 +35,7 @@ INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned r
 }
 #else
 /* Two columns of `rows` rows and n vectors, the even one first; both sums may be the same. */
-INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned rows, unsigned n,
+INLINE void add_line(const vi *w, const struct act_rows *x, uint64_t at, unsigned rows, unsigned n,
                      vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
 {
     vf column[VECS];
@@ -57,7 +57,7 @@ INLINE void add_line(const vi *w, const struct rows8 *x, uint64_t at, unsigned r
 #endif
 
 /* A line of tiles as they are stored, vectors first..first+n-1. */
-INLINE void add_columns(const uint8_t *line, const struct rows8 *x, uint64_t at, unsigned rows,
+INLINE void add_columns(const uint8_t *line, const struct act_rows *x, uint64_t at, unsigned rows,
                         unsigned first, unsigned n, vf even[MAX_ROWS][VECS], vf odd[MAX_ROWS][VECS])
 {
     vi w[VECS];
@@ -86,7 +86,7 @@ INLINE void store_sums(unsigned rows, unsigned first, unsigned n, vf sum[MAX_ROW
 
 /* The sums of a tile, of vectors first..first+n-1 of its line, are a chain of their own: chains of one tile
  * and the next overlap, and a row has the same sums in a pass of one row as in one of eight. */
-INLINE void add_sums16(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum[MAX_ROWS][VECS])
+INLINE void add_tile_sums(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = 0; v < n; v++)
@@ -97,8 +97,8 @@ INLINE void add_sums16(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum
  * both, which spares loads of activations, is two streams and half as fast. One or two rows of vectors of
  * 512 bits wait for memory, and 1 KB ahead is best (Zen 4, 1 token: 51 GB/s, 38 with 8 KB). What takes longer
  * wants what the core says: 128 tokens, 8 rows an expert, 33 instead of 45 ms. */
-INLINE void multiply16_streamed(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
-                                float out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_bf16_streamed(const struct panel *panel, const struct act_rows *x, unsigned rows,
+                                   float out[MAX_ROWS][PANEL_ROWS])
 {
     const uint64_t distance = rows <= 2 && PREFETCH_BYTES > 0 ? PREFETCH_BYTES : panel->distance;
     const uint8_t *tile = panel->codes;
@@ -113,7 +113,7 @@ INLINE void multiply16_streamed(const struct panel8 *panel, const struct rows8 *
                 PREFETCH(tile + 64 * q + distance);
                 add_columns(tile + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, 0, VEC_PARTS, own, own);
             }
-            add_sums16(rows, VEC_PARTS, own, sum[half]);
+            add_tile_sums(rows, VEC_PARTS, own, sum[half]);
         }
     }
     store_sums(rows, 0, VEC_PARTS, sum[0], out);
@@ -122,14 +122,14 @@ INLINE void multiply16_streamed(const struct panel8 *panel, const struct rows8 *
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, all constants in each instance, so
  * sum is registers. */
-INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                       unsigned n, bool streamed, struct prefetcher *prefetcher,
-                       float out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_bf16(const struct panel *panel, const struct act_rows *x, unsigned rows, unsigned first,
+                          unsigned n, bool streamed, struct prefetcher *prefetcher,
+                          float out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vf sum[MAX_ROWS][VECS];
     if (streamed) {
-        multiply16_streamed(panel, x, rows, out);
+        multiply_bf16_streamed(panel, x, rows, out);
         return;
     }
     clear(rows, n, sum);
@@ -139,7 +139,7 @@ INLINE void multiply16(const struct panel8 *panel, const struct rows8 *x, unsign
         clear(rows, n, own);
         for (unsigned q = 0; q < LINES; q++)
             add_columns(pair + 64 * q, x, t * X_STEP + q * LINE_STEP, rows, first, n, own, own);
-        add_sums16(rows, n, own, sum);
+        add_tile_sums(rows, n, own, sum);
     }
     store_sums(rows, first, n, sum, out);
 }

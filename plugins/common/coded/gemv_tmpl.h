@@ -103,7 +103,7 @@ INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned 
 }
 
 /* The columns of a line of codes of both tiles, added to sums. */
-INLINE void add_code_line(const uint8_t *codes, const struct rows8 *x, uint64_t at, unsigned rows,
+INLINE void add_code_line(const uint8_t *codes, const struct act_rows *x, uint64_t at, unsigned rows,
                           int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vi w[CODE_LINES][VECS];
@@ -125,7 +125,7 @@ INLINE void bring_pair(const uint8_t *codes)
 }
 
 /* The sums of 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
-INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t at,
+INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t at,
                       unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     bring_pair(codes + distance);
@@ -135,7 +135,7 @@ INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct rows
 }
 
 /* The same, added to the sums of tiles before it. */
-INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct rows8 *x, uint64_t at,
+INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t at,
                      unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
     vf own[MAX_ROWS][VECS];
@@ -146,7 +146,7 @@ INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct rows8
 }
 
 /* The sums of the columns of step t, which offsets multiply. */
-INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigned rows, int encoding,
+INLINE void add_sums(const struct act_rows *x, uint64_t t, uint64_t filled, unsigned rows, int encoding,
                      float sums[MAX_ROWS])
 {
     (void)encoding;
@@ -160,7 +160,7 @@ INLINE void add_sums(const struct rows8 *x, uint64_t t, uint64_t filled, unsigne
 /* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `distance` up to tile `last` and
  * `skip` farther from there on comes with the first lines of a tile. */
 INLINE void add_subtile(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
-                        const struct rows8 *x, uint64_t filled, unsigned rows, int encoding,
+                        const struct act_rows *x, uint64_t filled, unsigned rows, int encoding,
                         const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
 {
     const uint64_t skip = panel->coded.scales_size + panel->coded.zeros_size;
@@ -182,7 +182,7 @@ INLINE void add_subtile(const struct coded_panel *panel, uint64_t begin, uint64_
     }
 }
 
-INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *x, unsigned rows,
+INLINE void multiply_codes(const struct coded_panel *panel, const struct act_rows *x, unsigned rows,
                            int encoding, float out[MAX_ROWS][PANEL_ROWS])
 {
     const struct coded *coded = &panel->coded;
@@ -238,12 +238,12 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct rows8 *
             vf_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
-#define DEFINE_GEMV(name, rows, encoding)                                                              \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
-                     float out[MAX_ROWS][PANEL_ROWS])                                                  \
-    {                                                                                                  \
-        (void)prefetcher;                                                                              \
-        multiply_codes(&panel->own, x, rows, encoding, out);                                           \
+#define DEFINE_GEMV(name, rows, encoding)                                                                \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     float out[MAX_ROWS][PANEL_ROWS])                                                    \
+    {                                                                                                    \
+        (void)prefetcher;                                                                                \
+        multiply_codes(&panel->own, x, rows, encoding, out);                                             \
     }
 
 #endif

@@ -58,7 +58,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 
 static void multiply_gemv(const struct part *part, uint32_t begin)
 {
-    struct panel8 panel = {.own = find_own_panel(part->job, part->stage, part->panel)};
+    struct panel panel = {.own = find_own_panel(part->job, part->stage, part->panel)};
     struct strategy strategy = {list_gemv(part->job, part->stage), true, false};
     panel.tiles = part->tiles;
     FILL_PANEL(part->job, part->stage, part->panel);

@@ -22,7 +22,7 @@
 
 #include "plugins/common/coded/gemv_tmpl.h"
 
-#define MULTIPLY multiply16
+#define MULTIPLY multiply_bf16
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
 /* The passes of a few rows. */
@@ -39,10 +39,10 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     return (struct strategy){list_gemv(job, stage), true, false};
 }
 
-static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct strategy *strategy)
+static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                               const struct strategy *strategy)
 {
-    struct panel8 panel = {.own = find_own_panel(job, stage, number)};
+    struct panel panel = {.own = find_own_panel(job, stage, number)};
     panel.tiles = panel.own.coded.tiles;
     if (!strategy->streamed) {
         dequantize_panel(job, stage, &panel.own, 0, panel.tiles, false, job->scratch);

@@ -139,8 +139,8 @@ static enum kt_status lay_out_codes(const struct instance *self, struct kt_layou
     enum kt_status status = check_layout(self, shape, error);
     if (status)
         return status;
-    lay_out16(self, layout, size_stage_row(layout, KT_STAGE_GATE_UP, *form),
-              size_stage_row(layout, KT_STAGE_DOWN, *form));
+    lay_out_bf16(self, layout, size_stage_row(layout, KT_STAGE_GATE_UP, *form),
+                 size_stage_row(layout, KT_STAGE_DOWN, *form));
     layout->k_unit = find_k_unit(shape);
     layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
     layout->nominal_size[1] = nominal_size(&shape->format[KT_DOWN], hidden, intermediate);

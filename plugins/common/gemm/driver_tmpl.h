@@ -15,8 +15,8 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
  * it is in. */
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage);
 /* Where the weights of a panel are. */
-static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct strategy *strategy);
+static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                               const struct strategy *strategy);
 
 /* Steps that so many rows of a panel take, per pair of tiles. */
 static uint64_t count_steps(const struct strategy *strategy, uint32_t rows)
@@ -49,7 +49,7 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
             if (strategy.streamed && p + 1 == job->panel_end)
                 prefetch_begin(next, next_size);
-            struct panel8 panel = open_panel(job, stage, p, &strategy);
+            struct panel panel = open_panel(job, stage, p, &strategy);
             run_microkernels(stage, job, p, &panel, &strategy, begin, end, &prefetcher);
         }
     }

@@ -11,7 +11,7 @@
  *             SUM         the type of these: int16_t (default) or float
  *             X_STEP      bytes from a row's tile to its next one
  *             FIND_ROW(act, row_size, row)   where a packed row is; default: where find_columns says
- *             PANEL_OWN   the type of what the backend knows of a panel beside struct panel8; default: none
+ *             PANEL_OWN   the type of what the backend knows of a panel beside struct panel; default: none
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_MICROKERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_MICROKERNEL_TMPL_H
@@ -34,7 +34,7 @@
 #define MAX_ROWS 12
 
 /* Where a pass finds its weights. */
-struct panel8 {
+struct panel {
     const uint8_t *codes;
     uint64_t tiles;       /* along K */
     uint64_t distance;    /* bytes to prefetch ahead of codes, where a backend asks for it */
@@ -62,28 +62,28 @@ INLINE const SUM *read_sums(const void *act, uint64_t row_size, uint64_t tiles, 
 #endif
 
 /* Rows of activations: the columns of tile t of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
-struct rows8 {
+struct act_rows {
     const int8_t *x[MAX_ROWS];
     const SUM *sums[MAX_ROWS];
 };
 
-typedef void (*microkernel_fn)(const struct panel8 *panel, const struct rows8 *rows,
+typedef void (*microkernel_fn)(const struct panel *panel, const struct act_rows *rows,
                                struct prefetcher *prefetcher, ACC out[MAX_ROWS][PANEL_ROWS]);
 
 /* A pass made of a function with constants for rows, for the first and the number of its vectors of the
  * 32 columns, and for near: all columns, or one tile of 16 after the other. */
-#define DEFINE_MICROKERNEL(name, multiply, rows, streamed)                                             \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                                    \
-    {                                                                                                  \
-        multiply(panel, x, rows, 0, VECS, streamed, prefetcher, out);                                  \
+#define DEFINE_MICROKERNEL(name, multiply, rows, streamed)                                               \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                                      \
+    {                                                                                                    \
+        multiply(panel, x, rows, 0, VECS, streamed, prefetcher, out);                                    \
     }
-#define DEFINE_TILE_MICROKERNEL(name, multiply, rows)                                                  \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                                    \
-    {                                                                                                  \
-        multiply(panel, x, rows, 0, VEC_PARTS, false, prefetcher, out);                                \
-        multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, prefetcher, out);                        \
+#define DEFINE_TILE_MICROKERNEL(name, multiply, rows)                                                    \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                                      \
+    {                                                                                                    \
+        multiply(panel, x, rows, 0, VEC_PARTS, false, prefetcher, out);                                  \
+        multiply(panel, x, rows, VEC_PARTS, VEC_PARTS, false, prefetcher, out);                          \
     }
 
 struct microkernel {
@@ -109,7 +109,7 @@ static const struct microkernel *choose_microkernel(const struct strategy *strat
 }
 
 static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_t row, uint32_t n,
-                      uint64_t tiles, struct rows8 *rows)
+                      uint64_t tiles, struct act_rows *rows)
 {
     uint64_t size = job->layout->act_row_size[stage];
     for (uint32_t r = 0; r < n; r++) {
@@ -125,7 +125,7 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
 
 /* Rows begin..end-1 of panel `number`. */
 INLINE void run_microkernels(enum kt_stage stage, const struct kt_product *job, uint64_t number,
-                             const struct panel8 *panel, const struct strategy *strategy, uint32_t begin,
+                             const struct panel *panel, const struct strategy *strategy, uint32_t begin,
                              uint32_t end, struct prefetcher *prefetcher)
 {
     _Alignas(64) ACC out[MAX_ROWS][PANEL_ROWS];
@@ -135,7 +135,7 @@ INLINE void run_microkernels(enum kt_stage stage, const struct kt_product *job, 
 
     for (uint32_t row = begin; row < end;) {
         const struct microkernel *microkernel = choose_microkernel(strategy, end - row);
-        struct rows8 rows;
+        struct act_rows rows;
         find_rows(job, stage, row, microkernel->rows, panel->tiles, &rows);
         microkernel->run[strategy->streamed && row == begin](panel, &rows, prefetcher, out);
         if (!scaled)

@@ -43,7 +43,7 @@ INLINE void add_lines(const uint8_t *line, const vi x[MAX_ROW_PAIRS], unsigned p
 }
 
 /* 16 bytes of each pair of rows: two vectors, 8 bytes of both rows in each. */
-INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to[2][MAX_ROW_PAIRS])
+INLINE void load_pairs(const struct act_rows *x, uint64_t at, unsigned pairs, vi to[2][MAX_ROW_PAIRS])
 {
     UNROLL_FOR (unsigned p = 0; p < pairs; p++) {
         int64x2_t a = vreinterpretq_s64_s8(vld1q_s8(x->x[2 * p] + at));
@@ -54,7 +54,7 @@ INLINE void load_pairs(const struct rows8 *x, uint64_t at, unsigned pairs, vi to
 }
 
 /* The sums of 2 * pairs rows and vectors first..first+n-1 of a panel. */
-INLINE void multiply_mmla(const struct panel8 *panel, const struct rows8 *x, unsigned pairs, unsigned first,
+INLINE void multiply_mmla(const struct panel *panel, const struct act_rows *x, unsigned pairs, unsigned first,
                           unsigned n, struct prefetcher *prefetcher, ACC out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
@@ -82,22 +82,22 @@ INLINE void multiply_mmla(const struct panel8 *panel, const struct rows8 *x, uns
 }
 
 /* A pass of 2 * pairs rows, n vectors of the panel at a time. */
-#define DEFINE_MMLA_MICROKERNEL(name, pairs, n)                                                        \
-    static void name(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher, \
-                     ACC out[MAX_ROWS][PANEL_ROWS])                                                    \
-    {                                                                                                  \
-        UNROLL_FOR (unsigned first = 0; first < VECS; first += n)                                      \
-            multiply_mmla(panel, x, pairs, first, n, prefetcher, out);                                 \
+#define DEFINE_MMLA_MICROKERNEL(name, pairs, n)                                                          \
+    static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
+                     ACC out[MAX_ROWS][PANEL_ROWS])                                                      \
+    {                                                                                                    \
+        UNROLL_FOR (unsigned first = 0; first < VECS; first += n)                                        \
+            multiply_mmla(panel, x, pairs, first, n, prefetcher, out);                                   \
     }
 DEFINE_MMLA_MICROKERNEL(mmla_8, 4, 2)
 DEFINE_MMLA_MICROKERNEL(mmla_4, 2, 4)
 DEFINE_MMLA_MICROKERNEL(mmla_2, 1, 8)
 
 /* One row, twice: what the sums of floats are must not depend on how many rows are left. */
-static void mmla_1(const struct panel8 *panel, const struct rows8 *x, struct prefetcher *prefetcher,
+static void mmla_1(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher,
                    ACC out[MAX_ROWS][PANEL_ROWS])
 {
-    const struct rows8 twice = {.x = {x->x[0], x->x[0]}};
+    const struct act_rows twice = {.x = {x->x[0], x->x[0]}};
     mmla_2(panel, &twice, prefetcher, out);
 }
 

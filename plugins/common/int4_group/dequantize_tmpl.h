@@ -19,8 +19,7 @@
 #endif
 
 /* Tiles t..stop-1 of both columns of a panel to `to`. */
-static void dequantize_pairs(const struct panel8 *panel, uint64_t t, uint64_t stop, bool streamed,
-                             uint8_t *to)
+static void dequantize_pairs(const struct panel *panel, uint64_t t, uint64_t stop, bool streamed, uint8_t *to)
 {
     for (; t < stop; t++, to += PAIR_SIZE) {
         const uint8_t *pair = panel->codes + pair_offset(panel->group_shift, t);

@@ -50,10 +50,10 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     return (struct strategy){int4_microkernels, job->n_rows <= STREAMED_MAX_ROWS, false};
 }
 
-static struct panel8 open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
-                                const struct strategy *strategy)
+static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
+                               const struct strategy *strategy)
 {
-    struct panel8 panel = find_group_panel(job, stage, number);
+    struct panel panel = find_group_panel(job, stage, number);
 #if DEQUANT_MIN_ROWS
     if (strategy->microkernels == microkernels) {
         dequantize_pairs(&panel, 0, panel.tiles, false, job->scratch);

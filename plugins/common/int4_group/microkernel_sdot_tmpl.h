@@ -43,9 +43,9 @@ INLINE vi high_weights(vi codes, const struct coding4 *coding)
 
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero per row
  * at group. One tile after the other: the codings of both would take all registers. */
-INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x, uint64_t from,
-                           uint64_t sums, unsigned rows, unsigned first, unsigned n, bool streamed,
-                           uint64_t distance, vi total[MAX_ROWS][VECS])
+INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct act_rows *x,
+                           uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
+                           bool streamed, uint64_t distance, vi total[MAX_ROWS][VECS])
 {
     (void)sums;
     UNROLL_FOR (unsigned i = 0; streamed && i < CODES_SIZE; i += 64)

@@ -37,7 +37,7 @@ INLINE sv8 dequantize_sve(svuint8_t codes, const struct coding_sve *coding)
 }
 
 /* 32 columns: four lines of vectors first..first+n-1 of a pair of tiles. */
-INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const struct rows8 *x, uint64_t from,
+INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const struct act_rows *x, uint64_t from,
                           unsigned rows, unsigned first, unsigned n, unsigned turns,
                           sv32 total[4][MAX_ROWS][2 * SVE_PARTS])
 {
@@ -63,9 +63,9 @@ INLINE void add_group_sve(const uint8_t *lines, const uint8_t *group, const stru
 
 /* The sums of `rows` rows and vectors first..first+n-1, of 16 bytes, of a panel: constants in each
  * instance. */
-INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                      unsigned n, bool streamed, struct prefetcher *prefetcher,
-                      int32_t out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_int4(const struct panel *panel, const struct act_rows *x, unsigned rows, unsigned first,
+                          unsigned n, bool streamed, struct prefetcher *prefetcher,
+                          int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const unsigned begin = first * 16 / SVE_SIZE, count = n * 16 / SVE_SIZE, turns = sve_turns(rows * count);
     sv32 total[4][MAX_ROWS][2 * SVE_PARTS];

@@ -42,9 +42,9 @@
 #else
 /* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero
  * per row at group. */
-INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct rows8 *x, uint64_t from,
-                           uint64_t sums, unsigned rows, unsigned first, unsigned n, bool streamed,
-                           uint64_t distance, vi total[MAX_ROWS][VECS])
+INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct act_rows *x,
+                           uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
+                           bool streamed, uint64_t distance, vi total[MAX_ROWS][VECS])
 {
     g4_sum sum[MAX_ROWS][VECS];
     UNROLL_FOR (unsigned i = 0; streamed && i < CODES_SIZE; i += 64)
@@ -76,9 +76,9 @@ INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const str
 #endif
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel, constants in each instance. */
-INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                      unsigned n, bool streamed, struct prefetcher *prefetcher,
-                      int32_t out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_int4(const struct panel *panel, const struct act_rows *x, unsigned rows, unsigned first,
+                          unsigned n, bool streamed, struct prefetcher *prefetcher,
+                          int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     const uint64_t last = (UINT64_C(1) << panel->group_shift) - 1; /* of a block's pairs */
@@ -109,22 +109,22 @@ INLINE void multiply4(const struct panel8 *panel, const struct rows8 *x, unsigne
 }
 #endif
 
-DEFINE_MICROKERNEL(int4_microkernel_1_streamed, multiply4, 1, true)
-DEFINE_MICROKERNEL(int4_microkernel_2_streamed, multiply4, 2, true)
-DEFINE_MICROKERNEL(int4_microkernel_1, multiply4, 1, false)
-DEFINE_MICROKERNEL(int4_microkernel_2, multiply4, 2, false)
+DEFINE_MICROKERNEL(int4_microkernel_1_streamed, multiply_int4, 1, true)
+DEFINE_MICROKERNEL(int4_microkernel_2_streamed, multiply_int4, 2, true)
+DEFINE_MICROKERNEL(int4_microkernel_1, multiply_int4, 1, false)
+DEFINE_MICROKERNEL(int4_microkernel_2, multiply_int4, 2, false)
 #if MR_PANEL
-DEFINE_MICROKERNEL(int4_microkernel_3_streamed, multiply4, 3, true)
-DEFINE_MICROKERNEL(int4_microkernel_4_streamed, multiply4, 4, true)
-DEFINE_MICROKERNEL(int4_microkernel_5_streamed, multiply4, 5, true)
-DEFINE_MICROKERNEL(int4_microkernel_6_streamed, multiply4, 6, true)
-DEFINE_MICROKERNEL(int4_microkernel_3, multiply4, 3, false)
-DEFINE_MICROKERNEL(int4_microkernel_4, multiply4, 4, false)
-DEFINE_MICROKERNEL(int4_microkernel_5, multiply4, 5, false)
-DEFINE_MICROKERNEL(int4_microkernel_6, multiply4, 6, false)
+DEFINE_MICROKERNEL(int4_microkernel_3_streamed, multiply_int4, 3, true)
+DEFINE_MICROKERNEL(int4_microkernel_4_streamed, multiply_int4, 4, true)
+DEFINE_MICROKERNEL(int4_microkernel_5_streamed, multiply_int4, 5, true)
+DEFINE_MICROKERNEL(int4_microkernel_6_streamed, multiply_int4, 6, true)
+DEFINE_MICROKERNEL(int4_microkernel_3, multiply_int4, 3, false)
+DEFINE_MICROKERNEL(int4_microkernel_4, multiply_int4, 4, false)
+DEFINE_MICROKERNEL(int4_microkernel_5, multiply_int4, 5, false)
+DEFINE_MICROKERNEL(int4_microkernel_6, multiply_int4, 6, false)
 #endif
 #if MR_TILE
-DEFINE_TILE_MICROKERNEL(int4_microkernel_tile, multiply4, MR_TILE)
+DEFINE_TILE_MICROKERNEL(int4_microkernel_tile, multiply_int4, MR_TILE)
 #endif
 
 /* Totals and sums of 6 rows and 2 vectors are 24 registers of 32; those of 8 rows leave none for codes. */
@@ -143,9 +143,9 @@ static const struct microkernel int4_microkernels[] = {
 };
 
 /* Panel `number`, where its blocks begin. */
-static struct panel8 find_group_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
+static struct panel find_group_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
-    return (struct panel8){
+    return (struct panel){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),

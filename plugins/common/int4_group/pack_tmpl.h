@@ -107,16 +107,16 @@ INLINE vi encode_line(const struct coding *coding, const float *x)
 }
 
 /* n columns of 16 rows, from column `begin` on, to tile `tile` of each pair of a panel. */
-static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, const float *inverse,
+static void pack_group(const struct packing *packing, uint64_t begin, unsigned n, const float *inverse,
                        uint8_t *panel, uint64_t tile)
 {
-    const unsigned shift = group_shift(bench->layout);
+    const unsigned shift = group_shift(packing->layout);
     uint8_t *group = panel + group_offset(shift, begin / MIN_GROUP) + tile * TILE_ROWS;
     _Alignas(64) float x[MAX_GROUP * TILE_ROWS], scale[TILE_ROWS], least[TILE_ROWS];
 
     unsigned turned = 0;
     do {
-        vec_make_tile((const uint8_t *)(bench->rows + begin + turned), bench->stride * sizeof(float),
+        vec_make_tile((const uint8_t *)(packing->rows + begin + turned), packing->stride * sizeof(float),
                       (uint8_t *)(x + turned * TILE_ROWS));
         turned += TILE_ROWS;
     } while (turned < n);
@@ -142,33 +142,33 @@ static void pack_group(const struct bench *bench, uint64_t begin, unsigned n, co
         group[r] = (uint8_t)(((unsigned)scale[r] - 1) | (unsigned)(MAGIC - least[r]) << 4);
 }
 
-static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+static enum kt_status pack_tiles(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
-    uint64_t size = (uint64_t)MIN_GROUP << group_shift(bench->layout);
+    uint64_t size = (uint64_t)MIN_GROUP << group_shift(packing->layout);
     _Alignas(64) float inverse[TILE_ROWS];
 
     for (uint64_t i = 0; i < TILE_ROWS; i++) {
-        float *row = bench->rows + i * bench->stride;
+        float *row = packing->rows + i * packing->stride;
         struct q8_scale scale = {0.0f, 0.0f};
         if (begin + i < view->rows) {
-            enum kt_status status = read_row(bench, view, begin + i, row, error);
+            enum kt_status status = read_row(packing, view, begin + i, row, error);
             if (status)
                 return status;
-            scale = scale_row(bench, row);
+            scale = scale_row(packing, row);
         }
         if (!(scale.inverse > 0.0f)) /* also a row of NaN: its scale says so */
-            memset(row, 0, bench->width * sizeof *row);
+            memset(row, 0, packing->width * sizeof *row);
         inverse[i] = scale.inverse;
         memcpy(target->scales + 4 * i, &scale.scale, sizeof scale.scale);
     }
     uint64_t c = 0;
-    for (; c < bench->width; c += size) {
-        uint64_t left = bench->width - c;
-        pack_group(bench, c, (unsigned)(left < size ? left : size), inverse, target->panel, target->tile);
+    for (; c < packing->width; c += size) {
+        uint64_t left = packing->width - c;
+        pack_group(packing, c, (unsigned)(left < size ? left : size), inverse, target->panel, target->tile);
     }
     if (c / size % 2) /* a block has two */
-        memset(target->panel + group_offset(group_shift(bench->layout), c / MIN_GROUP) +
+        memset(target->panel + group_offset(group_shift(packing->layout), c / MIN_GROUP) +
                    target->tile * TILE_ROWS,
                0, TILE_ROWS);
     return KT_OK;

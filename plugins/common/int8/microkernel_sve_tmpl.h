@@ -18,7 +18,7 @@ struct sve_range {
 };
 
 /* 16 columns of a pair of tiles: four lines. */
-INLINE void add_lines_sve(const uint8_t *pair, const struct rows8 *x, uint64_t at, unsigned rows,
+INLINE void add_lines_sve(const uint8_t *pair, const struct act_rows *x, uint64_t at, unsigned rows,
                           struct sve_range range, uint64_t distance, unsigned turns,
                           sv32 sum[4][MAX_ROWS][2 * SVE_PARTS])
 {
@@ -36,8 +36,8 @@ INLINE void add_lines_sve(const uint8_t *pair, const struct rows8 *x, uint64_t a
         }
 }
 
-/* As multiply8; first and n are of vectors of 16 bytes. Near, tiles are read one after the other. */
-INLINE void multiply_sve(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
+/* As multiply_int8; first and n are of vectors of 16 bytes. Near, tiles are read one after the other. */
+INLINE void multiply_sve(const struct panel *panel, const struct act_rows *x, unsigned rows, unsigned first,
                          unsigned n, bool streamed, struct prefetcher *prefetcher,
                          int32_t out[MAX_ROWS][PANEL_ROWS])
 {

@@ -12,8 +12,8 @@
 #include "plugins/common/gemm/microkernel_tmpl.h"
 
 /* A line of one tile, 4 columns of its 16 rows of weights. */
-INLINE void add_line8(const uint8_t *line, const struct rows8 *x, uint64_t at, unsigned rows,
-                      vi sum[MAX_ROWS][VECS])
+INLINE void add_line_int8(const uint8_t *line, const struct act_rows *x, uint64_t at, unsigned rows,
+                          vi sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
         vi w = w8_ready(vi_load(line + v * (4 * VEC_ROWS)));
@@ -28,8 +28,8 @@ INLINE void add_line8(const uint8_t *line, const struct rows8 *x, uint64_t at, u
  * weights, rows * n products. Of the weights only one vector is held at a time: with 16 registers there is
  * no room for more beside the sums.
  */
-INLINE void add_pair8(const uint8_t *pair, const struct rows8 *x, uint64_t at, unsigned rows, unsigned first,
-                      unsigned n, vi sum[MAX_ROWS][VECS])
+INLINE void add_pair_int8(const uint8_t *pair, const struct act_rows *x, uint64_t at, unsigned rows,
+                          unsigned first, unsigned n, vi sum[MAX_ROWS][VECS])
 {
     for (unsigned q = 0; q < 16; q++) {
         x8 a[MAX_ROWS];
@@ -44,18 +44,18 @@ INLINE void add_pair8(const uint8_t *pair, const struct rows8 *x, uint64_t at, u
 }
 
 /* One tile, a line after the other; what lies `distance` of it is brought meanwhile. */
-INLINE void add_tile8(const uint8_t *tile, const struct rows8 *x, uint64_t at, unsigned rows,
-                      uint64_t distance, vi even[MAX_ROWS][VECS], vi odd[MAX_ROWS][VECS])
+INLINE void add_tile_int8(const uint8_t *tile, const struct act_rows *x, uint64_t at, unsigned rows,
+                          uint64_t distance, vi even[MAX_ROWS][VECS], vi odd[MAX_ROWS][VECS])
 {
     for (unsigned q = 0; q < 16; q += 2) {
         PREFETCH_LINE((uintptr_t)tile + 64 * q + distance);
-        add_line8(tile + 64 * q, x, at + 4 * q, rows, even);
+        add_line_int8(tile + 64 * q, x, at + 4 * q, rows, even);
         PREFETCH_LINE((uintptr_t)tile + 64 * q + 64 + distance);
-        add_line8(tile + 64 * q + 64, x, at + 4 * q + 4, rows, odd);
+        add_line_int8(tile + 64 * q + 64, x, at + 4 * q + 4, rows, odd);
     }
 }
 
-INLINE void clear8(unsigned rows, vi sum[MAX_ROWS][VECS])
+INLINE void clear_int8(unsigned rows, vi sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
@@ -68,20 +68,20 @@ INLINE void clear8(unsigned rows, vi sum[MAX_ROWS][VECS])
  * then read 59 GB/s with 1 KB ahead and 37 with 8, but with 8 rows, whose streams keep the hardware from
  * following the weights', 25 and 36; vectors of 256 bits, too slow for that with any rows, read 36 to 41 and
  * 41 to 48. */
-INLINE void multiply8_streamed(const struct panel8 *panel, const struct rows8 *x, unsigned rows,
-                               int32_t out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_int8_streamed(const struct panel *panel, const struct act_rows *x, unsigned rows,
+                                   int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint64_t distance = VEC_PARTS > 1 || rows > 2 ? panel->distance : STREAMED_DISTANCE;
     const bool turns = rows * VECS <= 4;
     const uint8_t *pair = panel->codes;
     vi sum[2][2][MAX_ROWS][VECS];
     UNROLL_FOR (unsigned i = 0; i < 2; i++) {
-        clear8(rows, sum[0][i]);
-        clear8(rows, sum[1][i]);
+        clear_int8(rows, sum[0][i]);
+        clear_int8(rows, sum[1][i]);
     }
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
-        add_tile8(pair, x, t * X_STEP, rows, distance, sum[0][0], sum[turns][0]);
-        add_tile8(pair + TILE_SIZE, x, t * X_STEP, rows, distance, sum[0][1], sum[turns][1]);
+        add_tile_int8(pair, x, t * X_STEP, rows, distance, sum[0][0], sum[turns][0]);
+        add_tile_int8(pair + TILE_SIZE, x, t * X_STEP, rows, distance, sum[0][1], sum[turns][1]);
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
@@ -93,14 +93,14 @@ INLINE void multiply8_streamed(const struct panel8 *panel, const struct rows8 *x
 }
 
 /* The sums of `rows` rows and vectors first..first+n-1 of a panel. */
-INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigned rows, unsigned first,
-                      unsigned n, bool streamed, struct prefetcher *prefetcher,
-                      int32_t out[MAX_ROWS][PANEL_ROWS])
+INLINE void multiply_int8(const struct panel *panel, const struct act_rows *x, unsigned rows, unsigned first,
+                          unsigned n, bool streamed, struct prefetcher *prefetcher,
+                          int32_t out[MAX_ROWS][PANEL_ROWS])
 {
     const uint8_t *pair = panel->codes;
     vi sum[MAX_ROWS][VECS];
     if (streamed) {
-        multiply8_streamed(panel, x, rows, out);
+        multiply_int8_streamed(panel, x, rows, out);
         return;
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
@@ -108,14 +108,14 @@ INLINE void multiply8(const struct panel8 *panel, const struct rows8 *x, unsigne
             sum[r][v] = vi_splat32(0);
     for (uint64_t t = 0; t < panel->tiles; t++, pair += PAIR_SIZE) {
         prefetcher_step(prefetcher);
-        add_pair8(pair, x, t * X_STEP, rows, first, n, sum);
+        add_pair_int8(pair, x, t * X_STEP, rows, first, n, sum);
     }
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned v = first; v < first + n; v++)
             vi_store(&out[r][v * VEC_ROWS], sum[r][v]);
 }
 
-#define MULTIPLY multiply8
+#define MULTIPLY multiply_int8
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
 #endif

@@ -13,18 +13,18 @@
 #include "plugins/common/gemm/pack_tmpl.h"
 #include "plugins/common/int8/source.h"
 
-static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+static enum kt_status pack_tiles(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
-    uint8_t *to = target->panel + target->tile * TILE_SIZE, *codes = (uint8_t *)bench->rows;
-    uint64_t stride = bench->stride * sizeof *bench->rows;
+    uint8_t *to = target->panel + target->tile * TILE_SIZE, *codes = (uint8_t *)packing->rows;
+    uint64_t stride = packing->stride * sizeof *packing->rows;
     struct plain_rows rows;
-    enum kt_status status = find_source(bench, view, begin, &rows, error);
+    enum kt_status status = find_source(packing, view, begin, &rows, error);
     if (status)
         return status;
     for (unsigned i = 0; i < TILE_ROWS; i++)
-        code_row(bench, &rows, i, target->scales, codes + i * stride);
-    for (uint64_t c = 0; c < bench->width; c += TILE_COLUMNS, to += PAIR_SIZE)
+        code_row(packing, &rows, i, target->scales, codes + i * stride);
+    for (uint64_t c = 0; c < packing->width; c += TILE_COLUMNS, to += PAIR_SIZE)
         stream_tile(codes + c, stride, to);
     vec_stream_end();
     return KT_OK;

@@ -3,7 +3,7 @@
 #ifndef KT_PLUGINS_COMMON_INT8_SOURCE_H
 #define KT_PLUGINS_COMMON_INT8_SOURCE_H
 
-#include "plugins/common/gemm/bench.h"
+#include "plugins/common/gemm/packing.h"
 
 /* Memory is asked for a row that far ahead: 4 KB a row and 8 rows are 32 KB, which stay in L2 until they are
  * read. Nearer than 4 rows packing waits for it. */
@@ -18,7 +18,7 @@ struct plain_rows {
 };
 
 /* The view's own rows, or what the core makes of them. */
-static enum kt_status find_source(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+static enum kt_status find_source(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                   struct plain_rows *rows, struct kt_error *error)
 {
     rows->n = begin < view->rows ? view->rows - begin : 0;
@@ -29,20 +29,21 @@ static enum kt_status find_source(const struct bench *bench, const struct kt_vie
         rows->dtype = view->dtype;
         return KT_OK;
     }
-    rows->first = (const uint8_t *)bench->rows;
-    rows->stride = (int64_t)(bench->stride * sizeof(float));
+    rows->first = (const uint8_t *)packing->rows;
+    rows->stride = (int64_t)(packing->stride * sizeof(float));
     rows->dtype = KT_DTYPE_F32;
     for (uint64_t i = 0; i < rows->n; i++) {
-        enum kt_status status = read_row(bench, view, begin + i, bench->rows + i * bench->stride, error);
+        enum kt_status status =
+            read_row(packing, view, begin + i, packing->rows + i * packing->stride, error);
         if (status)
             return status;
     }
     return KT_OK;
 }
 
-static struct q8_scale scale_plain(const struct bench *bench, const uint8_t *row, uint32_t dtype)
+static struct q8_scale scale_plain(const struct packing *packing, const uint8_t *row, uint32_t dtype)
 {
-    uint64_t whole = bench->k / Q8_STEP * Q8_STEP, c = 0;
+    uint64_t whole = packing->k / Q8_STEP * Q8_STEP, c = 0;
     uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
     uint32_t most = 0;
     vi max = vi_splat32(0);
@@ -50,9 +51,9 @@ static struct q8_scale scale_plain(const struct bench *bench, const uint8_t *row
         most = vec_absmax_bf16(row, whole);
         c = whole;
     }
-    for (; c < bench->width; c += Q8_STEP) {
+    for (; c < packing->width; c += Q8_STEP) {
         _Alignas(64) float x[Q8_STEP];
-        q8_read(row + c * element, dtype, bench->k - c, x);
+        q8_read(row + c * element, dtype, packing->k - c, x);
         max = q8_max(x, max);
     }
     uint32_t rest = (uint32_t)q8_fold(max);
@@ -60,20 +61,20 @@ static struct q8_scale scale_plain(const struct bench *bench, const uint8_t *row
 }
 
 /* The row's numbers to q + 128, filled up with 0, while a later row is on its way to L2. */
-INLINE void code_plain(const struct bench *bench, const struct plain_rows *rows, const uint8_t *row,
+INLINE void code_plain(const struct packing *packing, const struct plain_rows *rows, const uint8_t *row,
                        uint32_t dtype, float inverse, uint8_t *codes)
 {
     uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
-    for (uint64_t c = 0; c < bench->width; c += Q8_STEP) {
+    for (uint64_t c = 0; c < packing->width; c += Q8_STEP) {
         const uint8_t *from = row + c * element;
         _Alignas(64) float x[Q8_STEP];
         for (uint64_t line = 0; line < Q8_STEP * element; line += 64)
             PREFETCH((const void *)((uintptr_t)from + PREFETCH_ROWS * (uint64_t)rows->stride + line));
-        if (dtype == KT_DTYPE_BF16 && bench->k - c >= Q8_STEP) {
+        if (dtype == KT_DTYPE_BF16 && packing->k - c >= Q8_STEP) {
             vec_codes64_bf16(from, inverse, codes + c);
             continue;
         }
-        q8_read(from, dtype, bench->k - c, x);
+        q8_read(from, dtype, packing->k - c, x);
         q8_quantize(x, inverse, (int8_t *)codes + c);
         vec_flip64((int8_t *)codes + c);
     }
@@ -81,20 +82,20 @@ INLINE void code_plain(const struct bench *bench, const struct plain_rows *rows,
 
 /* Row i of 16: its scale, and its codes q + 128, which may take the place of its numbers. A row that is 0, or
  * not there, has codes of 0. */
-static void code_row(const struct bench *bench, const struct plain_rows *rows, unsigned i, uint8_t *scales,
-                     uint8_t *codes)
+static void code_row(const struct packing *packing, const struct plain_rows *rows, unsigned i,
+                     uint8_t *scales, uint8_t *codes)
 {
     const uint8_t *row = rows->first + (int64_t)i * rows->stride;
     struct q8_scale scale = {0.0f, 0.0f};
     if (i < rows->n)
-        scale = scale_plain(bench, row, rows->dtype);
+        scale = scale_plain(packing, row, rows->dtype);
     memcpy(scales + 4 * i, &scale.scale, sizeof scale.scale);
     if (!(scale.inverse > 0.0f))
-        memset(codes, 128, bench->width);
+        memset(codes, 128, packing->width);
     else if (rows->dtype == KT_DTYPE_BF16) /* the usual source: without a branch for every number */
-        code_plain(bench, rows, row, KT_DTYPE_BF16, scale.inverse, codes);
+        code_plain(packing, rows, row, KT_DTYPE_BF16, scale.inverse, codes);
     else
-        code_plain(bench, rows, row, rows->dtype, scale.inverse, codes);
+        code_plain(packing, rows, row, rows->dtype, scale.inverse, codes);
 }
 
 #endif

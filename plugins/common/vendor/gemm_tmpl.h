@@ -14,7 +14,7 @@
  *
  * Parameters  BACKEND        the backend's name, for messages
  *             OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
- *             VENDOR         the vendor, a const struct vendor8 *
+ *             VENDOR         the vendor, a const struct vendor *
  * Wanted      find_library, find_own; panel_size
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_GEMM_TMPL_H
@@ -106,35 +106,35 @@ static enum kt_status lay_out_matrices(void *instance, struct kt_layout *layout,
 /* ---- weights ---- */
 
 /* 16 rows as they are, K filled up with 0; target->panel is where the first of them goes. */
-static enum kt_status pack_tiles(const struct bench *bench, const struct kt_view *view, uint64_t begin,
+static enum kt_status pack_tiles(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
-    int8_t *to = (int8_t *)target->panel + target->tile * TILE_ROWS * bench->width;
+    int8_t *to = (int8_t *)target->panel + target->tile * TILE_ROWS * packing->width;
     struct plain_rows rows;
-    enum kt_status status = find_source(bench, view, begin, &rows, error);
+    enum kt_status status = find_source(packing, view, begin, &rows, error);
     if (status)
         return status;
-    for (unsigned i = 0; i < TILE_ROWS; i++, to += bench->width) {
-        code_row(bench, &rows, i, target->scales, (uint8_t *)to);
-        for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
+    for (unsigned i = 0; i < TILE_ROWS; i++, to += packing->width) {
+        code_row(packing, &rows, i, target->scales, (uint8_t *)to);
+        for (uint64_t c = 0; c < packing->width; c += Q8_STEP)
             vec_flip64(to + c);
     }
     return KT_OK;
 }
 
 /* Behind the last row of weights, rows of 0 with scale 0. */
-static enum kt_status pack_matrix(const struct kt_pack *job, uint64_t number, const struct bench *bench,
+static enum kt_status pack_matrix(const struct kt_pack *job, uint64_t number, const struct packing *packing,
                                   int8_t *rows, uint8_t *scales, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     memset(scales, 0, MATRIX_SCALES);
     for (unsigned p = 0; p < VENDOR_PANELS && status == KT_OK; p++) {
-        struct target target = {.panel = (uint8_t *)rows + p * PANEL_ROWS * bench->width,
+        struct target target = {.panel = (uint8_t *)rows + p * PANEL_ROWS * packing->width,
                                 .scales = scales + p * SCALES_SIZE};
         if (number * VENDOR_PANELS + p < count_pairs(job->layout, job->stage))
-            status = pack_pair(job, number * VENDOR_PANELS + p, bench, target, error);
+            status = pack_pair(job, number * VENDOR_PANELS + p, packing, target, error);
         else
-            memset(target.panel, 0, PANEL_ROWS * bench->width);
+            memset(target.panel, 0, PANEL_ROWS * packing->width);
     }
     return status;
 }
@@ -143,28 +143,28 @@ static enum kt_status pack_matrices(void *instance, const struct kt_pack *job, s
 {
     const void *library = find_library(instance);
     uint64_t size = job->layout->words[WORD_MATRIX + job->stage];
-    struct bench bench;
-    enum kt_status status = open_bench(instance, job, &bench, error);
+    struct packing packing;
+    enum kt_status status = open_packing(instance, job, &packing, error);
     if (status)
         return status;
-    uint64_t bytes = MATRIX_ROWS * bench.width;
-    int8_t *rows = bench.host->allocate(bench.host, bytes);
+    uint64_t bytes = MATRIX_ROWS * packing.width;
+    int8_t *rows = packing.host->allocate(packing.host, bytes);
     if (!rows)
         status = kt_plugin_fail(error, KT_E_NOMEM, BACKEND ": no %llu bytes to reorder rows from",
                                 (unsigned long long)bytes);
     for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++) {
         uint8_t *panel = (uint8_t *)job->packed + p * size;
         memset(panel, 0, size);
-        status = pack_matrix(job, p, &bench, rows, panel + size - MATRIX_SCALES, error);
+        status = pack_matrix(job, p, &packing, rows, panel + size - MATRIX_SCALES, error);
         if (status == KT_OK) {
             int64_t before = VENDOR->enter(library);
-            VENDOR->reorder(library, rows, bench.width, MATRIX_ROWS, (int8_t *)panel);
+            VENDOR->reorder(library, rows, packing.width, MATRIX_ROWS, (int8_t *)panel);
             VENDOR->leave(library, before);
         }
     }
     if (rows)
-        bench.host->release(bench.host, rows, bytes);
-    close_bench(&bench);
+        packing.host->release(packing.host, rows, bytes);
+    close_packing(&packing);
     return status;
 }
 

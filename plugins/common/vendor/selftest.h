@@ -11,10 +11,10 @@
 
 /* K of more than one of a library's blocks, rows of its ways for one and for several, and apart as
  * activations are. */
-enum { TRIAL_K = 4160, TRIAL_N = 128, TRIAL_M = 7, TRIAL_LD = TRIAL_K + 64 };
+enum { SELFTEST_K = 4160, SELFTEST_N = 128, SELFTEST_M = 7, SELFTEST_LD = SELFTEST_K + 64 };
 
 /* Within +-127, as all that is multiplied here; every other row far above 0, for sums above 2^24. */
-static void fill_trial(int8_t *numbers, uint64_t rows, uint64_t ld, uint32_t state)
+static void fill_selftest(int8_t *numbers, uint64_t rows, uint64_t ld, uint32_t state)
 {
     for (uint64_t i = 0; i < rows * ld; i++) {
         state = state * UINT32_C(1664525) + UINT32_C(1013904223);
@@ -26,41 +26,43 @@ static void fill_trial(int8_t *numbers, uint64_t rows, uint64_t ld, uint32_t sta
 static bool is_product(const int8_t *a, const int8_t *b, const int32_t *c, uint64_t m)
 {
     for (uint64_t r = 0; r < m; r++)
-        for (uint64_t i = 0; i < TRIAL_N; i++) {
+        for (uint64_t i = 0; i < SELFTEST_N; i++) {
             int32_t sum = 0;
-            for (uint64_t k = 0; k < TRIAL_K; k++)
-                sum += a[r * TRIAL_LD + k] * b[i * TRIAL_K + k];
-            if (c[r * TRIAL_N + i] != sum)
+            for (uint64_t k = 0; k < SELFTEST_K; k++)
+                sum += a[r * SELFTEST_LD + k] * b[i * SELFTEST_K + k];
+            if (c[r * SELFTEST_N + i] != sum)
                 return false;
         }
     return true;
 }
 
-static bool computes(const struct vendor8 *vendor, const void *library, int8_t *a, int8_t *b,
+static bool computes(const struct vendor *vendor, const void *library, int8_t *a, int8_t *b,
                      int8_t *reordered, int32_t *c)
 {
-    static const uint64_t rows[] = {1, TRIAL_M};
+    static const uint64_t rows[] = {1, SELFTEST_M};
     bool right = true;
-    fill_trial(a, TRIAL_M, TRIAL_LD, 1);
-    fill_trial(b, TRIAL_N, TRIAL_K, 2);
+    fill_selftest(a, SELFTEST_M, SELFTEST_LD, 1);
+    fill_selftest(b, SELFTEST_N, SELFTEST_K, 2);
     int64_t before = vendor->enter(library);
-    vendor->reorder(library, b, TRIAL_K, TRIAL_N, reordered);
+    vendor->reorder(library, b, SELFTEST_K, SELFTEST_N, reordered);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && right; i++) {
-        memset(c, 0x55, TRIAL_M * TRIAL_N * sizeof *c);
-        right = vendor_multiply(vendor, library, rows[i], TRIAL_N, TRIAL_K, a, TRIAL_LD, reordered, c) &&
-                is_product(a, b, c, rows[i]);
+        memset(c, 0x55, SELFTEST_M * SELFTEST_N * sizeof *c);
+        right =
+            vendor_multiply(vendor, library, rows[i], SELFTEST_N, SELFTEST_K, a, SELFTEST_LD, reordered, c) &&
+            is_product(a, b, c, rows[i]);
     }
     vendor->leave(library, before);
     return right;
 }
 
 /* `name` is the library's file. */
-static enum kt_status try_product(const struct kt_host *host, const char *name, const struct vendor8 *vendor,
-                                  const void *library, struct kt_error *error)
+static enum kt_status selftest_product(const struct kt_host *host, const char *name,
+                                       const struct vendor *vendor, const void *library,
+                                       struct kt_error *error)
 {
-    const uint64_t size_a = TRIAL_M * TRIAL_LD, size_b = TRIAL_N * TRIAL_K;
-    const uint64_t size_c = TRIAL_M * TRIAL_N * sizeof(int32_t);
-    uint64_t size = vendor->size(library, TRIAL_K, TRIAL_N);
+    const uint64_t size_a = SELFTEST_M * SELFTEST_LD, size_b = SELFTEST_N * SELFTEST_K;
+    const uint64_t size_c = SELFTEST_M * SELFTEST_N * sizeof(int32_t);
+    uint64_t size = vendor->size(library, SELFTEST_K, SELFTEST_N);
     if (size < size_b || size > 2 * size_b)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               "%s wants %llu bytes for a matrix of %llu: it "

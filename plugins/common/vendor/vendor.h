@@ -14,7 +14,7 @@
 #define LIBRARY_AUTO "auto"
 #define LIBRARY_NONE "none"
 
-struct vendor8 {
+struct vendor {
     const char *name; /* for messages */
     /* Bytes that it wants for n rows of k weights, and these rows in its own order. */
     uint64_t (*size)(const void *library, uint64_t k, uint64_t n);
@@ -30,7 +30,7 @@ struct vendor8 {
 
 /* False: the library returned without computing, which it says in no other way. No sum of codes within +-127
  * is INT32_MIN. */
-static inline bool vendor_multiply(const struct vendor8 *vendor, const void *library, uint64_t m, uint64_t n,
+static inline bool vendor_multiply(const struct vendor *vendor, const void *library, uint64_t m, uint64_t n,
                                    uint64_t k, const int8_t *a, uint64_t lda, const int8_t *b, int32_t *c)
 {
     c[0] = c[m * n - 1] = INT32_MIN;

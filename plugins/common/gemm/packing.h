@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm/bench.h - 16 rows of a source view on their way into a panel. */
-#ifndef KT_PLUGINS_COMMON_GEMM_BENCH_H
-#define KT_PLUGINS_COMMON_GEMM_BENCH_H
+/* gemm/packing.h - 16 rows of a source view on their way into a panel. */
+#ifndef KT_PLUGINS_COMMON_GEMM_PACKING_H
+#define KT_PLUGINS_COMMON_GEMM_PACKING_H
 
 #include "plugins/common/gemm/geometry.h"
 #include "plugins/common/gemm/quantize.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* What packing 16 rows needs. */
-struct bench {
+struct packing {
     const struct kt_host *host;
     const struct kt_layout *layout;
     enum kt_stage stage;
@@ -35,26 +35,26 @@ static inline bool is_plain(const struct kt_view *view)
 }
 
 /* Row `row` of any view as float32, filled up with 0. Rows of plain numbers need no call of the core. */
-static enum kt_status read_row(const struct bench *bench, const struct kt_view *view, uint64_t row,
+static enum kt_status read_row(const struct packing *packing, const struct kt_view *view, uint64_t row,
                                float *out, struct kt_error *error)
 {
     uint32_t dtype = view->dtype;
     int64_t element = dtype == KT_DTYPE_F32 ? 4 : 2;
     if (!is_plain(view)) {
-        memset(out + bench->k, 0, (bench->width - bench->k) * sizeof *out);
-        return bench->host->dequantize(bench->host, view, row, 0, bench->k, out, error);
+        memset(out + packing->k, 0, (packing->width - packing->k) * sizeof *out);
+        return packing->host->dequantize(packing->host, view, row, 0, packing->k, out, error);
     }
     const uint8_t *from = (const uint8_t *)view->data + (int64_t)row * view->row_stride;
-    for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
-        q8_read(from + c * (uint64_t)element, dtype, bench->k - c, out + c);
+    for (uint64_t c = 0; c < packing->width; c += Q8_STEP)
+        q8_read(from + c * (uint64_t)element, dtype, packing->k - c, out + c);
     return KT_OK;
 }
 
 /* What its numbers are divided by. */
-static inline struct q8_scale scale_row(const struct bench *bench, const float *row)
+static inline struct q8_scale scale_row(const struct packing *packing, const float *row)
 {
     vi max = vi_splat32(0);
-    for (uint64_t c = 0; c < bench->width; c += Q8_STEP)
+    for (uint64_t c = 0; c < packing->width; c += Q8_STEP)
         max = q8_max(row + c, max);
     return q8_make_scale(q8_fold(max));
 }
@@ -70,14 +70,14 @@ INLINE void stream_tile(const uint8_t *rows, uint64_t stride, uint8_t *to)
         vec_stream64(to + line, tile + line);
 }
 
-static inline uint64_t bench_size(const struct bench *bench)
+static inline uint64_t packing_size(const struct packing *packing)
 {
-    return TILE_ROWS * bench->stride * sizeof(float);
+    return TILE_ROWS * packing->stride * sizeof(float);
 }
 
-static inline void close_bench(const struct bench *bench)
+static inline void close_packing(const struct packing *packing)
 {
-    bench->host->release(bench->host, bench->rows, bench_size(bench));
+    packing->host->release(packing->host, packing->rows, packing_size(packing));
 }
 
 #endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * half_panels_tmpl.h - the functions of each format, made once per level.
+ *
+ * Parameters  BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a half panel, 1, 2 or 4
+ *             DEQUANTIZES                      1: half panels can be made tiles of bfloat16 (dequantize.h)
+ *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
+#define KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
+
+#ifndef BLOCK_QUANTS
+#error "llamafile/half_panels_tmpl.h: define BLOCK_QUANTS"
+#endif
+#ifndef BLOCK_FLOATS
+#error "llamafile/half_panels_tmpl.h: define BLOCK_FLOATS"
+#endif
+#ifndef DEQUANTIZES
+#error "llamafile/half_panels_tmpl.h: define DEQUANTIZES"
+#endif
+
+#include "plugins/llamafile/product.h"
+
+#if DEQUANTIZES
+#include "plugins/llamafile/dequantize.h"
+#endif
+
+/* The products of one half panel with up to BLOCK rows. */
+typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
+                              uint64_t distance, float *out);
+/* Tiles t..stop-1 of one half panel, PAIR_SIZE apart. */
+typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,
+                              uint64_t distance, uint8_t *to);
+
+/* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
+ * and 128 as groups of 32. */
+#define EACH_QUANT(DO)                             \
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8)        \
+    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0)        \
+    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16)       \
+    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0)        \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0)        \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0)      \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4)      \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0)      \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0)      \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32)     \
+    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0)    \
+    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0)   \
+    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12)     \
+    DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0)     \
+    DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0)    \
+    DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0) \
+    DO(iq2_xs, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0)  \
+    DO(iq2_s, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0)    \
+    DO(iq3_xxs, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0) \
+    DO(iq3_s, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0)     \
+    DO(tq1_0, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1)     \
+    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1)     \
+    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0)      \
+    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1)        \
+    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1)
+#define EACH_FLOAT(DO)    \
+    DO(f32, KT_DTYPE_F32) \
+    DO(f16, KT_DTYPE_F16) \
+    DO(bf16, KT_DTYPE_BF16)
+
+#define QUANT_PRODUCT(name, rows, ...)                                                        \
+    static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x, \
+                              uint64_t distance, float *out)                                  \
+    {                                                                                         \
+        multiply_quants((struct traits){__VA_ARGS__}, rows, half_panel, k, x, distance, out); \
+    }
+#define FLOAT_PRODUCT(name, rows, dtype)                                                      \
+    static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x, \
+                              uint64_t distance, float *out)                                  \
+    {                                                                                         \
+        multiply_floats(dtype, rows, half_panel, k, x, distance, out);                        \
+    }
+#define QUANT_PRODUCTS(name, ...)       \
+    QUANT_PRODUCT(name, 1, __VA_ARGS__) \
+    QUANT_PRODUCT(name, 2, __VA_ARGS__) \
+    QUANT_PRODUCT(name, 4, __VA_ARGS__)
+#define FLOAT_PRODUCTS(name, dtype) \
+    FLOAT_PRODUCT(name, 1, dtype)   \
+    FLOAT_PRODUCT(name, 2, dtype)   \
+    FLOAT_PRODUCT(name, 4, dtype)
+
+EACH_QUANT(QUANT_PRODUCTS)
+EACH_FLOAT(FLOAT_PRODUCTS)
+
+#if DEQUANTIZES
+#define QUANT_DEQUANTIZE(name, ...)                                                                 \
+    static void name##_dequantize(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop, \
+                                  uint64_t distance, uint8_t *to)                                   \
+    {                                                                                               \
+        dequantize_quants((struct traits){__VA_ARGS__}, distance, half_panel, k, t, stop, to);      \
+    }
+#define FLOAT_DEQUANTIZE(name, dtype)                                                               \
+    static void name##_dequantize(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop, \
+                                  uint64_t distance, uint8_t *to)                                   \
+    {                                                                                               \
+        dequantize_floats(dtype, distance, half_panel, k, t, stop, to);                             \
+    }
+EACH_QUANT(QUANT_DEQUANTIZE)
+EACH_FLOAT(FLOAT_DEQUANTIZE)
+#define DEQUANTIZE(name) name##_dequantize
+#else
+#define DEQUANTIZE(name) NULL
+#endif
+
+struct half_panel_kernel {
+    uint32_t dtype;
+    unsigned block;            /* rows at once, at most */
+    half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
+    dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
+};
+
+#define KERNEL(name, dtype, block)                                     \
+    {                                                                  \
+        dtype, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name) \
+    }
+#define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, BLOCK_QUANTS),
+#define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, BLOCK_FLOATS),
+
+static const struct half_panel_kernel *find_kernel(uint32_t dtype)
+{
+    static const struct half_panel_kernel kernels[] = {EACH_QUANT(QUANT_KERNEL) EACH_FLOAT(FLOAT_KERNEL)};
+    const struct half_panel_kernel *kernel = kernels;
+    while (kernel->dtype != dtype) /* layout() has taken no other */
+        kernel++;
+    return kernel;
+}
+
+#endif
