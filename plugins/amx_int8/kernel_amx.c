@@ -2,7 +2,7 @@
 /*
  * kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product.
  *
- * With up to 16 rows 1 tile of activations meets the 2 of the panel's pair (3 loads, 2 products), which
+ * With up to 16 rows, 1 tile of activations meets the 2 of the panel's pair (3 loads, 2 products), which
  * keeps up with memory: no vector kernel is faster, not even for 1 row.
  */
 #define SIMD avx512

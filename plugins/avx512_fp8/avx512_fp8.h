@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * avx512_fp8.h - how this plugin holds numbers: the 8 bits and the scales of the source, no more and no
- * less. plugins/common/coded/geometry_tmpl.h says what panels are, bf16/layout_tmpl.h what rows are.
+ * less. plugins/common/coded/geometry_tmpl.h describes panels, bf16/layout_tmpl.h rows.
  *
- * Format    f8_e4m3: a sign, 4 bits of exponent with a bias of 7, 3 of fraction; subnormal numbers, no
- *           infinity, NaN where all bits but the sign are set. Its scales are for blocks, rows, the
- *           whole matrix, or groups of 32 columns (MXFP8).
- * Codes     a line of 64 bytes has columns 4i..4i+3 of 16 rows: 16 bytes for 4 rows each, columns 4i and
- *           4i+1 of these rows, then 4i+2 and 4i+3. So two interleavings of bytes, which work in 16
- *           bytes each, leave two lines of 16-bit numbers as a tile has them.
- * Mark      1 in the last byte of a panel's scales: there is a NaN among its codes. Levels that
- *           make float32 of codes by moving their bits look for it there only.
+ *   Format    f8_e4m3: a sign, 4 bits of exponent with a bias of 7, 3 of fraction; subnormal numbers, no
+ *             infinity, NaN where all bits but the sign are set. Its scales are for blocks, rows, the whole
+ *             matrix, or groups of 32 columns (MXFP8).
+ *   Codes     a line of 64 bytes has columns 4i..4i+3 of 16 rows: 16 bytes for 4 rows each, columns 4i and
+ *             4i+1 of these rows, then 4i+2 and 4i+3. So two interleavings of bytes, which work within 16
+ *             bytes, leave two lines of 16-bit numbers as a tile has them.
+ *   Flag      1 in the last byte of a panel's scales: there is a NaN among its codes. Levels that make
+ *             float32 of codes by shifting their bits handle NaN only there.
  */
 #ifndef KT_PLUGINS_AVX512_FP8_H
 #define KT_PLUGINS_AVX512_FP8_H
@@ -28,7 +28,7 @@
 #define OPS_NAME(level) avx512_fp8_ops_##level
 #define ROW_SUMS 0
 
-/* Kinds of panels, by their mark. */
+/* Encodings of panels, by their flag. */
 enum { ENCODING_NUMBERS, ENCODING_NAN };
 /* What coded/gemv_tmpl.h asks: codes are signed, and nothing is to be taken off them. */
 #define OFFSETS(encoding) 0
@@ -61,7 +61,7 @@ static const uint16_t bf16_of_codes[128] = {
     0x4350, 0x4360, 0x4370, 0x4380, 0x4390, 0x43a0, 0x43b0, 0x43c0, 0x43d0, 0x43e0, 0x7fc0,
 };
 
-/* Sets the mark of a panel whose codes are packed. */
+/* Sets the flag of a panel whose codes are packed. */
 static inline void flag_panel(const struct coded *coded, uint8_t *panel)
 {
     const uint8_t *codes = panel + coded->scales_size + coded->zeros_size;

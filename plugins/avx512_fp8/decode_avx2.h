@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx2.h - codes to bfloat16 with AVX2, and moved.h's vectors. */
+/* decode_avx2.h - codes to bfloat16 with AVX2, and the vectors of shifted_tmpl.h. */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX2_H
 
@@ -26,9 +26,8 @@ INLINE struct decoder make_decoder(int encoding)
     return (struct decoder){vi_table(low), vi_table(high)};
 }
 
-/* Two lines. A code in the high byte of a half, moved 4 bits down, has exponent and fraction where
- * bfloat16 has them; then the bias is added, subnormal numbers are turned to what they are, and NaN gets
- * all bits. */
+/* Two lines. A code in the high byte of a half, shifted 4 bits down, has exponent and fraction where
+ * bfloat16 has them; then the bias is added, subnormal numbers are replaced, and NaN gets all bits. */
 INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
     const vi zero = _mm256_setzero_si256();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128. And moved.h's vectors. */
+/*
+ * decode_avx512.h - codes to bfloat16 with AVX-512: a number is looked up in 128; and the vectors of
+ * shifted_tmpl.h.
+ */
 #ifndef KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
 #define KT_PLUGINS_AVX512_FP8_DECODE_AVX512_H
 

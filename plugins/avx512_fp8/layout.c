@@ -47,7 +47,7 @@ enum kt_status avx512_fp8_layout_floats(void *instance, struct kt_layout *layout
     return lay_out_codes(instance, layout, &form, error);
 }
 
-/* Activations of levels that move the bits of codes: shifted_rows.h. */
+/* Activations of levels that shift the bits of codes: shifted_rows.h. */
 enum kt_status avx512_fp8_layout_extra(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     const struct row_form form = {sizeof(float), (1 + TILE_COLUMNS) * sizeof(float)};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - rows of 8 bits to tiles. */
+/* pack.h - packs rows of 8-bit codes into tiles. */
 #ifndef KT_PLUGINS_AVX512_FP8_PACK_H
 #define KT_PLUGINS_AVX512_FP8_PACK_H
 
@@ -18,7 +18,7 @@ static inline void pack_four(const uint8_t *from, uint64_t row, uint8_t *line)
     memcpy(line + find_code(row, 2), from + 2, 2);
 }
 
-/* Rows row..row+3, so many columns, byte by byte. */
+/* Rows row..row+3, `columns` columns, byte by byte. */
 static void pack_rows_of_four(const uint8_t *const *from, int64_t stride, uint64_t columns, uint64_t row,
                               uint8_t *to)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product_tmpl.h - products of few rows with codes, and panels made bfloat16.
- * Parameters  GEMV_MAX_ROWS    rows that share one pass over a panel of codes, at most
- *             ROW_EXTRA       1: these rows go by shifted_tmpl.h; default 0: by coded/gemv_tmpl.h
- *             SHIFTED_VECS  where ROW_EXTRA is 1: vectors at a time with 2 rows and more
- *             DECODER_H   decode_LEVEL.h
+ * product_tmpl.h - GEMV with FP8 codes, and panels dequantized to bfloat16.
+ *
+ * Parameters  GEMV_MAX_ROWS  MR of the largest microkernel
+ *             ROW_EXTRA      1: few rows go by shifted_tmpl.h; default 0: by coded/gemv_tmpl.h
+ *             SHIFTED_VECS   where ROW_EXTRA is 1: vectors at a time with 2 rows and more
+ *             DECODER_H      the header of the level's decoder
  * and those of coded/gemv_tmpl.h.
  */
 #ifndef KT_PLUGINS_AVX512_FP8_PRODUCT_TMPL_H
@@ -28,7 +29,7 @@
 #if ROW_EXTRA
 #include "plugins/avx512_fp8/shifted_tmpl.h"
 
-/* Not inlined: what they compute must not be moved out of the mode that they are called in. */
+/* Not inlined, so that nothing that they compute is moved out of the mode that they are called in. */
 #define DEFINE_SHIFTED(name, rows, together)                                                             \
     static NOINLINE void name##_numbers(const struct coded_panel *panel, const struct act_rows *x,       \
                                         float out[MAX_ROWS][PANEL_ROWS])                                 \
@@ -88,7 +89,7 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
     return gemv_microkernels;
 }
 
-/* Where a row has one scale, expanded tiles go without it. */
+/* Where a row has one scale, panels are dequantized without it. */
 static bool load_row_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                             float *row_scale)
 {
@@ -134,7 +135,7 @@ static void decode_tiles(const struct coded_panel *panel, uint64_t t, uint64_t s
 }
 
 #if SCALED_TABLES
-/* With one scale for 16 rows, the table that codes are looked up in has it. */
+/* With one scale for 16 rows, the table in which codes are looked up is multiplied by it. */
 static void scale_tiles(const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
                         uint8_t *to)
 {

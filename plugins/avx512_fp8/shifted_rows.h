@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shifted_rows.h - rows of activations for moved.h, beside float32: behind a row's columns stand the units of
- * each 32, powers of two, then the columns again, times 2^120 / unit. No product of one of these and a
- * number times 2^-120 overflows, and what gets lost is below 2^-90 of the largest of the 32.
+ * shifted_rows.h - rows of activations for shifted_tmpl.h, beside float32: behind a row's columns stand the
+ * units of each 32, powers of two, then the columns again, times 2^120 / unit. No product of one of these
+ * and a number times 2^-120 overflows, and what is lost is below 2^-90 of the largest of the 32.
  */
 #ifndef KT_PLUGINS_AVX512_FP8_SHIFTED_ROWS_H
 #define KT_PLUGINS_AVX512_FP8_SHIFTED_ROWS_H

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shifted_tmpl.h - a panel of codes with a few rows, where codes become float32 by moving their bits: without
- * AVX512_VBMI that takes the fewest instructions, two for each vector of numbers and a half for parting them.
- * (Conversions of float16 took four, and were half as fast on a Zen 4.)
+ * shifted_tmpl.h - a panel of codes with a few rows, where codes become float32 by shifting their bits:
+ * without AVX512_VBMI that takes the fewest instructions, two for each vector of numbers and a half for
+ * unpacking; conversions of float16 take four.
  *
- * A code whose exponent and fraction stand where float32 has them is the number times 2^-120, subnormal
- * numbers as well; but for NaN, so that panels whose mark says so take longer. Activations are times 2^120 by
- * the unit of their 32 (shifted_rows.h), which their sum is multiplied by. Four columns of four rows
- * lie in 16 bytes; of these become four vectors: of columns 0 and 2, then of 1 and 3, rows 0 and 2 or rows 1
- * and 3 of each. A decode_*.h has for this
+ * A code whose exponent and fraction stand where float32 has them is the number times 2^-120, also if it is
+ * subnormal. NaN is not, so panels whose flag says that they have one take longer. Activations are
+ * multiplied by 2^120 / unit of their 32 (shifted_rows.h), and their sum by the unit. Four columns of four
+ * rows lie in 16 bytes, which become four vectors: of columns 0 and 2, then of 1 and 3, rows 0 and 2 or
+ * rows 1 and 3 of each. A decode_*.h has for this
  *
- *   shift_codes(codes, odd)         bytes with even or odd places as int16, times 16
- *   vf_from_shifted(moved, high)     the low or high ones of each two as float32
- *   vf_from_nan(moved, high)       the same, with NaN
+ *   shift_codes(codes, odd)        bytes with even or odd places as int16, times 16
+ *       vf_from_shifted(shifted, high) the low or high ones of each two as float32
+ *   vf_from_nan(shifted, high)     the same, with NaN
  *   vf_load_columns(from, odd)     of four float32 the ones at even or odd places, each twice, in all 16
- * bytes vf_fold_columns(low, high)     sums of both columns, rows in order
+ *       bytes
+ *   vf_fold_columns(low, high)     sums of both columns, rows in order
  *
  * Parameters  those of coded/gemv_tmpl.h
  */
@@ -29,7 +30,8 @@
 /* Tiles of 32 columns after which sums may leave their registers for those of the other vectors. */
 #define CHUNK_TILES 4
 
-/* A program may want subnormal numbers to be read as 0, which subnormal codes are here. Returns its mode. */
+/* A program may have set subnormal numbers to be read as 0, which subnormal codes would be here. Returns
+ * its mode. */
 static inline uint32_t keep_subnormal(void)
 {
     uint32_t mode = _mm_getcsr();
@@ -42,7 +44,7 @@ INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows,
                      int encoding, vf sum[MAX_ROWS][VECS][2])
 {
     vf columns[MAX_ROWS][2];
-    /* One vector: numbers wait in registers for rows, not rows for numbers. */
+    /* With one vector, numbers stay in registers while rows change; with more, rows stay. */
     UNROLL_FOR (int odd = 0; n == 1 && odd < 2; odd++) {
         vi shifted = shift_codes(vi_load(find_codes(codes, first)), odd);
         vf low = encoding == ENCODING_NAN ? vf_from_nan(shifted, 0) : vf_from_shifted(shifted, 0);
@@ -69,7 +71,7 @@ INLINE void add_four(const uint8_t *codes, const float *const *x, unsigned rows,
     }
 }
 
-/* Vectors first..first+n-1 of tiles t..end-1; the first ones bring what lies `distance`. */
+/* Vectors first..first+n-1 of tiles t..end-1; the first ones prefetch what lies `distance` ahead. */
 INLINE void add_shifted(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t filled,
                         uint64_t t, uint64_t end, unsigned rows, unsigned first, unsigned n, int encoding,
                         vf sum[MAX_ROWS][VECS][2])

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product, and for one row: there
- * vdpbf16ps is a tenth faster. From 2 rows on no vector kernel keeps up with tiles.
+ * kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product, and for one row, for which
+ * vdpbf16ps is faster. From 2 rows on no vector kernel keeps up with tiles.
  */
 #define SIMD avx512
 #define VEC_VNNI 1

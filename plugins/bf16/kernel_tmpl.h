@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_tmpl.h - the vector levels. A kernel_LEVEL.c sets SIMD and what follows, includes this and says
- * BF16_LEVEL(level);
+ * kernel_tmpl.h - the vector levels. A kernel of a level defines SIMD and the parameters, includes this,
+ * and ends with BF16_LEVEL(level);
  *
- * Parameters  STREAMED_MAX_ROWS  up to so many rows, weights come as fast as memory: each line is prefetched
- * in the order of reading; above, the prefetches are spread over the work PREFETCH_BYTES      bytes from what
- * is multiplied to what is prefetched, for one or two rows, and for all where the core cannot say (struct
- * kt_caps.stream_ahead); 0: always as it says MR_PANEL, MR_TILE, MICROKERNEL_MMLA   of passes:
- * gemm/microkernels_tmpl.h
+ * Parameters  STREAMED_MAX_ROWS  up to so many rows, prefetches are streamed, above paced: gemm/prefetch.h
+ *             PREFETCH_BYTES     distance for one or two rows, and for all where the core does not know the
+ *                                machine's (struct kt_caps.stream_ahead); 0: always the machine's
+ *             MR_PANEL, MR_TILE, MICROKERNEL_MMLA   of microkernels: gemm/microkernels_tmpl.h
  */
 #ifndef KT_PLUGINS_BF16_KERNEL_TMPL_H
 #define KT_PLUGINS_BF16_KERNEL_TMPL_H

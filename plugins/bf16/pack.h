@@ -14,7 +14,7 @@ struct half_rows {
     uint64_t width; /* columns that are there */
 };
 
-/* n float32, a multiple of 16, to bfloat16 in their own place. */
+/* Rounds n float32, a multiple of 16, to bfloat16 in place. */
 static void round_row(float *row, uint64_t n)
 {
     for (uint64_t c = 0; c < n; c += VEC_ROWS)
@@ -59,8 +59,8 @@ static enum kt_status find_halves(const struct packing *packing, const struct kt
     return KT_OK;
 }
 
-/* Rows side by side, a piece of each: read in turns of a line, rows of 4 KB would wait for memory and
- * compete for one set of the cache. A line more for each, for the same reason. */
+/* A piece of each row, side by side: rows of 4 KB, read a line of each in turns, would wait for memory and
+ * compete for one set of the cache. Each has a line more, for the same reason. */
 #define PIECE_COLUMNS 512
 #define PIECE_STRIDE (2 * PIECE_COLUMNS + 64)
 

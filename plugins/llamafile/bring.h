@@ -5,7 +5,7 @@
 
 #include "plugins/common/simd/simd.h"
 
-/* The n lines that stand so far behind `from`. */
+/* Prefetches n lines, `distance` behind `from`; 0: none. */
 INLINE void bring(const uint8_t *from, uint64_t distance, unsigned n)
 {
     if (!distance)

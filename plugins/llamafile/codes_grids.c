@@ -108,7 +108,7 @@ static void read_iq3_s(const uint8_t *block, struct llamafile_codes *codes)
     memcpy(codes->head, block, 2);
 }
 
-/* The sign of IQ1 says whether eight weights move an eighth down or up. */
+/* The sign of IQ1: whether eight weights are an eighth smaller or larger. */
 static void read_iq1_s(const uint8_t *block, struct llamafile_codes *codes)
 {
     for (unsigned i = 0; i < 32; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dequantize.h - half panels to tiles of bfloat16 (bf16/layout_tmpl.h), scale and all, for many rows. For
- * sets whose vectors are all 16 rows. A weight is what
- * llamafile_codes_dequantize makes of it, to the bit, rounded once.
+ * dequantize.h - half panels to tiles of bfloat16 (bf16/layout_tmpl.h), with their scales, for many rows.
+ * For sets whose vectors have all 16 rows. A weight is what llamafile_codes_dequantize makes of it, to the
+ * bit, rounded once.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
 #define KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
@@ -79,8 +79,7 @@ INLINE void dequantize_group(struct traits t, const uint8_t *head, const uint8_t
     }
 }
 
-/* The half panel's groups t..stop-1; ahead: bytes at which lines are prefetched, 0: the half panel is in a
- * cache. */
+/* The half panel's groups begin..stop-1; `distance`: of prefetches, 0: the half panel is in a cache. */
 INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t *half_panel, uint64_t k,
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {

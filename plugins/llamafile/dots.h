@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * dots.h - from packed codes to the dot products of a group of 32 columns, whole numbers and exact on all
- * levels.
- */
+/* dots.h - from packed codes to the dot products of a group of 32 columns: integers, exact on all levels. */
 #ifndef KT_PLUGINS_LLAMAFILE_DOTS_H
 #define KT_PLUGINS_LLAMAFILE_DOTS_H
 
@@ -17,7 +14,7 @@ struct traits {
     int offset;
 };
 
-/* scales_size of so many groups. */
+/* scales_size of `groups` groups. */
 INLINE uint64_t size_scales(struct traits t, uint64_t groups)
 {
     return round_up((t.block == SUPERBLOCK ? 1 : groups) * t.scale_bytes * TILE_ROWS, 64);
@@ -141,7 +138,7 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
         }
         return;
     }
-    /* what makes values ready is done to the table, once for all of a half panel */
+    /* values are made ready in the table, once for all of a half panel */
     vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
     vi codes = t.bits == 3 && c == 3 ? planes->one : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
     if (t.bits == 3) {
@@ -274,12 +271,12 @@ INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], cons
     return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * TILE_ROWS), low);
 }
 
-/* vpdpbusd waits 4 cycles for the one before: where a vector is all 16 rows, one row takes two chains of
- * them, and several rows take turns. Shorter vectors have chains enough, and too few registers. */
+/* vpdpbusd has a latency of 4 cycles: where a vector has all 16 rows, one row takes two chains of
+ * additions, and several rows take turns. Shorter vectors have chains enough, and too few registers. */
 #define LONG_CHAINS (VEC_PARTS == 1 && VEC_DOT_WIDE)
 
-/* The int32 of a group for all rows of x. One row goes over both parts at once, each code is used as
- * soon as it is there; several rows share the codes of one part after the other. */
+/* The sums of a group for all rows of x. One row goes over both parts at once, and each code is used as
+ * soon as it is decoded; several rows share the codes of one part after the other. */
 INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], const uint8_t *scales,
                     const uint8_t *x, unsigned g, vf out[VEC_PARTS])
 {

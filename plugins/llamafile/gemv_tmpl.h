@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemv_tmpl.h - passes of a few rows over panels of two half panels: what plugins/common asks of panels of
- * codes. Parameters  PREFETCH_BYTES  bytes ahead of what is read at which lines are prefetched; 0: what the
- * core says of the machine (struct kt_caps.stream_ahead) and those of half_panels_tmpl.h and
- * gemm/microkernel_tmpl.h.
+ * gemv_tmpl.h - few rows with panels of two half panels: what plugins/common asks of panels of codes.
+ *
+ * Parameters  PREFETCH_BYTES  prefetch distance; 0: the machine's (struct kt_caps.stream_ahead)
+ * and those of half_panels_tmpl.h and gemm/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_GEMV_TMPL_H
@@ -16,11 +16,11 @@
 
 #define EPILOGUE_H "plugins/common/bf16/epilogue.h"
 
-/* A half panel and what multiplies it. */
+/* A half panel and its kernel. */
 struct half_panel {
     const struct half_panel_kernel *kernel;
     const uint8_t *data;
-    uint64_t at; /* of the part of an activation row that the kernel reads */
+    uint64_t at; /* offset of the part of an activation row that the kernel reads */
 };
 struct half_panels {
     struct half_panel half_panel[2];
@@ -28,13 +28,13 @@ struct half_panels {
 };
 #define PANEL_OWN struct half_panels
 
-/* Rows of a few lie one after the other on all levels. */
+/* Rows of a GEMV lie one after the other on all levels. */
 #define FIND_ROW(act, row_size, row) ((const uint8_t *)(act) + (row) * (row_size))
 
 #include "plugins/common/gemm/microkernel_tmpl.h"
 
-/* Must be inlined, and find_own_panel too: what was stored as numbers and is copied as vectors misses store
- * forwarding, and waits until the panel before has been multiplied. */
+/* Must be inlined, like find_own_panel: scalar stores followed by a vector copy of the struct miss store
+ * forwarding, and wait for the panel before. */
 INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt_projection projection,
                                          const uint8_t *data)
 {
@@ -44,7 +44,7 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
                                dtype_is_float(dtype) ? floats_offset(layout, stage) : 0};
 }
 
-/* Where a panel is packed to whose weights are used in place. */
+/* Where a panel is packed whose weights are used in place. */
 static uint8_t *find_filled(const struct kt_product *job)
 {
     return (uint8_t *)job->scratch + job->layout->scratch_size - filled_size(job->layout);
@@ -74,7 +74,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
     };
 }
 
-/* 1, 2 or 4 rows with both half panels, one after the other: their lines are one stream. */
+/* 1, 2 or 4 rows with both half panels, one after the other, as they lie in memory. */
 INLINE void run_half_panels(const struct half_panels *panel, const struct act_rows *x, unsigned rows,
                             float out[MAX_ROWS][PANEL_ROWS])
 {

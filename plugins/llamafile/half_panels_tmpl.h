@@ -2,8 +2,9 @@
 /*
  * half_panels_tmpl.h - the functions of each format, made once per level.
  *
- * Parameters  BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a half panel, 1, 2 or 4
- *             DEQUANTIZES                      1: half panels can be made tiles of bfloat16 (dequantize.h)
+ * Parameters  BLOCK_QUANTS, BLOCK_FLOATS   activation rows that share one pass over a half panel: 1, 2 or 4
+ *             DEQUANTIZES                  1: half panels can be dequantized to tiles of bfloat16
+ *                 (dequantize.h)
  *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
  */
 #ifndef KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kernel_amx.c - AMX tiles for many rows, whose half panels become bfloat16 tile by tile; for few rows int8
- * on vectors, as on level avx512_vbmi. Sums in int32 would have to be scaled every 32 columns: with tiles of
- * int8 that costs more than the product.
+ * on vectors, as on level avx512_vbmi. Tiles of int8 would need their int32 sums scaled every 32 columns,
+ * which costs more than the product.
  */
 #define SIMD avx512
 #define VEC_VNNI 1
@@ -16,8 +16,8 @@
 /* As on level avx512_vbmi. */
 #define PREFETCH_BYTES 0
 
-/* Not tuned on such a machine yet. By measurements of prototypes on a Xeon, vectors keep up with memory to 4
- * rows and with tiles that are made for the occasion to 8. */
+/* Not tuned on such a machine yet: in prototypes, vectors kept up with memory to 4 rows, and dequantized
+ * tiles to 8. */
 #define VECTOR_MAX_ROWS 8
 
 #include "plugins/llamafile/llamafile.h"
@@ -49,7 +49,7 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     return status;
 }
 
-/* How many rows a product will have is not known before stage 1. */
+/* Stage 0 is packed in both forms: how many rows a product has is known only in stage 1. */
 static void pack_level(void *instance, const struct kt_act_pack *job)
 {
     struct kt_act_pack pairs = *job;

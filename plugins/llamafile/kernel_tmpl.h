@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_tmpl.h - products of the vector levels: half panels as they lie, whatever the rows. A kernel_LEVEL.c
- * sets SIMD and the parameters of gemv_tmpl.h, includes this and says LLAMAFILE_LEVEL(level);
+ * kernel_tmpl.h - products of the vector levels: GEMV for any number of rows. A kernel of a level defines
+ * SIMD and the parameters of gemv_tmpl.h, includes this, and ends with LLAMAFILE_LEVEL(level);
  */
 #ifndef KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_KERNEL_TMPL_H

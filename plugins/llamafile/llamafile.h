@@ -198,9 +198,9 @@ static inline bool format_has_triples(uint32_t dtype, unsigned bits)
     return bits == 3 && format_table(dtype) != NULL;
 }
 
-/* What d is multiplied with, so that scales and table values are whole numbers: a power of two, which
- * rounds nothing. IQ1: values are eighths. IQ2, IQ3_XXS: scales are (2n + 1) / 8 and / 4 in ggml, and
- * the values of IQ3_XXS are halved. */
+/* What d is multiplied by, so that scales and table values are integers: a power of two, which rounds
+ * nothing. IQ1: values are eighths. IQ2, IQ3_XXS: scales are (2n + 1) / 8 and / 4 in ggml, and the values
+ * of IQ3_XXS are halved. */
 static inline float format_unit(uint32_t dtype)
 {
     switch (dtype) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * product.h - the products of a half panel with a few rows of activations: out[r * PANEL_ROWS + i]. A row's
- * result does not depend on the rows beside it, nor on how many there are. Integer parts are exact, float
- * parts have one order on all levels: their results agree to the bit.
+ * result does not depend on the rows beside it, nor on their number. Integer parts are exact, and float
+ * parts have one order on all levels, so results agree to the bit.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
@@ -71,8 +71,8 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
 #ifdef DOTS_PAIRED
     add_group_pairs(t, rows, scales, group, g, x, at, total, sums, minima);
 #else
-    /* A real loop, whose count compilers do not know: unrolled, they keep the activations of the first
-     * part for the second, for which there are no registers. */
+    /* A real loop, whose count compilers do not know: if it is unrolled, they keep the activations of the
+     * first part for the second, for which there are no registers. */
     int parts = VEC_PARTS;
     if (VEC_PARTS > 1)
         __asm__("" : "+r"(parts));
@@ -84,8 +84,8 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
 #endif
 }
 
-/* A row or two of whole bytes are multiplied faster than memory brings them: then the hardware's streamer is
- * always ahead, and lines that are asked for from far away only disturb it. */
+/* A row or two of whole bytes are multiplied faster than memory delivers them: then the hardware prefetcher
+ * is always ahead, and distant prefetches only disturb it. */
 INLINE uint64_t choose_distance(bool light, uint64_t distance)
 {
     return light && distance > STREAMED_DISTANCE ? STREAMED_DISTANCE : distance;

@@ -3,9 +3,9 @@
  * quantize.h - packing of activation rows, on vectors.
  *
  * A group of 32 values x becomes int8 q and one scale d = max|x| / 127, q = x * (127 / max|x|) to the
- * nearest whole number: |x - d q| <= d/2 but for rounding. A group with an infinity or NaN gets q = 0
- * and a scale of NaN, which makes the outputs of its row NaN and of no other. Below 2^-118, where
- * 127 / max|x| would overflow, a group is zero.
+ * nearest integer: |x - d q| <= d/2 but for rounding. A group with an infinity or NaN gets q = 0 and a
+ * scale of NaN, which makes the outputs of its row, and of no other, NaN. Below 2^-118, where 127 / max|x|
+ * would overflow, a group is zero.
  */
 #ifndef KT_PLUGINS_LLAMAFILE_QUANTIZE_H
 #define KT_PLUGINS_LLAMAFILE_QUANTIZE_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scale.h - the float parts of a product: what scales and minima of a group make of its dots. */
+/* scale.h - the float parts of a product: scales and minima of a group, applied to its dot products. */
 #ifndef KT_PLUGINS_LLAMAFILE_SCALE_H
 #define KT_PLUGINS_LLAMAFILE_SCALE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* encoding.h - what kinds of codes there are, and how they become bfloat16: what coded/gemv_tmpl.h asks. */
+/* encoding.h - the encodings of codes, and how they become bfloat16: what coded/gemv_tmpl.h asks. */
 #ifndef KT_PLUGINS_RAWINT4_ENCODING_H
 #define KT_PLUGINS_RAWINT4_ENCODING_H
 
@@ -7,7 +7,7 @@
 
 #include "plugins/common/simd/simd.h"
 
-/* Kinds of codes for rows of whole numbers (fixed_point_tmpl.h): of 15 bits, or of 8. */
+/* Encodings for rows of integers (fixed_point_tmpl.h): of 15 bits, or of 8. */
 #define ENCODING_FIXED_POINT 2
 #define ENCODING_INT8 6
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed_point_rows.h - rows of activations as whole numbers of 15 bits, beside float32.
+ * fixed_point_rows.h - rows of activations as fixed-point numbers of 15 bits, beside float32.
  *
  * 32 columns of a row are q * unit, unit a power of two and |q| <= 16320: bfloat16 numbers down to 2^-6 of
  * the largest are exact, smaller ones are at most half a unit off, 2^-14 of it. q is 256 * high + low, two
- * int8. Behind the sums of a row (unit * a sum of q, exact) stand the units, then of each tile 32 bytes
- * of high and 32 of low parts, of each 8 columns in the order in which their codes lie: 0 4 1 5 2 6 3 7.
+ * int8. Behind the sums of a row (unit * a sum of q, exact) stand the units, then for each tile 32 bytes of
+ * high and 32 of low parts; each 8 columns are in the order of their codes: 0 4 1 5 2 6 3 7.
  */
 #ifndef KT_PLUGINS_RAWINT4_FIXED_POINT_ROWS_H
 #define KT_PLUGINS_RAWINT4_FIXED_POINT_ROWS_H
@@ -14,7 +14,7 @@
 
 #include "plugins/common/simd/simd.h"
 
-/* The unit of 32 numbers whose largest has these bits; NaN where one is no number. */
+/* The unit for 32 numbers, the largest of which has these bits; NaN if one is not finite. */
 INLINE uint32_t choose_unit(uint32_t max_bits)
 {
     uint32_t exponent = max_bits >> 23;
@@ -35,10 +35,10 @@ INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units,
         max = bits > max ? bits : max;
     }
     unit = choose_unit(max);
-    /* 2^-126 to 2^114, and its inverse; without numbers q is 0. */
+    /* 2^-126 to 2^114, and its inverse; q is 0 where a number is not finite. */
     float inverse = unit == 0x7fc00000 ? 0.0f : bits_to_float((UINT32_C(254) << 23) - unit);
     for (unsigned i = 0; i < TILE_COLUMNS; i++) {
-        /* Added to 1.5 * 2^23, a number is rounded to a whole one, ties to even. */
+        /* Adding 1.5 * 2^23 rounds to an integer, ties to even. */
         float shifted = (inverse > 0 ? load_f32(x + 4 * i) * inverse : 0.0f) + 0x1.8p23f;
         int32_t q = (int32_t)(float_to_bits(shifted) - 0x4b400000);
         unsigned to = i / 8 * 8 + place[i % 8];

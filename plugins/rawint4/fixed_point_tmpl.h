@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixed_point_tmpl.h - a tile with a few rows of whole numbers (fixed_point_rows.h, int8_rows.h): products of
- * bytes. Per vector of 32 codes and row 1.5 operations to part them and 4 to multiply and add, where bfloat16
- * takes 14. No int16 gathers more than fits, and what a tile adds up to is below 2^24, so float32 has it
- * exactly: nothing but adding tiles up rounds. Parameters  those of bf16/microkernel_tmpl.h
+ * fixed_point_tmpl.h - a tile with a few rows of integers (fixed_point_rows.h, int8_rows_tmpl.h): products
+ * of bytes. A vector of 32 codes takes 1.5 operations to unpack and 4 to multiply and add, where bfloat16
+ * takes 14. No int16 gathers more than fits, and the sum of a tile is below 2^24, so float32 holds it
+ * exactly: only adding up tiles rounds.
+ *
+ * Parameters  those of bf16/microkernel_tmpl.h
  */
 #ifndef KT_PLUGINS_RAWINT4_FIXED_POINT_TMPL_H
 #define KT_PLUGINS_RAWINT4_FIXED_POINT_TMPL_H
@@ -13,7 +15,7 @@
 #define PANEL_OWN struct coded_panel
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
-/* Both codes of each byte as whole numbers from 0 on: int4 as they are, e2m1 doubled, and 12 more. */
+/* Unpacks nibbles to unsigned bytes: int4: q; e2m1: 2 * value + 12. */
 INLINE void part_codes(vi codes, const struct decoder *decoder, int encoding, vi w[2])
 {
     if ((encoding & 1) == ENCODING_INT4) {
@@ -25,8 +27,8 @@ INLINE void part_codes(vi codes, const struct decoder *decoder, int encoding, vi
     }
 }
 
-/* Lines begin..end-1 of 8 columns of a tile, added to sums[row][vector]: 8 times 24 * 128 fit in an int16,
- * or 16 times 15 * 128. */
+/* Adds lines begin..end-1 of 8 columns of a tile to sums[row][vector]: an int16 holds 8 times 24 * 128, or
+ * 16 times 15 * 128. */
 INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, const int8_t *const *x,
                            unsigned rows, int encoding, const struct decoder *decoder,
                            vi sums[MAX_ROWS][VEC_PARTS])
@@ -56,7 +58,8 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
     }
 }
 
-/* n lines of a pair of tiles, number t of `filled`, from line `begin` on: all 4, but of fine groups. */
+/* n lines of a pair of tiles, number t of `filled`, from line `begin` on: all 4, except in groups that end
+ * inside a tile. */
 INLINE void add_fixed_point_lines(const uint8_t *codes, const struct act_rows *x, uint64_t t, uint64_t filled,
                                   unsigned begin, unsigned n, unsigned rows, int encoding,
                                   const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
@@ -72,7 +75,7 @@ INLINE void add_fixed_point_lines(const uint8_t *codes, const struct act_rows *x
         UNROLL_FOR (unsigned r = 0; r < rows; r++) {
             bytes[r] = IS_INT8(encoding) ? x->x[r] + t * TILE_COLUMNS
                                          : (const int8_t *)(units[r] + filled) + t * FIXED_POINT_BYTES;
-            /* Else all 16 broadcasts of the first tile are kept for the second, in memory. */
+            /* Else compilers keep all 16 broadcasts of the first tile for the second, in memory. */
             __asm__ volatile("" : "+r"(bytes[r]));
         }
         UNROLL_FOR (unsigned i = 0; i < rows * VEC_PARTS; i++)
@@ -95,7 +98,7 @@ INLINE void add_fixed_point_lines(const uint8_t *codes, const struct act_rows *x
     }
 }
 
-/* 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
+/* 32 columns of a pair of tiles; what lies `distance` ahead is prefetched meanwhile. */
 INLINE void add_fixed_point(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t t,
                             uint64_t filled, unsigned rows, int encoding, const struct decoder *decoder,
                             vf sum[MAX_ROWS][VECS])

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8_rows_tmpl.h - rows of activations as int8, where the option asks for them: 32 columns are scale * q,
- * scale the largest of them / 127, q the nearest whole number. Behind the columns, filled up to 64, stand the
- * sums scale * (sum of q) of each 32, or of each 8 where groups are fine, then the scales. Of each 8 columns
- * the order is that of their codes: 0 4 1 5 2 6 3 7. Parameters  those of bf16/activations_tmpl.h
+ * int8_rows_tmpl.h - rows of activations as int8, for option activations = int8: 32 columns are scale * q,
+ * scale their largest / 127, q the nearest integer. Behind the columns, filled up to 64, stand the sums
+ * scale * (sum of q) of each 32 columns, or of each 8 if groups end inside a tile, then the scales. Each 8
+ * columns are in the order of their codes: 0 4 1 5 2 6 3 7.
+ *
+ * Parameters  those of bf16/activations_tmpl.h
  */
 #ifndef KT_PLUGINS_RAWINT4_INT8_ROWS_TMPL_H
 #define KT_PLUGINS_RAWINT4_INT8_ROWS_TMPL_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * kernel_avx512.c - AVX-512 without BF16. Few rows go by bytes (fixed.h): with 1 token 0.74 of a Zen 4's read
- * limit of 66 GB/s, where products of float32 reached 0.44. A pass of 8 rows would not stay in registers.
+ * kernel_avx512.c - AVX-512 without BF16. Few rows are multiplied as fixed-point numbers
+ * (fixed_point_tmpl.h); sums of 8 rows would not stay in registers. Figures: README.
  */
 #define SIMD avx512
 

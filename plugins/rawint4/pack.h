@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack.h - rows of 4 bits to tiles. */
+/* pack.h - packs rows of 4-bit codes into tiles. */
 #ifndef KT_PLUGINS_RAWINT4_PACK_H
 #define KT_PLUGINS_RAWINT4_PACK_H
 

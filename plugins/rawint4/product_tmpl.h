@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * product_tmpl.h - products of few rows with codes of each kind, and panels made bfloat16.
- * Parameters  GEMV_MAX_ROWS  rows that share one pass over a panel of codes, at most
- *             ROW_EXTRA     1: they are multiplied as whole numbers (fixed_point_tmpl.h); default 0
+ * product_tmpl.h - GEMV with codes of each encoding, and panels dequantized to bfloat16.
+ *
+ * Parameters  GEMV_MAX_ROWS  MR of the largest microkernel
+ *             ROW_EXTRA      1: activations are fixed-point numbers (fixed_point_tmpl.h); default 0
  * and those of coded/gemv_tmpl.h.
  */
 #ifndef KT_PLUGINS_RAWINT4_PRODUCT_TMPL_H
@@ -26,10 +27,10 @@
 #define DECODER_H "plugins/rawint4/encoding.h"
 #include "plugins/common/coded/dequantize_tmpl.h"
 
-/* What few rows are multiplied as. */
+/* The encoding for few rows. */
 #define GEMV_ENCODING(encoding) ((encoding) | (ROW_EXTRA ? ENCODING_FIXED_POINT : 0))
 
-/* Passes of few rows with codes of a kind, and a list of them. */
+/* Microkernels for few rows with codes of an encoding, and a list of them. */
 #if GEMV_MAX_ROWS >= 8
 #define DEFINE_GEMV_LIST(name, encoding)              \
     DEFINE_GEMV(name##_1, 1, encoding)                \

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rawint4.h - how this plugin holds numbers: the 4 bits and the scales of the source, no more and no
- * less. plugins/common/coded/geometry_tmpl.h says what panels are, bf16/layout_tmpl.h what rows are.
+ * rawint4.h - how this plugin holds numbers: the 4 bits and the scales of the source, no more and no less.
+ * plugins/common/coded/geometry_tmpl.h describes panels, bf16/layout_tmpl.h rows.
  *
- * Formats   int4: scale * (code - zero), codes 0..15, zeros as bytes or 8; f4_e2m1: scale times one of 0
- *           0.5 1 1.5 2 3 4 6 or its negative.
- * Codes     a row's 8 columns in 4 bytes: columns 0 2 4 6 in the low half, 1 3 5 7 in the high half, each
- *           in 4 bits, the first lowest. So a shift and a mask leave two neighbours side by side in
- *           halves, where a line of bfloat16 has them.
+ *   Formats   int4: scale * (code - zero), codes 0..15, zeros as bytes or 8; f4_e2m1: scale times one of 0
+ *             0.5 1 1.5 2 3 4 6 or its negative.
+ *   Codes     a row's 8 columns in 4 bytes: columns 0 2 4 6 in the low half, 1 3 5 7 in the high half, each
+ *             in 4 bits, the first lowest. So a shift and a mask leave two neighbours side by side in
+ *             halves, where a line of bfloat16 has them.
  */
 #ifndef KT_PLUGINS_RAWINT4_H
 #define KT_PLUGINS_RAWINT4_H
@@ -32,8 +32,8 @@ struct rawint4_instance {
     bool int8_rows; /* activations become int8 */
 };
 
-/* Kinds of codes, and what is their zero where none stands beside them. */
-enum { ENCODING_INT4, ENCODING_E2M1, SUBTILE_GROUPS = 8 /* int4 in fine groups */ };
+/* Encodings of codes. */
+enum { ENCODING_INT4, ENCODING_E2M1, SUBTILE_GROUPS = 8 /* int4 in groups that end inside a tile */ };
 #define NO_ZERO(encoding) (((encoding)&1) == ENCODING_INT4 ? 8.0f : 0.0f)
 
 static inline int find_encoding(uint32_t dtype)
@@ -48,7 +48,7 @@ static inline int find_encoding(uint32_t dtype)
             0xc000, 0xc040, 0xc080, 0xc0c0                                                              \
     }
 
-/* Of 32 activations as whole numbers of 15 bits: fixed.h. */
+/* Bytes of 32 activations as fixed-point numbers: fixed_point_rows.h. */
 #define FIXED_POINT_BYTES 64
 
 /* With the option activations = int8: the bytes of the columns of tile t of a row, and where its sums stand.

@@ -3,11 +3,13 @@
  * bf16/activations_tmpl.h - rows of bfloat16 activations: rounded, and where they lie. They are kept as
  * bfloat16 where products take pairs of them (VEC_BF16), else as float32.
  *
- * Parameters  TILED     1: products read tiles of 16 rows (level amx); 0: row after row
- *             ROW_SUMS  1: the sum of each 32 columns follows, float32; of tiled rows they stand row after
- * row behind the 16 rows' tiles COUNT_SUMS(layout, stage)   sums of 32 columns: of as many equal parts of
- * them; default: ROW_SUMS ROW_EXTRA     1: store_extra puts there what the backend wants beside the columns;
- * default 0 Wanted      store_extra, where ROW_EXTRA is 1
+ * Parameters  TILED      1: products read tiles of 16 rows (level amx); 0: row after row
+ *             ROW_SUMS   1: a row is followed by the sum of each 32 columns, float32; sums of tiled rows
+ *                        stand row after row behind the tiles of the 16 rows
+ *             COUNT_SUMS(layout, stage)   into how many equal parts the 32 columns are cut, each with a sum
+ *                 of its own; default: ROW_SUMS
+ *             ROW_EXTRA  1: store_extra writes what the backend wants beside the columns; default 0
+ * Wanted      store_extra, where ROW_EXTRA is 1
  */
 #ifndef KT_PLUGINS_COMMON_BF16_ACTIVATIONS_TMPL_H
 #define KT_PLUGINS_COMMON_BF16_ACTIVATIONS_TMPL_H
@@ -29,8 +31,8 @@
 #include "plugins/common/gemm/quantize.h"
 
 #if ROW_EXTRA
-/* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums; `units`: behind the sums of
- * the `filled` tiles of the row. */
+/* Tile t of a row: x has its columns, bfloat16 as float32, sums its n sums; `units` is the memory behind
+ * the sums of the row's `filled` tiles. */
 INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t);
 #endif
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bf16/epilogue.h - from float32 sums to h and y.
- * Parameter  ROW_SCALES  1: sums that are `pending` are still to be multiplied, each row of the panel by
- * its factor, which load_row_scales finds; default 0 Wanted     load_row_scales, where ROW_SCALES is 1
+ *
+ * Parameter  ROW_SCALES  1: sums that are `pending` are multiplied by the scales of the panel's rows, which
+ *                        load_row_scales finds; default 0
+ * Wanted     load_row_scales, where ROW_SCALES is 1
  */
 #ifndef KT_PLUGINS_COMMON_BF16_EPILOGUE_H
 #define KT_PLUGINS_COMMON_BF16_EPILOGUE_H
@@ -16,7 +18,7 @@
 #include "plugins/common/gemm/glu.h"
 
 #if ROW_SCALES
-/* Factors of a panel; false: there are none. */
+/* The scales of a panel's rows; false: there are none. */
 static bool load_row_scales(const struct kt_product *job, enum kt_stage stage, uint64_t panel,
                             float *row_scale);
 #endif

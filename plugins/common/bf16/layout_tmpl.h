@@ -3,15 +3,15 @@
  * bf16/layout_tmpl.h - layouts of backends whose activations are bfloat16. Their tiles have 16 rows x 32
  * columns: line i holds columns 2i and 2i+1 of all rows.
  *
- * Activations  rounded to bfloat16, to nearest, ties to even, once per row; K is filled up to 64 with 0.
- *              Levels that multiply pairs (avx512_bf16, amx) keep them as such, the others as float32,
- *              which spares them widening each number for each panel. Level amx puts 16 rows together
- *              as tiles of 16 rows x 32 columns; stage 1 packs h so, stage 0 gathers its rows so.
- * h            float32, row after row.
+ *   Activations  rounded to bfloat16, to nearest, ties to even, once per row; K is filled up to 64 with 0.
+ *                Levels that multiply pairs (avx512_bf16, amx) keep them so, the others as float32, which
+ *                spares them widening each number for each panel. Level amx puts 16 rows together as tiles
+ *                of 16 rows x 32 columns: stage 1 packs h so, stage 0 gathers its rows so.
+ *   h            float32, row after row.
  *
- * Parameters   BACKEND       the backend's name, for messages
- *              TILE_COLUMNS  32
- * Wanted       panel_size
+ * Parameters  BACKEND       the backend's name, for messages
+ *             TILE_COLUMNS  32
+ * Wanted      panel_size
  */
 #ifndef KT_PLUGINS_COMMON_BF16_LAYOUT_TMPL_H
 #define KT_PLUGINS_COMMON_BF16_LAYOUT_TMPL_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bf16/microkernel_tmpl.h - passes over panels of bfloat16 tiles, on vectors.
+ * bf16/microkernel_tmpl.h - microkernels for panels of bfloat16 tiles, on vectors.
  *
- * Parameters  PREFETCH_BYTES  bytes that near passes of one or two rows prefetch ahead; 0: what the panel
- * says and those of gemm/microkernel_tmpl.h and bf16/activations_tmpl.h.
+ * Parameters  PREFETCH_BYTES  distance of streamed microkernels of one or two rows; 0: the panel's
+ * and those of gemm/microkernel_tmpl.h and bf16/activations_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_BF16_MICROKERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_BF16_MICROKERNEL_TMPL_H
@@ -84,8 +84,8 @@ INLINE void store_sums(unsigned rows, unsigned first, unsigned n, vf sum[MAX_ROW
             vf_store(&out[r][(first + v) * VEC_ROWS], sum[r][v]);
 }
 
-/* The sums of a tile, of vectors first..first+n-1 of its line, are a chain of their own: chains of one tile
- * and the next overlap, and a row has the same sums in a pass of one row as in one of eight. */
+/* The sums of a tile form a chain of their own: chains of one tile and the next overlap, and a row has the
+ * same sums in a microkernel of one row as in one of eight. */
 INLINE void add_tile_sums(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf sum[MAX_ROWS][VECS])
 {
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
@@ -93,10 +93,10 @@ INLINE void add_tile_sums(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf 
             sum[r][v] = vf_add(sum[r][v], own[r][v]);
 }
 
-/* A panel from memory with `rows` rows: tile after tile, as it lies. Taking turns between the lines of
- * both, which spares loads of activations, is two streams and half as fast. One or two rows of vectors of
- * 512 bits wait for memory, and 1 KB ahead is best (Zen 4, 1 token: 51 GB/s, 38 with 8 KB). What takes longer
- * wants what the core says: 128 tokens, 8 rows an expert, 33 instead of 45 ms. */
+/* A panel from memory with `rows` rows: tile after tile, as it lies. Taking turns between the lines of both
+ * tiles would spare loads of activations, but makes two streams, which are half as fast. One or two rows
+ * wait for memory, and a short distance is best; what takes longer wants the machine's (struct
+ * kt_caps.stream_ahead). */
 INLINE void multiply_bf16_streamed(const struct panel *panel, const struct act_rows *x, unsigned rows,
                                    float out[MAX_ROWS][PANEL_ROWS])
 {

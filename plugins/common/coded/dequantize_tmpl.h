@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/dequantize_tmpl.h - tiles of codes to tiles of bfloat16, scale and all: for many rows, which then
- * pass over them as over weights that are bfloat16 already. A weight is rounded once, to 2^-9 of itself at
- * most. Parameters  those of coded/gemv_tmpl.h
+ * coded/dequantize_tmpl.h - tiles of codes to tiles of bfloat16, with their scales: for many rows, which
+ * then pass over them as over weights that are bfloat16. A weight is rounded once, to 2^-9 of itself at
+ * most.
+ *
+ * Parameters  those of coded/gemv_tmpl.h
  */
 #ifndef KT_PLUGINS_COMMON_CODED_DEQUANTIZE_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_DEQUANTIZE_TMPL_H
 
 #include "plugins/common/coded/gemv_tmpl.h"
 
-/* A line of codes of both tiles; all of it in one group, whose scales and offsets are at hand. */
+/* A line of codes of both tiles, all of it in one group, whose scales and offsets are given. */
 INLINE void dequantize_line(const uint8_t *codes, const vf *scale, const vf *offset, int encoding,
                             const struct decoder *decoder, uint8_t *to)
 {

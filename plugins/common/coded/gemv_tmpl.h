@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/gemv_tmpl.h - a panel of codes with a few rows: codes become numbers in registers.
+ * coded/gemv_tmpl.h - GEMV: a panel of codes with a few rows, whose codes are decoded in registers.
  *
- * The products of a group are added up without its scale, which multiplies their sum: no rounding but
- * that of float32. Per vector of codes and row, that is CODE_LINES products, and per group three
- * operations more. Both tiles take turns at each vector, so that a row's pair is loaded once for both.
- * Products of 32 columns are one chain, whose sum is added to the group's: so chains of one tile and
- * the next overlap, and a row has the same sums in a pass of one row as in one of eight.
+ * The products of a group are added up without its scale, which multiplies their sum: only float32 rounds.
+ * For each vector of codes and row that is CODE_LINES products, and three more operations for each group.
+ * The tiles take turns at each vector, so that a pair of a row's numbers is loaded once for both. Products
+ * of 32 columns are one chain of additions, whose sum is added to the group's: so chains of successive
+ * tiles overlap, and a row has the same sums in a microkernel of one row as in one of eight.
  *
- * Parameters  DECODER_H        the header that has
- *                                struct decoder, make_decoder(kind)     what decoding keeps in registers
- *                                decode(codes, decoder, kind, w)        a vector of codes to CODE_LINES
- * vectors of pairs of bfloat16 OFFSETS(kind)    is anything to be taken off each number that decode makes?
- *             CODE_ZERO(kind), NO_ZERO(kind)   what: the zero or, if there are none, NO_ZERO, and CODE_ZERO
- *             PREFETCH_BYTES            bytes to prefetch ahead; 0: what the core says of the machine
- *             IS_FIXED_POINT(kind)   are rows whole numbers, which add_fixed_point and add_fixed_point_lines
- * multiply? default 0 DOUBLED(kind)    do codes stand for half of their numbers then?
- * HAS_SUBTILE_GROUPS(kind)    are groups fine (coded/geometry_tmpl.h)? Rows then have a sum for each line of
- * codes; default 0 FIND_SUMS(kind, x, r, filled)   where row r has the sums of so many tiles; default:
- * x->sums[r] and those of coded/geometry_tmpl.h and bf16/microkernel_tmpl.h. Wanted      panel_size
+ * Parameters  DECODER_H          the header that has struct decoder and make_decoder(encoding): what
+ *                                decoding keeps in registers; and decode(codes, decoder, encoding, w): a
+ *                                vector of codes to CODE_LINES vectors of pairs of bfloat16
+ *             OFFSETS(encoding)  must something be subtracted from each number that decode makes?
+ *             CODE_ZERO(encoding), NO_ZERO(encoding)   what: the zero or, if there are none, NO_ZERO, plus
+ *                 CODE_ZERO
+ *             PREFETCH_BYTES     prefetch distance; 0: the machine's (struct kt_caps.stream_ahead)
+ *             IS_FIXED_POINT(encoding)   are activations integers, which add_fixed_point and
+ *                 add_fixed_point_lines multiply? default 0
+ *             DOUBLED(encoding)  do codes then stand for half of what is multiplied?
+ *             HAS_SUBTILE_GROUPS(encoding)   do groups end inside a tile (coded/geometry_tmpl.h)? Rows then
+ *                 have a sum for each line of codes; default 0
+ *             FIND_SUMS(encoding, x, r, filled)   where row r has the sums of so many tiles; default:
+ *                 x->sums[r]
+ * and those of coded/geometry_tmpl.h and bf16/microkernel_tmpl.h.
+ * Wanted      panel_size
  */
 #ifndef KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_GEMV_TMPL_H
@@ -93,7 +98,7 @@ INLINE vf load_scale(enum scale_form form, const uint8_t *scales, unsigned v)
     }
 }
 
-/* What is to be taken off the numbers of vector v. */
+/* What is to be subtracted from the numbers of vector v. */
 INLINE vf load_offset(const struct coded *coded, const uint8_t *zeros, unsigned v, int encoding)
 {
     if (!coded->has_zeros)
@@ -117,14 +122,14 @@ INLINE void add_code_line(const uint8_t *codes, const struct act_rows *x, uint64
         add_line(w[i], x, at + i * LINE_STEP, rows, VECS, sum, sum);
 }
 
-/* All lines at once: in turns with what is read, a fifth slower on a Zen 4. */
+/* All lines at once, which is faster than in turns with what is read. */
 INLINE void bring_pair(const uint8_t *codes)
 {
     UNROLL_FOR (unsigned i = 0; i < 2 * CODES_SIZE; i += 64)
         PREFETCH(codes + i);
 }
 
-/* The sums of 32 columns of a pair of tiles; what lies `distance` of them is brought meanwhile. */
+/* The sums of 32 columns of a pair of tiles; what lies `distance` ahead is prefetched meanwhile. */
 INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t at,
                       unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
@@ -134,7 +139,7 @@ INLINE void add_codes(const uint8_t *codes, uint64_t distance, const struct act_
         add_code_line(codes + 128 * q, x, at + q * CODE_LINES * LINE_STEP, rows, encoding, decoder, sum);
 }
 
-/* The same, added to the sums of tiles before it. */
+/* The same, added to the sums of the tiles before. */
 INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct act_rows *x, uint64_t at,
                      unsigned rows, int encoding, const struct decoder *decoder, vf sum[MAX_ROWS][VECS])
 {
@@ -157,8 +162,8 @@ INLINE void add_sums(const struct act_rows *x, uint64_t t, uint64_t filled, unsi
         sums[r] += FIND_SUMS(encoding, x, r, filled)[t];
 }
 
-/* A fine group, lines begin..end-1 of a panel, tile by tile; what lies `distance` up to tile `last` and
- * `skip` farther from there on comes with the first lines of a tile. */
+/* A group that may end inside a tile: lines begin..end-1 of a panel, tile by tile. With the first lines of
+ * a tile comes the prefetch, `distance` ahead up to tile `last`, and `skip` farther from there on. */
 INLINE void add_subtile(const struct coded_panel *panel, uint64_t begin, uint64_t end, uint64_t last,
                         const struct act_rows *x, uint64_t filled, unsigned rows, int encoding,
                         const struct decoder *decoder, vf sum[MAX_ROWS][VECS], float sums[MAX_ROWS])
@@ -188,7 +193,7 @@ INLINE void multiply_codes(const struct coded_panel *panel, const struct act_row
     const struct coded *coded = &panel->coded;
     const uint8_t *codes = panel->codes, *scales = panel->scales, *zeros = panel->zeros;
     const struct decoder decoder = make_decoder(encoding);
-    /* The next panel's scales stand before its codes: they come group by group, a panel ahead. */
+    /* The next panel's scales stand before its codes: they are prefetched group by group, a panel ahead. */
     const uint64_t skip = coded->scales_size + coded->zeros_size;
     const uint64_t size = coded->tiles * 2 * CODES_SIZE, next = skip + size, distance = panel->distance;
     const uint64_t last = distance < size ? (size - distance) / (2 * CODES_SIZE) : 0;

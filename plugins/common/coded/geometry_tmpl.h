@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/geometry_tmpl.h - panels of weights of less than 16 bits with scales of groups, for backends that
- * multiply bfloat16: how they lie, and what a product needs of them.
+ * coded/geometry_tmpl.h - panels of weights of 8 bits or less with scales of groups, for backends that
+ * multiply bfloat16: how they lie.
  *
  * A panel is
- *     scales   group after group, of the 32 rows in the order of the 2 tiles, in the form that the
- *              source has; where all rows of a tile have the same scale, one float32 for each tile
- *     zeros    if there are any: group after group, a byte for each of the 32 rows
- *     codes    [columns][2 tiles][64 bytes], 4 bytes to a row: read as it lies. Of what is in the 4
- *              bytes the backend says what is where; a line of 64 bytes stands for some lines of the tile
- *              as bf16/layout_tmpl.h describes it
- * each part filled up to 64 bytes. A group is a multiple of GROUP_COLUMNS, or all of K. K and rows are
- * filled up with codes of 0 and scales of 0. (With 32 columns of one tile before those of the other, reading
- * took turns between lines and was a third slower.)
+ *   scales   group after group, of the 32 rows in the order of the 2 tiles, in the source's form; where all
+ *            rows of a tile have the same scale, one float32 for each tile
+ *   zeros    if there are any: group after group, a byte for each of the 32 rows
+ *   codes    [columns][2 tiles][64 bytes], 4 bytes of each row, read as it lies. The backend says what is
+ *            where in the 4 bytes; a line of 64 bytes stands for some lines of a tile of bfloat16
+ *            (bf16/layout_tmpl.h)
+ * each filled up to 64 bytes. A group has a multiple of GROUP_COLUMNS columns, or all of K. K and rows are
+ * filled up with codes of 0 and scales of 0.
  *
- * Parameters  TILE_COLUMNS          32
- *             CODES_SIZE            bytes of a tile's codes: a line is 64 of them, and a tile's 16 lines of
- * bfloat16 are shared out evenly among its lines of codes PANEL_FLAGS           bytes of the backend's own at
- * the end of a panel's scales; default 0 GROUP_COLUMNS(dtype)  what groups are a multiple of: TILE_COLUMNS
- * (default) or, where products know `subtile` groups, CODE_COLUMNS
+ * Parameters  TILE_COLUMNS  32
+ *             CODES_SIZE    bytes of the codes of a tile: whole lines, and each stands for the same number
+ *                           of the tile's 16 lines of bfloat16
+ *             PANEL_FLAGS   bytes of the backend's own at the end of a panel's scales; default 0
+ *             GROUP_COLUMNS(dtype)   TILE_COLUMNS (default) or, where products know groups that end inside
+ *                 a tile, CODE_COLUMNS
  */
 #ifndef KT_PLUGINS_COMMON_CODED_GEOMETRY_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_GEOMETRY_TMPL_H
@@ -74,7 +74,7 @@ static inline uint64_t scale_bytes(enum scale_form form)
     }
 }
 
-/* Which form a format's scales take: one for all rows of a tile if the groups of rows allow it. */
+/* The form that a format's scales take: one for all rows of a tile if groups of rows allow it. */
 static inline enum scale_form find_form(const struct kt_format *format, uint64_t rows)
 {
     if (format->group_rows >= rows || format->group_rows % TILE_ROWS == 0)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/kernel_amx_tmpl.h - products with panels of codes on AMX tiles: a few rows straight from the codes,
- * as on vectors; more of them with tiles made for the occasion, 8 of both columns at a time, which is 16 KB
- * and stays in L1 while all rows pass.
+ * coded/kernel_amx_tmpl.h - products with panels of codes on AMX tiles: a few rows by GEMV on vectors, more
+ * with tiles that are dequantized into scratch, 8 of both columns at a time: 16 KB, which stay in L1 while
+ * all rows pass.
  *
- * Parameters  VECTOR_MAX_ROWS  up to so many rows the codes are multiplied on vectors
- *             PANEL_OWN      the type of what the backend knows of a panel
- *             FILL_PANEL(job, stage, panel)   makes a panel ready that is not packed, before find_own_panel's
- * is read; default: nothing and those of gemm/driver_amx_tmpl.h and gemm/microkernel_tmpl.h. Wanted
- * list_gemv, find_own_panel, dequantize_panel
+ * Parameters  VECTOR_MAX_ROWS  up to so many rows go by GEMV on vectors
+ *             PANEL_OWN        the type of what the backend knows of a panel
+ *             FILL_PANEL(job, stage, panel)   packs a panel that is used in place, before find_own_panel's
+ *                 is read; default: nothing
+ * and those of gemm/driver_amx_tmpl.h and gemm/microkernel_tmpl.h.
+ * Wanted      list_gemv, find_own_panel, dequantize_panel
  */
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_AMX_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_AMX_TMPL_H
@@ -29,13 +30,13 @@
 
 /* What the backend knows of a panel. */
 static PANEL_OWN find_own_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number);
-/* The passes of a few rows. */
+/* The microkernels for few rows. */
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage);
-/* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
+/* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; streamed: they come from memory. */
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
                              uint64_t t, uint64_t stop, bool streamed, uint8_t *to);
 
-/* Expanded tiles stand behind the blocks in scratch. */
+/* Dequantized tiles stand behind the blocks in scratch. */
 static const struct blocking *list_blockings(void)
 {
     static const struct blocking blockings[] = {
@@ -66,7 +67,7 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
                      part->prefetcher);
 }
 
-/* What tiles ask of a layout. */
+/* What tiles require of a layout. */
 static void lay_out_tiles(struct kt_layout *layout)
 {
     layout->row_unit = TILE_ROWS;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/kernel_tmpl.h - products with panels of codes on vectors: a few rows straight from the codes
- * (coded/gemv_tmpl.h), many with panels made bfloat16 (coded/dequantize_tmpl.h). A kernel_LEVEL.c sets SIMD
- * and what follows, includes its backend's product_tmpl.h and this, and says CODED_LEVEL(backend, level);
+ * coded/kernel_tmpl.h - products with panels of codes on vectors: a few rows by GEMV (coded/gemv_tmpl.h),
+ * many with panels dequantized to bfloat16 in scratch (coded/dequantize_tmpl.h). A kernel of a level
+ * defines SIMD and the parameters, includes its backend's product_tmpl and this, and ends with
+ * CODED_LEVEL(backend, level);
  *
- * Parameters  DEQUANT_MIN_ROWS  from so many rows on a panel becomes bfloat16 in scratch first
- *             PACK_ROWS    the backend's own act_pack; default: pack_rows
- *             MR_PANEL, MR_TILE   of passes over bfloat16: gemm/microkernels_tmpl.h
+ * Parameters  DEQUANT_MIN_ROWS  from so many rows on, panels are dequantized
+ *             PACK_ROWS         the backend's own act_pack; default: pack_rows
+ *             MR_PANEL, MR_TILE   of microkernels for bfloat16: gemm/microkernels_tmpl.h
  * and those of coded/gemv_tmpl.h.
  * Wanted      list_gemv, dequantize_panel
  */
@@ -25,9 +26,9 @@
 #define MULTIPLY multiply_bf16
 #include "plugins/common/gemm/microkernels_tmpl.h"
 
-/* The passes of a few rows. */
+/* The microkernels for few rows. */
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage);
-/* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; near: they come from memory. */
+/* Tiles t..stop-1 of both columns of a panel, as bfloat16, to `to`; streamed: they come from memory. */
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
                              const struct coded_panel *panel, uint64_t t, uint64_t stop, bool streamed,
                              uint8_t *to);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/layout_tmpl.h - layouts of backends with panels of codes (coded/geometry_tmpl.h), packed weights back
- * to float32, and shards cut out of experts.
+ * coded/layout_tmpl.h - layouts of backends with panels of codes (coded/geometry_tmpl.h), packed weights
+ * back to float32, and shards.
  *
- * Parameters  BACKEND        its name, for messages
- *             FORM           kt_layout.form
- *             TAKES          its formats, for messages
- *             ROW_SUMS       1: sums of columns stand beside each row of activations
- *             NO_ZERO(kind)  what is a code's zero where none stands beside it
+ * Parameters  BACKEND            the backend's name, for messages
+ *             FORM               kt_layout.form
+ *             TAKES              the formats that it takes, for messages
+ *             ROW_SUMS           1: sums of columns stand beside each row of activations
+ *             NO_ZERO(encoding)  the zero of a code that has none beside it
  * and those of coded/geometry_tmpl.h.
  * Wanted      takes_format, find_encoding, read_number; flag_panel where PANEL_FLAGS is not 0
  */
@@ -33,15 +33,15 @@
 #include "plugins/common/bf16/layout_tmpl.h"
 #include "plugins/common/coded/geometry_tmpl.h"
 
-/* Can it hold this one? */
+/* Does the backend take this format? */
 static bool takes_format(const struct kt_format *format);
-/* The kind of the codes of a format. */
+/* The encoding of a format's codes. */
 static inline int find_encoding(uint32_t dtype);
-/* A code's number, but for zero and scale: of row 0..15 and column 0..31 of the tile whose codes begin at
+/* A code's number without zero and scale: of row 0..15 and column 0..31 of the tile whose codes begin at
  * `codes`. */
 static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, uint32_t dtype);
 #if PANEL_FLAGS
-/* Sets the mark of a panel whose codes are packed. */
+/* Sets the flags of a panel whose codes are packed. */
 static inline void flag_panel(const struct coded *coded, uint8_t *panel);
 #endif
 
@@ -99,7 +99,7 @@ static uint64_t common_multiple(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a / x, b, &product) ? UINT64_C(1) << 63 : product;
 }
 
-/* A cut falls on whole tiles, and on whole groups of what it cuts. */
+/* Shards are cut at whole tiles, and at whole groups of what is cut. */
 static uint64_t find_k_unit(const struct kt_shape *shape)
 {
     uint64_t unit = TILE_COLUMNS, size = shape->intermediate_size;
@@ -123,7 +123,8 @@ static uint64_t nominal_size(const struct kt_format *format, uint64_t rows, uint
            groups * (scale + (format->zero_dtype ? 1 : 0));
 }
 
-/* Bytes of a packed row of a stage. Of fine groups, sums stand beside it for each line of codes. */
+/* Bytes of a packed row of a stage. With groups that end inside a tile, there is a sum for each line of
+ * codes. */
 static uint64_t size_stage_row(const struct kt_layout *layout, enum kt_stage stage, struct row_form form)
 {
     if (ROW_SUMS && find_coded(layout, stage).subtile)
@@ -172,8 +173,8 @@ static enum kt_status read_weights(const struct kt_layout *layout, const void *p
     return KT_OK;
 }
 
-/* Scales of groups `group`.. of a whole panel, to those of a shard's. A shard of less rows than a group
- * has may hold one scale for all rows of a tile where the whole matrix does not. */
+/* Scales of a whole panel from group `group` on, to those of a shard's. A shard with fewer rows than a
+ * group may hold one scale for all rows of a tile where the whole matrix does not. */
 static void cut_scales(const struct coded *whole, const struct coded *shard, uint64_t group,
                        const uint8_t *from, uint8_t *to)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/pack_tmpl.h - source views to panels of codes (coded/geometry_tmpl.h), 16 rows at a time.
- * Parameters  BACKEND  its name, for messages
+ * coded/pack_tmpl.h - packs source views into panels of codes (coded/geometry_tmpl.h), 16 rows at a time.
+ *
+ * Parameters  BACKEND  the backend's name, for messages
  * and those of coded/geometry_tmpl.h.
  * Wanted      pack_codes; flag_panel where PANEL_FLAGS is not 0
  */
@@ -16,17 +17,17 @@
 #include "plugins/common/coded/geometry_tmpl.h"
 
 #if PANEL_FLAGS
-/* Sets the mark of a panel whose codes are packed. */
+/* Sets the flags of a panel whose codes are packed. */
 static inline void flag_panel(const struct coded *coded, uint8_t *panel);
 #endif
 
 /* 16 rows of a view. */
 struct source_rows {
     const struct kt_view *view;
-    uint64_t begin, n; /* n of them are there */
+    uint64_t begin, n; /* n of the 16 exist */
 };
 
-/* Columns 32 * t.. of 16 rows to lines of 64 bytes, 128 apart; what is not there is code 0. */
+/* Columns 32 * t.. of 16 rows to lines of 64 bytes, 128 apart; what does not exist becomes code 0. */
 static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to);
 
 static const uint8_t *find_value(const struct kt_scales *scales, uint64_t row, uint64_t group)
@@ -50,8 +51,8 @@ static float read_value(const struct kt_scales *scales, uint64_t row, uint64_t g
     }
 }
 
-/* The scale of a row and group to its place; what is no finite number is refused: it would make more
- * than its own weights NaN. */
+/* Copies the scale of a row and group. One that is not finite is refused: it would make more than its own
+ * weights NaN. */
 static enum kt_status pack_scale(const struct coded *coded, const struct source_rows *rows, uint64_t row,
                                  uint64_t group, uint8_t *to, struct kt_error *error)
 {
@@ -91,7 +92,7 @@ static enum kt_status pack_tile(const struct coded *coded, const struct source_r
     return status;
 }
 
-/* A view must be what the layout was made for. */
+/* A view must have the format that the layout was made for. */
 static enum kt_status check_codes(const struct instance *self, const struct kt_view *view,
                                   const struct kt_format *format, struct kt_error *error)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * coded/unpack_tmpl.h - panels of codes (coded/geometry_tmpl.h) back to rows of their source, bit for bit.
+ * coded/unpack_tmpl.h - copies panels of codes (coded/geometry_tmpl.h) back to rows of their source, bit
+ * for bit.
+ *
  * Parameters  those of coded/geometry_tmpl.h
  * Wanted      unpack_codes
  */
@@ -13,7 +15,7 @@
 static inline void unpack_codes(const uint8_t *codes, uint64_t row, uint64_t begin, uint64_t end,
                                 uint8_t *to);
 
-/* Columns of a row, then those of the next row: what is read of a panel then stays in L1. */
+/* So many columns of a row, then those of the next row: what is read of a panel then stays in L1. */
 #define UNPACK_COLUMNS 512
 
 /* A value as the source had it: where all rows of a tile have one scale, it was widened to float32. */
@@ -56,8 +58,8 @@ static const uint8_t *find_unpacked(const struct unpacking *unpacking, uint64_t 
     return (const uint8_t *)unpacking->job->packed + row / unpacking->step * unpacking->size;
 }
 
-/* Scales and zeros of the groups of columns that the job touches, of the group of rows that `row` is in;
- * it is the n-th that the job touches. */
+/* Scales and zeros of the groups of columns that the job touches, for the group of rows that `row` is in,
+ * the n-th that the job touches. */
 static void unpack_groups(const struct unpacking *unpacking, uint64_t row, uint64_t n)
 {
     const struct kt_unpack *job = unpacking->job;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gemm/amx_stored_tmpl.h - products with tiles that are multiplied as they are stored.
+ *
  * Parameters  those of gemm/driver_amx_tmpl.h
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_AMX_STORED_TMPL_H

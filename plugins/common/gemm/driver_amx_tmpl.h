@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/driver_amx_tmpl.h - products on AMX tiles, written once.
+ * gemm/driver_amx_tmpl.h - the products on AMX tiles.
  *
- * A step multiplies a tile's columns: 2 tiles of activations meet the 2 of the panel's pair (4 loads, 4
- * products of 16 cycles), which is the peak while one of both operands is in L1 and the other comes
- * from L2 not faster than a line in 1.5 cycles: hence packed tiles for both, and with many rows pieces
- * of K so short that a piece of the panel stays in L1 while all rows pass, their sums waiting in
- * scratch. 3 x 2 tiles were slower in a whole layer; so were longer pieces than 16 KB of panel.
+ * In a step, 2 tiles of activations meet the 2 of the panel's pair: 4 loads, 4 products. That reaches the
+ * peak as long as one of both operands is in L1 and the other comes from L2. Hence both are packed as
+ * tiles. With many rows, K is cut into pieces so short that a piece of the panel stays in L1 while all rows
+ * pass, and sums wait in scratch.
  *
  * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish
  *             TILED       1
@@ -35,14 +34,14 @@
 #include "plugins/common/simd/amx.h"
 #include "plugins/common/simd/simd.h"
 
-/* What a lot of rows does: measured, see gemm/prefetch.h for near. */
+/* How the rows of a row block are multiplied, chosen by their number. */
 struct blocking {
-    uint32_t rows;  /* up to so many */
-    bool gemv;      /* multiply_gemv; only where these are all rows: their form may be one of its own */
-    bool streamed;  /* weights come at the speed of memory */
-    uint32_t piece; /* tiles of K that rows pass together; 0: all */
+    uint32_t rows; /* the largest number of rows for which this is taken */
+    bool gemv; /* by multiply_gemv; only where they are all rows of the product, as their form may differ */
+    bool streamed;  /* weights are read as fast as memory delivers them, see gemm/prefetch.h */
+    uint32_t piece; /* tiles of K that all rows pass together; 0: all of K */
 };
-#define SHORT_K 12       /* up to so many tiles, a panel stays in L1 whole */
+#define SHORT_K 12       /* up to this many tiles, all of a panel stays in L1 */
 #define SCRATCH_BLOCKS 8 /* of 32 rows, whose sums wait in 32 KB while pieces of K pass */
 
 /* Sums of 32 rows and a panel: tile 2 * i + j of rows 16 * i.. and tile j of the panel's pair. */
@@ -52,14 +51,14 @@ struct block {
 
 #define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
 
-/* A product's part: a panel and the rows of a lot. */
+/* A part of a product: one panel and one row block. */
 struct part {
     enum kt_stage stage;
     const struct kt_product *job;
     const struct blocking *blocking;
     uint64_t panel, tiles, block_size; /* of 16 rows of activations */
     const uint8_t *panel_data;
-    uint32_t end; /* rows of the lot stop here */
+    uint32_t end; /* rows of the row block end here */
     struct block *scratch;
     struct prefetcher *prefetcher;
     struct panel_scales scales;
@@ -71,11 +70,12 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
 INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_t t, bool tiled);
 /* What stands behind the columns of a packed row, to row `row` of tiled ones. */
 INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, const void *from);
-/* The backend's rows of struct choice, fewest rows first; the last is for any number. */
+/* By number of rows, fewest first; the last one is for any number. */
 static const struct blocking *list_blockings(void);
 /* All of a panel's product with the rows from `begin` on. */
 static void multiply_gemv(const struct part *part, uint32_t begin);
-/* Tiles t..stop-1 of both columns of the panel, as they are multiplied: in place or made for the occasion. */
+/* Tiles t..stop-1 of both columns of the panel, ready to be multiplied: those of the panel, or others made
+ * in scratch. */
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop);
 
 static const uint8_t *find_block(const struct part *part, uint32_t row)
@@ -141,7 +141,7 @@ static NOINLINE void multiply_two(const struct part *part, const uint8_t *a, con
     AMX_STORE(3, &block->sum[3]);
 }
 
-/* From a block's sums to h or y; rows behind the last have sums, of whatever lies there, and no more. */
+/* From a block's sums to h or y; sums of rows behind the last are ignored. */
 static void finish_block(const struct part *part, uint32_t row, const struct block *block)
 {
     for (uint32_t i = 0; i < 2 && row < part->end; i++, row += TILE_ROWS) {
@@ -153,7 +153,7 @@ static void finish_block(const struct part *part, uint32_t row, const struct blo
     }
 }
 
-/* Rows row..end-1 with all of K, in pieces of so many tiles. */
+/* Rows row..end-1 with all of K, `piece` tiles of it at a time. */
 static void multiply_rows(const struct part *part, uint32_t row, uint32_t end, uint64_t piece)
 {
     for (uint64_t t = 0; t < part->tiles; t += piece) {
@@ -192,7 +192,7 @@ static void multiply_panel(struct part *part, uint32_t begin)
         multiply_rows(part, row, part->end - row < rows ? part->end : row + rows, piece);
 }
 
-/* Lots of rows whose activations stay in L2 go through all panels, lot after lot. */
+/* Row blocks that stay in L2 are multiplied with all panels, one block after the other. */
 static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
 {
     const struct kt_layout *layout = job->layout;
@@ -246,7 +246,8 @@ static void multiply_down(void *instance, const struct kt_product *job)
     vec_stream_end();
 }
 
-/* Rows to tiles of 16. What lies behind the last row stays: a row of sums comes from one row alone. */
+/* Rows to tiles of 16. Behind the last row tiles keep what they had: each row of sums depends on one row
+ * only. */
 static void gather_rows(void *instance, const struct kt_gather *job)
 {
     (void)instance;

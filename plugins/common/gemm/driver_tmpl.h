@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/driver_tmpl.h - the products of the vector levels, written once: lots of rows whose activations stay
- * in L2 go through all panels, lot after lot. Parameters  those of gemm/microkernel_tmpl.h Wanted panel_size,
- * choose_strategy, open_panel
+ * gemm/driver_tmpl.h - the products of the vector levels: a block of activation rows that stays in L2 is
+ * multiplied with all panels, then the next block.
+ *
+ * Parameters  those of gemm/microkernel_tmpl.h
+ * Wanted      panel_size, choose_strategy, open_panel
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
@@ -11,14 +13,14 @@
 
 /* Bytes of a panel of a stage. */
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
-/* How lots of rows are multiplied: all of a product alike, so that a row's result does not depend on the lot
- * it is in. */
+/* How the rows are multiplied: the same way in all row blocks of a product, so that a row's result does not
+ * depend on the block it is in. */
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage);
 /* Where the weights of a panel are. */
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                const struct strategy *strategy);
 
-/* Steps that so many rows of a panel take, per pair of tiles. */
+/* Steps of `rows` rows of a panel, for each pair of tiles. */
 static uint64_t count_steps(const struct strategy *strategy, uint32_t rows)
 {
     uint64_t steps = 0;

@@ -15,15 +15,15 @@
 
 #include <string.h>
 
-/* From so many rows on, y goes past the caches: it is read again only after all experts. */
+/* From this many rows on, y is stored past the caches: it is read again only after all experts. */
 #define STREAM_ROWS 32
 
 /* Sums of a panel: row r, column c of tile t at sum + r * row_step + t * tile_step + c. */
 struct sums {
     const ACC *sum;
     uint64_t row_step, tile_step;
-    bool pending; /* the epilogue has something to do first: int8: they are of codes q + 128, so 128 * sum(x)
-                     is to be subtracted; bf16: they are to be multiplied by the rows' factors */
+    bool pending; /* the epilogue still has to correct them: int8: they are of codes q + 128, so 128 * sum(x)
+                     is to be subtracted; bf16: they are to be multiplied by the row scales */
 };
 
 /* A panel's 16 biases; rows after the last get 0. */
@@ -37,7 +37,7 @@ INLINE bool load_bias(const float *bias, uint64_t begin, uint64_t rows, float *o
     return bias != NULL;
 }
 
-/* A row's 32 outputs, or those of them that exist, to y. */
+/* A row's 32 outputs, or those that exist, to y. */
 INLINE void store_y(const struct kt_product *job, uint64_t panel, uint32_t row, const float *y, bool stream)
 {
     bool bf16 = job->layout->y_dtype == KT_DTYPE_BF16;

@@ -54,13 +54,13 @@ static inline uint64_t stage_tiles(const struct kt_layout *layout, enum kt_stage
     return (stage_k(layout, stage) + TILE_COLUMNS - 1) / TILE_COLUMNS;
 }
 
-/* Where a product's panels are, one after the other; NULL: nowhere, since weights are used in place. */
+/* Where a product's panels are, one after the other; NULL: they do not exist, the source is used in place. */
 static inline const uint8_t *find_panels(const struct kt_product *job, uint64_t panel_size)
 {
     return job->packed ? (const uint8_t *)job->packed + job->panel_begin * panel_size : NULL;
 }
 
-/* Rows of a product's blocks: even ones, a multiple of 32. */
+/* Rows of a product's row blocks: about equal, a multiple of 32. */
 static inline uint32_t size_row_block(const struct kt_product *job, enum kt_stage stage)
 {
     uint64_t most = job->layout->words[WORD_ROW_BLOCK + stage];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/glu.h - the activation between the two products, on vectors.
+ * gemm/glu.h - the activation function between the two products, on vectors.
  *
- * Each step is one IEEE operation in the same order on every level, so levels agree to the bit.
- * NaN comes through; infinities give what the formula gives, or 0 where exp overflows.
+ * Each step is one IEEE operation, in the same order on every level, so levels agree to the bit. NaN is
+ * kept; infinities give what the formula gives, or 0 where exp overflows.
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_GLU_H
 #define KT_PLUGINS_COMMON_GEMM_GLU_H
@@ -42,8 +42,8 @@ INLINE vf vf_sigmoid_times(vf x, float alpha)
     return vf_div(x, vf_add(vf_set(1.0f), e));
 }
 
-/* What kt_activation says of gate g and up u. The first operand of min and max is the limit: that
- * way NaN stays. */
+/* What kt_activation says of gate g and up u. The first operand of min and max is the limit, so that NaN is
+ * kept. */
 INLINE vf vf_glu(const struct kt_shape *shape, vf g, vf u)
 {
     if (shape->activation == KT_ACTIVATION_SILU)

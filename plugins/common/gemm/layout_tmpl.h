@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/layout_tmpl.h - what the layouts of all backends share: rows of a block, checks of views, parts of
- * panels. Parameter  BACKEND  its name, for messages Wanted     panel_size
+ * gemm/layout_tmpl.h - what the layouts of all backends share: the size of a row block, checks of views,
+ * where rows of weights are, and parts of panels.
+ *
+ * Parameter  BACKEND  the backend's name, for messages
+ * Wanted     panel_size
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_LAYOUT_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_LAYOUT_TMPL_H
@@ -20,10 +23,8 @@ static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage 
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 
-/*
- * Rows that go through all panels together. Their activations are read for every panel and must stay
- * in L2 beside two panels; the weights come from memory once for each such lot.
- */
+/* Rows of a row block. Their activations are read for every panel and must stay in L2 beside two panels;
+ * weights come from memory once for each block. */
 static inline uint64_t limit_row_block(const struct instance *self, uint64_t act_row_size)
 {
     uint64_t rows = self->l2_size / 8 * 5 / act_row_size;
@@ -52,8 +53,8 @@ static inline enum kt_status check_source(const struct kt_pack *job, struct kt_e
     return status ? status : check_view(&job->source->up, shape, KT_UP, error);
 }
 
-/* Cuts a shard's panels out: in stage 0 they are whole panels of the expert, in stage 1 parts of them,
- * which `cut_panel` knows to make. */
+/* Copies a shard's panels: in stage 0 whole panels of the expert, in stage 1 parts of them, which
+ * `cut_panel` copies. */
 static inline void cut_panels(const struct kt_cut *job,
                               void (*cut_panel)(const struct kt_cut *job, const uint8_t *from, uint8_t *to))
 {
@@ -68,7 +69,7 @@ static inline void cut_panels(const struct kt_cut *job,
             cut_panel(job, from + p * whole, to + p * size);
 }
 
-/* Where row `row` of a projection is: its panel, and its place of 32 there. */
+/* Where row `row` of a projection is: its panel, and its place among the 32 rows there. */
 static inline enum kt_status find_row(const struct kt_layout *layout, const void *packed,
                                       enum kt_projection projection, uint64_t row, const uint8_t **panel,
                                       uint64_t *place, struct kt_error *error)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm/lines.h - where vectors of a line are: a line is 64 bytes of each of the two tiles of a panel. */
+/* gemm/lines.h - where vectors of a line are. A line is 64 bytes of each of the two tiles of a panel. */
 #ifndef KT_PLUGINS_COMMON_GEMM_LINES_H
 #define KT_PLUGINS_COMMON_GEMM_LINES_H
 

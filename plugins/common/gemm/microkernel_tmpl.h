@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/microkernel_tmpl.h - a panel's product with a lot of rows, as passes of a few rows each whose sums
- * stay in registers over all of K. How many rows that can be is bounded by the registers for sums: with
- * AVX-512 they are 2 a row, with AVX2 4.
+ * gemm/microkernel_tmpl.h - a panel's product with a row block, by microkernels of a few rows (MR) each,
+ * whose sums stay in registers over all of K. MR is bounded by the registers for sums: a row takes 2 with
+ * AVX-512, 4 with AVX2.
  *
  * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish:
  *                         int8/epilogue_tmpl.h or bf16/epilogue.h
  *             TILED       1: rows of activations are tiles of 16 rows (level amx); 0: one after the other
  *             ROW_SUMS    1: sums of columns stand beside each row, where read_sums finds them
  *             SUM         the type of these: int16_t (default) or float
- *             X_STEP      bytes from a row's tile to its next one
+ *             X_STEP      bytes from one tile of a row to the next
  *             FIND_ROW(act, row_size, row)   where a packed row is; default: where find_columns says
  *             PANEL_OWN   the type of what the backend knows of a panel beside struct panel; default: none
  */
@@ -33,7 +33,7 @@
 
 #define MAX_ROWS 12
 
-/* Where a pass finds its weights. */
+/* The weights that a microkernel multiplies. */
 struct panel {
     const uint8_t *codes;
     uint64_t tiles;       /* along K */
@@ -70,8 +70,8 @@ struct act_rows {
 typedef void (*microkernel_fn)(const struct panel *panel, const struct act_rows *rows,
                                struct prefetcher *prefetcher, ACC out[MAX_ROWS][PANEL_ROWS]);
 
-/* A pass made of a function with constants for rows, for the first and the number of its vectors of the
- * 32 columns, and for near: all columns, or one tile of 16 after the other. */
+/* Defines a microkernel from a function whose arguments rows, first vector, number of vectors and streamed
+ * are constants: all 32 columns at once, or one tile of 16 after the other. */
 #define DEFINE_MICROKERNEL(name, multiply, rows, streamed)                                               \
     static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                                      \
@@ -88,15 +88,15 @@ typedef void (*microkernel_fn)(const struct panel *panel, const struct act_rows 
 
 struct microkernel {
     uint32_t rows;         /* the last of a list has 1 */
-    uint32_t cost;         /* steps that it takes per pair of tiles */
-    microkernel_fn run[2]; /* spread; near, NULL: none */
+    uint32_t cost;         /* steps for each pair of tiles */
+    microkernel_fn run[2]; /* paced; streamed, NULL: there is none */
 };
 
-/* How a lot of rows is multiplied. Most rows first in `microkernels`: a product takes the first that is not
- * too large for what is left. */
+/* How a row block is multiplied. `microkernels` has the one with most rows first: the first that is not too
+ * large for the rows that are left is taken. */
 struct strategy {
     const struct microkernel *microkernels;
-    bool streamed; /* the first pass over a panel comes at the speed of memory */
+    bool streamed; /* the first microkernel that reads a panel is a streamed one */
     bool pending;  /* of the sums: see struct sums */
 };
 

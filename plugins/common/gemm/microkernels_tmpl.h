@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/microkernels_tmpl.h - the passes that a level asks for, made of the function MULTIPLY.
+ * gemm/microkernels_tmpl.h - the microkernels that a level asks for, made of the function MULTIPLY.
  *
- * Parameters  MULTIPLY     multiply(panel, x, rows, first, n, streamed, prefetcher, out): the sums of `rows`
- * rows and of vectors first..first+n-1 of a panel; all but the pointers are constants MR_PANEL    rows of the
- * largest pass over a whole panel (8), 0: two rows are MR_TILE    rows of a pass over one tile of each pair
- * of a panel, 0: no such pass. With 16 registers, 4 rows of 16 columns cost fewer loads and less making ready
- * of codes than 2 rows of 32, but read a panel twice: for L2, not for memory MR_EXACT    12: each number of
- * rows up to it has a near pass of its own (list microkernels_exact); default 0 MICROKERNEL_MMLA  1: passes
- * of many rows are those of gemm/mmla_tmpl.h; default 0 and those of gemm/microkernel_tmpl.h.
+ * Parameters  MULTIPLY     multiply(panel, x, rows, first, n, streamed, prefetcher, out): the sums of
+ *                          `rows` rows and vectors first..first+n-1 of a panel; rows, first, n and streamed
+ *                          are constants
+ *             MR_PANEL     MR of the largest microkernel that reads both tiles of a panel (8); 0: 2
+ *             MR_TILE      MR of one that reads one tile after the other; 0: there is none. With 16
+ *                          registers, 4 rows of 16 columns need fewer loads than 2 rows of 32, but read a
+ *                          panel twice: for panels in L2, not in memory
+ *             MR_EXACT     12: there is also one for each number of rows up to it (microkernels_exact);
+ *                          default 0
+ *             MICROKERNEL_MMLA   1: those of many rows are gemm/mmla_tmpl.h's; default 0
+ * and those of gemm/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_MICROKERNELS_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_MICROKERNELS_TMPL_H
@@ -54,7 +58,7 @@ DEFINE_MICROKERNEL(microkernel_9_streamed, MULTIPLY, 9, true)
 DEFINE_MICROKERNEL(microkernel_10_streamed, MULTIPLY, 10, true)
 DEFINE_MICROKERNEL(microkernel_11_streamed, MULTIPLY, 11, true)
 DEFINE_MICROKERNEL(microkernel_12_streamed, MULTIPLY, 12, true)
-/* One pass for each number of rows up to MR_EXACT. */
+/* For exactly as many rows as there are. */
 static const struct microkernel microkernels_exact[] = {
     {12, 1, {NULL, microkernel_12_streamed}}, {11, 1, {NULL, microkernel_11_streamed}},
     {10, 1, {NULL, microkernel_10_streamed}}, {9, 1, {NULL, microkernel_9_streamed}},

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/mmla_tmpl.h - passes over panels with ARM's instructions that multiply two rows of weights with two of
+ * gemm/mmla_tmpl.h - microkernels with ARM's instructions that multiply two rows of weights with two of
  * activations, 8 bytes of each: usmmla for int8, bfmmla for bfloat16. simd/neon_int8.h has
  *
- *   mm_add(sum, w, x)    sum, the products of weights 0 and 1 with row 0 and 1 in turns, and more of them
+ *   mm_add(sum, w, x)    adds the products of weights 0 and 1 with rows 0 and 1
  *
- * Both come 4 bytes of a weight row, or one row of activations, at a time, and are put together in
- * registers: two zips for each two vectors of weights, which serve all rows of activations, and one for each
- * vector of activations. Hence many rows of few weights: 8 x 8 are 16 sums, and 16 products take 4 zips for
- * weights and 4 for activations; 4 x 16 would take 8 and 2.
+ * Weights and activations have 4 bytes of a row side by side, so two zips join each two vectors of weights,
+ * for all rows of activations, and one zip each vector of activations. Hence many rows of activations and
+ * few of weights: 8 x 8 are 16 sums, and 16 products take 4 zips for weights and 4 for activations; 4 x 16
+ * would take 8 and 2.
  *
  * Parameters  those of gemm/microkernel_tmpl.h
  */
@@ -81,7 +81,7 @@ INLINE void multiply_mmla(const struct panel *panel, const struct act_rows *x, u
         }
 }
 
-/* A pass of 2 * pairs rows, n vectors of the panel at a time. */
+/* A microkernel of 2 * pairs rows, n vectors of the panel at a time. */
 #define DEFINE_MMLA_MICROKERNEL(name, pairs, n)                                                          \
     static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                                      \
@@ -93,7 +93,7 @@ DEFINE_MMLA_MICROKERNEL(mmla_8, 4, 2)
 DEFINE_MMLA_MICROKERNEL(mmla_4, 2, 4)
 DEFINE_MMLA_MICROKERNEL(mmla_2, 1, 8)
 
-/* One row, twice: what the sums of floats are must not depend on how many rows are left. */
+/* One row, taken twice: the sums of floats must not depend on how many rows are left. */
 static void mmla_1(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher,
                    ACC out[MAX_ROWS][PANEL_ROWS])
 {

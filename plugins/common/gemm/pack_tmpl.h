@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/pack_tmpl.h - source views to panels, 16 rows at a time.
- * Parameter  BACKEND  its name, for messages
+ * gemm/pack_tmpl.h - packs source views into panels, 16 rows at a time.
+ *
+ * Parameter  BACKEND  the backend's name, for messages
  * Wanted     panel_size, pack_tiles
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_PACK_TMPL_H

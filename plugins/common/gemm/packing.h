@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gemm/packing.h - 16 rows of a source view on their way into a panel. */
+/* gemm/packing.h - packs 16 rows of a source view into a tile of each pair of a panel. */
 #ifndef KT_PLUGINS_COMMON_GEMM_PACKING_H
 #define KT_PLUGINS_COMMON_GEMM_PACKING_H
 
@@ -14,7 +14,7 @@ struct packing {
     const struct kt_layout *layout;
     enum kt_stage stage;
     uint64_t k, width; /* width: k filled up to 64 */
-    uint64_t stride;   /* a line more: rows of 4 KB would compete for one set of the cache */
+    uint64_t stride;   /* a line more than width: rows of 4 KB would compete for one set of the cache */
     float *rows;       /* 16, stride apart */
 };
 
@@ -59,8 +59,8 @@ static inline struct q8_scale scale_row(const struct packing *packing, const flo
     return q8_make_scale(q8_fold(max));
 }
 
-/* 16 rows of 64 bytes, `stride` apart, to a tile, past the caches: to read what it overwrites takes as long
- * as all the rest of packing. vec_stream_end follows the last one. */
+/* 16 rows of 64 bytes, `stride` apart, to a tile, past the caches: reading the memory that it overwrites
+ * would take as long as all the rest of packing. After the last tile comes vec_stream_end. */
 INLINE void stream_tile(const uint8_t *rows, uint64_t stride, uint8_t *to)
 {
     _Alignas(64) uint8_t tile[TILE_SIZE];

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gemm/quantize.h - rows of numbers to int8 with one scale: q = x / scale to the nearest whole number,
- * scale = max|x| / 127. One IEEE operation after the other, so that levels
- * agree to the bit.
+ * gemm/quantize.h - rows of numbers to int8 with one scale: q = x / scale to the nearest integer, scale =
+ * max|x| / 127. Each step is one IEEE operation, so levels agree to the bit.
  *
- * A row with an infinity or NaN gets q = 0 and a scale of NaN, which makes all that it touches NaN and
- * nothing else. Below 2^-118, where 127 / max|x| would overflow, a row is zero.
+ * A row with an infinity or NaN gets q = 0 and a scale of NaN, so that all its products, and no others,
+ * become NaN. Below 2^-118, where 127 / max|x| would overflow, a row counts as zero.
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_QUANTIZE_H
 #define KT_PLUGINS_COMMON_GEMM_QUANTIZE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/dequantize_tmpl.h - codes of 4 bits to the int8 tiles of int8/rows.h, where these are multiplied
- * faster.
+ * int4_group/dequantize_tmpl.h - codes of 4 bits to the int8 tiles of int8/rows.h, where these are
+ * multiplied faster.
+ *
  * Parameters  those of gemm/microkernel_tmpl.h
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_DEQUANTIZE_TMPL_H

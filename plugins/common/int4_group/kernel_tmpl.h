@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/kernel_tmpl.h - the vector levels of backends with int4_group/weights.h's weights. A
- * kernel_LEVEL.c sets SIMD and what follows, includes the backend's header and this, and says
+ * int4_group/kernel_tmpl.h - the vector levels of backends with int4_group/weights.h's weights. A kernel of
+ * a level defines SIMD and the parameters, includes the backend's header and this, and ends with
  * INT4_LEVEL(level);
  *
- * Parameters  OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
- *             BACKEND        its name, for messages
- *             STREAMED_MAX_ROWS      up to so many rows, weights come as fast as memory: each line is
- * prefetched in the order of reading; above, the prefetches are spread over the work DEQUANT_MIN_ROWS    from
- * so many rows on a panel's codes become int8 in scratch first, 0: never. It costs some 5 operations a vector
- * and saves 0.6 per row: only with VNNI, where a product of int8 is one operation, while the others take
- * fewer for codes than for int8 and those of int4_group/microkernel_tmpl.h.
+ * Parameters  OWN, OPS_NAME      names of functions and levels: plugin/ops_tmpl.h
+ *             BACKEND            the backend's name, for messages
+ *             STREAMED_MAX_ROWS  up to so many rows, prefetches are streamed, above paced: gemm/prefetch.h
+ *             DEQUANT_MIN_ROWS   from so many rows on, a panel's codes become int8 in scratch first; 0:
+ *                                never. That pays with VNNI, where a product of int8 is one operation;
+ *                                elsewhere products of codes take fewer operations than those of int8
+ * and those of int4_group/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_KERNEL_TMPL_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/layout_tmpl.h - the functions that the levels of a backend with int4_group/weights.h's weights
- * share: sizes of packed objects and rows, packed weights back to float32, and shards. Parameters  BACKEND
- * the backend's name, for messages OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h FORM4
- * kt_layout.form of groups of %u
+ * int4_group/layout_tmpl.h - the functions that all levels of a backend with int4_group/weights.h's weights
+ * share: sizes of packed objects and rows, packed weights back to float32, and shards.
+ *
+ * Parameters  BACKEND        the backend's name, for messages
+ *             OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
+ *             FORM4          kt_layout.form, of groups of %u
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_LAYOUT_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_LAYOUT_TMPL_H
@@ -34,7 +36,7 @@ static void name_form(unsigned shift, char *form)
     (void)snprintf(form, KT_FORM_SIZE, FORM4, MIN_GROUP << shift);
 }
 
-/* The group size is the instance's, but stored weights come with their own. */
+/* The group size is the instance's option, but stored weights keep theirs. */
 static unsigned choose_shift(const struct int4_instance *self, const struct kt_layout *layout)
 {
     unsigned shift = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/microkernel_sdot_tmpl.h - a group of codes of 4 bits on ARM with sdot. A multiplication of bytes
- * that adds (mla) makes an int8 weight of a code, its scale and its zero, so products go straight to the
- * row's total: nothing begins or ends with a group, and there are no sums beside the totals. Parameters those
- * of gemm/microkernel_tmpl.h
+ * int4_group/microkernel_sdot_tmpl.h - a group of codes of 4 bits on ARM with sdot. One multiplication of
+ * bytes that adds (mla) makes an int8 weight of a code, its scale and its zero, so products go straight to
+ * the row's total: nothing begins or ends with a group.
+ *
+ * Parameters  those of gemm/microkernel_tmpl.h
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_SDOT_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_SDOT_TMPL_H
@@ -41,8 +42,8 @@ INLINE vi high_weights(vi codes, const struct coding4 *coding)
     return g4_dequantize(vi_high4(codes), coding->scales, coding->offsets);
 }
 
-/* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero per row
- * at group. One tile after the other: the codings of both would take all registers. */
+/* 32 columns: the four lines at `lines` with the activations at x[r] + from, a byte of scale and zero per
+ * row at group. One tile after the other: what both need would take all registers. */
 INLINE void multiply_group(const uint8_t *lines, const uint8_t *group, const struct act_rows *x,
                            uint64_t from, uint64_t sums, unsigned rows, unsigned first, unsigned n,
                            bool streamed, uint64_t distance, vi total[MAX_ROWS][VECS])

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * int4_group/microkernel_sve_tmpl.h - a panel of codes of 4 bits with ARM's SVE, as
- * int4_group/microkernel_sdot_tmpl.h: a code becomes an int8 weight by one multiplication of bytes that adds,
- * and sdot adds to the row's total. Parameters  those of gemm/microkernel_tmpl.h
+ * int4_group/microkernel_sdot_tmpl.h: one multiplication of bytes that adds makes an int8 weight of a code.
+ *
+ * Parameters  those of gemm/microkernel_tmpl.h
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_SVE_TMPL_H
 #define KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_SVE_TMPL_H

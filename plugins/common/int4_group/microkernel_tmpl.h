@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/microkernel_tmpl.h - passes over panels of codes of 4 bits, on vectors.
+ * int4_group/microkernel_tmpl.h - microkernels for panels of codes of 4 bits, on vectors.
  *
- * 32 columns of a group begin in sums of their own, small enough for int16 where there is no
- * instruction that adds to int32, and end in the row's total. With VNNI that costs half an operation
- * per vector of codes and row; without it, it saves the widening to int32 of each product.
+ * 32 columns of a group begin in sums of their own, small enough for int16 where no instruction adds to
+ * int32, and end in the row's total. With VNNI that costs half an operation for each vector of codes and
+ * row; without, it saves widening each product to int32.
  *
- * Parameters  MR_PANEL  not 0: passes over a whole panel have up to 6 rows; 0: up to 2
- *             MR_TILE  rows of a pass over one tile of each pair of a panel, 0: no such pass
- *             PREFETCH_BYTES      bytes that the near passes prefetch ahead, a group's lines at a time; 0:
- * what the core says of the machine (struct kt_caps.stream_ahead) VEC_SVE    1: products by SVE; default 0
+ * Parameters  MR_PANEL  not 0: microkernels that read both tiles of a panel have up to 6 rows; 0: up to 2
+ *             MR_TILE   rows of one that reads one tile after the other; 0: there is none
+ *             PREFETCH_BYTES   distance of streamed microkernels, a group's lines at a time; 0: the
+ *                              machine's (struct kt_caps.stream_ahead)
+ *             VEC_SVE   1: products by SVE; default 0
  * and those of gemm/microkernel_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT4_GROUP_MICROKERNEL_TMPL_H
@@ -142,7 +143,7 @@ static const struct microkernel int4_microkernels[] = {
     {1, 1, {int4_microkernel_1, int4_microkernel_1_streamed}},
 };
 
-/* Panel `number`, where its blocks begin. */
+/* Panel `number`. */
 static struct panel find_group_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
     return (struct panel){

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int4_group/pack_tmpl.h - 16 rows of a source view to a tile of each pair of codes.
+ * int4_group/pack_tmpl.h - quantises 16 rows of a source view to 4 bits, into a tile of each pair of codes.
  *
- * The search. A row's unit is max|w| / 127: with a smaller one the group that holds the maximum is cut
- * off, with a larger one scales are coarser; on Gaussian and on heavier-tailed weights both cost more
- * than they give. A group's scale is as large as its weights need, or 1 or 2 smaller, where a few
- * weights are cut off and all others are finer; each with the zero that puts the codes' middle in the
- * middle of the weights. Of the three, the one with the least squared error stays. All scales with all
- * zeros would give 0.0784 instead of 0.0789 on Gaussian weights.
- *
- * A thread takes 3 GB/s of BF16 with AVX2 (Zen 3): 18 operations a weight to search, 6 to encode.
+ * A row's unit is max|w| / 127: a smaller one would cut off the group that holds the maximum, a larger one
+ * makes scales coarser, and on Gaussian and on heavier-tailed weights both cost more than they gain. A
+ * group's scale is as large as its weights need, or 1 or 2 smaller, where a few weights are cut off and all
+ * others are finer; the zero puts the codes' middle in the middle of the weights. Of the three, the one
+ * with the least squared error is kept. Trying all scales with all zeros gains next to nothing.
  *
  * Lanes are rows, so each step is one IEEE operation per weight in the same order on every level, and
  * levels pack the same bits.
@@ -24,7 +21,7 @@
 
 #define CANDIDATES 3
 
-/* Adding it rounds to a whole number, in the low bits. */
+/* Adding it rounds to an integer, in the low bits. */
 #define MAGIC 12582912.0f
 
 INLINE vf vf_whole(vf v)
@@ -32,20 +29,20 @@ INLINE vf vf_whole(vf v)
     return vf_sub(vf_add(v, vf_set(MAGIC)), vf_set(MAGIC));
 }
 
-/* A way to code a group of weights t = w / unit of VEC_ROWS rows: t ~ scale * (code - zero). */
+/* A scale and zero for a group of weights t = w / unit of VEC_ROWS rows: t ~ scale * (code - zero). */
 struct coding {
     vf scale, inverse;
     vf least, most; /* MAGIC - zero and MAGIC + 15 - zero: of code - zero, as vf_nearest has it */
 };
 
-/* With weights from low to high, and no code that leaves int8: scale * (0 - zero) >= -128 and
- * scale * (15 - zero) <= 127. */
+/* For weights from low to high, so that no code leaves int8: scale * (0 - zero) >= -128 and scale * (15 -
+ * zero) <= 127. */
 INLINE struct coding make_coding(vf scale, vf low, vf high)
 {
     struct coding coding = {.scale = scale, .inverse = vf_div(vf_set(1.0f), scale)};
     vf middle = vf_mul(vf_add(low, high), vf_set(0.5f));
     vf zero = vf_whole(vf_fnma(middle, coding.inverse, vf_set(7.5f)));
-    /* 0.49 below and above: whole numbers are at least 1 / 16 apart from where this would err */
+    /* 0.49 below and above: integers are at least 1 / 16 apart from where this would err */
     vf first = vf_whole(vf_fnma(vf_set(127.0f), coding.inverse, vf_set(15.49f)));
     vf last = vf_whole(vf_fma(vf_set(128.0f), coding.inverse, vf_set(-0.49f)));
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/activations_tmpl.h - activation rows: quantised, and where they lie.
+ * int8/activations_tmpl.h - rows of int8 activations: quantised, and where they lie.
  *
  * Parameters  TILED     1: products read tiles of 16 rows (level amx); 0: row after row
- *             ROW_SUMS  1: a row_meta is followed by sums of q, as two negated int16 for each 32 columns: of
- *                       those at places 0 and 1, and 2 and 3, of each four; of tiled rows they stand row
- * after row behind the 16 row_meta
+ *             ROW_SUMS  1: a row_meta is followed by sums of q: for each 32 columns two int16, negated: of
+ *                       places 0 and 1, and of 2 and 3, of each four. Those of tiled rows stand row after
+ *                       row behind the 16 row_meta
  */
 #ifndef KT_PLUGINS_COMMON_INT8_ACTIVATIONS_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_ACTIVATIONS_TMPL_H

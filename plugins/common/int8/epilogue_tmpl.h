@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/epilogue_tmpl.h - from integer sums to h and y. The last 128 bytes of a panel are a float scale for
- * each of its rows. Parameters  those of int8/activations_tmpl.h Wanted      panel_size
+ * int8/epilogue_tmpl.h - from integer sums to h and y. The last 128 bytes of a panel are a float32 scale
+ * for each of its rows.
+ *
+ * Parameters  those of int8/activations_tmpl.h
+ * Wanted      panel_size
  */
 #ifndef KT_PLUGINS_COMMON_INT8_EPILOGUE_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_EPILOGUE_TMPL_H

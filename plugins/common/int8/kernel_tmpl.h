@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/kernel_tmpl.h - the vector levels of backends with int8/weights.h's weights. A kernel_LEVEL.c sets
- * SIMD, includes one of int8/tuning_*.h, the backend's header and this, and says INT8_LEVEL(level);
+ * int8/kernel_tmpl.h - the vector levels of backends with int8/weights.h's weights. A kernel of a level
+ * defines SIMD, includes its int8/tuning_LEVEL, the backend's header and this, and ends with
+ * INT8_LEVEL(level);
  *
- * Parameters  OWN, OPS_NAME    names of functions and levels: plugin/ops_tmpl.h
- *             BACKEND          its name, for messages
- *             STREAMED_MAX_ROWS        up to so many rows, weights come as fast as memory: each line is
- * prefetched in the order of reading; above, the prefetches are spread over the work MICROKERNEL_H    the
- * header that makes the passes; default: int8/microkernel_tmpl.h MR_EXACT        up to so many rows go in one
- * pass: a second one would leave memory idle and those of gemm/microkernels_tmpl.h.
+ * Parameters  OWN, OPS_NAME      names of functions and levels: plugin/ops_tmpl.h
+ *             BACKEND            the backend's name, for messages
+ *             STREAMED_MAX_ROWS  up to so many rows, prefetches are streamed, above paced: gemm/prefetch.h
+ *             MICROKERNEL_H      the header with the microkernels; default: int8/microkernel_tmpl.h
+ *             MR_EXACT           up to so many rows are one microkernel's: a second one would leave memory
+ *                                idle
+ * and those of gemm/microkernels_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_KERNEL_TMPL_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/layout_tmpl.h - the functions that the levels of a backend with int8/weights.h's weights share: sizes
- * of packed objects and rows, packed weights back to float32, and shards. Parameters  BACKEND        the
- * backend's name, for messages OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h FORM
- * kt_layout.form
+ * int8/layout_tmpl.h - the functions that all levels of a backend with int8/weights.h's weights share:
+ * sizes of packed objects and rows, packed weights back to float32, and shards.
+ *
+ * Parameters  BACKEND        the backend's name, for messages
+ *             OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
+ *             FORM           kt_layout.form
  */
 #ifndef KT_PLUGINS_COMMON_INT8_LAYOUT_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_LAYOUT_TMPL_H
@@ -62,7 +64,7 @@ enum kt_status OWN(weight_row)(void *instance, const struct kt_layout *layout, c
     return KT_OK;
 }
 
-/* A part of the tiles; the scales are of whole rows. */
+/* Some of the tiles; scales are of whole rows. */
 static void cut_panel(const struct kt_cut *job, const uint8_t *from, uint8_t *to)
 {
     uint64_t tiles = panel_size(job->shard, job->stage) - SCALES_SIZE;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * int8/microkernel_sve_tmpl.h - int8/microkernel_tmpl.h with ARM's SVE: sdot on 32 or 64 bytes of weights.
- * What is not the product is NEON's. Parameters  those of gemm/microkernels_tmpl.h but MULTIPLY
+ * All but the product is NEON's.
+ *
+ * Parameters  those of gemm/microkernels_tmpl.h but MULTIPLY
  */
 #ifndef KT_PLUGINS_COMMON_INT8_MICROKERNEL_SVE_TMPL_H
 #define KT_PLUGINS_COMMON_INT8_MICROKERNEL_SVE_TMPL_H
@@ -36,7 +38,8 @@ INLINE void add_lines_sve(const uint8_t *pair, const struct act_rows *x, uint64_
         }
 }
 
-/* As multiply_int8; first and n are of vectors of 16 bytes. Near, tiles are read one after the other. */
+/* As multiply_int8; first and n count vectors of 16 bytes. If streamed, tiles are read one after the other.
+ */
 INLINE void multiply_sve(const struct panel *panel, const struct act_rows *x, unsigned rows, unsigned first,
                          unsigned n, bool streamed, struct prefetcher *prefetcher,
                          int32_t out[MAX_ROWS][PANEL_ROWS])

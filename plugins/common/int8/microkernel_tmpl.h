@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/microkernel_tmpl.h - passes over panels of int8 tiles, on vectors.
+ * int8/microkernel_tmpl.h - microkernels for panels of int8 tiles, on vectors.
+ *
  * Parameters  those of gemm/microkernels_tmpl.h but MULTIPLY
  */
 #ifndef KT_PLUGINS_COMMON_INT8_MICROKERNEL_TMPL_H
@@ -22,12 +23,10 @@ INLINE void add_line_int8(const uint8_t *line, const struct act_rows *x, uint64_
     }
 }
 
-/*
- * Vectors first..first+n-1 of a pair of tiles with `rows` rows. rows, first and n are constants in each
- * instance, so sum is registers. The step over the 4 columns of a line: `rows` broadcasts, n loads of
- * weights, rows * n products. Of the weights only one vector is held at a time: with 16 registers there is
- * no room for more beside the sums.
- */
+/* Vectors first..first+n-1 of a pair of tiles with `rows` rows. rows, first and n are constants in each
+ * instance, so sums are registers. The step for the 4 columns of a line: `rows` broadcasts, n loads of
+ * weights, rows * n products. Only one vector of weights is held at a time: with 16 registers there is no
+ * room for more beside the sums. */
 INLINE void add_pair_int8(const uint8_t *pair, const struct act_rows *x, uint64_t at, unsigned rows,
                           unsigned first, unsigned n, vi sum[MAX_ROWS][VECS])
 {
@@ -43,7 +42,7 @@ INLINE void add_pair_int8(const uint8_t *pair, const struct act_rows *x, uint64_
     }
 }
 
-/* One tile, a line after the other; what lies `distance` of it is brought meanwhile. */
+/* One tile, line after line; what lies `distance` ahead is prefetched meanwhile. */
 INLINE void add_tile_int8(const uint8_t *tile, const struct act_rows *x, uint64_t at, unsigned rows,
                           uint64_t distance, vi even[MAX_ROWS][VECS], vi odd[MAX_ROWS][VECS])
 {
@@ -63,11 +62,10 @@ INLINE void clear_int8(unsigned rows, vi sum[MAX_ROWS][VECS])
 }
 
 /* A few rows at the speed of memory: the panel is read as it lies, tile after tile, since taking turns
- * between the lines of both is two streams, and a tenth slower. With one or two rows, lines have sums of
- * their own in turns: additions that wait for each other would hold up the loads. Two cores of a Zen 4
- * then read 59 GB/s with 1 KB ahead and 37 with 8, but with 8 rows, whose streams keep the hardware from
- * following the weights', 25 and 36; vectors of 256 bits, too slow for that with any rows, read 36 to 41 and
- * 41 to 48. */
+ * between the lines of both would be two streams. With one or two rows, even and odd lines have sums of
+ * their own: additions that wait for each other would hold up the loads. Where that is faster than memory,
+ * a short distance is best; 8 rows, whose own streams distract the hardware prefetcher, and vectors of 256
+ * bits want the machine's. */
 INLINE void multiply_int8_streamed(const struct panel *panel, const struct act_rows *x, unsigned rows,
                                    int32_t out[MAX_ROWS][PANEL_ROWS])
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/pack_tmpl.h - 16 rows of a source view to a tile of each pair.
+ * int8/pack_tmpl.h - packs 16 rows of a source view as int8 into a tile of each pair.
  *
- * A row is read twice, for its largest number and for its codes, the second time from L1: so memory sees one
- * ascending stream. 16 rows of codes are then turned into tiles.
+ * A row is read twice, for its largest number and for its codes, the second time from L1: so memory sees
+ * one ascending stream. Then the codes of 16 rows are transposed into tiles.
+ *
  * Parameter  BACKEND  the backend's name, for messages
  * Wanted     panel_size
  */

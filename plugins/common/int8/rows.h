@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/rows.h - what backends with int8 activations hold.
+ * int8/rows.h - rows of int8 activations, and tiles of int8 weights.
  *
- * Weights      as int8, a tile has 64 columns: line i holds columns 4i..4i+3 of all rows, 4 bytes each, as
- * codes q + 128. Activations  x = scale * q per row, q within +-127: int8[K filled up to 64], a struct
- * row_meta, what the family adds, filled up to an odd number of lines: with 4096 bytes, all rows' lines would
- * compete for one set of the cache. Level amx puts 16 such rows together: tile after tile of 16 rows x 64
- * columns in 1 KB, then 16 struct row_meta; stage 1 packs h so, stage 0 gathers its rows so. h float32,
- * [panel][row][16]: what a product writes and what packing reads is one stream. Rows are filled up to 16 and
- * what stands there is never looked at.
+ *   Weights      a tile has 64 columns: line i holds columns 4i..4i+3 of all rows, 4 bytes each, as codes q
+ *                + 128.
+ *   Activations  x = scale * q for a row, q within +-127: int8[K filled up to 64], a struct row_meta, then
+ *                what the family adds, filled up to an odd number of lines: with 4096 bytes, all rows would
+ *                compete for one set of the cache. Level amx puts 16 such rows together: tile after tile of
+ *                16 rows x 64 columns in 1 KB, then 16 struct row_meta; stage 1 packs h so, stage 0 gathers
+ *                its rows so.
+ *   h            float32, [panel][row][16]: a product writes one stream and packing reads one. Rows are
+ *                filled up to 16, and the filling is never used.
  */
 #ifndef KT_PLUGINS_COMMON_INT8_ROWS_H
 #define KT_PLUGINS_COMMON_INT8_ROWS_H

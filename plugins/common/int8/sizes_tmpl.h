@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * int8/sizes_tmpl.h - sizes of panels and rows where activations are int8, and what is refused.
+ *
  * Parameters  BACKEND   the backend's name, for messages
  *             ROW_SUMS  1: sums of columns stand beside each row
  * Wanted      panel_size
@@ -18,7 +19,7 @@
 #include "plugins/common/gemm/layout_tmpl.h"
 #include "plugins/common/int8/rows.h"
 
-/* Anything that stands for real numbers: the core dequantises it. */
+/* Does it stand for real numbers, which the core can dequantize? */
 static inline bool is_source(uint32_t dtype)
 {
     return dtype == KT_DTYPE_F32 || dtype == KT_DTYPE_F16 || dtype == KT_DTYPE_BF16 ||
@@ -54,7 +55,7 @@ static inline uint64_t size_act_row(uint64_t k)
     return round_up(columns + sizeof(struct row_meta) + sums, 64) | 64;
 }
 
-/* Everything of layout->shape's layout but nominal_size; words that panel_size reads are already set. */
+/* All of a layout but nominal_size and form, from its shape; words that panel_size reads are set already. */
 static inline enum kt_status lay_out(const struct instance *self, struct kt_layout *layout,
                                      struct kt_error *error)
 {

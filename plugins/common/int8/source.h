@@ -5,8 +5,8 @@
 
 #include "plugins/common/gemm/packing.h"
 
-/* Memory is asked for a row that far ahead: 4 KB a row and 8 rows are 32 KB, which stay in L2 until they are
- * read. Nearer than 4 rows packing waits for it. */
+/* How many rows ahead memory is prefetched: 8 rows of 4 KB are 32 KB, which stay in L2 until they are read.
+ * Closer than 4 rows, packing waits for memory. */
 #define PREFETCH_ROWS 8
 
 /* 16 rows of plain numbers. */
@@ -60,7 +60,7 @@ static struct q8_scale scale_plain(const struct packing *packing, const uint8_t 
     return q8_make_scale((int32_t)(most > rest ? most : rest));
 }
 
-/* The row's numbers to q + 128, filled up with 0, while a later row is on its way to L2. */
+/* The row's numbers to q + 128, filled up with 0, while a later row is prefetched into L2. */
 INLINE void code_plain(const struct packing *packing, const struct plain_rows *rows, const uint8_t *row,
                        uint32_t dtype, float inverse, uint8_t *codes)
 {
@@ -80,8 +80,8 @@ INLINE void code_plain(const struct packing *packing, const struct plain_rows *r
     }
 }
 
-/* Row i of 16: its scale, and its codes q + 128, which may take the place of its numbers. A row that is 0, or
- * not there, has codes of 0. */
+/* Row i of 16: its scale, and its codes q + 128, which may overwrite its numbers. A row that is 0 or
+ * missing has codes of 0. */
 static void code_row(const struct packing *packing, const struct plain_rows *rows, unsigned i,
                      uint8_t *scales, uint8_t *codes)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * int8/weights.h - weights as int8 with a scale per row: how the backends that have them hold them.
+ * int8/weights.h - weights as int8 with a scale per row.
  *
- * Numbers   w = scale * q per row of weights, q within +-127: y = (scale_x * scale_w) * (sum of
- *           q_x * q_w over all of K, exact in 32 bits).
- * Panels    [64 columns][2 tiles of 1 KB], then 32 float scales. K is filled up with code 128 (weight
- *           0), rows with weight and scale 0.
+ *   Numbers   w = scale * q, q within +-127: y = (scale_x * scale_w) * (sum of q_x * q_w over all of K,
+ *             exact in 32 bits).
+ *   Panels    [64 columns][2 tiles of 1 KB], then 32 float32 scales. K is filled up with code 128 (weight
+ *             0), rows with weight and scale 0.
  */
 #ifndef KT_PLUGINS_COMMON_INT8_WEIGHTS_H
 #define KT_PLUGINS_COMMON_INT8_WEIGHTS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin/instance.h - what every instance knows, and the option y. A backend with options of its own embeds a
- * struct instance as the first part of its own: the shared code sees that part only.
+ * plugin/instance.h - what every instance has, and the option y. A backend with options of its own embeds a
+ * struct instance as the first part of its own struct: the shared code sees that part only.
  */
 #ifndef KT_PLUGINS_COMMON_PLUGIN_INSTANCE_H
 #define KT_PLUGINS_COMMON_PLUGIN_INSTANCE_H

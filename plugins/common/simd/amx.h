@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/amx.h - AMX tiles. All tiles here are 16 rows of 64 bytes, packed: 1 KB.
+ * simd/amx.h - AMX tiles. All have 16 rows of 64 bytes, packed: 1 KB.
  *
- * Inline assembly with full operands instead of the compiler's intrinsics: those of gcc 12 tell of 8
- * bytes of the 64 of a configuration and of no memory at all in loads and stores, so that stores to
- * what is loaded next may be moved or deleted.
+ * Inline assembly with full operands instead of the compiler's intrinsics: those of gcc 12 name 8 bytes of
+ * a configuration's 64 and no memory at all in loads and stores, so that stores to what is loaded next may
+ * be moved or deleted.
  *
  * KT_AMX_MODEL names a header that models the tiles in plain C, for tests on machines without them.
  */

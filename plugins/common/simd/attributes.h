@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/attributes.h - how vector code is compiled: inlined, with its loops of constant length unrolled. Where
- * VEC_PLAIN is defined, as by simd/scalar.h, that is left to the compiler. */
+/*
+ * simd/attributes.h - how vector code is compiled: inlined, with loops of constant length unrolled. Where
+ * VEC_PLAIN is defined, as by simd/scalar.h, that is left to the compiler.
+ */
 #ifndef KT_PLUGINS_COMMON_SIMD_ATTRIBUTES_H
 #define KT_PLUGINS_COMMON_SIMD_ATTRIBUTES_H
 
@@ -12,7 +14,7 @@
 #define VEC_OUT_OF_LINE
 #endif
 
-/* Inlined and unrolled, instrumented or emulated vectors take minutes to compile. */
+/* Sanitized or emulated vectors would take minutes to compile if inlined and unrolled. */
 #ifdef VEC_OUT_OF_LINE
 #define INLINE static __attribute__((noinline, unused))
 #define UNROLL_FOR for
@@ -27,7 +29,7 @@
 #define UNROLL_FOR _Pragma("GCC unroll 16") for
 #endif
 
-/* A loop by itself, so that what is around it takes no registers from it. */
+/* A function by itself, so that its callers' variables take no registers from it. */
 #define NOINLINE __attribute__((noinline))
 
 #endif

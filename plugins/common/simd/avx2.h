@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/avx2.h - the vector vocabulary for AVX2, FMA and F16C: 8 rows a vector, two for a panel.
- * simd/scalar.h says what each function does.
+ * simd/avx2.h - the vector functions for AVX2, FMA and F16C: 8 rows a vector, two vectors for a tile's
+ * line. simd/scalar.h says what each does.
  *
- * There is no instruction that adds products to int32, so dot products of unsigned weights gather in
- * int16 pairs (vpmaddubsw, vpaddw), which wrap: only the final value of each int16 must fit, and the
- * single vpmaddubsw, which saturates.
+ * No instruction adds products to int32, so dot products of unsigned weights are gathered in pairs of int16
+ * (vpmaddubsw, vpaddw), which wrap: only the final value of each int16 must fit, and each single
+ * vpmaddubsw, which saturates.
  */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX2_H
 #define KT_PLUGINS_COMMON_SIMD_AVX2_H
@@ -17,7 +17,7 @@
 #define VEC_PARTS 2
 #define VEC_DOT_WIDE 0
 #define VEC_INT8_DOT "vpmaddubsw" /* what vi_dot_add multiplies with */
-/* Into L1 what is needed soon; into L2 where a kernel says that it prefetches far ahead. */
+/* Into L1, or into L2 where a kernel prefetches far ahead. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), PREFETCH_FAR ? _MM_HINT_T1 : _MM_HINT_T0)
 
 typedef __m256i vi;
@@ -31,8 +31,8 @@ INLINE vi vi_load(const void *from)
     return _mm256_loadu_si256(from);
 }
 
-/* A vector used twice stays in a register: compilers like to fold its load into both uses, and loads
- * are what runs short here. */
+/* Keeps a vector that is used twice in a register: compilers tend to fold its load into both uses, and load
+ * ports are the limit here. */
 INLINE vi vi_keep(vi v)
 {
     __asm__("" : "+x"(v));
@@ -84,7 +84,7 @@ INLINE vi vi_table(const void *table)
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(table));
 }
 
-/* pshufb wants the index alone in its byte, but for bits 4 to 6. */
+/* pshufb wants only the index in its byte, apart from bits 4 to 6. */
 INLINE vi vi_lookup_low4(vi table, vi codes)
 {
     return _mm256_shuffle_epi8(table, vi_and(codes, vi_set_u8(15)));

@@ -95,9 +95,8 @@ INLINE vi g4_dequantize(vi code, vi scales, vi offsets)
     return _mm256_add_epi8(_mm256_mullo_epi16(code, scales), offsets);
 }
 #else
-/* In two int16: 16 products of up to 15 * 127 fit, whatever wraps on the way. Compilers that see a long
- * sum of int16 like to add it up as a tree, with every product in a register or on the stack: hence
- * vi_keep. */
+/* In two int16: 16 products of up to 15 * 127 fit, whatever wraps before. Compilers tend to add a long sum
+ * of int16 up as a tree, with every product in a register or on the stack: hence vi_keep. */
 INLINE vi g4_start(vi zeros, const int16_t *sums)
 {
     return vi_keep(_mm256_mullo_epi16(zeros, _mm256_set1_epi32((int)load_u32(sums))));

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/avx512.h - the vector vocabulary for AVX-512 F, BW, VL and DQ: a panel of 16 rows is one vector.
- * With VEC_VNNI defined as 1, vpdpbusd adds products to int32; else int16 pairs as in simd/avx2.h.
- * With VEC_VBMI defined as 1, vpermb looks codes up.
- * simd/scalar.h says what each function does.
+ * simd/avx512.h - the vector functions for AVX-512 F, BW, VL and DQ: a line of a tile is one vector. With
+ * VEC_VNNI, vpdpbusd adds products to int32; else pairs of int16 as in simd/avx2.h. With VEC_VBMI, vpermb
+ * looks codes up. simd/scalar.h says what each function does.
  */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX512_H
 #define KT_PLUGINS_COMMON_SIMD_AVX512_H
@@ -15,7 +14,7 @@
 #define VEC_PARTS 1
 #define VEC_DOT_WIDE VEC_VNNI
 #define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */
-/* Into L2: the streamer behind it carries on from there. */
+/* Into L2: the hardware prefetcher goes on from there. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 
 typedef __m512i vi;
@@ -54,7 +53,7 @@ INLINE vi vi_select(vi mask, vi a, vi b)
     return _mm512_ternarylogic_epi32(a, b, mask, 0xe4);
 }
 
-/* Immediate counts also where nothing is optimised. */
+/* Shifts by constants, also without optimisation. */
 INLINE vi vi_shr(vi v, int bits)
 {
     switch (bits) {
@@ -108,8 +107,8 @@ INLINE vi vi_table(const void *table)
 
 #if VEC_VBMI
 
-/* vpermb looks at 6 bits: what stands beside a code needs no mask where the table has the same in it for
- * all of it, and codes that stand higher no shift. */
+/* vpermb reads 6 bits of an index: where the table repeats for all values of the bits beside a code, these
+ * need no mask, and codes in higher bits no shift. */
 static const uint8_t octets[64] = {OCTET(0), OCTET(1), OCTET(2), OCTET(3),
                                    OCTET(4), OCTET(5), OCTET(6), OCTET(7)};
 
@@ -135,7 +134,7 @@ INLINE vi vi_lookup_next3(vi table, vi codes)
 
 #else
 
-/* pshufb wants the index alone in its byte, but for bits 4 to 6. */
+/* pshufb wants only the index in its byte, apart from bits 4 to 6. */
 INLINE vi vi_lookup_low4(vi table, vi codes)
 {
     return _mm512_shuffle_epi8(table, vi_and(codes, vi_set_u8(15)));
@@ -224,7 +223,7 @@ INLINE vi vi_dot_scale(vdot sum, vi scale)
     return _mm512_mullo_epi32(sum, scale);
 }
 
-/* Signed weights as w + 128, taken back by the start. */
+/* Signed weights as w + 128; the start subtracts what that adds. */
 INLINE vi vi_signed_ready(vi w)
 {
     return _mm512_xor_si512(w, _mm512_set1_epi8(-128));

@@ -18,7 +18,7 @@
 #define VEC_ROWS 4
 #define VEC_PARTS 4
 #define VEC_DOT_WIDE 1
-/* Into L2: the hardware behind it carries on from there. */
+/* Into L2: the hardware prefetcher goes on from there. */
 #define PREFETCH(address) __builtin_prefetch((address), 0, 2)
 
 typedef int32x4_t vi;
@@ -371,7 +371,7 @@ INLINE uint32_t vec_absmax32(const float *x)
     return vmaxvq_u32(max);
 }
 
-/* n is a multiple of 64. Without their sign they are ordered as whole numbers. */
+/* n is a multiple of 64. Without their sign they are ordered like integers. */
 INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 {
     uint16x8_t max[4] = {vdupq_n_u16(0), vdupq_n_u16(0), vdupq_n_u16(0), vdupq_n_u16(0)};
@@ -398,7 +398,7 @@ INLINE int16x4_t quantize4(const float *x, float scale)
     return vmovn_s32(vsubq_s32(vreinterpretq_s32_f32(sum), vreinterpretq_s32_f32(magic)));
 }
 
-/* Adding 1.5 * 2^23 rounds to a whole number in the low bits, ties to even. */
+/* Adding 1.5 * 2^23 rounds to an integer in the low bits, ties to even. */
 INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
 {
     UNROLL_FOR (int i = 0; i < 32; i += 8) {

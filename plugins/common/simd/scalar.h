@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/scalar.h - the vector vocabulary of the kernels in plain C: the fallback of every CPU and the
- * oracle of the other levels, so each function here says what those must do.
+ * simd/scalar.h - the vector functions in plain C: for every CPU, and the reference of the other sets, so
+ * each function here says what theirs must do.
  *
- * A vi has VEC_ROWS lanes of 4 bytes, one lane per weight row; a vf has VEC_ROWS floats. A panel of
- * 16 rows is VEC_PARTS vectors; `part` picks one.
+ * A vi has VEC_ROWS lanes of 4 bytes, one lane for each row of weights; a vf has VEC_ROWS floats. A line of
+ * a tile, 16 rows, is VEC_PARTS vectors; `part` picks one.
  */
 #ifndef KT_PLUGINS_COMMON_SIMD_SCALAR_H
 #define KT_PLUGINS_COMMON_SIMD_SCALAR_H
@@ -218,7 +218,7 @@ INLINE vi vi_dot_scale(vdot sum, vi scale)
     return sum;
 }
 
-/* Signed weights: made ready once, started with the sums of the activations, then added. */
+/* Signed weights: prepared once, started with the sums of the activations, then added. */
 INLINE vi vi_signed_ready(vi w)
 {
     return w;
@@ -361,8 +361,8 @@ INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
     VF_EACH(e8m0_half_to_float(p[i]));
 }
 
-/* v * 2^n, for n a whole number within +-252 held in the low bits of `magic` = n + 1.5 * 2^23.
- * In two steps, so that results are right down to subnormals and overflow gives infinity. */
+/* v * 2^n, for n an integer within +-252 held in the low bits of `magic` = n + 1.5 * 2^23. In two steps, so
+ * that results are right down to subnormals and overflow gives infinity. */
 INLINE vf vf_scale_magic(vf v, vf magic)
 {
     for (int i = 0; i < VEC_ROWS; i++) {
@@ -405,7 +405,7 @@ INLINE void vec_flip64(int8_t *q)
         q[i] = (int8_t)((uint8_t)q[i] ^ 128);
 }
 
-/* q = x * scale to the nearest whole number, ties to even; |x * scale| < 127.5. */
+/* q = x * scale to the nearest integer, ties to even; |x * scale| < 127.5. */
 INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
 {
     for (int i = 0; i < 32; i++) {

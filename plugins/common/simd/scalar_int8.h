@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/scalar_int8.h - what backends with int8 weights need beside simd/scalar.h, in plain C; the oracle of
- * simd/avx2_int8.h and simd/avx512_int8.h, so each function here says what those must do.
+ * simd/scalar_int8.h - what backends with int8 weights need beside simd/scalar.h, in plain C: each function
+ * says what those of the other sets must do.
  *
  * Weights are stored as codes w + 128, unsigned, because the instructions that add to int32 (vpdpbusd,
- * tdpbsud) want one unsigned factor and the activations are better signed: their padding is 0 then.
+ * tdpbsud) want one unsigned factor, and signed activations have padding of 0.
  */
 #ifndef KT_PLUGINS_COMMON_SIMD_SCALAR_INT8_H
 #define KT_PLUGINS_COMMON_SIMD_SCALAR_INT8_H
@@ -26,7 +26,7 @@ INLINE x8 x8_splat(const int8_t *p)
     return x;
 }
 
-/* Codes, made ready once for any number of rows of activations. */
+/* Codes, prepared once for any number of rows of activations. */
 INLINE vi w8_ready(vi code)
 {
     for (int i = 0; i < 64; i++)

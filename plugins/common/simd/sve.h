@@ -45,7 +45,7 @@ INLINE sv32 sve_add_quad(sv32 sum, sv8 w, sv8 x, unsigned quad)
     }
 }
 
-/* Additions that wait for each other would hold up loads: with few sums, so many take turns. */
+/* Into how many sums each sum is split: additions that wait for each other would hold up loads. */
 INLINE unsigned sve_turns(unsigned sums)
 {
     return sums <= 2 ? 4 : sums <= 4 ? 2 : 1;

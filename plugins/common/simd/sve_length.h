@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/sve_length.h - how long this process' SVE vectors are; for files that are compiled for any ARM. */
+/* simd/sve_length.h - the length of this process' SVE vectors, for files that are compiled for any ARM. */
 #ifndef KT_PLUGINS_COMMON_SIMD_SVE_LENGTH_H
 #define KT_PLUGINS_COMMON_SIMD_SVE_LENGTH_H
 

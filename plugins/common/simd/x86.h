@@ -29,7 +29,7 @@ INLINE uint32_t vec_absmax32(const float *x)
     return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
-/* The same of n bfloat16, a multiple of 64. Without their sign they are ordered as whole numbers. */
+/* The same of n bfloat16, a multiple of 64. Without their sign they are ordered like integers. */
 INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 {
     const __m256i mask = _mm256_set1_epi16(0x7fff);
@@ -57,8 +57,8 @@ INLINE void vec_flip64(int8_t *q)
     }
 }
 
-/* Adding 1.5 * 2^23 rounds to a whole number in the low bits whatever the rounding instruction of
- * another level does with ties. */
+/* Adding 1.5 * 2^23 rounds to an integer in the low bits, with ties to even whatever the rounding
+ * instructions of other levels do. */
 INLINE void vec_quantize32(const float *x, float scale, int8_t *q)
 {
     const __m256 magic = _mm256_set1_ps(12582912.0f);

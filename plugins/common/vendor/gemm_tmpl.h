@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor/gemm_tmpl.h - a level whose products are a vendor's, vectors for all that is not the product.
+ * vendor/gemm_tmpl.h - a level whose products are a vendor's library's, and vectors do all the rest.
  *
- * Weights   The library reorders a matrix as a whole, so a panel is one matrix: the rows of 4 panels of
- *           the other levels in their order, 128 rows x K, K filled up to 64, then 128 float scales. AOCL
- *           works in strips of 64 rows; two make a call long enough that starting it does not count (at
- *           one token and K = 2048, 256 KB, some 10 us), and still leave an expert of 768 rows 12 ranges
- *           that threads can share.
- * Sums      of a lot of rows and a panel, int32[rows][128], in scratch. They are exact, so what comes of
- *           them is what the other levels make, to the bit.
- * Stores    have the form of the other levels, and so have weights out of one, which are multiplied by
- *           find_own's level: a library's bytes are its own, others on another CPU or of another version.
+ *   Weights   A library reorders a matrix as a whole, so a panel is one matrix: the rows of VENDOR_PANELS
+ *             panels of the other levels in their order, 128 rows x K, K filled up to 64, then 128 float32
+ *             scales. That is long enough for a call's start not to count, and short enough that threads
+ *             can share an expert.
+ *   Sums      of a row block and a panel, int32[rows][128], in scratch. They are exact, so results equal
+ *             those of the other levels to the bit.
+ *   Stores    have the form of the other levels, and so have weights out of one, which find_own's level
+ *             multiplies: a library's bytes are its own, and differ on another CPU or in another version.
  *
  * Parameters  BACKEND        the backend's name, for messages
  *             OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
  *             VENDOR         the vendor, a const struct vendor *
- * Wanted      find_library, find_own; panel_size
+ * Wanted      find_library, find_own, panel_size
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_GEMM_TMPL_H
 #define KT_PLUGINS_COMMON_VENDOR_GEMM_TMPL_H
@@ -105,7 +104,7 @@ static enum kt_status lay_out_matrices(void *instance, struct kt_layout *layout,
 
 /* ---- weights ---- */
 
-/* 16 rows as they are, K filled up with 0; target->panel is where the first of them goes. */
+/* 16 rows of int8, K filled up with 0; target->panel is where the first of the panel goes. */
 static enum kt_status pack_tiles(const struct packing *packing, const struct kt_view *view, uint64_t begin,
                                  const struct target *target, struct kt_error *error)
 {
@@ -122,7 +121,8 @@ static enum kt_status pack_tiles(const struct packing *packing, const struct kt_
     return KT_OK;
 }
 
-/* Behind the last row of weights, rows of 0 with scale 0. */
+/* Packs VENDOR_PANELS panels and reorders them. Behind the last row of weights come rows of 0 with scale 0.
+ */
 static enum kt_status pack_matrix(const struct kt_pack *job, uint64_t number, const struct packing *packing,
                                   int8_t *rows, uint8_t *scales, struct kt_error *error)
 {
@@ -245,7 +245,7 @@ static void multiply_down(void *instance, const struct kt_product *job)
 
 #define UNIT_ROWS 64
 
-/* Where a row of weights stands in its matrix is the library's to know: multiplied with unit vectors, the
+/* Only the library knows where a row of weights stands in its matrix: multiplied with unit vectors, the
  * matrix shows it, 64 columns at a time. */
 static enum kt_status read_row_by_products(const void *library, const int8_t *matrix, uint64_t k,
                                            uint64_t width, uint64_t row, float scale, int8_t *units,
@@ -315,7 +315,7 @@ static void leave_thread(void *instance)
     VENDOR->leave(find_library(instance), threads_before);
 }
 
-/* Its functions, as those of a level. */
+/* Its functions, as a level's. */
 #define MATRIX_OPS                                                                                        \
     {                                                                                                     \
         .struct_size = sizeof(struct kt_ops), .layout = lay_out_matrices, .pack = pack_layer,             \

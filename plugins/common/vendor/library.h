@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor/library.h - finds a vendor's library when the option `library` asks for it. It stays loaded for
- * good: a library that has its own threads does not survive being unloaded.
+ * vendor/library.h - finds a vendor's library when the option `library` asks for it. It is never unloaded:
+ * a library with threads of its own does not survive that.
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_LIBRARY_H
 #define KT_PLUGINS_COMMON_VENDOR_LIBRARY_H
@@ -21,7 +21,7 @@ struct library {
                            struct kt_error *error);
 };
 
-/* A function's address comes as an object's. */
+/* dlsym returns the address of an object, which C does not convert to a function's. */
 static bool find_function(void *handle, const char *symbol, void *function)
 {
     void *address = dlsym(handle, symbol);
@@ -29,7 +29,7 @@ static bool find_function(void *handle, const char *symbol, void *function)
     return address != NULL;
 }
 
-/* What the linker says of a library of that name: that there is none, or what is wrong with it. */
+/* Does the dynamic linker say that there is no such library, or what is wrong with it? */
 static bool is_missing(const char *name, const char *text)
 {
     size_t length = strlen(name);

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor/selftest.h - a product of known numbers, which must be right to the bit. What a library says of
- * itself and which functions it has proves nothing: one that does not like the CPU returns without a word,
- * and one whose sums go through float32 is right up to 2^24 only.
+ * vendor/selftest.h - multiplies known numbers with a vendor's library and compares each bit. What a
+ * library says of itself, and which functions it has, proves nothing: one that does not support the CPU may
+ * return without a word, and one whose sums go through float32 is right up to 2^24 only.
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_SELFTEST_H
 #define KT_PLUGINS_COMMON_VENDOR_SELFTEST_H
 
 #include "plugins/common/vendor/vendor.h"
 
-/* K of more than one of a library's blocks, rows of its ways for one and for several, and apart as
- * activations are. */
+/* K is longer than one block of a library, M and 1 select its methods for several rows and for one, LD is a
+ * row's distance as activations have it. */
 enum { SELFTEST_K = 4160, SELFTEST_N = 128, SELFTEST_M = 7, SELFTEST_LD = SELFTEST_K + 64 };
 
-/* Within +-127, as all that is multiplied here; every other row far above 0, for sums above 2^24. */
+/* Within +-127, as all that is multiplied here; every other row is far above 0, so that sums exceed 2^24. */
 static void fill_selftest(int8_t *numbers, uint64_t rows, uint64_t ld, uint32_t state)
 {
     for (uint64_t i = 0; i < rows * ld; i++) {

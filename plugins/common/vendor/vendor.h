@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor/vendor.h - a vendor's library that multiplies int8: what a backend's level asks of it
- * (vendor/gemm_tmpl.h). `library` is the backend's own struct of the functions that it found.
+ * vendor/vendor.h - what a level (vendor/gemm_tmpl.h) asks of a vendor's library that multiplies int8.
+ * `library` is the backend's own struct of the functions that it found.
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_VENDOR_H
 #define KT_PLUGINS_COMMON_VENDOR_VENDOR_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The value of the option `library` that stands for all names that are known, and that for none of them. */
+/* Values of the option `library`: all names that are known, or none. */
 #define LIBRARY_AUTO "auto"
 #define LIBRARY_NONE "none"
 
@@ -22,14 +22,14 @@ struct vendor {
     /* c[m][n] = a[m][k] b, with b reordered and rows of a lda bytes apart. */
     void (*multiply)(const void *library, uint64_t m, uint64_t n, uint64_t k, const int8_t *a, uint64_t lda,
                      const int8_t *b, int32_t *c);
-    /* The calling thread's own setting: products are not cut once more by the library. leave gives back what
-     * enter returned. */
+    /* The calling thread's setting, so that the library does not cut products once more. leave restores
+     * what enter returned. */
     int64_t (*enter)(const void *library);
     void (*leave)(const void *library, int64_t before);
 };
 
-/* False: the library returned without computing, which it says in no other way. No sum of codes within +-127
- * is INT32_MIN. */
+/* False: the library returned without computing, which it reports in no other way. No sum of codes within
+ * +-127 is INT32_MIN. */
 static inline bool vendor_multiply(const struct vendor *vendor, const void *library, uint64_t m, uint64_t n,
                                    uint64_t k, const int8_t *a, uint64_t lda, const int8_t *b, int32_t *c)
 {

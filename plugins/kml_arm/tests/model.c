@@ -28,7 +28,7 @@ static const char *find_stub(const char *variant)
     return path;
 }
 
-/* Opened once: the trial takes a while where each instruction is emulated. */
+/* Opened once: the self-test takes a while where each instruction is emulated. */
 void model_open(void *instance, const struct expert *expert)
 {
     static VENDOR_LIBRARY library;
