@@ -26,8 +26,16 @@ check_model()
 }
 check_model tiny-moe-bf16-l0-l3.gguf 0 0 3 0
 check_model tiny-moe-q8_0-l0-l3.gguf 0 0.0026 3 0.0032
-check_model tiny-moe-q4_k_m.gguf 0 0.0169 1 0.0530 2 0.0591 3 0.0233
-check_model tiny-moe-iq4_xs-l0-l3.gguf 0 0.0374 3 0.0461
+case $KT_TEST_DATA in
+*/filled) # a tarball's models: derive.c made them of this one, so it differs from what was recorded by rounding alone
+    check_model tiny-moe-q4_k_m.gguf 0 0.0008 1 0.0013 2 0.0014 3 0.0010
+    check_model tiny-moe-iq4_xs-l0-l3.gguf 0 0.0374 3 0.0477
+    ;;
+*)
+    check_model tiny-moe-q4_k_m.gguf 0 0.0169 1 0.0530 2 0.0591 3 0.0233
+    check_model tiny-moe-iq4_xs-l0-l3.gguf 0 0.0374 3 0.0461
+    ;;
+esac
 
 # ---- the plugin stays near the reference ----
 if with_plugin llamafile; then
@@ -62,10 +70,11 @@ fi
 kt forward --model "$bf16" --input "$trace" --backend reference --recorded-tolerance 1e-12
 exits 1
 says 'above tolerance'
-kt forward --model "$q4" --input "$trace" --backend reference --recorded-tolerance 0.03 --format csv
+kt forward --model "$data/tiny-moe-iq4_xs-l0-l3.gguf" --input "$trace" --backend reference \
+    --recorded-tolerance 0.04 --format csv
 exits 1
-[ "$(field 0 result)" = ok ] || fail "layer 0 is within 0.03"
-[ "$(field 1 result)" = 'above tolerance' ] || fail "layer 1 is not"
+[ "$(field 0 result)" = ok ] || fail "layer 0 is within 0.04"
+[ "$(field 3 result)" = 'above tolerance' ] || fail "layer 3 is not"
 kt forward --model "$q4" --input "$trace" --backend reference --layer 0 --format csv
 exits 0
 [ -z "$(field 0 recorded_error)" ] || fail "nothing is compared without --check"
