@@ -9,9 +9,6 @@
 
 #include_next <immintrin.h>
 
-/* For plugins/common/simd/x86.h: kernels compile in seconds, not minutes. */
-#define VEC_OUT_OF_LINE
-
 #define SIMDE_ENABLE_NATIVE_ALIASES
 #ifdef __clang__ /* SIMDe asks for vectors where none can be made; that is told at the end of the file */
 #pragma clang diagnostic ignored "-Wpass-failed"
