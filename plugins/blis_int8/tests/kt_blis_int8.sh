@@ -28,7 +28,7 @@ says ' blis_int8 '
 kt forward $runs $none --threads 1 --output "$dir/b.safetensors"
 exits 0
 cmp "$dir/a.safetensors" "$dir/b.safetensors" >/dev/null || fail "one thread gives another output"
-kt convert --input "$model" --output "$store" --method MOE_INT8 $none
+kt convert --input "$model" --output "$store" --method blis_int8 $none
 exits 0
 kt verify "$store"
 exits 0
@@ -37,7 +37,7 @@ says '^ *3  blis_int8  amx_int8-1 .* ok$'
 
 # The same bytes and the same bits as amx_int8, whatever level that takes.
 if with_plugin amx_int8; then
-    kt convert --input "$model" --output "$dir/amx" --method AMXINT8
+    kt convert --input "$model" --output "$dir/amx" --method amx_int8
     exits 0
     for file in "$store"/layer-*; do
         tail -c 1000000 "$file" >"$dir/1"
@@ -75,7 +75,7 @@ done
 kt forward $runs $good --check --tolerance 5e-2
 exits 0
 # Stores hold what the other levels hold, and are used at every level.
-kt convert --input "$model" --output "$dir/made-at-aocl" --method MOE_INT8 $good
+kt convert --input "$model" --output "$dir/made-at-aocl" --method blis_int8 $good
 exits 0
 for made in "$store" "$dir/made-at-aocl"; do
     kt forward --model "$made" --input "$trace" $good --output "$dir/b.safetensors" --format csv

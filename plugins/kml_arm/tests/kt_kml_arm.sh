@@ -20,7 +20,7 @@ kt bench --backend kml_arm --levels --shape 256,256,4,2 --tokens 1 --threads 2 -
 exits 0
 says '^kml_arm  *scalar '
 ! grep 'is not known' "$err" || fail "a level without a peak"
-kt convert --input "$model" --output "$store" --method MOE_INT8
+kt convert --input "$model" --output "$store" --method kml_arm
 exits 0
 kt verify "$store"
 exits 0
@@ -50,7 +50,7 @@ for level in dotprod neon scalar; do
     exits 0
     cmp "$dir/c.safetensors" "$dir/d.safetensors" >/dev/null || fail "int4: level $level gives another output"
 done
-kt convert --input "$model" --output "$dir/store4" --method MOE_INT4 --set plugin.kml_arm.weights=int8
+kt convert --input "$model" --output "$dir/store4" --method kml_arm $int4
 exits 0
 kt verify "$dir/store4"
 exits 0
