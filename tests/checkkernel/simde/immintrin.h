@@ -170,50 +170,121 @@ static inline simde__m512i dpwssd(simde__m512i sum, simde__m512i a, simde__m512i
     return simde_mm512_add_epi32(sum, madd_epi16(a, b));
 }
 
-static inline float flush(float value)
+static inline __m256 flush(__m256 v)
 {
-    return value > -0x1p-126f && value < 0x1p-126f ? 0.0f : value;
+    __m256 above = _mm256_cmp_ps(v, _mm256_set1_ps(-0x1p-126f), _CMP_GT_OQ);
+    __m256 below = _mm256_cmp_ps(v, _mm256_set1_ps(0x1p-126f), _CMP_LT_OQ);
+    return _mm256_andnot_ps(_mm256_and_ps(above, below), v);
 }
 
 /* Lane by lane the odd product, then the even one, each added with one rounding; subnormals are 0. */
-static inline simde__m512 dpbf16(simde__m512 sum, simde__m512i a, simde__m512i b)
+static inline __m256 dot_bf16(__m256 sum, __m256i a, __m256i b)
 {
-    float s[16];
-    uint32_t x[16], y[16];
-    simde_mm512_storeu_ps(s, sum);
-    simde_mm512_storeu_si512(x, a);
-    simde_mm512_storeu_si512(y, b);
-    for (int i = 0; i < 16; i++)
-        for (int part = 1; part >= 0; part--) {
-            uint32_t u = part ? x[i] & 0xffff0000 : x[i] << 16, w = part ? y[i] & 0xffff0000 : y[i] << 16;
-            float f, g;
-            memcpy(&f, &u, sizeof f);
-            memcpy(&g, &w, sizeof g);
-            s[i] = flush(__builtin_fmaf(flush(f), flush(g), flush(s[i])));
-        }
-    return simde_mm512_loadu_ps(s);
+    const __m256i odd = _mm256_set1_epi32((int)0xffff0000);
+    __m256 x = _mm256_castsi256_ps(_mm256_and_si256(a, odd));
+    __m256 y = _mm256_castsi256_ps(_mm256_and_si256(b, odd));
+    sum = flush(_mm256_fmadd_ps(flush(x), flush(y), flush(sum)));
+    x = _mm256_castsi256_ps(_mm256_slli_epi32(a, 16));
+    y = _mm256_castsi256_ps(_mm256_slli_epi32(b, 16));
+    return flush(_mm256_fmadd_ps(flush(x), flush(y), sum));
 }
 
-static inline uint32_t bf16_bits(float value)
+static inline simde__m512 dpbf16(simde__m512 sum, simde__m512i a, simde__m512i b)
 {
-    uint32_t bits;
-    value = flush(value);
-    memcpy(&bits, &value, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return bits >> 16 | 0x40;
-    return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    return join_ps(dot_bf16(half_ps(sum, 0), half_si(a, 0), half_si(b, 0)),
+                   dot_bf16(half_ps(sum, 1), half_si(a, 1), half_si(b, 1)));
+}
+
+/* In the low half of each lane. */
+static inline __m256i bf16_bits(__m256 v)
+{
+    __m256i bits = _mm256_castps_si256(flush(v)), high = _mm256_srli_epi32(bits, 16);
+    __m256i nan = _mm256_cmpgt_epi32(_mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)),
+                                     _mm256_set1_epi32(0x7f800000));
+    __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), odd);
+    return _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), _mm256_or_si256(high, _mm256_set1_epi32(0x40)),
+                              nan);
+}
+
+static inline __m256i pack_bf16(simde__m512 v)
+{
+    __m256i halves = _mm256_packus_epi32(bf16_bits(half_ps(v, 0)), bf16_bits(half_ps(v, 1)));
+    return _mm256_permute4x64_epi64(halves, 0xd8);
 }
 
 /* To bfloat16, ties to even, the second operand in the low half; subnormals are 0. */
 static inline simde__m512i cvtne2ps_pbh(simde__m512 high, simde__m512 low)
 {
-    float x[32];
-    uint16_t bits[32];
-    simde_mm512_storeu_ps(x, low);
-    simde_mm512_storeu_ps(x + 16, high);
-    for (int i = 0; i < 32; i++)
-        bits[i] = (uint16_t)bf16_bits(x[i]);
-    return simde_mm512_loadu_si512(bits);
+    return join_si(pack_bf16(low), pack_bf16(high));
+}
+
+/* SIMDe's own of the following are right, but loops over elements, and half the time of all emulated tests.
+ */
+static inline simde__m512i set1_epi32(int value)
+{
+    return join_si(_mm256_set1_epi32(value), _mm256_set1_epi32(value));
+}
+
+static inline simde__m512 set1_ps(float value)
+{
+    return join_ps(_mm256_set1_ps(value), _mm256_set1_ps(value));
+}
+
+static inline simde__mmask64 movepi8_mask(simde__m512i v)
+{
+    uint32_t low = (uint32_t)_mm256_movemask_epi8(half_si(v, 0));
+    uint32_t high = (uint32_t)_mm256_movemask_epi8(half_si(v, 1));
+    return (simde__mmask64)high << 32 | low;
+}
+
+/* Bytes of ones where a bit is set. */
+static inline __m256i mask_bytes(uint32_t mask)
+{
+    const __m256i place = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
+    const __m256i bit = _mm256_set1_epi64x((long long)0x8040201008040201);
+    __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32((int)mask), place);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit);
+}
+
+static inline simde__m512i mask_sub_epi8(simde__m512i v, simde__mmask64 mask, simde__m512i a, simde__m512i b)
+{
+    __m256i low = _mm256_sub_epi8(half_si(a, 0), half_si(b, 0));
+    __m256i high = _mm256_sub_epi8(half_si(a, 1), half_si(b, 1));
+    return join_si(_mm256_blendv_epi8(half_si(v, 0), low, mask_bytes((uint32_t)mask)),
+                   _mm256_blendv_epi8(half_si(v, 1), high, mask_bytes((uint32_t)(mask >> 32))));
+}
+
+/* 6 bits of each byte of index: 4 within a quarter of the table, bits 4 and 5 choose the quarter. */
+static inline __m256i look_up_bytes(__m256i index, simde__m512i table)
+{
+    __m256i part[4], low = _mm256_and_si256(index, _mm256_set1_epi8(15));
+    for (int i = 0; i < 2; i++) {
+        __m256i half = half_si(table, i);
+        part[2 * i] = _mm256_shuffle_epi8(_mm256_permute4x64_epi64(half, 0x44), low);
+        part[2 * i + 1] = _mm256_shuffle_epi8(_mm256_permute4x64_epi64(half, 0xee), low);
+    }
+    __m256i bit4 = _mm256_slli_epi16(index, 3), bit5 = _mm256_slli_epi16(index, 2);
+    return _mm256_blendv_epi8(_mm256_blendv_epi8(part[0], part[1], bit4),
+                              _mm256_blendv_epi8(part[2], part[3], bit4), bit5);
+}
+
+static inline simde__m512i permutexvar_epi8(simde__m512i index, simde__m512i table)
+{
+    return join_si(look_up_bytes(half_si(index, 0), table), look_up_bytes(half_si(index, 1), table));
+}
+
+/* Indices of int16 to those of their bytes. */
+static inline __m256i byte_places(__m256i index)
+{
+    index = _mm256_mullo_epi16(_mm256_and_si256(index, _mm256_set1_epi16(31)), _mm256_set1_epi16(0x0202));
+    return _mm256_add_epi16(index, _mm256_set1_epi16(0x0100));
+}
+
+static inline simde__m512i permutexvar_epi16(simde__m512i index, simde__m512i table)
+{
+    return join_si(look_up_bytes(byte_places(half_si(index, 0)), table),
+                   look_up_bytes(byte_places(half_si(index, 1)), table));
 }
 
 static inline simde__mmask16 testn_epi32_mask(simde__m512i a, simde__m512i b)
@@ -299,5 +370,18 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #define _mm512_cvtph_ps cvtph_ps
 #define _mm512_cvtepu8_epi32 cvtepu8_epi32
 #define _mm512_cvtepi8_epi32 cvtepi8_epi32
+
+#undef _mm512_set1_epi32
+#undef _mm512_set1_ps
+#undef _mm512_movepi8_mask
+#undef _mm512_mask_sub_epi8
+#undef _mm512_permutexvar_epi8
+#undef _mm512_permutexvar_epi16
+#define _mm512_set1_epi32 set1_epi32
+#define _mm512_set1_ps set1_ps
+#define _mm512_movepi8_mask movepi8_mask
+#define _mm512_mask_sub_epi8 mask_sub_epi8
+#define _mm512_permutexvar_epi8 permutexvar_epi8
+#define _mm512_permutexvar_epi16 permutexvar_epi16
 
 #endif
