@@ -7,6 +7,7 @@
  * the vectors and tests/checkkernel/amx_model.h for the tiles.
  */
 #include "tests/checkkernel/int8_case.h"
+#include "plugins/common/int8/rows.h"
 #include "plugins/common/simd/numbers.h"
 
 #include <math.h>
