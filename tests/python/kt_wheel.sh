@@ -10,16 +10,39 @@ unset KT_KERNEL_PLUGINCONFDIR PYTHONPATH
 cp -R "$KT_TEST_BUILD"/tests/wheel/*.whl "$dir"
 
 command_line="pip install"
-"$PYTHON" -m pip --isolated install --quiet --no-index --no-compile --disable-pip-version-check --no-cache-dir \
+"$PYTHON" -m pip --isolated install --quiet --no-index --no-deps --no-compile --disable-pip-version-check --no-cache-dir \
     --root-user-action=ignore --target "$dir/site" "$dir"/*.whl >"$out" 2>"$err"
 code=$?
 exits 0
-code=$(find "$dir/site" -name '*.so*' ! -name '*.txt' -exec "${READELF:-readelf}" -d {} + | grep -cE 'RPATH|RUNPATH')
-exits 0 # of them have one
+# Its files find each other and nothing of the build.
+command_line="readelf -d"
+find "$dir/site" -type f \( -name '*.so*' -o -name kt \) ! -name '*.txt' -exec "${READELF:-readelf}" -d {} + >"$out" 2>&1
+code=0
+says 'RUNPATH.*\[\$ORIGIN\]$'
+says_not 'R[A-Z]*PATH.*\[[^$]'
+
+# An older glibc will do than the one here, whichever that is, and auditwheel sees it so, too.
+command_line="the wheel's name"
+ls "$dir" >"$out"
+says 'manylinux_2_\(1[7-9]\|2[0-9]\|3[01]\)_'
+tool=${AUDITWHEEL:-auditwheel}
+if command -v "$tool" >/dev/null 2>&1; then
+    command_line="auditwheel show"
+    "$tool" show "$dir"/*.whl >"$out" 2>"$err"
+    code=$?
+    exits 0
+    tr '\n' ' ' <"$out" >"$dir/flat" && mv "$dir/flat" "$out"
+    says 'is consistent with the following platform tag: "manylinux_2_\(1[7-9]\|2[0-9]\|3[01]\)_'
+else
+    echo "SKIP: auditwheel is not installed (pip install auditwheel; AUDITWHEEL names it)"
+fi
 
 cat >"$dir/use.py" <<'END'
 import os, sys
+import importlib.metadata
 import kt_kernel, numpy
+assert importlib.metadata.requires("kt-kernel") == ["numpy"]
+assert importlib.metadata.version("kt-kernel") == kt_kernel.__version__
 model, folder = sys.argv[1:]
 assert kt_kernel.__file__.startswith(folder), kt_kernel.__file__
 maps = {line.split()[-1] for line in open("/proc/self/maps") if "/lib" in line}
@@ -43,6 +66,47 @@ run_python()
 run_python "$dir/use.py" "$data/tiny-moe-q4_k_m.gguf" "$dir/site"
 exits 0
 says '^works llamafile$'
+
+# pip makes the same of the source tree, and only the package where no library was built; make install says that
+# the package is there.
+cat >"$dir/version.py" <<'END'
+import importlib.metadata as metadata, sys
+found = [str(file) for file in metadata.files("kt-kernel") or []]
+print(metadata.version("kt-kernel"), *metadata.requires("kt-kernel"), *found)
+END
+pip_install()
+{
+    command_line="pip install ./tools/python $*"
+    rm -rf "$dir/other"
+    "$PYTHON" -m pip --isolated install --quiet --no-index --no-deps --no-compile --disable-pip-version-check \
+        --no-cache-dir --root-user-action=ignore --target "$dir/other" "$@" >"$out" 2>"$err"
+    code=$?
+}
+export PYTHONDONTWRITEBYTECODE=1
+if "$PYTHON" -m pip install --help | grep -q config-settings; then
+    for build in "$KT_TEST_BUILD" none; do
+        pip_install "$KT_TEST_SOURCE/tools/python" --config-settings=build="$build"
+        exits 0
+        (cd / && PYTHONPATH=$dir/other "$PYTHON" "$dir/version.py") >"$out" 2>"$err"
+        code=$?
+        exits 0
+        says '^[0-9.]* numpy .*kt_kernel/kt_kernel_ext.py'
+        if [ "$build" = none ]; then says_not libktkernel; else says '_files/lib/libktkernel.so.0'; fi
+    done
+    pip_install "$KT_TEST_SOURCE/tools/python" --config-settings=build="$dir"
+    exits 1
+    warns 'there is no libktkernel.la'
+else
+    echo "SKIP: pip install ./tools/python: $PYTHON's pip knows no --config-settings (22.1)"
+fi
+command_line="make install"
+make -C "$KT_TEST_BUILD" install-nodist_kt_kernel_infoDATA DESTDIR="$dir/root" pythondir=/site >"$out" 2>"$err"
+code=$?
+exits 0
+(cd / && PYTHONPATH=$dir/root/site "$PYTHON" "$dir/version.py") >"$out" 2>"$err"
+code=$?
+exits 0
+says '^[0-9.]* numpy$'
 
 # The command that it carries finds the same plugins.
 run_python -m kt_kernel backends --format csv

@@ -50,11 +50,11 @@ def test_arrays_that_are_none(model, wrapper, torch):
     for words, array in wrong.items():
         with pytest.raises(ValueError, match=words):
             wrapper.forward(array, ids, weights)
-    with pytest.raises(ValueError, match="router_weights: .*negated"):
+    with pytest.raises(ValueError, match="topk_weights: .*negated"):
         wrapper.forward(x, ids, torch._neg_view(torch.from_numpy(weights)))
     huge = ids.astype("uint64")
     huge[1, 2] = 1 << 63
-    with pytest.raises(ValueError, match="expert_ids has numbers above"):
+    with pytest.raises(ValueError, match="topk_ids has numbers above"):
         wrapper.forward(x, huge, weights)
 
 

@@ -142,10 +142,7 @@ def _load():
     files = bundled()
     if not files:
         return ctypes.CDLL(_of_prefix())
-    # The wheel's libraries have no RPATH. One that is loaded satisfies all that need its soname.
-    for name in (files / "lib" / "LIBRARIES").read_text().split():
-        library = ctypes.CDLL(str(files / "lib" / name))
-    return library
+    return ctypes.CDLL(str(files / "lib" / SONAME))  # its RUNPATH finds the others
 
 
 def _open():

@@ -16,8 +16,6 @@ def command() -> tuple[list[str], dict[str, str]]:
     """The command kt as arguments and environment: a wheel's own, or the one in PATH. KTKeyError: none."""
     files, environment = bundled(), dict(os.environ)
     if files and (files / "bin" / "kt").is_file():
-        folders = [str(files / "lib"), environment.get("LD_LIBRARY_PATH", "")]
-        environment["LD_LIBRARY_PATH"] = ":".join(folder for folder in folders if folder)
         plugins, dropins = bundled_folders(files)
         environment.setdefault("KT_KERNEL_PLUGINCONFDIR", str(dropins))
         environment.setdefault("KT_KERNEL_CORE_PLUGIN_PATH", str(plugins))
