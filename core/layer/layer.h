@@ -13,10 +13,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Rows of one expert are multiplied in blocks of at most this many, which bounds the buffers of a thread. It
- * does not depend on the number of threads: a kernel may choose its method by the rows, and results must not.
- */
-#define KT_ROW_BLOCK 1024
+/* Most rows of a kt_group (route.h), which bounds the buffers of a thread. It does not depend on the number
+ * of threads: a kernel may choose its method by the rows, and results must not differ. */
+#define KT_GROUP_ROWS 1024
 
 /* Offsets of a node's buffers in its part of the arena. Whole groups use the buffers of threads, split groups
  * those called split_; both have the same place, because a forward uses one kind. */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * route.c - who computes what in a forward: rows sorted by expert, cut into groups, and for each node the
+ * schedule of its threads: whole groups, or groups split into ranges of panels.
+ */
 #include "core/layer/route.h"
 
 #include "core/base/size.h"
@@ -11,7 +15,7 @@ static uint32_t group_capacity(const struct kt_layer *layer)
 {
     uint64_t rows = (uint64_t)layer->params.max_tokens * layer->params.top_k;
     uint64_t experts = rows < layer->params.n_experts ? rows : layer->params.n_experts;
-    return (uint32_t)(experts + rows / KT_ROW_BLOCK);
+    return (uint32_t)(experts + rows / KT_GROUP_ROWS);
 }
 
 /* Takes the next `size` bytes; starting at NULL, it only measures. */
@@ -33,7 +37,7 @@ static uint64_t place(const struct kt_layer *layer, void *memory, struct kt_rout
     route->group = take(&at, groups * sizeof *route->group);
     route->unsorted = take(&at, groups * sizeof *route->unsorted);
     route->count = take(&at, (layer->params.n_experts + 1) * sizeof *route->count);
-    route->bucket = take(&at, (KT_ROW_BLOCK + 2) * sizeof *route->bucket);
+    route->bucket = take(&at, (KT_GROUP_ROWS + 2) * sizeof *route->bucket);
     for (uint32_t n = 0; n < layer->context->pool->n_nodes; n++)
         route->schedule[n].unfinished = take(&at, groups * sizeof(atomic_uint));
     return at - (uintptr_t)memory;
@@ -86,28 +90,28 @@ static void sort_rows(struct kt_layer *layer, const int64_t *ids, uint32_t n_tok
         }
 }
 
-/* Cuts the rows of each expert into blocks of about equal size and sorts these, most rows first: then the
+/* Cuts the rows of each expert into groups of about equal size and sorts these, most rows first: then the
  * last groups that threads claim are small. */
 static void make_groups(const struct kt_layer *layer, struct kt_route *route)
 {
     uint32_t first = 0, n = 0;
-    memset(route->bucket, 0, (KT_ROW_BLOCK + 2) * sizeof *route->bucket);
+    memset(route->bucket, 0, (KT_GROUP_ROWS + 2) * sizeof *route->bucket);
     for (uint32_t e = 0; e < layer->params.n_experts; e++) {
         uint32_t rows = route->count[e] - first;
-        uint32_t blocks = (rows + KT_ROW_BLOCK - 1) / KT_ROW_BLOCK;
-        for (uint32_t b = 0; b < blocks; b++) {
-            uint32_t begin = (uint32_t)((uint64_t)rows * b / blocks);
-            uint32_t end = (uint32_t)((uint64_t)rows * (b + 1) / blocks);
+        uint32_t parts = (rows + KT_GROUP_ROWS - 1) / KT_GROUP_ROWS;
+        for (uint32_t p = 0; p < parts; p++) {
+            uint32_t begin = (uint32_t)((uint64_t)rows * p / parts);
+            uint32_t end = (uint32_t)((uint64_t)rows * (p + 1) / parts);
             route->unsorted[n++] =
                 (struct kt_group){.expert = e, .first = first + begin, .n_rows = end - begin};
-            route->bucket[KT_ROW_BLOCK - (end - begin) + 1]++;
+            route->bucket[KT_GROUP_ROWS - (end - begin) + 1]++;
         }
         first = route->count[e];
     }
-    for (uint32_t i = 0; i <= KT_ROW_BLOCK; i++)
+    for (uint32_t i = 0; i <= KT_GROUP_ROWS; i++)
         route->bucket[i + 1] += route->bucket[i];
     for (uint32_t i = 0; i < n; i++)
-        route->group[route->bucket[KT_ROW_BLOCK - route->unsorted[i].n_rows]++] = route->unsorted[i];
+        route->group[route->bucket[KT_GROUP_ROWS - route->unsorted[i].n_rows]++] = route->unsorted[i];
     route->n_groups = n;
 
     uint32_t unit = 1;

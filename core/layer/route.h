@@ -31,7 +31,7 @@ struct kt_route {
     struct kt_schedule schedule[KT_MAX_NODES];
     /* Scratch of kt_route_make: */
     uint32_t *count;  /* per expert, n_experts + 1 */
-    uint32_t *bucket; /* KT_ROW_BLOCK + 2 */
+    uint32_t *bucket; /* KT_GROUP_ROWS + 2 */
     struct kt_group *unsorted;
 };
 

@@ -165,11 +165,11 @@ static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, u
     struct kt_buffers *buffers = &shard->buffers;
     uint64_t tokens = layer->params.max_tokens;
     uint64_t rows = tokens * layer->params.top_k;
-    uint64_t block = rows < KT_ROW_BLOCK ? rows : KT_ROW_BLOCK;
+    uint64_t block = rows < KT_GROUP_ROWS ? rows : KT_GROUP_ROWS;
     uint64_t unit = layout->row_unit;
     block = (block + unit - 1) / unit * unit;
     uint64_t groups = rows < layer->params.n_experts ? rows : layer->params.n_experts;
-    uint64_t padded = rows + (groups + rows / KT_ROW_BLOCK + 1) * (unit - 1);
+    uint64_t padded = rows + (groups + rows / KT_GROUP_ROWS + 1) * (unit - 1);
 
     uint64_t start = 0, ignored;
     if (!add_part(&start, tokens, layout->act_row_size[0], &buffers->act) ||

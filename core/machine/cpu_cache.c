@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* cpu_cache.c - the sizes of the caches, from sysfs or else from cpuid, and how far ahead reads are
+ * prefetched. */
 #include "core/machine/cpu_features.h"
 
 #include <fcntl.h>
