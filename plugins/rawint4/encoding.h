@@ -7,7 +7,7 @@
 
 #include "plugins/common/simd/simd.h"
 
-/* Encodings for rows of integers (fixed_point_tmpl.h): of 15 bits, or of 8. */
+/* Bits of encodings for activations that are integers (fixed_point_tmpl.h): of 15 bits, or of 8. */
 #define ENCODING_FIXED_POINT 2
 #define ENCODING_INT8 6
 
@@ -19,19 +19,18 @@ struct decoder {
 INLINE struct decoder make_decoder(int encoding)
 {
     static const uint16_t table[16] = E2M1_TABLE;
-    /* doubled, and 12 more */
-    static const uint8_t fixed[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+    static const uint8_t doubled_plus_12[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     (void)encoding;
-    return (struct decoder){make_lookup16(table), vi_table(fixed)};
+    return (struct decoder){make_lookup16(table), vi_table(doubled_plus_12)};
 }
 
 /* int4 as 128 + code, which is exact: 0x4300 is 128, and the lowest bit of its fraction is 1. */
 INLINE void decode(vi codes, const struct decoder *decoder, int encoding, vi *w)
 {
-    const vi low = vi_splat32(0x000f000f), one28 = vi_splat32(0x43004300);
+    const vi low = vi_splat32(0x000f000f), offset = vi_splat32(0x43004300);
     UNROLL_FOR (int i = 0; i < 4; i++) {
         vi shifted = i ? vi_shr32(codes, 4 * i) : codes;
-        w[i] = (encoding & 1) == ENCODING_INT4 ? vi_and_or(shifted, low, one28)
+        w[i] = (encoding & 1) == ENCODING_INT4 ? vi_and_or(shifted, low, offset)
                                                : vi_lookup16(decoder->e2m1, shifted);
     }
 }

@@ -16,7 +16,7 @@
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
 /* Unpacks nibbles to unsigned bytes: int4: q; e2m1: 2 * value + 12. */
-INLINE void part_codes(vi codes, const struct decoder *decoder, int encoding, vi w[2])
+INLINE void unpack_nibbles(vi codes, const struct decoder *decoder, int encoding, vi w[2])
 {
     if ((encoding & 1) == ENCODING_INT4) {
         w[0] = vi_and(codes, vi_set_u8(15));
@@ -41,7 +41,7 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
     UNROLL_FOR (unsigned q = begin; q < end; q++) {
         UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
             vi w[2];
-            part_codes(vi_keep(vi_load_once(lines + 128 * q + 4 * VEC_ROWS * v)), decoder, encoding, w);
+            unpack_nibbles(vi_keep(vi_load_once(lines + 128 * q + 4 * VEC_ROWS * v)), decoder, encoding, w);
             UNROLL_FOR (unsigned i = 0; i < 2 * parts * rows; i++) {
                 unsigned part = i / 2 % parts, r = i / 2 / parts;
                 const int8_t *bytes = x[r] + part * TILE_COLUMNS + 8 * q + i % 2 * 4;

@@ -8,7 +8,7 @@
 #include "plugins/common/coded/pack_tmpl.h"
 
 /* Codes 0 1 2 3 4 5 6 7 of a word, first lowest, to 0 2 4 6 1 3 5 7. */
-static inline uint32_t part_columns(uint32_t word)
+static inline uint32_t split_columns(uint32_t word)
 {
     uint32_t swap = (word ^ word >> 4) & 0x00f000f0;
     word ^= swap ^ swap << 4;
@@ -27,7 +27,7 @@ static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to)
         const uint8_t *from = (const uint8_t *)view->data + (int64_t)(rows->begin + i) * view->row_stride +
                               (int64_t)begin * view->block_stride;
         for (uint64_t b = 0; b < n; b++, from += view->block_stride) {
-            uint32_t lane = part_columns(load_u32(from));
+            uint32_t lane = split_columns(load_u32(from));
             memcpy(to + 128 * b + 4 * i, &lane, sizeof lane);
         }
     }

@@ -22,7 +22,7 @@
 #include "plugins/common/plugin/instance.h"
 
 #define BACKEND "rawint4"
-#define FORM "rawint4-1" /* kt_layout.form: another number where a packed byte means something else */
+#define FORM "rawint4-1" /* kt_layout.form: a new number when a packed byte changes its meaning */
 #define OPS_NAME(level) rawint4_ops_##level
 #define ROW_SUMS 1
 #define COUNT_SUMS(layout, stage) (find_coded(layout, stage).subtile ? CODE_VECTORS : 1)
@@ -32,8 +32,9 @@ struct rawint4_instance {
     bool int8_rows; /* activations become int8 */
 };
 
-/* Encodings of codes. */
-enum { ENCODING_INT4, ENCODING_E2M1, SUBTILE_GROUPS = 8 /* int4 in groups that end inside a tile */ };
+/* Encodings: bit 0 says what a code stands for, bits 1 and 2 which activations it is multiplied with
+ * (encoding.h), bit 3 that groups end inside a tile. */
+enum { ENCODING_INT4, ENCODING_E2M1, SUBTILE_GROUPS = 8 };
 #define NO_ZERO(encoding) (((encoding)&1) == ENCODING_INT4 ? 8.0f : 0.0f)
 
 static inline int find_encoding(uint32_t dtype)
@@ -51,8 +52,7 @@ static inline int find_encoding(uint32_t dtype)
 /* Bytes of 32 activations as fixed-point numbers: fixed_point_rows.h. */
 #define FIXED_POINT_BYTES 64
 
-/* With the option activations = int8: the bytes of the columns of tile t of a row, and where its sums stand.
- */
+/* With activations = int8: where a row's sums stand, behind the bytes of its `filled` tiles. */
 #define INT8_SUMS(row, filled) ((const float *)(const void *)((row) + (filled)*TILE_COLUMNS))
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */

@@ -184,7 +184,7 @@ static const uint32_t few_rows[] = {1, 3, 40, 0};
 static const uint32_t many_rows[] = {130, 300, 0};
 
 /* Tiles of 64 columns and panels of 16 and 32 rows: whole, one less, one more, and one number. K of
- * more than 12 tiles with 128 rows goes in pieces; an L2 of 64 KB makes lots of 64 rows. */
+ * more than 12 tiles with 128 rows goes in pieces; an L2 of 64 KB makes row blocks of 64. */
 static const struct check_shape shapes[] = {
     {SHAPE(64, 32, SILU), {F32, F32, F32}, F32, 0, true, 1 << 20, 32, some_rows},
     {SHAPE(70, 21, SWIGLU), {BF16, F16, F32}, BF16, 0, false, 1 << 20, 32, each_row},

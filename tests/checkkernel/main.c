@@ -388,7 +388,7 @@ int main(int argc, char **argv)
         return 2;
     }
     bool detected = !kt_cpu_detect(getenv("KT_KERNEL_CPU_VARIANT"), &run.caps, &error);
-    run.caps.l2_size = 65536; /* so small that 65 rows are multiplied in two lots */
+    run.caps.l2_size = 65536; /* so small that 65 rows are two row blocks */
     if (!detected ||
         (run.plugin->open && run.plugin->open(&services, &run.caps, values, &instance, &error))) {
         (void)fprintf(stderr, "checkkernel: %s\n", error.message);

@@ -43,7 +43,8 @@ struct row_form {
     uint64_t element, beside;
 };
 
-/* Bytes of a packed row: an odd number of lines, as in gemm/geometry.h. */
+/* Bytes of a packed row: an odd number of lines of 64 bytes. With 4096 bytes, all rows would compete for one
+ * set of the cache. */
 static inline uint64_t size_row(uint64_t k, const struct row_form *form)
 {
     uint64_t columns = round_up(k, 64);

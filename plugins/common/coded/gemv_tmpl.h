@@ -145,9 +145,7 @@ INLINE void add_tile(const uint8_t *codes, uint64_t distance, const struct act_r
 {
     vf own[MAX_ROWS][VECS];
     add_codes(codes, distance, x, at, rows, encoding, decoder, own);
-    UNROLL_FOR (unsigned r = 0; r < rows; r++)
-        UNROLL_FOR (unsigned v = 0; v < VECS; v++)
-            sum[r][v] = vf_add(sum[r][v], own[r][v]);
+    add_tile_sums(rows, VECS, own, sum);
 }
 
 /* The sums of the columns of step t, which offsets multiply. */

@@ -71,7 +71,7 @@ typedef void (*microkernel_fn)(const struct panel *panel, const struct act_rows 
                                struct prefetcher *prefetcher, ACC out[MAX_ROWS][PANEL_ROWS]);
 
 /* Defines a microkernel from a function whose arguments rows, first vector, number of vectors and streamed
- * are constants: all 32 columns at once, or one tile of 16 after the other. */
+ * are constants: all 32 rows of weights at once, or one tile of 16 after the other. */
 #define DEFINE_MICROKERNEL(name, multiply, rows, streamed)                                               \
     static void name(const struct panel *panel, const struct act_rows *x, struct prefetcher *prefetcher, \
                      ACC out[MAX_ROWS][PANEL_ROWS])                                                      \

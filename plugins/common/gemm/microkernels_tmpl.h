@@ -5,7 +5,8 @@
  * Parameters  MULTIPLY     multiply(panel, x, rows, first, n, streamed, prefetcher, out): the sums of
  *                          `rows` rows and vectors first..first+n-1 of a panel; rows, first, n and streamed
  *                          are constants
- *             MR_PANEL     MR of the largest microkernel that reads both tiles of a panel (8); 0: 2
+ *             MR_PANEL     MR of the largest microkernel that reads both tiles of a panel (8);
+ *                          0: that has 2 rows
  *             MR_TILE      MR of one that reads one tile after the other; 0: there is none. With 16
  *                          registers, 4 rows of 16 columns need fewer loads than 2 rows of 32, but read a
  *                          panel twice: for panels in L2, not in memory

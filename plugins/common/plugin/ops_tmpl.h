@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin/ops_tmpl.h - declares the functions that the levels of a backend share, and the levels; some
- * backends have not all of them. Parameters  OWN(function)    the name of a function that levels share
+ * plugin/ops_tmpl.h - declares the functions that the levels of a backend share, and all levels, also those
+ * that a backend does not have.
+ *
+ * Parameters  OWN(function)    the name of a function that levels share
  *             OPS_NAME(level)  the name of a level's struct kt_ops, which kernel_LEVEL.c defines
  */
 #ifndef KT_PLUGINS_COMMON_PLUGIN_OPS_TMPL_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * plugin/options_tmpl.h - options, open and close of a backend that has no option but y.
+ *
  * Parameter  BACKEND  its name, for messages
  */
 #ifndef KT_PLUGINS_COMMON_PLUGIN_OPTIONS_TMPL_H
