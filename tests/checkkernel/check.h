@@ -15,7 +15,7 @@
  *   gate_up     within the bound of float32 rounding of a float64 product of the same numbers
  *   down        likewise, from the h that gate_up really wrote
  *   ranges      any split of the panels gives the same bits, and so does any number of rows that the level
- *               multiplies in the same way
+ *               multiplies by the same method
  *   places      so does any order of the rows
  *   levels      all levels give the same bits, where a plugin promises that, or its rows are int8
  *   NaN         in one input row changes no bit of another
@@ -29,10 +29,10 @@
 /* ---- model.c ---- */
 /* How codes are multiplied: as they are, or, of many rows, as weights rounded to bfloat16 (model_scaled.c).
  */
-enum way { WAY_CODES, WAY_ROUNDED };
+enum method { METHOD_CODES, METHOD_ROUNDED };
 
-/* A level that multiplies so many rows and more in another way than fewer. */
-struct turn {
+/* A level that multiplies this many rows and more by another method than fewer. */
+struct crossover {
     const char *level;
     uint32_t rows;
 };
@@ -45,16 +45,17 @@ struct model {
     float (*weight)(float source); /* what weight_row gives for a weight of the source */
     double terms;                  /* of a float32 sum, for each column of float weights */
     /* Levels "a b" whose instruction adds in an order of its own and takes subnormals for 0; all
-     * others agree to the bit, unless they choose a way of their own for weights with scales. */
+     * others agree to the bit, unless their method for weights with scales is their own. */
     const char *own_order;
-    const struct turn *turns; /* levels where n_rows changes a row's bits, the last one's name is NULL */
-    bool rounded; /* behind its turn a level multiplies weights rounded to bfloat16, before it codes */
-    /* The numbers that a projection really multiplies one way, from a packed row, and a check of them
+    const struct crossover
+        *crossovers; /* levels where n_rows changes a row's bits, the last one's name is NULL */
+    bool rounded; /* from its crossover on a level multiplies weights rounded to bfloat16, below it codes */
+    /* The numbers that a projection really multiplies by a method, from a packed row, and a check of them
      * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
      * is the first of its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
-                     const float *x, enum way way, double *out);
-    const char *whole; /* levels that multiply few rows as whole numbers, NULL: none */
+                     const float *x, enum method method, double *out);
+    const char *fixed_point; /* levels that multiply few rows as fixed-point numbers, NULL: none */
 };
 
 /* Each backend's is in its plugins/NAME/tests/model.c; NULL is the last. */
@@ -68,8 +69,8 @@ bool model_lists(const char *list, const struct kt_level *level);
 /* Does an option make rows int8, with a scale for each 32? Then all levels multiply any number of them alike.
  */
 bool model_is_int8(const struct check *check);
-/* The level's turn, UINT32_MAX: none. */
-uint32_t model_turn(const struct check *check);
+/* Rows from which on the level uses its other method; UINT32_MAX: it has one. */
+uint32_t model_crossover(const struct check *check);
 
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,
@@ -84,9 +85,9 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
 float round_bf16(float value);
 /* Rows of activations as bfloat16, or as float32 rounded so; with the sum of each 32 behind them. */
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
-                     const float *x, enum way way, double *out);
+                     const float *x, enum method method, double *out);
 bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
-                          const uint8_t *packed, const float *x, enum way way, double *out);
+                          const uint8_t *packed, const float *x, enum method method, double *out);
 /* A row as bfloat16, k filled up to 64 numbers, row after row or, with 1 KB for each 32 columns, in tiles. */
 bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float *x, double *out);
 

@@ -36,11 +36,12 @@ bool model_is_int8(const struct check *check)
     return check->layout.instruction != NULL;
 }
 
-uint32_t model_turn(const struct check *check)
+uint32_t model_crossover(const struct check *check)
 {
-    for (const struct turn *turn = check->model->turns; turn && turn->level; turn++)
-        if (strcmp(turn->level, check->level->name) == 0 && !model_is_int8(check))
-            return turn->rows;
+    for (const struct crossover *crossover = check->model->crossovers; crossover && crossover->level;
+         crossover++)
+        if (strcmp(crossover->level, check->level->name) == 0 && !model_is_int8(check))
+            return crossover->rows;
     return UINT32_MAX;
 }
 
@@ -81,10 +82,10 @@ static float load_float(const uint8_t *from)
 }
 
 static bool read_reference(const struct kt_layout *layout, enum kt_projection projection,
-                           const uint8_t *packed, const float *x, enum way way, double *out)
+                           const uint8_t *packed, const float *x, enum method method, double *out)
 {
     uint64_t k = projection_cols(&layout->shape, projection);
-    (void)way;
+    (void)method;
     for (uint64_t i = 0; i < k; i++)
         out[i] = (double)load_float(packed + 4 * i);
     return memcmp(packed, x, k * sizeof *x) == 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * model_scaled.c - what backends with scales in groups and bfloat16 activations multiply, and how far
- * float32 may be off. u is 2^-24, all of it to first order. Such a backend has two ways:
+ * float32 may be off. u is 2^-24, all of it to first order. Such a backend has two methods:
  *
- *   WAY_CODES, few rows. A number of few bits is exact in bfloat16: int4 enters as d = 128 + code, others
+ *   METHOD_CODES, few rows. A number of few bits is exact in bfloat16: int4 enters as d = 128 + code, others
  *   as they are. The sum of d x over a group of n columns has n exact products and at most n + 1
  *   roundings on the way of each, in whatever order and in how many chains: (n + 1) u sum|d x|. For int4,
  *   o = 128 + zero times the sum of x is taken off: that sum has at most n roundings on the way of each
@@ -11,18 +11,18 @@
  *   of the groups, one rounding per group, each at most u sum|w x|. weight_row rounded w = s (d - o)
  *   once more, which the kernel did not. Together
  *       u (sum over groups of |s| (n + 3) (sum|d x| + o sum|x|)  +  (groups + 2) sum|w x|)
- *   A level that `whole` names multiplies x rounded to whole numbers of a unit per 32 columns; d and o are
- *   then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of what a group has of such 32 columns are
+ *   A level that `fixed_point` names multiplies x rounded to whole numbers of a unit per 32 columns; d and o
+ * are then small whole numbers: o = zero, or 6 for f4_e2m1. Sums of what a group has of such 32 columns are
  * exact in float32, so n counts these. (Where a group ends among 32 columns, x is added up in eights, exactly
  * too.)
  *
  *   Where rows are int8, x is q times a scale per 32 columns, and the same holds: sums of q are exact.
  *
- *   WAY_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
+ *   METHOD_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
  *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
  *
- * Less rows than the level's turn go the first way. Of more rows the format chooses, so either will do, but
- * one for all outputs of a row.
+ * Fewer rows than the level's crossover go by the first. Of more rows the format chooses, so either will do,
+ * but one for all outputs of a row.
  */
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
@@ -125,7 +125,7 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
                               const float *w, const double *x)
 {
     bool int8 = model_is_int8(check);
-    bool whole = !int8 && check->model->whole && model_lists(check->model->whole, check->level);
+    bool whole = !int8 && check->model->fixed_point && model_lists(check->model->fixed_point, check->level);
     uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
     uint64_t groups = (k + n - 1) / n;
     double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
@@ -290,16 +290,16 @@ static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, unsigne
 }
 
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
-                     const float *x, enum way way, double *out)
+                     const float *x, enum method method, double *out)
 {
-    (void)way;
+    (void)method;
     return read_row(layout, projection, packed, x, out, false);
 }
 
 bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
-                          const uint8_t *packed, const float *x, enum way way, double *out)
+                          const uint8_t *packed, const float *x, enum method method, double *out)
 {
-    (void)way;
+    (void)method;
     if (layout->instruction)
         return read_int8(projection_cols(&layout->shape, projection), packed, x,
                          count_sums(layout, projection), out);

@@ -24,10 +24,11 @@ static const uint8_t *find_act(const struct check *check, enum kt_stage stage, u
     return alone;
 }
 
-/* In how many ways may products be multiplied? Behind the turn some formats still are as they are. */
-static int count_ways(const struct check *check)
+/* How many methods may have been used? From the crossover on some formats still are multiplied as they are.
+ */
+static int count_methods(const struct check *check)
 {
-    return check->model->rounded && check->n_rows >= model_turn(check) ? 2 : 1;
+    return check->model->rounded && check->n_rows >= model_crossover(check) ? 2 : 1;
 }
 
 /* What row r of a stage is made from. */
@@ -40,14 +41,14 @@ static void read_source_row(const struct check *check, enum kt_stage stage, uint
                check->layout.shape.intermediate_size * sizeof *x);
 }
 
-/* Is the row packed for all ways, or, where h is packed and all rows are known, for one of them? */
+/* Is the row packed for all methods, or, where h is packed and all rows are known, for one of them? */
 static bool check_act_row(const struct check *check, enum kt_projection projection, const uint8_t *act,
                           const float *x, double *used)
 {
-    int ways = count_ways(check), right = 0;
-    for (int way = WAY_CODES; way < ways; way++)
-        right += check->model->read_row(&check->layout, projection, act, x, (enum way)way, used);
-    return right == ways || (right > 0 && projection == KT_DOWN && interleaved(check, KT_STAGE_DOWN));
+    int methods = count_methods(check), right = 0;
+    for (int method = METHOD_CODES; method < methods; method++)
+        right += check->model->read_row(&check->layout, projection, act, x, (enum method)method, used);
+    return right == methods || (right > 0 && projection == KT_DOWN && interleaved(check, KT_STAGE_DOWN));
 }
 
 void check_act(struct check *check, enum kt_stage stage)
@@ -75,14 +76,14 @@ void check_act(struct check *check, enum kt_stage stage)
 }
 
 /* The whole product, then the same in two panel ranges, and a part of the rows together, the others one by
- * one: the same bits. Where the level multiplies so many rows in its other way, in two parts instead, if both
- * are multiplied that way as well. */
+ * one: the same bits. Where the level multiplies so many rows by its other method, in two parts instead, if
+ * both are multiplied so as well. */
 static void run_all_ways(struct check *check, enum kt_stage stage, struct guarded *out)
 {
     uint64_t panels = count_panels(check, stage), size = out->size;
     uint64_t step = stage == KT_STAGE_DOWN ? 0 : check->layout.h_row_size;
-    uint32_t n = check->n_rows, turn = model_turn(check);
-    uint32_t least = n < turn ? 0 : turn, next;
+    uint32_t n = check->n_rows, crossover = model_crossover(check);
+    uint32_t least = n < crossover ? 0 : crossover, next;
     check_ranges(check, stage, out);
     if (n < 2 * least)
         return;
@@ -120,11 +121,11 @@ static bool compare(struct check *check, const char *what, uint64_t row, uint64_
 
 /* The product of a projection's row with the activations, in float64, bias included. */
 static struct value dot(const struct check *check, enum kt_projection projection, uint64_t row,
-                        const double *x, enum way way)
+                        const double *x, enum method method)
 {
-    struct value value = way == WAY_ROUNDED     ? model_dot_rounded(check, projection, row, x)
-                         : check->model->scaled ? model_dot_scaled(check, projection, row, x)
-                                                : model_dot(check, projection, row, x);
+    struct value value = method == METHOD_ROUNDED ? model_dot_rounded(check, projection, row, x)
+                         : check->model->scaled   ? model_dot_scaled(check, projection, row, x)
+                                                  : model_dot(check, projection, row, x);
     const float *const bias[3] = {check->source.expert.gate_bias, check->source.expert.up_bias,
                                   check->source.expert.down_bias};
     if (bias[projection])
@@ -133,47 +134,47 @@ static struct value dot(const struct check *check, enum kt_projection projection
     return value;
 }
 
-/* What a row of outputs is one way, from its packed activations; false: they are not packed that way. */
+/* What a row of outputs is by a method, from its packed activations; false: they are not packed for it. */
 static bool predict_row(const struct check *check, enum kt_stage stage, const uint8_t *act, const float *x,
-                        enum way way, struct value *wanted)
+                        enum method method, struct value *wanted)
 {
     const struct kt_shape *shape = &check->layout.shape;
     bool down = stage == KT_STAGE_DOWN;
     uint64_t k = projection_cols(shape, down ? KT_DOWN : KT_GATE);
     uint64_t n = projection_rows(shape, down ? KT_DOWN : KT_GATE);
     double *first = check_need(malloc(k * sizeof *first)), *up = check_need(malloc(k * sizeof *up));
-    bool right = check->model->read_row(&check->layout, down ? KT_DOWN : KT_GATE, act, x, way, first) &&
-                 (down || check->model->read_row(&check->layout, KT_UP, act, x, way, up));
+    bool right = check->model->read_row(&check->layout, down ? KT_DOWN : KT_GATE, act, x, method, first) &&
+                 (down || check->model->read_row(&check->layout, KT_UP, act, x, method, up));
     for (uint64_t i = 0; i < n && right; i++)
-        wanted[i] =
-            down ? dot(check, KT_DOWN, i, first, way)
-                 : value_activation(shape, dot(check, KT_GATE, i, first, way), dot(check, KT_UP, i, up, way));
+        wanted[i] = down ? dot(check, KT_DOWN, i, first, method)
+                         : value_activation(shape, dot(check, KT_GATE, i, first, method),
+                                            dot(check, KT_UP, i, up, method));
     free(up);
     free(first);
     return right;
 }
 
-/* A row of outputs. One way must give all of them; `way` is the one that did for the row before. */
+/* A row of outputs. One method must give all of them; `method` is the one that did for the row before. */
 static void check_row(struct check *check, enum kt_stage stage, uint64_t row, const uint8_t *got,
-                      const uint8_t *act, const float *x, enum way *way)
+                      const uint8_t *act, const float *x, enum method *method)
 {
     const char *what = stage == KT_STAGE_DOWN ? "y" : "h";
     uint64_t n = projection_rows(&check->layout.shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE);
     struct value *wanted = check_need(malloc(n * sizeof *wanted));
-    int ways = count_ways(check), known = -1;
+    int methods = count_methods(check), known = -1;
     bool right = false;
-    for (int tried = 1; tried <= ways && !right; tried++) {
+    for (int tried = 1; tried <= methods && !right; tried++) {
         if (tried > 1)
-            *way = *way == WAY_CODES ? WAY_ROUNDED : WAY_CODES;
-        if (!predict_row(check, stage, act, x, *way, wanted))
+            *method = *method == METHOD_CODES ? METHOD_ROUNDED : METHOD_CODES;
+        if (!predict_row(check, stage, act, x, *method, wanted))
             continue;
-        known = (int)*way;
+        known = (int)*method;
         right = compare(check, what, row, n, got, wanted, false);
     }
     if (known < 0)
-        check_fail(check, "activations of row %llu of stage %d are packed in no way that is known",
+        check_fail(check, "activations of row %llu of stage %d are packed for no method that is known",
                    (unsigned long long)row, stage);
-    else if (!right && predict_row(check, stage, act, x, (enum way)known, wanted))
+    else if (!right && predict_row(check, stage, act, x, (enum method)known, wanted))
         (void)compare(check, what, row, n, got, wanted, true);
     free(wanted);
 }
@@ -182,7 +183,7 @@ void check_gate_up(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
     uint64_t k = layout->shape.hidden_size;
-    enum way way = WAY_CODES;
+    enum method method = METHOD_CODES;
     float *x = check_need(malloc(k * sizeof *x));
     check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64,
                 random_below(&check->random, 2), &check->h);
@@ -191,7 +192,7 @@ void check_gate_up(struct check *check)
         const uint8_t *act = check->act[0].data + check->index[r] * layout->act_row_size[0];
         read_input(check, check->index[r], x);
         if (check->model->read_row)
-            check_row(check, KT_STAGE_GATE_UP, r, check->h.data + r * layout->h_row_size, act, x, &way);
+            check_row(check, KT_STAGE_GATE_UP, r, check->h.data + r * layout->h_row_size, act, x, &method);
     }
     free(x);
 }
@@ -212,7 +213,7 @@ void check_down(struct check *check)
     const struct kt_layout *layout = &check->layout;
     const struct kt_shape *shape = &layout->shape;
     uint64_t k = shape->intermediate_size;
-    enum way way = WAY_CODES;
+    enum method method = METHOD_CODES;
     float *x = check_need(malloc(k * sizeof *x));
     uint8_t *alone = check_need(calloc(fill_rows(check, check->n_rows), layout->act_row_size[1]));
     check->y_stride = shape->hidden_size * sizeof(float) + 4 * random_below(&check->random, 5);
@@ -225,7 +226,7 @@ void check_down(struct check *check)
         const uint8_t *y = check->y.data + check->out_index[r] * check->y_stride;
         read_source_row(check, KT_STAGE_DOWN, r, x);
         if (check->model->read_row)
-            check_row(check, KT_STAGE_DOWN, r, y, act, x, &way);
+            check_row(check, KT_STAGE_DOWN, r, y, act, x, &method);
     }
     check_places(check);
     free(alone);

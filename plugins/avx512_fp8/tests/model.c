@@ -3,7 +3,7 @@
 #include "tests/checkkernel/check.h"
 
 static const uint32_t dtypes[] = {KT_DTYPE_F8_E4M3, KT_DTYPE_NONE};
-static const struct turn turns[] = {
+static const struct crossover crossovers[] = {
     {"amx", 3}, {"avx512", 6}, {"avx2", 20}, {"scalar", 8}, {NULL, 0},
 };
 
@@ -14,7 +14,7 @@ const struct model avx512_fp8_model = {
     .weight = model_keep,
     .terms = 1,
     .own_order = "amx avx512_bf16 arm_bf16",
-    .turns = turns,
+    .crossovers = crossovers,
     .rounded = true,
     .read_row = model_read_bf16,
 };

@@ -3,7 +3,7 @@
 #include "tests/checkkernel/check.h"
 
 static const uint32_t dtypes[] = {KT_DTYPE_F32, KT_DTYPE_F16, KT_DTYPE_BF16, KT_DTYPE_NONE};
-static const struct turn turns[] = {
+static const struct crossover crossovers[] = {
     {"amx", 2},
     {"arm_bf16", 3},
     {NULL, 0},
@@ -15,6 +15,6 @@ const struct model bf16_model = {
     .weight = round_bf16,
     .terms = 1,
     .own_order = "amx avx512_bf16 arm_bf16",
-    .turns = turns,
+    .crossovers = crossovers,
     .read_row = model_read_bf16,
 };

@@ -45,11 +45,11 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
 }
 
 static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
-                           const uint8_t *packed, const float *x, enum way way, double *out)
+                           const uint8_t *packed, const float *x, enum method method, double *out)
 {
     uint64_t k = projection_cols(&layout->shape, projection);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    if (way == WAY_ROUNDED) {
+    if (method == METHOD_ROUNDED) {
         bool tiled = stage == KT_STAGE_DOWN;
         return model_read_pairs(k, tiled, packed + (tiled ? 0 : pairs_offset(layout, stage)), x, out);
     }
@@ -66,7 +66,7 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
     return true;
 }
 
-static const struct turn turns[] = {{"amx", 9}, {NULL, 0}};
+static const struct crossover crossovers[] = {{"amx", 9}, {NULL, 0}};
 
 const struct model llamafile_model = {
     .plugin = "llamafile",
@@ -74,7 +74,7 @@ const struct model llamafile_model = {
     .weight = model_keep,
     .terms = 0.5,
     .own_order = "amx",
-    .turns = turns,
+    .crossovers = crossovers,
     .rounded = true,
     .read_row = read_llamafile,
 };

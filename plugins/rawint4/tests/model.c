@@ -3,7 +3,7 @@
 #include "tests/checkkernel/check.h"
 
 static const uint32_t dtypes[] = {KT_DTYPE_INT4, KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
-static const struct turn turns[] = {
+static const struct crossover crossovers[] = {
     {"amx", 5}, {"avx512_bf16", 24}, {"avx512", 24}, {"avx2", 4}, {"scalar", 8}, {NULL, 0},
 };
 
@@ -14,8 +14,8 @@ const struct model rawint4_model = {
     .weight = model_keep,
     .terms = 1,
     .own_order = "amx avx512_bf16 arm_bf16",
-    .turns = turns,
+    .crossovers = crossovers,
     .rounded = true,
     .read_row = model_read_bf16_sums,
-    .whole = "avx2 avx512",
+    .fixed_point = "avx2 avx512",
 };
