@@ -6,7 +6,7 @@
 #define BACKEND "amx_int4"
 #define OPS_NAME(level) amx_int4_ops_##level
 #define OWN(function) amx_int4_##function
-/* kt_layout.form, of groups of %u: another last number where a packed byte means something else. Backends
+/* kt_layout.form, of groups of %u: a new last number when a packed byte changes its meaning. Backends
  * whose bytes are the same have the same. */
 #define FORM4 "amx_int4-g%u-3"
 

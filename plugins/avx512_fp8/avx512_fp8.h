@@ -24,7 +24,7 @@
 #include "plugins/common/plugin/instance.h"
 
 #define BACKEND "avx512_fp8"
-#define FORM "avx512_fp8-1" /* kt_layout.form: another number where a packed byte means something else */
+#define FORM "avx512_fp8-1" /* kt_layout.form: a new number when a packed byte changes its meaning */
 #define OPS_NAME(level) avx512_fp8_ops_##level
 #define ROW_SUMS 0
 

@@ -13,7 +13,7 @@
 #include "plugins/common/plugin/instance.h"
 
 #define BACKEND "bf16"
-#define FORM "bf16-1" /* kt_layout.form: another number where a packed byte means something else */
+#define FORM "bf16-1" /* kt_layout.form: a new number when a packed byte changes its meaning */
 #define OPS_NAME(level) bf16_ops_##level
 #define ROW_SUMS 0
 

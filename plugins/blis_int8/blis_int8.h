@@ -11,7 +11,7 @@
 #define BACKEND "blis_int8"
 #define OPS_NAME(level) blis_int8_ops_##level
 #define OWN(function) blis_int8_##function
-/* kt_layout.form: another number where a packed byte means something else. Backends whose bytes are the same
+/* kt_layout.form: a new number when a packed byte changes its meaning. Backends whose bytes are the same
  * have the same. */
 #define FORM "amx_int8-1"
 

@@ -13,7 +13,7 @@ static const void *find_library(const void *instance)
     return &((const struct blis_instance *)instance)->aocl;
 }
 
-static const struct kt_ops *find_own(const void *instance)
+static const struct kt_ops *find_fallback(const void *instance)
 {
     (void)instance;
     return &OPS_NAME(avx512_vnni);

@@ -12,7 +12,7 @@ static const void *find_library(const void *instance)
     return &((const struct kml_instance *)instance)->kml;
 }
 
-static const struct kt_ops *find_own(const void *instance)
+static const struct kt_ops *find_fallback(const void *instance)
 {
     return ((const struct kml_instance *)instance)->own_int8;
 }

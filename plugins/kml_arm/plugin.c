@@ -190,7 +190,7 @@ static const struct kt_level *const levels[] = {
     LEVEL(scalar, 0, "scalar"),
 };
 
-static void find_own(uint64_t cpu, struct kml_instance *self)
+static void find_fallback(uint64_t cpu, struct kml_instance *self)
 {
     self->own_int8 = &kml_arm_int8_neon;
     self->own_int4 = &kml_arm_int4_neon;
@@ -244,7 +244,7 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
     self->int4.group_size = UINT32_C(32) << values[OPTION_GROUP_SIZE].number;
     self->bits = values[OPTION_WEIGHTS].number ? 4 : 8;
     self->library = values[OPTION_LIBRARY].text;
-    find_own(caps->cpu, self);
+    find_fallback(caps->cpu, self);
     return KT_OK;
 }
 

@@ -8,13 +8,13 @@
  *             can share an expert.
  *   Sums      of a row block and a panel, int32[rows][128], in scratch. They are exact, so results equal
  *             those of the other levels to the bit.
- *   Stores    have the form of the other levels, and so have weights out of one, which find_own's level
+ *   Stores    have the form of the other levels, and so have weights out of one, which find_fallback's level
  *             multiplies: a library's bytes are its own, and differ on another CPU or in another version.
  *
  * Parameters  BACKEND        the backend's name, for messages
  *             OWN, OPS_NAME  names of functions and levels: plugin/ops_tmpl.h
  *             VENDOR         the vendor, a const struct vendor *
- * Wanted      find_library, find_own, panel_size
+ * Wanted      find_library, find_fallback, panel_size
  */
 #ifndef KT_PLUGINS_COMMON_VENDOR_GEMM_TMPL_H
 #define KT_PLUGINS_COMMON_VENDOR_GEMM_TMPL_H
@@ -42,7 +42,7 @@
 /* What was found of the vendor's library. */
 static const void *find_library(const void *instance);
 /* The level of the backend's own that does what this one does not. */
-static const struct kt_ops *find_own(const void *instance);
+static const struct kt_ops *find_fallback(const void *instance);
 
 #define VENDOR_PANELS 4 /* panels of the other levels in a matrix */
 #define MATRIX_ROWS (VENDOR_PANELS * PANEL_ROWS)
@@ -58,7 +58,8 @@ static uint64_t count_columns(const struct kt_layout *layout, enum kt_stage stag
     return stage_tiles(layout, stage) * TILE_COLUMNS;
 }
 
-static uint64_t count_pairs(const struct kt_layout *layout, enum kt_stage stage)
+/* Panels of the other levels. */
+static uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
     uint64_t unit = stage == KT_STAGE_DOWN ? PANEL_ROWS : TILE_ROWS;
@@ -77,7 +78,7 @@ static enum kt_status size_panels(const void *library, struct kt_layout *layout,
     size = round_up(size, 64) + MATRIX_SCALES;
     layout->words[WORD_MATRIX + stage] = size;
     layout->panel_rows[stage] *= VENDOR_PANELS;
-    layout->weight_size[stage] = round_up(count_pairs(layout, stage), VENDOR_PANELS) / VENDOR_PANELS * size;
+    layout->weight_size[stage] = round_up(count_panels(layout, stage), VENDOR_PANELS) / VENDOR_PANELS * size;
     return KT_OK;
 }
 
@@ -131,7 +132,7 @@ static enum kt_status pack_matrix(const struct kt_pack *job, uint64_t number, co
     for (unsigned p = 0; p < VENDOR_PANELS && status == KT_OK; p++) {
         struct target target = {.panel = (uint8_t *)rows + p * PANEL_ROWS * packing->width,
                                 .scales = scales + p * SCALES_SIZE};
-        if (number * VENDOR_PANELS + p < count_pairs(job->layout, job->stage))
+        if (number * VENDOR_PANELS + p < count_panels(job->layout, job->stage))
             status = pack_pair(job, number * VENDOR_PANELS + p, packing, target, error);
         else
             memset(target.panel, 0, PANEL_ROWS * packing->width);
@@ -172,7 +173,7 @@ static enum kt_status pack_layer(void *instance, const struct kt_pack *job, stru
 {
     if (is_reordered(job->layout))
         return pack_matrices(instance, job, error);
-    return find_own(instance)->pack(instance, job, error);
+    return find_fallback(instance)->pack(instance, job, error);
 }
 
 /* ---- products ---- */
@@ -205,7 +206,7 @@ INLINE void multiply_matrix(const void *library, enum kt_stage stage, const stru
         (void)fail_product(job->error, end - begin, count_columns(layout, stage));
         return;
     }
-    for (uint64_t p = 0; p < VENDOR_PANELS && number * VENDOR_PANELS + p < count_pairs(layout, stage); p++) {
+    for (uint64_t p = 0; p < VENDOR_PANELS && number * VENDOR_PANELS + p < count_panels(layout, stage); p++) {
         struct sums sums = {c + p * PANEL_ROWS, MATRIX_ROWS, TILE_ROWS, false};
         struct panel_scales scales;
         read_scales(job, stage, number * VENDOR_PANELS + p, panel + size - MATRIX_SCALES + p * SCALES_SIZE,
@@ -228,7 +229,7 @@ static void multiply_gate_up(void *instance, const struct kt_product *job)
     if (is_reordered(job->layout))
         multiply_matrices(find_library(instance), KT_STAGE_GATE_UP, job);
     else
-        find_own(instance)->gate_up(instance, job);
+        find_fallback(instance)->gate_up(instance, job);
 }
 
 static void multiply_down(void *instance, const struct kt_product *job)
@@ -237,7 +238,7 @@ static void multiply_down(void *instance, const struct kt_product *job)
         multiply_matrices(find_library(instance), KT_STAGE_DOWN, job);
         vec_stream_end();
     } else {
-        find_own(instance)->down(instance, job);
+        find_fallback(instance)->down(instance, job);
     }
 }
 
