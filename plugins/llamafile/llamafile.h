@@ -3,7 +3,8 @@
  * llamafile.h - how this plugin holds weights and activations.
  *
  * Weights   A half panel is 16 rows with all their K columns; what is missing in the last one is rows of
- * zeros. A panel is two half panels: of stage 0 gate and up, of stage 1 the next 32 rows (gemm/geometry.h).
+ *           zeros. A panel is two half panels: of stage 0 gate and up, of stage 1 the next 32 rows
+ *           (gemm/geometry.h).
  *           Quantised half panels: superblocks of 256 columns (the last of a 32-column format may be
  *           shorter): [scales][heads][group]..., a group being 32 columns. All that a superblock needs
  *           lies together: a processor follows one ascending stream from memory, and reads half as

@@ -250,7 +250,7 @@ static void pack_floats(const struct llamafile_format *format, const struct kt_v
                            view->block_stride, row, c, k - c < SUPERBLOCK ? k : c + SUPERBLOCK, half_panel);
 }
 
-/* Strip `index` of a matrix; behind the last row there are zeros. */
+/* Half panel `index` of a matrix; behind the last row there are zeros. */
 static void pack_half_panel(const struct kt_view *view, uint64_t index, uint8_t *half_panel)
 {
     const struct llamafile_format *format = llamafile_format_find(view->dtype);
