@@ -3,7 +3,7 @@
  * kernel_tmpl.h - the vector levels. A kernel of a level defines SIMD and the parameters, includes this,
  * and ends with BF16_LEVEL(level);
  *
- * Parameters  STREAMED_MAX_ROWS  up to so many rows, prefetches are streamed, above paced: gemm/prefetch.h
+ * Parameters  STREAMED_MAX_ROWS  the most rows with streamed prefetches; above, paced: gemm/prefetch.h
  *             PREFETCH_BYTES     distance for one or two rows, and for all where the core does not know the
  *                                machine's (struct kt_caps.stream_ahead); 0: always the machine's
  *             MR_PANEL, MR_TILE, MICROKERNEL_MMLA   of microkernels: gemm/microkernels_tmpl.h

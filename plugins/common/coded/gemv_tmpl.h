@@ -20,8 +20,8 @@
  *             DOUBLED(encoding)  do codes then stand for half of what is multiplied?
  *             HAS_SUBTILE_GROUPS(encoding)   do groups end inside a tile (coded/geometry_tmpl.h)? Rows then
  *                 have a sum for each line of codes; default 0
- *             FIND_SUMS(encoding, x, r, filled)   where row r has the sums of so many tiles; default:
- *                 x->sums[r]
+ *             FIND_SUMS(encoding, x, r, filled)   where the sums of row r stand, behind `filled` tiles;
+ *                 default: x->sums[r]
  * and those of coded/geometry_tmpl.h and bf16/microkernel_tmpl.h.
  * Wanted      panel_size
  */

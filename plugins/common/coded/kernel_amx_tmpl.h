@@ -4,7 +4,7 @@
  * with tiles that are dequantized into scratch, 8 of both columns at a time: 16 KB, which stay in L1 while
  * all rows pass.
  *
- * Parameters  VECTOR_MAX_ROWS  up to so many rows go by GEMV on vectors
+ * Parameters  VECTOR_MAX_ROWS  the most rows that go by GEMV on vectors
  *             PANEL_OWN        the type of what the backend knows of a panel
  *             FILL_PANEL(job, stage, panel)   packs a panel that is used in place, before find_own_panel's
  *                 is read; default: nothing

@@ -5,7 +5,7 @@
  * defines SIMD and the parameters, includes its backend's product_tmpl and this, and ends with
  * CODED_LEVEL(backend, level);
  *
- * Parameters  DEQUANT_MIN_ROWS  from so many rows on, panels are dequantized
+ * Parameters  DEQUANT_MIN_ROWS  the fewest rows for which panels are dequantized
  *             PACK_ROWS         the backend's own act_pack; default: pack_rows
  *             MR_PANEL, MR_TILE   of microkernels for bfloat16: gemm/microkernels_tmpl.h
  * and those of coded/gemv_tmpl.h.

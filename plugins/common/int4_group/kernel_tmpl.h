@@ -6,8 +6,8 @@
  *
  * Parameters  OWN, OPS_NAME      names of functions and levels: plugin/ops_tmpl.h
  *             BACKEND            the backend's name, for messages
- *             STREAMED_MAX_ROWS  up to so many rows, prefetches are streamed, above paced: gemm/prefetch.h
- *             DEQUANT_MIN_ROWS   from so many rows on, a panel's codes become int8 in scratch first; 0:
+ *             STREAMED_MAX_ROWS  the most rows with streamed prefetches; above, paced: gemm/prefetch.h
+ *             DEQUANT_MIN_ROWS   the fewest rows for which a panel's codes become int8 in scratch first; 0:
  *                                never. That pays with VNNI, where a product of int8 is one operation;
  *                                elsewhere products of codes take fewer operations than those of int8
  * and those of int4_group/microkernel_tmpl.h.

@@ -6,9 +6,9 @@
  *
  * Parameters  OWN, OPS_NAME      names of functions and levels: plugin/ops_tmpl.h
  *             BACKEND            the backend's name, for messages
- *             STREAMED_MAX_ROWS  up to so many rows, prefetches are streamed, above paced: gemm/prefetch.h
+ *             STREAMED_MAX_ROWS  the most rows with streamed prefetches; above, paced: gemm/prefetch.h
  *             MICROKERNEL_H      the header with the microkernels; default: int8/microkernel_tmpl.h
- *             MR_EXACT           up to so many rows are one microkernel's: a second one would leave memory
+ *             MR_EXACT           the most rows that one microkernel takes: a second one would leave memory
  *                                idle
  * and those of gemm/microkernels_tmpl.h.
  */
