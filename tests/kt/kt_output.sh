@@ -79,7 +79,7 @@ exits 0
 check_json || fail "the output is no JSON"
 says 'x?y.ini'
 
-# Output that cannot be written is an error: a full disk, and a reader that went away.
+# Output that cannot be written is an error: a full disk, and, without a word, a reader that went away.
 if [ -c /dev/full ]; then
     for format in table json csv; do
         command_line="kt config show --format $format >/dev/full"
@@ -104,6 +104,6 @@ for format in table json csv; do
     code=$?
     exec 5>&-
     exits 1
-    warns 'standard output: '
+    is_silent
 done
 finish

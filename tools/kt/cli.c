@@ -5,10 +5,12 @@
 #include "tools/kt/cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Messages may quote text of a file, which must not control the terminal. */
 static void make_visible(char *text)
@@ -192,12 +194,21 @@ char *kt_cli_format(const struct kt_cli *cli, const char *format, ...)
     return text;
 }
 
+/* Has the reader gone, as `| head` does? An earlier write may have failed, so errno cannot tell. */
+static bool lost_reader(void)
+{
+    struct pollfd output = {.fd = STDOUT_FILENO};
+    return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
+
 int kt_cli_finish(const struct kt_cli *cli, int code)
 {
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         int failure = errno;
         clearerr(stdout);
+        if (failure == EPIPE || (failure == 0 && lost_reader()))
+            return KT_EXIT_PROBLEM;
         return kt_cli_error(cli, "standard output: %s", failure ? strerror(failure) : "write failed");
     }
     return code;
