@@ -33,8 +33,8 @@ static enum kt_status fail_memory(struct kt_error *error)
 }
 
 /* KT_E_NOT_FOUND if the folder has no such file. */
-static enum kt_status look(const char *folder, size_t length, const char *module, char **file,
-                           struct kt_error *error)
+static enum kt_status find_in_folder(const char *folder, size_t length, const char *module, char **file,
+                                     struct kt_error *error)
 {
     char *candidate;
     if (asprintf(&candidate, "%.*s/%s", (int)length, folder, module) < 0)
@@ -64,12 +64,12 @@ enum kt_status kt_module_find(const char *module, const char *path, const char *
                        module);
     for (const char *at = path; *at != '\0'; at += *at == ':') {
         size_t length = strcspn(at, ":");
-        enum kt_status status = look(at, length, module, file, error);
+        enum kt_status status = find_in_folder(at, length, module, file, error);
         if (status != KT_E_NOT_FOUND)
             return status;
         at += length;
     }
-    enum kt_status status = look(last, strlen(last), module, file, error);
+    enum kt_status status = find_in_folder(last, strlen(last), module, file, error);
     if (status != KT_E_NOT_FOUND)
         return status;
     return kt_fail(error, KT_E_NOT_FOUND,

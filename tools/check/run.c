@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* For the errors of jobs; valid inputs must give none. */
-static void look(struct check *check, struct kt_error *error)
+static void check_error(struct check *check, struct kt_error *error)
 {
     error->message[sizeof error->message - 1] = '\0';
     if (error->status != KT_OK)
@@ -147,7 +147,7 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
     }
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
-    look(check, &error);
+    check_error(check, &error);
     guard_free(&source);
 }
 
@@ -159,7 +159,7 @@ void pack_h(struct check *check, uint32_t row, uint32_t n, uint8_t *packed)
                               0,      packed,        &error};
     check_enter(check, "act_pack");
     check->level->ops->act_pack(check->instance, &job);
-    look(check, &error);
+    check_error(check, &error);
 }
 
 void check_act_pack(struct check *check, enum kt_stage stage)
@@ -252,7 +252,7 @@ static bool order_rows(struct check *check, enum kt_stage stage, uint32_t row, u
                                 &error};
         check_enter(check, "gather");
         check->level->ops->gather(check->instance, &job);
-        look(check, &error);
+        check_error(check, &error);
         guard_free(&index);
     } else {
         pack_h(check, row, n, rows->data);
@@ -297,7 +297,7 @@ void run_product(struct check *check, enum kt_stage stage, uint64_t begin, uint6
         check->level->ops->down(check->instance, &job);
     else
         check->level->ops->gate_up(check->instance, &job);
-    look(check, &error);
+    check_error(check, &error);
     guard_unseal(&check->packed[stage]);
     guard_unseal(&check->act[stage]);
     if (memcmp(&kept, layout, sizeof kept) != 0)
