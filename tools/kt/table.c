@@ -73,6 +73,7 @@ void kt_output_free(struct kt_output *output)
         free(table->title);
         free(table);
     }
+    free(output->note);
     free(output);
 }
 
@@ -105,6 +106,12 @@ void kt_output_fact_bytes(struct kt_output *output, const char *name, const char
 void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value)
 {
     add_fact(output, name, title, KT_COLUMN_REAL)->real = value;
+}
+
+void kt_output_note(struct kt_output *output, const char *text)
+{
+    free(output->note);
+    output->note = copy_text(output->cli, text);
 }
 
 struct kt_table *kt_output_table(struct kt_output *output, const char *name, const struct kt_column *columns,

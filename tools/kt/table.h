@@ -17,10 +17,11 @@
  *     return kt_output_finish(output, KT_EXIT_OK);
  *
  * table  facts as "title: value" lines, then each table with a header; columns are aligned, bytes are shown
- *        as KiB, MiB, GiB; a value that was not set is "-".
- * json   {"schema": "kt.bench", "version": 1, facts..., "rows": [{...}, ...], further tables...}; bytes and
- *        numbers are numbers; a value that was not set or is not finite is null.
- * csv    RFC 4180, the first table only, with a header of field names.
+ *        as KiB, MiB, GiB; a value that was not set is "-". On a terminal texts wrap at spaces until rows
+ * fit; a column that cannot, such as a path, goes below its row. "failed" and "refused" are red there. json
+ * {"schema": "kt.bench", "version": 1, facts..., "rows": [{...}, ...], further tables...}; bytes and numbers
+ * are numbers; a value that was not set or is not finite is null. csv    RFC 4180, the first table only, with
+ * a header of field names.
  *
  * Field names are stable: scripts read them. The command ends if memory cannot be allocated.
  */
@@ -40,7 +41,10 @@ enum kt_column_type {
 
 enum {
     KT_COLUMN_HIDDEN = 1, /* in JSON and CSV only */
-    KT_COLUMN_VISUAL = 2  /* in tables only */
+    KT_COLUMN_VISUAL = 2, /* in tables only */
+    KT_COLUMN_BELOW = 4,  /* tables have it on lines of its own under the row, without a header */
+    KT_COLUMN_LIST = 8,   /* "0-3,7,9": lines may end after a comma */
+    KT_COLUMN_RARE = 16   /* tables leave it out where no row has one, or none says yes */
 };
 
 struct kt_column {
@@ -61,6 +65,9 @@ void kt_output_fact_text(struct kt_output *output, const char *name, const char 
 void kt_output_fact_uint(struct kt_output *output, const char *name, const char *title, uint64_t value);
 void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value);
 void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title, uint64_t value);
+
+/* A sentence at the end, in the table format only. Copied. */
+void kt_output_note(struct kt_output *output, const char *text);
 
 /* A table; the first one is "rows". `columns` must outlive the output. */
 struct kt_table *kt_output_table(struct kt_output *output, const char *name, const struct kt_column *columns,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* table_text.c - tables for people: aligned columns, the last one wrapped on a terminal. */
+/* table_text.c - tables for people: aligned columns, which fit a terminal. */
 #define _GNU_SOURCE
 
 #include "tools/kt/table_text.h"
@@ -14,8 +14,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#define GAP 2       /* spaces between columns */
-#define MIN_LAST 24 /* the last column is not squeezed below this */
+#define GAP 2          /* spaces between columns */
+#define INDENT 4       /* spaces before what stands below a row */
+#define MAX_LINES 6    /* of a cell */
+#define MIN_WRAPPED 16 /* a column is not squeezed below this */
 
 char *kt_bytes_text(uint64_t bytes, char *text, size_t size)
 {
@@ -167,6 +169,27 @@ struct grid {
     char **text; /* [n_rows][n_columns] */
 };
 
+/* Nothing to show: not set, an empty text, "no". */
+static bool is_nothing(const struct kt_column *column, const struct kt_value *value)
+{
+    if (!value->set)
+        return true;
+    return column->type == KT_COLUMN_TEXT ? !*value->text
+                                          : column->type == KT_COLUMN_BOOL && value->number == 0;
+}
+
+static bool is_visible(const struct kt_table *table, size_t c)
+{
+    const struct kt_column *column = &table->columns[c];
+    if (!(column->flags & KT_COLUMN_RARE))
+        return !(column->flags & KT_COLUMN_HIDDEN);
+    for (size_t r = 0; r < table->n_rows; r++) {
+        if (!is_nothing(column, &table->value[r * table->n_columns + c]))
+            return true;
+    }
+    return false;
+}
+
 static void fill_grid(const struct kt_table *table, struct grid *grid)
 {
     const struct kt_cli *cli = table->cli;
@@ -176,18 +199,16 @@ static void fill_grid(const struct kt_table *table, struct grid *grid)
     grid->width = kt_cli_alloc(cli, table->n_columns, sizeof(*grid->width));
     grid->text = kt_cli_alloc(cli, grid->n_rows * table->n_columns, sizeof(*grid->text));
     for (size_t c = 0; c < table->n_columns; c++) {
-        if (!(table->columns[c].flags & KT_COLUMN_HIDDEN))
+        if (is_visible(table, c))
             grid->column[grid->n_columns++] = &table->columns[c];
     }
     for (size_t r = 0; r < grid->n_rows; r++) {
         for (size_t v = 0; v < grid->n_columns; v++) {
             const struct kt_column *column = grid->column[v];
             size_t c = (size_t)(column - table->columns);
-            char *text = r == 0 ? kt_cli_format(cli, "%s", column->title)
-                                : format_value(cli, column, &table->value[(r - 1) * table->n_columns + c]);
-            grid->text[r * grid->n_columns + v] = text;
-            if (measure(text) > grid->width[v])
-                grid->width[v] = measure(text);
+            grid->text[r * grid->n_columns + v] =
+                r == 0 ? kt_cli_format(cli, "%s", column->title)
+                       : format_value(cli, column, &table->value[(r - 1) * table->n_columns + c]);
         }
     }
 }
@@ -201,71 +222,259 @@ static void free_grid(struct grid *grid)
     free(grid->column);
 }
 
-/* Bytes of text that fit into `room` columns, cut after a space where there is one. */
-static size_t fit(const char *text, size_t room)
+/* ---- widths --------------------------------------------------------------------------------- */
+
+/* Bytes up to the next place where a line may end: after a space, and after the commas of a list. */
+static size_t find_break(const char *text, bool list)
 {
-    size_t at = 0, width = 0, space = 0;
+    size_t n = strcspn(text, list ? " ," : " ");
+    n += text[n] == ',';
+    return n + strspn(text + n, " ");
+}
+
+/* Columns of the first n bytes of text, spaces at their end left out. */
+static size_t measure_part(const char *text, size_t n)
+{
+    size_t width = 0;
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    for (size_t at = 0; at < n;) {
+        size_t bytes = kt_utf8_length(text + at);
+        bytes = bytes ? bytes : 1;
+        width += measure_character(text + at, bytes);
+        at += bytes;
+    }
+    return width;
+}
+
+/* The widest piece of the text that no line may break. */
+static size_t measure_piece(const char *text, bool list)
+{
+    size_t widest = 0;
+    for (size_t n; *text; text += n) {
+        n = find_break(text, list);
+        size_t width = measure_part(text, n);
+        widest = width > widest ? width : widest;
+    }
+    return widest;
+}
+
+/* Bytes of the text that go into a line of `room` columns, at least one piece. */
+static size_t fit(const char *text, size_t room, bool list)
+{
+    size_t at = find_break(text, list);
     while (text[at]) {
-        size_t n = kt_utf8_length(text + at);
-        n = n ? n : 1;
-        width += measure_character(text + at, n);
-        if (width > room)
-            return space ? space : (at ? at : n);
-        at += n;
-        if (text[at - 1] == ' ')
-            space = at;
+        size_t next = at + find_break(text + at, list);
+        if (measure_part(text, next) > room)
+            break;
+        at = next;
     }
     return at;
 }
 
-/* The last column, wrapped below itself. */
-static void write_last(const char *text, size_t indent, size_t room)
+static bool is_list(const struct kt_column *column)
 {
-    size_t n = fit(text, room);
+    return column->flags & KT_COLUMN_LIST;
+}
+
+static bool is_below(const struct grid *grid, size_t c)
+{
+    return grid->column[c]->flags & KT_COLUMN_BELOW;
+}
+
+/* The width that a column has at least. Each stage gives up more: 0 wraps wide texts, 1 narrow ones too, 2
+ * moves cells with wide pieces below their row, 3 all cells that do not fit below the header. */
+static size_t find_least(const struct grid *grid, size_t c, int stage)
+{
+    size_t header = measure(grid->text[c]), piece = header, widest = 0;
+    for (size_t r = 0; r < grid->n_rows; r++) {
+        const char *text = grid->text[r * grid->n_columns + c];
+        size_t width = measure(text), part = measure_piece(text, is_list(grid->column[c]));
+        widest = width > widest ? width : widest;
+        piece = part > piece ? part : piece;
+    }
+    if (grid->column[c]->type != KT_COLUMN_TEXT || stage < 0 || (stage == 0 && widest <= MIN_WRAPPED))
+        return widest;
+    size_t enough = header > MIN_WRAPPED ? header : MIN_WRAPPED;
+    if (stage == 0)
+        return piece > enough ? piece : enough;
+    if (stage == 1)
+        return piece;
+    return stage == 3 ? header : piece < enough ? piece : enough;
+}
+
+/* Narrows the column that has the most to give by one. False: none has. */
+static bool squeeze(struct grid *grid, const size_t *least)
+{
+    size_t best = grid->n_columns;
+    for (size_t c = 0; c < grid->n_columns; c++) {
+        if (grid->width[c] > least[c] && (best == grid->n_columns || grid->width[c] > grid->width[best]))
+            best = c;
+    }
+    if (best == grid->n_columns)
+        return false;
+    grid->width[best]--;
+    return true;
+}
+
+static size_t measure_row(const struct grid *grid)
+{
+    size_t total = 0;
+    for (size_t c = 0; c < grid->n_columns; c++)
+        total += is_below(grid, c) ? 0 : grid->width[c] + (total ? GAP : 0);
+    return total;
+}
+
+/* Makes rows fit the terminal: columns wrap, and cells that cannot go below their row. */
+static void set_widths(const struct kt_cli *cli, struct grid *grid, size_t terminal)
+{
+    size_t *least = kt_cli_alloc(cli, grid->n_columns, sizeof(*least));
+    for (int stage = -1; stage <= 3; stage++) {
+        for (size_t c = 0; c < grid->n_columns; c++) {
+            least[c] = is_below(grid, c) ? 0 : find_least(grid, c, stage);
+            if (stage < 0)
+                grid->width[c] = least[c];
+        }
+        while (stage >= 0 && terminal && measure_row(grid) > terminal && squeeze(grid, least))
+            ;
+    }
+    free(least);
+}
+
+/* Does a cell go on lines of its own? Its pieces are too wide, or it would be a long ribbon. */
+static bool hangs(const struct grid *grid, size_t row, size_t c)
+{
+    const char *text = grid->text[row * grid->n_columns + c];
+    if (is_below(grid, c) || row == 0)
+        return is_below(grid, c);
+    return measure_piece(text, is_list(grid->column[c])) > grid->width[c] ||
+           (c > 0 && measure(text) > MAX_LINES * grid->width[c]);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* A line that is being written: spaces wait for text, so that none end it. */
+struct line {
+    size_t at, spaces;
+};
+
+static bool is_bad(const char *text)
+{
+    return strcmp(text, "failed") == 0 || strcmp(text, "refused") == 0;
+}
+
+/* The first n bytes of text, without spaces at their end. */
+static void put_part(struct line *line, const char *text, size_t n, bool red)
+{
+    while (n > 0 && text[n - 1] == ' ')
+        n--;
+    if (n == 0)
+        return;
+    put_spaces(line->spaces);
+    if (red)
+        fputs("\033[31m", stdout);
     put_text(text, n);
-    for (text += n; *text; text += n) {
-        n = fit(text, room);
-        putchar('\n');
-        put_spaces(indent);
-        put_text(text, n);
+    if (red)
+        fputs("\033[0m", stdout);
+    line->at += line->spaces + measure_part(text, n);
+    line->spaces = 0;
+}
+
+static void go_to(struct line *line, size_t column)
+{
+    line->spaces = column > line->at ? column - line->at : 0;
+}
+
+/* Text from the line's column on, and on more lines if it is long. */
+static void write_paragraph(struct line *line, const char *text, bool list, size_t terminal)
+{
+    while (*text) {
+        size_t from = line->at + line->spaces;
+        size_t n = fit(text, terminal > from ? terminal - from : SIZE_MAX, list);
+        /* Where not even a piece fits behind the name, a line of its own may do. */
+        if (line->at > 0 && terminal && from + measure_part(text, n) > terminal)
+            n = 0;
+        put_part(line, text, n, false);
+        text += n;
+        if (*text) {
+            putchar('\n');
+            *line = (struct line){.spaces = INDENT};
+        }
+    }
+    putchar('\n');
+}
+
+/* The texts of columns that have their own lines. */
+static void write_below(const struct grid *grid, size_t row, size_t terminal)
+{
+    for (size_t c = 1; c < grid->n_columns; c++) {
+        const char *text = grid->text[row * grid->n_columns + c];
+        const struct kt_column *column = grid->column[c];
+        if (row == 0 || !hangs(grid, row, c) || !*text || strcmp(text, "-") == 0)
+            continue;
+        struct line line = {.spaces = INDENT};
+        /* The header does not name it. */
+        if (!(column->flags & KT_COLUMN_BELOW)) {
+            put_part(&line, column->name, strlen(column->name), false);
+            put_part(&line, ":", 1, false);
+            line.spaces = 1;
+        }
+        write_paragraph(&line, text, is_list(column), terminal);
     }
 }
 
-static void write_row(const struct grid *grid, size_t row, size_t terminal)
+/* One line of a row: the next part of each cell; text[c] moves on. False: nothing is left. */
+static bool write_line(const struct grid *grid, const char **text, bool colours)
 {
-    size_t at = 0, n = grid->n_columns;
-    /* No spaces at the end of a line. */
-    while (n > 0 && !*grid->text[row * grid->n_columns + n - 1])
-        n--;
-    for (size_t c = 0; c < n; c++) {
-        const char *text = grid->text[row * grid->n_columns + c];
-        bool last = c + 1 == n;
-        bool right = grid->column[c]->type != KT_COLUMN_TEXT && grid->column[c]->type != KT_COLUMN_BOOL;
-        size_t padding = grid->width[c] - measure(text);
-        if (right)
-            put_spaces(padding);
-        if (last && !right && terminal >= at + MIN_LAST)
-            write_last(text, at, terminal - at);
-        else
-            put_text(text, strlen(text));
-        if (!last)
-            put_spaces((right ? 0 : padding) + GAP);
-        at += grid->width[c] + GAP;
+    struct line line = {.at = 0};
+    size_t column = 0;
+    bool left = false;
+    for (size_t c = 0; c < grid->n_columns; c++) {
+        if (is_below(grid, c))
+            continue;
+        enum kt_column_type type = grid->column[c]->type;
+        bool right = type != KT_COLUMN_TEXT && type != KT_COLUMN_BOOL;
+        size_t n = *text[c] ? fit(text[c], grid->width[c], is_list(grid->column[c])) : 0;
+        go_to(&line, column + (right ? grid->width[c] - measure_part(text[c], n) : 0));
+        put_part(&line, text[c], n, colours && is_bad(text[c]));
+        text[c] += n;
+        left |= *text[c] != 0;
+        column += grid->width[c] + GAP;
     }
     putchar('\n');
+    return left;
+}
+
+static bool has_colours(void)
+{
+    const char *terminal = getenv("TERM"), *none = getenv("NO_COLOR");
+    return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
 }
 
 static void write_table(const struct kt_table *table)
 {
     struct grid grid;
     size_t terminal = find_terminal_width();
+    bool colours = has_colours();
     fill_grid(table, &grid);
+    set_widths(table->cli, &grid, terminal);
+    const char **text = kt_cli_alloc(table->cli, grid.n_columns, sizeof(*text));
     if (table->title) {
         put_text(table->title, strlen(table->title));
         putchar('\n');
     }
-    for (size_t r = 0; r < grid.n_rows; r++)
-        write_row(&grid, r, terminal);
+    for (size_t r = 0; r < grid.n_rows; r++) {
+        for (size_t c = 0; c < grid.n_columns; c++)
+            text[c] = hangs(&grid, r, c) ? "" : grid.text[r * grid.n_columns + c];
+        /* What the row is about stands above it. */
+        if (hangs(&grid, r, 0))
+            write_paragraph(&(struct line){.at = 0}, grid.text[r * grid.n_columns], is_list(grid.column[0]),
+                            terminal);
+        while (write_line(&grid, text, colours))
+            ;
+        write_below(&grid, r, terminal);
+    }
+    free(text);
     free_grid(&grid);
 }
 
@@ -286,6 +495,12 @@ void kt_output_write_text(const struct kt_output *output)
             putchar('\n');
         write_table(output->table[t]);
         written = true;
+    }
+    if (output->note) {
+        if (written)
+            putchar('\n');
+        put_text(output->note, strlen(output->note));
+        putchar('\n');
     }
     if (locale) {
         uselocale(before);

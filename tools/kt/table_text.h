@@ -39,6 +39,7 @@ struct kt_output {
     size_t n_facts;
     struct kt_table *table[KT_OUTPUT_MAX_TABLES];
     size_t n_tables;
+    char *note; /* NULL: none */
 };
 
 /* Bytes of the well-formed UTF-8 character at `s`, 0 if it is none. */

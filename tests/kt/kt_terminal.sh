@@ -1,0 +1,87 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Output of kt on a terminal: rows fit, wrap at spaces only, and failed and refused are red.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+script -qec true /dev/null </dev/null >/dev/null 2>&1 || skip "script(1) of util-linux is not here"
+model=$data/tiny-moe-q4_k_m.gguf
+esc=$(printf '\033')
+TERM=xterm
+SHELL=/bin/sh
+export TERM SHELL
+unset NO_COLOR
+
+# kt on a terminal of $1 columns; what it shows, messages too, goes to $out.
+terminal()
+{
+    columns=$1
+    shift
+    command_line="kt $* (on $columns columns)"
+    {
+        echo "stty cols $columns || exit 99"
+        printf 'LD_LIBRARY_PATH=%s/.libs %s %s/.libs/kt' "$KT_TEST_BUILD" "${EMULATOR:-}" "$KT_TEST_BUILD"
+        for argument; do
+            printf " '%s'" "$argument"
+        done
+    } >"$dir/line"
+    script -qec "sh $dir/line" /dev/null </dev/null >"$out" 2>"$err"
+    code=$?
+    sed -i -e 's/\r//g' -e '/^qemu-[a-z0-9_]*: warning: /d' "$out"
+}
+
+# No line of a table is longer than the terminal; messages have lines of their own.
+fits()
+{
+    sed -e "s/$esc\[[0-9]*m//g" -e '/^kt [a-z]*: /d' "$out" >"$dir/plain"
+    awk -v columns="$columns" 'length > columns { print; bad = 1 } END { exit bad }' "$dir/plain" ||
+        fail "a line is longer than the terminal"
+    ! grep -q ' $' "$dir/plain" || fail "a line ends with a space"
+}
+
+# A plugin that is missing: a long reason, with a path.
+mkdir -p "$dir/etc/plugins.d"
+path=$dir/etc/plugins.d/a_drop_in.ini
+printf '[plugin.absent]\nmodule = kt_absent.so\n' >"$path"
+with_plugin llamafile || :
+for width in 72 80 100; do
+    terminal $width backends
+    exits 0
+    fits
+    says "$esc\[31mfailed$esc\[0m"
+    says '^absent '
+    terminal $width backends --options
+    fits
+    terminal $width config path
+    fits
+    says "$path"
+    terminal $width config show
+    fits
+    terminal $width config check
+    exits 1
+    fits
+    terminal $width doctor
+    fits
+    terminal $width explain --model "$model" -v
+    exits 0
+    sed -i '/^model: /d' "$out"
+    fits
+    terminal $width inspect "$model" --tensors
+    sed -i '/^file: /d' "$out"
+    fits
+done
+
+# Each word is whole: what a wide terminal shows is there on a narrow one, too.
+terminal 1000 backends
+tr -s ' \n' '\n\n' <"$out" | sort >"$dir/words"
+terminal 72 backends
+tr -s ' \n' '\n\n' <"$out" | sort | comm -23 "$dir/words" - >"$dir/broken"
+[ ! -s "$dir/broken" ] || fail "words are broken: $(cat "$dir/broken")"
+
+# Colour: only where it is wanted.
+for none in NO_COLOR=1 TERM=dumb; do
+    terminal 80 backends
+    sed -i "s|LD_LIBRARY_PATH|$none &|" "$dir/line"
+    script -qec "sh $dir/line" /dev/null </dev/null >"$out" 2>"$err"
+    says '^absent  *failed'
+    ! grep -q "$esc" "$out" || fail "$none must leave colours out"
+done
+finish
