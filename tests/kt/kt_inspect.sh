@@ -67,7 +67,7 @@ exits 0
 [ "$(field 0 n_experts)" = 8 ] || fail "layer 0 has 8 experts"
 kt explain --model "$model"
 exits 0
-says '^1-2  *q4_k  *8 '
+says '^1-2  *q4_k  *8x256x256 '
 kt explain --model "$model" --layer 1,3 --format csv
 exits 0
 [ "$(wc -l <"$out")" -eq 3 ] || fail "two layers were asked for"
@@ -92,7 +92,7 @@ compares "$large" '>=' "$((small + 1))"
 printf '[plugin.gone]\nmodule = kt_gone.so\n' >"$dir/shipped/gone.ini"
 kt explain --model "$model" --backend gone
 exits 0
-says '^0  *gone .*refused  *[a-z]'
+says '^0,3  *gone .*refused  *[a-z]'
 kt explain --model "$model" --backend gone --format json
 says '"fallback": true'
 says '"n_fallbacks": 4'

@@ -57,6 +57,40 @@ kt forward --model "$data/tiny-moe-iq4_xs-l0-l3.gguf" --input "$trace" --check -
 says '"reference_error": null'
 says '"recorded_error": 0\.0374'
 
+# Layers that look the same share a line, neighbours or not; who refused is shown when asked for.
+kt explain --model "$model" --set core.backend=reference
+exits 0
+says '^0,3  *q4_k q4_k q6_k  *8x256x256  *reference  *scalar '
+says '^1-2  *q4_k  *8x256x256 '
+[ "$(grep -c '^[0-9]' "$out")" -eq 2 ] || fail "there must be two lines of layers"
+printf '[plugin.absent]\nmodule = kt_absent.so\n' >"$dir/shipped/absent.ini"
+kt explain --model "$model"
+exits 0
+says_not '  refused  '
+says '; -v shows why\.$'
+kt explain --model "$model" -v
+exits 0
+says '^0,3  *absent  *refused  *kt_absent.so is not in '
+says '^1-2  *absent  *refused '
+says_not 'shows why'
+kt explain --model "$model" --format json
+says '"reason": "kt_absent.so is not in '
+[ "$(grep -c '"reason": "kt_absent.so' "$out")" -eq 4 ] || fail "JSON has a candidate for each layer"
+kt explain --model "$model" --backend absent
+exits 0
+says '^0,3  *absent  *refused '
+kt explain --model "$model" --backend absnt
+exits 1
+[ "$(grep -c 'no backend absnt is configured' "$out")" -eq 2 ] || fail "the message must stand once for each line"
+rm "$dir/shipped/absent.ini"
+
+# A reason does not begin with the name that stands beside it.
+if with_plugin bf16; then
+    kt explain --model "$model" -v
+    exits 0
+    says '^0,3  *bf16  *[a-z0-9_]*  *refused  *the gate projection is q4_k'
+fi
+
 # A quote, a comma and UTF-8 in a name: a table counts columns, not bytes; CSV quotes.
 odd="$dir/a\"b, wörter 漢字.ini"
 echo '[core]

@@ -22,30 +22,32 @@ struct plan {
     struct kt_plan plan;
     bool failed;
     struct kt_error error;
+    bool grouped; /* with an earlier layer that looks the same */
 };
 
 static const struct kt_column layer_columns[] = {
     {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_LIST},
     {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
-    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
-    {"hidden_size", "HIDDEN", KT_COLUMN_UINT, 0, 0},
-    {"intermediate_size", "INTERMEDIATE", KT_COLUMN_UINT, 0, 0},
+    {"n_experts", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"hidden_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"intermediate_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
+    {"shape", "SHAPE", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"weight_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
     {"buffer_bytes", "BUFFERS", KT_COLUMN_BYTES, 0, 0},
     {"source_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
     {"nominal_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
-    {"keeps_source", "IN PLACE", KT_COLUMN_BOOL, 0, 0},
-    {"options", "OPTIONS", KT_COLUMN_TEXT, 0, 0},
-    {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, 0},
-    {"error", "ERROR", KT_COLUMN_TEXT, 0, 0},
+    {"keeps_source", "IN PLACE", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
+    {"options", "OPTIONS", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
+    {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
+    {"error", "ERROR", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
 };
 
 static const struct kt_column candidate_columns[] = {
     {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_LIST},
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
@@ -54,7 +56,7 @@ static const struct kt_column candidate_columns[] = {
 
 static const struct kt_column node_columns[] = {
     {"layer", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL},
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_LIST},
     {"node", "NODE", KT_COLUMN_UINT, 0, 0},
     {"intermediate_begin", "BEGIN", KT_COLUMN_UINT, 0, 0},
     {"intermediate_end", "END", KT_COLUMN_UINT, 0, 0},
@@ -87,34 +89,59 @@ static int make_plan(const struct kt_cli *cli, struct kt_context *context, struc
     return KT_EXIT_OK;
 }
 
+/* The message without the layer's name, which the row has. */
+static const char *find_message(const struct plan *plan)
+{
+    char name[40];
+    int length = snprintf(name, sizeof(name), "layer %" PRIu64 ": ", plan->moe.layer);
+    return plan->error.message + (strncmp(plan->error.message, name, (size_t)length) == 0 ? length : 0);
+}
+
+static bool is_same_candidate(const struct kt_candidate *a, const struct kt_candidate *b)
+{
+    return strcmp(a->backend, b->backend) == 0 && strcmp(a->level, b->level) == 0 && a->chosen == b->chosen &&
+           strcmp(a->reason, b->reason) == 0;
+}
+
 /* Would two layers look the same in the table? */
 static bool is_same(const struct plan *a, const struct plan *b)
 {
-    if (a->failed || b->failed || a->plan.n_candidates != b->plan.n_candidates ||
-        a->plan.weight_size != b->plan.weight_size || a->plan.buffer_size != b->plan.buffer_size ||
-        a->plan.fallback != b->plan.fallback || a->moe.n_experts != b->moe.n_experts ||
+    char types[2][64];
+    if (a->failed != b->failed || (a->failed && strcmp(find_message(a), find_message(b)) != 0) ||
+        a->plan.n_candidates != b->plan.n_candidates || a->plan.weight_size != b->plan.weight_size ||
+        a->plan.buffer_size != b->plan.buffer_size || a->plan.fallback != b->plan.fallback ||
+        a->plan.keeps_source != b->plan.keeps_source || a->moe.n_experts != b->moe.n_experts ||
         a->moe.hidden_size != b->moe.hidden_size || a->moe.intermediate_size != b->moe.intermediate_size ||
-        memcmp(a->moe.dtype, b->moe.dtype, sizeof(a->moe.dtype)) != 0)
+        strcmp(kt_model_types(&a->moe, types[0], sizeof(types[0])),
+               kt_model_types(&b->moe, types[1], sizeof(types[1]))) != 0)
         return false;
     for (uint32_t c = 0; c < a->plan.n_candidates; c++) {
-        const struct kt_candidate *x = &a->plan.candidate[c], *y = &b->plan.candidate[c];
-        if (strcmp(x->backend, y->backend) != 0 || strcmp(x->level, y->level) != 0 ||
-            x->chosen != y->chosen || strcmp(x->reason, y->reason) != 0)
+        if (!is_same_candidate(&a->plan.candidate[c], &b->plan.candidate[c]))
             return false;
     }
     return true;
 }
 
-/* The end of the run of layers that look like plans[first]. */
-static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans, size_t n, size_t first)
+/* Marks the layers from plans[first] on that look like it, and lists them: "0-5,8,11". For people only; in
+ * other formats each layer has its own rows. Allocated. */
+static char *take_group(const struct kt_cli *cli, struct plan *plans, size_t n, size_t first)
 {
-    size_t end = first + 1;
-    if (cli->format != KT_FORMAT_TABLE)
-        return end;
-    while (end < n && plans[end].moe.layer == plans[end - 1].moe.layer + 1 &&
-           is_same(&plans[first], &plans[end]))
-        end++;
-    return end;
+    char *text = kt_cli_format(cli, "%" PRIu64, plans[first].moe.layer);
+    uint64_t begin = plans[first].moe.layer, end = begin;
+    for (size_t i = first + 1; i < n && cli->format == KT_FORMAT_TABLE; i++) {
+        uint64_t layer = plans[i].moe.layer;
+        if (plans[i].grouped || !is_same(&plans[first], &plans[i]))
+            continue;
+        plans[i].grouped = true;
+        char *before = text;
+        if (layer == end + 1 && end > begin)
+            *strrchr(text, '-') = '\0';
+        text = kt_cli_format(cli, layer == end + 1 ? "%s-%" PRIu64 : "%s,%" PRIu64, before, layer);
+        free(before);
+        begin = layer == end + 1 ? begin : layer;
+        end = layer;
+    }
+    return text;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */
@@ -122,6 +149,7 @@ static size_t find_group_end(const struct kt_cli *cli, const struct plan *plans,
 struct tables {
     struct kt_table *layers, *candidates;
     struct kt_table *nodes; /* NULL: a single node, which the first table covers */
+    size_t n_left_out;      /* refusals that only -v shows */
 };
 
 static const char *find_state(const struct kt_candidate *candidate)
@@ -161,8 +189,8 @@ static void list_options(const struct kt_context *context, const char *backend, 
     }
 }
 
-static void add_layer(const struct kt_context *context, struct kt_table *table, const struct plan *plan,
-                      const char *range)
+static void add_layer(const struct kt_cli *cli, const struct kt_context *context, struct kt_table *table,
+                      const struct plan *plan, const char *range)
 {
     char types[64], chosen[256];
     begin_row(table, plan, range);
@@ -171,8 +199,12 @@ static void add_layer(const struct kt_context *context, struct kt_table *table, 
     kt_table_uint(table, "hidden_size", plan->moe.hidden_size);
     kt_table_uint(table, "intermediate_size", plan->moe.intermediate_size);
     kt_table_uint(table, "source_bytes", plan->moe.size);
+    snprintf(chosen, sizeof(chosen), "%" PRIu32 "x%" PRIu64 "x%" PRIu64, (uint32_t)plan->moe.n_experts,
+             (uint64_t)plan->moe.hidden_size, (uint64_t)plan->moe.intermediate_size);
+    kt_table_text(table, "shape", chosen);
     if (plan->failed) {
-        kt_table_text(table, "error", plan->error.message);
+        kt_table_text(table, "error",
+                      cli->format == KT_FORMAT_TABLE ? find_message(plan) : plan->error.message);
         return;
     }
     for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
@@ -191,18 +223,39 @@ static void add_layer(const struct kt_context *context, struct kt_table *table, 
     kt_table_text(table, "error", "");
 }
 
-static void add_plan(const struct kt_context *context, const struct tables *tables, const struct plan *plan,
-                     const char *range)
+/* Why the backend refused, without its name, which the row has. */
+static const char *find_reason(const struct kt_candidate *candidate)
 {
-    add_layer(context, tables->layers, plan, range);
+    size_t length = strlen(candidate->backend);
+    if (strncmp(candidate->reason, candidate->backend, length) == 0 &&
+        strncmp(candidate->reason + length, ": ", 2) == 0)
+        return candidate->reason + length + 2;
+    return candidate->reason;
+}
+
+static void add_candidate(struct kt_table *table, const struct plan *plan, const char *range,
+                          const struct kt_candidate *candidate)
+{
+    begin_row(table, plan, range);
+    kt_table_text(table, "backend", candidate->backend);
+    kt_table_text(table, "level", candidate->level);
+    kt_table_text(table, "state", find_state(candidate));
+    kt_table_text(table, "reason", find_reason(candidate));
+}
+
+static void add_plan(const struct kt_cli *cli, const struct kt_context *context, struct tables *tables,
+                     const struct plan *plan, const char *range)
+{
+    /* People want to know why one refused where none is left, or not the wished one; or by -v. */
+    bool all = cli->verbose || cli->format != KT_FORMAT_TABLE || plan->failed || plan->plan.fallback;
+    add_layer(cli, context, tables->layers, plan, range);
     /* A plan that failed has candidates too, if there were any: why each one refused. */
     for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
         const struct kt_candidate *candidate = &plan->plan.candidate[c];
-        begin_row(tables->candidates, plan, range);
-        kt_table_text(tables->candidates, "backend", candidate->backend);
-        kt_table_text(tables->candidates, "level", candidate->level);
-        kt_table_text(tables->candidates, "state", find_state(candidate));
-        kt_table_text(tables->candidates, "reason", candidate->reason);
+        if (all)
+            add_candidate(tables->candidates, plan, range, candidate);
+        else if (!candidate->chosen && *candidate->reason)
+            tables->n_left_out++;
     }
     for (uint32_t i = 0; i < plan->plan.n_nodes && tables->nodes; i++) {
         struct kt_node_info node;
@@ -248,29 +301,28 @@ static void add_facts(const struct kt_cli *cli, struct kt_output *output, const 
 }
 
 static int print(struct kt_cli *cli, const struct args *args, const struct kt_context *context,
-                 const struct plan *plans, size_t n)
+                 struct plan *plans, size_t n)
 {
     struct kt_output *output = kt_output_create(cli, "kt.explain", 1);
     struct kt_context_info info;
     struct tables tables = {.nodes = NULL};
     size_t n_failed = 0;
-    char range[48];
     add_facts(cli, output, args, context, plans, n);
     tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
     tables.candidates = kt_output_table(output, "candidates", candidate_columns, COUNT(candidate_columns));
     kt_context_info(context, &info);
     if (info.n_nodes > 1 || cli->format != KT_FORMAT_TABLE)
         tables.nodes = kt_output_table(output, "nodes", node_columns, COUNT(node_columns));
-    for (size_t i = 0, end; i < n; i = end) {
-        end = find_group_end(cli, plans, n, i);
-        if (end == i + 1)
-            snprintf(range, sizeof(range), "%" PRIu64, plans[i].moe.layer);
-        else
-            snprintf(range, sizeof(range), "%" PRIu64 "-%" PRIu64, plans[i].moe.layer,
-                     plans[end - 1].moe.layer);
-        add_plan(context, &tables, &plans[i], range);
+    for (size_t i = 0; i < n; i++) {
         n_failed += plans[i].failed;
+        if (plans[i].grouped)
+            continue;
+        char *range = take_group(cli, plans, n, i);
+        add_plan(cli, context, &tables, &plans[i], range);
+        free(range);
     }
+    if (tables.n_left_out > 0)
+        kt_output_note(output, "Other backends refused these layers; -v shows why.");
     int code = kt_output_finish(output, KT_EXIT_OK);
     if (n_failed > 0)
         code = kt_cli_error(cli, "%zu of %zu layers cannot be run, see the lines with an error", n_failed, n);
