@@ -24,7 +24,10 @@ warns 'none of the backends has options'
 kt doctor
 exits 0
 is_silent
-says '^self-test reference  *ok  *q8_0'
+says '^self-test reference  *ok  *f32 .*q8_0 .* at scalar, errors up to [0-9]'
+[ "$(grep -c '^self-test reference' "$out")" -eq 1 ] || fail "self-tests of a backend share a line"
+says '^memory  *[a-z]*  *[0-9.]* [KMGT]iB free$'
+says '^[0-9]* checks, none failed'
 
 # ---- where a value comes from ----
 mkdir -p "$XDG_CONFIG_HOME/kt-kernel" "$dir/etc/plugins.d"
@@ -64,7 +67,9 @@ exits 1
 warns '^kt backends: error: .*bad.ini:3'
 kt doctor --config "$dir/bad.ini"
 exits 1
-says '^config file  *failed .*bad.ini:3'
+sed -n 2p "$out" | grep -q '^config file  *failed .*bad.ini$' || fail "what failed comes first"
+sed -n 3p "$out" | grep -q '^    .*bad.ini:3: ' || fail "what to do stands below it"
+says '^[0-9]* checks*, 1 failed'
 warns '^kt doctor: error: 1 check failed'
 printf '[core]\nnuma_nodes = %0250d\n' 1 >"$dir/long.ini"
 kt config check --config "$dir/long.ini"
@@ -141,7 +146,7 @@ if with_plugin llamafile; then
     [ "$(field llamafile level)" = scalar ] || fail "the mask must leave scalar"
     kt doctor
     exits 0
-    says '^self-test llamafile  *ok  *bf16'
+    says '^self-test llamafile  *ok  .*bf16'
     KT_KERNEL_CPU_VARIANT=scalar kt doctor
     exits 0
     says '^cpu level  *warning  *scalar'

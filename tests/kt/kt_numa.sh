@@ -40,7 +40,7 @@ else
     says '^numa node  *ok  *node 0: 2 threads'
     says '^numa node  *ok  *node 1: 2 threads'
     says '^numa memory  *ok  *bound to its node'
-    says '^idle cpus  *ok  *4  '
+    says '^idle cpus  *ok  *4$'
     kt explain --model "$model" --layer 0
     exits 0
     says '^ *0  *1  '
@@ -85,5 +85,6 @@ exits 0
 says "^numa memory  *warning  *$unbound: Function not implemented"
 refused EPERM sched_setaffinity doctor
 exits 0
-says '^threads  *warning .* could not be bound to a core .*allow sched_setaffinity'
+says '^threads  *warning .* could not be bound to a core$'
+says '^    .*allow sched_setaffinity'
 finish

@@ -18,30 +18,111 @@ static const struct kt_column columns[] = {
     {"check", "CHECK", KT_COLUMN_TEXT, 0, 0},
     {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
     {"value", "VALUE", KT_COLUMN_TEXT, 0, 0},
-    {"advice", "ADVICE", KT_COLUMN_TEXT, 0, 0},
+    {"advice", "ADVICE", KT_COLUMN_TEXT, 0, KT_COLUMN_BELOW},
+};
+
+enum state { OK, WARNING, FAILED, SKIPPED };
+
+struct finding {
+    char *check, *value, *advice;
+    enum state state;
 };
 
 /* Shared by the checks. */
 struct doctor {
     struct kt_cli *cli;
-    struct kt_table *table;
     struct kt_config *config;
     struct kt_context *context;
+    struct finding *findings;
+    size_t n_findings, max_findings;
     size_t n_failed;
 };
-
-enum state { OK, WARNING, FAILED, SKIPPED };
 
 static void report(struct doctor *doctor, const char *check, enum state state, const char *value,
                    const char *advice)
 {
-    static const char *const names[] = {"ok", "warning", "failed", "skipped"};
-    kt_table_row(doctor->table);
-    kt_table_text(doctor->table, "check", check);
-    kt_table_text(doctor->table, "state", names[state]);
-    kt_table_text(doctor->table, "value", value);
-    kt_table_text(doctor->table, "advice", advice);
+    if (doctor->n_findings == doctor->max_findings) {
+        size_t max = doctor->max_findings ? 2 * doctor->max_findings : 64;
+        struct finding *grown = kt_cli_alloc(doctor->cli, max, sizeof(*grown));
+        if (doctor->findings)
+            memcpy(grown, doctor->findings, doctor->n_findings * sizeof(*grown));
+        free(doctor->findings);
+        doctor->findings = grown;
+        doctor->max_findings = max;
+    }
+    struct finding *finding = &doctor->findings[doctor->n_findings++];
+    finding->check = kt_cli_format(doctor->cli, "%s", check);
+    finding->value = kt_cli_format(doctor->cli, "%s", value);
+    finding->advice = kt_cli_format(doctor->cli, "%s", advice);
+    finding->state = state;
     doctor->n_failed += state == FAILED;
+}
+
+/* Is this for people, who want what matters first and short? Programs get one row for each check. */
+static bool is_for_people(const struct doctor *doctor)
+{
+    return doctor->cli->format == KT_FORMAT_TABLE;
+}
+
+static void add_row(struct kt_table *table, const struct finding *finding)
+{
+    static const char *const names[] = {"ok", "warning", "failed", "skipped"};
+    kt_table_row(table);
+    kt_table_text(table, "check", finding->check);
+    kt_table_text(table, "state", names[finding->state]);
+    kt_table_text(table, "value", finding->value);
+    kt_table_text(table, "advice", finding->advice);
+}
+
+static void add_rows(const struct doctor *doctor, struct kt_table *table, enum state one, enum state other)
+{
+    for (size_t i = 0; i < doctor->n_findings; i++) {
+        if (doctor->findings[i].state == one || doctor->findings[i].state == other)
+            add_row(table, &doctor->findings[i]);
+    }
+}
+
+/* "30 checks, none failed", with the warnings if there are any. */
+static void add_sentence(const struct doctor *doctor, struct kt_output *output)
+{
+    char failed[32] = "none", warned[32] = "", text[128];
+    size_t n = 0, n_warnings = 0;
+    for (size_t i = 0; i < doctor->n_findings; i++) {
+        n += doctor->findings[i].state != SKIPPED;
+        n_warnings += doctor->findings[i].state == WARNING;
+    }
+    if (doctor->n_failed > 0)
+        snprintf(failed, sizeof(failed), "%zu", doctor->n_failed);
+    if (n_warnings > 0)
+        snprintf(warned, sizeof(warned), ", %zu %s", n_warnings, n_warnings == 1 ? "warning" : "warnings");
+    snprintf(text, sizeof(text), "%zu %s, %s failed%s", n, n == 1 ? "check" : "checks", failed, warned);
+    kt_output_note(output, text);
+}
+
+static int print(struct doctor *doctor)
+{
+    struct kt_output *output = kt_output_create(doctor->cli, "kt.doctor", 1);
+    struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
+    if (is_for_people(doctor)) {
+        add_rows(doctor, table, FAILED, FAILED);
+        add_rows(doctor, table, WARNING, WARNING);
+        add_rows(doctor, table, OK, SKIPPED);
+    } else {
+        for (size_t i = 0; i < doctor->n_findings; i++)
+            add_row(table, &doctor->findings[i]);
+    }
+    add_sentence(doctor, output);
+    return kt_output_finish(output, KT_EXIT_OK);
+}
+
+static void free_findings(struct doctor *doctor)
+{
+    for (size_t i = 0; i < doctor->n_findings; i++) {
+        free(doctor->findings[i].check);
+        free(doctor->findings[i].value);
+        free(doctor->findings[i].advice);
+    }
+    free(doctor->findings);
 }
 
 /* ---- configuration -------------------------------------------------------------------------- */
@@ -181,7 +262,7 @@ static void check_threads(struct doctor *doctor, const struct kt_context_info *i
         char memory[32];
         if (kt_context_node(doctor->context, i, &node, NULL) != KT_OK)
             continue;
-        snprintf(text, sizeof(text), "node %" PRIu32 ": %" PRIu32 " threads, %s", node.os_index,
+        snprintf(text, sizeof(text), "node %" PRIu32 ": %" PRIu32 " threads, %s in all", node.os_index,
                  node.n_threads, kt_bytes_text(node.memory, memory, sizeof(memory)));
         report(doctor, "numa node", OK, text, "");
     }
@@ -233,12 +314,12 @@ static void check_huge_pages(struct doctor *doctor)
 static void check_memory(struct doctor *doctor)
 {
     uint64_t bytes = kt_model_free_memory();
-    char text[32];
+    char amount[32], text[48];
+    snprintf(text, sizeof(text), "%s free", kt_bytes_text(bytes, amount, sizeof(amount)));
     if (bytes == 0)
         report(doctor, "memory", WARNING, "unknown", "/proc/meminfo cannot be read");
     else
-        report(doctor, "memory", bytes < LITTLE_MEMORY ? WARNING : OK,
-               kt_bytes_text(bytes, text, sizeof(text)),
+        report(doctor, "memory", bytes < LITTLE_MEMORY ? WARNING : OK, text,
                bytes < LITTLE_MEMORY ? "close other programs, or raise the control group's limit: "
                                        "weights must fit into memory"
                                      : "");
@@ -246,60 +327,78 @@ static void check_memory(struct doctor *doctor)
 
 /* ---- backends ------------------------------------------------------------------------------- */
 
-/* false: the backend does not take the format. */
-static bool check_format(struct doctor *doctor, const char *backend, const char *level, uint32_t dtype)
+/* What the self-tests of a backend gave. */
+struct tally {
+    char passed[256], refused[256]; /* formats */
+    double error;                   /* the largest that passed */
+};
+
+static void add_word(char *text, size_t size, const char *word)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s%s", length ? " " : "", word);
+}
+
+static void check_format(struct doctor *doctor, const char *backend, const char *level, uint32_t dtype,
+                         struct tally *tally)
 {
     struct kt_selftest test;
-    char check[64], text[1200];
+    char check[64], text[1200], advice[160];
     kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype, &test);
     snprintf(check, sizeof(check), "self-test %s", backend);
+    snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e", kt_dtype_name(dtype), level,
+             test.error, test.limit);
     switch (test.state) {
     case KT_SELFTEST_REFUSED:
-        return false;
+        add_word(tally->refused, sizeof(tally->refused), kt_dtype_name(dtype));
+        return;
+    case KT_SELFTEST_PASSED:
+        add_word(tally->passed, sizeof(tally->passed), kt_dtype_name(dtype));
+        tally->error = test.error > tally->error ? test.error : tally->error;
+        if (!is_for_people(doctor))
+            report(doctor, check, OK, text, "");
+        return;
     case KT_SELFTEST_FAILED:
         snprintf(text, sizeof(text), "%s: %s", kt_dtype_name(dtype), test.message);
         break;
     default:
-        snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e", kt_dtype_name(dtype), level,
-                 test.error, test.limit);
-        if (test.state == KT_SELFTEST_PASSED) {
-            report(doctor, check, OK, text, "");
-            return true;
-        }
+        break;
     }
-    char advice[160];
     snprintf(advice, sizeof(advice),
              "do not use it: set enabled = no in [plugin.%s], or try a lower "
              "level there; report it with this output",
              backend);
     report(doctor, check, FAILED, text, advice);
-    return true;
 }
 
-/* One line for each format, and one for those that are not taken. */
+/* One line for all formats, and one for each that failed; for programs one for each format, and one for
+ * those that are not taken. */
 static void check_formats(struct doctor *doctor, const char *backend, const char *level)
 {
-    char check[64], text[128] = "not taken:";
-    bool all = true;
+    char check[64], text[640];
+    struct tally tally = {.error = 0};
     for (const uint32_t *dtype = kt_selftest_dtypes; *dtype != KT_DTYPE_NONE; dtype++)
-        if (!check_format(doctor, backend, level, *dtype)) {
-            size_t length = strlen(text);
-            snprintf(text + length, sizeof(text) - length, " %s", kt_dtype_name(*dtype));
-            all = false;
-        }
+        check_format(doctor, backend, level, *dtype, &tally);
     snprintf(check, sizeof(check), "self-test %s", backend);
-    if (!all)
+    if (!is_for_people(doctor) && *tally.refused) {
+        snprintf(text, sizeof(text), "not taken: %s", tally.refused);
         report(doctor, check, SKIPPED, text, "");
+    } else if (is_for_people(doctor) && *tally.passed) {
+        snprintf(text, sizeof(text), "%s at %s, errors up to %.2g", tally.passed, level, tally.error);
+        report(doctor, check, OK, text, "");
+    }
 }
 
 static void check_backend(struct doctor *doctor, const struct kt_backend_info *info)
 {
-    char check[64], value[256];
+    char check[64], value[1200];
+    bool note = is_for_people(doctor) && *info->reason; /* no advice: nothing is wrong */
     snprintf(check, sizeof(check), "backend %s", info->name);
     switch (info->state) {
     case KT_BACKEND_LOADED:
-        snprintf(value, sizeof(value), "loaded, level %s", info->level);
-        report(doctor, check, OK, value, info->reason);
+        snprintf(value, sizeof(value), "loaded, level %s%s%s", info->level, note ? "; " : "",
+                 note ? info->reason : "");
+        report(doctor, check, OK, value, note ? "" : info->reason);
         check_formats(doctor, info->name, info->level);
         return;
     case KT_BACKEND_DISABLED:
@@ -358,9 +457,10 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
 {
     static const struct kt_cli_option rows[] = {KT_CLI_THREADS, {.name = NULL}};
     static const struct kt_cli_command command =
-        {.about = "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
-                  "pages, memory and the plugins, and runs a small random layer through each loaded "
-                  "backend. Exit status 1 if a check fails; each line that failed says what to do.",
+        {.about =
+             "Checks the configuration, the CPU and its features, AMX permission, NUMA nodes, huge "
+             "pages, memory and the plugins, and runs a small random layer through each loaded "
+             "backend. Exit status 1 if a check fails; what failed comes first, with what to do below it.",
          .options = rows};
     struct doctor doctor = {.cli = cli};
     if (!kt_cli_parse(cli, &command, argc, argv, NULL))
@@ -368,12 +468,11 @@ int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv)
     int code = kt_cli_check_settings(cli);
     if (code != KT_EXIT_OK)
         return code;
-    struct kt_output *output = kt_output_create(cli, "kt.doctor", 1);
-    doctor.table = kt_output_table(output, "rows", columns, COUNT(columns));
     kt_progress_start(cli, "checking");
     examine(&doctor);
     kt_progress_stop();
-    code = kt_output_finish(output, KT_EXIT_OK);
+    code = print(&doctor);
+    free_findings(&doctor);
     kt_context_destroy(doctor.context);
     kt_config_destroy(doctor.config);
     if (doctor.n_failed > 0)
