@@ -113,8 +113,8 @@ warns 'call it layer-00003'
 kt convert --input "$model" --output "$dir/x"
 exits 2
 kt convert --input "$model" --output "$dir/x" --method AMXINT9
-exits 1
-warns 'no backend AMXINT9'
+exits 2
+warns 'AMXINT9: neither a method .*, did you mean AMXINT4?'
 kt convert --input "$model" --output "$dir/x" --method reference
 exits 1
 warns 'cannot be stored'

@@ -102,30 +102,86 @@ for nodes in -1 0- 0, 1-0 99999999999999999999 1024 some; do
     kt doctor --set core.numa_nodes=$nodes
     refused "^kt doctor: error: --set: numa_nodes = $nodes: all, or numbers"
 done
-kt inspect
-refused 'PATH is missing'
-kt inspect --layer -1 "$trace"
-refused '--layer -1: a number from 0'
-kt inspect --layer 99999999999999999999 "$trace"
-refused 'a number from 0'
-kt forward
-refused '--model PATH is needed'
-kt forward --model x
+for verb in inspect explain forward convert verify; do
+    kt $verb
+    refused 'MODEL is missing'
+    kt $verb x y
+    [ "$code" -eq 2 ] || fail "there is one MODEL"
+done
+kt inspect --layers -1 "$data/tiny-moe-q4_k_m.gguf"
+refused '--layers -1: numbers such as'
+kt inspect --layers 99999999999999999999 "$data/tiny-moe-q4_k_m.gguf"
+refused 'numbers such as'
+kt forward x
 refused '--input FILE is needed'
+kt convert x --output y
+refused '--backend NAME is needed'
+for verb in 'explain x' 'forward x --input t' 'convert x --output z' bench; do
+    # shellcheck disable=SC2086 # a verb and its options
+    kt $verb --backend AMXINT9
+    refused "AMXINT9: neither a method of KT-Kernel's nor a backend's name, did you mean AMXINT4?"
+done
 kt forward --model x --input y --tolerance -1
 refused '--tolerance -1: a number that is not negative'
 kt forward --model x --input y --tolerance nan
 refused 'not negative'
 kt forward --model x --input y --threads two
 refused '--threads two: a number from 0'
-kt forward --model "$data/tiny-moe-q4_k_m.gguf" --input "$trace" --layer 3-1
-refused '--layer 3-1: numbers such as'
-kt forward --model "$data/tiny-moe-q4_k_m.gguf" --input "$trace" --layer 1,
+kt forward --model "$data/tiny-moe-q4_k_m.gguf" --input "$trace" --layers 3-1
+refused '--layers 3-1: numbers such as'
+kt forward --model "$data/tiny-moe-q4_k_m.gguf" --input "$trace" --layers 1,
 refused 'numbers such as'
 kt explain --model x --max-tokens 0
 refused '--max-tokens 0: a number from 1'
 kt bench --tokens 0
 exits 2
+
+# MODEL is the first argument; older names of options go on, and help shows the new ones only.
+same()
+{
+    kt "$@" --format csv
+    exits 0
+    [ -s "$dir/first" ] || cp "$out" "$dir/first"
+    cmp -s "$out" "$dir/first" || fail "another spelling must give the same output"
+}
+model=$data/tiny-moe-q4_k_m.gguf
+same explain "$model" --layers 1 --backend reference
+same explain --layers 1 --backend reference "$model"
+same explain --model "$model" --layer 1 --backend reference
+same explain -m "$model" -l 1 -b reference
+same explain "$model" --layer 1 --method reference
+rm "$dir/first"
+same inspect "$model" --layers 1,3
+same inspect "$model" --layer 1,3
+[ "$(wc -l <"$out")" -eq 3 ] || fail "two layers are asked for"
+rm "$dir/first"
+same place "$model" --ratio 0.5
+same place --model "$model" --ratio 0.5
+for verb in explain forward convert; do
+    kt $verb --help
+    ! grep -qE -e '--(model|method|layer)( |$)' "$out" || fail "help must show the new names only"
+done
+if with_plugin amx_int8; then
+    for option in --backend --method; do
+        kt explain "$model" $option AMXINT8 --format csv
+        exits 0
+        [ "$(field 0 backend)" = amx_int8 ] || fail "AMXINT8 stands for amx_int8"
+    done
+    rm "$dir/first"
+    kt convert "$model" --output "$dir/new" --backend AMXINT8 --layers 0
+    exits 0
+    kt convert --input "$model" --output "$dir/old" --method amx_int8 --layer 0
+    exits 0
+    cmp -s "$dir/new/layer-00000.safetensors" "$dir/old/layer-00000.safetensors" || fail "both must make the same store"
+    kt verify "$dir/new"
+    exits 0
+fi
+
+# No line of help is wider than a terminal, verb or not.
+for verb in $verbs convert verify; do
+    kt $verb --help
+    ! grep -q '.\{81\}' "$out" || fail "a line of the help is longer than 80 columns"
+done
 
 # A shared option may stand before the verb, and options may be shortened.
 kt --format json version

@@ -184,7 +184,8 @@ int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
                   "  disabled  its section says enabled = no\n"
                   "  unfit     this CPU misses what its section says it needs\n"
                   "  refused   it says itself that it cannot work here\n"
-                  "  failed    its file is missing, unsafe, broken or of another ABI, or a setting is "
+                  "  failed    its file is missing, unsafe, broken or of another ABI, or a\n"
+                  "            setting is "
                   "wrong",
          .options = rows,
          .arguments = "NAME",

@@ -246,6 +246,11 @@ static int choose_backends(struct bench *bench, const char *text, const char *le
                             "--backend %s: names such as llamafile,reference, or all, are "
                             "needed",
                             text);
+    for (size_t i = 0; i < bench->n_backends; i++) {
+        bench->backends[i] = kt_cli_backend(bench->cli, "backend", bench->backends[i]);
+        if (bench->backends[i] == NULL)
+            return KT_EXIT_USAGE;
+    }
     for (size_t i = 0; i < bench->n_backends && level != NULL; i++)
         kt_cli_set(bench->cli, "plugin.%s.level=%s", bench->backends[i], level);
     return KT_EXIT_OK;

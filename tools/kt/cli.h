@@ -5,16 +5,17 @@
  *
  * A verb NAME is one function in one file:
  *
- *     struct args { uint64_t layer; const char *model; };
+ *     struct args { uint64_t layer; const char *model, *output; };
  *     static const struct kt_cli_option options[] = {
- *         {.name = "model", .type = KT_CLI_TEXT, .offset = offsetof(struct args, model),
- *          .argument = "PATH", .required = true, .help = "checkpoint to read"},
+ *         KT_CLI_MODEL,
+ *         {.name = "output", .type = KT_CLI_TEXT, .offset = offsetof(struct args, output),
+ *          .argument = "FILE", .required = true, .help = "file to write"},
  *         {.name = "layer", .type = KT_CLI_UINT, .offset = offsetof(struct args, layer),
  *          .argument = "N", .maximum = UINT32_MAX, .help = "number of the layer"},
  *         {.name = "threads", .type = KT_CLI_SETTING, .values = "core.threads",
  *          .argument = "N", .help = "threads of all nodes"},
  *         {.name = NULL}};
- *     static const struct kt_cli_command command = {.usage = "--model PATH", .about = "...",
+ *     static const struct kt_cli_command command = {.usage = "MODEL", .about = "...",
  *                                                   .options = options, .opens_checkpoint = true};
  *     int kt_cmd_NAME(struct kt_cli *cli, int argc, char **argv)
  *     {
@@ -75,20 +76,33 @@ struct kt_cli_option {
     const char *values;        /* KT_CLI_CHOICE, KT_CLI_SETTING */
     const char *argument;      /* its name in the help text; NULL with KT_CLI_FLAG */
     bool required;
+    bool hidden;      /* an older name, which help leaves out, of the row with the same offset */
+    bool is_argument; /* hidden: the verb's first argument; the option is its older form */
     const char *help; /* one line or more, no newline */
 };
 
-/* Options that are the same for every verb that has them. The model goes to `model` of its struct args,
- * the others stand for a setting. */
+/* The verb's argument MODEL, which goes to `model` of its struct args. */
 #define KT_CLI_MODEL                                                                                 \
     {                                                                                                \
         .name = "model", .letter = 'm', .type = KT_CLI_TEXT, .offset = offsetof(struct args, model), \
-        .argument = "PATH", .required = true, .help = "checkpoint of the model"                      \
+        .argument = "MODEL", .hidden = true, .is_argument = true                                     \
     }
+/* Layers as text for kt_model_layers, in `layers` of struct args. */
+#define KT_CLI_LAYERS                                                                                  \
+    {                                                                                                  \
+        .name = "layers", .letter = 'l', .type = KT_CLI_TEXT, .offset = offsetof(struct args, layers), \
+        .argument = "LIST", .help = "layers: 3, 0-3, 0,2 or all (default)"                             \
+    }
+/* Options that stand for a setting. */
 #define KT_CLI_BACKEND                                                                      \
     {                                                                                       \
         .name = "backend", .letter = 'b', .type = KT_CLI_SETTING, .values = "core.backend", \
-        .argument = "NAME", .help = "wished backend; the same as --set core.backend=NAME"   \
+        .argument = "NAME", .help = "wished backend, or a method such as AMXINT4"           \
+    }
+#define KT_CLI_METHOD                                                                           \
+    {                                                                                           \
+        .name = "method", .type = KT_CLI_SETTING, .values = "core.backend", .argument = "NAME", \
+        .hidden = true                                                                          \
     }
 #define KT_CLI_THREADS                                                                                       \
     {                                                                                                        \
@@ -150,6 +164,10 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv);
  * a message that names `option`. */
 size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *text, uint64_t *numbers,
                    size_t max);
+
+/* The backend that a name stands for, a method of KT-Kernel's or its own; a method's setting is added. NULL
+ * after a message that names `option`. */
+const char *kt_cli_backend(struct kt_cli *cli, const char *option, const char *name);
 
 /* Adds "section.key=value", which overrides earlier settings. */
 void kt_cli_set(struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);

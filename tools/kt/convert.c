@@ -343,9 +343,9 @@ static const struct kt_cli_option options[] =
       .letter = 'i',
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, input),
-      .argument = "PATH",
-      .required = true,
-      .help = "checkpoint: a folder of safetensors files or a GGUF file"},
+      .argument = "MODEL",
+      .hidden = true,
+      .is_argument = true},
      {.name = "output",
       .letter = 'o',
       .type = KT_CLI_TEXT,
@@ -357,16 +357,17 @@ static const struct kt_cli_option options[] =
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, method),
       .argument = "NAME",
+      .hidden = true},
+     {.name = "backend",
+      .letter = 'b',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, method),
+      .argument = "NAME",
       .required = true,
       .help =
           "AMXINT8, AMXINT4, BF16, MOE_INT8, MOE_INT4, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
           "MXFP8 or LLAMAFILE, or the name of a backend"},
-     {.name = "layers",
-      .letter = 'l',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, layers),
-      .argument = "LIST",
-      .help = "layers: 3, 0-3, 0,2 or all (default)"},
+     KT_CLI_LAYERS,
      {.name = "resume",
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct args, resume),
@@ -376,7 +377,7 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 static const struct kt_cli_command command =
-    {.usage = "--input PATH --output DIR --method NAME",
+    {.usage = "MODEL --output DIR --backend NAME",
      .about = "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
               "file for each layer. Such a store is a checkpoint for every other verb and for the library; "
               "loading it maps it, on any number of NUMA nodes.\n\n"
@@ -391,13 +392,11 @@ int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
     struct conversion conversion = {.cli = cli, .args = &args};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
-    const char *backend = kt_method_backend(args.method);
-    conversion.backend = backend ? backend : args.method;
+    conversion.backend = kt_cli_backend(cli, "backend", args.method);
+    if (!conversion.backend)
+        return KT_EXIT_USAGE;
     if (strcmp(conversion.backend, "auto") == 0)
-        return kt_cli_usage(cli, "--method needs the name of a method or backend, not auto");
-    const char *setting = kt_method_setting(args.method);
-    if (setting)
-        kt_cli_set(cli, "%s", setting);
+        return kt_cli_usage(cli, "--backend needs the name of a method or backend, not auto");
     int code = kt_cli_checkpoint(cli, args.input, &conversion.input);
     if (code != KT_EXIT_OK)
         return code;

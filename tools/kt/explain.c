@@ -334,7 +334,7 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
 {
     uint64_t *layers;
     size_t n;
-    int code = kt_model_layers(cli, checkpoint, "layer", args->layers, &layers, &n);
+    int code = kt_model_layers(cli, checkpoint, "layers", args->layers, &layers, &n);
     if (code != KT_EXIT_OK)
         return code;
     struct plan *plans = kt_cli_alloc(cli, n, sizeof(*plans));
@@ -349,13 +349,9 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
 
 static const struct kt_cli_option options[] =
     {KT_CLI_MODEL,
-     {.name = "layer",
-      .letter = 'l',
-      .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, layers),
-      .argument = "LIST",
-      .help = "layers: 3, 0-3, 0,2 or all (default)"},
+     KT_CLI_LAYERS,
      KT_CLI_BACKEND,
+     KT_CLI_METHOD,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = "max-tokens",
@@ -368,9 +364,9 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 static const struct kt_cli_command command =
-    {.usage = "--model PATH",
+    {.usage = "MODEL",
      .about = "For each layer with experts: which backend and level would run it, which were refused "
-              "and why, and the memory that it takes. No weights are read. Exit status 1 if a "
+              "and why (with -v), and the memory that it takes. No weights are read. Exit status 1 if a "
               "layer cannot be run.",
      .options = options,
      .opens_checkpoint = true};

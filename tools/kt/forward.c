@@ -220,7 +220,8 @@ static int check_input(struct forward_run *run, struct kt_save_tensor *tensors)
 /* "all" means: all layers that the input holds. */
 static int choose_layers(struct forward_run *run)
 {
-    int code = kt_model_layers(run->cli, run->model, "layer", run->args.layers, &run->layers, &run->n_layers);
+    int code =
+        kt_model_layers(run->cli, run->model, "layers", run->args.layers, &run->layers, &run->n_layers);
     if (code != KT_EXIT_OK || (run->args.layers && strcmp(run->args.layers, "all") != 0))
         return code;
     size_t n = 0, n_routed = 0;
@@ -341,7 +342,7 @@ static int forward(struct forward_run *run)
 
 static const struct kt_cli_option options[] =
     {KT_CLI_MODEL,
-     {.name = "layer",
+     {.name = "layers",
       .letter = 'l',
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, layers),
@@ -371,6 +372,7 @@ static const struct kt_cli_option options[] =
       .argument = "FILE",
       .help = "write the batches that the layers got to this trace"},
      KT_CLI_BACKEND,
+     KT_CLI_METHOD,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = "check",
@@ -398,7 +400,7 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 static const struct kt_cli_command command =
-    {.usage = "--model PATH --input FILE",
+    {.usage = "MODEL --input FILE",
      .about = "Runs layers with experts on recorded input: for each layer N the file holds "
               "layers.N.hidden_states [tokens][hidden] (BF16, F16 or F32), layers.N.topk_ids "
               "[tokens][k] (I64), layers.N.topk_weights [tokens][k] (F32) and, for --check, "

@@ -14,7 +14,13 @@
 
 struct args {
     bool tensors;
-    uint64_t layer; /* UINT64_MAX: all */
+    const char *layers; /* NULL: all */
+};
+
+/* The layers that are shown; NULL: everything, also what belongs to no layer. */
+struct wanted {
+    uint64_t *layers;
+    size_t n;
 };
 
 static const struct kt_column layer_columns[] = {
@@ -113,20 +119,24 @@ static bool is_of_layer(const char *name, uint64_t layer)
     return at && (at == name || at[-1] == '.');
 }
 
+static bool is_wanted(const struct wanted *wanted, const char *name)
+{
+    bool found = wanted->layers == NULL;
+    for (size_t i = 0; i < wanted->n && !found; i++)
+        found = is_of_layer(name, wanted->layers[i]);
+    return found;
+}
+
 static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpoint *checkpoint,
-                                 uint64_t n_layers, uint64_t only, struct kt_error *error)
+                                 uint64_t n_layers, const struct wanted *wanted, struct kt_error *error)
 {
     struct kt_moe_info moe;
     enum kt_status status = KT_OK;
-    if (only != UINT64_MAX) {
-        status = kt_checkpoint_moe(checkpoint, only, &moe, error);
-        if (status == KT_OK)
-            add_layer(table, &moe);
-        return status;
-    }
-    for (uint64_t i = 0; i < n_layers && status == KT_OK; i++) {
-        uint64_t layer;
-        status = kt_checkpoint_moe_layer(checkpoint, i, &layer, error);
+    uint64_t n = wanted->layers ? wanted->n : n_layers;
+    for (uint64_t i = 0; i < n && status == KT_OK; i++) {
+        uint64_t layer = wanted->layers ? wanted->layers[i] : 0;
+        if (!wanted->layers)
+            status = kt_checkpoint_moe_layer(checkpoint, i, &layer, error);
         if (status == KT_OK)
             status = kt_checkpoint_moe(checkpoint, layer, &moe, error);
         if (status == KT_OK)
@@ -137,8 +147,8 @@ static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpo
 
 /* Walks over the tensors: sums by type and, if `tensors` is not NULL, a row for each tensor. */
 static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tensors,
-                                  const struct kt_checkpoint *checkpoint, uint64_t n_tensors, uint64_t only,
-                                  struct kt_error *error)
+                                  const struct kt_checkpoint *checkpoint, uint64_t n_tensors,
+                                  const struct wanted *wanted, struct kt_error *error)
 {
     uint64_t count[N_DTYPES] = {0}, bytes[N_DTYPES] = {0};
     struct kt_tensor_info info;
@@ -146,7 +156,7 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
         enum kt_status status = kt_checkpoint_tensor(checkpoint, i, &info, error);
         if (status != KT_OK)
             return status;
-        if (only != UINT64_MAX && !is_of_layer(info.name, only))
+        if (!is_wanted(wanted, info.name))
             continue;
         if (info.dtype < N_DTYPES) {
             count[info.dtype]++;
@@ -166,7 +176,8 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
     return KT_OK;
 }
 
-static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const struct args *args)
+static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const struct args *args,
+                 const struct wanted *wanted)
 {
     const char *schema = args->tensors ? "kt.inspect.tensors" : "kt.inspect";
     struct kt_output *output = kt_output_create(cli, schema, 1);
@@ -181,18 +192,13 @@ static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, con
     } else {
         layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
         types = kt_output_table(output, "types", type_columns, COUNT(type_columns));
-        if (args->layer != UINT64_MAX)
+        if (wanted->layers)
             tensors = kt_output_table(output, "tensors", tensor_columns, COUNT(tensor_columns));
     }
-    if (layers || args->layer != UINT64_MAX) {
-        struct kt_moe_info moe;
-        if (layers)
-            status = add_layers(layers, checkpoint, info.n_moe_layers, args->layer, &error);
-        else
-            status = kt_checkpoint_moe(checkpoint, args->layer, &moe, &error);
-    }
+    if (layers)
+        status = add_layers(layers, checkpoint, info.n_moe_layers, wanted, &error);
     if (status == KT_OK)
-        status = add_tensors(types, tensors, checkpoint, info.n_tensors, args->layer, &error);
+        status = add_tensors(types, tensors, checkpoint, info.n_tensors, wanted, &error);
     if (status != KT_OK) {
         kt_output_free(output);
         return kt_cli_fail(cli, &error);
@@ -202,13 +208,7 @@ static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, con
 
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
 {
-    static const struct kt_cli_option rows[] = {{.name = "layer",
-                                                 .letter = 'l',
-                                                 .type = KT_CLI_UINT,
-                                                 .offset = offsetof(struct args, layer),
-                                                 .maximum = UINT32_MAX,
-                                                 .argument = "N",
-                                                 .help = "show this layer and its tensors only"},
+    static const struct kt_cli_option rows[] = {KT_CLI_LAYERS,
                                                 {.name = "tensors",
                                                  .letter = 't',
                                                  .type = KT_CLI_FLAG,
@@ -216,23 +216,28 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
                                                  .help = "list every tensor"},
                                                 {.name = NULL}};
     static const struct kt_cli_command command =
-        {.usage = "PATH",
+        {.usage = "MODEL",
          .about = "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
                   "layers with experts, their shapes and formats, and the bytes of each type. Only the "
                   "headers are read.",
          .options = rows,
-         .arguments = "PATH",
+         .arguments = "MODEL",
          .min_arguments = 1,
          .max_arguments = 1,
          .opens_checkpoint = true};
-    struct args args = {.layer = UINT64_MAX};
+    struct args args = {.layers = NULL};
+    struct wanted wanted = {.layers = NULL};
     struct kt_checkpoint *checkpoint;
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     int code = kt_cli_checkpoint(cli, cli->arguments[0], &checkpoint);
     if (code != KT_EXIT_OK)
         return code;
-    code = print(cli, checkpoint, &args);
+    if (args.layers && strcmp(args.layers, "all") != 0)
+        code = kt_model_layers(cli, checkpoint, "layers", args.layers, &wanted.layers, &wanted.n);
+    if (code == KT_EXIT_OK)
+        code = print(cli, checkpoint, &args, &wanted);
+    free(wanted.layers);
     kt_checkpoint_close(checkpoint);
     return code;
 }

@@ -157,8 +157,10 @@ static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command
 {
     struct option_list list;
     list_options(command, &list);
-    printf("Usage: kt %s %s%s[OPTION]...\n", cli->verb, command->usage ? command->usage : "",
-           command->usage && *command->usage ? " " : "");
+    const char *usage = command->usage ? command->usage : "";
+    char *line = kt_cli_format(cli, "kt %s %s%s[OPTION]...", cli->verb, usage, *usage ? " " : "");
+    print_wrapped(line, 7, printf("Usage:"));
+    free(line);
     if (command->about)
         printf("\n");
     /* Each line is a paragraph; a line that starts with a space is printed as it is. */
@@ -173,8 +175,10 @@ static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command
         text += length + (text[length] == '\n');
     }
     printf("\nOptions:\n");
-    for (int i = 0; i < list.n; i++)
-        print_option(list.row[i]);
+    for (int i = 0; i < list.n; i++) {
+        if (!list.row[i]->hidden)
+            print_option(list.row[i]);
+    }
     return KT_EXIT_OK;
 }
 
@@ -212,6 +216,22 @@ void kt_cli_set(struct kt_cli *cli, const char *format, ...)
         exit(kt_cli_error(cli, "out of memory"));
     cli->settings = grown;
     cli->settings[cli->n_settings++] = text;
+}
+
+const char *kt_cli_backend(struct kt_cli *cli, const char *option, const char *name)
+{
+    const char *names[32], *backend = kt_method_backend(name), *setting = kt_method_setting(name);
+    size_t n = 0;
+    if (setting)
+        kt_cli_set(cli, "%s", setting);
+    if (backend)
+        return backend;
+    while (n < 32 && (names[n] = kt_method_name(n)))
+        n++;
+    const char *near = kt_cli_nearest(name, names, n);
+    kt_cli_usage(cli, "--%s %s: neither a method of KT-Kernel's nor a backend's name%s%s%s", option, name,
+                 near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    return NULL;
 }
 
 /* strtoull accepts signs, spaces and an empty text, so check for digits first. */
@@ -376,6 +396,8 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
     case KT_CLI_SETTING:
         if (row->maximum && !take_uint(cli, row, text, &number))
             return false;
+        if (strcmp(row->values, "core.backend") == 0 && !(text = kt_cli_backend(cli, row->name, text)))
+            return false;
         kt_cli_set(cli, "%s=%s", row->values, text);
         return check_nodes(cli, row->name, cli->settings[cli->n_settings - 1]);
     }
@@ -439,11 +461,36 @@ static void fail_option(const struct kt_cli *cli, const struct option_list *list
             return;
         }
     }
-    const char *near = kt_cli_nearest(name, names, (size_t)list->n);
+    size_t n = 0;
+    for (int i = 0; i < list->n; i++) {
+        if (!list->row[i]->hidden)
+            names[n++] = list->row[i]->name;
+    }
+    const char *near = kt_cli_nearest(name, names, n);
     if (near)
         kt_cli_usage(cli, "unknown option --%s, did you mean --%s?", name, near);
     else
         kt_cli_usage(cli, "unknown option --%s", name);
+}
+
+/* Takes the first argument for the option that it stands for, and older names for the newer. */
+static bool take_arguments(struct kt_cli *cli, struct option_list *list, void *values)
+{
+    for (int i = 0; i < list->n; i++) {
+        const struct kt_cli_option *row = list->row[i];
+        if (row->is_argument && !list->seen[i]) {
+            if (cli->n_arguments == 0) {
+                kt_cli_usage(cli, "%s is missing", row->argument);
+                return false;
+            }
+            *(const char **)((char *)values + row->offset) = cli->arguments[0];
+            cli->arguments++;
+            cli->n_arguments--;
+        }
+        for (int j = 0; j < list->n_own && row->hidden && list->seen[i]; j++)
+            list->seen[j] |= list->row[j]->type == row->type && list->row[j]->offset == row->offset;
+    }
+    return true;
 }
 
 static bool check_arguments(const struct kt_cli *cli, const struct kt_cli_command *command,
@@ -501,7 +548,7 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
     }
     cli->arguments = argv + optind;
     cli->n_arguments = argc - optind;
-    return check_arguments(cli, command, &list);
+    return take_arguments(cli, &list, values) && check_arguments(cli, command, &list);
 }
 
 int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)

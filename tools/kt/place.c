@@ -5,8 +5,10 @@
 #include "tools/kt/table.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define NOT_GIVEN UINT64_MAX
@@ -88,7 +90,7 @@ static int take_model(struct placing *placing)
     int code = kt_cli_checkpoint(placing->cli, placing->args.model, &model);
     if (code != KT_EXIT_OK)
         return code;
-    code = kt_model_layers(placing->cli, model, "layer", NULL, &layers, &n);
+    code = kt_model_layers(placing->cli, model, "layers", NULL, &layers, &n);
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
         if (kt_checkpoint_moe(model, layers[i], &moe, &error) != KT_OK)
             code = kt_cli_fail(placing->cli, &error);
@@ -470,7 +472,7 @@ static const struct kt_cli_option options[] =
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, model),
       .argument = "PATH",
-      .help = "checkpoint whose layers with experts are placed (default: those of the statistics)"},
+      .help = "the MODEL, if it is one safetensors file (default: the layers of the statistics)"},
      {.name = "shape",
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, shape),
@@ -497,7 +499,7 @@ static const struct kt_cli_option options[] =
      {.name = NULL}};
 
 static const struct kt_cli_command command =
-    {.usage = "[FILE...] (--gpu-experts N | --ratio X | --total N) | FILE... --update MASKS --max-moves N",
+    {.usage = "[MODEL] [FILE...] --gpu-experts N|--ratio X|--total N | FILE... --update MASKS --max-moves N",
      .about =
          "Chooses which experts lie on a GPU, within a budget, and says how much of the use that the "
          "statistics in FILE... (added up) have recorded lies there. With --update, masks that an engine "
@@ -506,6 +508,24 @@ static const struct kt_cli_command command =
      .arguments = "FILE",
      .max_arguments = 100000,
      .opens_checkpoint = true};
+
+/* A folder or a GGUF file in front is the model: files of statistics are safetensors files. */
+static void take_first(struct kt_cli *cli, struct args *args)
+{
+    char magic[4] = "";
+    struct stat info;
+    if (args->model || cli->n_arguments == 0 || stat(cli->arguments[0], &info) != 0)
+        return;
+    FILE *file = S_ISREG(info.st_mode) ? fopen(cli->arguments[0], "re") : NULL;
+    bool is_gguf = file && fread(magic, 1, 4, file) == 4 && memcmp(magic, "GGUF", 4) == 0;
+    if (file)
+        fclose(file);
+    if (!is_gguf && !S_ISDIR(info.st_mode))
+        return;
+    args->model = cli->arguments[0];
+    cli->arguments++;
+    cli->n_arguments--;
+}
 
 int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
 {
@@ -518,6 +538,7 @@ int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
                                        .placement = -1}};
     if (!kt_cli_parse(cli, &command, argc, argv, &placing.args))
         return cli->exit_code;
+    take_first(cli, &placing.args);
     int code = check_args(cli, &placing.args);
     if (code == KT_EXIT_OK)
         code = run(&placing);

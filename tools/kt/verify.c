@@ -108,20 +108,14 @@ static int verify(struct kt_cli *cli, const char *path, const char *list,
     return code;
 }
 
-static const struct kt_cli_option options[] = {{.name = "layers",
-                                                .letter = 'l',
-                                                .type = KT_CLI_TEXT,
-                                                .offset = offsetof(struct args, layers),
-                                                .argument = "LIST",
-                                                .help = "layers: 3, 0-3, 0,2 or all (default)"},
-                                               {.name = NULL}};
+static const struct kt_cli_option options[] = {KT_CLI_LAYERS, {.name = NULL}};
 
 static const struct kt_cli_command command =
-    {.usage = "DIR",
+    {.usage = "MODEL",
      .about = "Reads the packed experts of a store that kt convert made and compares them with the "
               "checksums in it. Exit status 1 if a layer is damaged.",
      .options = options,
-     .arguments = "DIR",
+     .arguments = "MODEL",
      .min_arguments = 1,
      .max_arguments = 1,
      .opens_checkpoint = true};
