@@ -108,7 +108,11 @@ static enum kt_status take_selection(struct kt_layer *layer, struct kt_selection
     layer->backend = selection->backend;
     layer->n_shards = selection->n_shards;
     layer->nominal_size = selection->nominal_size;
+    memcpy(layer->rounding, selection->rounding, sizeof layer->rounding);
     selection->n_shards = 0; /* the layouts are the layer's now */
+    if (*layer->rounding)
+        kt_log_write(layer->context->log, KT_LOG_INFO, "%s: %s rounds the weights again: %s", layer->name,
+                     layer->backend->name, layer->rounding);
     return KT_OK;
 }
 

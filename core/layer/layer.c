@@ -143,6 +143,7 @@ void kt_layer_unload(struct kt_layer *layer)
     layer->backend = NULL;
     layer->loaded = false;
     layer->packed_size = layer->nominal_size = 0;
+    layer->rounding[0] = '\0';
 }
 
 void kt_layer_destroy(struct kt_layer *layer)
@@ -182,5 +183,6 @@ void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info)
         .top_k = layer->params.top_k,
         .hidden_size = layer->params.hidden_size,
         .intermediate_size = layer->params.intermediate_size,
+        .rounding = layer->rounding,
     };
 }

@@ -17,6 +17,9 @@
  * of threads: a kernel may choose its method by the rows, and results must not differ. */
 #define KT_GROUP_ROWS 1024
 
+/* Of kt_plan.rounding. */
+#define KT_ROUNDING_SIZE sizeof(((struct kt_plan *)0)->rounding)
+
 /* Offsets of a node's buffers in its part of the arena. Whole groups use the buffers of threads, split groups
  * those called split_; both have the same place, because a forward uses one kind. */
 struct kt_buffers {
@@ -67,6 +70,7 @@ struct kt_layer {
     struct kt_format format[3];
     uint64_t packed_size;
     uint64_t nominal_size;
+    char rounding[KT_ROUNDING_SIZE];
     struct kt_checkpoint *checkpoint; /* retained if forwards read it or its mapping, else NULL */
     uint64_t checkpoint_layer;        /* its layer that is in use */
     struct kt_lazy_check *check;      /* NULL: nothing is left to be compared */

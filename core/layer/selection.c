@@ -2,6 +2,7 @@
 /* selection.c - chooses the backend of a layer, cuts it over the nodes, and computes the sizes. */
 #include "core/layer/selection.h"
 
+#include "core/backend/reference.h"
 #include "core/backend/registry.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -10,6 +11,7 @@
 #include "core/config/config.h"
 #include "core/context/context.h"
 #include "core/layer/layer.h"
+#include "core/layer/rounding.h"
 #include "core/machine/pool.h"
 #include "core/weights/decode/view.h"
 
@@ -229,6 +231,27 @@ static void cut(const struct kt_pool *pool, uint32_t n_nodes, uint64_t size, uin
     }
 }
 
+/* Nothing is rounded again unasked: a backend that does must be wished for by name. Once one is refused for
+ * that, so is the reference: it would be hundreds of times slower than what the user then would ask for. */
+static enum kt_status refuse_unasked(struct kt_selection *selection, char *rounders, size_t size,
+                                     struct kt_error *error)
+{
+    size_t length = strlen(rounders);
+    if (selection->backend->plugin == &kt_plugin_reference) {
+        if (length == 0)
+            return KT_OK;
+        kt_selection_release(selection);
+        return kt_fail(error, KT_E_UNSUPPORTED, "it keeps the weights, but is slow: ask for it by name");
+    }
+    if (!*selection->rounding)
+        return KT_OK;
+    (void)snprintf(rounders + length, size - length, "%s%s (%s)", length ? ", " : "",
+                   selection->backend->name, selection->rounding);
+    kt_selection_release(selection);
+    return kt_fail(error, KT_E_UNSUPPORTED, "it would round the weights again (%s); ask for it by name",
+                   selection->rounding);
+}
+
 /* Asks one backend. On success the selection holds its layouts. */
 static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend *backend,
                           const struct kt_selection_request *request, struct kt_selection *selection,
@@ -242,6 +265,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     if (status != KT_OK)
         return status;
     selection->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
+    kt_rounding_find(backend, &whole, selection->rounding);
     uint64_t unit = request->form ? 1 : kt_view_col_unit(&request->example->down);
     uint64_t common = gcd(unit, whole.k_unit);
     bool fits = kt_mul(unit / common, whole.k_unit, &unit) && unit < UINT64_C(1) << 32;
@@ -332,6 +356,7 @@ static void fill_plan(const struct kt_selection *selection, struct kt_plan *plan
     plan->n_nodes = selection->n_shards;
     plan->nominal_size = selection->nominal_size;
     plan->fallback = selection->fallback;
+    memcpy(plan->rounding, selection->rounding, sizeof plan->rounding);
     for (uint32_t n = 0; n < selection->n_shards; n++) {
         const struct kt_shard *shard = &selection->shard[n];
         plan->node[n].intermediate_begin = shard->begin;
@@ -358,6 +383,7 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
     bool strict = request->backend || kt_config_bool(layer->context->config, "core", "strict");
     size_t n = order(layer->context->registry, wished, list);
     struct kt_error why = {KT_OK, ""};
+    char rounders[256] = "";
     bool chosen = false;
     for (size_t i = 0; i < n; i++) {
         if (list[i]->state != KT_BACKEND_LOADED) {
@@ -367,6 +393,8 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
             continue;
         } else {
             status = ask(layer, list[i], request, selection, &why);
+            if (status == KT_OK && list[i] != wished)
+                status = refuse_unasked(selection, rounders, sizeof rounders, &why);
         }
         note(plan, list[i], status == KT_OK, status == KT_OK ? list[i]->reason : why.message);
         if (status == KT_OK) {
@@ -382,6 +410,11 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
                                request->backend ? "" : " (core.strict = yes forbids another)");
         }
     }
+    if (!chosen && *rounders)
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: backends that could take it would round its weights again: %s; ask for one by "
+                       "name, such as backend = %.*s in [core], or enable one that keeps them",
+                       layer->name, rounders, (int)strcspn(rounders, " "), rounders);
     if (!chosen)
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s", layer->name,
                        why.message);

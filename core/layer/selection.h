@@ -16,6 +16,7 @@ struct kt_selection {
     struct kt_shard shard[KT_MAX_NODES]; /* begin, end, layout and the sizes that follow from them */
     uint64_t nominal_size;
     bool fallback;
+    char rounding[KT_ROUNDING_SIZE]; /* kt_plan.rounding */
 };
 
 /* The weights that a backend is to take. */

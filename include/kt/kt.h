@@ -407,6 +407,7 @@ struct kt_plan {
     char form[32];         /**< of the packed objects, as a store names it; "": they cannot be stored */
     uint32_t keeps_source; /**< not 0: products read the source itself */
     uint32_t fallback;     /**< not 0: not the requested backend; candidate[] says why */
+    char rounding[48];     /**< to what packing rounds the weights: "int8, a scale for each row"; "": kept */
 };
 
 /**
@@ -485,6 +486,7 @@ struct kt_layer_info {
     uint64_t nominal_size; /**< bytes of one expert in its format */
     uint32_t n_experts, top_k;
     uint64_t hidden_size, intermediate_size;
+    const char *rounding; /**< kt_plan.rounding */
 };
 void kt_layer_info(const struct kt_layer *layer, struct kt_layer_info *info);
 

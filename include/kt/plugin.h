@@ -23,6 +23,7 @@
  *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, reserved before
  *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
  *   1.3  2026-11-21  kt_layout.instruction
+ *   1.4  2026-11-22  kt_layout.rounding
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -45,7 +46,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 3
+#define KT_PLUGIN_ABI_MINOR 4
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -223,6 +224,12 @@ struct kt_layout {
     /** Since 1.3. The multiply instruction whose peak limits this layout's products, if an option makes it
      * differ from the level's; NULL: the level's. Static. */
     const char *instruction;
+
+    /** Since 1.4. To what packing rounds the source's weights, for people: "int8, a scale for each row".
+     * NULL: the packed weights have the source's values. The core takes a backend that rounds only where
+     * the user named it. Of a plugin of an older minor it takes those formats as kept whose names stand in
+     * kt_plugin.formats. At most 47 letters. Static. */
+    const char *rounding;
 };
 
 /** Pack panels [panel_begin, panel_end) of one stage of one expert. */

@@ -27,7 +27,7 @@ static enum kt_status check_layout(const struct bf16_instance *self, const struc
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                   BACKEND ": the %s projection is %s, which would be rounded: set wider = "
-                                          "round in [plugin.bf16] for that",
+                                          "round in [plugin.bf16] and name this backend for that",
                                   projection_names[p], self->base.host->dtype_name(format->dtype));
     }
     return KT_OK;
@@ -46,6 +46,9 @@ static enum kt_status lay_out_rows(const struct bf16_instance *self, struct kt_l
     layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
     layout->nominal_size[1] = weights * sizeof(uint16_t);
     memcpy(layout->form, FORM, sizeof FORM);
+    for (int p = 0; p < 3; p++)
+        if (layout->shape.format[p].dtype != KT_DTYPE_BF16)
+            layout->rounding = "bf16";
     return KT_OK;
 }
 

@@ -37,7 +37,7 @@ static const struct kt_option options[] = {
             .type = KT_OPTION_ENUM,
             .default_text = "refuse",
             .choices = "round|refuse",
-            .help = "weights in f16 or f32: round them to bf16, or leave them to another backend",
+            .help = "weights in f16 or f32: round them to bf16 where this backend is named, or refuse them",
         },
 };
 

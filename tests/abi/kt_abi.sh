@@ -23,6 +23,14 @@ for layer in 0 3; do
         says example
     done
 done
+# "any" says nothing of what it keeps: it runs only where it is named.
+kt explain "$data/tiny-moe-q4_k_m.gguf"
+exits 1
+says 'example (unknown: a plugin of ABI 1\.0)'
+kt explain "$data/tiny-moe-q4_k_m.gguf" --backend example
+exits 0
+says 'ROUNDED TO'
+
 kt doctor
 exits 0
 says '^backend example  *ok'

@@ -18,7 +18,8 @@ enum {
     OPTION_CHECK,
     OPTION_LIE,
     OPTION_STORED,
-    OPTION_SWIFT
+    OPTION_SWIFT,
+    OPTION_ROUNDS
 };
 enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
 
@@ -76,6 +77,7 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->scratch_size = 64;
     if (fake->values[OPTION_STORED].number)
         (void)snprintf(layout->form, sizeof layout->form, "fake-p%d-1", (int)panel);
+    layout->rounding = fake->values[OPTION_ROUNDS].number ? "a guess" : NULL;
     return spoil(fake->values[OPTION_LIE].number, layout, error);
 }
 
@@ -379,6 +381,7 @@ static const struct kt_option options[] = {
     [OPTION_STORED] = {"stored", KT_OPTION_BOOL, "no", NULL, 0, 0, "its weights can be stored"},
     [OPTION_SWIFT] = {"swift", KT_OPTION_ENUM, "there", "there|missing|mute", 0, 0,
                       "can it work at the level swift"},
+    [OPTION_ROUNDS] = {"rounds", KT_OPTION_BOOL, "no", NULL, 0, 0, "it says that packing rounds"},
 };
 
 #ifndef WRONG /* wrong.c has its own */

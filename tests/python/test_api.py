@@ -98,6 +98,8 @@ def test_a_layer_tells_its_progress(model, context, monkeypatch):
     layer = kt_kernel.Layer(context, checkpoint, 0, backend="AMXINT8", progress=tell)
     assert steps[-1] == (layer.info.packed_size,) * 2 and steps == sorted(steps)
     assert (layer.forward(*batch) == other.forward(*batch)).all()
+    assert layer.info.rounding == "int8, a scale for each row"
+    assert kt_kernel.Layer(context, checkpoint, 0).info.rounding == ""
     with pytest.raises(ZeroDivisionError):
         kt_kernel.Layer(context, checkpoint, 0, progress=lambda _done, _total: 1 / 0)
     with pytest.raises(kt_kernel.KTUnsupportedError, match="takes"):

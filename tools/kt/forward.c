@@ -29,6 +29,7 @@ static const struct kt_column columns[] = {
     {"reference_error", "REFERENCE ERROR", KT_COLUMN_REAL, -1, 0},
     {"reference_limit", NULL, KT_COLUMN_REAL, -1, KT_COLUMN_HIDDEN},
     {"fallback", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
+    {"rounding", "ROUNDED TO", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"result", "RESULT", KT_COLUMN_TEXT, 0, 0},
 };
 
@@ -160,6 +161,7 @@ static void add_row(const struct forward_run *run, const struct kt_moe_info *moe
     kt_table_uint(run->table, "top_k", trace->top_k);
     kt_table_real(run->table, "us_per_token", outcome->us_per_token);
     kt_table_bool(run->table, "fallback", outcome->fallback);
+    kt_table_text(run->table, "rounding", outcome->rounding);
 }
 
 static int run_layer(struct forward_run *run, uint64_t number)

@@ -37,7 +37,8 @@ struct forward_run {
 struct forward_outcome {
     char backend[32], level[16];
     bool fallback;
-    bool once; /* run once only: neither time nor statistics are wanted */
+    char rounding[48]; /* kt_plan.rounding */
+    bool once;         /* run once only: neither time nor statistics are wanted */
     double us_per_token;
     float *values; /* [n_tokens][hidden_size] */
 };

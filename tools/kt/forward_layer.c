@@ -112,6 +112,7 @@ static int load(const struct forward_run *run, const struct kt_moe_info *moe, st
     kt_layer_info(layer, &info);
     snprintf(outcome->backend, sizeof(outcome->backend), "%s", info.backend);
     snprintf(outcome->level, sizeof(outcome->level), "%s", info.level);
+    snprintf(outcome->rounding, sizeof(outcome->rounding), "%s", info.rounding);
     return KT_EXIT_OK;
 }
 

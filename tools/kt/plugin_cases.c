@@ -221,6 +221,8 @@ static void check_sizes(struct check *check)
     }
     if (layout->h_row_size == 0 || layout->h_row_size > MAX_SIZE)
         check_fail(check, "h_row_size is %llu", (unsigned long long)layout->h_row_size);
+    if (layout->rounding && strlen(layout->rounding) >= sizeof(((struct kt_plan *)0)->rounding))
+        check_fail(check, "rounding has %zu letters, 47 are the most", strlen(layout->rounding));
     if (layout->k_unit == 0)
         check_fail(check, "k_unit is 0: without cuts between NUMA nodes it is intermediate_size");
     if (layout->scratch_size > MAX_SIZE || layout->row_unit > 65536)

@@ -36,6 +36,10 @@ static void name_form(unsigned shift, char *form)
     (void)snprintf(form, KT_FORM_SIZE, FORM4, MIN_GROUP << shift);
 }
 
+static const char *const roundings[] = {"4 bits, a scale for each 32 columns",
+                                        "4 bits, a scale for each 64 columns",
+                                        "4 bits, a scale for each 128 columns"};
+
 /* The group size is the instance's option, but stored weights keep theirs. */
 static unsigned choose_shift(const struct int4_instance *self, const struct kt_layout *layout)
 {
@@ -67,6 +71,7 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
         2 * intermediate * ((hidden + 1) / 2 + (hidden + group - 1) / group + sizeof(float));
     layout->nominal_size[1] =
         hidden * ((intermediate + 1) / 2 + (intermediate + group - 1) / group + sizeof(float));
+    layout->rounding = roundings[shift];
     name_form(shift, layout->form);
     return KT_OK;
 }

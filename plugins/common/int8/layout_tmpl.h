@@ -37,6 +37,7 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
         return status;
     layout->nominal_size[0] = 2 * intermediate * (hidden + sizeof(float));
     layout->nominal_size[1] = hidden * (intermediate + sizeof(float));
+    layout->rounding = "int8, a scale for each row";
     memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;
 }

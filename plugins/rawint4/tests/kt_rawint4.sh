@@ -10,9 +10,7 @@ runs_trained rawint4 gptq-g128 int4
 runs_trained rawint4 mxfp4 f4_e2m1
 
 kt doctor
-says '^self-test rawint4  *ok  *int4 at '
-says '^self-test rawint4  *ok  *f4_e2m1 at '
-says '^self-test rawint4  *skipped  *not taken: f32 bf16 '
+says '^self-test rawint4  *ok  *int4 f4_e2m1 at '
 
 # What it does not take it names.
 for model in "$data/tiny-moe-bf16-l0-l3.gguf" "$data/mxfp8-l0"; do

@@ -85,6 +85,71 @@ START_TEST(threads_and_panels_do_not_change_a_bit)
 }
 END_TEST
 
+/* A layer of a context whose only plugin packs as `rounds` says. */
+static void open_rounding(struct fixture *fixture, const char *rounds, const char *backend)
+{
+    char module[256], wanted[64];
+    struct kt_layer_params params = fixture_params(fixture);
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
+    (void)snprintf(wanted, sizeof wanted, "plugin.fake.rounds=%s", rounds);
+    fixture->context = fixture_context_with((const char *const[]){module, wanted, "core.threads=2"}, 3);
+    params.backend = backend;
+    ck_ok(kt_layer_create(fixture->context, &params, &fixture->layer, &ck_error));
+}
+
+START_TEST(nothing_is_rounded_unasked)
+{
+    struct fixture fixture = {0};
+    struct kt_plan plan;
+    struct kt_layer_info info;
+    struct kt_error error;
+    fixture_fill(&fixture, 3);
+    open_rounding(&fixture, "yes", NULL);
+    ck_assert_int_eq(kt_layer_plan(fixture.layer, fixture.experts, &plan, &error), KT_E_UNSUPPORTED);
+    ck_assert_msg(strstr(error.message, "fake (a guess)") &&
+                      strstr(error.message, "backend = fake in [core]"),
+                  "%s", error.message);
+    ck_assert_uint_eq(plan.n_candidates, 2);
+    ck_assert_ptr_nonnull(strstr(plan.candidate[0].reason, "round the weights again (a guess)"));
+    ck_assert_ptr_nonnull(strstr(plan.candidate[1].reason, "is slow"));
+    ck_assert_int_eq(kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &error),
+                     KT_E_UNSUPPORTED);
+    kt_layer_info(fixture.layer, &info);
+    ck_assert_str_eq(info.rounding, "");
+    fixture_free(&fixture);
+}
+END_TEST
+
+START_TEST(rounding_when_asked)
+{
+    struct fixture fixture = {0};
+    struct kt_plan plan;
+    struct kt_layer_info info;
+    fixture_fill(&fixture, 3);
+    open_rounding(&fixture, "yes", "fake");
+    ck_ok(kt_layer_plan(fixture.layer, fixture.experts, &plan, &ck_error));
+    ck_assert_str_eq(plan.rounding, "a guess");
+    ck_ok(kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &ck_error));
+    kt_layer_info(fixture.layer, &info);
+    ck_assert_str_eq(info.backend, "fake");
+    ck_assert_str_eq(info.rounding, "a guess");
+    fixture_free(&fixture);
+}
+END_TEST
+
+START_TEST(what_is_kept_needs_no_name)
+{
+    struct fixture fixture = {0};
+    struct kt_plan plan;
+    fixture_fill(&fixture, 3);
+    open_rounding(&fixture, "no", NULL);
+    ck_ok(kt_layer_plan(fixture.layer, fixture.experts, &plan, &ck_error));
+    ck_assert_str_eq(plan.rounding, "");
+    ck_assert_int_eq(plan.candidate[0].chosen, 1);
+    fixture_free(&fixture);
+}
+END_TEST
+
 /* Inputs that all three formats hold exactly give the same output. */
 START_TEST(formats_of_the_input)
 {
@@ -252,6 +317,9 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, results_are_those_of_the_definition, 0, 12);
     tcase_add_test(tests, threads_and_panels_do_not_change_a_bit);
+    tcase_add_test(tests, nothing_is_rounded_unasked);
+    tcase_add_test(tests, rounding_when_asked);
+    tcase_add_test(tests, what_is_kept_needs_no_name);
     tcase_add_test(tests, formats_of_the_input);
     tcase_add_test(tests, packed_weights_are_the_source);
     tcase_add_loop_test(tests, a_plugin_that_lies, 0, 7);

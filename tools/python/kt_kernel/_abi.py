@@ -213,6 +213,7 @@ class kt_layer_info(c.Structure):
         ("top_k", c.c_uint32),
         ("hidden_size", c.c_uint64),
         ("intermediate_size", c.c_uint64),
+        ("rounding", c.c_char_p),
     ]
 
 

@@ -35,6 +35,7 @@ class LayerInfo:
     top_k: int
     hidden_size: int
     intermediate_size: int
+    rounding: str  # to what packing rounded the weights, "int8, a scale for each row"; "": not at all
 
 
 class Ticket(Single):
@@ -229,7 +230,7 @@ class Layer(Handle):
 
     @property
     def info(self) -> LayerInfo:
-        """Sizes, backend and level."""
+        """Sizes, backend, level, and whether weights were rounded."""
         info, handle = _abi.kt_layer_info(), self._use()
         lib.kt_layer_info(handle, ctypes.byref(info))
         return LayerInfo(
@@ -240,6 +241,7 @@ class Layer(Handle):
             info.top_k,
             info.hidden_size,
             info.intermediate_size,
+            text(info.rounding),
         )
 
     def _prepare(self, hidden_states, expert_ids, router_weights, out=None, *, accumulate=False, flat=False, names=_FORWARD):
