@@ -20,7 +20,7 @@ static void expect(int good, const char *what, size_t row)
     n_failed++;
 }
 
-static const char *const texts[] = {"backend", "level", "source_type"};
+static const char *const texts[] = {"backend", "level", "source_type", "model_layers"};
 static const char *const numbers[] = {
     "hidden_size",  "intermediate_size", "n_experts",    "top_k",
     "n_tokens",     "n_threads",         "ms_median",    "ms_min",

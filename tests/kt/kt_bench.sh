@@ -56,7 +56,7 @@ grep -q '"q4_k"' "$work/out" || fail "the source type is not named"
 # shellcheck disable=SC2086
 kt bench --config "$work/kt.ini" $small --backend reference --format csv || fail "csv"
 head -n 1 "$work/out" |
-    grep -q '^backend,level,source_type,hidden_size,.*,kernel_error,total_error' ||
+    grep -q '^backend,level,source_type,hidden_size,.*,kernel_error,total_error,model_layers' ||
     fail "header of the CSV"
 [ "$(wc -l <"$work/out")" -eq 2 ] || fail "lines of the CSV"
 
@@ -100,6 +100,26 @@ INI
     # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --format json || fail "--levels"
     rows_agree "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
+fi
+
+# A checkpoint's own layers, one of each kind; a row is there as soon as it is measured.
+if [ -f "$plugin" ]; then
+    model=$KT_TEST_DATA/tiny-moe/tiny-moe-q4_k_m.gguf
+    quick="--config $work/llamafile.ini --threads 2 --cycle 2 --repeats 3 --runs 1"
+    # shellcheck disable=SC2086
+    kt bench "$model" $quick --tokens 1,5 --format json || fail "a model"
+    rows_agree 4 2e-2 3 <"$work/out" || fail "rows of a model"
+    grep -q '"model_layers": "0,3"' "$work/out" || fail "the layers of a kind"
+    grep -q '"source_type": "q4_k q4_k q6_k"' "$work/out" || fail "the formats of a kind"
+    # shellcheck disable=SC2086
+    kt bench "$model" --layers 1 $quick --backend llamafile,reference || fail "a layer of a model"
+    grep -q '^1  *llamafile  *[a-z0-9_]*  *q4_k  *1 ' "$work/out" || fail "the row of layer 1"
+    grep -q '^1  *reference ' "$work/out" || fail "the row of the reference"
+    [ "$(awk 'length > 100' "$work/out" | wc -l)" -eq 0 ] || fail "a line has more than 100 columns"
+    # shellcheck disable=SC2086
+    refuse 2 'has its own' "$model" --source-type q4_k
+    refuse 2 'kt bench MODEL --layers 1' --layers 1
+    refuse 1 'no experts' "$model" --layers 77
 fi
 
 kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"

@@ -1,31 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c - kt bench: how fast a layer runs, as a fraction of what this machine could do. */
-#include "tools/kt/bench.h"
-#include "tools/kt/record.h"
-#include "tools/kt/table.h"
+#include "tools/kt/bench_run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define MAX_TOKEN_COUNTS 64
-#define MAX_NAMES 32
 
 struct args {
-    const char *backend, *shape, *source_type, *tokens, *level, *trace, *record;
+    const char *model, *layers, *backend, *shape, *source_type, *tokens, *level, *trace, *record;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits;
 };
 
 static const struct kt_cli_option options[] = {
+    {.name = "model",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, model),
+     .argument = "MODEL",
+     .hidden = true,
+     .is_argument = true,
+     .is_optional = true},
+    {.name = "layers",
+     .letter = 'l',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, layers),
+     .argument = "LIST",
+     .help = "of the MODEL: 3, 0-3, 0,2 or all (default)"},
     {.name = "backend",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, backend),
      .argument = "LIST",
      .help = "backends, \"llamafile,reference\", or all (default: every loaded "
-             "one but the reference)"},
+             "one but the reference; of a MODEL's layers: the one that would run them)"},
     {.name = "shape",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, shape),
@@ -112,74 +121,16 @@ static const struct kt_cli_option options[] = {
 };
 
 static const struct kt_cli_command command = {
-    .usage = "[--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] [--tokens LIST] "
-             "[--trace FILE] [--threads N]",
-    .about = "Runs a layer whose weights come from memory, and says how near that is to the limits "
-             "measured in the same run on the same threads: the machine's read bandwidth and the "
-             "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
-             "that these limits allow, divided by the time that the layer took.",
+    .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] "
+             "[--tokens LIST] [--trace FILE] [--threads N]",
+    .about =
+        "Runs a layer whose weights come from memory (of a MODEL, each kind of layer that it has; else one "
+        "out of random numbers), and says how near that is to the limits "
+        "measured in the same run on the same threads: the machine's read bandwidth and the "
+        "peak of the multiply instruction that the backend uses. roofline_fraction is the time "
+        "that these limits allow, divided by the time that the layer took.",
     .options = options,
     .opens_checkpoint = true,
-};
-
-static const struct kt_column columns[] = {
-    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
-    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
-    {"source_type", "TYPE", KT_COLUMN_TEXT, 0, 0},
-    {"hidden_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"intermediate_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},
-    {"top_k", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"n_tokens", "TOKENS", KT_COLUMN_UINT, 0, 0},
-    {"n_threads", "THREADS", KT_COLUMN_UINT, 0, 0},
-    {"ms_median", "MS", KT_COLUMN_REAL, 3, 0},
-    {"ms_min", "MIN", KT_COLUMN_REAL, 3, 0},
-    {"ms_max", NULL, KT_COLUMN_REAL, 3, KT_COLUMN_HIDDEN},
-    {"repeats", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"tokens_per_s", "TOKENS/s", KT_COLUMN_REAL, 1, 0},
-    {"weight_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
-    {"packed_bytes", NULL, KT_COLUMN_BYTES, 0, KT_COLUMN_HIDDEN},
-    {"weight_gbps", "GB/s", KT_COLUMN_REAL, 2, 0},
-    {"read_gbps", "OF", KT_COLUMN_REAL, 2, 0},
-    {"tops", "TOPS", KT_COLUMN_REAL, 3, 0},
-    {"peak_tops", "OF", KT_COLUMN_REAL, 3, 0},
-    {"roofline_fraction", "ROOFLINE", KT_COLUMN_REAL, 3, 0},
-    {"kernel_error", "KERNEL ERR", KT_COLUMN_REAL, -1, 0},
-    {"total_error", "TOTAL ERR", KT_COLUMN_REAL, -1, 0},
-};
-
-static const struct kt_column limit_columns[] = {
-    {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
-    {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
-    {"source_type", "TYPE", KT_COLUMN_TEXT, 0, 0},
-    {"copies", "COPIES", KT_COLUMN_UINT, 0, 0},
-    {"cycled_bytes", "WEIGHTS", KT_COLUMN_BYTES, 0, 0},
-    {"limit", "LIMIT", KT_COLUMN_TEXT, 0, 0},
-    {"rate", "RATE", KT_COLUMN_REAL, -1, 0},
-    {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
-    {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
-};
-
-/* The command line's requests, checked. */
-struct bench {
-    struct kt_cli *cli;
-    struct kt_context *context;
-    struct kt_context_info info;
-    struct bench_shape shape;
-    struct bench_schedule schedule;
-    uint64_t cycle_size;
-    uint64_t tokens[MAX_TOKEN_COUNTS];
-    size_t n_token_counts;
-    const struct bench_source_type *types[MAX_NAMES]; /* none: the backend's usual one */
-    size_t n_types;
-    const char *backends[MAX_NAMES];
-    size_t n_backends;
-    bool explicit_backends, levels;
-    char *names;               /* the text that `backends` points into */
-    struct bench_trace *trace; /* NULL: calls are drawn */
-    struct kt_keeping keeping;
-    struct kt_table *rows, *limits;
-    size_t n_rows;
 };
 
 /* ---- the command line ---- */
@@ -188,7 +139,7 @@ static int choose_tokens(struct bench *bench, const char *text)
 {
     if (text == NULL)
         return KT_EXIT_OK;
-    size_t n = kt_cli_list(bench->cli, "tokens", text, bench->tokens, MAX_TOKEN_COUNTS);
+    size_t n = kt_cli_list(bench->cli, "tokens", text, bench->tokens, BENCH_MAX_TOKEN_COUNTS);
     for (size_t i = 0; i < n; i++)
         if (bench->tokens[i] < 1 || bench->tokens[i] > 65536)
             return kt_cli_usage(bench->cli, "--tokens %s: a call has 1 to 65536 tokens", text);
@@ -210,11 +161,11 @@ static size_t split(char *text, const char **names, size_t max)
 
 static int choose_types(struct bench *bench, const char *text)
 {
-    const char *names[MAX_NAMES];
+    const char *names[BENCH_MAX_NAMES];
     if (text == NULL)
         return KT_EXIT_OK;
     char *copy = kt_cli_format(bench->cli, "%s", text);
-    size_t n = split(copy, names, MAX_NAMES);
+    size_t n = split(copy, names, BENCH_MAX_NAMES);
     int code = n != 0 ? KT_EXIT_OK
                       : kt_cli_usage(bench->cli,
                                      "--source-type %s: names such as "
@@ -240,7 +191,7 @@ static int choose_backends(struct bench *bench, const char *text, const char *le
                    ? KT_EXIT_OK
                    : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend", level);
     bench->names = kt_cli_format(bench->cli, "%s", text);
-    bench->n_backends = split(bench->names, bench->backends, MAX_NAMES);
+    bench->n_backends = split(bench->names, bench->backends, BENCH_MAX_NAMES);
     if (bench->n_backends == 0)
         return kt_cli_usage(bench->cli,
                             "--backend %s: names such as llamafile,reference, or all, are "
@@ -261,13 +212,13 @@ static int choose_backends(struct bench *bench, const char *text, const char *le
 static int check_backend(const struct bench *bench, const char *name)
 {
     static const char *const states[] = {"loaded", "disabled", "unfit", "refused", "failed"};
-    const char *known[MAX_NAMES];
+    const char *known[BENCH_MAX_NAMES];
     size_t n_known = 0;
     for (size_t i = 0; i < kt_context_backend_count(bench->context); i++) {
         struct kt_backend_info info;
         if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK)
             continue;
-        if (n_known < MAX_NAMES)
+        if (n_known < BENCH_MAX_NAMES)
             known[n_known++] = info.name;
         if (strcmp(info.name, name) != 0)
             continue;
@@ -293,7 +244,7 @@ static int find_backends(struct bench *bench, bool with_reference)
     for (size_t i = 0; !bench->explicit_backends && i < kt_context_backend_count(bench->context); i++) {
         struct kt_backend_info info;
         if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK || info.state != KT_BACKEND_LOADED ||
-            bench->n_backends == MAX_NAMES)
+            bench->n_backends == BENCH_MAX_NAMES)
             continue;
         if (with_reference || strcmp(info.name, "reference") != 0)
             bench->backends[bench->n_backends++] = info.name;
@@ -304,157 +255,7 @@ static int find_backends(struct bench *bench, bool with_reference)
                                           "(`kt backends` says why): name it by --backend");
 }
 
-/* ---- measuring ---- */
-
-static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
-                    const struct bench_roofline *limits, uint32_t n_tokens, const struct bench_result *result,
-                    double kernel_error, double total_error)
-{
-    const struct bench_shape *shape = &bench->shape;
-    struct kt_table *table = bench->rows;
-    double weight_bytes = result->experts * (double)set->nominal_size;
-    double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
-    double operations = 6.0 * (double)shape->hidden_size * (double)shape->intermediate_size * result->rows;
-    kt_table_row(table);
-    kt_table_text(table, "backend", set->backend);
-    kt_table_text(table, "level", set->level);
-    kt_table_text(table, "source_type", type);
-    kt_table_uint(table, "hidden_size", shape->hidden_size);
-    kt_table_uint(table, "intermediate_size", shape->intermediate_size);
-    kt_table_uint(table, "n_experts", set->n_experts);
-    kt_table_uint(table, "top_k", shape->top_k);
-    kt_table_uint(table, "n_tokens", n_tokens);
-    kt_table_uint(table, "n_threads", bench->info.n_threads);
-    kt_table_real(table, "ms_median", result->median / 1e6);
-    kt_table_real(table, "ms_min", result->best / 1e6);
-    kt_table_real(table, "ms_max", result->worst / 1e6);
-    kt_table_uint(table, "repeats", result->repeats);
-    kt_table_real(table, "tokens_per_s", n_tokens / (result->median / 1e9));
-    kt_table_uint(table, "weight_bytes", (uint64_t)(weight_bytes + 0.5));
-    kt_table_uint(table, "packed_bytes", (uint64_t)(packed_bytes + 0.5));
-    kt_table_real(table, "weight_gbps", weight_bytes / result->median);
-    kt_table_real(table, "read_gbps", limits->read.rate);
-    kt_table_real(table, "tops", operations / result->median / 1e3);
-    if (limits->peak.rate > 0)
-        kt_table_real(table, "peak_tops", limits->peak.rate / 1e3);
-    kt_table_real(table, "roofline_fraction",
-                  bench_roofline_time(limits, weight_bytes, operations) / result->median);
-    kt_table_real(table, "kernel_error", kernel_error);
-    kt_table_real(table, "total_error", total_error);
-    bench->n_rows++;
-}
-
-static void add_limit(struct bench *bench, const struct bench_set *set, const char *type, const char *name,
-                      const struct bench_limit *limit, double scale, const char *unit)
-{
-    struct kt_table *table = bench->limits;
-    kt_table_row(table);
-    kt_table_text(table, "backend", set->backend);
-    kt_table_text(table, "level", set->level);
-    kt_table_text(table, "source_type", type);
-    kt_table_uint(table, "copies", set->n_copies);
-    kt_table_uint(table, "cycled_bytes", set->packed_size * set->n_copies);
-    kt_table_text(table, "limit", name);
-    kt_table_real(table, "rate", limit->rate / scale);
-    kt_table_text(table, "unit", unit);
-    kt_table_text(table, "way", limit->way);
-}
-
-/* Runs every batch size; with --record all copies record as layer 0. */
-static int time_calls(struct bench *bench, const struct bench_set *set, struct bench_result *results)
-{
-    int code = KT_EXIT_OK;
-    for (uint32_t i = 0; i < set->n_copies && code == KT_EXIT_OK; i++)
-        code = kt_keeping_begin(&bench->keeping, bench->context, set->layers[i], 0);
-    for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++)
-        code = bench_set_time(bench->cli, set, bench->trace, bench->info.n_threads, &bench->schedule,
-                              (uint32_t)bench->tokens[i], &results[i]);
-    for (uint32_t i = 0; i < set->n_copies && code == KT_EXIT_OK; i++)
-        code = kt_keeping_end(&bench->keeping, set->layers[i], 0);
-    return code;
-}
-
-/* Measures limits, every batch size and limits again, then the errors, while nothing is timed. */
-static int measure(struct bench *bench, const struct bench_set *set, const struct bench_source *source,
-                   struct bench_roofline *limits)
-{
-    struct bench_result results[MAX_TOKEN_COUNTS];
-    const char *type = source->type->name;
-    struct kt_error error;
-    if (bench_roofline_measure(bench->context, limits, &error) != KT_OK)
-        return kt_cli_fail(bench->cli, &error);
-    int code = time_calls(bench, set, results);
-    if (code != KT_EXIT_OK)
-        return code;
-    if (bench_roofline_measure(bench->context, limits, &error) != KT_OK)
-        return kt_cli_fail(bench->cli, &error);
-    add_limit(bench, set, type, "read", &limits->read, 1, "GB/s");
-    if (limits->n_loops != 0)
-        add_limit(bench, set, type, "multiply", &limits->peak, 1e3, "TOPS");
-    add_limit(bench, set, type, "load",
-              &(struct bench_limit){.rate = set->load_rate, .way = "source packed when loaded"}, 1, "GB/s");
-    for (size_t i = 0; i < bench->n_token_counts && code == KT_EXIT_OK; i++) {
-        double kernel_error, total_error;
-        code = bench_errors(bench->cli, set, bench->trace, source, (uint32_t)bench->tokens[i], &kernel_error,
-                            &total_error);
-        if (code == KT_EXIT_OK)
-            add_row(bench, set, type, limits, (uint32_t)bench->tokens[i], &results[i], kernel_error,
-                    total_error);
-    }
-    return code;
-}
-
-static int bench_one(struct bench *bench, const char *backend, const struct bench_source *source)
-{
-    struct bench_want want = {.backend = backend,
-                              .shape = &bench->shape,
-                              .source = source,
-                              .cycle_size = bench->cycle_size};
-    struct bench_set set;
-    struct kt_error error;
-    for (size_t i = 0; i < bench->n_token_counts; i++)
-        if (bench->tokens[i] > want.max_tokens)
-            want.max_tokens = (uint32_t)bench->tokens[i];
-    int code = bench_set_create(bench->cli, bench->context, &want, &set);
-    if (code == BENCH_REFUSED)
-        return bench->explicit_backends
-                   ? kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape", backend,
-                                  source->type->name)
-                   : KT_EXIT_OK;
-    if (code != KT_EXIT_OK)
-        return code;
-    if (bench->trace != NULL)
-        code = bench_trace_fit(bench->cli, bench->trace, bench->tokens, bench->n_token_counts, set.n_experts);
-    if (code != KT_EXIT_OK) {
-        bench_set_destroy(&set);
-        return code;
-    }
-    struct bench_roofline limits;
-    if (bench_roofline_create(bench->cli, bench->info.cpu, &set, &limits, &error) != KT_OK)
-        code = kt_cli_fail(bench->cli, &error);
-    else
-        code = measure(bench, &set, source, &limits);
-    bench_buffer_destroy(&limits.buffer);
-    bench_set_destroy(&set);
-    return code;
-}
-
-/* Run by bench_each_level. */
-struct level_run {
-    struct bench *bench;
-    const char *backend;
-    const struct bench_source *source;
-};
-
-static int bench_level(void *data, struct kt_context *context)
-{
-    const struct level_run *run = data;
-    struct kt_context *before = run->bench->context;
-    run->bench->context = context;
-    int code = bench_one(run->bench, run->backend, run->source);
-    run->bench->context = before;
-    return code;
-}
+/* ---- weights out of random numbers ---- */
 
 static int bench_type(struct bench *bench, const char *backend, const struct bench_source_type *type)
 {
@@ -480,9 +281,7 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     kt_progress_stop();
     if (status != KT_OK)
         return kt_cli_fail(bench->cli, &error);
-    struct level_run run = {bench, backend, &source};
-    int code = bench->levels ? bench_each_level(bench->cli, bench->context, backend, bench_level, &run)
-                             : bench_one(bench, backend, &source);
+    int code = bench_backend(bench, backend, &source);
     bench_source_destroy(&source);
     return code;
 }
@@ -499,11 +298,6 @@ static const char *find_formats(const struct kt_context *context, const char *ba
 
 static int bench_all(struct bench *bench)
 {
-    struct kt_output *output = kt_output_create(bench->cli, "kt.bench", 1);
-    bench->rows = kt_output_table(output, "rows", columns, COUNT(columns));
-    bench->limits = kt_output_table(output, "limits", limit_columns, COUNT(limit_columns));
-    kt_table_title(bench->limits,
-                   "What the machine could do, measured beside the layer; load: what packing did:");
     int code = KT_EXIT_OK;
     for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
         const char *backend = bench->backends[i];
@@ -512,20 +306,52 @@ static int bench_all(struct bench *bench)
         for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++)
             code = bench_type(bench, backend, bench->types[t]);
     }
+    return code;
+}
+
+static int run(struct bench *bench, const struct bench_model *model)
+{
+    bench_begin(bench);
+    int code = model->checkpoint != NULL ? bench_model_run(bench, model) : bench_all(bench);
     if (code == KT_EXIT_OK && bench->n_rows != 0)
         code = kt_keeping_write(&bench->keeping);
     if (code == KT_EXIT_OK && bench->n_rows == 0)
         code = kt_cli_usage(bench->cli, "no backend takes such weights");
+    kt_progress_clear();
     if (bench->n_rows != 0)
-        return kt_output_finish(output, code);
-    kt_output_free(output);
+        return kt_output_finish(bench->output, code);
+    kt_output_free(bench->output);
+    return code;
+}
+
+/* The layers of the model, or the shape of a random one. */
+static int choose_layer(struct bench *bench, const struct args *args, struct bench_model *model)
+{
+    if (args->model == NULL)
+        return bench_shape_choose(bench->cli, args->shape != NULL ? args->shape : "qwen3-30b-a3b",
+                                  &bench->shape);
+    int code = bench_model_open(bench->cli, args->model, args->layers, model);
+    if (code != KT_EXIT_OK)
+        return code;
+    bench_model_shape(&model->groups[0], &bench->shape);
+    for (size_t i = 1; i < model->n_groups; i++) {
+        struct bench_shape shape;
+        bench_model_shape(&model->groups[i], &shape);
+        if (memcmp(&shape, &bench->shape, sizeof shape) == 0)
+            continue;
+        bench->has_shapes = true;
+        if (args->trace != NULL)
+            return kt_cli_usage(bench->cli, "--trace: layers %s and %s differ in shape, choose by --layers",
+                                model->groups[0].layers, model->groups[i].layers);
+    }
     return code;
 }
 
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
 {
-    struct args args = {.shape = "qwen3-30b-a3b", .runs = 3, .min_time = 1.0, .record_size = 64};
+    struct args args = {.runs = 3, .min_time = 1.0, .record_size = 64};
     struct bench_trace trace = {.n_layers = 0};
+    struct bench_model model = {.checkpoint = NULL};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     if (args.tokens == NULL && args.trace == NULL)
@@ -552,11 +378,17 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         return bench_latency(cli);
     if (args.limits)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
-    int code = bench_shape_choose(cli, args.shape, &bench.shape);
+    if (args.layers != NULL && args.model == NULL)
+        return kt_cli_usage(cli, "--layers: say of which model: kt bench MODEL --layers %s", args.layers);
+    if (args.model != NULL && (args.shape != NULL || args.source_type != NULL))
+        return kt_cli_usage(cli,
+                            "--shape and --source-type are for weights out of random numbers; %s has its own",
+                            args.model);
+    int code = choose_layer(&bench, &args, &model);
     if (code == KT_EXIT_OK)
         code = choose_tokens(&bench, args.tokens);
     if (code == KT_EXIT_OK && args.trace != NULL)
-        code = bench_trace_choose(cli, args.trace, &trace, &bench.shape, bench.tokens, MAX_TOKEN_COUNTS,
+        code = bench_trace_choose(cli, args.trace, &trace, &bench.shape, bench.tokens, BENCH_MAX_TOKEN_COUNTS,
                                   &bench.n_token_counts);
     if (code == KT_EXIT_OK)
         code = choose_types(&bench, args.source_type);
@@ -568,10 +400,11 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         kt_context_info(bench.context, &bench.info);
         code = find_backends(&bench, args.backend != NULL);
         if (code == KT_EXIT_OK)
-            code = bench_all(&bench);
+            code = run(&bench, &model);
         kt_keeping_free(&bench.keeping);
         kt_context_destroy(bench.context);
     }
+    bench_model_close(&model);
     bench_trace_close(&trace);
     free(bench.names);
     return code;

@@ -87,11 +87,14 @@ const struct bench_source_type *bench_source_usual(const char *formats);
 const char *bench_source_names(void);
 
 struct bench_source {
-    const struct bench_source_type *type;
+    char name[64];                        /* of the formats */
+    const struct bench_source_type *type; /* NULL: the weights of a checkpoint */
     uint64_t hidden_size, intermediate_size;
     uint32_t n_distinct;       /* distinct sets of weights; expert i has set i % n_distinct */
     struct kt_expert *experts; /* n_experts of them */
     uint32_t n_experts;
+    uint32_t activation; /* enum kt_activation */
+    float limit, alpha;
     void **memory; /* of each matrix and of its scales */
     size_t n_memory;
 };

@@ -64,6 +64,7 @@ static enum kt_status multiply(const struct reader *reader, uint32_t expert, enu
 
 struct check {
     const struct bench_set *set;
+    const struct bench_source *source;
     uint64_t intermediate_size;
     double *x, *gate, *up, *part, *want;
     float *chunk;
@@ -88,6 +89,27 @@ static double input_number(const struct kt_forward *forward, uint64_t i)
     return (double)value;
 }
 
+/* What goes into down, by the formulas of enum kt_activation. */
+static double activate(const struct bench_source *source, double gate, double up)
+{
+    double limit = (double)source->limit, alpha = 1;
+    if (source->activation != KT_ACTIVATION_SILU) {
+        gate = fmin(gate, limit);
+        up = fmax(fmin(up, limit), -limit);
+    }
+    if (source->activation == KT_ACTIVATION_SWIGLUOAI) {
+        alpha = (double)source->alpha;
+        up += 1;
+    }
+    return up * gate / (1.0 + exp(-alpha * gate));
+}
+
+static void add_bias(const float *bias, uint64_t n, double *out)
+{
+    for (uint64_t i = 0; i < n && bias != NULL; i++)
+        out[i] += (double)bias[i];
+}
+
 /* Computes check->want, the exact output for one token of the call. */
 static enum kt_status expect(struct check *check, const struct reader *reader,
                              const struct kt_forward *forward, uint64_t token, struct kt_error *error)
@@ -103,18 +125,24 @@ static enum kt_status expect(struct check *check, const struct reader *reader,
         if (ids[k] < 0)
             continue;
         uint32_t expert = (uint32_t)ids[k];
+        const struct kt_expert *biases = &check->source->experts[expert];
         enum kt_status status = multiply(reader, expert, KT_GATE, intermediate, hidden, check->x,
                                          check->chunk, check->gate, error);
         if (status == KT_OK)
             status = multiply(reader, expert, KT_UP, intermediate, hidden, check->x, check->chunk, check->up,
                               error);
+        if (status == KT_OK) {
+            add_bias(biases->gate_bias, intermediate, check->gate);
+            add_bias(biases->up_bias, intermediate, check->up);
+        }
         for (uint64_t i = 0; i < intermediate && status == KT_OK; i++)
-            check->up[i] *= check->gate[i] / (1.0 + exp(-check->gate[i]));
+            check->up[i] = activate(check->source, check->gate[i], check->up[i]);
         if (status == KT_OK)
             status = multiply(reader, expert, KT_DOWN, hidden, intermediate, check->up, check->chunk,
                               check->part, error);
         if (status != KT_OK)
             return status;
+        add_bias(biases->down_bias, hidden, check->part);
         for (uint64_t i = 0; i < hidden; i++)
             check->want[i] += (double)weights[k] * check->part[i];
     }
@@ -164,7 +192,7 @@ int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct b
 {
     size_t hidden = set->hidden_size, intermediate = source->intermediate_size;
     size_t widest = hidden > intermediate ? hidden : intermediate;
-    struct check check = {.set = set, .intermediate_size = intermediate};
+    struct check check = {.set = set, .source = source, .intermediate_size = intermediate};
     double *numbers = kt_cli_alloc(cli, 3 * hidden + 2 * intermediate, sizeof *numbers);
     check.x = numbers;
     check.part = numbers + hidden;

@@ -26,7 +26,9 @@ static int make_layer(struct kt_cli *cli, struct kt_context *context, const stru
     params.hidden_size = want->shape->hidden_size;
     params.intermediate_size = want->shape->intermediate_size;
     params.max_tokens = want->max_tokens;
-    params.activation = KT_ACTIVATION_SILU;
+    params.activation = want->source->activation;
+    params.limit = want->source->limit;
+    params.alpha = want->source->alpha;
     params.backend = want->backend;
     params.name = "the bench's layer";
     if (kt_layer_create(context, &params, layer, &error) != KT_OK)

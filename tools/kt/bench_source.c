@@ -277,7 +277,9 @@ enum kt_status bench_source_create(const struct bench_source_type *type, uint64_
     struct bench_source made = {.type = type,
                                 .hidden_size = hidden_size,
                                 .intermediate_size = intermediate_size,
-                                .n_experts = n_experts};
+                                .n_experts = n_experts,
+                                .activation = KT_ACTIVATION_SILU};
+    (void)snprintf(made.name, sizeof made.name, "%s", type->name);
     float *samples = malloc(N_SAMPLES * sizeof *samples);
     bench_source_size(type, hidden_size, intermediate_size, n_experts, &made.n_distinct);
     made.experts = calloc(n_experts, sizeof *made.experts);

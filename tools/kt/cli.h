@@ -78,6 +78,7 @@ struct kt_cli_option {
     bool required;
     bool hidden;      /* an older name, which help leaves out, of the row with the same offset */
     bool is_argument; /* hidden: the verb's first argument; the option is its older form */
+    bool is_optional; /* such an argument need not be there */
     const char *help; /* one line or more, no newline */
 };
 
@@ -229,6 +230,8 @@ void kt_progress_update(uint64_t done, uint64_t total);
 /* The same for bytes: shows their rate and how long the rest will take. */
 void kt_progress_bytes(uint64_t done, uint64_t total);
 void kt_progress_stop(void);
+/* Shows the line at once and lets it stand, also while a benchmark measures. */
+void kt_progress_show(const struct kt_cli *cli, const char *title);
 /* Removes the line; call this before anything else is written to standard error. */
 void kt_progress_clear(void);
 

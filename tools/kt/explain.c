@@ -128,20 +128,13 @@ static bool is_same(const struct plan *a, const struct plan *b)
  * other formats each layer has its own rows. Allocated. */
 static char *take_group(const struct kt_cli *cli, struct plan *plans, size_t n, size_t first)
 {
-    char *text = kt_cli_format(cli, "%" PRIu64, plans[first].moe.layer);
-    uint64_t begin = plans[first].moe.layer, end = begin;
+    char *text = NULL;
+    kt_model_list_layer(cli, &text, plans[first].moe.layer);
     for (size_t i = first + 1; i < n && cli->format == KT_FORMAT_TABLE; i++) {
-        uint64_t layer = plans[i].moe.layer;
         if (plans[i].grouped || !is_same(&plans[first], &plans[i]))
             continue;
         plans[i].grouped = true;
-        char *before = text;
-        if (layer == end + 1 && end > begin)
-            *strrchr(text, '-') = '\0';
-        text = kt_cli_format(cli, layer == end + 1 ? "%s-%" PRIu64 : "%s,%" PRIu64, before, layer);
-        free(before);
-        begin = layer == end + 1 ? begin : layer;
-        end = layer;
+        kt_model_list_layer(cli, &text, plans[i].moe.layer);
     }
     return text;
 }

@@ -30,6 +30,21 @@ char *kt_model_types(const struct kt_moe_info *moe, char *text, size_t size)
     return text;
 }
 
+void kt_model_list_layer(const struct kt_cli *cli, char **text, uint64_t layer)
+{
+    char *before = *text;
+    if (!before) {
+        *text = kt_cli_format(cli, "%" PRIu64, layer);
+        return;
+    }
+    char *comma = strrchr(before, ','), *last = comma ? comma + 1 : before, *dash = strchr(last, '-');
+    bool follows = strtoull(dash ? dash + 1 : last, NULL, 10) + 1 == layer;
+    if (follows && dash)
+        *dash = '\0';
+    *text = kt_cli_format(cli, follows ? "%s-%" PRIu64 : "%s,%" PRIu64, before, layer);
+    free(before);
+}
+
 static int list_all(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, uint64_t *layers,
                     size_t n)
 {

@@ -479,6 +479,8 @@ static bool take_arguments(struct kt_cli *cli, struct option_list *list, void *v
     for (int i = 0; i < list->n; i++) {
         const struct kt_cli_option *row = list->row[i];
         if (row->is_argument && !list->seen[i]) {
+            if (cli->n_arguments == 0 && row->is_optional)
+                continue;
             if (cli->n_arguments == 0) {
                 kt_cli_usage(cli, "%s is missing", row->argument);
                 return false;

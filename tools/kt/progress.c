@@ -114,6 +114,17 @@ void kt_progress_bytes(uint64_t done, uint64_t total)
     update(done, total, true);
 }
 
+void kt_progress_show(const struct kt_cli *cli, const char *title)
+{
+    pthread_mutex_lock(&progress.lock);
+    if (!progress.running && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r\033[Kkt %s: %s", cli->verb, title);
+        fflush(stderr);
+        progress.shown = true;
+    }
+    pthread_mutex_unlock(&progress.lock);
+}
+
 void kt_progress_clear(void)
 {
     pthread_mutex_lock(&progress.lock);

@@ -71,6 +71,7 @@ void kt_output_free(struct kt_output *output)
             free(table->value[i].text);
         free(table->value);
         free(table->title);
+        free(table->width);
         free(table);
     }
     free(output->note);
@@ -121,6 +122,7 @@ struct kt_table *kt_output_table(struct kt_output *output, const char *name, con
         exit(kt_cli_error(output->cli, "too many tables: %s", name));
     struct kt_table *table = kt_cli_alloc(output->cli, 1, sizeof(*table));
     table->cli = output->cli;
+    table->output = output;
     table->name = name;
     table->columns = columns;
     table->n_columns = n_columns;
@@ -312,14 +314,29 @@ static void write_csv_line(const struct kt_table *table, const struct kt_value *
     fputs("\r\n", stdout);
 }
 
-static void write_csv(const struct kt_output *output)
+static void write_csv(struct kt_output *output)
 {
     if (output->n_tables == 0)
         return;
-    const struct kt_table *table = output->table[0];
-    write_csv_line(table, NULL);
-    for (size_t r = 0; r < table->n_rows; r++)
-        write_csv_line(table, &table->value[r * table->n_columns]);
+    struct kt_table *table = output->table[0];
+    if (!output->has_begun)
+        write_csv_line(table, NULL);
+    output->has_begun = true;
+    for (; table->n_written < table->n_rows; table->n_written++)
+        write_csv_line(table, &table->value[table->n_written * table->n_columns]);
+}
+
+void kt_table_flush(struct kt_table *table)
+{
+    const struct kt_cli *cli = table->cli;
+    if (cli->format == KT_FORMAT_JSON)
+        return;
+    kt_progress_clear();
+    if (cli->format == KT_FORMAT_CSV)
+        write_csv(table->output);
+    else
+        kt_output_write_rows(table->output);
+    fflush(stdout);
 }
 
 int kt_output_finish(struct kt_output *output, int code)

@@ -46,6 +46,8 @@ enum {
     KT_COLUMN_LIST = 8,   /* "0-3,7,9": lines may end after a comma */
     KT_COLUMN_RARE = 16   /* tables leave it out where no row has one, or none says yes */
 };
+/* At least so wide in tables: for rows that are written before the widest is known. */
+#define KT_COLUMN_WIDTH(columns) ((unsigned)(columns) << 8)
 
 struct kt_column {
     const char *name;  /* field name in JSON and CSV */
@@ -84,6 +86,10 @@ void kt_table_uint(struct kt_table *table, const char *name, uint64_t value);
 void kt_table_int(struct kt_table *table, const char *name, int64_t value);
 void kt_table_real(struct kt_table *table, const char *name, double value);
 void kt_table_bool(struct kt_table *table, const char *name, bool value);
+
+/* Writes the rows so far at once, in JSON not before the end. Facts are set before; it is the first table.
+ * Later rows are aligned with these. */
+void kt_table_flush(struct kt_table *table);
 
 /* Writes everything to standard output and frees it. Returns `code`, or 1 if the write failed. */
 int kt_output_finish(struct kt_output *output, int code);

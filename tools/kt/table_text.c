@@ -181,6 +181,8 @@ static bool is_nothing(const struct kt_column *column, const struct kt_value *va
 static bool is_visible(const struct kt_table *table, size_t c)
 {
     const struct kt_column *column = &table->columns[c];
+    if (table->width)
+        return table->width[c] > 0;
     if (!(column->flags & KT_COLUMN_RARE))
         return !(column->flags & KT_COLUMN_HIDDEN);
     for (size_t r = 0; r < table->n_rows; r++) {
@@ -190,10 +192,16 @@ static bool is_visible(const struct kt_table *table, size_t c)
     return false;
 }
 
+static size_t find_column(const struct kt_table *table, const struct grid *grid, size_t c)
+{
+    return (size_t)(grid->column[c] - table->columns);
+}
+
+/* The header and the rows that are not written yet. */
 static void fill_grid(const struct kt_table *table, struct grid *grid)
 {
     const struct kt_cli *cli = table->cli;
-    grid->n_rows = table->n_rows + 1;
+    grid->n_rows = table->n_rows - table->n_written + 1;
     grid->n_columns = 0;
     grid->column = kt_cli_alloc(cli, table->n_columns, sizeof(*grid->column));
     grid->width = kt_cli_alloc(cli, table->n_columns, sizeof(*grid->width));
@@ -205,10 +213,9 @@ static void fill_grid(const struct kt_table *table, struct grid *grid)
     for (size_t r = 0; r < grid->n_rows; r++) {
         for (size_t v = 0; v < grid->n_columns; v++) {
             const struct kt_column *column = grid->column[v];
-            size_t c = (size_t)(column - table->columns);
-            grid->text[r * grid->n_columns + v] =
-                r == 0 ? kt_cli_format(cli, "%s", column->title)
-                       : format_value(cli, column, &table->value[(r - 1) * table->n_columns + c]);
+            size_t value = (table->n_written + r - 1) * table->n_columns + find_column(table, grid, v);
+            grid->text[r * grid->n_columns + v] = r == 0 ? kt_cli_format(cli, "%s", column->title)
+                                                         : format_value(cli, column, &table->value[value]);
         }
     }
 }
@@ -325,16 +332,28 @@ static size_t measure_row(const struct grid *grid)
     return total;
 }
 
-/* Makes rows fit the terminal: columns wrap, and cells that cannot go below their row. */
-static void set_widths(const struct kt_cli *cli, struct grid *grid, size_t terminal)
+/* As wide as in the rows that are written, or as the column asks. */
+static void widen(const struct kt_table *table, struct grid *grid)
 {
-    size_t *least = kt_cli_alloc(cli, grid->n_columns, sizeof(*least));
+    for (size_t c = 0; c < grid->n_columns; c++) {
+        size_t wish = table->width ? table->width[find_column(table, grid, c)] : grid->column[c]->flags >> 8;
+        if (!is_below(grid, c) && grid->width[c] < wish)
+            grid->width[c] = wish;
+    }
+}
+
+/* Makes rows fit the terminal: columns wrap, and cells that cannot go below their row. */
+static void set_widths(const struct kt_table *table, struct grid *grid, size_t terminal)
+{
+    size_t *least = kt_cli_alloc(table->cli, grid->n_columns, sizeof(*least));
     for (int stage = -1; stage <= 3; stage++) {
         for (size_t c = 0; c < grid->n_columns; c++) {
             least[c] = is_below(grid, c) ? 0 : find_least(grid, c, stage);
             if (stage < 0)
                 grid->width[c] = least[c];
         }
+        if (stage < 0)
+            widen(table, grid);
         while (stage >= 0 && terminal && measure_row(grid) > terminal && squeeze(grid, least))
             ;
     }
@@ -451,19 +470,29 @@ static bool has_colours(void)
     return isatty(STDOUT_FILENO) && terminal && strcmp(terminal, "dumb") != 0 && !(none && *none);
 }
 
-static void write_table(const struct kt_table *table)
+/* For the rows to come. */
+static void keep_widths(struct kt_table *table, const struct grid *grid)
+{
+    if (!table->width)
+        table->width = kt_cli_alloc(table->cli, table->n_columns, sizeof(*table->width));
+    for (size_t c = 0; c < grid->n_columns; c++)
+        table->width[find_column(table, grid, c)] = grid->width[c] > 0 ? grid->width[c] : 1;
+}
+
+/* The rows that are not written yet; the header and the title before the first. */
+static void write_table(struct kt_table *table)
 {
     struct grid grid;
     size_t terminal = find_terminal_width();
     bool colours = has_colours();
     fill_grid(table, &grid);
-    set_widths(table->cli, &grid, terminal);
+    set_widths(table, &grid, terminal);
     const char **text = kt_cli_alloc(table->cli, grid.n_columns, sizeof(*text));
-    if (table->title) {
+    if (table->title && !table->width) {
         put_text(table->title, strlen(table->title));
         putchar('\n');
     }
-    for (size_t r = 0; r < grid.n_rows; r++) {
+    for (size_t r = table->width ? 1 : 0; r < grid.n_rows; r++) {
         for (size_t c = 0; c < grid.n_columns; c++)
             text[c] = hangs(&grid, r, c) ? "" : grid.text[r * grid.n_columns + c];
         /* What the row is about stands above it. */
@@ -474,36 +503,80 @@ static void write_table(const struct kt_table *table)
             ;
         write_below(&grid, r, terminal);
     }
+    keep_widths(table, &grid);
+    table->n_written = table->n_rows;
     free(text);
     free_grid(&grid);
 }
 
-void kt_output_write_text(const struct kt_output *output)
-{
-    /* wcwidth() knows nothing in the C locale; the numbers' format stays the C locale's. */
-    locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
-    locale_t before = locale ? uselocale(locale) : (locale_t)0;
-    bool written = false;
+/* ---- the whole ------------------------------------------------------------------------------ */
 
+/* wcwidth() knows nothing in the C locale; the numbers' format stays the C locale's. */
+struct characters {
+    locale_t locale, before;
+};
+
+static struct characters begin_characters(void)
+{
+    struct characters characters = {.locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0)};
+    if (characters.locale)
+        characters.before = uselocale(characters.locale);
+    return characters;
+}
+
+static void end_characters(const struct characters *characters)
+{
+    if (!characters->locale)
+        return;
+    uselocale(characters->before);
+    freelocale(characters->locale);
+}
+
+/* An empty line between parts. */
+static void begin_part(struct kt_output *output)
+{
+    if (output->has_begun)
+        putchar('\n');
+    output->has_begun = true;
+}
+
+static void begin(struct kt_output *output)
+{
+    if (output->has_begun)
+        return;
     write_facts(output);
     for (size_t f = 0; f < output->n_facts; f++)
-        written |= is_shown(&output->fact[f]);
-    for (size_t t = 0; t < output->n_tables; t++) {
-        if (output->table[t]->n_rows == 0)
-            continue;
-        if (written)
-            putchar('\n');
-        write_table(output->table[t]);
-        written = true;
-    }
+        output->has_begun |= is_shown(&output->fact[f]);
+}
+
+/* Rows that are new, below those of their table. */
+static void write_new_rows(struct kt_output *output, struct kt_table *table)
+{
+    if (table->n_rows == table->n_written)
+        return;
+    if (!table->width)
+        begin_part(output);
+    write_table(table);
+}
+
+void kt_output_write_rows(struct kt_output *output)
+{
+    struct characters characters = begin_characters();
+    begin(output);
+    write_new_rows(output, output->table[0]);
+    end_characters(&characters);
+}
+
+void kt_output_write_text(struct kt_output *output)
+{
+    struct characters characters = begin_characters();
+    begin(output);
+    for (size_t t = 0; t < output->n_tables; t++)
+        write_new_rows(output, output->table[t]);
     if (output->note) {
-        if (written)
-            putchar('\n');
+        begin_part(output);
         put_text(output->note, strlen(output->note));
         putchar('\n');
     }
-    if (locale) {
-        uselocale(before);
-        freelocale(locale);
-    }
+    end_characters(&characters);
 }

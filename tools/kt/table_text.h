@@ -22,6 +22,7 @@ struct kt_fact {
 
 struct kt_table {
     const struct kt_cli *cli;
+    struct kt_output *output;
     const char *name;
     char *title;
     bool hidden; /* not in JSON */
@@ -29,6 +30,8 @@ struct kt_table {
     size_t n_columns;
     struct kt_value *value; /* [max_rows][n_columns] */
     size_t n_rows, max_rows;
+    size_t n_written; /* rows that kt_table_flush has written */
+    size_t *width;    /* of each column in them, 0: not visible; NULL: none was written */
 };
 
 struct kt_output {
@@ -39,13 +42,16 @@ struct kt_output {
     size_t n_facts;
     struct kt_table *table[KT_OUTPUT_MAX_TABLES];
     size_t n_tables;
-    char *note; /* NULL: none */
+    char *note;     /* NULL: none */
+    bool has_begun; /* facts are written */
 };
 
 /* Bytes of the well-formed UTF-8 character at `s`, 0 if it is none. */
 size_t kt_utf8_length(const char *s);
 
-/* The facts and tables for people. */
-void kt_output_write_text(const struct kt_output *output);
+/* The facts and tables for people, but what was written already. */
+void kt_output_write_text(struct kt_output *output);
+/* The facts, and the new rows of the first table. */
+void kt_output_write_rows(struct kt_output *output);
 
 #endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bench_run.h - what `kt bench` was asked for, and its output. */
+#ifndef KT_TOOL_BENCH_RUN_H
+#define KT_TOOL_BENCH_RUN_H
+
+#include "tools/kt/bench.h"
+#include "tools/kt/record.h"
+#include "tools/kt/table.h"
+
+#define BENCH_MAX_TOKEN_COUNTS 64
+#define BENCH_MAX_NAMES 32
+
+/* The command line's requests, checked. */
+struct bench {
+    struct kt_cli *cli;
+    struct kt_context *context;
+    struct kt_context_info info;
+    struct bench_shape shape;
+    bool has_shapes;    /* of several: rows have their own */
+    const char *layers; /* of the model, "0-3,5", that are like the one that runs; NULL: no model */
+    struct bench_schedule schedule;
+    uint64_t cycle_size;
+    uint64_t tokens[BENCH_MAX_TOKEN_COUNTS];
+    size_t n_token_counts;
+    const struct bench_source_type *types[BENCH_MAX_NAMES]; /* none: the backend's usual one */
+    size_t n_types;
+    const char *backends[BENCH_MAX_NAMES];
+    size_t n_backends;
+    bool explicit_backends, levels;
+    char *names;               /* the text that `backends` points into */
+    struct bench_trace *trace; /* NULL: calls are drawn */
+    struct kt_keeping keeping;
+    struct kt_output *output;
+    struct kt_table *rows, *limits;
+    size_t n_rows;
+};
+
+/* Makes the output's tables. */
+void bench_begin(struct bench *bench);
+/* Runs these weights on a backend, at each of its levels with --levels, and writes a row for each batch size.
+ * A backend that was not named may refuse them. Returns an exit code. */
+int bench_backend(struct bench *bench, const char *backend, const struct bench_source *source);
+
+/* ---- bench_model.c: the layers of a checkpoint ---- */
+
+/* Layers of one shape and one source format. */
+struct bench_group {
+    struct kt_moe_info moe;
+    uint64_t layer; /* the first: its weights run */
+    char *layers;
+};
+
+struct bench_model {
+    struct kt_checkpoint *checkpoint;
+    struct bench_group *groups;
+    size_t n_groups;
+};
+
+/* Opens the checkpoint and groups its layers, those of the list or all. Returns an exit code. */
+int bench_model_open(struct kt_cli *cli, const char *path, const char *layers, struct bench_model *model);
+void bench_model_shape(const struct bench_group *group, struct bench_shape *shape);
+void bench_model_close(struct bench_model *model);
+/* Runs every group on the named backends, or on the one that would run it. Returns an exit code. */
+int bench_model_run(struct bench *bench, const struct bench_model *model);
+
+#endif
