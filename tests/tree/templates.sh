@@ -115,8 +115,9 @@ check() {
         set=$(sets "$header")
         set=${set%% *}
         set_flags "$set" || continue
+        # It must say so before anything else, so nothing after it is read.
         # shellcheck disable=SC2046 # words
-        if compile "$file" $(params "$header" "$set") "-DWITHOUT_$name"; then
+        if compile "$file" $(params "$header" "$set") "-DWITHOUT_$name" -Wfatal-errors; then
             echo "FAIL: $header compiles without $name"
             status=1
         elif ! grep -q "error.*define $name" "$file.messages"; then
