@@ -5,7 +5,7 @@
 #define VEC_BF16 1
 
 #define TILED 1
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0
 #define GEMV_MAX_ROWS 2
 #define VECTOR_MAX_ROWS 2
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"

@@ -3,10 +3,9 @@
 #define SIMD avx512
 
 #define TILED 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 6
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
-#define DEQUANT_MIN_ROWS 6
 #define MR_PANEL 8
 #define MR_TILE 0
 #define SHIFTED_VECS 2

@@ -5,9 +5,9 @@
 #define VEC_BF16 1
 
 #define TILED 0
-#define PREFETCH_BYTES 0
+/* Codes cost next to nothing beside vdpbf16ps, so panels are never dequantized. */
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = UINT32_MAX
 #define GEMV_MAX_ROWS 8
-#define DEQUANT_MIN_ROWS UINT32_MAX /* never: codes cost next to nothing beside vdpbf16ps */
 #define MR_PANEL 8
 #define MR_TILE 0
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"

@@ -7,7 +7,7 @@
 #define VEC_VNNI 1
 #define VEC_BF16 1
 #define TILED 1
-#define PREFETCH_BYTES 1024
+#define TUNING .prefetch_bytes = 1024
 #define AMX_DOT AMX_DOT_BF16
 
 #include "plugins/bf16/pack.h"

@@ -6,8 +6,7 @@
 
 #define MR_PANEL 8
 #define MR_TILE 0
-#define STREAMED_MAX_ROWS UINT32_MAX
-#define PREFETCH_BYTES 1024
+#define TUNING .prefetch_bytes = 1024, .streamed_max_rows = UINT32_MAX
 
 #include "plugins/bf16/kernel_tmpl.h"
 

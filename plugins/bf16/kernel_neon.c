@@ -4,8 +4,7 @@
 
 #define MR_PANEL 0
 #define MR_TILE 4
-#define STREAMED_MAX_ROWS 2
-#define PREFETCH_BYTES 1024
+#define TUNING .prefetch_bytes = 1024, .streamed_max_rows = 2
 
 #include "plugins/bf16/kernel_tmpl.h"
 

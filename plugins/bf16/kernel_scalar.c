@@ -4,8 +4,7 @@
 
 #define MR_PANEL 0
 #define MR_TILE 0
-#define STREAMED_MAX_ROWS 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .streamed_max_rows = 0
 
 #include "plugins/bf16/kernel_tmpl.h"
 

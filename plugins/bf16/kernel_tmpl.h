@@ -3,17 +3,12 @@
  * kernel_tmpl.h - the vector levels. A kernel of a level defines SIMD and the parameters, includes this,
  * and ends with BF16_LEVEL(level);
  *
- * Parameters  STREAMED_MAX_ROWS  the most rows with streamed prefetches; above, paced: gemm/prefetch.h
- *             PREFETCH_BYTES     distance for one or two rows, and for all where the core does not know the
- *                                machine's (struct kt_caps.stream_ahead); 0: always the machine's
+ * Parameters  TUNING  streamed_max_rows; prefetch_bytes, for one or two rows, and for all where the core does
+ *                     not know the machine's (struct kt_caps.stream_ahead): gemm/tuning_tmpl.h
  *             MR_PANEL, MR_TILE, MICROKERNEL_MMLA   of microkernels: gemm/microkernels_tmpl.h
  */
 #ifndef KT_PLUGINS_BF16_KERNEL_TMPL_H
 #define KT_PLUGINS_BF16_KERNEL_TMPL_H
-
-#ifndef STREAMED_MAX_ROWS
-#error "bf16/kernel_tmpl.h: define STREAMED_MAX_ROWS"
-#endif
 
 #define TILED 0
 #include "plugins/bf16/pack.h"
@@ -26,7 +21,7 @@
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-    return (struct strategy){microkernels, job->n_rows <= STREAMED_MAX_ROWS, false};
+    return (struct strategy){microkernels, job->n_rows <= tuning.streamed_max_rows, false};
 }
 
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
@@ -37,7 +32,7 @@ static struct panel open_panel(const struct kt_product *job, enum kt_stage stage
     return (struct panel){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
-        .distance = distance ? distance : PREFETCH_BYTES,
+        .distance = distance ? distance : tuning.prefetch_bytes,
     };
 }
 

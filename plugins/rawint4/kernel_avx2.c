@@ -9,10 +9,9 @@
 #define PREFETCH_FAR 1
 
 #define TILED 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 4
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 2
-#define DEQUANT_MIN_ROWS 4
 #define MR_PANEL 0
 #define MR_TILE 4
 

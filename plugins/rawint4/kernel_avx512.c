@@ -6,10 +6,9 @@
 #define SIMD avx512
 
 #define TILED 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 24
 #define ROW_EXTRA 1
 #define GEMV_MAX_ROWS 4
-#define DEQUANT_MIN_ROWS 24
 #define MR_PANEL 8
 #define MR_TILE 0
 

@@ -5,9 +5,8 @@
 #define VEC_BF16 1
 
 #define TILED 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 24
 #define GEMV_MAX_ROWS 8
-#define DEQUANT_MIN_ROWS 24
 #define MR_PANEL 8
 #define MR_TILE 0
 

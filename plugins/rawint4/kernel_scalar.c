@@ -3,9 +3,8 @@
 #define SIMD scalar
 
 #define TILED 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .dequant_min_rows = 8
 #define GEMV_MAX_ROWS 2
-#define DEQUANT_MIN_ROWS 8
 #define MR_PANEL 0
 #define MR_TILE 0
 

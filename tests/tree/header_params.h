@@ -94,6 +94,9 @@ extern const struct vendor none_vendor;
 #ifndef WITHOUT_PREFETCH_BYTES
 #define PREFETCH_BYTES 0
 #endif
+#ifndef WITHOUT_TUNING
+#define TUNING .prefetch_bytes = 0, .streamed_max_rows = 2, .dequant_min_rows = 8
+#endif
 #ifndef WITHOUT_GEMV_MAX_ROWS
 #define GEMV_MAX_ROWS 4
 #endif
@@ -101,11 +104,7 @@ extern const struct vendor none_vendor;
 #define VECTOR_MAX_ROWS 4
 #endif
 #ifndef WITHOUT_DEQUANT_MIN_ROWS
-#ifdef ROOM_int4_group
 #define DEQUANT_MIN_ROWS 0
-#else
-#define DEQUANT_MIN_ROWS 8
-#endif
 #endif
 #ifndef WITHOUT_BLOCK_QUANTS
 #define BLOCK_QUANTS 4

@@ -2,21 +2,19 @@
 /*
  * bf16/microkernel_tmpl.h - microkernels for panels of bfloat16 tiles, on vectors.
  *
- * Parameters  PREFETCH_BYTES  distance of streamed microkernels of one or two rows; 0: the panel's
+ * Parameters  TUNING  prefetch_bytes, of streamed microkernels of one or two rows; 0: the panel's
  * and those of gemm/microkernel_tmpl.h and bf16/activations_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_BF16_MICROKERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_BF16_MICROKERNEL_TMPL_H
 
-#ifndef PREFETCH_BYTES
-#error "bf16/microkernel_tmpl.h: define PREFETCH_BYTES"
-#endif
 #ifndef EPILOGUE_H
 #define EPILOGUE_H "plugins/common/bf16/epilogue.h"
 #endif
 
 #include "plugins/common/bf16/activations_tmpl.h"
 #include "plugins/common/gemm/microkernel_tmpl.h"
+#include "plugins/common/gemm/tuning_tmpl.h"
 
 _Static_assert(TILE_COLUMNS == 32,
                "the backend's header defines TILE_COLUMNS as 32 before it includes anything");
@@ -100,7 +98,8 @@ INLINE void add_tile_sums(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf 
 INLINE void multiply_bf16_streamed(const struct panel *panel, const struct act_rows *x, unsigned rows,
                                    float out[MAX_ROWS][PANEL_ROWS])
 {
-    const uint64_t distance = rows <= 2 && PREFETCH_BYTES > 0 ? PREFETCH_BYTES : panel->distance;
+    const uint64_t distance =
+        rows <= 2 && tuning.prefetch_bytes > 0 ? tuning.prefetch_bytes : panel->distance;
     const uint8_t *tile = panel->codes;
     vf sum[2][MAX_ROWS][VECS];
     clear(rows, VEC_PARTS, sum[0]);

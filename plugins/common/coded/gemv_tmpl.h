@@ -14,7 +14,7 @@
  *             OFFSETS(encoding)  must something be subtracted from each number that decode makes?
  *             CODE_ZERO(encoding), NO_ZERO(encoding)   what: the zero or, if there are none, NO_ZERO, plus
  *                 CODE_ZERO
- *             PREFETCH_BYTES     prefetch distance; 0: the machine's (struct kt_caps.stream_ahead)
+ *             TUNING             prefetch_bytes: gemm/tuning_tmpl.h
  *             IS_FIXED_POINT(encoding)   are activations integers, which add_fixed_point and
  *                 add_fixed_point_lines multiply? default 0
  *             DOUBLED(encoding)  do codes then stand for half of what is multiplied?
@@ -40,9 +40,6 @@
 #ifndef NO_ZERO
 #error "coded/gemv_tmpl.h: define NO_ZERO"
 #endif
-#ifndef PREFETCH_BYTES
-#error "coded/gemv_tmpl.h: define PREFETCH_BYTES"
-#endif
 #ifndef FIND_SUMS
 #define FIND_SUMS(encoding, x, r, filled) ((x)->sums[r])
 #endif
@@ -60,6 +57,7 @@
 #include "plugins/common/coded/geometry_tmpl.h"
 
 #include "plugins/common/bf16/microkernel_tmpl.h"
+#include "plugins/common/gemm/tuning_tmpl.h"
 
 #if SIMD_NUMBER(SIMD) == SIMD_neon
 #error "coded/gemv_tmpl.h: NEON has no functions for codes yet: see simd/scalar_lookup.h"
@@ -73,7 +71,7 @@ static struct coded_panel find_own_panel(const struct kt_product *job, enum kt_s
 {
     struct coded_panel panel = {.coded = find_coded(job->layout, stage)};
     uint64_t size = panel_size(job->layout, stage);
-    panel.distance = PREFETCH_BYTES ? PREFETCH_BYTES : job->layout->words[WORD_PREFETCH];
+    panel.distance = tuning.prefetch_bytes ? tuning.prefetch_bytes : job->layout->words[WORD_PREFETCH];
     panel.scales = (const uint8_t *)job->packed + number * size;
     panel.zeros = panel.scales + panel.coded.scales_size;
     panel.codes = panel.zeros + panel.coded.zeros_size;

@@ -5,8 +5,8 @@
  * defines SIMD and the parameters, includes its backend's product_tmpl and this, and ends with
  * CODED_LEVEL(backend, level);
  *
- * Parameters  DEQUANT_MIN_ROWS  the fewest rows for which panels are dequantized
- *             PACK_ROWS         the backend's own act_pack; default: pack_rows
+ * Parameters  TUNING      dequant_min_rows: gemm/tuning_tmpl.h
+ *             PACK_ROWS   the backend's own act_pack; default: pack_rows
  *             MR_PANEL, MR_TILE   of microkernels for bfloat16: gemm/microkernels_tmpl.h
  * and those of coded/gemv_tmpl.h.
  * Wanted      list_gemv, dequantize_panel
@@ -14,14 +14,12 @@
 #ifndef KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_KERNEL_TMPL_H
 
-#ifndef DEQUANT_MIN_ROWS
-#error "coded/kernel_tmpl.h: define DEQUANT_MIN_ROWS"
-#endif
 #ifndef PACK_ROWS
 #define PACK_ROWS pack_rows
 #endif
 
 #include "plugins/common/coded/gemv_tmpl.h"
+#include "plugins/common/gemm/tuning_tmpl.h"
 
 #define MULTIPLY multiply_bf16
 #include "plugins/common/gemm/microkernels_tmpl.h"
@@ -35,7 +33,7 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
 
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
-    if (job->n_rows >= DEQUANT_MIN_ROWS && !job->layout->words[WORD_INT8_ROWS])
+    if (job->n_rows >= tuning.dequant_min_rows && !job->layout->words[WORD_INT8_ROWS])
         return (struct strategy){microkernels, false, ROW_SCALES};
     return (struct strategy){list_gemv(job, stage), true, false};
 }
