@@ -11,7 +11,7 @@
 #define TILED 1
 #define MR_PANEL 8
 #define MR_TILE 0
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0
 
 #include "plugins/amx_int4/amx_int4.h"
 

@@ -11,8 +11,7 @@
 
 #define MR_PANEL 0
 #define MR_TILE 4
-#define STREAMED_MAX_ROWS 3
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .streamed_max_rows = 3
 #define DEQUANT_MIN_ROWS 0
 
 #include "plugins/amx_int4/amx_int4.h"

@@ -5,8 +5,7 @@
 
 #define MR_PANEL 8
 #define MR_TILE 0
-#define STREAMED_MAX_ROWS 15
-#define PREFETCH_BYTES 0
+#define TUNING .prefetch_bytes = 0, .streamed_max_rows = 15
 #define DEQUANT_MIN_ROWS 16
 
 #include "plugins/amx_int4/amx_int4.h"

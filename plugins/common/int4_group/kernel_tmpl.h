@@ -6,7 +6,7 @@
  *
  * Parameters  OWN, OPS_NAME      names of functions and levels: plugin/ops_tmpl.h
  *             BACKEND            the backend's name, for messages
- *             STREAMED_MAX_ROWS  the most rows with streamed prefetches; above, paced: gemm/prefetch.h
+ *             TUNING             streamed_max_rows: gemm/tuning_tmpl.h
  *             DEQUANT_MIN_ROWS   the fewest rows for which a panel's codes become int8 in scratch first; 0:
  *                                never. That pays with VNNI, where a product of int8 is one operation;
  *                                elsewhere products of codes take fewer operations than those of int8
@@ -24,14 +24,12 @@
 #ifndef BACKEND
 #error "int4_group/kernel_tmpl.h: define BACKEND"
 #endif
-#ifndef STREAMED_MAX_ROWS
-#error "int4_group/kernel_tmpl.h: define STREAMED_MAX_ROWS"
-#endif
 #ifndef DEQUANT_MIN_ROWS
 #error "int4_group/kernel_tmpl.h: define DEQUANT_MIN_ROWS"
 #endif
 
 #define TILED 0
+#include "plugins/common/gemm/tuning_tmpl.h"
 #include "plugins/common/int4_group/microkernel_tmpl.h"
 #include "plugins/common/int4_group/pack_tmpl.h"
 #include "plugins/common/plugin/ops_tmpl.h"
@@ -47,7 +45,7 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     if (job->n_rows >= DEQUANT_MIN_ROWS)
         return (struct strategy){microkernels, false, W8_SUMS_CODES};
 #endif
-    return (struct strategy){int4_microkernels, job->n_rows <= STREAMED_MAX_ROWS, false};
+    return (struct strategy){int4_microkernels, job->n_rows <= tuning.streamed_max_rows, false};
 }
 
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

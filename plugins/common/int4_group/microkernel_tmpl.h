@@ -8,8 +8,7 @@
  *
  * Parameters  MR_PANEL  not 0: microkernels that read both tiles of a panel have up to 6 rows; 0: up to 2
  *             MR_TILE   rows of one that reads one tile after the other; 0: there is none
- *             PREFETCH_BYTES   distance of streamed microkernels, a group's lines at a time; 0: the
- *                              machine's (struct kt_caps.stream_ahead)
+ *             TUNING    prefetch_bytes, a group's lines at a time: gemm/tuning_tmpl.h
  *             VEC_SVE   1: products by SVE; default 0
  * and those of gemm/microkernel_tmpl.h.
  */
@@ -22,9 +21,6 @@
 #ifndef MR_TILE
 #error "int4_group/microkernel_tmpl.h: define MR_TILE"
 #endif
-#ifndef PREFETCH_BYTES
-#error "int4_group/microkernel_tmpl.h: define PREFETCH_BYTES"
-#endif
 #ifndef VEC_SVE
 #define VEC_SVE 0
 #endif
@@ -33,6 +29,7 @@
 #endif
 
 #include "plugins/common/gemm/microkernel_tmpl.h"
+#include "plugins/common/gemm/tuning_tmpl.h"
 #include "plugins/common/int4_group/weights.h"
 
 #if VEC_SVE
@@ -150,7 +147,7 @@ static struct panel find_group_panel(const struct kt_product *job, enum kt_stage
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),
-        .distance = PREFETCH_BYTES ? PREFETCH_BYTES : job->layout->words[WORD_PREFETCH],
+        .distance = tuning.prefetch_bytes ? tuning.prefetch_bytes : job->layout->words[WORD_PREFETCH],
     };
 }
 

@@ -12,22 +12,21 @@
 #define VEC_SVE 0
 #endif
 
-#define PREFETCH_BYTES 1024
 #define MICROKERNEL_MMLA VEC_I8MM
 #if VEC_SVE
 #define MR_PANEL (__ARM_FEATURE_SVE_BITS >= 512 ? 1 : 0)
 #define MR_TILE (MR_PANEL ? 0 : 4)
-#define STREAMED_MAX_ROWS 3
+#define TUNING .prefetch_bytes = 1024, .streamed_max_rows = 3
 #define DEQUANT_MIN_ROWS 0
 #elif VEC_DOTPROD
 #define MR_PANEL 0
 #define MR_TILE 4
-#define STREAMED_MAX_ROWS 3
+#define TUNING .prefetch_bytes = 1024, .streamed_max_rows = 3
 #define DEQUANT_MIN_ROWS (VEC_I8MM ? 6 : 20)
 #else
 #define MR_PANEL 0
 #define MR_TILE 2
-#define STREAMED_MAX_ROWS 1
+#define TUNING .prefetch_bytes = 1024, .streamed_max_rows = 1
 #define DEQUANT_MIN_ROWS 0
 #endif
 

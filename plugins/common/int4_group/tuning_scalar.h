@@ -6,8 +6,7 @@
 
 #define MR_PANEL 0
 #define MR_TILE 0
-#define STREAMED_MAX_ROWS 0
-#define PREFETCH_BYTES 1024
+#define TUNING .prefetch_bytes = 1024, .streamed_max_rows = 0
 #define DEQUANT_MIN_ROWS 0
 
 #endif
