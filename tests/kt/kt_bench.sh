@@ -126,9 +126,9 @@ kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "-
 for field in n_threads spin_us dispatch_spinning_us dispatch_asleep_us idle_cpu_percent; do
     grep -q "\"$field\": [0-9]" "$work/out" || fail "--dispatch has no $field"
 done
-kt bench --latency --config "$work/kt.ini" --threads 2 --format json || fail "--latency"
+kt bench --latency --min-time 0.1 --config "$work/kt.ini" --threads 2 --format json || fail "--latency"
 [ "$(grep -c '"start_us_median": [0-9]' "$work/out")" -eq 3 ] || fail "--latency has not three rows"
-kt bench --latency --config "$work/kt.ini" --threads 1 --set core.spin_us=0 || fail "--latency without spinning"
+kt bench --latency --min-time 0.1 --config "$work/kt.ini" --threads 1 --set core.spin_us=0 || fail "--latency without spinning"
 grep -q '^ *1  *0  *1000  *1000 ' "$work/out" || fail "--latency: the gaps without spinning"
 kt bench --limits --config "$work/kt.ini" --threads 2 --cycle 2 --format csv || fail "--limits"
 [ "$(grep -c '^read,' "$work/out")" -eq 12 ] || fail "--limits has not twelve ways of reading"

@@ -97,7 +97,7 @@ static const struct kt_cli_option options[] = {
      .type = KT_CLI_REAL,
      .offset = offsetof(struct args, min_time),
      .argument = "SECONDS",
-     .help = "length of a run, at least 5 calls (default: 1)"},
+     .help = "length of a run, at least 5 calls, or of a row of --latency (default: 1)"},
     {.name = "cycle",
      .type = KT_CLI_UINT,
      .offset = offsetof(struct args, cycle),
@@ -375,7 +375,7 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
     if (args.dispatch)
         return bench_dispatch(cli);
     if (args.latency)
-        return bench_latency(cli);
+        return bench_latency(cli, args.min_time);
     if (args.limits)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
     if (args.layers != NULL && args.model == NULL)

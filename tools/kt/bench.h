@@ -305,9 +305,10 @@ int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct b
 
 /* ---- bench_dispatch.c ---- */
 
-/* `kt bench --dispatch`, `kt bench --latency` and `kt bench --limits`; return exit codes. */
+/* `kt bench --dispatch`, `kt bench --latency` (with the seconds of a row) and `kt bench --limits`; return
+ * exit codes. */
 int bench_dispatch(struct kt_cli *cli);
-int bench_latency(struct kt_cli *cli);
+int bench_latency(struct kt_cli *cli, double min_time);
 int bench_limits(struct kt_cli *cli, uint64_t size);
 
 #endif

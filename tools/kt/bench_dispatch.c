@@ -5,6 +5,7 @@
 #include "tools/kt/table.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,8 +14,7 @@
 #define N_SERIES 5
 #define SPINNING_STAGES 20000
 #define ASLEEP_STAGES 40
-#define LATENCY_SUBMITS 4000
-#define LATENCY_TIME_US 1000000 /* of a row's gaps together */
+#define LATENCY_SUBMITS 4000 /* a second without gaps */
 
 static int compare(const void *a, const void *b)
 {
@@ -139,7 +139,7 @@ static enum kt_status measure_latency(struct kt_context *context, uint32_t gap_u
     return KT_OK;
 }
 
-int bench_latency(struct kt_cli *cli)
+int bench_latency(struct kt_cli *cli, double min_time)
 {
     static const struct kt_column columns[] = {
         {"n_threads", "THREADS", KT_COLUMN_UINT, 0, 0},
@@ -161,15 +161,11 @@ int bench_latency(struct kt_cli *cli)
     struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
     enum kt_status status = KT_OK;
     for (size_t i = 0; i < COUNT(gaps) && status == KT_OK; i++) {
-        uint64_t count = gaps[i] != 0 ? LATENCY_TIME_US / gaps[i] : LATENCY_SUBMITS;
+        double submits = fmin(min_time * LATENCY_SUBMITS, gaps[i] != 0 ? min_time * 1e6 / gaps[i] : INFINITY);
         kt_table_row(table);
         kt_table_uint(table, "n_threads", machine.n_threads);
         kt_table_uint(table, "spin_us", spin_us);
-        status = measure_latency(machine.context, gaps[i],
-                                 (uint32_t)(count > LATENCY_SUBMITS ? LATENCY_SUBMITS
-                                            : count < 20            ? 20
-                                                                    : count),
-                                 table, &error);
+        status = measure_latency(machine.context, gaps[i], (uint32_t)fmax(submits, 20), table, &error);
     }
     kt_context_destroy(machine.context);
     if (status == KT_OK)
