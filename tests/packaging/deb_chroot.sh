@@ -57,7 +57,7 @@ mount -t proc proc "$root/proc" && mount --bind -o ro /sys "$root/sys" || skip "
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 mkdir -p "$root/debs" "$root/src/tests"
 cp "$folder"/*.deb "$root/debs"
-cp -R "$source/README" "$root/src"
+cp -R "$source/README.md" "$root/src"
 cp -R "$source/tests/data" "$root/src/tests"
 cp -R "$source/etc/packaging/debian" "$root/src/debian"
 plugins=$(cd "$folder" && ls kt-kernel-plugin-*.deb | sed -n '/-dbgsym_/d; s/_.*//; s/^kt-kernel-plugin-//p')

@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # shellcheck disable=SC2086
-find $folders configure.ac Makefile.am README HACKING -name __pycache__ -prune -o -type f -print >"$work/files"
+find $folders configure.ac Makefile.am README.md HACKING -name __pycache__ -prune -o -type f -print >"$work/files"
 # Programs of tests have no file of their name; the build names them.
 find . -name build -prune -o -name '*.am' -exec cat {} + | tr -c 'A-Za-z0-9_./\n-' '\n' | sort -u >"$work/built"
 # The sources of other projects, of templates and of releases speak of files elsewhere.
@@ -29,7 +29,7 @@ FILENAME == files {
 }
 FILENAME == built { known[$0] = 1; next }
 {
-    document = FILENAME ~ /(README|HACKING)$/
+    document = FILENAME ~ /(README(\.md)?|HACKING)$/
     line = $0
     while (match(line, /[A-Za-z0-9_.\/<>$*@{}~-]+/)) {
         word = substr(line, RSTART, RLENGTH)
@@ -38,7 +38,7 @@ FILENAME == built { known[$0] = 1; next }
         if (word ~ /[<>$*@{}~]|NAME|LEVEL|FOLDER|ROOM|X_|^[.\/-]|\.so/ || word ~ /^(embed\.c|layer0\.py)$/)
             continue
         inside = word ~ /^(core|plugins|tools|tests|include|etc|m4)\/./
-        file = word ~ /\.(c|h|sh|py|am|awk|m4|map|csv|spec)$/
+        file = word ~ /\.(c|h|sh|py|am|awk|m4|map|csv|spec|svg)$/
         if (document ? !inside && !file : !inside || !file)
             continue
         if (!(word in known) && !(word ".c" in known) && !(word ".in" in known)) {

@@ -23,7 +23,7 @@ Summary: The experts of Mixture-of-Experts models on CPUs
 License: Apache-2.0
 Requires-Python: >=3.9
 Requires-Dist: numpy
-Description-Content-Type: text/plain
+Description-Content-Type: text/markdown
 
 {readme}"""
 
@@ -45,7 +45,7 @@ class Wheel:
         """tag: of the platform, "any" where nothing is compiled."""
         info = f"kt_kernel-{version}.dist-info"
         self.add(f"{info}/licenses/COPYING", (source / "COPYING").read_bytes())
-        self.add(f"{info}/METADATA", metadata(version, (source / "README").read_text()).encode())
+        self.add(f"{info}/METADATA", metadata(version, (source / "README.md").read_text()).encode())
         if commands:
             self.add(f"{info}/entry_points.txt", f"[console_scripts]\n{commands}\n".encode())
         pure = "true" if tag == "any" else "false"

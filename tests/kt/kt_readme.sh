@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Every kt command and every setting that README.md shows works, in the order in which it stands there.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+readme=$KT_TEST_SOURCE/README.md
+with_plugin llamafile || skip "the backend llamafile was not built"
+with_plugin amx_int8 || skip "the backend amx_int8 was not built"
+
+sed -n 's/^    \(kt [a-z].*\)/\1/p' "$readme" | sed 's/  *#.*//' >"$dir/commands"
+[ "$(wc -l <"$dir/commands")" -ge 15 ] || fail "README.md must show what kt can do"
+with_plugin bf16 || skip "the backend bf16 was not built"
+module=$dir/plugins/kt_bf16.so
+mkdir "$dir/here"
+cd "$dir/here" || exit 99
+while read -r program words; do
+    words=$(echo "$words" | sed "s,MODEL,$data/tiny-moe-q4_k_m.gguf,; s,TRACE,$trace,; s,STORE,$dir/store,
+        s,FILE.so,$module,; s,FILE.ini,$KT_TEST_SOURCE/plugins/bf16/bf16.ini,")
+    case $words in # as short as can be
+    bench*) words="$words --backend llamafile --shape 256,256,8,2 --runs 1 --repeats 5 --cycle 8" ;;
+    plugin\ check*) words="$words --cases 1" ;;
+    doctor) continue ;; # what it says depends on the machine
+    esac
+    # shellcheck disable=SC2086 # these words are words
+    $program $words
+    exits 0
+done <"$dir/commands"
+kt doctor
+[ "$code" -le 1 ] || fail "kt doctor must know what it is asked"
+
+# Settings: the lines from a section's name to the end of the block.
+awk '/^    \[/ { on = 1 } !/^    / { on = 0 } on' "$readme" | sed 's/^    //' >"$dir/kt.ini"
+sed -i '/^kt /d' "$dir/kt.ini"
+grep -q '^\[core\]' "$dir/kt.ini" || fail "README.md must show settings"
+kt config check --config "$dir/kt.ini"
+exits 0
+kt explain "$data/tiny-moe-q4_k_m.gguf" --config "$dir/kt.ini"
+exits 0
+says amx_int8
+
+# The plugin's sketch is C of the header as it is; its functions are elsewhere.
+sed -n '/^    #include <kt\/plugin.h>/,/^[^ ]/s/^    //p' "$readme" |
+    sed 's/^static \(void\|enum kt_status\) /extern \1 /' >"$dir/sketch.c"
+grep -q KT_PLUGIN_DEFINE "$dir/sketch.c" || fail "README.md must show a plugin"
+command_line="${KT_TEST_CC:-cc} sketch.c"
+# shellcheck disable=SC2086 # CC may be several words
+${KT_TEST_CC:-cc} -std=gnu11 -Wall -Wextra -Werror -fsyntax-only -I"$KT_TEST_SOURCE/include" \
+    -I"$KT_TEST_BUILD/include" "$dir/sketch.c" >"$out" 2>"$err"
+code=$?
+exits 0
+finish

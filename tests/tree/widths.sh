@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# README.md fits 100 columns and says what matters on one screen; the README of no folder has lines over 110.
+cd "${KT_TEST_SOURCE:-$(dirname "$0")/../..}" || exit 1
+failed=0
+# wide COLUMNS FILE...
+wide() {
+    most=$1
+    shift
+    awk -v most="$most" 'length > most { print FILENAME ":" FNR ": " length " columns, " most " are the most"; bad = 1 }
+        END { exit bad }' "$@" || failed=1
+}
+wide 100 README.md
+# shellcheck disable=SC2046 # names without blanks
+wide 110 HACKING $(find core plugins tools tests include etc m4 -name README -type f)
+for what in tools/quickstart 'tools/quickstart check' ik_llama.cpp 'peers-xeon.svg'; do
+    head -n 45 README.md | grep -qF "$what" || { echo "README.md: $what is not in the first 45 lines"; failed=1; }
+done
+exit $failed
