@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* host_call.c - submit and wait as functions that a GPU's stream calls. */
+#include "core/async/host_call.h"
 #include "core/base/error.h"
 #include "core/context/context.h"
 #include "core/forward/forward.h"
@@ -13,12 +14,18 @@ struct kt_host_call {
     struct kt_host_params params;
     pthread_mutex_t lock;    /* of what follows */
     uint64_t ticket;         /* not waited for; 0: none */
+    bool expects_wait;       /* a submit has run, and no wait since that found its forward done */
     struct kt_error failure; /* the first since kt_host_call_status */
 };
 
 static const struct kt_layer *layer_of(const struct kt_host_call *call)
 {
     return call->params.layer;
+}
+
+const char *kt_host_call_name(const struct kt_host_call *call)
+{
+    return layer_of(call)->name;
 }
 
 static struct kt_queue *queue_of(const struct kt_host_call *call)
@@ -88,6 +95,16 @@ static void write_ticket(struct kt_host_call *call, uint64_t ticket)
     (void)pthread_mutex_unlock(&call->lock);
 }
 
+/* Says what it was. */
+static bool set_expects_wait(struct kt_host_call *call, bool expects_wait)
+{
+    (void)pthread_mutex_lock(&call->lock);
+    bool before = call->expects_wait;
+    call->expects_wait = expects_wait;
+    (void)pthread_mutex_unlock(&call->lock);
+    return before;
+}
+
 /* Waits for the submitted forward; false: it is still running. */
 static bool finish(struct kt_host_call *call, uint32_t timeout_ms)
 {
@@ -125,9 +142,10 @@ void kt_host_submit(void *argument)
     struct kt_error error = {KT_OK, ""};
     uint64_t ticket = 0;
     enum kt_status status = KT_OK;
+    (void)set_expects_wait(call, true);
     if (!finish(call, 0))
         status = kt_fail(&error, KT_E_BUSY, "%s: submitted again before the last forward was done",
-                         layer_of(call)->name);
+                         kt_host_call_name(call));
     if (status == KT_OK && (status = submit(call, &ticket, &error)) == KT_OK)
         write_ticket(call, ticket);
     if (status != KT_OK)
@@ -138,11 +156,16 @@ void kt_host_wait(void *argument)
 {
     struct kt_host_call *call = argument;
     struct kt_error error = {KT_OK, ""};
-    if (finish(call, call->params.timeout_ms))
-        return;
-    enum kt_status status = kt_fail(&error, KT_E_BUSY, "%s: the forward was not done after %u ms",
-                                    layer_of(call)->name, call->params.timeout_ms);
-    keep_failure(call, status, &error);
+    enum kt_status status = KT_OK;
+    if (!finish(call, call->params.timeout_ms))
+        status = kt_fail(&error, KT_E_BUSY, "%s: the forward was not done after %u ms",
+                         kt_host_call_name(call), call->params.timeout_ms);
+    else if (!set_expects_wait(call, false))
+        status = kt_fail(&error, KT_E_STATE,
+                         "%s: the sync ran before its submit; on two streams only an event keeps their order",
+                         kt_host_call_name(call));
+    if (status != KT_OK)
+        keep_failure(call, status, &error);
 }
 
 enum kt_status kt_host_call_status(struct kt_host_call *call, struct kt_error *error)

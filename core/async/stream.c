@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stream.c - the launch function of a GPU's runtime, found while the process runs. */
 #define _GNU_SOURCE /* RTLD_NOLOAD */
+#include "core/async/host_call.h"
 #include "core/base/error.h"
 
 #include <kt/kt.h>
@@ -15,8 +16,12 @@ typedef int (*launch_fn)(void *stream, void (*function)(void *), void *argument)
 typedef const char *(*words_fn)(int code);
 typedef int (*allocate_fn)(void **memory, size_t size, unsigned flags);
 typedef int (*release_fn)(void *memory);
+typedef int (*forget_fn)(void);
+typedef int (*exchange_fn)(int *mode);
 
 #define PORTABLE 1 /* memory for all devices */
+#define RELAXED 2  /* of a thread: what a capture that is under way cannot hold is allowed and not captured \
+                    */
 
 struct kt_stream_runtime {
     void *handle;
@@ -25,6 +30,8 @@ struct kt_stream_runtime {
     words_fn words;       /* or NULL */
     allocate_fn allocate; /* or NULL, as the next */
     release_fn release;
+    forget_fn forget;     /* the last error of this thread; or NULL */
+    exchange_fn exchange; /* the thread's capture mode; or NULL */
 };
 
 static const char *const libraries[] = {"libcudart.so.13",  "libcudart.so.12",  "libcudart.so.11.0",
@@ -46,25 +53,39 @@ static void *find_library(const char *library)
 
 /* The names of a runtime's functions. */
 struct names {
-    const char *launch, *words, *allocate, *release;
+    const char *launch, *words, *allocate, *release, *forget, *exchange;
 };
-static const struct names cuda = {"cudaLaunchHostFunc", "cudaGetErrorString", "cudaHostAlloc",
-                                  "cudaFreeHost"};
-static const struct names hip = {"hipLaunchHostFunc", "hipGetErrorString", "hipHostMalloc", "hipHostFree"};
+static const struct names cuda = {.launch = "cudaLaunchHostFunc",
+                                  .words = "cudaGetErrorString",
+                                  .allocate = "cudaHostAlloc",
+                                  .release = "cudaFreeHost",
+                                  .forget = "cudaGetLastError",
+                                  .exchange = "cudaThreadExchangeStreamCaptureMode"};
+static const struct names hip = {.launch = "hipLaunchHostFunc",
+                                 .words = "hipGetErrorString",
+                                 .allocate = "hipHostMalloc",
+                                 .release = "hipHostFree",
+                                 .forget = "hipGetLastError",
+                                 .exchange = "hipThreadExchangeStreamCaptureMode"};
 
 /* Copied because C cannot convert a pointer to an object to one to a function; POSIX makes both alike. */
+static bool find(const struct kt_stream_runtime *runtime, const char *name, void *function)
+{
+    void *found = dlsym(runtime->handle, name);
+    memcpy(function, &found, sizeof found);
+    return found != NULL;
+}
+
 static bool find_functions(struct kt_stream_runtime *runtime, const struct names *names)
 {
-    void *found = dlsym(runtime->handle, names->launch), *text = dlsym(runtime->handle, names->words);
-    void *allocate = dlsym(runtime->handle, names->allocate),
-         *release = dlsym(runtime->handle, names->release);
-    if (!found)
+    if (!find(runtime, names->launch, &runtime->launch))
         return false;
     runtime->name = names->launch;
-    memcpy(&runtime->launch, &found, sizeof found);
-    memcpy(&runtime->words, &text, sizeof text);
-    memcpy(&runtime->allocate, &allocate, sizeof allocate);
-    memcpy(&runtime->release, &release, sizeof release);
+    (void)find(runtime, names->words, &runtime->words);
+    (void)find(runtime, names->allocate, &runtime->allocate);
+    (void)find(runtime, names->release, &runtime->release);
+    (void)find(runtime, names->forget, &runtime->forget);
+    (void)find(runtime, names->exchange, &runtime->exchange);
     return true;
 }
 
@@ -105,18 +126,41 @@ void kt_stream_runtime_close(struct kt_stream_runtime *runtime)
     free(runtime);
 }
 
+/* What was told to the caller is not to surface as the failure of a later call of the runtime. */
+static void forget(const struct kt_stream_runtime *runtime, int code)
+{
+    if (code != 0 && runtime->forget)
+        (void)runtime->forget();
+}
+
+/* Buffers may be needed while a graph is captured, which an allocation would end but for the mode. */
+static void exchange(const struct kt_stream_runtime *runtime, int *mode)
+{
+    if (runtime->exchange)
+        (void)runtime->exchange(mode);
+}
+
 static void *allocate(void *data, size_t size)
 {
     const struct kt_stream_runtime *runtime = data;
     void *memory = NULL;
-    return runtime->allocate(&memory, size, PORTABLE) == 0 ? memory : NULL;
+    int mode = RELAXED;
+    exchange(runtime, &mode);
+    int code = runtime->allocate(&memory, size, PORTABLE);
+    exchange(runtime, &mode);
+    forget(runtime, code);
+    return code == 0 ? memory : NULL;
 }
 
 static void release(void *data, void *memory, size_t size)
 {
     const struct kt_stream_runtime *runtime = data;
+    int mode = RELAXED;
     (void)size;
-    (void)runtime->release(memory);
+    exchange(runtime, &mode);
+    int code = runtime->release(memory);
+    exchange(runtime, &mode);
+    forget(runtime, code);
 }
 
 enum kt_status kt_stream_runtime_allocator(struct kt_stream_runtime *runtime, struct kt_allocator *allocator,
@@ -132,6 +176,27 @@ enum kt_status kt_stream_runtime_allocator(struct kt_stream_runtime *runtime, st
     return KT_OK;
 }
 
+/* What a person can make of an error; CUDA and HIP number these alike. */
+static const char *explain(int code)
+{
+    switch (code) {
+    case 400: /* invalid handle */
+        return "; was the stream destroyed?";
+    case 700: /* illegal address */
+    case 702: /* timeout of a kernel */
+    case 710: /* assert in a kernel */
+    case 714: /* hardware stack, instructions and addresses */
+    case 715:
+    case 716:
+    case 717:
+    case 718:
+    case 719: /* launch failure */
+        return "; a kernel before it failed, and the GPU's context is lost: only a new process can use it again";
+    default:
+        return "";
+    }
+}
+
 static enum kt_status launch(const struct kt_stream_runtime *runtime, void *stream, void (*function)(void *),
                              struct kt_host_call *call, struct kt_error *error)
 {
@@ -141,7 +206,9 @@ static enum kt_status launch(const struct kt_stream_runtime *runtime, void *stre
     if (code == 0)
         return KT_OK;
     const char *words = runtime->words ? runtime->words(code) : NULL;
-    return kt_fail(error, KT_E_SYSTEM, "%s: %s (%d)", runtime->name, words ? words : "error", code);
+    forget(runtime, code);
+    return kt_fail(error, KT_E_SYSTEM, "%s: %s: %s (%d)%s", kt_host_call_name(call), runtime->name,
+                   words ? words : "error", code, explain(code));
 }
 
 enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void *stream,

@@ -180,16 +180,18 @@ KT_CONSTEXPR struct kt_host_params host_params()
 /** Makes a call; checks everything that does not depend on a batch. */
 enum kt_status kt_host_call_create(const struct kt_host_params *params, struct kt_host_call **call,
                                    struct kt_error *error);
-/** Waits for the forward that the call has submitted. No stream may run the call any more. It may be NULL. */
+/** Waits for the forward that the call has submitted. No stream may run the call any more: one that was
+ * destroyed may, until the device is synchronised. It may be NULL. */
 void kt_host_call_destroy(struct kt_host_call *call);
 
 /**
  * Puts the forward on the context's queue; kt_host_wait returns when its output is complete. Both take a
  * struct kt_host_call, call no GPU runtime, allocate nothing and may run on any thread, but not at the same
  * time for one call. They cannot return errors: a failure is kept for kt_host_call_status, the output must
- * then not be used, and a kt_host_wait without a forward returns at once. A wait of more than timeout_ms
- * gives up; the buffers are then in use until a later submit or wait of the call finds the forward done,
- * and submits before that fail with KT_E_BUSY.
+ * then not be used, and a kt_host_wait without a forward returns at once. That is KT_E_STATE where no submit
+ * ran since the last wait: two streams keep the order of their launches by an event only. A wait of more than
+ * timeout_ms gives up; the buffers are then in use until a later submit or wait of the call finds the forward
+ * done, and submits before that fail with KT_E_BUSY.
  */
 void kt_host_submit(void *call);
 void kt_host_wait(void *call);
@@ -213,7 +215,9 @@ enum kt_status kt_stream_runtime_open(const char *library, struct kt_stream_runt
 void kt_stream_runtime_close(struct kt_stream_runtime *runtime);
 
 /** Launches kt_host_submit or kt_host_wait of a call on a stream (a cudaStream_t or hipStream_t), which may
- * be capturing. KT_E_SYSTEM with the runtime's message if it refuses. Any thread. */
+ * be capturing. KT_E_SYSTEM with the runtime's message if it refuses; its last error is then reset. Where a
+ * kernel has failed, the runtime refuses everything and runs no launched call any more, so a sync may never
+ * come; calls, layers and the context go on without it, and can be destroyed. Any thread. */
 enum kt_status kt_submit_on_stream(const struct kt_stream_runtime *runtime, void *stream,
                                    struct kt_host_call *call, struct kt_error *error);
 enum kt_status kt_sync_on_stream(const struct kt_stream_runtime *runtime, void *stream,
@@ -228,8 +232,9 @@ struct kt_allocator {
     void *data;
 };
 
-/** Fills an allocator of the runtime's pinned host memory: cudaHostAlloc or hipHostMalloc. `runtime` must
- * be open as long as memory of it is in use. KT_E_UNSUPPORTED if the runtime lacks these functions. */
+/** Fills an allocator of the runtime's pinned host memory: cudaHostAlloc or hipHostMalloc, also while a
+ * stream is capturing. `runtime` must be open as long as memory of it is in use. KT_E_UNSUPPORTED if the
+ * runtime lacks these functions. */
 enum kt_status kt_stream_runtime_allocator(struct kt_stream_runtime *runtime, struct kt_allocator *allocator,
                                            struct kt_error *error);
 
