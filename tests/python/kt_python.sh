@@ -14,7 +14,7 @@ for plugin in ${KT_TEST_PLUGINS:?}; do
 done
 # A GPU's runtime, for tests that find it as they find libcudart.
 mkdir "$dir/lib"
-ln -s "$KT_TEST_BUILD/tests/plugins/libfakestream.so" "$dir/lib/libcudart.so.13"
+ln -s "$KT_TEST_BUILD/tests/gpu/libstandin.so" "$dir/lib/libcudart.so.13"
 LD_LIBRARY_PATH=$dir/lib:${LD_LIBRARY_PATH:-}
 KT_KERNEL_LIBRARY=$KT_TEST_BUILD/.libs/libktkernel.so.0
 PYTHONPATH=$KT_TEST_SOURCE/tools/python:$KT_TEST_SOURCE/tests/python

@@ -44,7 +44,7 @@ _device.runtime = none
 def test_readme_sample():
     program = "from kt_kernel import kt_kernel_ext; c = kt_kernel_ext.CPUInfer(4); print({})"
     assert without_gpu(program.format("hasattr(c, 'submit_with_cuda_stream')")) == "False\n"
-    # tests/plugins/fake_stream.c is found as libcudart is
+    # the stand-in of tests/gpu is found as libcudart is
     assert hasattr(CPUInfer(2), "submit_with_cuda_stream") and hasattr(CPUInfer(2), "sync_with_cuda_stream")
 
 
@@ -302,7 +302,7 @@ def test_llamafile(tmp_path):
 
 
 def test_on_a_stream(loaded):
-    """With the fake runtime, whose stream is a thread."""
+    """With the stand-in, whose stream is a thread."""
     random, cpu, layer, numbers = loaded
     runtime = ctypes.CDLL("libcudart.so.13")
     stream = ctypes.c_void_p()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors "on a GPU": torch's own on the CPU that say otherwise, and whose copies are put on a stream of the fake
-runtime (tests/plugins/fake_stream.c), which is found as libcudart is. So all is run in the stream's order."""
+"""Tensors "on a GPU": torch's own on the CPU that say otherwise, and whose copies are put on a stream of the stand-in
+of tests/gpu, which is found as libcudart is. So all is run in the stream's order."""
 
 import ctypes
 import types
@@ -16,14 +16,14 @@ pytest.importorskip("torch", reason="python3-torch is not installed")
 import torch
 
 if torch.version.cuda or torch.version.hip:
-    pytest.skip("this torch brings a GPU's runtime of its own, so the fake one is not found", allow_module_level=True)
+    pytest.skip("this torch brings a GPU's runtime of its own, so the stand-in is not found", allow_module_level=True)
 
 HOST_FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 BOUND = 8e-3
 
 
 class Runtime:
-    """The fake runtime's stream, and graphs of it."""
+    """The stand-in's stream, and graphs of it."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcudart.so.13")
@@ -46,7 +46,7 @@ class Runtime:
     def end_capture(self):
         captured, graph = ctypes.c_void_p(), ctypes.c_void_p()
         assert self.library.cudaStreamEndCapture(self.stream, ctypes.byref(captured)) == 0
-        assert self.library.cudaGraphInstantiate(ctypes.byref(graph), captured, ctypes.c_ulonglong(0)) == 0
+        assert self.library.cudaGraphInstantiateWithFlags(ctypes.byref(graph), captured, ctypes.c_ulonglong(0)) == 0
         assert self.library.cudaGraphDestroy(captured) == 0
         return graph
 

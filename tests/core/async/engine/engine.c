@@ -13,20 +13,6 @@ static bool is_dense(uint32_t layer)
     return layer % 3 == 0;
 }
 
-static void *pin(void *data, size_t size)
-{
-    const struct fake_runtime *runtime = data;
-    void *memory = NULL;
-    return runtime->host_alloc(&memory, size, 0) == 0 ? memory : NULL;
-}
-
-static void unpin(void *data, void *memory, size_t size)
-{
-    const struct fake_runtime *runtime = data;
-    (void)size;
-    (void)runtime->free_host(memory);
-}
-
 static struct kt_staging_params staging_params(struct engine *engine)
 {
     struct kt_staging_params params = KT_STAGING_PARAMS_INIT;
@@ -35,7 +21,7 @@ static struct kt_staging_params staging_params(struct engine *engine)
     params.input_dtype = engine->params.input_dtype;
     params.output_dtype = KT_DTYPE_F32;
     params.instance = engine->params.instance;
-    params.allocator = (struct kt_allocator){pin, unpin, &engine->runtime};
+    ck_ok(kt_stream_runtime_allocator(engine->streams, &params.allocator, &ck_error));
     return params;
 }
 
@@ -132,7 +118,7 @@ static void run_merge(void *argument)
 
 static void launch(struct engine *engine, void (*function)(void *), struct engine_step *step)
 {
-    ck_assert_int_eq(engine->runtime.launch(engine->stream, function, step), 0);
+    ck_cuda(cudaLaunchHostFunc(engine->stream, function, step));
 }
 
 static void launch_pass(struct engine *engine, struct engine_plan *plan)
@@ -182,7 +168,8 @@ static void plan_free(struct engine_plan *plan)
 {
     for (int p = 0; p < ENGINE_MOE; p++)
         kt_host_call_destroy(plan->call[p]);
-    ck_assert_int_eq(plan->engine->runtime.exec_destroy(plan->graph), 0);
+    if (plan->graph)
+        ck_cuda(cudaGraphExecDestroy(plan->graph));
 }
 
 /* ---- the engine ---- */
@@ -241,9 +228,8 @@ void engine_open(struct engine *engine, struct kt_context *cpu, const struct eng
     engine->state = params->seed;
     engine->cpu = cpu;
     engine->gpu = fixture_context(1);
-    fake_runtime_open(&engine->runtime);
-    ck_ok(kt_stream_runtime_open(fake_runtime_path(), &engine->streams, &ck_error));
-    ck_assert_int_eq(engine->runtime.stream_create(&engine->stream), 0);
+    ck_ok(kt_stream_runtime_open(gpu_runtime_path(), &engine->streams, &ck_error));
+    ck_cuda(cudaStreamCreateWithFlags(&engine->stream, cudaStreamNonBlocking));
     make_layers(engine);
     engine->deferral = params->max_deferred ? make_deferral(engine) : NULL;
     struct kt_staging_params staging = staging_params(engine);
@@ -251,16 +237,16 @@ void engine_open(struct engine *engine, struct kt_context *cpu, const struct eng
     for (int i = 0; i < ENGINE_CAPTURED; i++) {
         plan_make(engine, &engine->plan[i], captured[i]);
         ck_assert_uint_eq(engine->plan[i].slot[0].max_tokens, captured[i]);
-        ck_assert_int_eq(engine->runtime.begin_capture(engine->stream, 0), 0);
+        ck_cuda(cudaStreamBeginCapture(engine->stream, cudaStreamCaptureModeGlobal));
         launch_pass(engine, &engine->plan[i]);
-        engine->plan[i].graph = fake_runtime_end_capture(&engine->runtime, engine->stream);
+        engine->plan[i].graph = gpu_end_capture(engine->stream);
     }
 }
 
 void engine_close(struct engine *engine)
 {
     struct kt_staging_params staging = staging_params(engine);
-    ck_assert_int_eq(engine->runtime.stream_destroy(engine->stream), 0);
+    ck_cuda(cudaStreamDestroy(engine->stream));
     for (int i = 0; i < ENGINE_CAPTURED; i++)
         plan_free(&engine->plan[i]);
     ck_ok(kt_clear_buffers(engine->cpu, &staging, &ck_error));
@@ -273,7 +259,6 @@ void engine_close(struct engine *engine)
     }
     kt_context_destroy(engine->gpu);
     kt_stream_runtime_close(engine->streams);
-    fake_runtime_close(&engine->runtime);
 }
 
 void engine_launch(struct engine *engine, uint32_t n_tokens, struct engine_plan *eager)
@@ -283,7 +268,7 @@ void engine_launch(struct engine *engine, uint32_t n_tokens, struct engine_plan 
         engine->hidden[i] = (float)fixture_gaussian(&engine->state);
     for (int i = 0; i < ENGINE_CAPTURED; i++)
         if (n_tokens <= captured[i]) {
-            ck_assert_int_eq(engine->runtime.graph_launch(engine->plan[i].graph, engine->stream), 0);
+            ck_cuda(cudaGraphLaunch(engine->plan[i].graph, engine->stream));
             return;
         }
     plan_make(engine, eager, n_tokens);
@@ -298,7 +283,7 @@ static void check_calls(const struct engine_plan *plan)
 
 void engine_synchronize(struct engine *engine, struct engine_plan *eager)
 {
-    ck_assert_int_eq(engine->runtime.stream_synchronize(engine->stream), 0);
+    ck_cuda(cudaStreamSynchronize(engine->stream));
     ck_assert_msg(engine->error.status == KT_OK, "the GPU: %s", engine->error.message);
     for (int i = 0; i < ENGINE_CAPTURED; i++)
         check_calls(&engine->plan[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine.h - an inference engine in small, as an example and a test: a model whose layers are partly dense
- * and partly have experts, some of these on a "GPU". The GPU is the thread of a fake runtime's stream; its
+ * and partly have experts, some of these on a "GPU". The GPU is a stream that calls functions of the CPU; its
  * experts are computed there by a context of its own, the others by the context that is under test.
  *
  * A pass, all of it functions that the stream calls in order, captured once for each batch size:
@@ -16,7 +16,7 @@
 #ifndef KT_TESTS_CORE_ASYNC_ENGINE_ENGINE_H
 #define KT_TESTS_CORE_ASYNC_ENGINE_ENGINE_H
 
-#include "tests/support/fake_runtime.h"
+#include "tests/gpu/gpu.h"
 #include "tests/support/layer_fixture.h"
 
 #include <stdbool.h>
@@ -60,14 +60,13 @@ struct engine_plan {
     struct kt_staging slot[KT_STAGING_SLOTS];
     struct kt_host_call *call[ENGINE_MOE];
     struct engine_step step[ENGINE_LAYERS];
-    void *graph; /* NULL: it is launched step by step */
+    cudaGraphExec_t graph; /* NULL: it is launched step by step */
 };
 
 struct engine {
     struct engine_params params;
-    struct fake_runtime runtime;
     struct kt_stream_runtime *streams;
-    void *stream;
+    cudaStream_t stream;
     struct kt_context *cpu, *gpu; /* `cpu` is the caller's, retained by the layers */
     struct fixture fixture[ENGINE_MOE];
     struct kt_layer *cpu_layer[ENGINE_MOE], *gpu_layer[ENGINE_MOE];
