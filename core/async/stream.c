@@ -20,8 +20,9 @@ typedef int (*forget_fn)(void);
 typedef int (*exchange_fn)(int *mode);
 
 #define PORTABLE 1 /* memory for all devices */
-#define RELAXED 2  /* of a thread: what a capture that is under way cannot hold is allowed and not captured \
-                    */
+#define RELAXED                                                                                \
+    2 /* of a thread: what a capture that is under way cannot hold is allowed and not captured \
+       */
 
 struct kt_stream_runtime {
     void *handle;

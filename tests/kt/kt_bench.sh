@@ -134,6 +134,27 @@ kt bench --limits --config "$work/kt.ini" --threads 2 --cycle 2 --format csv || 
 [ "$(grep -c '^read,' "$work/out")" -eq 12 ] || fail "--limits has not twelve ways of reading"
 grep -q '^multiply,' "$work/out" || fail "--limits has no multiply instruction"
 
+# On a GPU's stream: the stand-in of tests/gpu.
+stand_in=$build/tests/gpu/libstandin.so
+if [ -f "$stand_in" ] && [ -z "${EMULATOR:-}" ]; then
+    kt bench --stream --runtime "$stand_in" --config "$work/kt.ini" --threads 1 --min-time 0.01 --format csv ||
+        fail "--stream"
+    [ "$(cut -d, -f1-3 "$work/out" | tr -d '\r' | tr '\n' ' ')" = "launched,what,n_tokens stream,empty function, \
+stream,two empty functions, stream,submit and sync,0 stream,submit and sync,1 graph,empty function, \
+graph,two empty functions, graph,submit and sync,0 graph,submit and sync,1 " ] || fail "rows of --stream"
+    kt bench --stream --runtime "$stand_in" --config "$work/kt.ini" --threads 1 --min-time 0.01 --format json ||
+        fail "--stream"
+    [ "$(grep -c '"us_added": -*[0-9]' "$work/out")" -eq 4 ] || fail "--stream: what a pair adds"
+    [ "$(grep -c '"us_median": [0-9]' "$work/out")" -eq 8 ] || fail "--stream: medians"
+    grep -q "\"runtime\": \"$stand_in\"" "$work/out" || fail "--stream: the runtime"
+fi
+refuse 1 '/nowhere/libcudart.so cannot be loaded' --stream --runtime /nowhere/libcudart.so
+refuse 1 'neither an absolute path nor' --stream --runtime here/libcudart.so
+refuse 1 'neither cudaLaunchHostFunc nor' --stream --runtime libc.so.6
+refuse 2 'runtime x is for --stream' --runtime x
+refuse 2 'different' --stream --limits
+refuse 2 'none of --level' --levels --stream --backend reference
+
 refuse 2 'tokens' --backend reference --tokens 0
 refuse 2 'tokens' --backend reference --tokens ''
 refuse 2 'mean qwen3-30b-a3b' --shape qwen3-30b-a3

@@ -9,10 +9,11 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct args {
-    const char *model, *layers, *backend, *shape, *source_type, *tokens, *level, *trace, *record;
+    const char *model, *layers, *backend, *shape, *source_type, *tokens, *level, *trace, *record,
+        *runtime;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
-    bool levels, dispatch, latency, limits;
+    bool levels, dispatch, latency, limits, stream;
 };
 
 static const struct kt_cli_option options[] = {
@@ -117,6 +118,15 @@ static const struct kt_cli_option options[] = {
      .type = KT_CLI_FLAG,
      .offset = offsetof(struct args, limits),
      .help = "measure every way of reading and every multiply instruction instead of a layer"},
+    {.name = "stream",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, stream),
+     .help = "measure what submit and sync cost on a GPU's stream, and in a graph"},
+    {.name = "runtime",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, runtime),
+     .argument = "LIBRARY",
+     .help = "GPU runtime of --stream, such as libcudart.so.12 (default: any that is found)"},
     {.name = NULL},
 };
 
@@ -364,12 +374,14 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
                                       .record_size = args.record_size << 20},
                           .cycle_size = args.cycle << 20,
                           .schedule = {args.repeats, args.runs, args.min_time}};
-    if (args.dispatch + args.latency + args.limits > 1)
-        return kt_cli_usage(cli, "--dispatch, --latency and --limits are different measurements");
-    if (args.levels &&
-        (args.level != NULL || args.record != NULL || args.dispatch || args.latency || args.limits))
-        return kt_cli_usage(cli,
-                            "--levels goes with none of --level, --record, --dispatch, --latency, --limits");
+    bool other = args.dispatch || args.latency || args.limits || args.stream;
+    if (args.dispatch + args.latency + args.limits + args.stream > 1)
+        return kt_cli_usage(cli, "--dispatch, --latency, --limits and --stream are different measurements");
+    if (args.levels && (args.level != NULL || args.record != NULL || other))
+        return kt_cli_usage(cli, "--levels goes with none of --level, --record, --dispatch, --latency, "
+                                 "--limits, --stream");
+    if (args.runtime != NULL && !args.stream)
+        return kt_cli_usage(cli, "--runtime %s is for --stream", args.runtime);
     if (args.levels && (args.backend == NULL || strcmp(args.backend, "all") == 0))
         return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
     if (args.dispatch)
@@ -378,6 +390,8 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         return bench_latency(cli, args.min_time);
     if (args.limits)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
+    if (args.stream)
+        return bench_stream(cli, args.runtime, args.min_time);
     if (args.layers != NULL && args.model == NULL)
         return kt_cli_usage(cli, "--layers: say of which model: kt bench MODEL --layers %s", args.layers);
     if (args.model != NULL && (args.shape != NULL || args.source_type != NULL))

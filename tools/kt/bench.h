@@ -311,4 +311,9 @@ int bench_dispatch(struct kt_cli *cli);
 int bench_latency(struct kt_cli *cli, double min_time);
 int bench_limits(struct kt_cli *cli, uint64_t size);
 
+/* ---- bench_stream.c ---- */
+
+/* `kt bench --stream`. `library`: a GPU's runtime, or NULL; `seconds`: of a row. Returns an exit code. */
+int bench_stream(struct kt_cli *cli, const char *library, double seconds);
+
 #endif
