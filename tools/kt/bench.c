@@ -9,8 +9,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct args {
-    const char *model, *layers, *backend, *shape, *source_type, *tokens, *level, *trace, *record,
-        *runtime;
+    const char *model, *layers, *backend, *shape, *source_type, *tokens, *level, *trace, *record, *runtime;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits, stream;
@@ -345,9 +344,9 @@ static int choose_layer(struct bench *bench, const struct args *args, struct ben
         return code;
     bench_model_shape(&model->groups[0], &bench->shape);
     for (size_t i = 1; i < model->n_groups; i++) {
-        struct bench_shape shape;
-        bench_model_shape(&model->groups[i], &shape);
-        if (memcmp(&shape, &bench->shape, sizeof shape) == 0)
+        const struct kt_moe_info *moe = &model->groups[i].moe;
+        if (moe->hidden_size == bench->shape.hidden_size && moe->n_experts == bench->shape.n_experts &&
+            moe->intermediate_size == bench->shape.intermediate_size && moe->top_k == bench->shape.top_k)
             continue;
         bench->has_shapes = true;
         if (args->trace != NULL)
@@ -355,6 +354,28 @@ static int choose_layer(struct bench *bench, const struct args *args, struct ben
                                 model->groups[0].layers, model->groups[i].layers);
     }
     return code;
+}
+
+/* Do the options go together? */
+static int check_args(struct kt_cli *cli, const struct args *args)
+{
+    bool other = args->dispatch || args->latency || args->limits || args->stream;
+    if (args->dispatch + args->latency + args->limits + args->stream > 1)
+        return kt_cli_usage(cli, "--dispatch, --latency, --limits and --stream are different measurements");
+    if (args->levels && (args->level != NULL || args->record != NULL || other))
+        return kt_cli_usage(cli, "--levels goes with none of --level, --record, --dispatch, --latency, "
+                                 "--limits, --stream");
+    if (args->runtime != NULL && !args->stream)
+        return kt_cli_usage(cli, "--runtime %s is for --stream", args->runtime);
+    if (args->levels && (args->backend == NULL || strcmp(args->backend, "all") == 0))
+        return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
+    if (args->layers != NULL && args->model == NULL)
+        return kt_cli_usage(cli, "--layers: say of which model: kt bench MODEL --layers %s", args->layers);
+    if (args->model != NULL && (args->shape != NULL || args->source_type != NULL))
+        return kt_cli_usage(cli,
+                            "--shape and --source-type are for weights out of random numbers; %s has its own",
+                            args->model);
+    return KT_EXIT_OK;
 }
 
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
@@ -374,16 +395,9 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
                                       .record_size = args.record_size << 20},
                           .cycle_size = args.cycle << 20,
                           .schedule = {args.repeats, args.runs, args.min_time}};
-    bool other = args.dispatch || args.latency || args.limits || args.stream;
-    if (args.dispatch + args.latency + args.limits + args.stream > 1)
-        return kt_cli_usage(cli, "--dispatch, --latency, --limits and --stream are different measurements");
-    if (args.levels && (args.level != NULL || args.record != NULL || other))
-        return kt_cli_usage(cli, "--levels goes with none of --level, --record, --dispatch, --latency, "
-                                 "--limits, --stream");
-    if (args.runtime != NULL && !args.stream)
-        return kt_cli_usage(cli, "--runtime %s is for --stream", args.runtime);
-    if (args.levels && (args.backend == NULL || strcmp(args.backend, "all") == 0))
-        return kt_cli_usage(cli, "--levels: say of which backend, by --backend");
+    int code = check_args(cli, &args);
+    if (code != KT_EXIT_OK)
+        return code;
     if (args.dispatch)
         return bench_dispatch(cli);
     if (args.latency)
@@ -392,13 +406,7 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
     if (args.stream)
         return bench_stream(cli, args.runtime, args.min_time);
-    if (args.layers != NULL && args.model == NULL)
-        return kt_cli_usage(cli, "--layers: say of which model: kt bench MODEL --layers %s", args.layers);
-    if (args.model != NULL && (args.shape != NULL || args.source_type != NULL))
-        return kt_cli_usage(cli,
-                            "--shape and --source-type are for weights out of random numbers; %s has its own",
-                            args.model);
-    int code = choose_layer(&bench, &args, &model);
+    code = choose_layer(&bench, &args, &model);
     if (code == KT_EXIT_OK)
         code = choose_tokens(&bench, args.tokens);
     if (code == KT_EXIT_OK && args.trace != NULL)
