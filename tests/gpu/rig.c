@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* With the stand-in, threads that spin would be most of what is run. */
+#ifdef KT_TEST_CUDA
+#define THREADS "core.threads=0", "core.spin_us=1000"
+#else
+#define THREADS "core.threads=1", "core.spin_us=0"
+#endif
+
 static const uint32_t plan_sizes[RIG_PLANS] = {1, 4, RIG_TOKENS};
 
 /* ---- layers ---- */
@@ -250,9 +257,8 @@ void rig_open(struct rig *rig, unsigned how, const char *setting)
 {
     memset(rig, 0, sizeof *rig);
     rig->state = 7 + how;
-    rig->context = fixture_context_with((const char *const[]){"core.threads=2", "core.queue_depth=8",
-                                                              "core.spin_us=50", setting},
-                                        setting ? 4 : 3);
+    rig->context =
+        fixture_context_with((const char *const[]){THREADS, "core.queue_depth=8", setting}, setting ? 4 : 3);
     ck_ok(kt_stream_runtime_open(gpu_runtime_path(), &rig->runtime, &ck_error));
     ck_ok(kt_stream_runtime_allocator(rig->runtime, &rig->pinned, &ck_error));
     ck_cuda(cudaStreamCreateWithFlags(&rig->stream, cudaStreamNonBlocking));
