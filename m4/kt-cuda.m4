@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # KT_CUDA
 # The CUDA runtime's headers for C and its library, for make check-gpu and nothing else: --with-cuda=PREFIX, or
-# where the compiler looks (Debian's nvidia-cuda-dev), or /usr/local/cuda. A wheel's folder will do, which has
+# where the compiler looks (Debian's nvidia-cuda-dev), or /usr/local/cuda. Folders of wheels will do, which have
 # libcudart.so.12 without libcudart.so. Condition: HAVE_CUDA.
 AC_DEFUN([KT_CUDA],
 [AC_ARG_WITH([cuda],
