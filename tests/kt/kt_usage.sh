@@ -84,7 +84,7 @@ refused '--set needs a value'
 kt version --set threads
 refused 'SECTION.KEY=VALUE'
 kt config
-refused 'show, path or check is missing'
+refused 'show, path, check, get, set or unset is missing'
 kt config shw
 refused "did you mean 'show'?"
 kt config show --set core.thread=2

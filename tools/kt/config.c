@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.c - kt config: the settings and where they come from, the files, their errors. */
+#include "tools/kt/config.h"
 #include "tools/kt/table.h"
 
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
-
-static const char *const actions[] = {"show", "path", "check"};
 
 static int show(struct kt_cli *cli)
 {
@@ -135,30 +136,126 @@ static int check(struct kt_cli *cli)
     return code;
 }
 
-int kt_cmd_config(struct kt_cli *cli, int argc, char **argv)
+/* ---- the command line ----------------------------------------------------------------------- */
+
+enum action { SHOW, PATH, CHECK, GET, SET, UNSET, N_ACTIONS };
+static const char *const actions[N_ACTIONS] = {"show", "path", "check", "get", "set", "unset"};
+
+struct args {
+    bool system;
+};
+
+static const struct kt_cli_option options[] = {{.name = "system",
+                                                .type = KT_CLI_FLAG,
+                                                .offset = offsetof(struct args, system),
+                                                .help =
+                                                    "set, unset: the machine's kt.ini instead of the user's"},
+                                               {.name = NULL}};
+
+static const struct kt_cli_command command =
+    {.usage = "show|path|check|get KEY|set KEY VALUE|unset KEY",
+     .about =
+         "Shows the configuration and changes it. KEY is such as core.threads or plugin.llamafile.level.\n"
+         "  show   every setting, its value and where that comes from\n"
+         "  path   the configuration files in reading order, later ones win\n"
+         "  check  reads all files and opens the plugins; exit status 1 if one is wrong\n"
+         "  get    the value of one setting; exit status 1 if it has none\n"
+         "  set    checks the value and writes it to the user's kt.ini, or --config FILE\n"
+         "  unset  takes the setting out of that file; exit status 1 if it is not there",
+     .options = options,
+     .arguments = "show, path, check, get, set or unset",
+     .min_arguments = 1,
+     .max_arguments = 3};
+
+static int find_action(const struct kt_cli *cli, const char *word)
 {
-    static const struct kt_cli_command command =
-        {.usage = "show|path|check",
-         .about = "Shows the configuration.\n"
-                  "  show   every setting, its value and where that comes from\n"
-                  "  path   the configuration files in reading order, later ones win\n"
-                  "  check  reads all files and opens the plugins; exit status 1 if one is wrong",
-         .arguments = "show, path or check",
-         .min_arguments = 1,
-         .max_arguments = 1};
-    if (!kt_cli_parse(cli, &command, argc, argv, NULL))
-        return cli->exit_code;
-    const char *action = cli->arguments[0];
-    if (strcmp(action, "show") == 0)
+    for (int i = 0; i < N_ACTIONS; i++) {
+        if (strcmp(word, actions[i]) == 0)
+            return i;
+    }
+    const char *near = kt_cli_nearest(word, actions, N_ACTIONS);
+    if (near)
+        kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", word, near);
+    else
+        kt_cli_usage(cli, "unknown action '%s': %s is needed", word, command.arguments);
+    return -1;
+}
+
+static int check_words(const struct kt_cli *cli, enum action action, const struct args *args)
+{
+    static const int counts[N_ACTIONS] = {1, 1, 1, 2, 3, 2};
+    if (action == SET && cli->n_arguments == 2 && strchr(cli->arguments[1], '='))
+        return kt_cli_usage(cli, "'%s': key and value are two words, such as core.threads 2",
+                            cli->arguments[1]);
+    if (cli->n_arguments < counts[action])
+        return kt_cli_usage(cli, "%s is missing after %s", cli->n_arguments == 1 ? "KEY" : "VALUE",
+                            cli->arguments[cli->n_arguments - 1]);
+    if (cli->n_arguments > counts[action])
+        return kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[counts[action]]);
+    if (args->system && action != SET && action != UNSET)
+        return kt_cli_usage(cli, "--system is an option of kt config set and unset");
+    if (args->system && cli->config_file)
+        return kt_cli_usage(cli, "--system and --config name two files");
+    return KT_EXIT_OK;
+}
+
+static int run_action(struct kt_cli *cli, enum action action, const struct args *args)
+{
+    char **words = cli->arguments;
+    int code;
+    switch (action) {
+    case SHOW:
         return show(cli);
-    if (strcmp(action, "path") == 0 || strcmp(action, "check") == 0) {
-        int code = kt_cli_check_settings(cli);
+    case GET:
+        return config_get(cli, words[1]);
+    case SET:
+        return config_set(cli, words[1], words[2], args->system);
+    case UNSET:
+        return config_unset(cli, words[1], args->system);
+    default:
+        code = kt_cli_check_settings(cli);
         if (code != KT_EXIT_OK)
             return code;
-        return *action == 'p' ? list_paths(cli) : check(cli);
+        return action == PATH ? list_paths(cli) : check(cli);
     }
-    const char *near = kt_cli_nearest(action, actions, 3);
-    if (near)
-        return kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", action, near);
-    return kt_cli_usage(cli, "unknown action '%s': show, path or check is needed", action);
+}
+
+/* "set plugin.NAME.priority -5": getopt takes a number for options unless -- stands before it. */
+static char **protect_number(const struct kt_cli *cli, int argc, char **argv)
+{
+    static char dashes[] = "--";
+    char **words = kt_cli_alloc(cli, (size_t)argc + 2, sizeof(*words));
+    int n = 0, number = 0;
+    for (int i = 1; i < argc && strcmp(argv[i], dashes) != 0; i++) {
+        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9')
+            number = i;
+    }
+    for (int i = 0; i < argc; i++) {
+        if (i != number || number == 0)
+            words[n++] = argv[i];
+    }
+    if (number) {
+        words[n++] = dashes;
+        words[n++] = argv[number];
+    }
+    return words;
+}
+
+int kt_cmd_config(struct kt_cli *cli, int argc, char **argv)
+{
+    struct args args = {.system = false};
+    char **words = protect_number(cli, argc, argv);
+    while (words[argc])
+        argc++;
+    int code;
+    if (!kt_cli_parse(cli, &command, argc, words, &args)) {
+        code = cli->exit_code;
+    } else {
+        int action = find_action(cli, cli->arguments[0]);
+        code = action < 0 ? KT_EXIT_USAGE : check_words(cli, (enum action)action, &args);
+        if (code == KT_EXIT_OK)
+            code = run_action(cli, (enum action)action, &args);
+    }
+    free(words);
+    return code;
 }
