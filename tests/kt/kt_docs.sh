@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The man pages, the completion and --help name the same verbs, options and settings.
+# The man pages and --help name the same verbs, options and settings.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 man=$KT_TEST_SOURCE/etc/man
 verbs="backends bench config convert doctor explain forward inspect place plugin stats verify version"
@@ -113,64 +113,4 @@ if command -v groff >/dev/null; then
     done
 fi
 
-# Completion: it offers the same verbs and the same options, and values.
-if ! command -v bash >/dev/null; then
-    echo "the completion is not checked: bash is not here"
-    finish
-fi
-cat >"$dir/complete.bash" <<'END'
-. "$1/etc/completions/kt"
-shift
-kt()
-{
-    if [ -n "${EMULATOR:-}" ]; then
-        LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs $EMULATOR "$KT_TEST_BUILD/.libs/kt" "$@"
-    else
-        "$KT_TEST_BUILD/kt" "$@"
-    fi
-}
-COMP_WORDS=("$@")
-COMP_CWORD=$(($# - 1))
-_kt
-printf '%s\n' "${COMPREPLY[@]}"
-END
-complete()
-{
-    command_line="completion of: $*"
-    bash "$dir/complete.bash" "$KT_TEST_SOURCE" "$@" >"$out" 2>"$err"
-    code=$?
-}
-complete kt ''
-for verb in $verbs; do
-    says "^$verb\$"
-done
-for verb in $verbs; do
-    kt $verb --help
-    help_options >"$dir/help"
-    complete kt $verb --
-    sed 's/^--//' "$out" | sort >"$dir/completed"
-    same "$dir/help" "$dir/completed" "options of kt $verb" "--help" "completion"
-done
-complete kt forw
-says '^forward$'
-complete kt version --format ''
-says '^json$'
-complete kt version --format = c
-says '^csv$'
-complete kt plugin --format t
-says '^tap$'
-complete kt plugin n
-says '^new$'
-complete kt forward --io ''
-says '^read$'
-complete kt config ''
-says '^check$'
-complete kt forward --backend ''
-says '^auto$'
-says '^reference$'
-complete kt backends --set core.th
-says '^core.threads=$'
-touch "$dir/a model.gguf"
-complete kt inspect "$dir/a"
-says '/a model.gguf$'
 finish
