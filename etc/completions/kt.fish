@@ -62,7 +62,7 @@ complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert doctor expl
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
-complete -c kt -s v -l verbose -d 'log what the library does to standard error'
+complete -c kt -s v -l verbose -d 'show files, plugins, threads, memory and times'
 complete -c kt -s h -l help -d 'show this help and exit'
 complete -c kt -s V -l version -d 'show the version and exit'
 complete -c kt -n '__kt_verb backends' -l options -d 'list the backends\' options only'

@@ -80,6 +80,16 @@ void kt_cli_note(const struct kt_cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
+void kt_cli_info(const struct kt_cli *cli, const char *format, ...)
+{
+    va_list arguments;
+    if (!cli->verbose)
+        return;
+    va_start(arguments, format);
+    say(cli, "info", format, arguments);
+    va_end(arguments);
+}
+
 static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...) KT_PRINTF(3, 4);
 static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...)
 {
@@ -120,8 +130,11 @@ int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
     params.n_settings = cli->n_settings;
     params.log = kt_cli_log;
     params.log_data = cli;
-    if (kt_config_create(&params, config, &error) == KT_OK)
+    kt_verbose_files(cli, &params);
+    if (kt_config_create(&params, config, &error) == KT_OK) {
+        kt_verbose_settings(cli, *config);
         return KT_EXIT_OK;
+    }
     if (blames_settings(cli))
         return kt_cli_usage(cli, "%s", error.message);
     return kt_cli_fail(cli, &error);
@@ -149,9 +162,14 @@ int kt_cli_context(struct kt_cli *cli, struct kt_context **context)
     int code = kt_cli_config(cli, &config);
     if (code != KT_EXIT_OK)
         return code;
+    double start = kt_cli_now();
     enum kt_status status = kt_context_create(config, context, &error);
     kt_config_destroy(config);
-    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+    if (status != KT_OK)
+        return kt_cli_fail(cli, &error);
+    kt_verbose_context(cli, *context);
+    kt_verbose_time(cli, "context", start, "threads and plugins");
+    return KT_EXIT_OK;
 }
 
 int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint **checkpoint)
@@ -163,8 +181,10 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
     params.log_data = cli;
     if (params.io == KT_IO_MMAP)
         kt_signals_mapped(path);
+    double start = kt_cli_now();
     if (kt_checkpoint_open(path, &params, checkpoint, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
+    kt_verbose_time(cli, "open", start, "%s", path);
     return KT_EXIT_OK;
 }
 

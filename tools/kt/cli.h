@@ -49,6 +49,7 @@ struct kt_cli {
     size_t n_settings;
     enum kt_cli_format format;
     bool verbose;
+    bool runs;          /* kt_cli_parse returned true */
     bool shows_plugins; /* the output reports plugins that failed, so no warnings about them */
     enum kt_io io;      /* --io */
     char **arguments;   /* after kt_cli_parse: arguments that are not options */
@@ -185,6 +186,7 @@ int kt_cli_fail(const struct kt_cli *cli, const struct kt_error *error);
 int kt_cli_usage(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_warn(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_note(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+void kt_cli_info(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3); /* with -v only */
 
 /* The library's log callback: prints errors and warnings always, info with --verbose, debug lines if the
  * configuration enables them. data is the struct kt_cli. */
@@ -207,6 +209,20 @@ char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF
 /* Flushes standard output. Returns `code`, or 1 after a message if writing failed; a reader that went away,
  * such as head, needs no message. */
 int kt_cli_finish(const struct kt_cli *cli, int code);
+
+/* ---- verbose.c ------------------------------------------------------------------------------ */
+
+/* Seconds from some fixed point. */
+double kt_cli_now(void);
+
+/* With -v, lines of standard error whose first words scripts can look for; kt(1) lists them. */
+void kt_verbose_files(const struct kt_cli *cli, const struct kt_config_params *params);
+void kt_verbose_settings(const struct kt_cli *cli, const struct kt_config *config);
+void kt_verbose_context(const struct kt_cli *cli, const struct kt_context *context);
+/* "time PHASE: 1.234 ms, TEXT" */
+void kt_verbose_time(const struct kt_cli *cli, const char *phase, double since, const char *format, ...)
+    KT_PRINTF(4, 5);
+void kt_verbose_end(const struct kt_cli *cli, double since);
 
 /* ---- signals.c ------------------------------------------------------------------------------ */
 

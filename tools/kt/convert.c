@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -44,13 +43,6 @@ struct conversion {
     uint64_t before, total; /* bytes of packed weights: of earlier layers, of all */
     uint64_t largest;       /* packed bytes of an expert */
 };
-
-static double read_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 /* ---- the folder ----------------------------------------------------------------------------- */
 
@@ -180,7 +172,9 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
     if (kt_layer_create(conversion->context, &params, layer, &error) != KT_OK)
         return kt_cli_fail(conversion->cli, &error);
     *plan = (struct kt_plan){.n_nodes = 0};
+    double start = kt_cli_now();
     enum kt_status status = kt_layer_plan_checkpoint(*layer, conversion->input, moe->layer, plan, &error);
+    kt_verbose_time(conversion->cli, "plan", start, "%s", name);
     if (status == KT_OK && !plan->fallback && *plan->form)
         return KT_EXIT_OK;
     kt_layer_destroy(*layer);
@@ -229,8 +223,11 @@ static int store_layer(struct conversion *conversion, struct kt_layer *layer, co
     params.folder = conversion->args->output;
     params.progress = show_progress;
     params.data = conversion;
-    if (kt_layer_store(layer, conversion->input, moe->layer, &params, &error) == KT_OK)
+    double start = kt_cli_now();
+    if (kt_layer_store(layer, conversion->input, moe->layer, &params, &error) == KT_OK) {
+        kt_verbose_time(conversion->cli, "store", start, "layer %" PRIu64, moe->layer);
         return KT_EXIT_OK;
+    }
     return kt_cli_fail(conversion->cli, &error);
 }
 
@@ -251,11 +248,11 @@ static int convert_layer(struct conversion *conversion, uint64_t number)
         if (plan->weight_size / moe.n_experts > conversion->largest)
             conversion->largest = plan->weight_size / moe.n_experts;
         code = find_stored(conversion, &moe, plan, &stored);
-        double start = read_clock();
+        double start = kt_cli_now();
         if (code == KT_EXIT_OK && !stored)
             code = store_layer(conversion, layer, &moe);
         if (code == KT_EXIT_OK)
-            add_row(conversion, &moe, plan->weight_size, read_clock() - start, stored);
+            add_row(conversion, &moe, plan->weight_size, kt_cli_now() - start, stored);
         conversion->before += plan->weight_size;
         kt_layer_destroy(layer);
     }

@@ -83,7 +83,9 @@ static int make_plan(const struct kt_cli *cli, struct kt_context *context, struc
 
     enum kt_status status = kt_layer_create(context, &params, &layer, &plan->error);
     if (status == KT_OK) {
+        double start = kt_cli_now();
         status = kt_layer_plan_checkpoint(layer, checkpoint, number, &plan->plan, &plan->error);
+        kt_verbose_time(cli, "plan", start, "%s", name);
         kt_layer_destroy(layer);
     }
     plan->failed = status != KT_OK;

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* forward_layer.c - a layer of kt forward: loads it, runs recorded batches and times them. */
 #include "tools/kt/forward.h"
+#include "tools/kt/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #define MAX_BATCH 1024 /* larger inputs run in chunks */
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* All batches, one after another, as they were recorded. */
 static int forward_batches(const struct forward_run *run, struct kt_layer *layer,
@@ -45,13 +38,14 @@ static int forward_timed(struct forward_run *run, struct kt_layer *layer, const 
     bool keeps = !outcome->once;
     double time[6];
     int n = 0, code = KT_EXIT_OK;
-    for (double start = now(); n < 6 && (n == 0 || (!outcome->once && now() - start < 0.1)); n++) {
+    double first = kt_cli_now();
+    for (; n < 6 && (n == 0 || (!outcome->once && kt_cli_now() - first < 0.1)); n++) {
         if (n == 0 && keeps)
             code = kt_keeping_begin(&run->keeping, run->context, layer, trace->layer);
-        double begin = now();
+        double begin = kt_cli_now();
         if (code == KT_EXIT_OK)
             code = forward_batches(run, layer, trace, outcome->values);
-        time[n] = now() - begin;
+        time[n] = kt_cli_now() - begin;
         if (code == KT_EXIT_OK && n == 0 && keeps)
             code = kt_keeping_end(&run->keeping, layer, trace->layer);
         if (code != KT_EXIT_OK)
@@ -63,6 +57,8 @@ static int forward_timed(struct forward_run *run, struct kt_layer *layer, const 
         }
     }
     double median = n == 1 ? time[0] : time[1 + (n - 2) / 2];
+    kt_verbose_time(run->cli, "forward", first, "layer %" PRIu64 ", %" PRIu64 " tokens, %d times",
+                    trace->layer, (uint64_t)trace->n_tokens, n);
     outcome->us_per_token = median * 1e6 / trace->n_tokens;
     return KT_EXIT_OK;
 }
@@ -99,17 +95,26 @@ static int load(const struct forward_run *run, const struct kt_moe_info *moe, st
     struct kt_plan *plan = kt_cli_alloc(run->cli, 1, sizeof(*plan));
     struct kt_layer_info info;
     struct kt_error error;
+    char weights[32], buffers[32];
+    double start = kt_cli_now();
     enum kt_status status = kt_layer_plan_checkpoint(layer, run->model, moe->layer, plan, &error);
     if (status == KT_OK) {
+        kt_verbose_time(run->cli, "plan", start, "layer %" PRIu64, moe->layer);
+        kt_cli_info(run->cli, "layer %" PRIu64 ": weights %s, buffers %s", moe->layer,
+                    kt_bytes_text(plan->weight_size, weights, sizeof(weights)),
+                    kt_bytes_text(plan->buffer_size, buffers, sizeof(buffers)));
         outcome->fallback = plan->fallback != 0;
         if (outcome->fallback)
             say_fallback(run, moe, plan);
+        start = kt_cli_now();
         status = kt_layer_load_checkpoint(layer, run->model, moe->layer, &error);
     }
     free(plan);
     if (status != KT_OK)
         return kt_cli_fail(run->cli, &error);
     kt_layer_info(layer, &info);
+    kt_verbose_time(run->cli, "load", start, "layer %" PRIu64 ", %s at %s", moe->layer, info.backend,
+                    info.level);
     snprintf(outcome->backend, sizeof(outcome->backend), "%s", info.backend);
     snprintf(outcome->level, sizeof(outcome->level), "%s", info.level);
     snprintf(outcome->rounding, sizeof(outcome->rounding), "%s", info.rounding);

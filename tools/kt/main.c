@@ -80,8 +80,10 @@ static int run(struct kt_cli *cli, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct kt_cli cli = {.format = KT_FORMAT_TABLE};
+    double start = kt_cli_now();
     kt_signals_install();
     int code = kt_cli_finish(&cli, run(&cli, argc, argv));
+    kt_verbose_end(&cli, start);
     for (size_t i = 0; i < cli.n_settings; i++)
         free((char *)cli.settings[i]);
     free(cli.settings);

@@ -139,8 +139,7 @@ bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *che
     return found;
 }
 
-/* The number in the first line of the file that fits the format; 0 if there is none. */
-static uint64_t read_number(const char *path, const char *format)
+uint64_t kt_model_read_number(const char *path, const char *format)
 {
     char line[256];
     uint64_t number = 0;
@@ -155,9 +154,9 @@ static uint64_t read_number(const char *path, const char *format)
 
 uint64_t kt_model_free_memory(void)
 {
-    uint64_t available = read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB") * 1024;
-    uint64_t limit = read_number("/sys/fs/cgroup/memory.max", "%" SCNu64);
-    uint64_t used = read_number("/sys/fs/cgroup/memory.current", "%" SCNu64);
+    uint64_t available = kt_model_read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB") * 1024;
+    uint64_t limit = kt_model_read_number("/sys/fs/cgroup/memory.max", "%" SCNu64);
+    uint64_t used = kt_model_read_number("/sys/fs/cgroup/memory.current", "%" SCNu64);
     if (limit && available && used < limit && limit - used < available)
         return limit - used;
     return available;

@@ -42,7 +42,7 @@ static const struct kt_cli_option shared_options[N_SHARED] = {
     {.name = "verbose",
      .letter = 'v',
      .type = KT_CLI_FLAG,
-     .help = "log what the library does to standard error"},
+     .help = "show files, plugins, threads, memory and times"},
     {.name = "help", .letter = 'h', .type = KT_CLI_FLAG, .help = "show this help and exit"},
     {.name = "version", .letter = 'V', .type = KT_CLI_FLAG, .help = "show the version and exit"},
     {.name = "io",
@@ -550,7 +550,8 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
     }
     cli->arguments = argv + optind;
     cli->n_arguments = argc - optind;
-    return take_arguments(cli, &list, values) && check_arguments(cli, command, &list);
+    cli->runs = take_arguments(cli, &list, values) && check_arguments(cli, command, &list);
+    return cli->runs;
 }
 
 int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
