@@ -5,6 +5,7 @@
 #include "core/weights/file/file.h"
 #include "core/weights/folder.h"
 #include "core/weights/formats.h"
+#include "core/weights/gguf/gguf_header.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"
 #include "core/weights/weights.h"
@@ -37,6 +38,10 @@ static void destroy(struct kt_checkpoint *checkpoint)
         free(checkpoint->moe[i].map);
     }
     free(checkpoint->moe);
+    kt_weights_free(checkpoint);
+    kt_folder_files_free(checkpoint);
+    kt_gguf_free_keys(checkpoint);
+    free(checkpoint->config);
     kt_tensors_free(&checkpoint->tensors);
     kt_checkpoint_drop_files(checkpoint);
     free(checkpoint->folder);

@@ -546,5 +546,6 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
 #endif
 
 #include <kt/gpu.h>
+#include <kt/model.h>
 #include <kt/stats.h>
 #endif

@@ -78,8 +78,8 @@ void kt_output_free(struct kt_output *output)
     free(output);
 }
 
-static struct kt_value *add_fact(struct kt_output *output, const char *name, const char *title,
-                                 enum kt_column_type type)
+static struct kt_cell *add_fact(struct kt_output *output, const char *name, const char *title,
+                                enum kt_column_type type)
 {
     if (output->n_facts == KT_OUTPUT_MAX_FACTS)
         exit(kt_cli_error(output->cli, "too many facts: %s", name));
@@ -145,7 +145,7 @@ void kt_table_row(struct kt_table *table)
 {
     if (table->n_rows == table->max_rows) {
         size_t max = table->max_rows ? 2 * table->max_rows : 16;
-        struct kt_value *grown = kt_cli_alloc(table->cli, max, table->n_columns * sizeof(*grown));
+        struct kt_cell *grown = kt_cli_alloc(table->cli, max, table->n_columns * sizeof(*grown));
         if (table->value)
             memcpy(grown, table->value, table->n_rows * table->n_columns * sizeof(*grown));
         free(table->value);
@@ -155,11 +155,11 @@ void kt_table_row(struct kt_table *table)
     table->n_rows++;
 }
 
-static struct kt_value *find_field(struct kt_table *table, const char *name)
+static struct kt_cell *find_field(struct kt_table *table, const char *name)
 {
     for (size_t c = 0; c < table->n_columns; c++) {
         if (strcmp(table->columns[c].name, name) == 0) {
-            struct kt_value *value = &table->value[(table->n_rows - 1) * table->n_columns + c];
+            struct kt_cell *value = &table->value[(table->n_rows - 1) * table->n_columns + c];
             free(value->text);
             value->text = NULL;
             value->set = true;
@@ -196,7 +196,7 @@ void kt_table_bool(struct kt_table *table, const char *name, bool value)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_t *make_json(const struct kt_column *column, const struct kt_value *value)
+static json_t *make_json(const struct kt_column *column, const struct kt_cell *value)
 {
     if (!value->set)
         return json_null();
@@ -218,7 +218,7 @@ static json_t *make_rows(const struct kt_table *table)
     for (size_t r = 0; r < table->n_rows; r++) {
         json_t *row = json_object();
         for (size_t c = 0; c < table->n_columns; c++) {
-            const struct kt_value *value = &table->value[r * table->n_columns + c];
+            const struct kt_cell *value = &table->value[r * table->n_columns + c];
             if (table->columns[c].flags & KT_COLUMN_VISUAL)
                 continue;
             if (json_object_set_new(row, table->columns[c].name, make_json(&table->columns[c], value)) != 0) {
@@ -273,7 +273,7 @@ static void write_csv_text(const char *text)
     putchar('"');
 }
 
-static void write_csv_value(const struct kt_column *column, const struct kt_value *value)
+static void write_csv_value(const struct kt_column *column, const struct kt_cell *value)
 {
     if (!value->set)
         return;
@@ -297,7 +297,7 @@ static void write_csv_value(const struct kt_column *column, const struct kt_valu
 }
 
 /* Writes the header, or a row. */
-static void write_csv_line(const struct kt_table *table, const struct kt_value *values)
+static void write_csv_line(const struct kt_table *table, const struct kt_cell *values)
 {
     bool first = true;
     for (size_t c = 0; c < table->n_columns; c++) {

@@ -105,7 +105,7 @@ static size_t find_terminal_width(void)
 /* ---- values --------------------------------------------------------------------------------- */
 
 static char *format_value(const struct kt_cli *cli, const struct kt_column *column,
-                          const struct kt_value *value)
+                          const struct kt_cell *value)
 {
     char text[32];
     if (!value->set)
@@ -170,7 +170,7 @@ struct grid {
 };
 
 /* Nothing to show: not set, an empty text, "no". */
-static bool is_nothing(const struct kt_column *column, const struct kt_value *value)
+static bool is_nothing(const struct kt_column *column, const struct kt_cell *value)
 {
     if (!value->set)
         return true;

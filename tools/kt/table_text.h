@@ -8,7 +8,7 @@
 #define KT_OUTPUT_MAX_FACTS 64
 #define KT_OUTPUT_MAX_TABLES 8
 
-struct kt_value {
+struct kt_cell {
     bool set;
     char *text;
     uint64_t number; /* also signed numbers and bool */
@@ -17,7 +17,7 @@ struct kt_value {
 
 struct kt_fact {
     struct kt_column column;
-    struct kt_value value;
+    struct kt_cell value;
 };
 
 struct kt_table {
@@ -28,7 +28,7 @@ struct kt_table {
     bool hidden; /* not in JSON */
     const struct kt_column *columns;
     size_t n_columns;
-    struct kt_value *value; /* [max_rows][n_columns] */
+    struct kt_cell *value; /* [max_rows][n_columns] */
     size_t n_rows, max_rows;
     size_t n_written; /* rows that kt_table_flush has written */
     size_t *width;    /* of each column in them, 0: not visible; NULL: none was written */

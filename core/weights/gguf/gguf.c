@@ -5,6 +5,7 @@
 #include "core/weights/gguf/gguf_header.h"
 #include "core/weights/gguf/gguf_split.h"
 #include "core/weights/gguf/moe_gguf.h"
+#include "core/weights/gguf/weight_gguf.h"
 #include "core/weights/table/tensors.h"
 
 #include <string.h>
@@ -22,6 +23,8 @@ static enum kt_status read_gguf(struct kt_checkpoint *checkpoint, const char *pa
         memcpy(checkpoint->name, gguf->name, sizeof checkpoint->name);
         status = kt_gguf_find_moe(gguf, error);
     }
+    if (status == KT_OK)
+        kt_gguf_keep_keys(gguf);
     kt_gguf_end(gguf);
     return status;
 }
@@ -35,5 +38,6 @@ const struct kt_checkpoint_format kt_format_gguf = {
     .name = "gguf",
     .matches = match_gguf,
     .read = read_gguf,
+    .weight = kt_gguf_weight,
     .no_experts = "no tensor is named blk.N.ffn_{gate,up,down}_exps.weight, as in models with experts",
 };

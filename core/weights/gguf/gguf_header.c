@@ -51,20 +51,25 @@ static int compare_keys(const void *left, const void *right)
     return order ? order : a->at < b->at ? -1 : a->at > b->at;
 }
 
-const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *name)
+struct kt_gguf_key *kt_gguf_find_key(struct kt_gguf_key *keys, uint64_t n, const char *name)
 {
-    uint64_t low = 0, high = gguf->n_keys;
+    uint64_t low = 0, high = n;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        int order = strcmp(gguf->key[middle].name, name);
+        int order = strcmp(keys[middle].name, name);
         if (order == 0)
-            return &gguf->key[middle];
+            return &keys[middle];
         if (order < 0)
             low = middle + 1;
         else
             high = middle;
     }
     return NULL;
+}
+
+const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *name)
+{
+    return kt_gguf_find_key(gguf->key, gguf->n_keys, name);
 }
 
 enum kt_status kt_gguf_count(const struct kt_gguf *gguf, const char *name, uint64_t *count,
@@ -136,12 +141,13 @@ static enum kt_status skip_strings(struct kt_gguf *gguf, uint64_t count, struct 
 static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, struct kt_error *error)
 {
     struct kt_reader *reader = &gguf->reader;
-    uint64_t count = 0;
     enum kt_status status = kt_reader_u32(reader, &key->element, gguf->what, error);
     if (status == KT_OK)
-        status = kt_reader_u64(reader, &count, gguf->what, error);
+        status = kt_reader_u64(reader, &key->count, gguf->what, error);
     if (status != KT_OK)
         return status;
+    uint64_t count = key->count;
+    key->value = reader->at;
     if (key->element >= N_TYPES || key->element == KT_GGUF_ARRAY)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is an array of type %" PRIu32
@@ -212,11 +218,12 @@ static enum kt_status read_value(struct kt_gguf *gguf, struct kt_gguf_key *key, 
         return kt_fail(error, KT_E_FORMAT,
                        "%s: byte %" PRIu64 ": key \"%s\" is of type %" PRIu32 "; 0 to 12 are known",
                        kt_gguf_label(gguf), key->at, key->name, key->type);
-    if (key->type == KT_GGUF_ARRAY)
-        return skip_array(gguf, key, error);
-    if (key->type == KT_GGUF_STRING)
-        return read_string(gguf, key, error);
-    return read_number(gguf, key, error);
+    key->value = gguf->reader.at;
+    enum kt_status status = key->type == KT_GGUF_ARRAY    ? skip_array(gguf, key, error)
+                            : key->type == KT_GGUF_STRING ? read_string(gguf, key, error)
+                                                          : read_number(gguf, key, error);
+    key->size = gguf->reader.at - key->value;
+    return status;
 }
 
 static enum kt_status read_key(struct kt_gguf *gguf, struct kt_error *error)
@@ -467,14 +474,38 @@ enum kt_status kt_gguf_begin(struct kt_checkpoint *checkpoint, uint32_t part, st
     return KT_OK;
 }
 
+static void free_keys(struct kt_gguf_key *keys, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        free(keys[i].name);
+        free(keys[i].loaded);
+    }
+    free(keys);
+}
+
 void kt_gguf_end(struct kt_gguf *gguf)
 {
     if (!gguf)
         return;
-    for (uint64_t i = 0; i < gguf->n_keys; i++)
-        free(gguf->key[i].name);
-    free(gguf->key);
+    free_keys(gguf->key, gguf->n_keys);
     free(gguf);
+}
+
+void kt_gguf_keep_keys(struct kt_gguf *gguf)
+{
+    struct kt_checkpoint *checkpoint = gguf->checkpoint;
+    checkpoint->key = gguf->key;
+    checkpoint->n_keys = gguf->n_keys;
+    checkpoint->key_part = gguf->part;
+    gguf->key = NULL;
+    gguf->n_keys = gguf->capacity = 0;
+}
+
+void kt_gguf_free_keys(struct kt_checkpoint *checkpoint)
+{
+    free_keys(checkpoint->key, checkpoint->n_keys);
+    checkpoint->key = NULL;
+    checkpoint->n_keys = 0;
 }
 
 enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error)

@@ -31,6 +31,10 @@ struct kt_gguf_key {
     uint32_t type;    /* enum kt_gguf_type */
     uint32_t element; /* of an array */
     uint64_t number;  /* of an integer (sign extended) or a bool */
+    uint64_t value;   /* byte of the file where it begins, of an array its first element */
+    uint64_t size;    /* bytes of it */
+    uint64_t count;   /* of an array */
+    void *loaded;     /* its bytes, if they are not read through the mapping */
 };
 
 struct kt_gguf {
@@ -46,7 +50,8 @@ struct kt_gguf {
     struct kt_reader reader;
 };
 
-/* The key of that name, or NULL. */
+/* The key of that name among n that are in order, or NULL. */
+struct kt_gguf_key *kt_gguf_find_key(struct kt_gguf_key *keys, uint64_t n, const char *name);
 const struct kt_gguf_key *kt_gguf_find(const struct kt_gguf *gguf, const char *name);
 
 /* The value of an integer key, of any integer type; 0 if there is no such key. */
@@ -60,6 +65,10 @@ const char *kt_gguf_type_name(const struct kt_gguf_key *key, char text[32]);
 enum kt_status kt_gguf_begin(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_gguf **gguf,
                              struct kt_error *error);
 void kt_gguf_end(struct kt_gguf *gguf); /* NULL: nothing */
+
+/* Leaves the keys to the checkpoint, for kt_checkpoint_value. */
+void kt_gguf_keep_keys(struct kt_gguf *gguf);
+void kt_gguf_free_keys(struct kt_checkpoint *checkpoint);
 
 /* After that, reads the list of tensors and adds it to that of the checkpoint. */
 enum kt_status kt_gguf_read_tensors(struct kt_gguf *gguf, struct kt_error *error);

@@ -36,12 +36,7 @@ static const char nvfp4[] = "NVFP4", zeros[] = "int4 of compressed-tensors with 
                   fused_fp8[] = "FP8 in fused tensors", unknown[] = "a kind that is not known";
 
 /* The text after the projection. */
-static const struct part {
-    const char *name;
-    enum kt_role role;
-    enum kt_coding coding; /* of a weight */
-    const char *format;    /* refused: until somebody needs it */
-} parts[] = {
+static const struct kt_weight_part parts[] = {
     {".weight", KT_ROLE_WEIGHT, KT_CODING_PLAIN, NULL},
     {"", KT_ROLE_WEIGHT, KT_CODING_PLAIN, NULL}, /* fused */
     {".weight_scale_inv", KT_ROLE_SCALE, 0, NULL},
@@ -90,6 +85,14 @@ static bool skip_number(const char **at, uint64_t *number)
     return *at > digits && (*digits != '0' || *at == digits + 1) && skip(at, ".");
 }
 
+bool kt_weight_part(size_t i, struct kt_weight_part *part)
+{
+    if (i >= COUNT(parts))
+        return false;
+    *part = parts[i];
+    return true;
+}
+
 static bool parse_part(const char *at, struct kt_expert_name *parsed)
 {
     if (*at && *at != '.' && *at != '_')
@@ -99,10 +102,10 @@ static bool parse_part(const char *at, struct kt_expert_name *parsed)
     parsed->format = unknown;
     parsed->part = "";
     for (size_t i = 0; i < COUNT(parts); i++)
-        if (strcmp(at, parts[i].name) == 0) {
+        if (strcmp(at, parts[i].ending) == 0) {
             parsed->role = parts[i].role;
             parsed->coding = parts[i].coding;
-            parsed->part = parts[i].name;
+            parsed->part = parts[i].ending;
             parsed->format = parts[i].format;
         }
     return true;

@@ -5,6 +5,7 @@
 
 #include <kt/types.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Projections as tensors have them: enum kt_projection, or gate and up in one. */
 enum { KT_GATE_UP = 3, KT_N_KINDS = 4 };
@@ -50,6 +51,17 @@ struct kt_expert_name {
 
 /* False: no family has such a name. */
 bool kt_expert_name_parse(const char *name, struct kt_expert_name *parsed);
+
+/* What a tensor whose name ends so is of the weight that is named before. */
+struct kt_weight_part {
+    const char *ending; /* ".weight_scale"; those of fused tensors have no dot */
+    enum kt_role role;
+    enum kt_coding coding; /* of a weight */
+    const char *format;    /* refused: its format's name */
+};
+
+/* The i-th that formats have; false: there is none. */
+bool kt_weight_part(size_t i, struct kt_weight_part *part);
 
 /* Writes the name of the weight of projection `kind` in the family of `like`, with the same ending if `like`
  * is a weight. Returns text. */

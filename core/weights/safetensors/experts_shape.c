@@ -21,6 +21,7 @@
 #include "core/weights/model/family.h"
 #include "core/weights/safetensors/coding.h"
 #include "core/weights/safetensors/scales.h"
+#include "core/weights/table/matrix.h"
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
@@ -232,21 +233,28 @@ static enum kt_status check_bias(const struct kt_checkpoint *checkpoint, const s
     return KT_OK;
 }
 
+/* Sets the scales of a projection whose weights lie. */
+static enum kt_status lay_projection_scales(const struct kt_checkpoint *checkpoint,
+                                            const struct kt_model_config *config, struct kt_expert_map *map,
+                                            int projection, struct kt_error *error)
+{
+    const struct kt_tensor *scale = map->tensor[projection][KT_ROLE_SCALE];
+    struct kt_matrix *matrix = &map->matrix[projection];
+    if (matrix->coding == KT_CODING_BLOCKS || (matrix->coding == KT_CODING_PLAIN && !scale))
+        return KT_OK;
+    if (matrix->coding != KT_CODING_PLAIN)
+        return kt_coding_scales(checkpoint, config, map, projection, error);
+    matrix->scale_bytes = scale->info.size;
+    return kt_lay_scales(kt_tensor_label(checkpoint, scale), config, &weight_of(map, projection)->info,
+                         &scale->info, &matrix->scales, error);
+}
+
 static enum kt_status lay_projection(const struct kt_checkpoint *checkpoint,
                                      const struct kt_model_config *config, struct kt_expert_map *map,
                                      struct kt_moe_info *info, int projection, struct kt_error *error)
 {
-    const struct kt_tensor *weight = weight_of(map, projection);
-    const struct kt_tensor *scale = map->tensor[projection][KT_ROLE_SCALE];
     struct kt_matrix *matrix = &map->matrix[projection];
-    enum kt_status status = KT_OK;
-    if (matrix->coding != KT_CODING_PLAIN && matrix->coding != KT_CODING_BLOCKS) {
-        status = kt_coding_scales(checkpoint, config, map, projection, error);
-    } else if (scale && matrix->coding == KT_CODING_PLAIN) {
-        status = kt_lay_scales(kt_tensor_label(checkpoint, scale), config, &weight->info, &scale->info,
-                               &matrix->scales, error);
-        matrix->scale_bytes = scale->info.size;
-    }
+    enum kt_status status = lay_projection_scales(checkpoint, config, map, projection, error);
     if (status == KT_OK)
         status = check_bias(checkpoint, map, info, projection, error);
     if (status != KT_OK)
@@ -308,5 +316,32 @@ enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const stru
                          "%s: tensor \"%s\" has biases, and no config.json says by its model_type "
                          "whether gate and up rows alternate, as in gpt-oss",
                          kt_tensor_label(checkpoint, gate), gate->info.name);
+    return status;
+}
+
+enum kt_status kt_lay_single(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                             struct kt_expert_map *map, int projection, struct kt_error *error)
+{
+    const struct kt_tensor *weight = weight_of(map, projection);
+    struct kt_matrix *matrix = &map->matrix[projection];
+    uint64_t rows, cols;
+    enum kt_status status = kt_coding_resolve(checkpoint, config, map, projection, error);
+    if (status != KT_OK)
+        return status;
+    bool scaled = matrix->coding != KT_CODING_PLAIN || map->tensor[projection][KT_ROLE_SCALE];
+    if (weight->info.size == 0 || !kt_dtype_find(weight->info.dtype))
+        return refuse_shape(checkpoint, weight, "a weight that is not empty", error);
+    if (scaled && weight->info.n_dims != 2)
+        return refuse_shape(checkpoint, weight, "a matrix: it has scales", error);
+    kt_matrix_shape(&weight->info, &rows, &cols);
+    if (matrix->coding == KT_CODING_PLAIN)
+        lay(matrix, &weight->info, rows, cols, cols, false);
+    else
+        kt_coding_lay(matrix, &weight->info);
+    if (matrix->cols % kt_dtype_find(matrix->dtype)->elements != 0)
+        return refuse_shape(checkpoint, weight, "of a multiple of 8 columns", error);
+    status = lay_projection_scales(checkpoint, config, map, projection, error);
+    if (status == KT_OK)
+        measure(matrix);
     return status;
 }

@@ -10,4 +10,8 @@
 enum kt_status kt_lay_experts(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
                               struct kt_expert_map *map, struct kt_moe_info *info, struct kt_error *error);
 
+/* The same for a weight alone, whose tensors are the only ones in the map: those of `projection`. */
+enum kt_status kt_lay_single(const struct kt_checkpoint *checkpoint, const struct kt_model_config *config,
+                             struct kt_expert_map *map, int projection, struct kt_error *error);
+
 #endif

@@ -14,8 +14,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-static enum kt_status fill_view(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map,
-                                uint32_t expert, int projection, struct kt_view *view, struct kt_error *error)
+enum kt_status kt_map_view(struct kt_checkpoint *checkpoint, const struct kt_expert_map *map, uint32_t expert,
+                           int projection, struct kt_view *view, struct kt_error *error)
 {
     const struct kt_matrix *matrix = &map->matrix[projection];
     struct kt_tensor *weight = kt_map_tensor(map, expert, projection, KT_ROLE_WEIGHT);
@@ -107,7 +107,7 @@ enum kt_status kt_map_experts(struct kt_checkpoint *checkpoint, struct kt_moe *m
         status = kt_awq_decode(checkpoint, map, e, error);
         for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
             const float *converted = moe->converted[p];
-            status = fill_view(checkpoint, map, e, p, views[p], error);
+            status = kt_map_view(checkpoint, map, e, p, views[p], error);
             *biases[p] = converted ? converted + e * map->matrix[p].rows : NULL;
         }
     }

@@ -18,6 +18,7 @@
 #include "core/weights/file/json.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/safetensors/mappers.h"
+#include "core/weights/safetensors/weight.h"
 #include "core/weights/table/tensors.h"
 
 #include <inttypes.h>
@@ -242,5 +243,7 @@ const struct kt_checkpoint_format kt_format_safetensors = {
     .name = "safetensors",
     .matches = match_safetensors,
     .read = read_safetensors,
+    .weight = kt_safetensors_weight,
+    .free_map = kt_safetensors_free_map,
     .no_experts = "no tensor has a name that a known family of models gives to experts",
 };

@@ -25,7 +25,8 @@ struct kt_tensor {
 struct kt_tensors {
     struct kt_tensor *tensor; /* by file and offset, once indexed */
     uint64_t n, capacity;
-    struct kt_tensor **by_name;
+    uint32_t *slot; /* by the hash of the name, once indexed: number of a tensor and 1, or 0 */
+    uint64_t n_slots;
 };
 
 struct kt_moe {
@@ -40,8 +41,18 @@ struct kt_moe {
     bool shown;                  /* kt_checkpoint_experts without kt_checkpoint_release_layer */
 };
 
+/* A weight that kt_checkpoint_weight handed out. */
+struct kt_weight {
+    struct kt_weight *next;
+    struct kt_view view;
+    float *bias; /* NULL: none */
+    void *map;   /* what the view needs besides; freed with free_map */
+    char name[]; /* without the ending */
+};
+
 struct kt_checkpoint;
 struct kt_model_config;
+struct kt_gguf_key;
 struct json_t;
 
 /* Hands out the views of a layer's first n_experts experts. */
@@ -59,7 +70,11 @@ struct kt_checkpoint_format {
      * in kt_checkpoint.part; else NULL. */
     enum kt_status (*sample)(const struct kt_checkpoint *checkpoint, uint64_t number, struct kt_file *file,
                              struct kt_error *error);
-    const char *no_experts; /* why a file may have no experts, for messages */
+    /* Fills view, bias and map of the weight of that name; KT_E_NOT_FOUND: there is none. */
+    enum kt_status (*weight)(struct kt_checkpoint *checkpoint, struct kt_weight *weight,
+                             struct kt_error *error);
+    void (*free_map)(void *map); /* of a weight */
+    const char *no_experts;      /* why a file may have no experts, for messages */
 };
 
 /* A file of the checkpoint. */
@@ -90,7 +105,13 @@ struct kt_checkpoint {
     uint64_t n_moe;
     kt_experts_fn experts;
     void (*release)(struct kt_moe *moe);
-    pthread_mutex_t lock; /* of decoded layers, since any thread may unload a layer */
+    struct kt_gguf_key *key; /* of file key_part; by name */
+    uint64_t n_keys;
+    uint32_t key_part;
+    struct kt_weight *weights;      /* that were handed out */
+    struct kt_folder_file *files;   /* likewise */
+    struct kt_model_config *config; /* of config.json, for weights; NULL: not read yet */
+    pthread_mutex_t lock;           /* of decoded layers, since any thread may unload a layer */
     /* Why the experts of this model cannot be computed, with the file that says so; "": they can. */
     char refusal[sizeof((struct kt_error *)NULL)->message];
 };

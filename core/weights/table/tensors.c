@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const struct kt_tensor_info *info,
                               struct kt_error *error)
@@ -48,12 +50,6 @@ static int compare_offsets(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int compare_names(const void *left, const void *right)
-{
-    struct kt_tensor *const *a = left, *const *b = right;
-    return strcmp((*a)->info.name, (*b)->info.name);
-}
-
 static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint, const struct kt_tensor *a,
                                    const struct kt_tensor *b, struct kt_error *error)
 {
@@ -66,22 +62,46 @@ static enum kt_status refuse_twins(const struct kt_checkpoint *checkpoint, const
                    first, a->info.name, checkpoint->part[b->part].file.label);
 }
 
+/* The slot of the tensor of that name, or the empty one where it would be. */
+static uint64_t find_slot(const struct kt_tensors *tensors, const char *name)
+{
+    uint64_t mask = tensors->n_slots - 1, at = XXH3_64bits(name, strlen(name)) & mask;
+    while (tensors->slot[at] && strcmp(tensors->tensor[tensors->slot[at] - 1].info.name, name) != 0)
+        at = (at + 1) & mask;
+    return at;
+}
+
+/* Refuses names that stand twice. */
+static enum kt_status hash_names(struct kt_checkpoint *checkpoint, struct kt_error *error)
+{
+    struct kt_tensors *tensors = &checkpoint->tensors;
+    uint64_t n_slots = 16;
+    while (n_slots < 2 * tensors->n)
+        n_slots *= 2;
+    tensors->slot = tensors->n < UINT32_MAX ? calloc((size_t)n_slots, sizeof *tensors->slot) : NULL;
+    if (!tensors->slot)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
+                       checkpoint->label, tensors->n);
+    tensors->n_slots = n_slots;
+    for (uint64_t i = 0; i < tensors->n; i++) {
+        uint64_t at = find_slot(tensors, tensors->tensor[i].info.name);
+        if (tensors->slot[at])
+            return refuse_twins(checkpoint, &tensors->tensor[tensors->slot[at] - 1], &tensors->tensor[i],
+                                error);
+        tensors->slot[at] = (uint32_t)(i + 1);
+    }
+    return KT_OK;
+}
+
 enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)
 {
     struct kt_tensors *tensors = &checkpoint->tensors;
     if (tensors->n == 0)
         return KT_OK;
-    tensors->by_name = malloc((size_t)tensors->n * sizeof *tensors->by_name);
-    if (!tensors->by_name)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for the index of %" PRIu64 " tensors",
-                       checkpoint->label, tensors->n);
     qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
-    for (uint64_t i = 0; i < tensors->n; i++)
-        tensors->by_name[i] = &tensors->tensor[i];
-    qsort(tensors->by_name, (size_t)tensors->n, sizeof *tensors->by_name, compare_names);
-    for (uint64_t i = 1; i < tensors->n; i++)
-        if (compare_names(&tensors->by_name[i - 1], &tensors->by_name[i]) == 0)
-            return refuse_twins(checkpoint, tensors->by_name[i - 1], tensors->by_name[i], error);
+    enum kt_status status = hash_names(checkpoint, error);
+    if (status != KT_OK)
+        return status;
     for (uint64_t i = 1; i < tensors->n; i++) {
         const struct kt_tensor_info *before = &tensors->tensor[i - 1].info;
         const struct kt_tensor_info *after = &tensors->tensor[i].info;
@@ -98,18 +118,10 @@ enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_erro
 
 struct kt_tensor *kt_tensors_find(const struct kt_tensors *tensors, const char *name)
 {
-    uint64_t low = 0, high = tensors->n;
-    while (low < high) {
-        uint64_t middle = low + (high - low) / 2;
-        int order = strcmp(tensors->by_name[middle]->info.name, name);
-        if (order == 0)
-            return tensors->by_name[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
+    if (tensors->n_slots == 0)
+        return NULL;
+    uint32_t number = tensors->slot[find_slot(tensors, name)];
+    return number ? &tensors->tensor[number - 1] : NULL;
 }
 
 void kt_tensors_free(struct kt_tensors *tensors)
@@ -119,7 +131,7 @@ void kt_tensors_free(struct kt_tensors *tensors)
         free(tensors->tensor[i].loaded);
     }
     free(tensors->tensor);
-    free(tensors->by_name);
+    free(tensors->slot);
     *tensors = (struct kt_tensors){.n = 0};
 }
 
