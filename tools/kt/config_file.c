@@ -117,6 +117,7 @@ static int lock_folder(const struct kt_cli *cli, struct config_file *file)
 
 static int read_text(const struct kt_cli *cli, struct config_file *file)
 {
+    file->ini.text = kt_cli_alloc(cli, SIZE_LIMIT, 1);
     int fd = open(file->target, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENOENT)
         return KT_EXIT_OK;
@@ -132,7 +133,6 @@ static int read_text(const struct kt_cli *cli, struct config_file *file)
     else if (faccessat(AT_FDCWD, file->target, W_OK, AT_EACCESS) != 0)
         code = fail(cli, file->path, errno);
     file->exists = true;
-    file->ini.text = code ? NULL : kt_cli_alloc(cli, SIZE_LIMIT, 1);
     for (ssize_t n = 1; code == KT_EXIT_OK && n != 0 && file->ini.size < SIZE_LIMIT;) {
         n = read(fd, file->ini.text + file->ini.size, SIZE_LIMIT - file->ini.size);
         if (n < 0 && errno != EINTR)
