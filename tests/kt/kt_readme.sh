@@ -16,7 +16,7 @@ while read -r program words; do
     words=$(echo "$words" | sed "s,MODEL,$data/tiny-moe-q4_k_m.gguf,; s,TRACE,$trace,; s,STORE,$dir/store,
         s,FILE.so,$module,; s,FILE.ini,$KT_TEST_SOURCE/plugins/bf16/bf16.ini,")
     case $words in # as short as can be
-    bench*) words="$words --shape 256,256,8,2 --runs 1 --repeats 5 --cycle 8" ;;
+    bench*) words="$words --runs 1 --repeats 5 --cycle 8" ;;
     plugin\ check*) words="$words --cases 1" ;;
     doctor) continue ;; # what it says depends on the machine
     esac
