@@ -79,8 +79,9 @@ def read(path):
 def draw_line(axes, points, style):
     colour, marker, dashes = LINES[style]
     tokens = sorted(points)
-    axes.plot(tokens, [points[n] for n in tokens], dashes, color=colour, marker=marker, markersize=5.5, markeredgewidth=0, linewidth=1.4,
-              clip_on=False)
+    values = [points[n] for n in tokens]
+    look = {"color": colour, "marker": marker, "markersize": 5.5, "markeredgewidth": 0, "linewidth": 1.4}
+    axes.plot(tokens, values, dashes, clip_on=False, **look)
 
 
 def describe(lines):
@@ -171,7 +172,8 @@ def draw_zen4(ratios, path):
             points = ratios[key]["ik_llama.cpp"]
             draw_line(ax, points, colour)
             lines.append(((*key[1:], "ik_llama.cpp"), points))
-    draw_legend(legend, [("avx512", "ik_llama.cpp, AVX-512"), ("other", "the same, second shape"), ("avx2", "ik_llama.cpp, AVX2 only")])
+    labels = {"avx512": "ik_llama.cpp, AVX-512", "other": "the same, second shape", "avx2": "ik_llama.cpp, AVX2 only"}
+    draw_legend(legend, labels.items())
     title = "Time of one MoE layer in ik_llama.cpp beside kt-kernel's, AMD Zen 4, 2 cores"
     figure.suptitle(f"{title}\nQwen3-30B-A3B's shape, unless a panel names another one", fontsize=10, y=0.995)
     save(figure, path, title, describe(lines))
