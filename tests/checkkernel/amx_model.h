@@ -92,6 +92,14 @@ static inline float model_bf16(const uint8_t *from)
     return value > -0x1p-126f && value < 0x1p-126f ? 0.0f : value;
 }
 
+/* The numbers of a tile, widened once for all products that they are in. */
+static inline void model_widen(int tile, int rows, float numbers[16][32])
+{
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < amx_model.bytes_per_row[tile] / 2; i++)
+            numbers[r][i] = model_bf16(&amx_model.tile[tile][r][2 * i]);
+}
+
 /* Even and odd places add up by themselves, then both to what was there; subnormal factors are 0. */
 static inline void model_dot_bf16(int sum, int a, int b)
 {
@@ -99,17 +107,21 @@ static inline void model_dot_bf16(int sum, int a, int b)
         return;
     amx_model.products++;
     amx_model.faults += sum == a || sum == b || a == b;
-    for (int m = 0; m < amx_model.rows[sum]; m++)
-        for (int n = 0; n < amx_model.bytes_per_row[sum] / 4; n++) {
-            float part[2] = {0.0f, 0.0f}, total;
-            for (int k = 0; k < amx_model.bytes_per_row[a] / 4; k++)
-                for (int i = 0; i < 2; i++)
-                    part[i] = __builtin_fmaf(model_bf16(&amx_model.tile[a][m][4 * k + 2 * i]),
-                                             model_bf16(&amx_model.tile[b][k][4 * n + 2 * i]), part[i]);
+    int pairs = amx_model.bytes_per_row[a] / 4, columns = amx_model.bytes_per_row[sum] / 4;
+    float left[16][32], right[16][32];
+    model_widen(a, amx_model.rows[sum], left);
+    model_widen(b, pairs, right);
+    for (int m = 0; m < amx_model.rows[sum]; m++) {
+        float part[32] = {0}, total;
+        for (int k = 0; k < pairs; k++)
+            for (int n = 0; n < 2 * columns; n++)
+                part[n] = __builtin_fmaf(left[m][2 * k + n % 2], right[k][n], part[n]);
+        for (int n = 0; n < columns; n++) {
             memcpy(&total, &amx_model.tile[sum][m][4 * n], 4);
-            total += part[0] + part[1];
+            total += part[2 * n] + part[2 * n + 1];
             memcpy(&amx_model.tile[sum][m][4 * n], &total, 4);
         }
+    }
 }
 
 static inline void model_release(void)
