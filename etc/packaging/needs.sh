@@ -42,7 +42,7 @@ rpm)
     else
         command -v rpmbuild >/dev/null || missing "dnf install -y" rpm-build
     fi
-    # On a system of another kind rpm's own database is empty, and RPMBUILDFLAGS=--nodeps is right.
+    # On a system of another kind rpm's own database is empty, and `make rpm` does not ask it.
     [ -n "$(rpm -qa 2>/dev/null | head -n 1)" ] || exit 0
     names=
     for name in $(rpmspec -q --buildrequires "$file" | sed 's/ .*//'); do
