@@ -36,6 +36,18 @@ if with_plugin llamafile; then
     exits 0
     says ' llamafile '
     says_not 'ROUNDED TO'
+    # A wish that no layer can meet is told once, with -v of each layer.
+    if with_plugin bf16; then
+        for verb in explain "forward --input $trace"; do
+            # shellcheck disable=SC2086 # words of a command line
+            kt $verb "$model" --backend bf16
+            exits 0
+            [ "$(grep -c 'the wished backend bf16 cannot take it' "$err")" -eq 1 ] || fail "it is told once"
+            warns 'note: [0-9]* more warnings say the same'
+        done
+        kt explain "$model" --backend bf16 -v
+        [ "$(grep -c 'layer [0-3]: the wished backend' "$err")" -eq 4 ] || fail "it is told of each layer"
+    fi
     # It cannot be used: nothing else takes its place.
     kt --set plugin.llamafile.level=amx_of_tomorrow explain "$model" -l 1
     exits 1

@@ -25,16 +25,23 @@ static void make_visible(char *text)
     }
 }
 
-static void say(const struct kt_cli *cli, const char *kind, const char *format, va_list arguments)
+static void say_text(const struct kt_cli *cli, const char *kind, const char *message)
 {
     char text[2048];
-    vsnprintf(text, sizeof(text), format, arguments);
+    snprintf(text, sizeof(text), "%s", message);
     make_visible(text);
     kt_progress_clear();
     if (cli->verb)
         fprintf(stderr, "kt %s: %s: %s\n", cli->verb, kind, text);
     else
         fprintf(stderr, "kt: %s: %s\n", kind, text);
+}
+
+static void say(const struct kt_cli *cli, const char *kind, const char *format, va_list arguments)
+{
+    char text[2048];
+    vsnprintf(text, sizeof(text), format, arguments);
+    say_text(cli, kind, text);
 }
 
 int kt_cli_error(const struct kt_cli *cli, const char *format, ...)
@@ -64,12 +71,50 @@ int kt_cli_usage(const struct kt_cli *cli, const char *format, ...)
     return KT_EXIT_USAGE;
 }
 
+/* Of a model's layers, most get the same warnings: one is enough for people. */
+static struct {
+    char *text[64]; /* without the layer's number */
+    size_t n, n_left_out;
+} layer_warnings;
+
+/* Was it said of another layer? */
+static bool is_repeated(const struct kt_cli *cli, const char *text)
+{
+    static const char start[] = "layer ";
+    if (cli->verbose || strncmp(text, start, sizeof(start) - 1) != 0)
+        return false;
+    const char *rest = text + sizeof(start) - 1;
+    rest += strspn(rest, "0123456789");
+    for (size_t i = 0; i < layer_warnings.n; i++) {
+        if (strcmp(layer_warnings.text[i], rest) == 0) {
+            layer_warnings.n_left_out++;
+            return true;
+        }
+    }
+    if (layer_warnings.n < sizeof(layer_warnings.text) / sizeof(layer_warnings.text[0]))
+        layer_warnings.text[layer_warnings.n++] = kt_cli_format(cli, "%s", rest);
+    return false;
+}
+
+static void end_layer_warnings(const struct kt_cli *cli)
+{
+    for (size_t i = 0; i < layer_warnings.n; i++)
+        free(layer_warnings.text[i]);
+    if (layer_warnings.n_left_out > 0)
+        kt_cli_note(cli, "%zu more warnings say the same, also of other layers; -v shows them",
+                    layer_warnings.n_left_out);
+    layer_warnings.n = layer_warnings.n_left_out = 0;
+}
+
 void kt_cli_warn(const struct kt_cli *cli, const char *format, ...)
 {
     va_list arguments;
+    char text[2048];
     va_start(arguments, format);
-    say(cli, "warning", format, arguments);
+    vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
+    if (!is_repeated(cli, text))
+        say_text(cli, "warning", text);
 }
 
 void kt_cli_note(const struct kt_cli *cli, const char *format, ...)
@@ -90,15 +135,6 @@ void kt_cli_info(const struct kt_cli *cli, const char *format, ...)
     va_end(arguments);
 }
 
-static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...) KT_PRINTF(3, 4);
-static void say_log(const struct kt_cli *cli, const char *kind, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    say(cli, kind, format, arguments);
-    va_end(arguments);
-}
-
 void kt_cli_log(void *data, enum kt_log_level level, const char *message)
 {
     static const char *const kinds[] = {"error", "warning", "info", "debug"};
@@ -106,7 +142,10 @@ void kt_cli_log(void *data, enum kt_log_level level, const char *message)
     unsigned kind = (unsigned)level;
     if ((level == KT_LOG_INFO && !cli->verbose) || (level == KT_LOG_WARNING && cli->shows_plugins))
         return;
-    say_log(cli, kinds[kind < 4 ? kind : 3], "%s", message);
+    if (level == KT_LOG_WARNING)
+        kt_cli_warn(cli, "%s", message);
+    else
+        say_text(cli, kinds[kind < 4 ? kind : 3], message);
 }
 
 /* Is the command line to blame? Then the configuration is valid without its settings. */
@@ -223,6 +262,7 @@ static bool lost_reader(void)
 
 int kt_cli_finish(const struct kt_cli *cli, int code)
 {
+    end_layer_warnings(cli);
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         int failure = errno;

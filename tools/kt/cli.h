@@ -184,6 +184,7 @@ const char *kt_cli_nearest(const char *word, const char *const *candidates, size
 int kt_cli_error(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 int kt_cli_fail(const struct kt_cli *cli, const struct kt_error *error);
 int kt_cli_usage(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
+/* Once, if it is said of each layer: "layer 3: ..."; with -v each time. */
 void kt_cli_warn(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_note(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 void kt_cli_info(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3); /* with -v only */
