@@ -116,10 +116,68 @@ if [ -f "$plugin" ]; then
     grep -q '^1  *llamafile  *[a-z0-9_]*  *q4_k  *1 ' "$work/out" || fail "the row of layer 1"
     grep -q '^1  *reference ' "$work/out" || fail "the row of the reference"
     [ "$(awk 'length > 100' "$work/out" | wc -l)" -eq 0 ] || fail "a line has more than 100 columns"
+    # Columns stay in line when a longer name comes later.
+    # shellcheck disable=SC2086
+    kt bench "$model" --layers 1 $quick --backend llamafile,reference,llamafile || fail "three rows"
+    [ "$(grep '^1 ' "$work/out" | sed 's/q4_k.*//' | awk '{ print length }' | sort -u | wc -l)" -eq 1 ] ||
+        fail "rows are not in line"
+    # Named backends, all of them, or none.
+    # shellcheck disable=SC2086
+    kt bench "$model" --layers 1 $quick --backend all --format csv || fail "all backends and a model"
+    [ "$(grep -c '^[a-z].*,"*1"*.$' "$work/out")" -eq 2 ] || fail "every loaded backend runs the layer"
+    # shellcheck disable=SC2086
+    kt bench "$model" --layers 1 $quick --backend auto --format csv || fail "--backend auto"
+    [ "$(grep -c ^llamafile, "$work/out")" -eq 1 ] || fail "auto is the one that would run it"
     # shellcheck disable=SC2086
     refuse 2 'has its own' "$model" --source-type q4_k
+    refuse 2 'run no layer of' "$model" --latency
+    # A row that cannot be written ends the measurement, before the record, which comes last.
+    # shellcheck disable=SC2086
+    "$build/kt" bench "$model" $quick --tokens 1,2 --record "$work/record" >/dev/full 2>"$work/err"
+    [ $? -eq 1 ] || fail "a full disk is no error"
+    [ ! -e "$work/record" ] || fail "it measures on after a full disk"
+    [ "$(grep -c 'standard output: No space left' "$work/err")" -eq 1 ] || fail "a full disk is told once"
     refuse 2 'kt bench MODEL --layers 1' --layers 1
     refuse 1 'no experts' "$model" --layers 77
+fi
+
+# Layers that nothing takes, or not the named one, leave the others to run.
+plugin=$build/.libs/kt_bf16.so
+if [ -f "$plugin" ] && [ -f "$build/.libs/kt_llamafile.so" ] && command -v python3 >/dev/null; then
+    cat "$work/llamafile.ini" - >"$work/two.ini" <<INI
+[plugin.bf16]
+module = $plugin
+INI
+    mkdir "$work/model"
+    python3 - "$work/model" <<'END_OF_PYTHON' || fail "the model of two formats"
+import json, struct, sys
+header, size = {}, 0
+for layer, dtype, bytes_ in ((0, "BF16", 2), (1, "F32", 4), (2, "BF16", 2)):
+    rows = 64 if layer == 2 else 32
+    for expert in range(2):
+        for name, shape in (("gate_proj", [rows, 32]), ("up_proj", [rows, 32]), ("down_proj", [32, rows])):
+            end = size + shape[0] * shape[1] * bytes_
+            header[f"model.layers.{layer}.mlp.experts.{expert}.{name}.weight"] = {
+                "dtype": dtype, "shape": shape, "data_offsets": [size, end]}
+            size = end
+text = json.dumps(header).encode()
+with open(sys.argv[1] + "/model.safetensors", "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + b"\x00\x3c" * (size // 2))
+with open(sys.argv[1] + "/config.json", "w") as file:
+    json.dump({"model_type": "qwen3_moe", "num_experts_per_tok": 1, "hidden_act": "silu"}, file)
+END_OF_PYTHON
+    quick="--config $work/two.ini --threads 2 --cycle 2 --repeats 3 --runs 1"
+    # shellcheck disable=SC2086
+    kt bench "$work/model" $quick --backend bf16
+    [ $? -eq 1 ] || fail "a layer that is not taken is no problem"
+    grep -q 'layers 1: backend bf16 does not take f32' "$work/err" || fail "the layer is not named"
+    grep -q '^0  *bf16  *[a-z0-9_]*  *bf16  *2x32x32 ' "$work/out" || fail "the row of layer 0 with its shape"
+    grep -q '^2  *bf16  *[a-z0-9_]*  *bf16  *2x32x64 ' "$work/out" || fail "the row of layer 2 with its shape"
+    # shellcheck disable=SC2086
+    kt bench "$work/model" $quick --set core.backend=bf16 --set core.strict=yes --format json
+    [ $? -eq 1 ] || fail "a layer that no backend takes is no problem"
+    grep -q 'error: layer 1: backend bf16 cannot take it' "$work/err" || fail "the layer is not named"
+    [ "$(grep -c '"model_layers": "[02]"' "$work/out")" -eq 8 ] || fail "rows and limits of the others"
 fi
 
 kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"

@@ -312,8 +312,10 @@ static int bench_all(struct bench *bench)
         const char *backend = bench->backends[i];
         if (bench->n_types == 0)
             code = bench_type(bench, backend, bench_source_usual(find_formats(bench->context, backend)));
-        for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++)
+        for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++) {
+            bench->tells_levels = t == 0;
             code = bench_type(bench, backend, bench->types[t]);
+        }
     }
     return code;
 }
@@ -327,7 +329,7 @@ static int run(struct bench *bench, const struct bench_model *model)
     if (code == KT_EXIT_OK && bench->n_rows == 0)
         code = kt_cli_usage(bench->cli, "no backend takes such weights");
     kt_progress_clear();
-    if (bench->n_rows != 0)
+    if (bench->n_rows != 0 && !bench->has_ended)
         return kt_output_finish(bench->output, code);
     kt_output_free(bench->output);
     return code;
@@ -365,6 +367,9 @@ static int check_args(struct kt_cli *cli, const struct args *args)
     if (args->levels && (args->level != NULL || args->record != NULL || other))
         return kt_cli_usage(cli, "--levels goes with none of --level, --record, --dispatch, --latency, "
                                  "--limits, --stream");
+    if (args->model != NULL && other)
+        return kt_cli_usage(cli, "--dispatch, --latency, --limits and --stream run no layer of %s",
+                            args->model);
     if (args->runtime != NULL && !args->stream)
         return kt_cli_usage(cli, "--runtime %s is for --stream", args->runtime);
     if (args->levels && (args->backend == NULL || strcmp(args->backend, "all") == 0))
@@ -387,8 +392,12 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         return cli->exit_code;
     if (args.tokens == NULL && args.trace == NULL)
         args.tokens = "1";
+    if (args.backend != NULL && strcmp(args.backend, "auto") == 0) /* as for other verbs: none is named */
+        args.backend = NULL;
     struct bench bench = {.cli = cli,
                           .levels = args.levels,
+                          .tells_levels = true,
+                          .asks_plan = args.model != NULL && args.backend == NULL,
                           .trace = args.trace != NULL ? &trace : NULL,
                           .keeping = {.cli = cli,
                                       .record_path = args.record,

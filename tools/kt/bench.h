@@ -226,8 +226,8 @@ uint64_t bench_cycle_size(void);
 /* ---- bench_levels.c ---- */
 
 /* Calls run(data, context) for each level of the backend that this CPU can run, best first, with a context
- * in which the backend uses it; says why the others cannot run. Stops at the first failure. */
-int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend,
+ * in which the backend uses it; `tells` why the others cannot run. Stops at the first failure. */
+int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend, bool tells,
                      int (*run)(void *data, struct kt_context *context), void *data);
 
 /* ---- bench_calls.c: what the layer is called with ---- */

@@ -6,13 +6,15 @@
 #include <string.h>
 
 /* Makes a context in which the backend uses the level, if it can. */
-static int run_level(struct kt_cli *cli, const char *backend, const char *level,
+static int run_level(struct kt_cli *cli, const char *backend, const char *level, bool tells,
                      int (*run)(void *data, struct kt_context *context), void *data)
 {
     struct kt_context *context;
     struct kt_backend_info info;
     kt_cli_set(cli, "plugin.%s.level=%s", backend, level);
+    cli->shows_plugins = true; /* why the level cannot run is said here */
     int code = kt_cli_context(cli, &context);
+    cli->shows_plugins = false;
     if (code != KT_EXIT_OK)
         return code;
     for (size_t i = 0; i < kt_context_backend_count(context); i++) {
@@ -20,7 +22,7 @@ static int run_level(struct kt_cli *cli, const char *backend, const char *level,
             continue;
         if (info.state == KT_BACKEND_LOADED)
             code = run(data, context);
-        else
+        else if (tells)
             kt_cli_note(cli, "backend %s, level %s: %s", backend, level, info.reason);
         break;
     }
@@ -28,18 +30,17 @@ static int run_level(struct kt_cli *cli, const char *backend, const char *level,
     return code;
 }
 
-int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend,
+int bench_each_level(struct kt_cli *cli, const struct kt_context *context, const char *backend, bool tells,
                      int (*run)(void *data, struct kt_context *context), void *data)
 {
     struct kt_backend_info info = {.levels = ""};
     int code = KT_EXIT_OK;
-    cli->shows_plugins = true; /* run_level itself says why a level cannot run, once */
     for (size_t i = 0; i < kt_context_backend_count(context); i++)
         if (kt_context_backend(context, i, &info, NULL) == KT_OK && strcmp(info.name, backend) == 0)
             break;
     char *names = kt_cli_format(cli, "%s", info.levels);
     for (char *rest = names, *name; code == KT_EXIT_OK && (name = strsep(&rest, " ")) != NULL;)
-        code = run_level(cli, backend, name, run, data);
+        code = run_level(cli, backend, name, tells, run, data);
     free(names);
     return code;
 }

@@ -3,9 +3,12 @@
 #include "tools/kt/bench_run.h"
 #include "tools/kt/model.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LONG_LIST 16 /* columns: a longer list of layers wraps */
 
 static bool is_alike(const struct kt_moe_info *a, const struct kt_moe_info *b)
 {
@@ -80,9 +83,10 @@ void bench_model_shape(const struct bench_group *group, struct bench_shape *shap
                                   .model_experts = moe->n_experts};
 }
 
-/* The backend that would run the layer. */
+/* The backend that would run the layer. BENCH_REFUSED after a message: there is none. */
 static int find_backend(struct bench *bench, struct kt_checkpoint *checkpoint, uint64_t number, char name[32])
 {
+    char title[40];
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
     struct kt_layer *layer;
     struct kt_error error;
@@ -90,6 +94,8 @@ static int find_backend(struct bench *bench, struct kt_checkpoint *checkpoint, u
     for (size_t i = 0; i < bench->n_token_counts; i++)
         if (bench->tokens[i] > params.max_tokens)
             params.max_tokens = (uint32_t)bench->tokens[i];
+    (void)snprintf(title, sizeof title, "layer %" PRIu64, number);
+    params.name = title;
     if (status == KT_OK)
         status = kt_layer_create(bench->context, &params, &layer, &error);
     if (status != KT_OK)
@@ -101,7 +107,10 @@ static int find_backend(struct bench *bench, struct kt_checkpoint *checkpoint, u
             (void)snprintf(name, 32, "%s", plan->candidate[c].backend);
     free(plan);
     kt_layer_destroy(layer);
-    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(bench->cli, &error);
+    if (status == KT_OK)
+        return KT_EXIT_OK;
+    int code = kt_cli_fail(bench->cli, &error);
+    return status == KT_E_UNSUPPORTED ? BENCH_REFUSED : code;
 }
 
 static int run_group(struct bench *bench, struct kt_checkpoint *checkpoint, const struct bench_group *group)
@@ -124,12 +133,17 @@ static int run_group(struct bench *bench, struct kt_checkpoint *checkpoint, cons
     bench->layers = group->layers;
     if (kt_checkpoint_experts(checkpoint, group->layer, source.experts, source.n_experts, &error) != KT_OK)
         code = kt_cli_fail(bench->cli, &error);
-    if (code == KT_EXIT_OK && !bench->explicit_backends)
+    if (code == KT_EXIT_OK && bench->asks_plan)
         code = find_backend(bench, checkpoint, group->layer, backend);
     if (code == KT_EXIT_OK && *backend != '\0')
         code = bench_backend(bench, backend, &source);
-    for (size_t i = 0; i < bench->n_backends && *backend == '\0' && code == KT_EXIT_OK; i++)
+    bool refused = false;
+    for (size_t i = 0; i < bench->n_backends && !bench->asks_plan && code == KT_EXIT_OK; i++) {
         code = bench_backend(bench, bench->backends[i], &source);
+        refused |= code == BENCH_REFUSED;
+        code = code == BENCH_REFUSED ? KT_EXIT_OK : code;
+    }
+    code = code == KT_EXIT_OK && refused ? BENCH_REFUSED : code;
     (void)kt_checkpoint_release_layer(checkpoint, group->layer, NULL);
     free(source.experts);
     return code;
@@ -138,7 +152,18 @@ static int run_group(struct bench *bench, struct kt_checkpoint *checkpoint, cons
 int bench_model_run(struct bench *bench, const struct bench_model *model)
 {
     int code = KT_EXIT_OK;
-    for (size_t i = 0; i < model->n_groups && code == KT_EXIT_OK; i++)
+    bool refused = false;
+    for (size_t i = 0; i < model->n_groups; i++) {
+        char text[64];
+        if (strlen(model->groups[i].layers) <= LONG_LIST)
+            kt_table_expect(bench->rows, "layers", model->groups[i].layers);
+        kt_table_expect(bench->rows, "source_type", kt_model_types(&model->groups[i].moe, text, sizeof text));
+    }
+    for (size_t i = 0; i < model->n_groups && code == KT_EXIT_OK; i++) {
+        bench->tells_levels = i == 0;
         code = run_group(bench, model->checkpoint, &model->groups[i]);
-    return code;
+        refused |= code == BENCH_REFUSED;
+        code = code == BENCH_REFUSED ? KT_EXIT_OK : code;
+    }
+    return code == KT_EXIT_OK && refused ? KT_EXIT_PROBLEM : code;
 }

@@ -13,6 +13,7 @@ static const struct kt_column columns[] = {
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, KT_COLUMN_WIDTH(9)},
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"source_type", "TYPE", KT_COLUMN_TEXT, 0, KT_COLUMN_WIDTH(4)},
+    {"shape", "SHAPE", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_RARE},
     {"hidden_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
     {"intermediate_size", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
     {"n_experts", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
@@ -37,6 +38,7 @@ static const struct kt_column columns[] = {
 };
 
 static const struct kt_column limit_columns[] = {
+    {"layers", "LAYERS", KT_COLUMN_TEXT, 0, KT_COLUMN_VISUAL | KT_COLUMN_RARE | KT_COLUMN_LIST},
     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"source_type", "TYPE", KT_COLUMN_TEXT, 0, 0},
@@ -46,12 +48,15 @@ static const struct kt_column limit_columns[] = {
     {"rate", "RATE", KT_COLUMN_REAL, -1, 0},
     {"unit", "UNIT", KT_COLUMN_TEXT, 0, 0},
     {"way", "WAY", KT_COLUMN_TEXT, 0, 0},
+    {"model_layers", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
 };
 
-static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
-                    const struct bench_roofline *limits, uint32_t n_tokens, const struct bench_result *result,
-                    double kernel_error, double total_error)
+/* Writes the row; returns an exit code. */
+static int add_row(struct bench *bench, const struct bench_set *set, const char *type,
+                   const struct bench_roofline *limits, uint32_t n_tokens, const struct bench_result *result,
+                   double kernel_error, double total_error)
 {
+    char text[80] = "";
     const struct bench_shape *shape = &bench->shape;
     struct kt_table *table = bench->rows;
     double weight_bytes = result->experts * (double)set->nominal_size;
@@ -62,6 +67,10 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     kt_table_text(table, "backend", set->backend);
     kt_table_text(table, "level", set->level);
     kt_table_text(table, "source_type", type);
+    if (bench->has_shapes)
+        (void)snprintf(text, sizeof text, "%" PRIu32 "x%" PRIu64 "x%" PRIu64, set->n_experts,
+                       shape->hidden_size, shape->intermediate_size);
+    kt_table_text(table, "shape", text);
     kt_table_uint(table, "hidden_size", shape->hidden_size);
     kt_table_uint(table, "intermediate_size", shape->intermediate_size);
     kt_table_uint(table, "n_experts", set->n_experts);
@@ -85,15 +94,20 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     kt_table_real(table, "kernel_error", kernel_error);
     kt_table_real(table, "total_error", total_error);
     kt_table_text(table, "model_layers", bench->layers != NULL ? bench->layers : "");
-    kt_table_flush(table);
     bench->n_rows++;
+    int code = kt_table_flush(table);
+    bench->has_ended = code != KT_EXIT_OK;
+    return code;
 }
 
 static void add_limit(struct bench *bench, const struct bench_set *set, const char *type, const char *name,
                       const struct bench_limit *limit, double scale, const char *unit)
 {
     struct kt_table *table = bench->limits;
+    const char *layers = bench->layers != NULL ? bench->layers : "";
     kt_table_row(table);
+    kt_table_text(table, "layers", bench->has_shapes ? layers : ""); /* else the formats tell them apart */
+    kt_table_text(table, "model_layers", layers);
     kt_table_text(table, "backend", set->backend);
     kt_table_text(table, "level", set->level);
     kt_table_text(table, "source_type", type);
@@ -139,7 +153,7 @@ static int measure_row(struct bench *bench, const struct bench_set *set, const s
     kt_progress_clear();
     code = bench_errors(bench->cli, set, bench->trace, source, n_tokens, &kernel_error, &total_error);
     if (code == KT_EXIT_OK)
-        add_row(bench, set, source->name, limits, n_tokens, &result, kernel_error, total_error);
+        code = add_row(bench, set, source->name, limits, n_tokens, &result, kernel_error, total_error);
     return code;
 }
 
@@ -163,6 +177,19 @@ static int measure(struct bench *bench, const struct bench_set *set, const struc
     return KT_EXIT_OK;
 }
 
+/* A backend does not take the weights, and the library has warned why. */
+static int refuse(const struct bench *bench, const char *backend, const struct bench_source *source)
+{
+    if (!bench->explicit_backends)
+        return KT_EXIT_OK;
+    if (bench->layers == NULL)
+        return kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape", backend,
+                            source->name);
+    (void)kt_cli_error(bench->cli, "layers %s: backend %s does not take %s weights of their shape",
+                       bench->layers, backend, source->name);
+    return BENCH_REFUSED;
+}
+
 static int bench_one(struct bench *bench, const char *backend, const struct bench_source *source)
 {
     struct bench_want want = {.backend = backend,
@@ -176,10 +203,7 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
             want.max_tokens = (uint32_t)bench->tokens[i];
     int code = bench_set_create(bench->cli, bench->context, &want, &set);
     if (code == BENCH_REFUSED)
-        return bench->explicit_backends
-                   ? kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape", backend,
-                                  source->name)
-                   : KT_EXIT_OK;
+        return refuse(bench, backend, source);
     if (code != KT_EXIT_OK)
         return code;
     if (bench->trace != NULL)
@@ -218,8 +242,9 @@ static int bench_level(void *data, struct kt_context *context)
 int bench_backend(struct bench *bench, const char *backend, const struct bench_source *source)
 {
     struct level_run run = {bench, backend, source};
-    return bench->levels ? bench_each_level(bench->cli, bench->context, backend, bench_level, &run)
-                         : bench_one(bench, backend, source);
+    return bench->levels
+               ? bench_each_level(bench->cli, bench->context, backend, bench->tells_levels, bench_level, &run)
+               : bench_one(bench, backend, source);
 }
 
 /* What all rows share stands above them. */
@@ -235,6 +260,27 @@ static void add_facts(struct bench *bench)
     kt_output_fact_uint(bench->output, "threads", "threads", bench->info.n_threads);
 }
 
+/* Rows are written before the widest is known: these are the texts that may come. */
+static void expect_backends(struct bench *bench)
+{
+    for (size_t i = 0; i < bench->n_backends; i++) {
+        struct kt_backend_info info;
+        kt_table_expect(bench->rows, "backend", bench->backends[i]);
+        for (size_t c = 0; c < kt_context_backend_count(bench->context); c++) {
+            if (kt_context_backend(bench->context, c, &info, NULL) != KT_OK ||
+                strcmp(info.name, bench->backends[i]) != 0)
+                continue;
+            for (const char *name = bench->levels ? info.levels : info.level; *name != 0;) {
+                char text[64];
+                size_t n = strcspn(name, " ");
+                (void)snprintf(text, sizeof text, "%.*s", (int)n, name);
+                kt_table_expect(bench->rows, "level", text);
+                name += n + strspn(name + n, " ");
+            }
+        }
+    }
+}
+
 void bench_begin(struct bench *bench)
 {
     bench->output = kt_output_create(bench->cli, "kt.bench", 1);
@@ -243,4 +289,7 @@ void bench_begin(struct bench *bench)
     bench->limits = kt_output_table(bench->output, "limits", limit_columns, COUNT(limit_columns));
     kt_table_title(bench->limits,
                    "What the machine could do, measured beside the layer; load: what packing did:");
+    expect_backends(bench);
+    for (size_t i = 0; i < bench->n_types; i++)
+        kt_table_expect(bench->rows, "source_type", bench->types[i]->name);
 }

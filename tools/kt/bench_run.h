@@ -17,6 +17,8 @@ struct bench {
     struct kt_context_info info;
     struct bench_shape shape;
     bool has_shapes;    /* of several: rows have their own */
+    bool has_ended;     /* standard output takes no more */
+    bool tells_levels;  /* of --levels: why one cannot run, which is told once */
     const char *layers; /* of the model, "0-3,5", that are like the one that runs; NULL: no model */
     struct bench_schedule schedule;
     uint64_t cycle_size;
@@ -27,6 +29,7 @@ struct bench {
     const char *backends[BENCH_MAX_NAMES];
     size_t n_backends;
     bool explicit_backends, levels;
+    bool asks_plan;            /* a model's layers run on the backend that would run them */
     char *names;               /* the text that `backends` points into */
     struct bench_trace *trace; /* NULL: calls are drawn */
     struct kt_keeping keeping;
@@ -38,7 +41,8 @@ struct bench {
 /* Makes the output's tables. */
 void bench_begin(struct bench *bench);
 /* Runs these weights on a backend, at each of its levels with --levels, and writes a row for each batch size.
- * A backend that was not named may refuse them. Returns an exit code. */
+ * A backend that was not named may refuse them. Returns an exit code, or BENCH_REFUSED after a message: a
+ * named one does not take the model's layers. */
 int bench_backend(struct bench *bench, const char *backend, const struct bench_source *source);
 
 /* ---- bench_model.c: the layers of a checkpoint ---- */
@@ -60,7 +64,8 @@ struct bench_model {
 int bench_model_open(struct kt_cli *cli, const char *path, const char *layers, struct bench_model *model);
 void bench_model_shape(const struct bench_group *group, struct bench_shape *shape);
 void bench_model_close(struct bench_model *model);
-/* Runs every group on the named backends, or on the one that would run it. Returns an exit code. */
+/* Runs every group on the named backends, or on the one that would run it; one that cannot run leaves the
+ * others to run. Returns an exit code. */
 int bench_model_run(struct bench *bench, const struct bench_model *model);
 
 #endif

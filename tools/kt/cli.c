@@ -260,9 +260,8 @@ static bool lost_reader(void)
     return poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-int kt_cli_finish(const struct kt_cli *cli, int code)
+int kt_cli_flush(const struct kt_cli *cli)
 {
-    end_layer_warnings(cli);
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         int failure = errno;
@@ -271,5 +270,11 @@ int kt_cli_finish(const struct kt_cli *cli, int code)
             return KT_EXIT_PROBLEM;
         return kt_cli_error(cli, "standard output: %s", failure ? strerror(failure) : "write failed");
     }
-    return code;
+    return KT_EXIT_OK;
+}
+
+int kt_cli_finish(const struct kt_cli *cli, int code)
+{
+    end_layer_warnings(cli);
+    return kt_cli_flush(cli) == KT_EXIT_OK ? code : KT_EXIT_PROBLEM;
 }

@@ -207,8 +207,10 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
 void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size);
 char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
-/* Flushes standard output. Returns `code`, or 1 after a message if writing failed; a reader that went away,
- * such as head, needs no message. */
+/* Flushes standard output. Returns 0, or 1 after a message if writing failed; a reader that went away, such
+ * as head, needs no message. */
+int kt_cli_flush(const struct kt_cli *cli);
+/* The same at the end of the command or of its output. Returns `code`, or 1. */
 int kt_cli_finish(const struct kt_cli *cli, int code);
 
 /* ---- verbose.c ------------------------------------------------------------------------------ */

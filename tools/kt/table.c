@@ -72,6 +72,7 @@ void kt_output_free(struct kt_output *output)
         free(table->value);
         free(table->title);
         free(table->width);
+        free(table->wish);
         free(table);
     }
     free(output->note);
@@ -326,17 +327,17 @@ static void write_csv(struct kt_output *output)
         write_csv_line(table, &table->value[table->n_written * table->n_columns]);
 }
 
-void kt_table_flush(struct kt_table *table)
+int kt_table_flush(struct kt_table *table)
 {
     const struct kt_cli *cli = table->cli;
     if (cli->format == KT_FORMAT_JSON)
-        return;
+        return KT_EXIT_OK;
     kt_progress_clear();
     if (cli->format == KT_FORMAT_CSV)
         write_csv(table->output);
     else
         kt_output_write_rows(table->output);
-    fflush(stdout);
+    return kt_cli_flush(cli);
 }
 
 int kt_output_finish(struct kt_output *output, int code)

@@ -87,9 +87,13 @@ void kt_table_int(struct kt_table *table, const char *name, int64_t value);
 void kt_table_real(struct kt_table *table, const char *name, double value);
 void kt_table_bool(struct kt_table *table, const char *name, bool value);
 
+/* A text that the column may get later: what is written before leaves room for it. */
+void kt_table_expect(struct kt_table *table, const char *name, const char *text);
+
 /* Writes the rows so far at once, in JSON not before the end. Facts are set before; it is the first table.
- * Later rows are aligned with these. */
-void kt_table_flush(struct kt_table *table);
+ * Later rows are aligned with these. Returns 0, or 1 after a message: the write failed, and so would others.
+ */
+int kt_table_flush(struct kt_table *table);
 
 /* Writes everything to standard output and frees it. Returns `code`, or 1 if the write failed. */
 int kt_output_finish(struct kt_output *output, int code);

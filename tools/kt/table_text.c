@@ -336,7 +336,11 @@ static size_t measure_row(const struct grid *grid)
 static void widen(const struct kt_table *table, struct grid *grid)
 {
     for (size_t c = 0; c < grid->n_columns; c++) {
-        size_t wish = table->width ? table->width[find_column(table, grid, c)] : grid->column[c]->flags >> 8;
+        size_t at = find_column(table, grid, c), wish = grid->column[c]->flags >> 8;
+        if (table->width)
+            wish = table->width[at];
+        else if (table->wish && table->wish[at] > wish)
+            wish = table->wish[at];
         if (!is_below(grid, c) && grid->width[c] < wish)
             grid->width[c] = wish;
     }
@@ -509,8 +513,6 @@ static void write_table(struct kt_table *table)
     free_grid(&grid);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
-
 /* wcwidth() knows nothing in the C locale; the numbers' format stays the C locale's. */
 struct characters {
     locale_t locale, before;
@@ -531,6 +533,20 @@ static void end_characters(const struct characters *characters)
     uselocale(characters->before);
     freelocale(characters->locale);
 }
+
+void kt_table_expect(struct kt_table *table, const char *name, const char *text)
+{
+    struct characters characters = begin_characters();
+    if (!table->wish)
+        table->wish = kt_cli_alloc(table->cli, table->n_columns, sizeof(*table->wish));
+    for (size_t c = 0; c < table->n_columns; c++) {
+        if (strcmp(table->columns[c].name, name) == 0 && measure(text) > table->wish[c])
+            table->wish[c] = measure(text);
+    }
+    end_characters(&characters);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 /* An empty line between parts. */
 static void begin_part(struct kt_output *output)

@@ -32,6 +32,7 @@ struct kt_table {
     size_t n_rows, max_rows;
     size_t n_written; /* rows that kt_table_flush has written */
     size_t *width;    /* of each column in them, 0: not visible; NULL: none was written */
+    size_t *wish;     /* of each column, by kt_table_expect; NULL: none */
 };
 
 struct kt_output {
