@@ -25,6 +25,7 @@ terminal()
     } >"$dir/line"
     script -qec "sh $dir/line" /dev/null </dev/null >"$out" 2>"$err"
     code=$?
+    cp "$out" "$dir/raw"
     sed -i -e 's/\r//g' -e '/^qemu-[a-z0-9_]*: warning: /d' "$out"
 }
 
@@ -75,6 +76,13 @@ tr -s ' \n' '\n\n' <"$out" | sort >"$dir/words"
 terminal 72 backends
 tr -s ' \n' '\n\n' <"$out" | sort | comm -23 "$dir/words" - >"$dir/broken"
 [ ! -s "$dir/broken" ] || fail "words are broken: $(cat "$dir/broken")"
+
+# The line of progress never wraps: it could not be removed again.
+terminal 40 bench "$model" --layers 0 --backend reference --threads 1 --cycle 2 --repeats 3 --runs 1
+exits 0
+tr '\r' '\n' <"$dir/raw" | sed -n "s/^$esc\[K\(kt bench: .*\)/\1/p" >"$dir/lines"
+grep -q 'timing reference with' "$dir/lines" || fail "there is a line of progress: $(cat "$dir/lines")"
+awk 'length > 39 { exit 1 }' "$dir/lines" || fail "it wraps: $(cat "$dir/lines")"
 
 # Colour: only where it is wanted.
 for none in NO_COLOR=1 TERM=dumb; do

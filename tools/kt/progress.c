@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c - a line on the terminal while something takes long. */
-#include "tools/kt/table.h"
+#include "tools/kt/table_text.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,32 +29,49 @@ static void add_ms(struct timespec *time, long ms)
     time->tv_nsec %= 1000000000;
 }
 
-static void draw_bytes(double seconds)
+/* Shows the line, its title cut to fit: one that wraps could not be removed again. */
+static void put_line(const char *title, const char *rest)
+{
+    struct winsize size;
+    size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : SIZE_MAX;
+    size_t length = strlen(rest), end = 0;
+    for (size_t n = length + 1; title[end] && n < columns; n++) {
+        size_t bytes = kt_utf8_length(title + end);
+        end += bytes ? bytes : 1;
+    }
+    fprintf(stderr, "\r\033[K%.*s%s", (int)end, title, length < columns ? rest : "");
+    fflush(stderr);
+    progress.shown = true;
+}
+
+static void draw_bytes(double seconds, char *text, size_t size)
 {
     char done[32], total[32], rate[32];
     double speed = (double)progress.done / seconds;
-    fprintf(stderr, " %s of %s", kt_bytes_text(progress.done, done, sizeof(done)),
-            kt_bytes_text(progress.total, total, sizeof(total)));
+    kt_bytes_text(progress.done, done, sizeof(done));
+    kt_bytes_text(progress.total, total, sizeof(total));
     if (progress.done == 0)
-        return;
-    fprintf(stderr, " at %s/s, %.0f s left", kt_bytes_text((uint64_t)speed, rate, sizeof(rate)),
-            (double)(progress.total - progress.done) / speed);
+        snprintf(text, size, " %s of %s", done, total);
+    else
+        snprintf(text, size, " %s of %s at %s/s, %.0f s left", done, total,
+                 kt_bytes_text((uint64_t)speed, rate, sizeof(rate)),
+                 (double)(progress.total - progress.done) / speed);
 }
 
 static void draw(void)
 {
     struct timespec now;
+    char rest[160] = "";
     clock_gettime(CLOCK_MONOTONIC, &now);
-    fprintf(stderr, "\r\033[K%s", progress.title);
     double seconds =
         (double)(now.tv_sec - progress.start.tv_sec) + (double)(now.tv_nsec - progress.start.tv_nsec) / 1e9;
     if (progress.total && progress.bytes)
-        draw_bytes(seconds);
+        draw_bytes(seconds, rest, sizeof(rest));
     else if (progress.total)
-        fprintf(stderr, " %" PRIu64 "/%" PRIu64, progress.done, progress.total);
-    fprintf(stderr, ", %.0f s", seconds);
-    fflush(stderr);
-    progress.shown = true;
+        snprintf(rest, sizeof(rest), " %" PRIu64 "/%" PRIu64, progress.done, progress.total);
+    size_t end = strlen(rest);
+    snprintf(rest + end, sizeof(rest) - end, ", %.0f s", seconds);
+    put_line(progress.title, rest);
 }
 
 static void *tick(void *unused)
@@ -118,9 +136,9 @@ void kt_progress_show(const struct kt_cli *cli, const char *title)
 {
     pthread_mutex_lock(&progress.lock);
     if (!progress.running && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[Kkt %s: %s", cli->verb, title);
-        fflush(stderr);
-        progress.shown = true;
+        char line[200];
+        snprintf(line, sizeof(line), "kt %s: %s", cli->verb, title);
+        put_line(line, "");
     }
     pthread_mutex_unlock(&progress.lock);
 }
