@@ -212,6 +212,10 @@ printf '[core]\nthreads = x\n' | holds "$mine"
 kt config set core.threads 3
 exits 0
 printf '[core]\nthreads = 3\n' | holds "$mine"
+printf '[core]\nthreads = 1\nthreads = 2\n' >"$mine"
+kt config set core.spin_us 3
+exits 1
+warns "$mine:3: core.threads is set twice; $mine:2 sets it too"
 printf '[core]\nthreds = 3\nthreads = 1\nthreads = 2\n' >"$mine"
 kt config unset core.threds
 exits 0

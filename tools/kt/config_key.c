@@ -296,10 +296,15 @@ struct change {
 /* The library's message about the temporary file, with the name of the file that it stands for. */
 static char *rename_in(const struct kt_cli *cli, const char *message, const char *temporary, const char *path)
 {
-    const char *at = strstr(message, temporary);
-    if (!at)
-        return kt_cli_format(cli, "%s", message);
-    return kt_cli_format(cli, "%.*s%s%s", (int)(at - message), message, path, at + strlen(temporary));
+    char *text = kt_cli_format(cli, "%s", message);
+    for (char *at = text; (at = strstr(at, temporary)) != NULL;) {
+        size_t before = (size_t)(at - text);
+        char *renamed = kt_cli_format(cli, "%.*s%s%s", (int)before, text, path, at + strlen(temporary));
+        free(text);
+        text = renamed;
+        at = text + before + strlen(path);
+    }
+    return text;
 }
 
 static int refuse(const struct change *change, const char *temporary, const struct kt_error *error)
