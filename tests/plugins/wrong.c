@@ -215,6 +215,11 @@ static enum kt_status wrong_pack(void *instance, const struct kt_pack *job, stru
         *gate = *up;
         *up = kept;
     }
+    uint64_t panels = own->panel_rows[KT_STAGE_DOWN], begin = job->panel_begin * panels;
+    uint64_t end = job->panel_end * panels, cols = own->shape.intermediate_size;
+    end = end < own->shape.hidden_size ? end : own->shape.hidden_size;
+    for (uint64_t i = begin * cols; IS(WEIGHTS_ROUND) && job->stage == KT_STAGE_DOWN && i < end * cols; i++)
+        packed[i] = roundf(packed[i] * 256) / 256;
     return status;
 }
 
