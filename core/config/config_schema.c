@@ -17,6 +17,8 @@ const struct kt_option kt_config_core_options[] = {
     {"spin_us", KT_OPTION_INT, "1000", NULL, 0, 1000000,
      "microseconds that an idle worker spins before it sleeps"},
     {"huge_pages", KT_OPTION_BOOL, "yes", NULL, 0, 0, "advise huge pages for weights and buffers"},
+    {"memory_mib", KT_OPTION_INT, "0", NULL, 0, INT32_MAX,
+     "MiB that packed weights may take; 0: what is free; i-quants that take more get a smaller form"},
     {"backend", KT_OPTION_STRING, "auto", NULL, 0, 0, "wished backend: auto, or a name"},
     {"strict", KT_OPTION_BOOL, "no", NULL, 0, 0, "a fallback from the wished backend is an error"},
     {"queue_depth", KT_OPTION_INT, "256", NULL, 1, 65536, "submitted forwards that may wait to be collected"},

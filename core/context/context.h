@@ -20,6 +20,7 @@ struct kt_context {
     struct kt_queue *queue;
     struct kt_arena arena; /* guarded by the pool's lock */
     struct kt_stagings stagings;
+    _Atomic uint64_t packed_size; /* bytes of the weights that its layers hold */
     bool huge_pages;
     char cpu_features[256];
     char idle_cpus[96];

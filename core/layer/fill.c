@@ -70,6 +70,8 @@ static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard,
     if (!mapped)
         status = kt_buffer_create(context->topology, node, shard->expert_stride * n_experts,
                                   context->huge_pages, &shard->weights, error);
+    if (status == KT_OK)
+        (void)atomic_fetch_add(&context->packed_size, shard->weights.size);
     shard->packed = mapped ? mapped : shard->weights.data;
     if (status == KT_OK)
         status = copy_bias(layer, shard, experts, KT_GATE, shard->begin, rows, error);

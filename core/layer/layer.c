@@ -124,6 +124,7 @@ void kt_layer_unload(struct kt_layer *layer)
         struct kt_shard *shard = &layer->shard[n];
         if (shard->begin < shard->end && kt_layer_ops(layer)->release_layout)
             kt_layer_ops(layer)->release_layout(layer->backend->instance, &shard->layout);
+        (void)atomic_fetch_sub(&layer->context->packed_size, shard->weights.size);
         kt_buffer_destroy(&shard->weights);
         free(shard->source);
         for (int p = 0; p < 3; p++)

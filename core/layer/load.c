@@ -14,8 +14,9 @@
 #include <kt/kt.h>
 #include <stdlib.h>
 
-static enum kt_status load(struct kt_layer *layer, struct kt_expert *experts, uint32_t n_experts,
-                           struct kt_error *error)
+/* checkpoint: where they are from; NULL: the caller's memory. */
+static enum kt_status load(struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
+                           struct kt_expert *experts, uint32_t n_experts, struct kt_error *error)
 {
     enum kt_status status = kt_layer_check_experts(layer, experts, n_experts, error);
     if (status != KT_OK)
@@ -25,7 +26,8 @@ static enum kt_status load(struct kt_layer *layer, struct kt_expert *experts, ui
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
     struct kt_fill_source filling = {.run = kt_layer_pack_all, .data = experts};
     status =
-        kt_selection_make(layer, &(struct kt_selection_request){.example = experts}, selection, NULL, error);
+        kt_selection_make(layer, &(struct kt_selection_request){.checkpoint = checkpoint, .example = experts},
+                          selection, NULL, error);
     if (status == KT_OK) {
         status = kt_layer_fill(layer, selection, experts, &filling, error);
         kt_selection_release(selection);
@@ -78,7 +80,7 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
         return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
     status = kt_layer_check_own(layer, experts, n_experts, error);
     if (status == KT_OK)
-        status = load(layer, (struct kt_expert *)experts, n_experts, error);
+        status = load(layer, NULL, (struct kt_expert *)experts, n_experts, error);
     if (status == KT_OK && keeps_source(layer))
         status = kt_layer_copy_source(layer, error);
     return finish(layer, status);
@@ -95,7 +97,7 @@ static enum kt_status load_checkpoint(struct kt_layer *layer, struct kt_checkpoi
     if (stored)
         status = kt_layer_load_stored(layer, checkpoint, stored, experts, error);
     else
-        status = load(layer, experts, layer->params.n_experts, error);
+        status = load(layer, checkpoint, experts, layer->params.n_experts, error);
     if (status == KT_OK && (stored || keeps_source(layer))) {
         kt_checkpoint_retain(checkpoint);
         layer->checkpoint = checkpoint;

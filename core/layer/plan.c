@@ -50,7 +50,8 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
         return status;
     if (stored)
         status = kt_stored_fit(layer, stored, &example, error);
-    struct kt_selection_request request = {.example = &example,
+    struct kt_selection_request request = {.checkpoint = checkpoint,
+                                           .example = &example,
                                            .backend = stored ? stored->backend : NULL,
                                            .form = stored ? stored->form : NULL};
     if (status == KT_OK)

@@ -10,6 +10,7 @@
 #include "core/base/suggest.h"
 #include "core/config/config.h"
 #include "core/context/context.h"
+#include "core/layer/compact.h"
 #include "core/layer/layer.h"
 #include "core/layer/rounding.h"
 #include "core/machine/pool.h"
@@ -119,13 +120,14 @@ static enum kt_status check_form(const struct kt_layout *layout, const char *wan
 
 static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
                               const struct kt_selection_request *request, uint64_t intermediate_size,
-                              struct kt_layout *layout, struct kt_error *error)
+                              bool compact, struct kt_layout *layout, struct kt_error *error)
 {
     struct kt_shape shape;
     shape_of(layer, request->example, intermediate_size, &shape);
     memset(layout, 0, sizeof *layout);
     memcpy(&layout->shape, &shape, sizeof shape);
     layout->stored = request->stored || layer->params.stored;
+    layout->compact = compact;
     if (request->form)
         (void)snprintf(layout->form, sizeof layout->form, "%s", request->form);
     error->message[0] = '\0';
@@ -252,6 +254,33 @@ static enum kt_status refuse_unasked(struct kt_selection *selection, char *round
                    selection->rounding);
 }
 
+/* Lays out for a smaller form where there is one and memory is short. */
+static enum kt_status try_compact(const struct kt_layer *layer, const struct kt_backend *backend,
+                                  const struct kt_selection_request *request, struct kt_layout *whole,
+                                  struct kt_selection *selection, struct kt_error *error)
+{
+    struct kt_layout compact;
+    selection->compact[0] = '\0';
+    if (backend->plugin->abi_minor < 4 || whole->keeps_source || request->form || request->stored ||
+        layer->params.stored)
+        return KT_OK;
+    enum kt_status status =
+        lay_out(backend, layer, request, layer->params.intermediate_size, true, &compact, error);
+    if (status != KT_OK) {
+        release(backend, whole);
+        return status;
+    }
+    bool smaller =
+        compact.weight_size[0] + compact.weight_size[1] < whole->weight_size[0] + whole->weight_size[1];
+    if (!smaller || !kt_compact_needed(layer, backend, request->checkpoint, whole, selection->compact)) {
+        release(backend, &compact);
+        return KT_OK;
+    }
+    release(backend, whole);
+    *whole = compact;
+    return KT_OK;
+}
+
 /* Asks one backend. On success the selection holds its layouts. */
 static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend *backend,
                           const struct kt_selection_request *request, struct kt_selection *selection,
@@ -261,7 +290,10 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     struct kt_layout whole;
     selection->backend = backend;
     selection->n_shards = 0;
-    enum kt_status status = lay_out(backend, layer, request, layer->params.intermediate_size, &whole, error);
+    enum kt_status status =
+        lay_out(backend, layer, request, layer->params.intermediate_size, false, &whole, error);
+    if (status == KT_OK)
+        status = try_compact(layer, backend, request, &whole, selection, error);
     if (status != KT_OK)
         return status;
     selection->nominal_size = whole.nominal_size[0] + whole.nominal_size[1];
@@ -277,7 +309,8 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
         struct kt_shard *shard = &selection->shard[n];
         if (shard->begin == shard->end)
             continue;
-        status = lay_out(backend, layer, request, shard->end - shard->begin, &shard->layout, error);
+        status = lay_out(backend, layer, request, shard->end - shard->begin, *selection->compact,
+                         &shard->layout, error);
         if (status == KT_OK)
             status = size_shard(layer, shard, pool->subpool[n].n_threads, error);
         else
@@ -356,6 +389,7 @@ static void fill_plan(const struct kt_selection *selection, struct kt_plan *plan
     plan->n_nodes = selection->n_shards;
     plan->nominal_size = selection->nominal_size;
     plan->fallback = selection->fallback;
+    memcpy(plan->compact, selection->compact, sizeof plan->compact);
     memcpy(plan->rounding, selection->rounding, sizeof plan->rounding);
     for (uint32_t n = 0; n < selection->n_shards; n++) {
         const struct kt_shard *shard = &selection->shard[n];

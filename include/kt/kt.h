@@ -408,6 +408,7 @@ struct kt_plan {
     uint32_t keeps_source; /**< not 0: products read the source itself */
     uint32_t fallback;     /**< not 0: not the requested backend; candidate[] says why */
     char rounding[48];     /**< to what packing rounds the weights: "int8, a scale for each row"; "": kept */
+    char compact[112];     /**< why a smaller form was chosen than the one made for speed; "": it was not */
 };
 
 /**

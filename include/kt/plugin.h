@@ -23,7 +23,7 @@
  *   1.1  2026-11-21  kt_level.check; kt_host.trust; kt_layout.stored, reserved before
  *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
  *   1.3  2026-11-21  kt_layout.instruction
- *   1.4  2026-11-22  kt_layout.rounding
+ *   1.4  2026-11-22  kt_layout.rounding, kt_layout.compact
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -230,6 +230,10 @@ struct kt_layout {
      * the user named it. Of a plugin of an older minor it takes those formats as kept whose names stand in
      * kt_plugin.formats. At most 47 letters. Static. */
     const char *rounding;
+
+    /** Since 1.4. Filled by the core. Not 0: memory is short, so a level with several forms lays out for its
+     * smallest one, unless the user asked for another. */
+    uint32_t compact;
 };
 
 /** Pack panels [panel_begin, panel_end) of one stage of one expert. */

@@ -19,7 +19,8 @@ enum {
     OPTION_LIE,
     OPTION_STORED,
     OPTION_SWIFT,
-    OPTION_ROUNDS
+    OPTION_ROUNDS,
+    OPTION_ROOMY
 };
 enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
 
@@ -77,6 +78,8 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     layout->scratch_size = 64;
     if (fake->values[OPTION_STORED].number)
         (void)snprintf(layout->form, sizeof layout->form, "fake-p%d-1", (int)panel);
+    if (fake->values[OPTION_ROOMY].number && !layout->compact) /* of which nothing is used */
+        layout->weight_size[1] += 3 << 20;
     layout->rounding = fake->values[OPTION_ROUNDS].number ? "a guess" : NULL;
     return spoil(fake->values[OPTION_LIE].number, layout, error);
 }
@@ -382,6 +385,7 @@ static const struct kt_option options[] = {
     [OPTION_SWIFT] = {"swift", KT_OPTION_ENUM, "there", "there|missing|mute", 0, 0,
                       "can it work at the level swift"},
     [OPTION_ROUNDS] = {"rounds", KT_OPTION_BOOL, "no", NULL, 0, 0, "it says that packing rounds"},
+    [OPTION_ROOMY] = {"roomy", KT_OPTION_BOOL, "no", NULL, 0, 0, "unless memory is short it wants more"},
 };
 
 #ifndef WRONG /* wrong.c has its own */

@@ -43,6 +43,7 @@ static const struct kt_column layer_columns[] = {
     {"options", "OPTIONS", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
     {"rounding", "ROUNDED TO", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
+    {"compact", "COMPACT", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
     {"error", "ERROR", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
 };
 
@@ -113,9 +114,9 @@ static bool is_same(const struct plan *a, const struct plan *b)
     if (a->failed != b->failed || (a->failed && strcmp(find_message(a), find_message(b)) != 0) ||
         a->plan.n_candidates != b->plan.n_candidates || a->plan.weight_size != b->plan.weight_size ||
         a->plan.buffer_size != b->plan.buffer_size || a->plan.fallback != b->plan.fallback ||
-        strcmp(a->plan.rounding, b->plan.rounding) != 0 || a->plan.keeps_source != b->plan.keeps_source ||
-        a->moe.n_experts != b->moe.n_experts || a->moe.hidden_size != b->moe.hidden_size ||
-        a->moe.intermediate_size != b->moe.intermediate_size ||
+        strcmp(a->plan.rounding, b->plan.rounding) != 0 || strcmp(a->plan.compact, b->plan.compact) != 0 ||
+        a->plan.keeps_source != b->plan.keeps_source || a->moe.n_experts != b->moe.n_experts ||
+        a->moe.hidden_size != b->moe.hidden_size || a->moe.intermediate_size != b->moe.intermediate_size ||
         strcmp(kt_model_types(&a->moe, types[0], sizeof(types[0])),
                kt_model_types(&b->moe, types[1], sizeof(types[1]))) != 0)
         return false;
@@ -218,6 +219,7 @@ static void add_layer(const struct kt_cli *cli, const struct kt_context *context
     kt_table_bool(table, "keeps_source", plan->plan.keeps_source != 0);
     kt_table_bool(table, "fallback", plan->plan.fallback != 0);
     kt_table_text(table, "rounding", plan->plan.rounding);
+    kt_table_text(table, "compact", plan->plan.compact);
     kt_table_text(table, "error", "");
 }
 

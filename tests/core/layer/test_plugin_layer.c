@@ -137,6 +137,42 @@ START_TEST(rounding_when_asked)
 }
 END_TEST
 
+/* Four experts of some 3 MiB each, or of a few bytes. */
+START_TEST(short_memory_takes_the_smaller_form)
+{
+    static const char *const limits[] = {"core.memory_mib=64", "core.memory_mib=1", "core.memory_mib=0"};
+    for (int i = 0; i < 3; i++) {
+        struct fixture fixture = {0};
+        struct kt_plan plan;
+        struct kt_layer_info info;
+        char module[256];
+        struct kt_layer_params params;
+        bool wanted = i == 1;
+        fixture_fill(&fixture, 3);
+        params = fixture_params(&fixture);
+        params.backend = NULL;
+        (void)snprintf(module, sizeof module, "plugin.fake.module=%s",
+                       sandbox_plugin("fake", "lib/kt_fake.so"));
+        fixture.context = fixture_context_with((const char *const[]){module, "plugin.fake.roomy=yes",
+                                                                     "core.threads=2", limits[i]},
+                                               4);
+        ck_ok(kt_layer_create(fixture.context, &params, &fixture.layer, &ck_error));
+        ck_ok(kt_layer_plan(fixture.layer, fixture.experts, &plan, &ck_error));
+        ck_assert_int_eq(*plan.compact != '\0', wanted);
+        ck_assert(!wanted ||
+                  (strstr(plan.compact, "this layer would take") && strstr(plan.compact, "allowed")));
+        ck_assert_int_eq(plan.weight_size < 3 << 20, wanted);
+        ck_ok(kt_layer_load(fixture.layer, fixture.experts, fixture.n_experts, &ck_error));
+        kt_layer_info(fixture.layer, &info);
+        ck_assert_uint_eq(info.packed_size, plan.weight_size);
+        run(&fixture);
+        fixture_model(&fixture);
+        ck_assert_double_le(fixture_error(&fixture), 5e-6);
+        fixture_free(&fixture);
+    }
+}
+END_TEST
+
 START_TEST(what_is_kept_needs_no_name)
 {
     struct fixture fixture = {0};
@@ -319,6 +355,7 @@ int main(void)
     tcase_add_test(tests, threads_and_panels_do_not_change_a_bit);
     tcase_add_test(tests, nothing_is_rounded_unasked);
     tcase_add_test(tests, rounding_when_asked);
+    tcase_add_test(tests, short_memory_takes_the_smaller_form);
     tcase_add_test(tests, what_is_kept_needs_no_name);
     tcase_add_test(tests, formats_of_the_input);
     tcase_add_test(tests, packed_weights_are_the_source);
