@@ -10,6 +10,7 @@
 
 #include "plugins/common/simd/numbers.h"
 #include "plugins/common/simd/attributes.h"
+#include "plugins/llamafile/compact.h"
 
 const int8_t llamafile_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                          1,    13,   25,  38,  53,  69,  89,  113};
@@ -152,6 +153,21 @@ static void read_nvfp4(const uint8_t *block, uint8_t *scale, uint8_t *code)
     }
 }
 
+static void read_tq2_0(const uint8_t *block, struct llamafile_codes *codes)
+{
+    for (int i = 0; i < SUPERBLOCK; i++)
+        codes->code[i] = block[i / 128 * 32 + i % 32] >> i / 32 % 4 * 2 & 3;
+    memcpy(codes->head, block + 64, 2);
+}
+
+/* Formats whose codes are looked up, or digits of base 3. */
+static void read_points(uint32_t dtype, const uint8_t *block, struct llamafile_codes *codes)
+{
+    struct llamafile_compact compact;
+    llamafile_compact_read(dtype, block, 0, &compact);
+    llamafile_compact_expand(dtype, &compact, codes);
+}
+
 void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block, unsigned index,
                           struct llamafile_codes *codes)
 {
@@ -199,8 +215,11 @@ void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *
     case KT_DTYPE_Q2_0:
         read_low_bits(block, 2, 2, scale, code);
         break;
+    case KT_DTYPE_TQ2_0:
+        read_tq2_0(block, codes);
+        break;
     default:
-        llamafile_codes_read_grid(format->dtype, block, codes);
+        read_points(format->dtype, block, codes);
     }
 }
 

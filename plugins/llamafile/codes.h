@@ -15,9 +15,6 @@ struct llamafile_codes {
 void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *block, unsigned index,
                           struct llamafile_codes *codes);
 
-/* A superblock of an i-quant with a grid, or of ternary weights: codes_grids.c. */
-void llamafile_codes_read_grid(uint32_t dtype, const uint8_t *block, struct llamafile_codes *codes);
-
 /* The weights of n groups, in the operations that define the format, so that they agree to the bit. */
 void llamafile_codes_dequantize(const struct llamafile_format *format, const struct llamafile_codes *codes,
                                 unsigned groups, float *out);

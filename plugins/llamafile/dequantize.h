@@ -20,15 +20,17 @@ struct factors {
     vf scale, minimum;
 };
 
-INLINE struct factors find_factors_256(struct traits t, const uint8_t *head, const uint8_t *scales,
-                                       unsigned g, unsigned half)
+INLINE struct factors find_factors_256(struct traits t, const uint8_t *head, struct group group,
+                                       unsigned half)
 {
+    const uint8_t *scales = group.scales;
+    const unsigned g = group.g;
     struct factors factors = {vf_from_half(head), vf_set(0.0f)};
     vi scale[2];
     if (format_unit(t.dtype) != 1.0f)
         factors.scale = vf_mul(factors.scale, vf_set(format_unit(t.dtype)));
-    if (t.scale_bytes) {
-        load_scale(t, scales, g, 0, scale);
+    if (t.scale_bytes && !has_trits(t)) {
+        load_scale(t, group, 0, scale);
         factors.scale = vf_mul(factors.scale, vf_from_int(scale[has_half_groups(t.dtype) ? half : 0]));
     }
     if (has_minima(t.dtype)) {
@@ -54,20 +56,21 @@ INLINE vf make_weight(struct traits t, vi codes, int i, vf zero, struct factors 
 {
     vi shifted = i ? vi_shr32(codes, 8 * i) : codes;
     vf code = vf_from_int(i < 3 ? vi_and(shifted, vi_splat32(255)) : shifted);
-    if (is_signed(t.dtype) || t.offset)
+    if (is_signed(t) || t.offset)
         code = vf_sub(code, zero);
     code = vf_mul(code, factors.scale);
     return has_minima(t.dtype) || has_offsets(t) ? vf_sub(code, factors.minimum) : code;
 }
 
 /* A group of 32 columns to a tile. */
-INLINE void dequantize_group(struct traits t, const uint8_t *head, const uint8_t *scales,
-                             const uint8_t *group, unsigned g, uint8_t *to)
+INLINE void dequantize_group(struct traits t, const uint8_t *head, struct group group, uint8_t *to)
 {
-    const vf zero = vf_set(is_signed(t.dtype) ? 128.0f : (float)t.offset); /* see vi_signed_ready */
+    const uint8_t *scales = group.scales;
+    const unsigned g = group.g;
+    const vf zero = vf_set(is_signed(t) ? 128.0f : (float)t.offset); /* see vi_signed_ready */
     const struct planes planes = load_planes(t, group, 0);
     UNROLL_FOR (unsigned half = 0; half < 2; half++) {
-        struct factors factors = t.block == SUPERBLOCK ? find_factors_256(t, head, scales, g, half)
+        struct factors factors = t.block == SUPERBLOCK ? find_factors_256(t, head, group, half)
                                                        : find_factors_32(t, scales, g, half);
         UNROLL_FOR (unsigned c = 2 * half; c < 2 * half + 2; c++) {
             vi w[2];
@@ -83,16 +86,30 @@ INLINE void dequantize_group(struct traits t, const uint8_t *head, const uint8_t
 INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t *half_panel, uint64_t k,
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {
-    const uint64_t step = 64 * t.bits, scales_step = size_scales(t, 8) + 8 * step;
+    const uint64_t scales_step = size_scales(t, 8) + size_groups(t, 8);
+    _Alignas(64) uint8_t trits[TRITS_SIZE];
     for (uint64_t i = begin; i < stop; i++, to += PAIR_SIZE) {
         uint64_t s = i / 8, left = k / GROUP - 8 * s;
         const uint8_t *scales = half_panel + s * scales_step + heads_size(t.head_bytes, s);
         const uint8_t *heads = scales + size_scales(t, left < 8 ? left : 8), *head = heads;
-        const uint8_t *group = heads + size_heads(t, s) + i % 8 * step;
+        const uint8_t *group = heads + size_heads(t, s) + size_groups(t, i % 8);
         if (t.head_bytes && size_heads(t, s) == 0) /* the second of a pair */
             head = heads - scales_step - 64 + t.head_bytes * TILE_ROWS;
         bring(group, distance, t.bits);
-        dequantize_group(t, head, scales, group, (unsigned)(i % 8), to);
+        struct found found;
+        struct group view = {.codes = group, .scales = scales, .g = (unsigned)(i % 8), .found = &found};
+        if (has_trits(t)) {
+            if (i == begin || i % 8 == 0)
+                expand_trits(scales, trits);
+            view.codes = trits + TRITS_SIZE / 8 * (i % 8);
+        }
+        if (t.compact && i % 8 < compact_coded(t.dtype)) {
+            find_points(make_coded(t), view, &found);
+            dequantize_group(make_coded(t), head, view, to);
+        } else {
+            find_points(t, view, &found);
+            dequantize_group(t, head, view, to);
+        }
     }
 }
 

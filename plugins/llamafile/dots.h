@@ -3,21 +3,12 @@
 #ifndef KT_PLUGINS_LLAMAFILE_DOTS_H
 #define KT_PLUGINS_LLAMAFILE_DOTS_H
 
-#include "plugins/llamafile/llamafile.h"
-
-#include "plugins/common/simd/simd.h"
-
-/* What the compiler knows of a format in each instance of the functions below. */
-struct traits {
-    uint32_t dtype;
-    unsigned bits, head_bytes, scale_bytes, block;
-    int offset;
-};
+#include "plugins/llamafile/grids.h"
 
 /* scales_size of `groups` groups. */
 INLINE uint64_t size_scales(struct traits t, uint64_t groups)
 {
-    return round_up((t.block == SUPERBLOCK ? 1 : groups) * t.scale_bytes * TILE_ROWS, 64);
+    return round_up((t.block == SUPERBLOCK ? 1 : groups / group_share(t)) * t.scale_bytes * TILE_ROWS, 64);
 }
 
 /* Bytes of heads in superblock s, not shared with the one before. */
@@ -31,14 +22,18 @@ INLINE uint64_t size_heads(struct traits t, uint64_t s)
 /* The planes of high bits of a group, for the rows of `part`; of 2 and 3 bits also the low ones. */
 struct planes {
     vi two[2]; /* columns 0..15 and 16..31 */
-    vi one;    /* of triples: columns 24..31, as in the low 6 bits of a chunk */
+    vi one;    /* of triples: columns 24..31, as in the low 6 bits of a chunk; of grids: their signs */
 };
 
-INLINE struct planes load_planes(struct traits t, const uint8_t *group, int part)
+INLINE struct planes load_planes(struct traits t, struct group group, int part)
 {
     unsigned bits = t.bits;
     struct planes planes = {0};
-    const uint8_t *plane = group + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
+    const uint8_t *plane = group.codes + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
+    if (has_points(t)) {
+        planes.one = load_signs(t, group, part);
+        return planes;
+    }
     if (format_has_triples(t.dtype, bits)) {
         vi high = vi_select(vi_set_u8(0x0c), vi_shr(vi_load(plane + 64), 4), vi_shr(vi_load(plane + 128), 2));
         planes.one = vi_select(vi_set_u8(0x03), vi_shr(vi_load(plane), 6), high);
@@ -99,10 +94,10 @@ INLINE void decode(unsigned bits, const uint8_t *group, const struct planes *pla
 /* The table of MXFP4, plus 12. */
 static const int8_t mxfp4_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-INLINE bool is_signed(uint32_t dtype)
+INLINE bool is_signed(struct traits t)
 {
-    return dtype == KT_DTYPE_Q8_0 || dtype == KT_DTYPE_IQ4_NL || dtype == KT_DTYPE_NVFP4 ||
-           format_table(dtype) != NULL;
+    return !t.offset && (t.dtype == KT_DTYPE_Q8_0 || t.dtype == KT_DTYPE_IQ4_NL ||
+                         t.dtype == KT_DTYPE_NVFP4 || format_table(t.dtype) != NULL);
 }
 
 INLINE bool has_half_groups(uint32_t dtype)
@@ -126,21 +121,37 @@ INLINE const int8_t *find_values(uint32_t dtype)
                                       : format_table(dtype);
 }
 
-INLINE void decode_weights(struct traits t, const uint8_t *group, const struct planes *planes, int c,
-                           int part, vi w[2])
+INLINE void decode_weights(struct traits t, struct group group, const struct planes *planes, int c, int part,
+                           vi w[2])
 {
     const int8_t *values = find_values(t.dtype);
+    if (has_points(t)) {
+        decode_points(t, group, planes->one, c, part, w);
+        if (has_turns(t))
+            return;
+        UNROLL_FOR (int i = 0; i < 2; i++) {
+            if (compact_has_signs(t.dtype))
+                w[i] = vi_signed_ready(vi_negate(w[i], planes->one, 2 * c + i));
+        }
+        return;
+    }
+    if (has_trits(t)) {
+        UNROLL_FOR (int i = 0; i < 2; i++)
+            w[i] = vi_load(group.codes + part * 4 * VEC_ROWS + 64 * (2 * c + i));
+        return;
+    }
     if (!values) {
-        decode(t.bits, group, planes, c, part, w);
-        if (is_signed(t.dtype)) {
+        decode(t.bits, group.codes, planes, c, part, w);
+        if (is_signed(t)) {
             w[0] = vi_signed_ready(w[0]);
             w[1] = vi_signed_ready(w[1]);
         }
         return;
     }
     /* values are made ready in the table, once for all of a half panel */
-    vi table = is_signed(t.dtype) ? vi_signed_ready(vi_table(values)) : vi_table(values);
-    vi codes = t.bits == 3 && c == 3 ? planes->one : vi_keep(vi_load(group + part * 4 * VEC_ROWS + 64 * c));
+    vi table = is_signed(t) ? vi_signed_ready(vi_table(values)) : vi_table(values);
+    vi codes =
+        t.bits == 3 && c == 3 ? planes->one : vi_keep(vi_load(group.codes + part * 4 * VEC_ROWS + 64 * c));
     if (t.bits == 3) {
         w[0] = vi_lookup_low3(table, codes);
         w[1] = vi_lookup_next3(table, codes);
@@ -153,21 +164,20 @@ INLINE void decode_weights(struct traits t, const uint8_t *group, const struct p
 /* ---- dot products of a group: int32 for each row, exact on all levels ---- */
 
 /* Scales of the group; those of half groups are two. */
-INLINE void load_scale(struct traits t, const uint8_t *scales, unsigned g, int part, vi scale[2])
+INLINE void load_scale(struct traits t, struct group group, int part, vi scale[2])
 {
-    if (t.dtype == KT_DTYPE_NVFP4)
-        return; /* finish_dots */
+    if (t.dtype == KT_DTYPE_NVFP4 || has_trits(t))
+        return; /* finish_dots; none */
+    const uint8_t *from = find_scales(t, group, has_half_groups(t.dtype));
     if (has_half_groups(t.dtype)) {
-        UNROLL_FOR (int half = 0; half < 2; half++) {
-            const uint8_t *from = scales + 16 * (2 * g + (unsigned)half);
+        UNROLL_FOR (int half = 0; half < 2; half++, from += 16)
             scale[half] = t.dtype == KT_DTYPE_Q2_K ? vi_scale_u4(from, part)
-                          : is_signed(t.dtype)     ? vi_wide_scale_s8(from, part)
+                          : is_signed(t)           ? vi_wide_scale_s8(from, part)
                                                    : vi_scale_s8(from, part);
-        }
-    } else if (is_signed(t.dtype) && t.block == SUPERBLOCK) {
-        scale[0] = vi_wide_scale_s8(scales + 16 * g, part);
+    } else if (is_signed(t) && t.block == SUPERBLOCK) {
+        scale[0] = vi_wide_scale_s8(from, part);
     } else if (t.block == SUPERBLOCK && t.scale_bytes) {
-        scale[0] = vi_scale_u8(scales + 16 * g, part);
+        scale[0] = vi_scale_u8(from, part);
     }
 }
 
@@ -186,11 +196,11 @@ INLINE bool has_two_sums(struct traits t)
 INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
 {
     struct dots dots;
-    if (is_signed(t.dtype) && has_half_groups(t.dtype)) {
+    if (is_signed(t) && has_half_groups(t.dtype)) {
         dots.half[0] = vi_signed_start(x + ACT_PAIR16 + 8 * g);
         dots.half[1] = vi_signed_start(x + ACT_PAIR16 + 8 * g + 4);
         return dots;
-    } else if (is_signed(t.dtype)) {
+    } else if (is_signed(t)) {
         dots.half[0] = vi_signed_start(x + ACT_PAIR32 + 4 * g);
     } else if (!t.offset) {
         dots.half[0] = vi_dot_zero();
@@ -229,14 +239,22 @@ INLINE activations load_activations(const uint8_t *x, unsigned g)
 
 INLINE vdot add_quad(struct traits t, vdot sum, vi w, activations q, int i)
 {
-    return is_signed(t.dtype) ? vi_signed_add(sum, w, q + 4 * i) : vi_dot_add(sum, w, q + 4 * i);
+    return is_signed(t) ? vi_signed_add(sum, w, q + 4 * i) : vi_dot_add(sum, w, q + 4 * i);
 }
 #endif
 
 /* Adds columns 8c..8c+7. */
-INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], activations q, int c)
+INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const struct planes *planes,
+                     activations q, int c)
 {
     vdot *sum = &dots->half[has_two_sums(t) ? c / 2 : 0];
+#ifdef VEC_TURNS
+    if (has_turns(t)) {
+        *sum = vi_turned_add(*sum, w, planes->one, 2 * c, q + 8 * c);
+        return;
+    }
+#endif
+    (void)planes;
     UNROLL_FOR (int i = 0; i < 2; i++)
         *sum = add_quad(t, *sum, w[i], q, 2 * c + i);
 }
@@ -244,13 +262,13 @@ INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], activati
 /* The group's int32 for each row, scaled where the format has integer scales. */
 INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
 {
-    if (is_signed(t.dtype) && t.block == GROUP)
+    if (is_signed(t) && t.block == GROUP)
         return dots.half[0];
-    if (is_signed(t.dtype)) {
+    if (is_signed(t)) {
         vi sum = vi_mul32(dots.half[0], scale[0]);
         return has_two_sums(t) ? vi_add32(sum, vi_mul32(dots.half[1], scale[1])) : sum;
     }
-    if (t.scale_bytes == 0 || t.block == GROUP) {
+    if (t.scale_bytes == 0 || t.block == GROUP || has_trits(t)) {
         vi sum = vi_dot_sum(dots.half[0]);
         return has_two_sums(t) ? vi_add32(sum, vi_dot_sum(dots.half[1])) : sum;
     }
@@ -261,12 +279,11 @@ INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
 }
 
 /* The same as floats; NVFP4's halves with their float scales. */
-INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], const uint8_t *scales, unsigned g,
-                      int part)
+INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], struct group group, int part)
 {
     if (t.dtype != KT_DTYPE_NVFP4)
         return vf_from_int(end_dots(t, dots, scale));
-    scales += 4 * TILE_ROWS * g + (unsigned)part * 2 * VEC_ROWS;
+    const uint8_t *scales = group.scales + 4 * TILE_ROWS * group.g + (unsigned)part * 2 * VEC_ROWS;
     vf low = vf_mul(vf_from_int(dots.half[0]), vf_from_half(scales));
     return vf_fma(vf_from_int(dots.half[1]), vf_from_half(scales + 2 * TILE_ROWS), low);
 }
@@ -277,68 +294,66 @@ INLINE vf finish_dots(struct traits t, struct dots dots, const vi scale[2], cons
 
 /* The sums of a group for all rows of x. One row goes over both parts at once, and each code is used as
  * soon as it is decoded; several rows share the codes of one part after the other. */
-INLINE void dot_one(struct traits t, const uint8_t *group, const vi scale[][2], const uint8_t *scales,
-                    const uint8_t *x, unsigned g, vf out[VEC_PARTS])
+INLINE void dot_one(struct traits t, struct group group, const vi scale[][2], const uint8_t *x,
+                    vf out[VEC_PARTS])
 {
     struct planes planes[VEC_PARTS];
     struct dots dots[VEC_PARTS], second = {{vi_dot_zero(), vi_dot_zero()}};
     const bool two_chains = LONG_CHAINS && !has_two_sums(t);
-    activations q = load_activations(x, g);
+    activations q = load_activations(x, group.g);
 
     UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
         planes[part] = load_planes(t, group, part);
-        dots[part] = begin_dots(t, x, g);
+        dots[part] = begin_dots(t, x, group.g);
     }
     UNROLL_FOR (int c = 0; c < 4; c++) {
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
             vi w[2];
             decode_weights(t, group, &planes[part], c, part, w);
-            add_dots(t, c % 2 && two_chains ? &second : &dots[part], w, q, c);
+            add_dots(t, c % 2 && two_chains ? &second : &dots[part], w, &planes[part], q, c);
         }
     }
     if (two_chains)
         dots[0].half[0] = vi_add32(dots[0].half[0], second.half[0]);
     UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
-        out[part] = finish_dots(t, dots[part], scale[part], scales, g, part);
+        out[part] = finish_dots(t, dots[part], scale[part], group, part);
 }
 
-INLINE void dot_rows_abreast(struct traits t, int rows, const uint8_t *group, const vi scale[2],
-                             const uint8_t *scales, const uint8_t *const *x, uint64_t at, unsigned g,
-                             vf out[][VEC_PARTS])
+INLINE void dot_rows_abreast(struct traits t, int rows, struct group group, const vi scale[2],
+                             const uint8_t *const *x, uint64_t at, vf out[][VEC_PARTS])
 {
     struct planes planes = load_planes(t, group, 0);
     struct dots dots[8];
     UNROLL_FOR (int r = 0; r < rows; r++)
-        dots[r] = begin_dots(t, x[r] + at, g);
+        dots[r] = begin_dots(t, x[r] + at, group.g);
     UNROLL_FOR (int c = 0; c < 4; c++) {
         vi w[2];
         decode_weights(t, group, &planes, c, 0, w);
         UNROLL_FOR (int r = 0; r < rows; r++)
-            add_dots(t, &dots[r], w, load_activations(x[r] + at, g), c);
+            add_dots(t, &dots[r], w, &planes, load_activations(x[r] + at, group.g), c);
     }
     UNROLL_FOR (int r = 0; r < rows; r++)
-        out[r][0] = finish_dots(t, dots[r], scale, scales, g, 0);
+        out[r][0] = finish_dots(t, dots[r], scale, group, 0);
 }
 
-INLINE void dot_rows(struct traits t, int rows, const uint8_t *group, const vi scale[2],
-                     const uint8_t *scales, const uint8_t *const *x, uint64_t at, unsigned g, int part,
-                     vf out[][VEC_PARTS])
+INLINE void dot_rows(struct traits t, int rows, struct group group, const vi scale[2],
+                     const uint8_t *const *x, uint64_t at, int part, vf out[][VEC_PARTS])
 {
     struct planes planes;
     vi w[8];
     if (LONG_CHAINS) {
-        dot_rows_abreast(t, rows, group, scale, scales, x, at, g, out);
+        dot_rows_abreast(t, rows, group, scale, x, at, out);
         return;
     }
     planes = load_planes(t, group, part);
     UNROLL_FOR (int c = 0; c < 4; c++)
         decode_weights(t, group, &planes, c, part, w + 2 * c);
     UNROLL_FOR (int r = 0; r < rows; r++) {
-        struct dots dots = begin_dots(t, x[r] + at, g);
-        activations q = load_activations(x[r] + at, g);
+        struct dots dots = begin_dots(t, x[r] + at, group.g);
+        activations q = load_activations(x[r] + at, group.g);
         UNROLL_FOR (int c = 0; c < 4; c++)
-            add_dots(t, &dots, w + 2 * c, q, c);
-        out[r][part] = finish_dots(t, dots, scale, scales, g, part);
+            add_dots(t, &dots, w + 2 * c, &planes, q, c);
+        out[r][part] = finish_dots(t, dots, scale, group, part);
     }
 }
 

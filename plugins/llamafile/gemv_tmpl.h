@@ -40,7 +40,7 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    return (struct half_panel){find_kernel(dtype), data,
+    return (struct half_panel){find_kernel(dtype, layout->words[WORD_COMPACT]), data,
                                dtype_is_float(dtype) ? floats_offset(layout, stage) : 0};
 }
 

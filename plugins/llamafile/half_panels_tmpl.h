@@ -35,32 +35,43 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
 
 /* Name, dtype; bits, head_bytes, scale_bytes, block, offset as in layout.c's table, blocks of 64
  * and 128 as groups of 32. */
-#define EACH_QUANT(DO)                             \
-    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8)        \
-    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0)        \
-    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16)       \
-    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0)        \
-    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0)        \
-    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0)      \
-    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4)      \
-    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0)      \
-    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0)      \
-    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32)     \
-    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0)    \
-    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0)   \
-    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12)     \
-    DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0)     \
-    DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0)    \
-    DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0) \
-    DO(iq2_xs, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0)  \
-    DO(iq2_s, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0)    \
-    DO(iq3_xxs, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0) \
-    DO(iq3_s, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0)     \
-    DO(tq1_0, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1)     \
-    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1)     \
-    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0)      \
-    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1)        \
-    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1)
+#define EACH_QUANT(DO)                                           \
+    DO(q4_0, KT_DTYPE_Q4_0, 4, 0, 2, 32, 8, false, false)        \
+    DO(q4_1, KT_DTYPE_Q4_1, 4, 0, 4, 32, 0, false, false)        \
+    DO(q5_0, KT_DTYPE_Q5_0, 5, 0, 2, 32, 16, false, false)       \
+    DO(q5_1, KT_DTYPE_Q5_1, 5, 0, 4, 32, 0, false, false)        \
+    DO(q8_0, KT_DTYPE_Q8_0, 8, 0, 2, 32, 0, false, false)        \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false)      \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false)      \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false)      \
+    DO(q5_k, KT_DTYPE_Q5_K, 5, 4, 16, 256, 0, false, false)      \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)     \
+    DO(iq4_nl, KT_DTYPE_IQ4_NL, 4, 0, 2, 32, 0, false, false)    \
+    DO(iq4_xs, KT_DTYPE_IQ4_XS, 4, 2, 8, 256, 0, false, false)   \
+    DO(mxfp4, KT_DTYPE_MXFP4, 4, 0, 1, 32, 12, false, false)     \
+    DO(iq1_s, KT_DTYPE_IQ1_S, 3, 2, 8, 256, 0, false, false)     \
+    DO(iq1_m, KT_DTYPE_IQ1_M, 3, 2, 16, 256, 0, false, false)    \
+    DO(iq2_xxs, KT_DTYPE_IQ2_XXS, 3, 2, 8, 256, 0, false, false) \
+    DO(iq2_xs, KT_DTYPE_IQ2_XS, 3, 2, 16, 256, 0, false, false)  \
+    DO(iq2_s, KT_DTYPE_IQ2_S, 3, 2, 16, 256, 0, false, false)    \
+    DO(iq3_xxs, KT_DTYPE_IQ3_XXS, 4, 2, 8, 256, 0, false, false) \
+    DO(iq3_s, KT_DTYPE_IQ3_S, 4, 2, 8, 256, 0, false, false)     \
+    DO(tq1_0, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1, false, false)     \
+    DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1, false, false)     \
+    DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0, false, false)      \
+    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, false, false)        \
+    DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1, false, false)
+/* The compact forms: as in layout.c's table. */
+#define EACH_COMPACT(DO)                                                \
+    DO(iq1_s_compact, KT_DTYPE_IQ1_S, 1, 2, 16, 256, 9, true, false)    \
+    DO(iq1_m_compact, KT_DTYPE_IQ1_M, 1, 2, 24, 256, 9, true, false)    \
+    DO(iq2_xxs_compact, KT_DTYPE_IQ2_XXS, 2, 2, 4, 256, 0, true, false) \
+    DO(iq2_xs_compact, KT_DTYPE_IQ2_XS, 2, 2, 12, 256, 0, true, false)  \
+    DO(iq2_s_compact, KT_DTYPE_IQ2_S, 2, 2, 16, 256, 0, true, false)    \
+    DO(iq3_xxs_compact, KT_DTYPE_IQ3_XXS, 3, 2, 4, 256, 0, true, false) \
+    DO(iq3_s_compact, KT_DTYPE_IQ3_S, 3, 2, 8, 256, 0, true, false)     \
+    DO(tq1_0_compact, KT_DTYPE_TQ1_0, 0, 2, 52, 256, 1, true, false)    \
+    DO(q1_0_compact, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, true, false)
 #define EACH_FLOAT(DO)    \
     DO(f32, KT_DTYPE_F32) \
     DO(f16, KT_DTYPE_F16) \
@@ -88,6 +99,7 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     FLOAT_PRODUCT(name, 4, dtype)
 
 EACH_QUANT(QUANT_PRODUCTS)
+EACH_COMPACT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
 #if DEQUANTIZES
@@ -104,6 +116,7 @@ EACH_FLOAT(FLOAT_PRODUCTS)
         dequantize_floats(dtype, distance, half_panel, k, t, stop, to);                             \
     }
 EACH_QUANT(QUANT_DEQUANTIZE)
+EACH_COMPACT(QUANT_DEQUANTIZE)
 EACH_FLOAT(FLOAT_DEQUANTIZE)
 #define DEQUANTIZE(name) name##_dequantize
 #else
@@ -112,23 +125,27 @@ EACH_FLOAT(FLOAT_DEQUANTIZE)
 
 struct half_panel_kernel {
     uint32_t dtype;
+    bool compact;
     unsigned block;            /* rows at once, at most */
     half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
     dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
 };
 
-#define KERNEL(name, dtype, block)                                     \
-    {                                                                  \
-        dtype, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name) \
+#define KERNEL(name, dtype, compact, block)                                     \
+    {                                                                           \
+        dtype, compact, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name) \
     }
-#define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, BLOCK_QUANTS),
-#define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, BLOCK_FLOATS),
+#define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, false, BLOCK_QUANTS),
+#define COMPACT_KERNEL(name, dtype, ...) KERNEL(name, dtype, true, BLOCK_QUANTS),
+#define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, false, BLOCK_FLOATS),
 
-static const struct half_panel_kernel *find_kernel(uint32_t dtype)
+/* `compact`: those of the compact forms are asked first. */
+static const struct half_panel_kernel *find_kernel(uint32_t dtype, bool compact)
 {
-    static const struct half_panel_kernel kernels[] = {EACH_QUANT(QUANT_KERNEL) EACH_FLOAT(FLOAT_KERNEL)};
+    static const struct half_panel_kernel kernels[] = {EACH_COMPACT(COMPACT_KERNEL) EACH_QUANT(QUANT_KERNEL)
+                                                           EACH_FLOAT(FLOAT_KERNEL)};
     const struct half_panel_kernel *kernel = kernels;
-    while (kernel->dtype != dtype) /* layout() has taken no other */
+    while (kernel->dtype != dtype || kernel->compact > compact) /* layout() has taken no other */
         kernel++;
     return kernel;
 }

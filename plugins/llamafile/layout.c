@@ -5,29 +5,35 @@
 #include "plugins/common/bf16/layout_tmpl.h"
 
 static const struct llamafile_format formats[] = {
-    /* dtype, block, bytes, bits, head, scale, unit, offset */
-    {KT_DTYPE_F32, 1, 4, 32, 0, 0, 0, 0},       {KT_DTYPE_F16, 1, 2, 16, 0, 0, 0, 0},
-    {KT_DTYPE_BF16, 1, 2, 16, 0, 0, 0, 0},      {KT_DTYPE_Q4_0, 32, 18, 4, 0, 2, 2, 8},
-    {KT_DTYPE_Q4_1, 32, 20, 4, 0, 4, 2, 0},     {KT_DTYPE_Q5_0, 32, 22, 5, 0, 2, 2, 16},
-    {KT_DTYPE_Q5_1, 32, 24, 5, 0, 4, 2, 0},     {KT_DTYPE_Q8_0, 32, 34, 8, 0, 2, 2, 0},
-    {KT_DTYPE_Q2_K, 256, 84, 2, 4, 16, 1, 0},   {KT_DTYPE_Q3_K, 256, 110, 3, 2, 16, 1, 4},
-    {KT_DTYPE_Q4_K, 256, 144, 4, 4, 16, 1, 0},  {KT_DTYPE_Q5_K, 256, 176, 5, 4, 16, 1, 0},
-    {KT_DTYPE_Q6_K, 256, 210, 6, 2, 16, 1, 32}, {KT_DTYPE_IQ4_NL, 32, 18, 4, 0, 2, 2, 0},
-    {KT_DTYPE_IQ4_XS, 256, 136, 4, 2, 8, 1, 0}, {KT_DTYPE_MXFP4, 32, 17, 4, 0, 1, 1, 12},
-    {KT_DTYPE_IQ1_S, 256, 50, 3, 2, 8, 1, 0},   {KT_DTYPE_IQ1_M, 256, 56, 3, 2, 16, 1, 0},
-    {KT_DTYPE_IQ2_XXS, 256, 66, 3, 2, 8, 1, 0}, {KT_DTYPE_IQ2_XS, 256, 74, 3, 2, 16, 1, 0},
-    {KT_DTYPE_IQ2_S, 256, 82, 3, 2, 16, 1, 0},  {KT_DTYPE_IQ3_XXS, 256, 98, 4, 2, 8, 1, 0},
-    {KT_DTYPE_IQ3_S, 256, 110, 4, 2, 8, 1, 0},  {KT_DTYPE_TQ1_0, 256, 54, 2, 2, 0, 1, 1},
-    {KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1},   {KT_DTYPE_NVFP4, 64, 36, 4, 0, 4, 2, 0},
-    {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1},    {KT_DTYPE_Q2_0, 64, 18, 2, 0, 2, 2, 1},
+    /* dtype, block, bytes, bits, head, scale, unit, offset, compact */
+    {KT_DTYPE_F32, 1, 4, 32, 0, 0, 0, 0, false},       {KT_DTYPE_F16, 1, 2, 16, 0, 0, 0, 0, false},
+    {KT_DTYPE_BF16, 1, 2, 16, 0, 0, 0, 0, false},      {KT_DTYPE_Q4_0, 32, 18, 4, 0, 2, 2, 8, false},
+    {KT_DTYPE_Q4_1, 32, 20, 4, 0, 4, 2, 0, false},     {KT_DTYPE_Q5_0, 32, 22, 5, 0, 2, 2, 16, false},
+    {KT_DTYPE_Q5_1, 32, 24, 5, 0, 4, 2, 0, false},     {KT_DTYPE_Q8_0, 32, 34, 8, 0, 2, 2, 0, false},
+    {KT_DTYPE_Q2_K, 256, 84, 2, 4, 16, 1, 0, false},   {KT_DTYPE_Q3_K, 256, 110, 3, 2, 16, 1, 4, false},
+    {KT_DTYPE_Q4_K, 256, 144, 4, 4, 16, 1, 0, false},  {KT_DTYPE_Q5_K, 256, 176, 5, 4, 16, 1, 0, false},
+    {KT_DTYPE_Q6_K, 256, 210, 6, 2, 16, 1, 32, false}, {KT_DTYPE_IQ4_NL, 32, 18, 4, 0, 2, 2, 0, false},
+    {KT_DTYPE_IQ4_XS, 256, 136, 4, 2, 8, 1, 0, false}, {KT_DTYPE_MXFP4, 32, 17, 4, 0, 1, 1, 12, false},
+    {KT_DTYPE_IQ1_S, 256, 50, 3, 2, 8, 1, 0, false},   {KT_DTYPE_IQ1_M, 256, 56, 3, 2, 16, 1, 0, false},
+    {KT_DTYPE_IQ2_XXS, 256, 66, 3, 2, 8, 1, 0, false}, {KT_DTYPE_IQ2_XS, 256, 74, 3, 2, 16, 1, 0, false},
+    {KT_DTYPE_IQ2_S, 256, 82, 3, 2, 16, 1, 0, false},  {KT_DTYPE_IQ3_XXS, 256, 98, 4, 2, 8, 1, 0, false},
+    {KT_DTYPE_IQ3_S, 256, 110, 4, 2, 8, 1, 0, false},  {KT_DTYPE_TQ1_0, 256, 54, 2, 2, 0, 1, 1, false},
+    {KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1, false},   {KT_DTYPE_NVFP4, 64, 36, 4, 0, 4, 2, 0, false},
+    {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, false},    {KT_DTYPE_Q2_0, 64, 18, 2, 0, 2, 2, 1, false},
+    {KT_DTYPE_IQ1_S, 256, 50, 1, 2, 16, 1, 9, true},   {KT_DTYPE_IQ1_M, 256, 56, 1, 2, 24, 1, 9, true},
+    {KT_DTYPE_IQ2_XXS, 256, 66, 2, 2, 4, 1, 0, true},  {KT_DTYPE_IQ2_XS, 256, 74, 2, 2, 12, 1, 0, true},
+    {KT_DTYPE_IQ2_S, 256, 82, 2, 2, 16, 1, 0, true},   {KT_DTYPE_IQ3_XXS, 256, 98, 3, 2, 4, 1, 0, true},
+    {KT_DTYPE_IQ3_S, 256, 110, 3, 2, 8, 1, 0, true},   {KT_DTYPE_TQ1_0, 256, 54, 0, 2, 52, 4, 1, true},
+    {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, true},
 };
 
-const struct llamafile_format *llamafile_format_find(uint32_t dtype)
+const struct llamafile_format *llamafile_format_find(uint32_t dtype, bool compact)
 {
+    const struct llamafile_format *found = NULL;
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (formats[i].dtype == dtype)
-            return &formats[i];
-    return NULL;
+        if (formats[i].dtype == dtype && (!found || compact))
+            found = &formats[i];
+    return found;
 }
 
 uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64_t k)
@@ -36,19 +42,19 @@ uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64
     if (format_is_float(format)) /* BF16 in pairs of columns; chunks stay aligned */
         return round_up(k, 2) * TILE_ROWS * format->block_bytes;
     uint64_t size =
-        heads_size(format->head_bytes, full) + full * (scales_size(format, 8) + 8 * group_size(format));
+        heads_size(format->head_bytes, full) + full * (scales_size(format, 8) + groups_size(format, 8));
     if (rest)
-        size += scales_size(format, rest) + rest * group_size(format);
+        size += scales_size(format, rest) + groups_size(format, rest);
     return size;
 }
 
 /* The format of a projection with K columns, or NULL and an error. */
-static const struct llamafile_format *check_format(const struct kt_host *host, const struct kt_shape *shape,
+static const struct llamafile_format *check_format(const struct kt_host *host, const struct kt_layout *layout,
                                                    enum kt_projection projection, uint64_t k,
                                                    struct kt_error *error)
 {
-    const struct kt_format *given = &shape->format[projection];
-    const struct llamafile_format *format = llamafile_format_find(given->dtype);
+    const struct kt_format *given = &layout->shape.format[projection];
+    const struct llamafile_format *format = layout_format(layout, given->dtype);
     if (!format || given->scale_dtype != KT_DTYPE_NONE || given->zero_dtype != KT_DTYPE_NONE) {
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s projection is %s%s, which this plugin does "
@@ -86,9 +92,12 @@ static enum kt_status lay_out_half_panels(const struct llamafile_instance *self,
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
     if (check_sizes(shape, error))
         return KT_E_UNSUPPORTED;
-    const struct llamafile_format *gate = check_format(host, shape, KT_GATE, hidden, error);
-    const struct llamafile_format *up = gate ? check_format(host, shape, KT_UP, hidden, error) : NULL;
-    const struct llamafile_format *down = up ? check_format(host, shape, KT_DOWN, intermediate, error) : NULL;
+    layout->words[WORD_COMPACT] =
+        self->repack == REPACK_COMPACT || (self->repack == REPACK_AUTO && layout->compact);
+    const struct llamafile_format *gate = check_format(host, layout, KT_GATE, hidden, error);
+    const struct llamafile_format *up = gate ? check_format(host, layout, KT_UP, hidden, error) : NULL;
+    const struct llamafile_format *down =
+        up ? check_format(host, layout, KT_DOWN, intermediate, error) : NULL;
     if (!down)
         return KT_E_UNSUPPORTED;
 
@@ -100,7 +109,7 @@ static enum kt_status lay_out_half_panels(const struct llamafile_instance *self,
     layout->k_unit = down->block > TILE_ROWS ? down->block : TILE_ROWS;
     layout->nominal_size[0] =
         intermediate * (hidden / gate->block * gate->block_bytes + hidden / up->block * up->block_bytes);
-    if (self->in_place) {
+    if (self->repack == REPACK_NO) {
         layout->keeps_source = 1;
         layout->weight_size[0] = layout->weight_size[1] = 0;
         layout->scratch_size = filled_size(layout);

@@ -17,7 +17,12 @@
  *             singles   bit i of a byte: columns 4i..4i+3                          (3, 5 bits)
  *             triples   chunk c of 3: bits 0-2 columns 8c..8c+3, bits 3-5 columns 8c+4..8c+7, bits 6-7
  *                       a third of the 6 bits of columns 24..31, lowest first     (3 bits with a table)
- *           Codes of the i-quants are indices into a table of 16 values: codes_grids.c.
+ *           Codes of the i-quants are indices into a table of 16 values.
+ *           Nine formats have two forms; that is the roomy one. In the compact one (compact.c) a group of
+ *           points has 16 numbers of points in a row, one of each row, for its first 8 (4) columns, its next
+ *           ones and so on, then a line of singles with the signs; before the heads stands all that the
+ *           source has beside. Some groups of IQ3 are codes (compact_coded). TQ1_0 has nothing but bytes of
+ *           5 digits of base 3 there, 4 of each row in a line, Q1_0 one scale for 128 columns.
  *           Blocks of 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two
  *           scales as float16, which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5
  *           (2.25), Q1_0 1.5 (1.125).
@@ -44,9 +49,17 @@
 #define OPS_NAME(level) llamafile_ops_##level
 #define ROW_SUMS 0
 
+/* Option repack, in the order of its choices. */
+enum repack {
+    REPACK_AUTO,    /* roomy, or compact where the core says that memory is short */
+    REPACK_ROOMY,   /* for speed */
+    REPACK_COMPACT, /* no larger than the source, or hardly */
+    REPACK_NO       /* products read the source, nothing is packed */
+};
+
 struct llamafile_instance {
     struct instance base;
-    bool in_place; /* products read the source, nothing is packed */
+    enum repack repack;
 };
 
 #define GROUP 32 /* columns with one activation scale */
@@ -66,18 +79,54 @@ struct llamafile_format {
     uint32_t dtype;
     uint16_t block; /* columns of a block of the source */
     uint16_t block_bytes;
-    uint8_t bits;        /* of a code; 16 and 32: floats */
+    uint8_t bits;        /* of a code; 16 and 32: floats; compact forms: lines of a group */
     uint8_t head_bytes;  /* per row and superblock, 0 where block is not 256 */
     uint8_t scale_bytes; /* per row, in a superblock (block 256) or a group (others); 0: the head's */
     uint8_t scale_unit;  /* bytes of one scale: rows are interleaved in these */
     uint8_t offset;      /* code = weight + offset */
+    bool compact;
 };
 
 /* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's half panels. */
-enum { WORD_HALF_GATE = WORD_OWN, WORD_HALF_UP, WORD_HALF_DOWN };
+enum { WORD_HALF_GATE = WORD_OWN, WORD_HALF_UP, WORD_HALF_DOWN, WORD_COMPACT };
 
-/* The row of a dtype, or NULL if this plugin does not take it. */
-const struct llamafile_format *llamafile_format_find(uint32_t dtype);
+/* The row of a dtype, or NULL if this plugin does not take it. `compact`: in the compact form, if it has one.
+ */
+const struct llamafile_format *llamafile_format_find(uint32_t dtype, bool compact);
+
+/* ... and of a projection's dtype in a layout, which has taken it. */
+static inline const struct llamafile_format *layout_format(const struct kt_layout *layout, uint32_t dtype)
+{
+    return llamafile_format_find(dtype, layout->words[WORD_COMPACT]);
+}
+
+/* Points in a group of a compact form: 0: it has none. */
+static inline unsigned compact_points(uint32_t dtype)
+{
+    switch (dtype) {
+    case KT_DTYPE_IQ3_XXS:
+    case KT_DTYPE_IQ3_S:
+        return 8;
+    case KT_DTYPE_TQ1_0:
+    case KT_DTYPE_Q1_0:
+        return 0;
+    default:
+        return 4;
+    }
+}
+
+/* Groups of a superblock that a compact form has as codes of 4 bits, one line more: looking points of 4
+ * weights up takes three times as long, and so many fit into 1.12 times the source's bytes. */
+static inline unsigned compact_coded(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_IQ3_S ? 4 : dtype == KT_DTYPE_IQ3_XXS ? 1 : 0;
+}
+
+/* Has it a line of singles? */
+static inline bool compact_has_signs(uint32_t dtype)
+{
+    return dtype != KT_DTYPE_IQ1_S && dtype != KT_DTYPE_IQ1_M && dtype != KT_DTYPE_TQ1_0;
+}
 
 static inline bool format_is_float(const struct llamafile_format *format)
 {
@@ -87,7 +136,9 @@ static inline bool format_is_float(const struct llamafile_format *format)
 /* Bytes of a superblock's scales with n groups, of a group's codes. */
 static inline uint64_t scales_size(const struct llamafile_format *format, uint64_t groups)
 {
-    uint64_t count = format->block == SUPERBLOCK ? 1 : groups;
+    uint64_t count = format->block == SUPERBLOCK ? 1
+                     : format->compact           ? groups * GROUP / format->block
+                                                 : groups;
     return round_up(count * format->scale_bytes * TILE_ROWS, 64);
 }
 
@@ -100,6 +151,13 @@ static inline uint64_t heads_size(uint64_t head_bytes, uint64_t n)
 static inline uint64_t group_size(const struct llamafile_format *format)
 {
     return UINT64_C(64) * format->bits;
+}
+
+/* ... of the first n groups of a superblock. */
+static inline uint64_t groups_size(const struct llamafile_format *format, uint64_t n)
+{
+    uint64_t coded = format->compact ? compact_coded(format->dtype) : 0;
+    return n * group_size(format) + (n < coded ? n : coded) * 64;
 }
 
 uint64_t llamafile_half_panel_size(const struct llamafile_format *format, uint64_t k);

@@ -3,6 +3,7 @@
 #include "plugins/common/simd/numbers.h"
 #include "plugins/common/simd/attributes.h"
 #include "plugins/llamafile/codes.h"
+#include "plugins/llamafile/compact.h"
 
 #include "plugins/common/bf16/layout_tmpl.h"
 
@@ -14,7 +15,7 @@ struct place {
 
 static uint64_t find_scales(const struct llamafile_format *format, uint64_t s)
 {
-    return s * (scales_size(format, 8) + 8 * group_size(format)) + heads_size(format->head_bytes, s);
+    return s * (scales_size(format, 8) + groups_size(format, 8)) + heads_size(format->head_bytes, s);
 }
 
 static struct place find_superblock(const struct llamafile_format *format, uint64_t k, uint64_t s)
@@ -180,6 +181,27 @@ static unsigned count_scale_bytes(const struct llamafile_format *format, unsigne
     return format->scale_bytes * (format->block == SUPERBLOCK ? 1 : groups);
 }
 
+static struct llamafile_compact_place find_compact(const struct place *place, unsigned row,
+                                                   const uint8_t *half_panel)
+{
+    uint8_t *at = (uint8_t *)(uintptr_t)half_panel;
+    return (struct llamafile_compact_place){at + place->scales, at + place->head, at + place->codes,
+                                            place->groups, row};
+}
+
+static void pack_compact(const struct llamafile_format *format, const uint8_t *from, int64_t stride,
+                         uint64_t k, unsigned row, uint8_t *half_panel)
+{
+    struct llamafile_compact compact;
+    for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
+        struct place place = find_superblock(format, k, s);
+        struct llamafile_compact_place to = find_compact(&place, row, half_panel);
+        for (unsigned b = 0; b < place.groups * GROUP / format->block; b++, from += stride)
+            llamafile_compact_read(format->dtype, from, b, &compact);
+        llamafile_compact_store(format, &compact, &to);
+    }
+}
+
 /* A row of the source, from its first byte to the last: so memory is read in the order that it likes, and
  * what is written apart, a half panel, stays in a cache. */
 static void pack_row(const struct llamafile_format *format, const uint8_t *from, int64_t stride, uint64_t k,
@@ -202,9 +224,11 @@ static void pack_quants(const struct llamafile_format *format, const struct kt_v
                         unsigned rows, uint8_t *half_panel)
 {
     memset(half_panel, 0, llamafile_half_panel_size(format, view->cols));
-    for (unsigned row = 0; row < rows; row++)
-        pack_row(format, (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride,
-                 view->block_stride, view->cols, row, half_panel);
+    for (unsigned row = 0; row < rows; row++) {
+        const uint8_t *from = (const uint8_t *)view->data + (int64_t)(row_begin + row) * view->row_stride;
+        (format->compact ? pack_compact : pack_row)(format, from, view->block_stride, view->cols, row,
+                                                    half_panel);
+    }
 }
 
 /* Where element (row, column) of a float half panel lies. */
@@ -251,9 +275,10 @@ static void pack_floats(const struct llamafile_format *format, const struct kt_v
 }
 
 /* Half panel `index` of a matrix; behind the last row there are zeros. */
-static void pack_half_panel(const struct kt_view *view, uint64_t index, uint8_t *half_panel)
+static void pack_half_panel(const struct kt_layout *layout, const struct kt_view *view, uint64_t index,
+                            uint8_t *half_panel)
 {
-    const struct llamafile_format *format = llamafile_format_find(view->dtype);
+    const struct llamafile_format *format = layout_format(layout, view->dtype);
     uint64_t begin = index * TILE_ROWS, left = begin < view->rows ? view->rows - begin : 0;
     unsigned rows = left < TILE_ROWS ? (unsigned)left : TILE_ROWS;
     if (format_is_float(format))
@@ -283,11 +308,11 @@ void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, c
 {
     uint8_t *second = panel + first_half_size(layout, stage);
     if (stage == KT_STAGE_DOWN) {
-        pack_half_panel(&source->down, 2 * number, panel);
-        pack_half_panel(&source->down, 2 * number + 1, second);
+        pack_half_panel(layout, &source->down, 2 * number, panel);
+        pack_half_panel(layout, &source->down, 2 * number + 1, second);
     } else {
-        pack_half_panel(&source->gate, number, panel);
-        pack_half_panel(&source->up, number, second);
+        pack_half_panel(layout, &source->gate, number, panel);
+        pack_half_panel(layout, &source->up, number, second);
     }
 }
 
@@ -313,6 +338,37 @@ static void unpack_floats(const struct llamafile_format *format, const uint8_t *
     }
 }
 
+static void unpack_superblock(const struct llamafile_format *format, const struct place *at,
+                              const uint8_t *half_panel, unsigned row, struct llamafile_codes *codes)
+{
+    if (format->compact) {
+        struct llamafile_compact compact;
+        struct llamafile_compact_place from = find_compact(at, row, half_panel);
+        memset(&compact, 0, sizeof compact);
+        llamafile_compact_load(format, &from, &compact);
+        llamafile_compact_expand(format->dtype, &compact, codes);
+        llamafile_compact_load_codes(format, &from, codes);
+        return;
+    }
+    load_codes(format, at, half_panel, row, codes);
+    load_scales(codes->scale, half_panel + at->scales, count_scale_bytes(format, at->groups),
+                format->scale_unit, row);
+    load_scales(codes->head, half_panel + at->head, format->head_bytes, 2, row);
+}
+
+static void unpack_quants(const struct llamafile_format *format, const uint8_t *half_panel, unsigned row,
+                          uint64_t k, float *out)
+{
+    const struct llamafile_format *roomy = llamafile_format_find(format->dtype, false);
+    struct llamafile_codes codes;
+    memset(&codes, 0, sizeof codes);
+    for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
+        struct place at = find_superblock(format, k, s);
+        unpack_superblock(format, &at, half_panel, row, &codes);
+        llamafile_codes_dequantize(roomy, &codes, at.groups, out + s * SUPERBLOCK);
+    }
+}
+
 /* A row of a projection that is used in place. */
 static enum kt_status read_source(const struct instance *self, const struct kt_expert *source,
                                   enum kt_projection projection, uint64_t row, float *out,
@@ -328,7 +384,7 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
                                     const struct kt_expert *source, enum kt_projection projection,
                                     uint64_t row, float *out, struct kt_error *error)
 {
-    const struct llamafile_format *format = llamafile_format_find(layout->shape.format[projection].dtype);
+    const struct llamafile_format *format = layout_format(layout, layout->shape.format[projection].dtype);
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
     uint64_t k = stage_k(layout, stage), place = 0;
     const uint8_t *half_panel = NULL;
@@ -344,15 +400,6 @@ enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layo
         unpack_floats(format, half_panel, lane, k, out);
         return KT_OK;
     }
-    struct llamafile_codes codes;
-    memset(&codes, 0, sizeof codes);
-    for (uint64_t s = 0; s < round_up(k, SUPERBLOCK) / SUPERBLOCK; s++) {
-        struct place at = find_superblock(format, k, s);
-        load_codes(format, &at, half_panel, lane, &codes);
-        load_scales(codes.scale, half_panel + at.scales, count_scale_bytes(format, at.groups),
-                    format->scale_unit, lane);
-        load_scales(codes.head, half_panel + at.head, format->head_bytes, 2, lane);
-        llamafile_codes_dequantize(format, &codes, at.groups, out + s * SUPERBLOCK);
-    }
+    unpack_quants(format, half_panel, lane, k, out);
     return KT_OK;
 }

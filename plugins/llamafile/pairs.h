@@ -28,7 +28,7 @@ INLINE struct row_pair load_row_pair(const int8_t *first, const int8_t *second)
 }
 
 /* Columns 8c..8c+7 of rows 0 and 1 of the weights of `part`, and of rows 2 and 3. */
-INLINE void decode_pairs(struct traits t, const uint8_t *group, int part, int8x16_t w[4][2])
+INLINE void decode_pairs(struct traits t, struct group group, int part, int8x16_t w[4][2])
 {
     struct planes planes = load_planes(t, group, part);
     UNROLL_FOR (int c = 0; c < 4; c++) {
@@ -55,10 +55,10 @@ INLINE void add_pair(struct traits t, int8x16_t w[4][2], const struct row_pair *
     }
 }
 
-INLINE void add_group_pairs(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
-                            unsigned g, const uint8_t *const *x, uint64_t at, vf total[][VEC_PARTS],
-                            vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
+INLINE void add_group_pairs(struct traits t, int rows, struct group group, const uint8_t *const *x,
+                            uint64_t at, vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
+    const unsigned g = group.g;
     struct row_pair pair[4];
     vf out[8][VEC_PARTS];
     vi scale[2];
@@ -69,15 +69,15 @@ INLINE void add_group_pairs(struct traits t, int rows, const uint8_t *scales, co
     __asm__("" : "+r"(parts));
     for (int part = 0; part < parts; part++) {
         int8x16_t w[4][2];
-        load_scale(t, scales, g, part, scale);
+        load_scale(t, group, part, scale);
         decode_pairs(t, group, part, w);
         UNROLL_FOR (int r = 0; r < rows; r += 2) {
             struct dots dots[2] = {begin_dots(t, x[r] + at, g), begin_dots(t, x[r + 1] + at, g)};
             add_pair(t, w, &pair[r / 2], dots);
-            out[r][part] = finish_dots(t, dots[0], scale, scales, g, part);
-            out[r + 1][part] = finish_dots(t, dots[1], scale, scales, g, part);
+            out[r][part] = finish_dots(t, dots[0], scale, group, part);
+            out[r + 1][part] = finish_dots(t, dots[1], scale, group, part);
         }
-        add_floats(t, rows, scales, g, x, at, part, out, total, sums, minima);
+        add_floats(t, rows, group.scales, g, x, at, part, out, total, sums, minima);
     }
 }
 

@@ -37,10 +37,11 @@ static const struct kt_level *const levels[] = {
 static const struct kt_option options[] = {
     OPTION_ROW_Y,
     {.key = "repack",
-     .type = KT_OPTION_BOOL,
-     .default_text = "yes",
-     .help = "no: weights stay in the mapped file and no copy is made of them, but a forward takes many "
-             "times longer"},
+     .type = KT_OPTION_ENUM,
+     .default_text = "auto",
+     .choices = "auto|roomy|compact|no|yes|true|on|1|false|off|0",
+     .help = "roomy: i-quants in a form made for speed; compact: as small as the file; auto: compact where "
+             "roomy would not fit into memory; no: weights stay in the mapped file, many times slower"},
 };
 
 static enum kt_status open_instance(const struct kt_host *host, const struct kt_caps *caps,
@@ -52,7 +53,11 @@ static enum kt_status open_instance(const struct kt_host *host, const struct kt_
     if (status)
         return status;
     struct llamafile_instance *self = *instance;
-    self->in_place = values[1].number == 0;
+    /* yes and no are what it was before there were two forms. */
+    static const enum repack choices[] = {REPACK_AUTO,  REPACK_ROOMY, REPACK_COMPACT, REPACK_NO,
+                                          REPACK_ROOMY, REPACK_ROOMY, REPACK_ROOMY,   REPACK_ROOMY,
+                                          REPACK_NO,    REPACK_NO,    REPACK_NO};
+    self->repack = choices[values[1].number];
     return KT_OK;
 }
 

@@ -54,22 +54,23 @@ INLINE void store(int rows, vf sums[][VEC_PARTS], float *out)
 #include "plugins/llamafile/pairs.h"
 #endif
 
-INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const uint8_t *group, unsigned g,
-                      const uint8_t *const *x, uint64_t at, vf total[][VEC_PARTS], vf sums[][VEC_PARTS],
-                      vf minima[][VEC_PARTS])
+INLINE void add_group(struct traits t, int rows, struct group group, const uint8_t *const *x, uint64_t at,
+                      vf total[][VEC_PARTS], vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
 {
+    const uint8_t *scales = group.scales;
+    const unsigned g = group.g;
     vf dots[8][VEC_PARTS];
     vi scale[VEC_PARTS][2];
     if (rows == 1) {
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
-            load_scale(t, scales, g, part, scale[part]);
-        dot_one(t, group, scale, scales, x[0] + at, g, dots[0]);
+            load_scale(t, group, part, scale[part]);
+        dot_one(t, group, scale, x[0] + at, dots[0]);
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++)
             add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
         return;
     }
 #ifdef DOTS_PAIRED
-    add_group_pairs(t, rows, scales, group, g, x, at, total, sums, minima);
+    add_group_pairs(t, rows, group, x, at, total, sums, minima);
 #else
     /* A real loop, whose count compilers do not know: if it is unrolled, they keep the activations of the
      * first part for the second, for which there are no registers. */
@@ -77,8 +78,8 @@ INLINE void add_group(struct traits t, int rows, const uint8_t *scales, const ui
     if (VEC_PARTS > 1)
         __asm__("" : "+r"(parts));
     for (int part = 0; part < parts; part++) {
-        load_scale(t, scales, g, part, scale[0]);
-        dot_rows(t, rows, group, scale[0], scales, x, at, g, part, dots);
+        load_scale(t, group, part, scale[0]);
+        dot_rows(t, rows, group, scale[0], x, at, part, dots);
         add_floats(t, rows, scales, g, x, at, part, dots, total, sums, minima);
     }
 #endif
@@ -98,6 +99,7 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
     uint64_t groups = k / GROUP, at = 0;
     const uint8_t *scales = half_panel, *head = NULL;
+    _Alignas(64) uint8_t trits[TRITS_SIZE];
     clear_parts(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
@@ -109,10 +111,23 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel
             clear_parts(rows, sums);
             clear_parts(rows, minima);
         }
+        if (has_trits(t))
+            expand_trits(scales, trits);
         for (unsigned g = 0; g < n; g++) {
-            bring(group, distance, t.bits);
-            add_group(t, rows, scales, group, g, x, at, total, sums, minima);
-            group += 64 * t.bits;
+            struct found found;
+            struct group view = {.codes = group, .scales = scales, .g = g, .found = &found};
+            if (has_trits(t))
+                view.codes = trits + TRITS_SIZE / 8 * g;
+            if (t.compact && g < compact_coded(t.dtype)) {
+                bring(group, distance, t.bits + 1);
+                find_points(make_coded(t), view, &found);
+                add_group(make_coded(t), rows, view, x, at, total, sums, minima);
+            } else {
+                bring(group, distance, t.bits);
+                find_points(t, view, &found);
+                add_group(t, rows, view, x, at, total, sums, minima);
+            }
+            group += size_groups(t, g + 1) - size_groups(t, g);
         }
         if (t.block == SUPERBLOCK)
             add_superblock(t, rows, head, total, sums, minima);

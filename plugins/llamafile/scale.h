@@ -16,7 +16,7 @@ INLINE bool has_offsets(struct traits t)
 
 INLINE vf load_d(struct traits t, const uint8_t *scales, unsigned g, int part)
 {
-    const uint8_t *from = scales + g * t.scale_bytes * TILE_ROWS;
+    const uint8_t *from = scales + g / group_share(t) * t.scale_bytes * TILE_ROWS;
     if (t.dtype == KT_DTYPE_MXFP4)
         return vf_from_e8m0_half(from, part);
     if (t.dtype == KT_DTYPE_NVFP4) /* in the dots already */

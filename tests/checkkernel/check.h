@@ -55,6 +55,7 @@ struct model {
      * is the first of its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum method method, double *out);
+    bool (*compact)(const struct kt_layout *layout); /* may it take at most 1.12 times the source? NULL: no */
     const char *fixed_point; /* levels that multiply few rows as fixed-point numbers, NULL: none */
 };
 

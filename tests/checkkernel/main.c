@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * main.c - checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] [--seed N] [--emulated]
- *          [--no-subnormal] [--set KEY=NUMBER]
+ *          [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]]
  *
  * Runs random cases of every level that this CPU can run and every format that the plugin takes, and
  * compares the levels with each other. --emulated: every level, whatever this CPU can do, because the
- * instructions were translated. --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all
- * right, 1: something is wrong, 2: usage, 77: nothing to do.
+ * instructions were translated. --also: with this instead of --set the levels must give the same bits.
+ * --no-subnormal: in a mode that reads subnormal numbers as 0. Exit 0: all right, 1: something is wrong, 2:
+ * usage, 77: nothing to do.
  */
 #include "core/machine/cpu.h"
 #include "core/backend/module.h"
@@ -31,9 +32,9 @@ struct run {
     const struct kt_plugin *plugin;
     struct kt_caps caps;
     const char *level;
-    const char *set; /* an option other than its default; NULL: none */
-    uint32_t dtype;  /* NONE: all */
-    unsigned cases;  /* per level and format */
+    const char *set[2]; /* an option other than its default, of two instances; NULL: none */
+    uint32_t dtype;     /* NONE: all */
+    unsigned cases;     /* per level and format */
     uint64_t seed;
     bool emulated;
     unsigned done, failed;
@@ -248,7 +249,7 @@ static bool can_run(const struct run *run, const struct kt_level *level)
 }
 
 /* Returns how many levels could run. */
-static unsigned run_cases(struct run *run, void *instance)
+static unsigned run_cases(struct run *run, void *const *instance)
 {
     const struct kt_plugin *plugin = run->plugin;
     const uint32_t *dtypes = model_find(plugin->name)->dtypes;
@@ -260,9 +261,9 @@ static unsigned run_cases(struct run *run, void *instance)
             continue;
         for (unsigned kind = 0; kind < run->cases; kind++) {
             struct answer first = {NULL, 0};
-            for (uint32_t l = 0; l < plugin->n_levels; l++)
-                if (can_run(run, plugin->levels[l]) &&
-                    !run_case(run, plugin->levels[l], instance, dtypes[d], kind, &first)) {
+            for (uint32_t l = 0; l < 2 * plugin->n_levels; l++)
+                if (can_run(run, plugin->levels[l / 2]) && instance[l % 2] &&
+                    !run_case(run, plugin->levels[l / 2], instance[l % 2], dtypes[d], kind, &first)) {
                     printf("FAIL %s: layout refused\n", case_text);
                     run->failed++;
                 }
@@ -283,15 +284,11 @@ static void drop_subnormal(void)
 static bool parse(int argc, char **argv, struct run *run, const char **file)
 {
     static const struct option options[] = {
-        {"plugin", required_argument, NULL, 'p'},
-        {"level", required_argument, NULL, 'l'},
-        {"type", required_argument, NULL, 't'},
-        {"cases", required_argument, NULL, 'c'},
-        {"seed", required_argument, NULL, 's'},
-        {"emulated", no_argument, NULL, 'e'},
-        {"set", required_argument, NULL, 'o'},
-        {"no-subnormal", no_argument, NULL, 'n'},
-        {NULL, 0, NULL, 0},
+        {"plugin", required_argument, NULL, 'p'}, {"level", required_argument, NULL, 'l'},
+        {"type", required_argument, NULL, 't'},   {"cases", required_argument, NULL, 'c'},
+        {"seed", required_argument, NULL, 's'},   {"emulated", no_argument, NULL, 'e'},
+        {"set", required_argument, NULL, 'o'},    {"also", required_argument, NULL, 'a'},
+        {"no-subnormal", no_argument, NULL, 'n'}, {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'p')
@@ -308,8 +305,8 @@ static bool parse(int argc, char **argv, struct run *run, const char **file)
             run->emulated = true;
         else if (option == 'n')
             drop_subnormal();
-        else if (option == 'o' && strchr(optarg, '='))
-            run->set = optarg;
+        else if ((option == 'o' || option == 'a') && strchr(optarg, '='))
+            run->set[option == 'a'] = optarg;
         else
             return false;
         if (option == 't' && !run->dtype) {
@@ -364,15 +361,15 @@ static bool make_values(const struct kt_plugin *plugin, const char *set,
 
 int main(int argc, char **argv)
 {
-    struct kt_option_value values[MAX_OPTIONS] = {{NULL, 0}};
+    struct kt_option_value values[2][MAX_OPTIONS] = {{{NULL, 0}}};
     struct run run = {.cases = 4, .seed = (uint64_t)time(NULL)};
     const char *file = NULL;
     struct kt_error error = {KT_OK, ""};
-    void *instance = NULL;
+    void *instance[2] = {NULL, NULL};
     (void)setvbuf(stdout, NULL, _IOLBF, 0); /* a crash takes no message along */
     if (!parse(argc, argv, &run, &file)) {
         (void)fputs("usage: checkkernel --plugin FILE|reference [--level L] [--type T] [--cases N] "
-                    "[--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER]\n",
+                    "[--seed N] [--emulated] [--no-subnormal] [--set KEY=NUMBER [--also KEY=NUMBER]]\n",
                     stderr);
         return 2;
     }
@@ -383,20 +380,23 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "checkkernel: model.c does not know %s\n", run.plugin->name);
         return 1;
     }
-    if (!make_values(run.plugin, run.set, values)) {
-        (void)fprintf(stderr, "checkkernel: %s has no option as in %s\n", run.plugin->name, run.set);
-        return 2;
-    }
     bool detected = !kt_cpu_detect(getenv("KT_KERNEL_CPU_VARIANT"), &run.caps, &error);
     run.caps.l2_size = 65536; /* so small that 65 rows are two row blocks */
-    if (!detected ||
-        (run.plugin->open && run.plugin->open(&services, &run.caps, values, &instance, &error))) {
-        (void)fprintf(stderr, "checkkernel: %s\n", error.message);
-        return 1;
+    for (int i = 0; i < 1 + (run.set[1] != NULL); i++) {
+        if (!make_values(run.plugin, run.set[i], values[i])) {
+            (void)fprintf(stderr, "checkkernel: %s has no option as in %s\n", run.plugin->name, run.set[i]);
+            return 2;
+        }
+        instance[i] = &run; /* not NULL, where a plugin has no open */
+        if (!detected ||
+            (run.plugin->open && run.plugin->open(&services, &run.caps, values[i], &instance[i], &error))) {
+            (void)fprintf(stderr, "checkkernel: %s\n", error.message);
+            return 1;
+        }
     }
     unsigned levels = run_cases(&run, instance);
-    if (run.plugin->close)
-        run.plugin->close(instance);
+    for (int i = 0; i < 1 + (run.set[1] != NULL) && run.plugin->close; i++)
+        run.plugin->close(instance[i]);
     if (levels == 0) {
         printf("checkkernel: this CPU can run no level of %s that was asked for\n", run.plugin->name);
         return 77;

@@ -32,6 +32,11 @@ static inline void store_u16(void *to, uint16_t value)
     memcpy(to, &value, sizeof value);
 }
 
+static inline void store_u32(void *to, uint32_t value)
+{
+    memcpy(to, &value, sizeof value);
+}
+
 static inline float bits_to_float(uint32_t bits)
 {
     return load_f32(&bits);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * simd/simd.h - the only door to the sets of vectors. They all have the same functions: simd/scalar.h,
- * scalar_int8.h and scalar_lookup.h say what each does. A kernel_LEVEL.c says which set it wants, and what
- * its CPU has beside the base of it, before it includes anything:
+ * scalar_int8.h, scalar_lookup.h and scalar_points.h say what each does. A kernel_LEVEL.c says which set it
+ * wants, and what its CPU has beside the base of it, before it includes anything:
  *
  *   SIMD          scalar, avx2, avx512 or neon
  *   VEC_VNNI      1: x86's products of bytes that are added to int32
@@ -29,14 +29,18 @@
 #elif SIMD_NUMBER(SIMD) == SIMD_scalar
 #include "plugins/common/simd/scalar_int8.h"
 #include "plugins/common/simd/scalar_lookup.h"
+#include "plugins/common/simd/scalar_points.h"
 #elif SIMD_NUMBER(SIMD) == SIMD_avx2
 #include "plugins/common/simd/avx2_int8.h"
 #include "plugins/common/simd/avx2_lookup.h"
+#include "plugins/common/simd/avx2_points.h"
 #elif SIMD_NUMBER(SIMD) == SIMD_avx512
 #include "plugins/common/simd/avx512_int8.h"
 #include "plugins/common/simd/avx512_lookup.h"
+#include "plugins/common/simd/avx512_points.h"
 #elif SIMD_NUMBER(SIMD) == SIMD_neon
 #include "plugins/common/simd/neon_int8.h"
+#include "plugins/common/simd/neon_points.h"
 #else
 #error "simd/simd.h: SIMD is none of scalar, avx2, avx512 and neon"
 #endif

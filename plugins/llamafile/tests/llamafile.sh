@@ -5,6 +5,6 @@
 native llamafile
 cases=4
 [ -z "${KT_TEST_QUICK:-}" ] || cases=2
-for repack in 1 0; do
-    run --cases $cases --set repack=$repack
-done
+# roomy and compact, of the same bits; in place
+run --cases $cases --set repack=1 --also repack=2
+run --cases $cases --set repack=3

@@ -66,6 +66,11 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
     return true;
 }
 
+static bool is_compact(const struct kt_layout *layout)
+{
+    return layout->words[WORD_COMPACT];
+}
+
 static const struct crossover crossovers[] = {{"amx", 9}, {NULL, 0}};
 
 const struct model llamafile_model = {
@@ -77,4 +82,5 @@ const struct model llamafile_model = {
     .crossovers = crossovers,
     .rounded = true,
     .read_row = read_llamafile,
+    .compact = is_compact,
 };
