@@ -20,7 +20,7 @@ static const struct kt_column columns[] = {
     {"top_k", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
     {"n_tokens", "TOKENS", KT_COLUMN_UINT, 0, 0},
     {"n_threads", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
-    {"ms_median", "MS", KT_COLUMN_REAL, 3, KT_COLUMN_WIDTH(7)},
+    {"ms_median", "MS", KT_COLUMN_REAL, 3, KT_COLUMN_WIDTH(8)},
     {"ms_min", NULL, KT_COLUMN_REAL, 3, KT_COLUMN_HIDDEN},
     {"ms_max", NULL, KT_COLUMN_REAL, 3, KT_COLUMN_HIDDEN},
     {"repeats", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
