@@ -54,15 +54,21 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     const float *w = check->weights[projection] + row * k;
     const float *minimum = check->minima[projection] ? check->minima[projection] + row * k : w;
     uint32_t elements, bytes;
-    double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
+    double sum = 0, terms = 0, x_sum = 0, w_sum = 0, offsets = 0;
     kt_dtype_block(shape->format[projection].dtype, &elements, &bytes);
     for (uint64_t i = 0; i < k; i++) {
         double term = (double)w[i] * x[i];
         sum += term;
-        terms += fabs(term) + (elements > 1 ? 2 * fabs((double)minimum[i] * x[i]) : 0);
+        terms += fabs(term);
         x_sum += fabs(x[i]);
         w_sum += fabs((double)w[i]);
     }
+    if (minimum == w)
+        offsets = terms;
+    else
+        for (uint64_t i = 0; i < k; i++)
+            offsets += fabs((double)minimum[i] * x[i]);
+    terms += elements > 1 ? 2 * offsets : 0;
     double n = elements == 1 ? (double)k * model->terms + 3 : (double)k / 16 + 12;
     if (strcmp(check->level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
         n *= 2;

@@ -73,12 +73,12 @@ offers_everything()
     done
     for verb in '' $verbs; do
         # shellcheck disable=SC2086 # no verb is no word
-        help_options $verb >"$dir/help"
+        [ -f "$dir/help.$verb" ] || help_options $verb >"$dir/help.$verb"
         # shellcheck disable=SC2086
         complete "$1" kt $verb --
         sort "$out" >"$dir/offered"
-        cmp -s "$dir/help" "$dir/offered" || fail "options of --help (<) and completion (>) differ:
-$(diff "$dir/help" "$dir/offered")"
+        cmp -s "$dir/help.$verb" "$dir/offered" || fail "options of --help (<) and completion (>) differ:
+$(diff "$dir/help.$verb" "$dir/offered")"
     done
     complete "$1" kt forw
     says '^forward$'
