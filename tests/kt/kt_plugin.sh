@@ -177,7 +177,7 @@ while read -r fault check text; do
 done <"$dir/faults"
 
 # What never comes back is stopped; under emulation what comes back is slow.
-timeout=$((${CK_TIMEOUT_MULTIPLIER:-10} > 10 ? 20 : 3))
+timeout=$((${CK_TIMEOUT_MULTIPLIER:-10} > 10 ? 20 : 2))
 for fault in PROBE_LOOP PACK_LOOP; do
     KT_TEST_FAULT=$fault
     kt plugin check --quick --timeout $timeout "$plugins/kt_wrong.so"
