@@ -4,7 +4,6 @@
 #include "core/base/size.h"
 #include "core/config/config.h"
 #include "core/context/context.h"
-#include "core/machine/memory.h"
 
 #include <stdio.h>
 #include <string.h>

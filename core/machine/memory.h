@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory.h - how much memory is left. */
+/* memory.h - the memory of control groups; kt_memory_available of <kt/kt.h> is what is left of all. */
 #ifndef KT_CORE_MACHINE_MEMORY_H
 #define KT_CORE_MACHINE_MEMORY_H
 
 #include <stdint.h>
 
-/* Bytes that can be had without swapping: of the machine, and of the control group that this process sees as
- * the root. 0: unknown. */
-uint64_t kt_memory_available(void);
+/* Bytes that the control groups listed in `membership` leave, by the files below `root`; UINT64_MAX: no
+ * limit. */
+uint64_t kt_group_memory(const char *membership, const char *root);
 
 #endif

@@ -214,6 +214,10 @@ enum kt_status kt_context_run(struct kt_context *context,
                               void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
                               struct kt_error *error);
 
+/** Bytes that can be allocated now without swapping: what the machine has left, or what the control groups of
+ * this process leave, which is less in a container. Cached pages of files count as free. 0: unknown. */
+uint64_t kt_memory_available(void);
+
 /* ---- checkpoint ----------------------------------------------------------------------------- */
 
 enum kt_io {

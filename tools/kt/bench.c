@@ -275,7 +275,7 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     char need[24];
     uint64_t size =
         bench_source_size(type, shape->hidden_size, shape->intermediate_size, shape->n_experts, &n_distinct);
-    uint64_t available = bench_memory_available();
+    uint64_t available = kt_memory_available();
     if (size == 0)
         return kt_cli_usage(bench->cli,
                             "hidden size %" PRIu64 " or intermediate size %" PRIu64

@@ -59,11 +59,6 @@ double bench_now(void); /* nanoseconds */
 
 /* ---- bench_memory.c ---- */
 
-/* Bytes that can be allocated now, by MemAvailable and the limits of control groups. 0: unknown. */
-uint64_t bench_memory_available(void);
-/* Bytes that the control groups listed in `membership` leave, by the files below `root`; UINT64_MAX: no
- * limit. */
-uint64_t bench_group_memory(const char *membership, const char *root);
 /* Bytes of the last-level cache; 0: unknown. */
 uint64_t bench_cache_size(void);
 

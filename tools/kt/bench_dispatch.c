@@ -221,7 +221,7 @@ int bench_limits(struct kt_cli *cli, uint64_t size)
     struct kt_context *context;
     struct kt_error error;
     char text[24];
-    uint64_t available = bench_memory_available();
+    uint64_t available = kt_memory_available();
     if (available != 0 && size > available / 5 * 4)
         return kt_cli_error(cli, "a read buffer of %s does not fit into free memory: set --cycle",
                             kt_bytes_text(size, text, sizeof text));

@@ -1,106 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_memory.c - how much memory can be allocated, and how much of it a cache could hold. */
+/* bench_memory.c - how much of the weights a cache could hold. */
 #include "tools/kt/bench.h"
 
 #include <stdio.h>
-#include <string.h>
-
-/* The number behind `key` in a file of lines "key number"; "" as the key: the file's first number.
- */
-static bool read_field(const char *path, const char *key, uint64_t *number)
-{
-    FILE *file = fopen(path, "re");
-    char line[256];
-    bool found = false;
-    size_t length = strlen(key);
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        unsigned long long value;
-        char unit = 0;
-        found = strncmp(line, key, length) == 0 && sscanf(line + length, " %llu%c", &value, &unit) >= 1;
-        if (found)
-            *number = (uint64_t)value << (unit == 'K' ? 10 : unit == 'M' ? 20 : 0);
-    }
-    if (file != NULL)
-        fclose(file);
-    return found;
-}
-
-/* The two versions of control groups. */
-static const struct version {
-    const char *controller; /* as /proc/self/cgroup names it */
-    const char *folder, *limit, *used, *cached;
-} versions[] = {
-    {"", "", "memory.max", "memory.current", "inactive_file"},
-    {"memory", "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
-};
-
-/* Bytes that one group leaves: its limit minus its use, not counting cached pages of files. */
-static uint64_t group_left(const struct version *version, const char *root, const char *group)
-{
-    char path[1024];
-    uint64_t limit, used, cached = 0;
-    snprintf(path, sizeof path, "%s%s%s/%s", root, version->folder, group, version->limit);
-    if (!read_field(path, "", &limit))
-        return UINT64_MAX;
-    snprintf(path, sizeof path, "%s%s%s/%s", root, version->folder, group, version->used);
-    if (!read_field(path, "", &used))
-        return UINT64_MAX;
-    snprintf(path, sizeof path, "%s%s%s/memory.stat", root, version->folder, group);
-    read_field(path, version->cached, &cached);
-    used = used > cached ? used - cached : 0;
-    return limit > used ? limit - used : 0;
-}
-
-uint64_t bench_group_memory(const char *membership, const char *root)
-{
-    uint64_t least = UINT64_MAX;
-    char line[512];
-    FILE *file = fopen(membership, "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        /* "4:memory:/a/b", "0::/a/b" */
-        line[strcspn(line, "\n")] = 0;
-        char *rest = line;
-        strsep(&rest, ":");
-        const char *controller = strsep(&rest, ":");
-        char *group = rest;
-        for (size_t v = 0; group != NULL && v < sizeof versions / sizeof *versions; v++) {
-            if (strcmp(controller, versions[v].controller) != 0)
-                continue;
-            /* The group itself and those above it, the root last. */
-            for (char *slash = group; slash != NULL;) {
-                uint64_t left = group_left(&versions[v], root, strcmp(group, "/") == 0 ? "" : group);
-                least = left < least ? left : least;
-                slash = strrchr(group, '/');
-                if (slash != NULL)
-                    *slash = 0;
-            }
-        }
-    }
-    if (file != NULL)
-        fclose(file);
-    return least;
-}
-
-uint64_t bench_memory_available(void)
-{
-    uint64_t kilobytes, available = 0;
-    uint64_t group = bench_group_memory("/proc/self/cgroup", "/sys/fs/cgroup");
-    if (read_field("/proc/meminfo", "MemAvailable:", &kilobytes))
-        available = kilobytes << 10;
-    if (group != UINT64_MAX && (available == 0 || group < available))
-        available = group != 0 ? group : 1;
-    return available;
-}
 
 uint64_t bench_cache_size(void)
 {
     uint64_t largest = 0;
     for (unsigned index = 0; index < 8; index++) {
-        char path[80];
-        uint64_t size;
+        char path[80], unit = 0;
+        unsigned long long size = 0;
         snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%u/size", index);
-        if (read_field(path, "", &size) && size > largest)
-            largest = size;
+        FILE *file = fopen(path, "re");
+        if (file == NULL)
+            continue;
+        if (fscanf(file, "%llu%c", &size, &unit) < 1)
+            size = 0;
+        fclose(file);
+        size <<= unit == 'K' ? 10 : unit == 'M' ? 20 : 0;
+        largest = size > largest ? size : largest;
     }
     return largest;
 }

@@ -68,7 +68,7 @@ static int cut_to_memory(struct kt_cli *cli, const struct bench_want *want, cons
 {
     uint32_t experts = want->shape->n_experts;
     uint64_t size = copy_size(plan, experts), goal = want->cycle_size;
-    uint64_t available = bench_memory_available();
+    uint64_t available = kt_memory_available();
     char need[24], got[24];
     if (goal == 0)
         goal = bench_cycle_size();

@@ -313,7 +313,7 @@ static void check_huge_pages(struct doctor *doctor)
 
 static void check_memory(struct doctor *doctor)
 {
-    uint64_t bytes = kt_model_free_memory();
+    uint64_t bytes = kt_memory_available();
     char amount[32], text[48];
     snprintf(text, sizeof(text), "%s free", kt_bytes_text(bytes, amount, sizeof(amount)));
     if (bytes == 0)

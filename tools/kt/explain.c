@@ -273,7 +273,7 @@ static void add_facts(const struct kt_cli *cli, struct kt_output *output, const 
                       const struct kt_context *context, const struct plan *plans, size_t n)
 {
     struct kt_context_info info;
-    uint64_t free_bytes = kt_model_free_memory();
+    uint64_t free_bytes = kt_memory_available();
     uint64_t weights = 0, buffers = 0, failed = 0, fallbacks = 0;
     for (size_t i = 0; i < n; i++) {
         if (plans[i].failed) {

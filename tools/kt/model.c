@@ -151,13 +151,3 @@ uint64_t kt_model_read_number(const char *path, const char *format)
     fclose(file);
     return number;
 }
-
-uint64_t kt_model_free_memory(void)
-{
-    uint64_t available = kt_model_read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB") * 1024;
-    uint64_t limit = kt_model_read_number("/sys/fs/cgroup/memory.max", "%" SCNu64);
-    uint64_t used = kt_model_read_number("/sys/fs/cgroup/memory.current", "%" SCNu64);
-    if (limit && available && used < limit && limit - used < available)
-        return limit - used;
-    return available;
-}

@@ -28,7 +28,4 @@ bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *che
 /* The number in the first line of the file that fits the format; 0 if there is none. */
 uint64_t kt_model_read_number(const char *path, const char *format);
 
-/* MemAvailable of the machine, bounded by the memory limit of the control group; 0: unknown. */
-uint64_t kt_model_free_memory(void);
-
 #endif

@@ -85,7 +85,7 @@ static void show_machine(const struct kt_cli *cli, const struct kt_context *cont
         kt_cli_info(cli, "threads not bound to their cores: %" PRIu32, info.bind_failures);
     if (*info.membind_message)
         kt_cli_info(cli, "memory not bound to its nodes: %s", info.membind_message);
-    uint64_t bytes = kt_model_free_memory();
+    uint64_t bytes = kt_memory_available();
     if (bytes > 0)
         kt_cli_info(cli, "memory: %s free", kt_bytes_text(bytes, size, sizeof(size)));
 }
