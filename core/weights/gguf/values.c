@@ -134,35 +134,40 @@ static enum kt_status read_number(const struct kt_value *value, uint64_t index, 
     return KT_OK;
 }
 
-enum kt_status kt_value_uint(const struct kt_value *value, uint64_t index, uint64_t *number,
-                             struct kt_error *error)
+/* A whole number that `is_signed` says may, or must not, be below 0, and whose sign bit is its own. */
+static enum kt_status read_whole(const struct kt_value *value, uint64_t index, bool is_signed,
+                                 const void *result, uint64_t *bits, struct kt_error *error)
 {
     static const char needed[] = "a whole number";
     struct number found;
-    enum kt_status status = read_number(value, index, number, needed, &found, error);
+    enum kt_status status = read_number(value, index, result, needed, &found, error);
     if (status == KT_OK && (found.is_real || found.is_bool))
         return refuse_type(value, needed, error);
-    if (status == KT_OK && found.is_signed && found.bits > INT64_MAX)
-        return kt_fail(error, KT_E_FORMAT, "key \"%s\": element %" PRIu64 " is %" PRId64 ", below 0",
-                       value->key, index, (int64_t)found.bits);
+    if (status == KT_OK && found.is_signed != is_signed && found.bits > INT64_MAX)
+        return is_signed
+                   ? kt_fail(error, KT_E_FORMAT,
+                             "key \"%s\": element %" PRIu64 " is %" PRIu64 ", above 2^63 - 1", value->key,
+                             index, found.bits)
+                   : kt_fail(error, KT_E_FORMAT, "key \"%s\": element %" PRIu64 " is %" PRId64 ", below 0",
+                             value->key, index, (int64_t)found.bits);
     if (status == KT_OK)
-        *number = found.bits;
+        *bits = found.bits;
     return status;
+}
+
+enum kt_status kt_value_uint(const struct kt_value *value, uint64_t index, uint64_t *number,
+                             struct kt_error *error)
+{
+    return read_whole(value, index, false, number, number, error);
 }
 
 enum kt_status kt_value_int(const struct kt_value *value, uint64_t index, int64_t *number,
                             struct kt_error *error)
 {
-    static const char needed[] = "a whole number";
-    struct number found;
-    enum kt_status status = read_number(value, index, number, needed, &found, error);
-    if (status == KT_OK && (found.is_real || found.is_bool))
-        return refuse_type(value, needed, error);
-    if (status == KT_OK && !found.is_signed && found.bits > INT64_MAX)
-        return kt_fail(error, KT_E_FORMAT, "key \"%s\": element %" PRIu64 " is %" PRIu64 ", above 2^63 - 1",
-                       value->key, index, found.bits);
+    uint64_t bits;
+    enum kt_status status = read_whole(value, index, true, number, &bits, error);
     if (status == KT_OK)
-        *number = (int64_t)found.bits;
+        *number = (int64_t)bits;
     return status;
 }
 
