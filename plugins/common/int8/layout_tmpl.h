@@ -23,6 +23,7 @@
 #error "int8/layout_tmpl.h: define FORM"
 #endif
 
+#include "plugins/common/int8/kept.h"
 #include "plugins/common/int8/sizes_tmpl.h"
 #include "plugins/common/int8/weights.h"
 #include "plugins/common/plugin/ops_tmpl.h"
@@ -37,7 +38,7 @@ enum kt_status OWN(layout)(void *instance, struct kt_layout *layout, struct kt_e
         return status;
     layout->nominal_size[0] = 2 * intermediate * (hidden + sizeof(float));
     layout->nominal_size[1] = hidden * (intermediate + sizeof(float));
-    layout->rounding = "int8, a scale for each row";
+    layout->rounding = keeps_shape(&layout->shape) ? NULL : "int8, a scale for each row";
     memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;
 }
