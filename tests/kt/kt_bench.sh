@@ -20,7 +20,7 @@ fail()
 kt()
 {
     # shellcheck disable=SC2086
-    "$build/libtool" --mode=execute ${EMULATOR:-} "$build/kt" "$@" >"$work/out" 2>"$work/err"
+    "$build/libtool" --mode=execute ${EMULATOR:-} "$build/kt" "$@" >"${output:-$work/out}" 2>"$work/err"
 }
 
 # rows_agree N_ROWS MAX_KERNEL_ERROR RUNS_TIMES_REPEATS: the JSON on standard input.
@@ -132,9 +132,12 @@ if [ -f "$plugin" ]; then
     refuse 2 'has its own' "$model" --source-type q4_k
     refuse 2 'run no layer of' "$model" --latency
     # A row that cannot be written ends the measurement, before the record, which comes last.
+    output=/dev/full
     # shellcheck disable=SC2086
-    "$build/kt" bench "$model" $quick --tokens 1,2 --record "$work/record" >/dev/full 2>"$work/err"
-    [ $? -eq 1 ] || fail "a full disk is no error"
+    kt bench "$model" $quick --tokens 1,2 --record "$work/record"
+    status=$?
+    output=
+    [ $status -eq 1 ] || fail "a full disk is no error"
     [ ! -e "$work/record" ] || fail "it measures on after a full disk"
     [ "$(grep -c 'standard output: No space left' "$work/err")" -eq 1 ] || fail "a full disk is told once"
     refuse 2 'kt bench MODEL --layers 1' --layers 1

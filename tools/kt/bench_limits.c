@@ -268,7 +268,7 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
         char ahead[32] = "no prefetch";
         if (read->ahead != 0)
             snprintf(ahead, sizeof ahead, PREFETCH " %u", read->ahead);
-        snprintf(limit->way, sizeof limit->way, "%u stream%s, %s, %u-bit loads", read->streams,
+        snprintf(limit->way, sizeof limit->way, "%u stream%s, %s, %u-bit", read->streams,
                  read->streams == 1 ? "" : "s", ahead, reading.isa->bits);
     }
     *n_limits = reading.isa->n_reads;
