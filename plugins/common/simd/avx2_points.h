@@ -38,8 +38,8 @@ INLINE vi vi_points4(const uint32_t *points, struct numbers index, int part)
         memcpy(&n, index.bytes + 8 * part + 4, 4);
     UNROLL_FOR (int i = 0; i < 8; i++) {
         unsigned number = i < 4         ? number_of(index, 8 * part + i)
-                          : index.words ? (uint16_t)(n >> 16 * (i % 4))
-                                        : (uint8_t)(n >> 8 * (i % 4));
+                          : index.words ? (unsigned)(n >> 16 * (i % 4) & 0xffff)
+                                        : (unsigned)(n >> 8 * (i % 4) & 0xff);
         v[i] = _mm256_broadcast_ss((const float *)(const void *)(points + number));
     }
     v[0] = _mm256_blend_ps(v[0], v[1], 0xaa);
