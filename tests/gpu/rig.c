@@ -279,7 +279,25 @@ void rig_open(struct rig *rig, unsigned how, const char *setting)
         make_plan(rig, &rig->plan[p], plan_sizes[p]);
 }
 
-void rig_abandon(struct rig *rig)
+/* What the runtime made; after a lost context each call tells of it, but gives back what it can. */
+static cudaError_t free_runtime_objects(struct rig *rig)
+{
+    cudaError_t code = cudaDeviceSynchronize();
+    for (int p = 0; p < RIG_PLANS; p++)
+        if (rig->plan[p].graph)
+            code |= cudaGraphExecDestroy(rig->plan[p].graph);
+    if (rig->side != rig->stream)
+        code |= cudaStreamDestroy(rig->side);
+    code |= cudaStreamDestroy(rig->stream);
+    code |= cudaEventDestroy(rig->fork);
+    code |= cudaEventDestroy(rig->join);
+    void *const memory[] = {rig->gpu_batches, rig->gpu_batch, rig->gpu_results, rig->gpu_result};
+    for (int i = 0; i < 4; i++)
+        code |= cudaFree(memory[i]);
+    return code;
+}
+
+static void free_library_objects(struct rig *rig)
 {
     for (int p = 0; p < RIG_PLANS; p++)
         for (int l = 0; l < RIG_LAYERS; l++)
@@ -297,20 +315,15 @@ void rig_abandon(struct rig *rig)
     kt_stream_runtime_close(rig->runtime);
 }
 
+void rig_abandon(struct rig *rig)
+{
+    (void)free_runtime_objects(rig);
+    free_library_objects(rig);
+    (void)cudaDeviceReset(); /* for what comes next in this process */
+}
+
 void rig_close(struct rig *rig)
 {
-    ck_cuda(cudaDeviceSynchronize());
-    for (int p = 0; p < RIG_PLANS; p++)
-        if (rig->plan[p].graph)
-            ck_cuda(cudaGraphExecDestroy(rig->plan[p].graph));
-    if (rig->side != rig->stream)
-        ck_cuda(cudaStreamDestroy(rig->side));
-    ck_cuda(cudaStreamDestroy(rig->stream));
-    ck_cuda(cudaEventDestroy(rig->fork));
-    ck_cuda(cudaEventDestroy(rig->join));
-    ck_cuda(cudaFree(rig->gpu_batches));
-    ck_cuda(cudaFree(rig->gpu_batch));
-    ck_cuda(cudaFree(rig->gpu_results));
-    ck_cuda(cudaFree(rig->gpu_result));
-    rig_abandon(rig);
+    ck_cuda(free_runtime_objects(rig));
+    free_library_objects(rig);
 }

@@ -49,7 +49,7 @@ kt()
 fail()
 {
     n_failed=$((n_failed + 1))
-    echo "FAILED: $command_line: $*"
+    echo "FAILED: ${command_line:-}: $*"
     echo "  exit status $code; output:"
     sed 's/^/  | /' "$out" | head -n 40
     echo "  messages:"

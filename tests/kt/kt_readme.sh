@@ -20,6 +20,9 @@ while read -r program words; do
     plugin\ check*) words="$words --cases 1" ;;
     doctor) continue ;; # what it says depends on the machine
     esac
+    case $words in # the address sanitizer is a constructor in each plugin, which the check refuses
+    plugin\ check*) ! grep -q __asan_init "$module" || continue ;;
+    esac
     # shellcheck disable=SC2086 # these words are words
     $program $words
     exits 0

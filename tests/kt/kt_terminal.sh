@@ -26,6 +26,8 @@ terminal()
     script -qec "sh $dir/line" /dev/null </dev/null >"$out" 2>"$err"
     code=$?
     cp "$out" "$dir/raw"
+    # A line of progress is written over: each of its states is a line here.
+    sed -i -e 's/\r$//' -e "s/\r$esc\[K/\n/g" "$out"
     sed -i -e 's/\r//g' -e '/^qemu-[a-z0-9_]*: warning: /d' "$out"
 }
 

@@ -4,6 +4,7 @@
  * No tensor may become longer; what its weights are then, nobody knows.
  */
 #define _GNU_SOURCE /* memmem */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,5 +28,8 @@ int main(int argc, char **argv)
         memcpy(&n_dims, at, sizeof n_dims);
         memcpy(at + 4 + 8 * (size_t)n_dims, &type, sizeof type);
     }
-    return n == 0 || fwrite(data, 1, size, out) != size || fclose(out) != 0;
+    bool written = fwrite(data, 1, size, out) == size && fclose(out) == 0;
+    fclose(in);
+    free(data);
+    return n == 0 || !written;
 }
