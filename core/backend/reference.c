@@ -11,6 +11,7 @@
 #include "core/weights/decode/dequantize.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define PANEL_ROWS 8
 
@@ -18,21 +19,26 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
 {
     (void)instance;
     const struct kt_shape *shape = &layout->shape;
-    for (int p = KT_GATE; p <= KT_DOWN; p++)
+    bool linear = shape->activation == KT_ACTIVATION_NONE;
+    int first = linear ? KT_DOWN : KT_GATE;
+    for (int p = first; p <= KT_DOWN; p++)
         if (!kt_dtype_decodes(shape->format[p].dtype))
             return kt_fail(error, KT_E_UNSUPPORTED, "it cannot decode %s",
                            kt_dtype_name(shape->format[p].dtype));
     uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
     uint64_t widest = hidden > intermediate ? hidden : intermediate;
-    layout->panel_rows[0] = layout->panel_rows[1] = PANEL_ROWS;
+    layout->panel_rows[1] = PANEL_ROWS;
     layout->k_unit = 1;
-    layout->act_row_size[0] = hidden * sizeof(float);
     layout->act_row_size[1] = intermediate * sizeof(float);
-    layout->h_row_size = intermediate * sizeof(float);
+    if (!linear) {
+        layout->panel_rows[0] = PANEL_ROWS;
+        layout->act_row_size[0] = hidden * sizeof(float);
+        layout->h_row_size = intermediate * sizeof(float);
+    }
     layout->scratch_size = 2 * widest * sizeof(float);
     layout->keeps_source = 1;
     /* The size of the source; separate scales are counted by their groups. */
-    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+    for (int p = first; p <= KT_DOWN; p++) {
         const struct kt_format *format = &shape->format[p];
         uint32_t elements, bytes, scale_elements, scale_bytes;
         kt_dtype_block(format->dtype, &elements, &bytes);
@@ -52,7 +58,7 @@ static void act_pack(void *instance, const struct kt_act_pack *job)
     (void)instance;
     uint64_t row_size = job->layout->act_row_size[job->stage];
     uint64_t n = row_size / sizeof(float);
-    int64_t stride = job->stage == KT_STAGE_DOWN ? (int64_t)row_size : job->source_stride;
+    int64_t stride = job->source_dtype ? job->source_stride : (int64_t)row_size;
     for (uint32_t r = job->row_begin; r < job->row_end; r++) {
         const uint8_t *source = (const uint8_t *)job->source + r * stride;
         float *out = (float *)(void *)((char *)job->packed + r * row_size);

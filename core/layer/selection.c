@@ -76,19 +76,21 @@ static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_lay
                                    const struct kt_shape *shape, struct kt_error *error)
 {
     const uint64_t rows = UINT64_C(1) << 32, bytes = UINT64_C(1) << 44;
-    uint64_t least = layout->keeps_source ? 0 : 1;
+    /* A linear has no stage 0. */
+    const uint64_t one = shape->activation == KT_ACTIVATION_NONE ? 0 : 1;
+    const uint64_t packed = layout->keeps_source ? 0 : 1;
     const struct limit limits[] = {
-        {"panel_rows[0]", layout->panel_rows[0], 1, rows},
+        {"panel_rows[0]", layout->panel_rows[0], one, one * rows},
         {"panel_rows[1]", layout->panel_rows[1], 1, rows},
         {"k_unit", layout->k_unit, 1, rows},
         {"row_unit", layout->row_unit, 0, 65536},
-        {"weight_size[0]", layout->weight_size[0], least, bytes},
-        {"weight_size[1]", layout->weight_size[1], least, bytes},
-        {"nominal_size[0]", layout->nominal_size[0], 0, bytes},
+        {"weight_size[0]", layout->weight_size[0], one * packed, one * bytes},
+        {"weight_size[1]", layout->weight_size[1], packed, bytes},
+        {"nominal_size[0]", layout->nominal_size[0], 0, one * bytes},
         {"nominal_size[1]", layout->nominal_size[1], 0, bytes},
-        {"act_row_size[0]", layout->act_row_size[0], 1, bytes},
+        {"act_row_size[0]", layout->act_row_size[0], one, one * bytes},
         {"act_row_size[1]", layout->act_row_size[1], 1, bytes},
-        {"h_row_size", layout->h_row_size, 1, bytes},
+        {"h_row_size", layout->h_row_size, one, one * bytes},
         {"scratch_size", layout->scratch_size, 0, bytes},
     };
     enum kt_status status = check_limits(limits, sizeof limits / sizeof limits[0], error);

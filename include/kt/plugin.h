@@ -24,6 +24,7 @@
  *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
  *   1.3  2026-11-21  kt_layout.instruction
  *   1.4  2026-11-22  kt_layout.rounding, kt_layout.compact
+ *   1.5  2026-11-22  linears: KT_ACTIVATION_NONE, kt_act_pack of plain rows in stage 1
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -33,6 +34,14 @@
  *     kt_plugin_fail(job->error, KT_E_BACKEND, "libvendor: status %d", code);
  * The forward then ends with KT_E_BACKEND and that reason, without further computation; the next one is not
  * affected.
+ *
+ * Linears (since 1.5): a plain product y = W x + bias is an expert that is its down projection alone. Its
+ * shape has KT_ACTIVATION_NONE, one expert, top_k 1, W's rows as hidden_size and W's columns as
+ * intermediate_size; of format and has_bias only KT_DOWN is set. The layout leaves what is of stage 0 as it
+ * is, 0: panel_rows[0], weight_size[0], nominal_size[0], act_row_size[0], and h_row_size. Of jobs only those
+ * of stage 1 and projection KT_DOWN come, the views gate and up are empty, and gather and gate_up are not
+ * called. act_pack gets plain rows, see there; the rest is as for experts. A plugin that takes no linears
+ * refuses this activation in layout(); plugins of an older minor are not asked.
  */
 #ifndef KT_PLUGIN_H
 #define KT_PLUGIN_H
@@ -46,7 +55,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 4
+#define KT_PLUGIN_ABI_MINOR 5
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -249,11 +258,13 @@ struct kt_pack {
  * Pack activation rows [row_begin, row_end).
  * Stage 0: source row i is at source + i * source_stride, shape.hidden_size numbers of source_dtype
  *          (KT_DTYPE_BF16, F16 or F32).
- * Stage 1: source is h of n_rows rows as gate_up wrote it; source_dtype and source_stride are 0.
+ * Stage 1: source is h of n_rows rows as gate_up wrote it; source_dtype and source_stride are 0. Since 1.5,
+ *          of a linear: plain rows as in stage 0, of shape.intermediate_size numbers.
  *
  * Packed row i goes to packed + i * act_row_size[stage]. Stage 0 packs any rows in any order, so each row
- * is independent. Stage 1 packs all rows of a product in one job: rows of one row_unit may lie interleaved
- * in its bytes. A packed row depends on its source row only.
+ * is independent. In stage 1 rows of one row_unit may lie interleaved in their bytes. There all n_rows of a
+ * product are packed in one job; those of a linear in one or several, on many threads, each from a multiple
+ * of row_unit to another one or to n_rows. A packed row depends on its source row only.
  */
 struct kt_act_pack {
     const struct kt_layout *layout;

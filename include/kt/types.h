@@ -174,8 +174,14 @@ struct kt_view {
  *   SWIGLU      g = min(g, L), u = clamp(u, -L, L): silu(g) * u             (DeepSeek-V4, L 10)
  *   SWIGLUOAI   g = min(g, L), u = clamp(u, -L, L): g * sigmoid(alpha * g) * (u + 1)
  *                                                              (gpt-oss, alpha 1.702, L 7)
+ *   NONE        there is neither gate nor up: for plugins, the shape of a linear (<kt/plugin.h>)
  */
-enum kt_activation { KT_ACTIVATION_SILU = 0, KT_ACTIVATION_SWIGLU = 1, KT_ACTIVATION_SWIGLUOAI = 2 };
+enum kt_activation {
+    KT_ACTIVATION_SILU = 0,
+    KT_ACTIVATION_SWIGLU = 1,
+    KT_ACTIVATION_SWIGLUOAI = 2,
+    KT_ACTIVATION_NONE = 3
+};
 
 /** A projection of an expert. */
 enum kt_projection { KT_GATE = 0, KT_UP = 1, KT_DOWN = 2 };
