@@ -14,6 +14,7 @@
 #include "core/base/size.h"
 #include "core/context/context.h"
 #include "core/forward/reduce.h"
+#include "core/forward/stage.h"
 #include "core/layer/layer.h"
 #include "core/layer/recorder.h"
 #include "core/layer/route.h"
@@ -66,17 +67,12 @@ static bool has_failed(const struct worker_job *work)
 /* Reports the error of the stage that was just called, if there is one. */
 static void check_stage(const struct worker_job *work, const char *stage, const struct kt_group *group)
 {
-    const struct kt_backend *backend = work->run->layer->backend;
-    struct kt_error *error = work->error;
     char of[32] = "";
-    if (error->status == KT_OK)
+    if (work->error->status == KT_OK)
         return;
     if (group)
         (void)snprintf(of, sizeof of, " of expert %u", group->expert);
-    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
-    (void)kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s (level %s) failed in %s%s",
-                         work->run->layer->name, backend->name, backend->level->name, stage, of);
-    kt_outcome_fail(work->run->outcome, KT_E_BACKEND, error);
+    kt_stage_check(work->run->layer, work->run->outcome, stage, of, work->error);
 }
 
 static void pack_inputs(const struct worker_job *work)
@@ -260,8 +256,7 @@ static void run_shard(struct run *run, struct kt_worker *worker)
         .scratch = base + shard->buffers.scratch + worker->index_in_node * shard->buffers.scratch_stride,
         .error = &error,
     };
-    error.status = KT_OK;
-    error.message[0] = '\0';
+    kt_stage_start(&error);
     if (work.ops->thread_enter)
         work.ops->thread_enter(work.instance);
     pack_inputs(&work);

@@ -20,6 +20,19 @@ static const struct kt_view *view_of(const struct kt_expert *expert, enum kt_pro
 
 static const char *const projection_names[3] = {"gate", "up", "down"};
 
+#define LABEL_SIZE 160
+
+/* "layer 3, expert 5, gate", "blk.0.attn_q" of a linear. */
+static const char *label_of(const struct kt_layer *layer, uint32_t e, enum kt_projection projection,
+                            char label[LABEL_SIZE])
+{
+    if (kt_layer_is_linear(layer))
+        (void)snprintf(label, LABEL_SIZE, "%s", layer->name);
+    else
+        (void)snprintf(label, LABEL_SIZE, "%s, expert %u, %s", layer->name, e, projection_names[projection]);
+    return label;
+}
+
 static enum kt_status check_view(const struct kt_layer *layer, const struct kt_expert *first, uint32_t e,
                                  const struct kt_expert *expert, enum kt_projection projection,
                                  struct kt_error *error)
@@ -29,34 +42,34 @@ static enum kt_status check_view(const struct kt_layer *layer, const struct kt_e
     bool down = projection == KT_DOWN;
     uint64_t rows = down ? params->hidden_size : params->intermediate_size;
     uint64_t cols = down ? params->intermediate_size : params->hidden_size;
-    const char *what = projection_names[projection];
+    char label[LABEL_SIZE];
+    (void)label_of(layer, e, projection, label);
     if (!view->data)
-        return kt_fail(error, KT_E_INVALID,
-                       "%s, expert %u, %s has no data; experts of a store are loaded by "
-                       "kt_layer_load_checkpoint",
-                       layer->name, e, what);
+        return kt_fail(error, KT_E_INVALID, "%s has no data%s", label,
+                       kt_layer_is_linear(layer)
+                           ? ""
+                           : "; experts of a store are loaded by kt_layer_load_checkpoint");
     enum kt_status status = kt_view_check(view, error);
     if (status != KT_OK)
-        return kt_fail_prefix(error, status, "%s, expert %u, %s", layer->name, e, what);
+        return kt_fail_prefix(error, status, "%s", label);
     if (view->rows != rows || view->cols != cols)
-        return kt_fail(error, KT_E_INVALID,
-                       "%s, expert %u, %s%s%s is %llu x %llu; the layer needs %llu x %llu", layer->name, e,
-                       what, view->name ? " " : "", view->name ? view->name : "",
-                       (unsigned long long)view->rows, (unsigned long long)view->cols,
+        return kt_fail(error, KT_E_INVALID, "%s%s%s is %llu x %llu; the %s needs %llu x %llu", label,
+                       view->name ? " " : "", view->name ? view->name : "", (unsigned long long)view->rows,
+                       (unsigned long long)view->cols, kt_layer_is_linear(layer) ? "linear" : "layer",
                        (unsigned long long)rows, (unsigned long long)cols);
     struct kt_format format, wanted;
     kt_view_format(view, &format);
     kt_view_format(view_of(first, projection), &wanted);
     if (kt_dtype_needs_scales(format.dtype) && format.scale_dtype == KT_DTYPE_NONE)
         return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s, expert %u, %s: %s weights stand for no real numbers without scales; set "
-                       "view.scales",
-                       layer->name, e, what, kt_dtype_name(format.dtype));
+                       "%s: %s weights stand for no real numbers without scales; set view.scales", label,
+                       kt_dtype_name(format.dtype));
     if (memcmp(&format, &wanted, sizeof format) != 0)
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: %s of expert %u is %s, of expert 0 %s; experts of one layer must have the "
                        "same format",
-                       layer->name, what, e, kt_dtype_name(format.dtype), kt_dtype_name(wanted.dtype));
+                       layer->name, projection_names[projection], e, kt_dtype_name(format.dtype),
+                       kt_dtype_name(wanted.dtype));
     return KT_OK;
 }
 
@@ -69,7 +82,7 @@ enum kt_status kt_layer_check_experts(const struct kt_layer *layer, const struct
     enum kt_status status = KT_OK;
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++) {
         const struct kt_expert *expert = &experts[e];
-        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++)
+        for (int p = (int)kt_layer_first(layer); p <= KT_DOWN && status == KT_OK; p++)
             status = check_view(layer, experts, e, expert, (enum kt_projection)p, error);
         if (status == KT_OK &&
             (!expert->gate_bias != !experts->gate_bias || !expert->up_bias != !experts->up_bias ||
@@ -85,12 +98,15 @@ enum kt_status kt_layer_check_own(const struct kt_layer *layer, const struct kt_
 {
     enum kt_status status = kt_layer_check_experts(layer, experts, n_experts, error);
     for (uint32_t e = 0; e < n_experts && status == KT_OK; e++)
-        for (int p = KT_GATE; p <= KT_DOWN && status == KT_OK; p++) {
+        for (int p = (int)kt_layer_first(layer); p <= KT_DOWN && status == KT_OK; p++) {
             const struct kt_view *view = view_of(&experts[e], (enum kt_projection)p);
-            char label[128];
+            char label[LABEL_SIZE];
             if (!view->scales.data)
                 continue;
-            (void)snprintf(label, sizeof label, "%s, expert %u", layer->name, e);
+            if (kt_layer_is_linear(layer))
+                (void)label_of(layer, e, KT_DOWN, label);
+            else
+                (void)snprintf(label, sizeof label, "%s, expert %u", layer->name, e);
             status = kt_scales_check(view, label, view->name ? view->name : projection_names[p], error);
         }
     return status;

@@ -25,10 +25,11 @@ enum kt_status kt_shard_cut(const struct kt_shard *shard, const struct kt_expert
                             struct kt_expert *part, struct kt_error *error)
 {
     uint64_t rows = shard->end - shard->begin;
+    enum kt_status status = KT_OK;
     *part = *expert;
-    enum kt_status status =
-        kt_view_slice(&expert->gate, shard->begin, rows, 0, expert->gate.cols, &part->gate, error);
-    if (status == KT_OK)
+    if (shard->layout.shape.activation != KT_ACTIVATION_NONE)
+        status = kt_view_slice(&expert->gate, shard->begin, rows, 0, expert->gate.cols, &part->gate, error);
+    if (status == KT_OK && shard->layout.shape.activation != KT_ACTIVATION_NONE)
         status = kt_view_slice(&expert->up, shard->begin, rows, 0, expert->up.cols, &part->up, error);
     if (status == KT_OK)
         status = kt_view_slice(&expert->down, 0, expert->down.rows, shard->begin, rows, &part->down, error);
@@ -59,25 +60,69 @@ static enum kt_status copy_bias(struct kt_layer *layer, struct kt_shard *shard,
     return KT_OK;
 }
 
-/* Memory of a shard, its biases and its views. Only the first shard adds the bias of down. */
-static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node, bool first,
-                                 const struct kt_expert *experts, const char *mapped, struct kt_error *error)
+/* The memory that the shard's weights are in. */
+static const struct kt_buffer *buffer_of(const struct kt_layer *layer, const struct kt_shard *shard)
+{
+    for (uint32_t n = 0; layer->splits_rows && n < layer->n_shards; n++)
+        if (layer->shard[n].weights.size)
+            return &layer->shard[n].weights;
+    return &shard->weights;
+}
+
+/* The pages of it that are the shard's. */
+static void pages_of(const struct kt_layer *layer, const struct kt_shard *shard, uint64_t *begin,
+                     uint64_t *end)
+{
+    uint64_t pages = kt_buffer_pages(buffer_of(layer, shard)), panels = 1;
+    *begin = *end = 0;
+    if (shard->begin == shard->end)
+        return;
+    if (layer->splits_rows)
+        panels = kt_layout_panels(&shard->layout, KT_STAGE_DOWN);
+    *begin = layer->splits_rows ? pages * shard->panel_begin / panels : 0;
+    *end = layer->splits_rows ? pages * shard->panel_end / panels : pages;
+}
+
+/* Memory of a shard. Where rows are split, the first one has that of all, and the others' pages in it are
+ * bound to their nodes. */
+static enum kt_status allocate(struct kt_layer *layer, struct kt_shard *shard, uint32_t node,
+                               struct kt_shard *first, struct kt_error *error)
 {
     struct kt_context *context = layer->context;
+    uint64_t size = shard->expert_stride * layer->params.n_experts;
+    if (layer->splits_rows && shard != first) {
+        uint64_t begin, end;
+        pages_of(layer, shard, &begin, &end);
+        kt_buffer_bind(context->topology, node, &first->weights, begin, end);
+        shard->packed = first->weights.data;
+        return KT_OK;
+    }
+    enum kt_status status =
+        kt_buffer_create(context->topology, node, size, context->huge_pages, &shard->weights, error);
+    if (status == KT_OK)
+        (void)atomic_fetch_add(&context->packed_size, shard->weights.size);
+    shard->packed = shard->weights.data;
+    return status;
+}
+
+/* Memory of a shard, its biases and its views. Where columns are split, only the first shard adds the bias of
+ * down. */
+static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard, uint32_t node,
+                                 struct kt_shard *first, const struct kt_expert *experts, const char *mapped,
+                                 struct kt_error *error)
+{
     uint32_t n_experts = layer->params.n_experts;
     uint64_t rows = shard->end - shard->begin;
     enum kt_status status = KT_OK;
-    if (!mapped)
-        status = kt_buffer_create(context->topology, node, shard->expert_stride * n_experts,
-                                  context->huge_pages, &shard->weights, error);
-    if (status == KT_OK)
-        (void)atomic_fetch_add(&context->packed_size, shard->weights.size);
-    shard->packed = mapped ? mapped : shard->weights.data;
+    if (mapped)
+        shard->packed = mapped;
+    else
+        status = allocate(layer, shard, node, first, error);
     if (status == KT_OK)
         status = copy_bias(layer, shard, experts, KT_GATE, shard->begin, rows, error);
     if (status == KT_OK)
         status = copy_bias(layer, shard, experts, KT_UP, shard->begin, rows, error);
-    if (status == KT_OK && first)
+    if (status == KT_OK && (shard == first || layer->splits_rows))
         status = copy_bias(layer, shard, experts, KT_DOWN, 0, layer->params.hidden_size, error);
     if (status != KT_OK || !shard->layout.keeps_source)
         return status;
@@ -93,9 +138,11 @@ static enum kt_status fill_shard(struct kt_layer *layer, struct kt_shard *shard,
 static void touch_all(struct kt_worker *worker, void *argument)
 {
     const struct kt_layer *layer = argument;
-    const struct kt_buffer *weights = &layer->shard[worker->node].weights;
-    uint64_t n = kt_buffer_pages(weights);
-    for (uint32_t page; (page = kt_worker_claim(worker, 0)) < n;)
+    const struct kt_shard *shard = &layer->shard[worker->node];
+    const struct kt_buffer *weights = buffer_of(layer, shard);
+    uint64_t begin, end;
+    pages_of(layer, shard, &begin, &end);
+    for (uint64_t page; (page = begin + kt_worker_claim(worker, 0)) < end;)
         if (!atomic_load(&layer->load.stopped))
             kt_buffer_touch(weights, page);
 }
@@ -132,17 +179,18 @@ enum kt_status kt_layer_fill(struct kt_layer *layer, struct kt_selection *select
 {
     struct kt_context *context = layer->context;
     uint64_t need[KT_MAX_NODES] = {0};
-    bool first = true, packs = false;
+    struct kt_shard *first = NULL;
+    bool packs = false;
     enum kt_status status = take_selection(layer, selection, error);
     for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
         struct kt_shard *shard = &layer->shard[n];
         if (shard->begin == shard->end)
             continue;
+        first = first ? first : shard;
         status = fill_shard(layer, shard, n, first, experts, source->mapped, error);
         need[n] = shard->buffers.size;
-        layer->packed_size += shard->expert_stride * layer->params.n_experts;
+        layer->packed_size += kt_shard_size(layer, shard);
         packs |= shard->weights.size > 0;
-        first = false;
     }
     if (status == KT_OK)
         status = kt_pool_lock(context->pool, error);

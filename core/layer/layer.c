@@ -11,13 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Far above any model; with these, no product of sizes overflows 64 bits. */
 #define MAX_EXPERTS 65536
-#define MAX_SIZE (UINT64_C(1) << 24)
-#define MAX_TOKENS (1u << 24)
 
-static enum kt_status check_range(const char *name, const char *what, uint64_t value, uint64_t maximum,
-                                  struct kt_error *error)
+enum kt_status kt_layer_check_range(const char *name, const char *what, uint64_t value, uint64_t maximum,
+                                    struct kt_error *error)
 {
     if (value >= 1 && value <= maximum)
         return KT_OK;
@@ -41,21 +38,20 @@ static enum kt_status check_activation(const char *name, const struct kt_layer_p
 static enum kt_status check_params(const struct kt_layer_params *params, struct kt_error *error)
 {
     const char *name = params->name ? params->name : "layer";
-    enum kt_status status = check_range(name, "n_experts", params->n_experts, MAX_EXPERTS, error);
+    enum kt_status status = kt_layer_check_range(name, "n_experts", params->n_experts, MAX_EXPERTS, error);
     if (status == KT_OK)
-        status = check_range(name, "top_k", params->top_k, params->n_experts, error);
+        status = kt_layer_check_range(name, "top_k", params->top_k, params->n_experts, error);
     if (status == KT_OK)
-        status = check_range(name, "hidden_size", params->hidden_size, MAX_SIZE, error);
+        status = kt_layer_check_range(name, "hidden_size", params->hidden_size, KT_MAX_SIZE, error);
     if (status == KT_OK)
-        status = check_range(name, "intermediate_size", params->intermediate_size, MAX_SIZE, error);
+        status =
+            kt_layer_check_range(name, "intermediate_size", params->intermediate_size, KT_MAX_SIZE, error);
     if (status == KT_OK)
-        status = check_range(name, "max_tokens", params->max_tokens, MAX_TOKENS, error);
+        status = kt_layer_check_range(name, "max_tokens", params->max_tokens, KT_MAX_TOKENS, error);
     /* Rows are numbered with 32 bits. */
     if (status == KT_OK && (uint64_t)params->max_tokens * params->top_k > UINT32_MAX / 4)
         status = kt_fail(error, KT_E_INVALID, "%s: max_tokens %u times top_k %u is over %u", name,
                          params->max_tokens, params->top_k, UINT32_MAX / 4);
-    if (status == KT_OK)
-        status = check_activation(name, params, error);
     for (uint32_t i = 0; status == KT_OK && params->expert_map && i < params->n_experts; i++)
         if (params->expert_map[i] < 0 || params->expert_map[i] >= params->n_experts)
             status = kt_fail(error, KT_E_RANGE, "%s: expert_map[%u] is %lld; the layer has experts 0 to %u",
@@ -92,6 +88,14 @@ enum kt_status kt_layer_create(struct kt_context *context, const struct kt_layer
         return kt_fail(error, KT_E_INVALID,
                        "kt_layer_create: struct_size %zu is too small; start with KT_LAYER_PARAMS_INIT",
                        given->struct_size);
+    const char *name = given->name ? given->name : "layer";
+    enum kt_status status = check_activation(name, given, error);
+    return status == KT_OK ? kt_layer_make(context, given, out, error) : status;
+}
+
+enum kt_status kt_layer_make(struct kt_context *context, const struct kt_layer_params *given,
+                             struct kt_layer **out, struct kt_error *error)
+{
     enum kt_status status = check_params(given, error);
     if (status != KT_OK)
         return status;

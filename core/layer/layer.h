@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer.h - the data of a layer: its shape, its packed weights on every node, the places of its buffers. */
+/*
+ * layer.h - the data of a layer: its shape, its packed weights on every node, the places of its buffers.
+ *
+ * A linear is a layer of one expert that is its down projection alone: activation KT_ACTIVATION_NONE,
+ * hidden_size rows and intermediate_size columns.
+ */
 #ifndef KT_CORE_LAYER_LAYER_H
 #define KT_CORE_LAYER_LAYER_H
 
@@ -17,6 +22,10 @@
  * of threads: a kernel may choose its method by the rows, and results must not differ. */
 #define KT_GROUP_ROWS 1024
 
+/* Far above any model; with these, no product of sizes overflows 64 bits. */
+#define KT_MAX_SIZE (UINT64_C(1) << 24)
+#define KT_MAX_TOKENS (1u << 24)
+
 /* Of kt_plan.rounding. */
 #define KT_ROUNDING_SIZE sizeof(((struct kt_plan *)0)->rounding)
 
@@ -31,13 +40,16 @@ struct kt_buffers {
     uint64_t thread_stride;
     uint64_t thread_h, thread_act; /* relative to the thread's part, which starts with gather */
     uint64_t split_gather, split_h, split_act;
+    uint64_t linear_size; /* of a linear: its part of the arena, in which act, y and scratch are offsets */
     uint64_t size;
 };
 
-/* A node's slice of intermediate_size. */
+/* A node's part: a slice of intermediate_size, or, where a linear is split by rows, panels of down. Then all
+ * nodes have one layout and one object, whose pages lie on the nodes that multiply them. */
 struct kt_shard {
-    uint64_t begin, end;     /* begin == end: the node has none */
-    struct kt_layout layout; /* valid if begin < end */
+    uint64_t begin, end;             /* begin == end: the node has none */
+    uint64_t panel_begin, panel_end; /* of down, to be packed and multiplied by this node */
+    struct kt_layout layout;         /* valid if begin < end */
     uint64_t y_row_size;
     uint64_t down_offset; /* from an expert's object of gate_up to that of down */
     uint64_t expert_stride;
@@ -63,6 +75,7 @@ struct kt_layer {
     struct kt_layer_params params; /* its strings and expert_map are copies */
     char *name;
     int64_t *expert_map; /* or NULL */
+    bool splits_rows;    /* a linear, by panels of down */
     bool loaded;
     const struct kt_backend *backend; /* NULL before load */
     uint32_t n_shards;
@@ -84,6 +97,14 @@ struct kt_layer {
     } load;
 };
 
+/* Makes a layer whose params have been checked, but for what every layer has; see kt_layer_create. */
+enum kt_status kt_layer_make(struct kt_context *context, const struct kt_layer_params *params,
+                             struct kt_layer **layer, struct kt_error *error);
+
+/* Is a size from 1 to `maximum`? */
+enum kt_status kt_layer_check_range(const char *name, const char *what, uint64_t value, uint64_t maximum,
+                                    struct kt_error *error);
+
 /* Frees everything that loading made. */
 void kt_layer_unload(struct kt_layer *layer);
 
@@ -99,6 +120,17 @@ static inline const char *kt_shard_object(const struct kt_shard *shard, uint32_t
     return shard->packed ? shard->packed + kt_shard_offset(shard, expert, stage) : NULL;
 }
 
+static inline bool kt_layer_is_linear(const struct kt_layer *layer)
+{
+    return layer->params.activation == KT_ACTIVATION_NONE;
+}
+
+/* The first of the projections that it has. */
+static inline enum kt_projection kt_layer_first(const struct kt_layer *layer)
+{
+    return kt_layer_is_linear(layer) ? KT_DOWN : KT_GATE;
+}
+
 static inline const struct kt_ops *kt_layer_ops(const struct kt_layer *layer)
 {
     return layer->backend->level->ops;
@@ -109,6 +141,15 @@ static inline uint64_t kt_layout_panels(const struct kt_layout *layout, enum kt_
 {
     uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
     return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
+}
+
+/* Bytes of the packed weights that lie on the shard's node. */
+static inline uint64_t kt_shard_size(const struct kt_layer *layer, const struct kt_shard *shard)
+{
+    uint64_t all = shard->expert_stride * layer->params.n_experts;
+    if (!layer->splits_rows || shard->begin == shard->end)
+        return all;
+    return all / kt_layout_panels(&shard->layout, KT_STAGE_DOWN) * (shard->panel_end - shard->panel_begin);
 }
 
 #endif

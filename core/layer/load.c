@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* load.c - loads a layer from the caller's experts or from a checkpoint: all of it or nothing. */
+#include "core/layer/load.h"
+
 #include "core/base/error.h"
 #include "core/layer/experts_check.h"
 #include "core/layer/fill.h"
@@ -68,22 +70,30 @@ static enum kt_status make_room(struct kt_layer *layer, struct kt_error *error)
     return KT_OK;
 }
 
+enum kt_status kt_layer_load_views(struct kt_layer *layer, const struct kt_expert *experts,
+                                   uint32_t n_experts, bool *kept, struct kt_error *error)
+{
+    enum kt_status status = make_room(layer, error);
+    if (status != KT_OK)
+        return status;
+    status = kt_layer_check_own(layer, experts, n_experts, error);
+    if (status == KT_OK)
+        status = load(layer, NULL, (struct kt_expert *)experts, n_experts, error);
+    if (status == KT_OK && !kept && keeps_source(layer))
+        status = kt_layer_copy_source(layer, error);
+    if (kept)
+        *kept = status == KT_OK && keeps_source(layer);
+    return finish(layer, status);
+}
+
 enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *experts, uint32_t n_experts,
                              struct kt_error *error)
 {
     if (!layer)
         return kt_fail(error, KT_E_INVALID, "kt_layer_load: layer must not be NULL");
-    enum kt_status status = make_room(layer, error);
-    if (status != KT_OK)
-        return status;
     if (!experts)
         return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
-    status = kt_layer_check_own(layer, experts, n_experts, error);
-    if (status == KT_OK)
-        status = load(layer, NULL, (struct kt_expert *)experts, n_experts, error);
-    if (status == KT_OK && keeps_source(layer))
-        status = kt_layer_copy_source(layer, error);
-    return finish(layer, status);
+    return kt_layer_load_views(layer, experts, n_experts, NULL, error);
 }
 
 static enum kt_status load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,

@@ -36,12 +36,14 @@ static void pack_task(struct packing *packing, const struct kt_worker *worker, u
 {
     struct kt_layer *layer = packing->layer;
     struct kt_shard *shard = &layer->shard[worker->node];
+    bool down = stage == KT_STAGE_DOWN;
     uint64_t panels = kt_layout_panels(&shard->layout, stage);
+    uint64_t first = down ? shard->panel_begin : 0, own = (down ? shard->panel_end : panels) - first;
     struct kt_error error;
     struct kt_pack job = {.stage = stage,
-                          .panel_begin = panels * part / parts,
-                          .panel_end = panels * (part + 1) / parts,
-                          .packed = (char *)shard->weights.data + kt_shard_offset(shard, e, stage)};
+                          .panel_begin = first + own * part / parts,
+                          .panel_end = first + own * (part + 1) / parts,
+                          .packed = (char *)(uintptr_t)kt_shard_object(shard, e, stage)};
     enum kt_status status =
         kt_layer_pack(shard, layer->backend, kt_layer_expert(layer, packing->experts, e), &job, &error);
     if (status == KT_OK) {
@@ -62,12 +64,13 @@ static void pack_all(struct kt_worker *worker, void *argument)
         return;
     /* With few experts, matrices are split so that all threads have work. */
     uint32_t n_experts = layer->params.n_experts;
-    uint32_t parts = (4 * worker->subpool->n_threads + 2 * n_experts - 1) / (2 * n_experts);
-    uint64_t n_tasks = (uint64_t)n_experts * 2 * parts;
+    uint32_t stages = kt_layer_is_linear(layer) ? 1 : 2;
+    uint32_t parts = (4 * worker->subpool->n_threads + stages * n_experts - 1) / (stages * n_experts);
+    uint64_t n_tasks = (uint64_t)n_experts * stages * parts;
     for (uint32_t task; (task = kt_worker_claim(worker, 0)) < n_tasks;)
         if (!kt_layer_load_stopped(layer, &packing->outcome))
-            pack_task(packing, worker, task / parts / 2, (enum kt_stage)(task / parts % 2), task % parts,
-                      parts);
+            pack_task(packing, worker, task / parts / stages,
+                      stages == 1 ? KT_STAGE_DOWN : (enum kt_stage)(task / parts % 2), task % parts, parts);
 }
 
 enum kt_status kt_layer_pack_all(struct kt_layer *layer, void *experts, struct kt_error *error)

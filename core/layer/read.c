@@ -40,7 +40,7 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
     for (uint64_t r = 0; r < n_rows && status == KT_OK; r++)
         for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
             const struct kt_shard *shard = &layer->shard[n];
-            if (down && shard->begin < shard->end)
+            if (down && shard->begin < shard->end && !(layer->splits_rows && n > 0))
                 status = weight_row(layer, shard, expert, projection, row + r, out + r * cols + shard->begin,
                                     error);
             else if (!down && row + r >= shard->begin && row + r < shard->end)

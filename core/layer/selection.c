@@ -12,12 +12,15 @@
 #include "core/context/context.h"
 #include "core/layer/compact.h"
 #include "core/layer/layer.h"
+#include "core/layer/linear_buffers.h"
 #include "core/layer/rounding.h"
 #include "core/machine/pool.h"
 #include "core/weights/decode/view.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define LINEAR_MINOR 5 /* the plugin ABI's first that has KT_ACTIVATION_NONE */
 
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
@@ -44,8 +47,10 @@ static void shape_of(const struct kt_layer *layer, const struct kt_expert *examp
         .has_bias = (example->gate_bias ? 1u << KT_GATE : 0) | (example->up_bias ? 1u << KT_UP : 0) |
                     (example->down_bias ? 1u << KT_DOWN : 0),
     };
-    kt_view_format(&example->gate, &shape->format[KT_GATE]);
-    kt_view_format(&example->up, &shape->format[KT_UP]);
+    if (!kt_layer_is_linear(layer)) {
+        kt_view_format(&example->gate, &shape->format[KT_GATE]);
+        kt_view_format(&example->up, &shape->format[KT_UP]);
+    }
     kt_view_format(&example->down, &shape->format[KT_DOWN]);
 }
 
@@ -164,6 +169,27 @@ static bool add_part(uint64_t *total, uint64_t count, uint64_t size, uint64_t *o
     return kt_mul(count, size, &bytes) && bytes < UINT64_MAX / 4 && kt_add(*total, kt_align64(bytes), total);
 }
 
+/* The buffers of a linear: those of KT_MAX_LINEARS as large as this one, so that an arena that is large
+ * enough for each linear is so for any of them together. */
+static bool size_linear_buffers(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads)
+{
+    const struct kt_layout *layout = &shard->layout;
+    struct kt_buffers *buffers = &shard->buffers;
+    uint64_t chunk = kt_linear_chunk(layer), unit = layout->row_unit;
+    uint64_t padded = (chunk + unit - 1) / unit * unit, ignored;
+    bool has_y = kt_linear_splits_cols(layer) || !kt_linear_fits_tile(layer, layout);
+    uint64_t own = 0;
+    buffers->scratch_stride = kt_align64(layout->scratch_size);
+    buffers->size = 0;
+    if (!add_part(&own, padded, layout->act_row_size[KT_STAGE_DOWN], &buffers->act) ||
+        !add_part(&own, has_y ? chunk : 0, shard->y_row_size, &buffers->y) ||
+        !add_part(&own, n_threads, buffers->scratch_stride, &buffers->scratch))
+        return false;
+    buffers->linear_size = own;
+    return add_part(&buffers->size, n_threads, KT_LINEAR_TILE, &ignored) &&
+           add_part(&buffers->size, KT_MAX_LINEARS, own, &ignored);
+}
+
 /* Offsets and size of the buffers of a node; false if they overflow. */
 static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads)
 {
@@ -211,7 +237,7 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
     shard->down_offset = kt_align64(layout->weight_size[0]);
     shard->expert_stride = shard->down_offset + kt_align64(layout->weight_size[1]);
     bool fits = kt_mul(shard->expert_stride, layer->params.n_experts, &ignored) &&
-                size_buffers(layer, shard, n_threads);
+                (kt_layer_is_linear(layer) ? size_linear_buffers : size_buffers)(layer, shard, n_threads);
     return fits ? KT_OK
                 : kt_fail(error, KT_E_INVALID,
                           "%s: %u experts of %llu x %llu and %u tokens need more bytes than 64 bits count",
@@ -219,18 +245,26 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
                           (unsigned long long)layer->params.intermediate_size, layer->params.max_tokens);
 }
 
-/* Cuts intermediate_size over `n_nodes` nodes in proportion to their threads, at multiples of `unit`. */
-static void cut(const struct kt_pool *pool, uint32_t n_nodes, uint64_t size, uint64_t unit,
+/* Cuts intermediate_size, or `panels` of down, over `n_nodes` nodes in proportion to their threads; slices at
+ * multiples of `unit`. */
+static void cut(const struct kt_layer *layer, uint32_t n_nodes, uint64_t unit, uint64_t panels,
                 struct kt_selection *selection)
 {
-    uint64_t units = (size + unit - 1) / unit, threads = 0, at = 0;
+    const struct kt_pool *pool = layer->context->pool;
+    uint64_t cols = layer->params.intermediate_size, size = layer->splits_rows ? panels : cols;
+    uint64_t units = layer->splits_rows ? panels : (cols + unit - 1) / unit, threads = 0, at = 0;
+    unit = layer->splits_rows ? 1 : unit;
     selection->n_shards = n_nodes;
     for (uint32_t n = 0; n < n_nodes; n++) {
         threads += pool->subpool[n].n_threads;
         uint64_t end = (units * threads + pool->n_threads / 2) / pool->n_threads * unit;
         if (n + 1 == n_nodes || end > size)
             end = size;
-        selection->shard[n] = (struct kt_shard){.begin = at, .end = end};
+        if (layer->splits_rows)
+            selection->shard[n] =
+                (struct kt_shard){.end = at < end ? cols : 0, .panel_begin = at, .panel_end = end};
+        else
+            selection->shard[n] = (struct kt_shard){.begin = at, .end = end, .panel_end = panels};
         at = end;
     }
 }
@@ -292,6 +326,9 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     struct kt_layout whole;
     selection->backend = backend;
     selection->n_shards = 0;
+    if (kt_layer_is_linear(layer) && backend->plugin->abi_minor < LINEAR_MINOR)
+        return kt_fail(error, KT_E_UNSUPPORTED, "it takes experts only: it was built for plugin ABI %u.%u",
+                       backend->plugin->abi_major, backend->plugin->abi_minor);
     enum kt_status status =
         lay_out(backend, layer, request, layer->params.intermediate_size, false, &whole, error);
     if (status == KT_OK)
@@ -306,7 +343,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     release(backend, &whole);
     if (!fits)
         return kt_fail(error, KT_E_UNSUPPORTED, "its k_unit and the format's block have no common cut");
-    cut(pool, request->whole ? 1 : pool->n_nodes, layer->params.intermediate_size, unit, selection);
+    cut(layer, request->whole ? 1 : pool->n_nodes, unit, kt_layout_panels(&whole, KT_STAGE_DOWN), selection);
     for (uint32_t n = 0; n < selection->n_shards; n++) {
         struct kt_shard *shard = &selection->shard[n];
         if (shard->begin == shard->end)
@@ -386,7 +423,8 @@ static bool passes_over(const struct kt_layer *layer, const struct kt_selection_
            strcmp(wish, request->backend) != 0;
 }
 
-static void fill_plan(const struct kt_selection *selection, struct kt_plan *plan, uint32_t n_experts)
+static void fill_plan(const struct kt_layer *layer, const struct kt_selection *selection,
+                      struct kt_plan *plan)
 {
     plan->n_nodes = selection->n_shards;
     plan->nominal_size = selection->nominal_size;
@@ -395,9 +433,11 @@ static void fill_plan(const struct kt_selection *selection, struct kt_plan *plan
     memcpy(plan->rounding, selection->rounding, sizeof plan->rounding);
     for (uint32_t n = 0; n < selection->n_shards; n++) {
         const struct kt_shard *shard = &selection->shard[n];
-        plan->node[n].intermediate_begin = shard->begin;
-        plan->node[n].intermediate_end = shard->end;
-        plan->node[n].weight_size = shard->expert_stride * n_experts;
+        uint64_t step = layer->splits_rows ? shard->layout.panel_rows[KT_STAGE_DOWN] : 0;
+        uint64_t end = shard->panel_end * step, rows = layer->params.hidden_size;
+        plan->node[n].intermediate_begin = layer->splits_rows ? shard->panel_begin * step : shard->begin;
+        plan->node[n].intermediate_end = !layer->splits_rows ? shard->end : end < rows ? end : rows;
+        plan->node[n].weight_size = kt_shard_size(layer, shard);
         plan->node[n].buffer_size = shard->buffers.size;
         plan->weight_size += plan->node[n].weight_size;
         plan->buffer_size += plan->node[n].buffer_size;
@@ -455,6 +495,6 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
         return kt_fail(error, KT_E_UNSUPPORTED, "%s: no backend can take it; the last said: %s", layer->name,
                        why.message);
     if (plan)
-        fill_plan(selection, plan, layer->params.n_experts);
+        fill_plan(layer, selection, plan);
     return KT_OK;
 }

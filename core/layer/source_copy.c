@@ -61,6 +61,8 @@ static uint64_t copy_expert(struct kt_expert *expert, char *at)
     uint64_t used = 0;
     for (int p = 0; p < 3; p++) {
         struct kt_view *view = views[p];
+        if (!view->data) /* a linear has one */
+            continue;
         uint64_t scales = copy_scales(view, &view->scales, at ? at + used : NULL);
         uint64_t zeros = copy_scales(view, &view->zeros, at ? at + used + scales : NULL);
         used += scales + zeros;

@@ -58,6 +58,14 @@ enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uin
     return KT_OK;
 }
 
+void kt_buffer_bind(struct kt_topology *topology, uint32_t node, const struct kt_buffer *buffer,
+                    uint64_t begin, uint64_t end)
+{
+    uint64_t from = begin * HUGE_PAGE, to = end * HUGE_PAGE < buffer->size ? end * HUGE_PAGE : buffer->size;
+    if (from < to)
+        bind(topology, node, (char *)buffer->data + from, to - from);
+}
+
 uint64_t kt_buffer_pages(const struct kt_buffer *buffer)
 {
     return (buffer->size + HUGE_PAGE - 1) / HUGE_PAGE;

@@ -19,6 +19,9 @@ struct kt_buffer {
  */
 enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uint64_t size, bool huge,
                                 struct kt_buffer *buffer, struct kt_error *error);
+/** Binds pages [begin, end) to another node before they are touched; see kt_buffer_create. */
+void kt_buffer_bind(struct kt_topology *topology, uint32_t node, const struct kt_buffer *buffer,
+                    uint64_t begin, uint64_t end);
 void kt_buffer_destroy(struct kt_buffer *buffer);
 
 /** The number of its pages, counted as huge ones. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The library exports the functions that <kt/kt.h>, <kt/gpu.h>, <kt/model.h> and <kt/stats.h> declare and core/libktkernel.map
-# lists, no others. The command carries libdir as its RUNPATH where the dynamic linker does not know it, and then
+# The library exports the functions that <kt/kt.h> and what it includes declare and core/libktkernel.map lists, no
+# others. The command carries libdir as its RUNPATH where the dynamic linker does not know it, and then
 # kt-kernel.pc has other programs carry it.
 set -eu
 source=${KT_TEST_SOURCE:?run by make check} build=${KT_TEST_BUILD:?}
@@ -11,11 +11,15 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 fail() { echo "FAIL: $*"; failed=1; }
 
+headers=
+for name in $(sed -n 's,^#include <kt/\(.*\)>,\1,p' "$source/include/kt/kt.h") kt.h; do
+    headers="$headers $source/include/kt/$name"
+done
+
 # Comments out, then every name before a parenthesis that is no typedef's.
 awk '{ while (match($0, /\/\*/)) { head = substr($0, 1, RSTART - 1); rest = substr($0, RSTART + 2)
          while (!match(rest, /\*\//)) { if ((getline rest) <= 0) exit 1 }
-         $0 = head " " substr(rest, RSTART + 2) } print }' "$source/include/kt/kt.h" "$source/include/kt/gpu.h" "$source/include/kt/model.h" \
-    "$source/include/kt/stats.h" |
+         $0 = head " " substr(rest, RSTART + 2) } print }' $headers |
     grep -oE '(^|[^A-Za-z0-9_])kt_[a-z0-9_]+\(' | tr -cd 'a-z0-9_\n' | sort -u >"$work/header"
 sed -n 's/^ *\(kt_[a-z0-9_]*\);.*/\1/p' "$source/core/libktkernel.map" | sort -u >"$work/map"
 "${NM:-nm}" -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$work/library"

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* linear.h - a linear: a layer of one expert that is its down projection alone. */
+#ifndef KT_CORE_LAYER_LINEAR_H
+#define KT_CORE_LAYER_LINEAR_H
+
+#include "core/layer/layer.h"
+
+#include <kt/linear.h>
+
+struct kt_linear {
+    struct kt_layer *layer;
+    struct kt_checkpoint *checkpoint; /* retained if forwards read it, else NULL */
+};
+
+#endif
