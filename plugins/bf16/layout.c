@@ -13,22 +13,22 @@ static enum kt_status check_layout(const struct bf16_instance *self, const struc
     enum kt_status status = check_sizes(shape, error);
     if (status)
         return status;
-    for (int p = 0; p < 3; p++) {
+    for (int p = first_projection(shape); p <= KT_DOWN; p++) {
         const struct kt_format *format = &shape->format[p];
         bool scaled = format->scale_dtype != KT_DTYPE_NONE || format->zero_dtype != KT_DTYPE_NONE;
         bool known =
             format->dtype == KT_DTYPE_BF16 || format->dtype == KT_DTYPE_F16 || format->dtype == KT_DTYPE_F32;
         if (!known || scaled)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  BACKEND ": the %s projection is %s%s, which this plugin does not take: "
+                                  BACKEND ": the %s is %s%s, which this plugin does not take: "
                                           "it takes bf16, f16 and f32",
-                                  projection_names[p], self->base.host->dtype_name(format->dtype),
+                                  name_projection(shape, p), self->base.host->dtype_name(format->dtype),
                                   scaled ? " with scales beside the matrix" : "");
         if (self->refuses_wider && format->dtype != KT_DTYPE_BF16)
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  BACKEND ": the %s projection is %s, which would be rounded: set wider = "
+                                  BACKEND ": the %s is %s, which would be rounded: set wider = "
                                           "round in [plugin.bf16] and name this backend for that",
-                                  projection_names[p], self->base.host->dtype_name(format->dtype));
+                                  name_projection(shape, p), self->base.host->dtype_name(format->dtype));
     }
     return KT_OK;
 }
@@ -36,19 +36,22 @@ static enum kt_status check_layout(const struct bf16_instance *self, const struc
 static enum kt_status lay_out_rows(const struct bf16_instance *self, struct kt_layout *layout,
                                    const struct row_form *form, struct kt_error *error)
 {
-    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
-    uint64_t weights = hidden * intermediate;
-    enum kt_status status = check_layout(self, &layout->shape, error);
+    const struct kt_shape *shape = &layout->shape;
+    enum kt_status status = check_layout(self, shape, error);
     if (status)
         return status;
-    lay_out_bf16(&self->base, layout, size_row(hidden, form), size_row(intermediate, form));
+    lay_out_bf16(&self->base, layout);
+    for (int stage = first_stage(shape); stage <= KT_STAGE_DOWN; stage++)
+        lay_out_stage(&self->base, layout, (enum kt_stage)stage,
+                      size_row(stage_k(layout, (enum kt_stage)stage), form));
     layout->k_unit = TILE_COLUMNS;
-    layout->nominal_size[0] = 2 * weights * sizeof(uint16_t);
-    layout->nominal_size[1] = weights * sizeof(uint16_t);
-    memcpy(layout->form, FORM, sizeof FORM);
-    for (int p = 0; p < 3; p++)
-        if (layout->shape.format[p].dtype != KT_DTYPE_BF16)
+    for (int p = first_projection(shape); p <= KT_DOWN; p++) {
+        layout->nominal_size[p == KT_DOWN] +=
+            shape->hidden_size * shape->intermediate_size * sizeof(uint16_t);
+        if (shape->format[p].dtype != KT_DTYPE_BF16)
             layout->rounding = "bf16";
+    }
+    memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;
 }
 
@@ -123,9 +126,10 @@ enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct k
     uint64_t size = panel_size(layout, stage), step = layout->panel_rows[stage];
     if (dtype != KT_DTYPE_BF16)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              BACKEND ": the %s projection was %s and has been rounded; only bf16 comes back "
+                              BACKEND ": the %s was %s and has been rounded; only bf16 comes back "
                                       "as it was",
-                              projection_names[job->projection], self->base.host->dtype_name(dtype));
+                              name_projection(&layout->shape, job->projection),
+                              self->base.host->dtype_name(dtype));
     for (uint64_t row = job->row_begin, next; row < job->row_end; row = next) {
         uint64_t left = job->row_end - row, rest = step - row % step;
         next = row + (left < rest ? left : rest);

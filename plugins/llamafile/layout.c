@@ -57,17 +57,18 @@ static const struct llamafile_format *check_format(const struct kt_host *host, c
     const struct llamafile_format *format = layout_format(layout, given->dtype);
     if (!format || given->scale_dtype != KT_DTYPE_NONE || given->zero_dtype != KT_DTYPE_NONE) {
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                             "llamafile: the %s projection is %s%s, which this plugin does "
+                             "llamafile: the %s is %s%s, which this plugin does "
                              "not take: it takes f32, f16, bf16 and GGUF's blocks of quantised weights",
-                             projection_names[projection], host->dtype_name(given->dtype),
+                             name_projection(&layout->shape, projection), host->dtype_name(given->dtype),
                              format ? " with scales beside the matrix" : "");
         return NULL;
     }
     if (k % format->block != 0) {
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                             "llamafile: the %s projection has %llu columns, which is not a multiple "
+                             "llamafile: the %s has %llu columns, which is not a multiple "
                              "of its format's block of %u",
-                             projection_names[projection], (unsigned long long)k, format->block);
+                             name_projection(&layout->shape, projection), (unsigned long long)k,
+                             format->block);
         return NULL;
     }
     return format;
@@ -84,37 +85,45 @@ static uint64_t size_parts(const struct kt_layout *layout, enum kt_stage stage, 
     return (size > others ? size : others) | 64;
 }
 
+/* Half panels of a projection. */
+static enum kt_status lay_out_projection(const struct kt_host *host, struct kt_layout *layout,
+                                         enum kt_projection projection, struct kt_error *error)
+{
+    static const int words[3] = {WORD_HALF_GATE, WORD_HALF_UP, WORD_HALF_DOWN};
+    const struct kt_shape *shape = &layout->shape;
+    bool down = projection == KT_DOWN;
+    uint64_t rows = down ? shape->hidden_size : shape->intermediate_size;
+    uint64_t k = down ? shape->intermediate_size : shape->hidden_size;
+    const struct llamafile_format *format = check_format(host, layout, projection, k, error);
+    if (!format)
+        return KT_E_UNSUPPORTED;
+    layout->words[words[projection]] = llamafile_half_panel_size(format, k);
+    layout->nominal_size[down] += rows * (k / format->block * format->block_bytes);
+    if (down)
+        layout->k_unit = format->block > TILE_ROWS ? format->block : TILE_ROWS;
+    return KT_OK;
+}
+
 static enum kt_status lay_out_half_panels(const struct llamafile_instance *self, struct kt_layout *layout,
                                           bool pairs, struct kt_error *error)
 {
-    const struct kt_host *host = self->base.host;
     const struct kt_shape *shape = &layout->shape;
-    uint64_t hidden = shape->hidden_size, intermediate = shape->intermediate_size;
-    if (check_sizes(shape, error))
-        return KT_E_UNSUPPORTED;
+    enum kt_status status = check_sizes(shape, error);
     layout->words[WORD_COMPACT] =
         self->repack == REPACK_COMPACT || (self->repack == REPACK_AUTO && layout->compact);
-    const struct llamafile_format *gate = check_format(host, layout, KT_GATE, hidden, error);
-    const struct llamafile_format *up = gate ? check_format(host, layout, KT_UP, hidden, error) : NULL;
-    const struct llamafile_format *down =
-        up ? check_format(host, layout, KT_DOWN, intermediate, error) : NULL;
-    if (!down)
-        return KT_E_UNSUPPORTED;
-
-    layout->words[WORD_HALF_GATE] = llamafile_half_panel_size(gate, hidden);
-    layout->words[WORD_HALF_UP] = llamafile_half_panel_size(up, hidden);
-    layout->words[WORD_HALF_DOWN] = llamafile_half_panel_size(down, intermediate);
-    lay_out_bf16(&self->base, layout, size_parts(layout, KT_STAGE_GATE_UP, pairs),
-                 size_parts(layout, KT_STAGE_DOWN, pairs));
-    layout->k_unit = down->block > TILE_ROWS ? down->block : TILE_ROWS;
-    layout->nominal_size[0] =
-        intermediate * (hidden / gate->block * gate->block_bytes + hidden / up->block * up->block_bytes);
+    for (int p = first_projection(shape); p <= KT_DOWN && status == KT_OK; p++)
+        status = lay_out_projection(self->base.host, layout, (enum kt_projection)p, error);
+    if (status)
+        return status;
+    lay_out_bf16(&self->base, layout);
+    for (int stage = first_stage(shape); stage <= KT_STAGE_DOWN; stage++)
+        lay_out_stage(&self->base, layout, (enum kt_stage)stage,
+                      size_parts(layout, (enum kt_stage)stage, pairs));
     if (self->repack == REPACK_NO) {
         layout->keeps_source = 1;
         layout->weight_size[0] = layout->weight_size[1] = 0;
         layout->scratch_size = filled_size(layout);
     }
-    layout->nominal_size[1] = hidden * (intermediate / down->block * down->block_bytes);
     return KT_OK;
 }
 

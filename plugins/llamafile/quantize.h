@@ -82,15 +82,13 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
 {
     (void)instance;
     const struct kt_layout *layout = job->layout;
-    bool first = job->stage == KT_STAGE_GATE_UP;
     bool quants = has_part(layout, job->stage, false), floats = has_part(layout, job->stage, true);
     uint64_t at = floats_offset(layout, job->stage);
-    uint32_t dtype = first ? job->source_dtype : KT_DTYPE_F32;
-    int64_t stride = first ? job->source_stride : (int64_t)layout->h_row_size;
+    const struct act_source source = find_act_source(job);
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
-        pack_row((const uint8_t *)job->source + (int64_t)row * stride, dtype, stage_k(layout, job->stage),
+        pack_row(source.first + (int64_t)row * source.stride, source.dtype, stage_k(layout, job->stage),
                  quants ? to : NULL, floats ? to + at : NULL);
     }
 }

@@ -34,22 +34,20 @@ INLINE void store_int8(const float *x, uint8_t *to, unsigned n, float *sums, flo
 
 static void pack_int8_rows(const struct kt_act_pack *job)
 {
-    bool down = job->stage == KT_STAGE_DOWN;
-    uint32_t dtype = down ? (uint32_t)KT_DTYPE_F32 : job->source_dtype;
-    uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
+    const struct act_source source = find_act_source(job);
+    uint64_t element = source.dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
     uint64_t k = stage_k(job->layout, job->stage), tiles = stage_tiles(job->layout, job->stage);
     uint64_t filled = tiles + tiles % 2;
     unsigned n = COUNT_SUMS(job->layout, job->stage);
-    int64_t stride = down ? (int64_t)job->layout->h_row_size : job->source_stride;
     _Alignas(64) float x[Q8_STEP];
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
-        const uint8_t *from = (const uint8_t *)job->source + (int64_t)row * stride;
+        const uint8_t *from = source.first + (int64_t)row * source.stride;
         uint8_t *to = (uint8_t *)job->packed + row * size;
         float *sums = (float *)(void *)(to + filled * TILE_COLUMNS);
         for (uint64_t t = 0; t < filled; t += 2) {
             uint64_t c = t * TILE_COLUMNS;
-            q8_read(from + c * element, dtype, k - c, x);
+            q8_read(from + c * element, source.dtype, k - c, x);
             for (unsigned i = 0; i < 2; i++)
                 store_int8(x + i * TILE_COLUMNS, to + c + i * TILE_COLUMNS, n, sums + n * (t + i),
                            sums + n * filled + t + i);

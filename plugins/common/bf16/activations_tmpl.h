@@ -93,24 +93,23 @@ INLINE void store_columns(const float *x, uint8_t *to, unsigned n, float *sums)
     }
 }
 
-/* h is float32 in rows, so both stages read alike; tiles of 16 rows are made of h only. */
+/* h is float32 in rows, so both stages read alike; tiles of 16 rows are made in stage 1 only. */
 static void pack_rows(void *instance, const struct kt_act_pack *job)
 {
     (void)instance;
-    bool down = job->stage == KT_STAGE_DOWN, tiled = TILED && down;
-    uint32_t dtype = down ? (uint32_t)KT_DTYPE_F32 : job->source_dtype;
-    uint64_t element = dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
+    bool tiled = TILED && job->stage == KT_STAGE_DOWN;
+    const struct act_source source = find_act_source(job);
+    uint64_t element = source.dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
     uint64_t k = stage_k(job->layout, job->stage), tiles = stage_tiles(job->layout, job->stage);
     unsigned n = COUNT_SUMS(job->layout, job->stage);
-    int64_t stride = down ? (int64_t)job->layout->h_row_size : job->source_stride;
     _Alignas(64) float x[Q8_STEP];
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
-        const uint8_t *from = (const uint8_t *)job->source + (int64_t)row * stride;
+        const uint8_t *from = source.first + (int64_t)row * source.stride;
         float *sums = find_sums(job->packed, size, tiles, row, tiled);
         for (uint64_t t = 0; t < tiles; t += 2) {
             uint64_t c = t * TILE_COLUMNS;
-            q8_read(from + c * element, dtype, k - c, x);
+            q8_read(from + c * element, source.dtype, k - c, x);
             for (unsigned i = 0; i < 2; i++) {
                 uint8_t *to = find_columns(job->packed, size, row, t + i, tiled);
                 store_columns(x + i * TILE_COLUMNS, to, n, sums + n * (t + i));

@@ -51,24 +51,14 @@ static inline uint64_t size_row(uint64_t k, const struct row_form *form)
     return round_up(columns * form->element + columns / TILE_COLUMNS * form->beside, 64) | 64;
 }
 
-/* All of a layout but k_unit, nominal_size and form; row0 and row1: bytes of a packed row of each stage. */
-static inline void lay_out_bf16(const struct instance *self, struct kt_layout *layout, uint64_t row0,
-                                uint64_t row1)
+/* All of a layout but its stages (lay_out_stage), k_unit, nominal_size and form. */
+static inline void lay_out_bf16(const struct instance *self, struct kt_layout *layout)
 {
-    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
-    uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
-    uint64_t down_panels = round_up(hidden, PANEL_ROWS) / PANEL_ROWS;
-    layout->panel_rows[0] = TILE_ROWS;
-    layout->panel_rows[1] = PANEL_ROWS;
-    layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);
-    layout->weight_size[1] = down_panels * panel_size(layout, KT_STAGE_DOWN);
-    layout->act_row_size[0] = row0;
-    layout->act_row_size[1] = row1;
-    layout->h_row_size = round_up(gate_panels * TILE_ROWS * sizeof(float), 64) | 64;
+    if (!is_linear(&layout->shape))
+        layout->h_row_size =
+            round_up(round_up(layout->shape.intermediate_size, TILE_ROWS) * sizeof(float), 64) | 64;
     layout->row_unit = 1;
     layout->y_dtype = self->y_dtype;
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = limit_row_block(self, layout->act_row_size[0]);
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = limit_row_block(self, layout->act_row_size[1]);
     layout->words[WORD_PREFETCH] = self->prefetch;
 }
 

@@ -55,7 +55,8 @@ static struct panel open_panel(const struct kt_product *job, enum kt_stage stage
 /* Scratch for a panel as bfloat16. */
 static uint64_t size_scratch(const struct kt_layout *layout)
 {
-    uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
+    uint64_t gate = is_linear(&layout->shape) ? 0 : stage_tiles(layout, KT_STAGE_GATE_UP);
+    uint64_t down = stage_tiles(layout, KT_STAGE_DOWN);
     return (gate > down ? gate : down) * PAIR_SIZE;
 }
 

@@ -58,18 +58,18 @@ static enum kt_status check_format(const struct instance *self, const struct kt_
     uint64_t k = p == KT_DOWN ? shape->intermediate_size : shape->hidden_size;
     if (!takes_format(format))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              BACKEND ": the %s projection is %s with %s%s%s, which this plugin does not "
+                              BACKEND ": the %s is %s with %s%s%s, which this plugin does not "
                                       "take: it takes " TAKES,
-                              projection_names[p], self->host->dtype_name(format->dtype),
+                              name_projection(shape, p), self->host->dtype_name(format->dtype),
                               format->scale_dtype ? "scales in " : "no scales",
                               format->scale_dtype ? self->host->dtype_name(format->scale_dtype) : "",
                               format->zero_dtype ? " and zeros" : "");
     if (format->group_rows == 0 || format->group_cols == 0 ||
         (format->group_cols < k && format->group_cols % GROUP_COLUMNS(format->dtype) != 0))
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              BACKEND ": the %s projection has a scale for each %llu columns of %llu; it "
+                              BACKEND ": the %s has a scale for each %llu columns of %llu; it "
                                       "must be a multiple of %d, or all of them",
-                              projection_names[p], (unsigned long long)format->group_cols,
+                              name_projection(shape, p), (unsigned long long)format->group_cols,
                               (unsigned long long)k, GROUP_COLUMNS(format->dtype));
     return KT_OK;
 }
@@ -78,9 +78,9 @@ static enum kt_status check_layout(const struct instance *self, const struct kt_
                                    struct kt_error *error)
 {
     enum kt_status status = check_sizes(shape, error);
-    for (int p = 0; p < 3 && status == KT_OK; p++)
+    for (int p = first_projection(shape); p <= KT_DOWN && status == KT_OK; p++)
         status = check_format(self, shape, p, error);
-    if (status == KT_OK && !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
+    if (status == KT_OK && !is_linear(shape) && !same_format(&shape->format[KT_GATE], &shape->format[KT_UP]))
         status = kt_plugin_fail(error, KT_E_UNSUPPORTED,
                                 BACKEND ": the gate and up projections differ in format or groups, which "
                                         "this plugin does not take");
@@ -105,7 +105,7 @@ static uint64_t find_k_unit(const struct kt_shape *shape)
     uint64_t unit = TILE_COLUMNS, size = shape->intermediate_size;
     if (shape->format[KT_DOWN].group_cols < size)
         unit = common_multiple(unit, shape->format[KT_DOWN].group_cols);
-    if (shape->format[KT_GATE].group_rows < size)
+    if (!is_linear(shape) && shape->format[KT_GATE].group_rows < size)
         unit = common_multiple(unit, shape->format[KT_GATE].group_rows);
     return unit;
 }
@@ -140,10 +140,13 @@ static enum kt_status lay_out_codes(const struct instance *self, struct kt_layou
     enum kt_status status = check_layout(self, shape, error);
     if (status)
         return status;
-    lay_out_bf16(self, layout, size_stage_row(layout, KT_STAGE_GATE_UP, *form),
-                 size_stage_row(layout, KT_STAGE_DOWN, *form));
+    lay_out_bf16(self, layout);
+    for (int stage = first_stage(shape); stage <= KT_STAGE_DOWN; stage++)
+        lay_out_stage(self, layout, (enum kt_stage)stage,
+                      size_stage_row(layout, (enum kt_stage)stage, *form));
     layout->k_unit = find_k_unit(shape);
-    layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
+    if (!is_linear(shape))
+        layout->nominal_size[0] = 2 * nominal_size(&shape->format[KT_GATE], intermediate, hidden);
     layout->nominal_size[1] = nominal_size(&shape->format[KT_DOWN], hidden, intermediate);
     memcpy(layout->form, FORM, sizeof FORM);
     return KT_OK;

@@ -48,6 +48,37 @@ static inline uint64_t stage_k(const struct kt_layout *layout, enum kt_stage sta
     return stage == KT_STAGE_GATE_UP ? layout->shape.hidden_size : layout->shape.intermediate_size;
 }
 
+/* A linear is its down projection alone (<kt/plugin.h>). */
+static inline bool is_linear(const struct kt_shape *shape)
+{
+    return shape->activation == KT_ACTIVATION_NONE;
+}
+
+static inline int first_projection(const struct kt_shape *shape)
+{
+    return is_linear(shape) ? KT_DOWN : KT_GATE;
+}
+
+static inline int first_stage(const struct kt_shape *shape)
+{
+    return is_linear(shape) ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+}
+
+/* Rows of activations that are to be packed. */
+struct act_source {
+    const uint8_t *first;
+    int64_t stride;
+    uint32_t dtype;
+};
+
+/* Those of a job: plain rows or, where h is float32 row after row, those of h. */
+static inline struct act_source find_act_source(const struct kt_act_pack *job)
+{
+    if (job->source_dtype)
+        return (struct act_source){job->source, job->source_stride, job->source_dtype};
+    return (struct act_source){job->source, (int64_t)job->layout->h_row_size, KT_DTYPE_F32};
+}
+
 /* Tiles along K. */
 static inline uint64_t stage_tiles(const struct kt_layout *layout, enum kt_stage stage)
 {

@@ -21,7 +21,12 @@
 /* Bytes of a panel of a stage. */
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
 
-static const char *const projection_names[3] = {"gate", "up", "down"};
+/* What a projection is called, for messages. */
+static inline const char *name_projection(const struct kt_shape *shape, int projection)
+{
+    static const char *const names[3] = {"gate projection", "up projection", "down projection"};
+    return is_linear(shape) ? "matrix" : names[projection];
+}
 
 /* Rows of a row block. Their activations are read for every panel and must stay in L2 beside two panels;
  * weights come from memory once for each block. */
@@ -29,6 +34,19 @@ static inline uint64_t limit_row_block(const struct instance *self, uint64_t act
 {
     uint64_t rows = self->l2_size / 8 * 5 / act_row_size;
     return rows < 64 ? 64 : rows / 32 * 32;
+}
+
+/* What stages have in common; act_row_size: bytes of a packed row of activations. */
+static inline void lay_out_stage(const struct instance *self, struct kt_layout *layout, enum kt_stage stage,
+                                 uint64_t act_row_size)
+{
+    bool down = stage == KT_STAGE_DOWN;
+    uint64_t rows = down ? layout->shape.hidden_size : layout->shape.intermediate_size;
+    uint64_t unit = down ? PANEL_ROWS : TILE_ROWS;
+    layout->panel_rows[stage] = unit;
+    layout->weight_size[stage] = round_up(rows, unit) / unit * panel_size(layout, stage);
+    layout->act_row_size[stage] = act_row_size;
+    layout->words[WORD_ROW_BLOCK + stage] = limit_row_block(self, act_row_size);
 }
 
 static inline enum kt_status check_view(const struct kt_view *view, const struct kt_shape *shape,

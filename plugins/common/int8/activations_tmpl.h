@@ -77,12 +77,13 @@ INLINE void sum_columns(const int8_t *q, int16_t *to)
     }
 }
 
-static void pack_input(const struct kt_act_pack *job, uint32_t row)
+/* A row of plain numbers. */
+static void pack_plain(const struct kt_act_pack *job, uint32_t row, bool tiled)
 {
-    uint64_t k = job->layout->shape.hidden_size, tiles = stage_tiles(job->layout, job->stage);
+    uint64_t k = stage_k(job->layout, job->stage), tiles = stage_tiles(job->layout, job->stage);
     uint64_t element = job->source_dtype == KT_DTYPE_F32 ? 4 : 2;
     const uint8_t *from = (const uint8_t *)job->source + (int64_t)row * job->source_stride;
-    uint64_t size = job->layout->act_row_size[0];
+    uint64_t size = job->layout->act_row_size[job->stage];
     _Alignas(64) float x[Q8_STEP];
     vi max = vi_splat32(0);
     int32_t sum = 0;
@@ -93,14 +94,14 @@ static void pack_input(const struct kt_act_pack *job, uint32_t row)
     }
     struct q8_scale scale = q8_make_scale(q8_fold(max));
     for (uint64_t t = 0; t < tiles; t++) {
-        int8_t *q = (int8_t *)find_columns(job->packed, size, row, t, false);
+        int8_t *q = (int8_t *)find_columns(job->packed, size, row, t, tiled);
         q8_read(from + t * Q8_STEP * element, job->source_dtype, k - t * Q8_STEP, x);
         q8_quantize(x, scale.inverse, q);
         sum += q8_sum(q);
         if (ROW_SUMS)
-            sum_columns(q, find_sums(job->packed, size, tiles, row, false) + t * TILE_SUMS);
+            sum_columns(q, find_sums(job->packed, size, tiles, row, tiled) + t * TILE_SUMS);
     }
-    *find_meta(job->packed, size, tiles, row, false) = (struct row_meta){scale.scale, 128 * sum};
+    *find_meta(job->packed, size, tiles, row, tiled) = (struct row_meta){scale.scale, 128 * sum};
 }
 
 /* 64 columns of row `row` of h, which stand in up to 4 panels. */
@@ -160,8 +161,8 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
     (void)instance;
     for (uint32_t row = job->row_begin, end; row < job->row_end; row = end) {
         end = row + 1;
-        if (job->stage == KT_STAGE_GATE_UP) {
-            pack_input(job, row);
+        if (job->source_dtype) {
+            pack_plain(job, row, TILED && job->stage == KT_STAGE_DOWN);
             continue;
         }
         end = row / TILE_ROWS * TILE_ROWS + TILE_ROWS;

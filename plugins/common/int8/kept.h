@@ -4,8 +4,7 @@
 #ifndef KT_PLUGINS_COMMON_INT8_KEPT_H
 #define KT_PLUGINS_COMMON_INT8_KEPT_H
 
-#include <kt/plugin.h>
-#include <stdbool.h>
+#include "plugins/common/gemm/geometry.h"
 
 /* k: columns of the matrix, of which a group holds a whole row. */
 static inline bool is_kept(uint32_t dtype, uint32_t scale_dtype, uint32_t zero_dtype, uint64_t group_cols,
@@ -18,7 +17,7 @@ static inline bool is_kept(uint32_t dtype, uint32_t scale_dtype, uint32_t zero_d
 static inline bool keeps_shape(const struct kt_shape *shape)
 {
     bool kept = true;
-    for (int p = KT_GATE; p <= KT_DOWN; p++) {
+    for (int p = first_projection(shape); p <= KT_DOWN; p++) {
         const struct kt_format *format = &shape->format[p];
         kept &= is_kept(format->dtype, format->scale_dtype, format->zero_dtype, format->group_cols,
                         p == KT_DOWN ? shape->intermediate_size : shape->hidden_size);

@@ -31,19 +31,22 @@ static inline bool is_source(uint32_t dtype)
 static inline enum kt_status check_shape(const struct instance *self, const struct kt_shape *shape,
                                          struct kt_error *error)
 {
-    if (shape->hidden_size == 0 || shape->intermediate_size == 0 || shape->hidden_size > MAX_K ||
+    /* Of a linear only the columns are added up. */
+    uint64_t most_rows = is_linear(shape) ? UINT32_MAX : MAX_K;
+    if (shape->hidden_size == 0 || shape->intermediate_size == 0 || shape->hidden_size > most_rows ||
         shape->intermediate_size > MAX_K)
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                              BACKEND ": sizes %llu and %llu are outside 1..%llu, where sums of int8 "
-                                      "products fit in 32 bits",
+                              BACKEND ": sizes %llu and %llu are outside 1..%llu and 1..%llu, where sums "
+                                      "of int8 products fit in 32 bits",
                               (unsigned long long)shape->hidden_size,
-                              (unsigned long long)shape->intermediate_size, (unsigned long long)MAX_K);
-    for (int p = 0; p < 3; p++)
+                              (unsigned long long)shape->intermediate_size, (unsigned long long)most_rows,
+                              (unsigned long long)MAX_K);
+    for (int p = first_projection(shape); p <= KT_DOWN; p++)
         if (!is_source(shape->format[p].dtype))
             return kt_plugin_fail(error, KT_E_UNSUPPORTED,
-                                  BACKEND ": the %s projection is %s, which is no format of weights "
+                                  BACKEND ": the %s is %s, which is no format of weights "
                                           "that it could quantise",
-                                  projection_names[p], self->host->dtype_name(shape->format[p].dtype));
+                                  name_projection(shape, p), self->host->dtype_name(shape->format[p].dtype));
     return KT_OK;
 }
 
@@ -59,24 +62,18 @@ static inline uint64_t size_act_row(uint64_t k)
 static inline enum kt_status lay_out(const struct instance *self, struct kt_layout *layout,
                                      struct kt_error *error)
 {
-    uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size;
-    enum kt_status status = check_shape(self, &layout->shape, error);
+    const struct kt_shape *shape = &layout->shape;
+    enum kt_status status = check_shape(self, shape, error);
     if (status)
         return status;
-    uint64_t gate_panels = round_up(intermediate, TILE_ROWS) / TILE_ROWS;
-    uint64_t down_panels = round_up(hidden, PANEL_ROWS) / PANEL_ROWS;
-    layout->panel_rows[0] = TILE_ROWS;
-    layout->panel_rows[1] = PANEL_ROWS;
+    for (int stage = first_stage(shape); stage <= KT_STAGE_DOWN; stage++)
+        lay_out_stage(self, layout, (enum kt_stage)stage,
+                      size_act_row(stage_k(layout, (enum kt_stage)stage)));
     layout->k_unit = TILE_COLUMNS;
-    layout->weight_size[0] = gate_panels * panel_size(layout, KT_STAGE_GATE_UP);
-    layout->weight_size[1] = down_panels * panel_size(layout, KT_STAGE_DOWN);
-    layout->act_row_size[0] = size_act_row(hidden);
-    layout->act_row_size[1] = size_act_row(intermediate);
-    layout->h_row_size = gate_panels * TILE_ROWS * sizeof(float);
+    if (!is_linear(shape))
+        layout->h_row_size = round_up(shape->intermediate_size, TILE_ROWS) * sizeof(float);
     layout->row_unit = TILE_ROWS;
     layout->y_dtype = self->y_dtype;
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_GATE_UP] = limit_row_block(self, layout->act_row_size[0]);
-    layout->words[WORD_ROW_BLOCK + KT_STAGE_DOWN] = limit_row_block(self, layout->act_row_size[1]);
     layout->words[WORD_PREFETCH] = self->prefetch;
     return KT_OK;
 }

@@ -50,7 +50,7 @@ static const struct kt_ops *find_fallback(const void *instance);
 
 static bool is_reordered(const struct kt_layout *layout)
 {
-    return layout->words[WORD_MATRIX] != 0;
+    return layout->words[WORD_MATRIX + KT_STAGE_DOWN] != 0; /* which linears have, too */
 }
 
 static uint64_t count_columns(const struct kt_layout *layout, enum kt_stage stage)
@@ -89,9 +89,8 @@ static enum kt_status lay_out_matrices(void *instance, struct kt_layout *layout,
     enum kt_status status = OWN(layout)(instance, layout, error);
     if (status || of_store)
         return status;
-    status = size_panels(library, layout, KT_STAGE_GATE_UP, error);
-    if (status == KT_OK)
-        status = size_panels(library, layout, KT_STAGE_DOWN, error);
+    for (int stage = first_stage(&layout->shape); stage <= KT_STAGE_DOWN && status == KT_OK; stage++)
+        status = size_panels(library, layout, (enum kt_stage)stage, error);
     if (status)
         return status;
     memset(layout->form, 0, sizeof layout->form);
