@@ -19,6 +19,8 @@
  *   places      so does any order of the rows
  *   levels      all levels give the same bits, where a plugin promises that, or its rows are int8
  *   NaN         in one input row changes no bit of another
+ *   linears     a case in five is one: the same of its one product. Plain rows, as BF16, F16 or F32, are
+ *               packed in any jobs of whole row units; those of h give the bytes that h gave an expert
  *   memory      weights, activations, h, y and biases stand against pages that cannot be touched
  */
 #ifndef KT_CHECKKERNEL_CHECK_H
@@ -108,5 +110,8 @@ void check_act(struct check *check, enum kt_stage stage);
 void check_gate_up(struct check *check);
 void check_down(struct check *check);
 void check_nan(struct check *check);
+void check_nan_linear(struct check *check);
+/* Is the linear of an expert's down projection packed as it is, its rows as those of h? */
+void check_same_linear(struct check *check);
 
 #endif

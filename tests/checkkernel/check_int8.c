@@ -35,12 +35,6 @@ static double model_activation(const struct kt_shape *shape, double g, double u)
     return g / (1 + exp(-g)) * u;
 }
 
-/* h of row r, as amx_int8.h lays it out. */
-static float read_h(const float *h, uint32_t n, uint32_t r, uint64_t i)
-{
-    return h[(i / 16 * round_up(n, 16) + r) * 16 + i % 16];
-}
-
 static void check_weights(struct run *run, const struct expert *expert)
 {
     /* A row of an opaque level is found by products with all of its matrix: some, on every place of a tile.
@@ -137,6 +131,8 @@ static void check_rows(struct run *run, const struct expert *expert, uint32_t dt
     check_h(run, expert, batch.x, batch.index, n, h);
     run_down(run, expert, h, n, batch.out_index, y, stride);
     check_y(run, expert, h, n, batch.out_index, y, stride);
+    if (n % 8 < 2) /* whole and odd blocks of rows */
+        check_linear_rows(run, expert, h, n, batch.out_index, y, stride);
     guard_free(h);
     guard_free(y);
     free_batch(&batch);
@@ -159,6 +155,7 @@ static void check_case(const struct check_shape *shape)
             continue;
         start_run(&run, &check_levels[l], &expert, shape->l2_size, KT_DTYPE_F32);
         check_weights(&run, &expert);
+        check_linear_weights(&run, &expert);
         for (const uint32_t *n = shape->rows; *n; n++)
             if (!leave_out(*n))
                 check_rows(&run, &expert, shape->input, *n);
@@ -267,6 +264,7 @@ START_TEST(nan_stays_in_its_row)
         check_h(&run, &expert, batch.x, batch.index, 24, h);
         run_down(&run, &expert, h, 24, batch.out_index, y, 100 * sizeof(float));
         check_y(&run, &expert, h, 24, batch.out_index, y, 100 * sizeof(float));
+        check_linear_rows(&run, &expert, h, 24, batch.out_index, y, 100 * sizeof(float));
         for (uint32_t r = 0; r < 24; r++)
             for (uint32_t i = 0; i < 100; i++) {
                 bool bad = batch.index[r] == 3 || batch.index[r] == 5 || i == 7;
@@ -428,6 +426,12 @@ START_TEST(refusals)
             ck_assert_int_eq(ops->layout(&run.instance, &layout, &error), KT_E_UNSUPPORTED);
             ck_assert_ptr_nonnull(strstr(error.message, "outside 1.."));
         }
+        layout = expert.layout; /* a linear has any number of rows, and only columns are added up */
+        layout.shape.activation = KT_ACTIVATION_NONE;
+        layout.shape.hidden_size = MAX_K + 1;
+        ck_assert_int_eq(ops->layout(&run.instance, &layout, &error), KT_OK);
+        layout.shape.intermediate_size = MAX_K + 1;
+        ck_assert_int_eq(ops->layout(&run.instance, &layout, &error), KT_E_UNSUPPORTED);
         layout = expert.layout;
         layout.shape.format[KT_UP].dtype = KT_DTYPE_I64;
         ck_assert_int_eq(ops->layout(&run.instance, &layout, &error), KT_E_UNSUPPORTED);

@@ -48,8 +48,7 @@ static uint16_t make_half(float x)
     return (uint16_t)((whole < 0 ? 0x8000 : 0) | (exponent + 5) << 10 | (size << (10 - exponent) & 0x3ff));
 }
 
-/* x as a number of the format, which it gives as float32 too. */
-static float round_to(uint32_t dtype, float x, void *to)
+float round_to(uint32_t dtype, float x, void *to)
 {
     uint16_t half = dtype == KT_DTYPE_F16 ? make_half(x) : (uint16_t)(float_to_bits(x) >> 16);
     if (dtype == KT_DTYPE_F32) {
@@ -167,7 +166,7 @@ static void compare_packed(const struct run *run, struct expert *expert)
     }
 }
 
-static uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage)
+uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t rows = stage == KT_STAGE_DOWN ? layout->shape.hidden_size : layout->shape.intermediate_size;
     return (rows + layout->panel_rows[stage] - 1) / layout->panel_rows[stage];
@@ -213,13 +212,12 @@ void end_run(struct run *run)
     guard_free(run->scratch);
 }
 
-static uint64_t pad_rows(const struct run *run, uint32_t n)
+uint64_t pad_rows(const struct run *run, uint32_t n)
 {
     return round_up(n, run->layout.row_unit);
 }
 
-/* Cuts panels 0..n in up to three ranges and multiplies them, the last first. */
-static void run_ranges(struct run *run, struct kt_product *job, enum kt_stage stage, uint64_t n)
+void run_ranges(struct run *run, struct kt_product *job, enum kt_stage stage, uint64_t n)
 {
     uint64_t cut[4] = {0, n / 3, n - n / 3, n};
     for (int i = 2; i >= 0; i--) {

@@ -50,6 +50,8 @@ struct batch {
 };
 
 float random_number(void);
+/* x as a number of the format, which it gives as float32 too. */
+float round_to(uint32_t dtype, float x, void *to);
 void *take(size_t size);
 void make_expert(struct expert *expert, const struct check_shape *shape);
 void free_expert(struct expert *expert);
@@ -61,12 +63,31 @@ void start_run(struct run *run, const struct check_level *level, struct expert *
                uint32_t y_dtype);
 void end_run(struct run *run);
 
+uint64_t count_panels(const struct kt_layout *layout, enum kt_stage stage);
+/* n, filled up to whole units of rows. */
+uint64_t pad_rows(const struct run *run, uint32_t n);
+/* Cuts panels 0..n in up to three ranges and multiplies them, the last first. */
+void run_ranges(struct run *run, struct kt_product *job, enum kt_stage stage, uint64_t n);
+
 /* h of rows index[0..n-1] of x, guarded. */
 float *run_gate_up(struct run *run, const struct expert *expert, const void *x, uint32_t dtype,
                    uint32_t n_tokens, const uint32_t *index, uint32_t n);
 /* y of h, row r at out_index[r]; y has `stride` bytes a row. */
 void run_down(struct run *run, const struct expert *expert, const float *h, uint32_t n,
               const uint32_t *out_index, void *y, uint64_t stride);
+
+/* h of row r of n, as int8/rows.h lays it out. */
+static inline float read_h(const float *h, uint32_t n, uint32_t r, uint64_t i)
+{
+    return h[(i / 16 * round_up(n, 16) + r) * 16 + i % 16];
+}
+
+/* ---- int8_linear.c: a linear of the down projection ---- */
+
+void check_linear_weights(struct run *run, const struct expert *expert);
+/* Its rows are those of h; y is what run_down has made of them. */
+void check_linear_rows(struct run *run, const struct expert *expert, const float *h, uint32_t n,
+                       const uint32_t *out_index, const void *y, uint64_t stride);
 
 /* ---- the model of the backend's numbers, in the plainest words ---- */
 

@@ -9,11 +9,18 @@
 
 /* Packed row r of a stage, in `alone` if it is not to be had otherwise: first of as many rows as there are.
  */
-static const uint8_t *find_act(const struct check *check, enum kt_stage stage, uint32_t r, uint8_t *alone)
+static const uint8_t *find_act(struct check *check, enum kt_stage stage, uint32_t r, uint8_t *alone)
 {
     const struct kt_layout *layout = &check->layout;
     if (!interleaved(check, stage))
         return check->act[stage].data + r * layout->act_row_size[stage];
+    if (check_linear(check)) {
+        uint32_t *rows = check_need(calloc(check->n_rows, sizeof *rows));
+        rows[0] = check->index[r];
+        pack_input(check, stage, KT_DTYPE_BF16, rows, check->n_rows, 0, check->n_rows, alone);
+        free(rows);
+        return alone;
+    }
     uint8_t *h = check_need(calloc(check->n_rows, layout->h_row_size));
     memcpy(h, check->h.data + r * layout->h_row_size, layout->h_row_size);
     struct kt_error error = {KT_OK, ""};
@@ -34,7 +41,9 @@ static int count_methods(const struct check *check)
 /* What row r of a stage is made from. */
 static void read_source_row(const struct check *check, enum kt_stage stage, uint32_t r, float *x)
 {
-    if (stage == KT_STAGE_GATE_UP)
+    if (check_linear(check))
+        read_input(check, check->index[r], x);
+    else if (stage == KT_STAGE_GATE_UP)
         read_input(check, r, x);
     else
         memcpy(x, check->h.data + r * check->layout.h_row_size,
@@ -51,12 +60,32 @@ static bool check_act_row(const struct check *check, enum kt_projection projecti
     return right == methods || (right > 0 && projection == KT_DOWN && interleaved(check, KT_STAGE_DOWN));
 }
 
+/* Rows in F16 are packed as the same numbers in BF16. */
+static void check_halves(struct check *check)
+{
+    uint64_t size = check->act[KT_STAGE_DOWN].size, n = check->n_acts * input_cols(check);
+    uint8_t *half = check_need(calloc(1, size)), *wanted = check_need(calloc(1, size));
+    uint16_t *kept = check_need(malloc(n * sizeof *kept));
+    memcpy(kept, check->input, n * sizeof *kept);
+    round_inputs(check);
+    pack_rows(check, KT_STAGE_DOWN, KT_DTYPE_F16, 0, check->n_rows, half);
+    pack_rows(check, KT_STAGE_DOWN, KT_DTYPE_BF16, 0, check->n_rows, wanted);
+    if (memcmp(half, wanted, size) != 0)
+        check_fail(check, "rows of a linear in F16 are packed otherwise than the same numbers in BF16");
+    memcpy(check->input, kept, n * sizeof *kept);
+    free(kept);
+    free(wanted);
+    free(half);
+}
+
 void check_act(struct check *check, enum kt_stage stage)
 {
     const struct kt_layout *layout = &check->layout;
     uint32_t n = stage == KT_STAGE_DOWN ? check->n_rows : check->n_acts;
     uint64_t k = projection_cols(&layout->shape, stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE);
     check_act_pack(check, stage);
+    if (check_linear(check))
+        check_halves(check);
     if (!check->model->read_row)
         return;
     float *x = check_need(malloc(k * sizeof *x));
@@ -262,4 +291,85 @@ void check_nan(struct check *check)
     }
     *value = kept;
     free(h);
+}
+
+/* The same of a linear. */
+void check_nan_linear(struct check *check)
+{
+    uint64_t k = input_cols(check), n = check->layout.shape.hidden_size, size = check->y.size;
+    uint32_t bad = check->index[random_below(&check->random, check->n_rows)];
+    uint16_t *value = check->input + bad * k + random_below(&check->random, (uint32_t)k);
+    uint16_t kept = *value;
+    uint8_t *y = check_need(malloc(size));
+    *value = random_below(&check->random, 2) ? 0x7f80 : 0xffc1;
+    memcpy(y, check->y.data, size);
+    pack_rows(check, KT_STAGE_DOWN, KT_DTYPE_BF16, 0, check->n_rows, check->act[1].data);
+    run_product(check, KT_STAGE_DOWN, 0, count_panels(check, KT_STAGE_DOWN), 0, check->n_rows, y);
+    for (uint32_t r = 0; r < check->n_rows; r++) {
+        uint64_t at = check->out_index[r] * check->y_stride;
+        if (check->index[r] != bad && memcmp(y + at, check->y.data + at, n * sizeof(float)) != 0)
+            check_fail(check, "a NaN in row %u changed row %u", bad, check->index[r]);
+        for (uint64_t i = 0; i < n && check->index[r] == bad && *value == 0xffc1; i++) {
+            float number;
+            memcpy(&number, y + at + i * sizeof number, sizeof number);
+            if (!isnan(number))
+                check_fail(check, "a NaN in row %u gave y = %g", bad, (double)number);
+        }
+    }
+    *value = kept;
+    free(y);
+}
+
+/* Packs the weights and h of an expert as a linear's. */
+static void compare_linear(struct check *check, const struct kt_layout *layout)
+{
+    const struct kt_layout *whole = &check->layout;
+    uint64_t size = check->act[1].size, weights = layout->weight_size[1], panels;
+    uint32_t n = check->n_rows, unit = layout->row_unit ? layout->row_unit : 1;
+    struct kt_expert expert = {.down = check->source.expert.down};
+    struct kt_error error = {KT_OK, ""};
+    uint8_t *packed = check_need(aligned_alloc(64, (weights + 64) / 64 * 64));
+    uint8_t *act = check_need(calloc(1, size));
+    panels = (whole->shape.hidden_size + layout->panel_rows[1] - 1) / layout->panel_rows[1];
+    struct kt_pack pack = {layout, KT_STAGE_DOWN, &expert, 0, panels, packed};
+    memset(packed, 0x5a, weights);
+    if (!layout->keeps_source && check->level->ops->pack(check->instance, &pack, &error))
+        check_fail(check, "pack of a linear: %s", error.message);
+    if (!layout->keeps_source && memcmp(packed, check->packed[1].data, weights) != 0)
+        check_fail(check, "a linear's weights are packed otherwise than an expert's down projection");
+    for (uint32_t end = n, begin; end > 0; end = begin) { /* a unit in each job, the last one first */
+        begin = (end - 1) / unit * unit;
+        struct kt_act_pack job = {layout, KT_STAGE_DOWN, KT_DTYPE_F32,  n,
+                                  begin,  end,           check->h.data, (int64_t)whole->h_row_size,
+                                  act,    &error};
+        check->level->ops->act_pack(check->instance, &job);
+    }
+    if (error.status != KT_OK || memcmp(act, check->act[1].data, size) != 0)
+        check_fail(check, "plain rows are packed otherwise than h of the same numbers");
+    free(act);
+    free(packed);
+}
+
+/* Only where rows of h are known to be float32 side by side. */
+void check_same_linear(struct check *check)
+{
+    const struct kt_layout *whole = &check->layout;
+    struct kt_layout layout = {.shape = whole->shape, .stored = whole->stored, .compact = whole->compact};
+    struct kt_error error = {KT_OK, ""};
+    if (!check->model->read_row)
+        return;
+    make_linear(&layout.shape);
+    memcpy(layout.form, whole->form, sizeof layout.form);
+    if (check->level->ops->layout(check->instance, &layout, &error)) {
+        check_fail(check, "a linear of the down projection is refused: %s", error.message);
+        return;
+    }
+    if (layout.weight_size[1] != whole->weight_size[1] || layout.nominal_size[1] != whole->nominal_size[1] ||
+        layout.panel_rows[1] != whole->panel_rows[1] || layout.act_row_size[1] != whole->act_row_size[1] ||
+        layout.row_unit != whole->row_unit)
+        check_fail(check, "a linear of the down projection has other sizes");
+    else
+        compare_linear(check, &layout);
+    if (check->level->ops->release_layout)
+        check->level->ops->release_layout(check->instance, &layout);
 }

@@ -80,12 +80,37 @@ struct check {
     struct source source;
     float *weights[3]; /* as weight_row gives them */
     float *minima[3];  /* the part of each weight that its quant does not change, for bounds; NULL: none */
-    uint16_t *input;   /* n_acts rows of BF16 */
+    uint16_t *input;   /* n_acts rows of BF16: of hidden_size numbers, of a linear of intermediate_size */
     uint32_t *index, *out_index;
     struct guarded packed[2], act[2], h, y;
     uint64_t y_stride;
     bool wrong;
 };
+
+/* Is the case a linear, that is an expert's down projection alone? */
+static inline bool check_linear(const struct check *check)
+{
+    return check->layout.shape.activation == KT_ACTIVATION_NONE;
+}
+
+static inline enum kt_stage check_first_stage(const struct check *check)
+{
+    return check_linear(check) ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
+}
+
+static inline enum kt_projection check_first_projection(const struct check *check)
+{
+    return check_linear(check) ? KT_DOWN : KT_GATE;
+}
+
+/* Numbers of an input row. */
+static inline uint64_t input_cols(const struct check *check)
+{
+    return check_linear(check) ? check->layout.shape.intermediate_size : check->layout.shape.hidden_size;
+}
+
+/* Makes a linear of a shape: its down projection. */
+void make_linear(struct kt_shape *shape);
 
 /* Reports a failure, once for each kind and case. The program defines it. */
 void check_fail(struct check *check, const char *format, ...) KT_PRINTF(2, 3);
@@ -98,6 +123,8 @@ void check_guard(const char *name, uint64_t size, uint64_t align, bool at_end, s
 
 /* Makes random rows in BF16, and the order in which products read and write them. */
 void make_inputs(struct check *check);
+/* Rounds the rows to numbers that both float16 and bfloat16 have. */
+void round_inputs(struct check *check);
 /* Cuts a float off to BF16. */
 uint16_t to_bf16(float value);
 void free_case(struct check *check);
@@ -108,11 +135,16 @@ uint64_t fill_rows(const struct check *check, uint64_t n);
 bool interleaved(const struct check *check, enum kt_stage stage);
 /* Row r of the input as float32. */
 void read_input(const struct check *check, uint32_t r, float *x);
-/* Packs rows of the input, as BF16, F16 or F32, or of h. */
+/* Packs input rows rows[begin..end-1] of n, or rows begin..end-1 where `rows` is NULL, as BF16, F16 or F32
+ * with gaps between them. */
+void pack_input(struct check *check, enum kt_stage stage, uint32_t dtype, const uint32_t *rows, uint32_t n,
+                uint32_t begin, uint32_t end, uint8_t *packed);
+/* Packs rows of a stage: of the input, as BF16, F16 or F32, or of h. A linear has the input's in the order of
+ * its product. */
 void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_t begin, uint32_t end,
                uint8_t *packed);
-/* Packs rows row..row+n-1 of h as if they were a product of their own. */
-void pack_h(struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
+/* Packs rows row..row+n-1 of h, or of a linear, as if they were a product of their own. */
+void pack_product(struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
 
 /* Packs an object at once, and checks that ranges of panels in any order give the same bytes. */
 void check_pack(struct check *check);

@@ -3,6 +3,7 @@
 #include "tools/check/check.h"
 
 #include <kt/kt.h>
+#include <string.h>
 
 uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
 {
@@ -13,6 +14,15 @@ uint64_t pick_size(uint64_t *state, uint32_t first, uint32_t second)
     if (block == 1)
         return 1 + random_below(state, 150);
     return (uint64_t)block * (1 + random_below(state, block == 256 ? 2 : 12));
+}
+
+void make_linear(struct kt_shape *shape)
+{
+    memset(shape->format, 0, KT_DOWN * sizeof *shape->format);
+    shape->n_experts = shape->top_k = 1;
+    shape->activation = KT_ACTIVATION_NONE;
+    shape->limit = shape->alpha = 0;
+    shape->has_bias &= 1u << KT_DOWN;
 }
 
 /* A size up to `most`, in whole blocks; one in three in whole tiles, one in six one block longer than that.
