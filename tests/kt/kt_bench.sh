@@ -102,6 +102,22 @@ INI
     rows_agree "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
 fi
 
+# Linears: the rows of a matrix are as those of experts.
+linears="--config $work/kt.ini --threads 2 --cycle 2 --repeats 3 --runs 2 --backend reference"
+# shellcheck disable=SC2086
+kt bench $linears --linear 96x256,32x64 --source-type q8_0,bf16 --tokens 1,3 --format json || fail "--linear"
+rows_agree 8 1e-4 6 <"$work/out" || fail "rows of --linear"
+[ "$(grep -c '"kind": "linear"' "$work/out")" -eq 8 ] || fail "rows do not say that they are linears"
+# shellcheck disable=SC2086
+kt bench $linears --linear 96x256 || fail "one matrix"
+grep -q '^linear: *96x256$' "$work/out" || fail "the matrix is not above the rows"
+refuse 2 '4096x2048,2048x4096' --linear 96,256
+refuse 2 '4096x2048,2048x4096' --linear 96x256x2
+refuse 2 '4096x2048,2048x4096' --linear -1x256
+refuse 2 '4096x2048,2048x4096' --linear 0x256
+refuse 2 'goes with no' --linear 96x256 --shape mixtral-8x7b
+refuse 2 'not whole blocks of q4_k' --linear 96x100 --source-type q4_k --backend reference
+
 # A checkpoint's own layers, one of each kind; a row is there as soon as it is measured.
 if [ -f "$plugin" ]; then
     model=$KT_TEST_DATA/tiny-moe/tiny-moe-q4_k_m.gguf
@@ -124,7 +140,7 @@ if [ -f "$plugin" ]; then
     # Named backends, all of them, or none.
     # shellcheck disable=SC2086
     kt bench "$model" --layers 1 $quick --backend all --format csv || fail "all backends and a model"
-    [ "$(grep -c '^[a-z].*,"*1"*.$' "$work/out")" -eq 2 ] || fail "every loaded backend runs the layer"
+    [ "$(grep -c '^[a-z].*,"*1"*,experts.$' "$work/out")" -eq 2 ] || fail "every loaded backend runs the layer"
     # shellcheck disable=SC2086
     kt bench "$model" --layers 1 $quick --backend auto --format csv || fail "--backend auto"
     [ "$(grep -c ^llamafile, "$work/out")" -eq 1 ] || fail "auto is the one that would run it"

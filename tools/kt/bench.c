@@ -9,7 +9,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct args {
-    const char *model, *layers, *backend, *shape, *source_type, *tokens, *level, *trace, *record, *runtime;
+    const char *model, *layers, *backend, *shape, *linear, *source_type, *tokens, *level, *trace, *record,
+        *runtime;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits, stream;
@@ -41,6 +42,11 @@ static const struct kt_cli_option options[] = {
      .argument = "NAME",
      .help = "qwen3-30b-a3b (default), deepseek-v3, mixtral-8x7b, kimi-k2, or "
              "H,I,E,K: hidden size, intermediate size, experts, experts a token"},
+    {.name = "linear",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, linear),
+     .argument = "LIST",
+     .help = "matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096"},
     {.name = "source-type",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, source_type),
@@ -130,7 +136,8 @@ static const struct kt_cli_option options[] = {
 };
 
 static const struct kt_cli_command command = {
-    .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--source-type LIST] "
+    .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--linear LIST] "
+             "[--source-type LIST] "
              "[--tokens LIST] [--trace FILE] [--threads N]",
     .about =
         "Runs a layer whose weights come from memory (of a MODEL, each kind of layer that it has; else one "
@@ -273,20 +280,27 @@ static int bench_type(struct bench *bench, const char *backend, const struct ben
     struct kt_error error;
     uint32_t n_distinct;
     char need[24];
-    uint64_t size =
-        bench_source_size(type, shape->hidden_size, shape->intermediate_size, shape->n_experts, &n_distinct);
+    uint64_t size = shape->linear
+                        ? bench_source_matrix_size(type, shape->hidden_size, shape->intermediate_size)
+                        : bench_source_size(type, shape->hidden_size, shape->intermediate_size,
+                                            shape->n_experts, &n_distinct);
     uint64_t available = kt_memory_available();
     if (size == 0)
-        return kt_cli_usage(bench->cli,
-                            "hidden size %" PRIu64 " or intermediate size %" PRIu64
-                            " is not a whole number of blocks of %s",
-                            shape->hidden_size, shape->intermediate_size, type->name);
+        return shape->linear ? kt_cli_usage(bench->cli, "columns of %s are not whole blocks of %s",
+                                            shape->name, type->name)
+                             : kt_cli_usage(bench->cli,
+                                            "hidden size %" PRIu64 " or intermediate size %" PRIu64
+                                            " is not a whole number of blocks of %s",
+                                            shape->hidden_size, shape->intermediate_size, type->name);
     if (available != 0 && size > available / 2)
         return kt_cli_error(bench->cli, "the source weights need %s of memory: take a smaller shape",
                             kt_bytes_text(size, need, sizeof need));
     kt_progress_start(bench->cli, "making weights");
-    enum kt_status status = bench_source_create(type, shape->hidden_size, shape->intermediate_size,
-                                                shape->n_experts, &source, &error);
+    enum kt_status status =
+        shape->linear
+            ? bench_source_matrix(type, shape->hidden_size, shape->intermediate_size, &source, &error)
+            : bench_source_create(type, shape->hidden_size, shape->intermediate_size, shape->n_experts,
+                                  &source, &error);
     kt_progress_stop();
     if (status != KT_OK)
         return kt_cli_fail(bench->cli, &error);
@@ -320,10 +334,23 @@ static int bench_all(struct bench *bench)
     return code;
 }
 
+/* All matrices on one backend after the other. */
+static int bench_linears(struct bench *bench)
+{
+    int code = KT_EXIT_OK;
+    for (size_t i = 0; i < bench->n_linears && code == KT_EXIT_OK; i++) {
+        bench->shape = bench->linears[i];
+        code = bench_all(bench);
+    }
+    return code;
+}
+
 static int run(struct bench *bench, const struct bench_model *model)
 {
     bench_begin(bench);
-    int code = model->checkpoint != NULL ? bench_model_run(bench, model) : bench_all(bench);
+    int code = model->checkpoint != NULL ? bench_model_run(bench, model)
+               : bench->n_linears != 0   ? bench_linears(bench)
+                                         : bench_all(bench);
     if (code == KT_EXIT_OK && bench->n_rows != 0)
         code = kt_keeping_write(&bench->keeping);
     if (code == KT_EXIT_OK && bench->n_rows == 0)
@@ -338,6 +365,12 @@ static int run(struct bench *bench, const struct bench_model *model)
 /* The layers of the model, or the shape of a random one. */
 static int choose_layer(struct bench *bench, const struct args *args, struct bench_model *model)
 {
+    if (args->linear != NULL) {
+        bench->n_linears = bench_shape_linears(bench->cli, args->linear, bench->linears, BENCH_MAX_NAMES);
+        bench->shape = bench->linears[0];
+        bench->has_shapes = bench->n_linears > 1;
+        return bench->n_linears != 0 ? KT_EXIT_OK : KT_EXIT_USAGE;
+    }
     if (args->model == NULL)
         return bench_shape_choose(bench->cli, args->shape != NULL ? args->shape : "qwen3-30b-a3b",
                                   &bench->shape);
@@ -370,6 +403,12 @@ static int check_args(struct kt_cli *cli, const struct args *args)
     if (args->model != NULL && other)
         return kt_cli_usage(cli, "--dispatch, --latency, --limits and --stream run no layer of %s",
                             args->model);
+    if (args->linear != NULL &&
+        (other || args->model != NULL || args->shape != NULL || args->trace != NULL || args->record != NULL))
+        return kt_cli_usage(cli,
+                            "--linear %s goes with no MODEL, --shape, --trace, --record, --dispatch, "
+                            "--latency, --limits or --stream",
+                            args->linear);
     if (args->runtime != NULL && !args->stream)
         return kt_cli_usage(cli, "--runtime %s is for --stream", args->runtime);
     if (args->levels && (args->backend == NULL || strcmp(args->backend, "all") == 0))
@@ -435,6 +474,8 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         kt_keeping_free(&bench.keeping);
         kt_context_destroy(bench.context);
     }
+    for (size_t i = 0; i < bench.n_linears; i++)
+        free((char *)(uintptr_t)bench.linears[i].name);
     bench_model_close(&model);
     bench_trace_close(&trace);
     free(bench.names);

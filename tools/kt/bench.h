@@ -82,11 +82,11 @@ const struct bench_source_type *bench_source_usual(const char *formats);
 const char *bench_source_names(void);
 
 struct bench_source {
-    char name[64];                        /* of the formats */
-    const struct bench_source_type *type; /* NULL: the weights of a checkpoint */
-    uint64_t hidden_size, intermediate_size;
-    uint32_t n_distinct;       /* distinct sets of weights; expert i has set i % n_distinct */
-    struct kt_expert *experts; /* n_experts of them */
+    char name[64];                           /* of the formats */
+    const struct bench_source_type *type;    /* NULL: the weights of a checkpoint */
+    uint64_t hidden_size, intermediate_size; /* of a matrix its rows and columns */
+    uint32_t n_distinct;                     /* distinct sets of weights; expert i has set i % n_distinct */
+    struct kt_expert *experts;               /* n_experts of them; a matrix is the down projection of one */
     uint32_t n_experts;
     uint32_t activation; /* enum kt_activation */
     float limit, alpha;
@@ -96,10 +96,15 @@ struct bench_source {
 enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
                                    uint64_t intermediate_size, uint32_t n_experts,
                                    struct bench_source *source, struct kt_error *error);
+/* The same for one matrix. */
+enum kt_status bench_source_matrix(const struct bench_source_type *type, uint64_t rows, uint64_t cols,
+                                   struct bench_source *source, struct kt_error *error);
 void bench_source_destroy(struct bench_source *source);
 /* Bytes that bench_source_create allocates; 0: overflow, or columns are not whole blocks. */
 uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden_size,
                            uint64_t intermediate_size, uint32_t n_experts, uint32_t *n_distinct);
+
+uint64_t bench_source_matrix_size(const struct bench_source_type *type, uint64_t rows, uint64_t cols);
 
 /* Fills `n_blocks` blocks with weights whose deviation is about sigma; `samples` are 65536 Gaussian
  * numbers. False: unknown format. */
@@ -173,10 +178,14 @@ struct bench_shape {
     uint64_t hidden_size, intermediate_size;
     uint32_t n_experts, top_k;
     uint32_t model_experts; /* of the real model */
+    bool linear;            /* a matrix: hidden_size rows, intermediate_size columns */
 };
 
 /* bench_shape.c: the shape of a name, or of "H,I,E,K"; returns an exit code. */
 int bench_shape_choose(const struct kt_cli *cli, const char *text, struct bench_shape *shape);
+/* The matrices of "4096x2048,2048x4096", at most max; 0 after a message. */
+size_t bench_shape_linears(const struct kt_cli *cli, const char *text, struct bench_shape *shapes,
+                           size_t max);
 
 /* bench_trace.c: reads all layers of the trace. `sizes` are n requested batch sizes; if n is 0, it is set
  * to all sizes in the trace, at most max. The shape must fit; its top_k is set to the trace's. Returns an
@@ -187,16 +196,17 @@ int bench_trace_choose(struct kt_cli *cli, const char *path, struct bench_trace 
 int bench_trace_fit(const struct kt_cli *cli, const struct bench_trace *trace, const uint64_t *sizes,
                     size_t n_sizes, uint32_t n_experts);
 
-/* Copies of a layer, used in turn. */
+/* Copies of a layer, or of a linear, used in turn. */
 struct bench_set {
-    struct kt_layer **layers;
+    struct kt_layer **layers;   /* NULL: linears */
+    struct kt_linear **linears; /* NULL: layers */
     uint32_t n_copies;
     uint32_t n_experts;
     uint32_t top_k;
-    uint64_t hidden_size;
-    uint64_t packed_size;  /* of one copy */
-    uint64_t nominal_size; /* of one expert */
-    double load_rate;      /* bytes of source per nanosecond, for the copy that loaded fastest */
+    uint64_t input_size, output_size; /* numbers of a token */
+    uint64_t packed_size;             /* of one copy */
+    uint64_t nominal_size;            /* of one expert */
+    double load_rate;                 /* bytes of source per nanosecond, for the copy that loaded fastest */
     const char *backend, *level, *instruction;
 };
 
@@ -215,6 +225,9 @@ enum { BENCH_REFUSED = -1 };
 int bench_set_create(struct kt_cli *cli, struct kt_context *context, const struct bench_want *want,
                      struct bench_set *set);
 void bench_set_destroy(struct bench_set *set);
+/* Runs a copy; of `forward`, a linear uses inputs, outputs and tokens. */
+enum kt_status bench_set_forward(const struct bench_set *set, uint32_t copy, const struct kt_forward *forward,
+                                 struct kt_error *error);
 /* Bytes to cycle over so that weights come from memory. */
 uint64_t bench_cycle_size(void);
 

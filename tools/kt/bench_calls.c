@@ -23,8 +23,8 @@ void bench_calls_create(const struct kt_cli *cli, const struct bench_set *set,
     else
         calls->weights = kt_cli_alloc(cli, choices, sizeof *calls->weights);
     if (trace == NULL || !trace->has_input) {
-        calls->input = kt_cli_alloc(cli, (size_t)n_tokens * set->hidden_size, sizeof *calls->input);
-        bench_inputs(n_tokens, set->hidden_size, calls->input);
+        calls->input = kt_cli_alloc(cli, (size_t)n_tokens * set->input_size, sizeof *calls->input);
+        bench_inputs(n_tokens, set->input_size, calls->input);
     }
     calls->forward.n_tokens = n_tokens;
     calls->forward.top_k = set->top_k;

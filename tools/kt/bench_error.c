@@ -16,15 +16,17 @@
 
 /* Rows of weights of the packed layer, or of the source. */
 struct reader {
-    const struct kt_layer *layer;      /* or NULL */
+    const struct bench_set *set;       /* its first copy, or NULL */
     const struct bench_source *source; /* or NULL */
 };
 
 static enum kt_status read_rows(const struct reader *reader, uint32_t expert, enum kt_projection projection,
                                 uint64_t row, uint64_t n, uint64_t cols, float *out, struct kt_error *error)
 {
-    if (reader->layer != NULL)
-        return kt_layer_weights(reader->layer, expert, projection, row, n, out, error);
+    if (reader->set != NULL && reader->set->linears != NULL)
+        return kt_linear_weights(reader->set->linears[0], row, n, out, error);
+    if (reader->set != NULL)
+        return kt_layer_weights(reader->set->layers[0], expert, projection, row, n, out, error);
     const struct kt_expert *weights = &reader->source->experts[expert];
     const struct kt_view *view = projection == KT_GATE ? &weights->gate
                                  : projection == KT_UP ? &weights->up
@@ -116,11 +118,13 @@ static enum kt_status expect(struct check *check, const struct reader *reader,
 {
     const int64_t *ids = forward->expert_ids + token * forward->top_k;
     const float *weights = forward->router_weights + token * forward->top_k;
-    uint64_t hidden = check->set->hidden_size, intermediate = check->intermediate_size;
-    for (uint64_t i = 0; i < hidden; i++) {
-        check->x[i] = input_number(forward, token * hidden + i);
+    uint64_t hidden = check->set->output_size, intermediate = check->intermediate_size;
+    for (uint64_t i = 0; i < check->set->input_size; i++)
+        check->x[i] = input_number(forward, token * check->set->input_size + i);
+    for (uint64_t i = 0; i < hidden; i++)
         check->want[i] = 0;
-    }
+    if (check->set->linears != NULL)
+        return multiply(reader, 0, KT_DOWN, hidden, intermediate, check->x, check->chunk, check->want, error);
     for (uint32_t k = 0; k < forward->top_k; k++) {
         if (ids[k] < 0)
             continue;
@@ -152,7 +156,7 @@ static enum kt_status expect(struct check *check, const struct reader *reader,
 /* Adds a token's share to the sums of a relative L2 error. */
 static void compare(const struct check *check, const float *output, double *wrong, double *size)
 {
-    for (uint64_t i = 0; i < check->set->hidden_size; i++) {
+    for (uint64_t i = 0; i < check->set->output_size; i++) {
         double difference = (double)output[i] - check->want[i];
         *wrong += difference * difference;
         *size += check->want[i] * check->want[i];
@@ -165,12 +169,13 @@ static enum kt_status check_tokens(struct check *check, const struct bench_sourc
     uint32_t n_tokens = forward->n_tokens;
     const float *output = forward->output;
     const struct bench_set *set = check->set;
-    double per_token = 3.0 * (double)set->hidden_size * (double)check->intermediate_size * set->top_k;
+    double matrices = set->linears != NULL ? 1 : 3.0 * set->top_k;
+    double per_token = matrices * (double)set->output_size * (double)check->intermediate_size;
     double affordable = MAX_WEIGHTS / per_token;
     uint32_t n = affordable < 1 ? 1 : affordable > MAX_CHECKED ? MAX_CHECKED : (uint32_t)affordable;
     n = n > n_tokens ? n_tokens : n;
     double wrong[2] = {0, 0}, size[2] = {0, 0};
-    const struct reader readers[2] = {{.layer = set->layers[0]}, {.source = source}};
+    const struct reader readers[2] = {{.set = set}, {.source = source}};
     for (uint32_t i = 0; i < n; i++) {
         /* The first, the last and some between. */
         uint64_t token = n == 1 ? n_tokens - 1 : (uint64_t)i * (n_tokens - 1) / (n - 1);
@@ -178,7 +183,7 @@ static enum kt_status check_tokens(struct check *check, const struct bench_sourc
             enum kt_status status = expect(check, &readers[r], forward, token, error);
             if (status != KT_OK)
                 return status;
-            compare(check, output + token * set->hidden_size, &wrong[r], &size[r]);
+            compare(check, output + token * set->output_size, &wrong[r], &size[r]);
         }
     }
     for (int r = 0; r < 2; r++)
@@ -190,14 +195,14 @@ int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct b
                  const struct bench_source *source, uint32_t n_tokens, double *kernel_error,
                  double *total_error)
 {
-    size_t hidden = set->hidden_size, intermediate = source->intermediate_size;
+    size_t hidden = set->output_size, intermediate = source->intermediate_size;
     size_t widest = hidden > intermediate ? hidden : intermediate;
     struct check check = {.set = set, .source = source, .intermediate_size = intermediate};
-    double *numbers = kt_cli_alloc(cli, 3 * hidden + 2 * intermediate, sizeof *numbers);
+    double *numbers = kt_cli_alloc(cli, 2 * hidden + 2 * intermediate + widest, sizeof *numbers);
     check.x = numbers;
-    check.part = numbers + hidden;
-    check.want = numbers + 2 * hidden;
-    check.gate = numbers + 3 * hidden;
+    check.part = numbers + widest;
+    check.want = check.part + hidden;
+    check.gate = check.want + hidden;
     check.up = check.gate + intermediate;
     check.chunk = kt_cli_alloc(cli, widest * CHUNK_ROWS, sizeof *check.chunk);
     float *output = kt_cli_alloc(cli, n_tokens * hidden, sizeof *output);
@@ -209,7 +214,7 @@ int bench_errors(struct kt_cli *cli, const struct bench_set *set, const struct b
     calls.forward.output = output;
     calls.forward.output_dtype = KT_DTYPE_F32;
     kt_progress_start(cli, "checking against float64");
-    enum kt_status status = kt_layer_forward(set->layers[0], &calls.forward, &error);
+    enum kt_status status = bench_set_forward(set, 0, &calls.forward, &error);
     if (status == KT_OK)
         status = check_tokens(&check, source, &calls.forward, errors, &error);
     kt_progress_stop();

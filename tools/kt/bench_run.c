@@ -35,6 +35,7 @@ static const struct kt_column columns[] = {
     {"kernel_error", NULL, KT_COLUMN_REAL, -1, KT_COLUMN_HIDDEN},
     {"total_error", "ERROR", KT_COLUMN_REAL, -1, KT_COLUMN_WIDTH(7)},
     {"model_layers", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"kind", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
 };
 
 static const struct kt_column limit_columns[] = {
@@ -61,13 +62,16 @@ static int add_row(struct bench *bench, const struct bench_set *set, const char 
     struct kt_table *table = bench->rows;
     double weight_bytes = result->experts * (double)set->nominal_size;
     double packed_bytes = result->experts * (double)set->packed_size / set->n_experts;
-    double operations = 6.0 * (double)shape->hidden_size * (double)shape->intermediate_size * result->rows;
+    double numbers = (double)shape->hidden_size * (double)shape->intermediate_size * (shape->linear ? 1 : 3);
+    double operations = 2 * numbers * result->rows;
     kt_table_row(table);
     kt_table_text(table, "layers", bench->layers != NULL ? bench->layers : "");
     kt_table_text(table, "backend", set->backend);
     kt_table_text(table, "level", set->level);
     kt_table_text(table, "source_type", type);
-    if (bench->has_shapes)
+    if (bench->has_shapes && shape->linear)
+        (void)snprintf(text, sizeof text, "%s", shape->name);
+    else if (bench->has_shapes)
         (void)snprintf(text, sizeof text, "%" PRIu32 "x%" PRIu64 "x%" PRIu64, set->n_experts,
                        shape->hidden_size, shape->intermediate_size);
     kt_table_text(table, "shape", text);
@@ -94,6 +98,7 @@ static int add_row(struct bench *bench, const struct bench_set *set, const char 
     kt_table_real(table, "kernel_error", kernel_error);
     kt_table_real(table, "total_error", total_error);
     kt_table_text(table, "model_layers", bench->layers != NULL ? bench->layers : "");
+    kt_table_text(table, "kind", shape->linear ? "linear" : "experts");
     bench->n_rows++;
     int code = kt_table_flush(table);
     bench->has_ended = code != KT_EXIT_OK;
@@ -124,12 +129,12 @@ static int time_calls(struct bench *bench, const struct bench_set *set, uint32_t
                       struct bench_result *result)
 {
     int code = KT_EXIT_OK;
-    for (uint32_t i = 0; i < set->n_copies && code == KT_EXIT_OK; i++)
+    for (uint32_t i = 0; i < set->n_copies && set->layers != NULL && code == KT_EXIT_OK; i++)
         code = kt_keeping_begin(&bench->keeping, bench->context, set->layers[i], 0);
     if (code == KT_EXIT_OK)
         code = bench_set_time(bench->cli, set, bench->trace, bench->info.n_threads, &bench->schedule,
                               n_tokens, result);
-    for (uint32_t i = 0; i < set->n_copies && code == KT_EXIT_OK; i++)
+    for (uint32_t i = 0; i < set->n_copies && set->layers != NULL && code == KT_EXIT_OK; i++)
         code = kt_keeping_end(&bench->keeping, set->layers[i], 0);
     return code;
 }
@@ -252,11 +257,15 @@ static void add_facts(struct bench *bench)
 {
     const struct bench_shape *shape = &bench->shape;
     char text[160];
-    (void)snprintf(text, sizeof text,
-                   "%" PRIu64 " x %" PRIu64 ", %" PRIu32 " experts, %" PRIu32 " a token%s%s",
-                   shape->hidden_size, shape->intermediate_size, shape->n_experts, shape->top_k,
-                   *shape->name != 0 ? ": " : "", shape->name);
-    kt_output_fact_text(bench->output, "shape", "layer", bench->has_shapes ? "" : text);
+    if (shape->linear)
+        (void)snprintf(text, sizeof text, "%s", shape->name);
+    else
+        (void)snprintf(text, sizeof text,
+                       "%" PRIu64 " x %" PRIu64 ", %" PRIu32 " experts, %" PRIu32 " a token%s%s",
+                       shape->hidden_size, shape->intermediate_size, shape->n_experts, shape->top_k,
+                       *shape->name != 0 ? ": " : "", shape->name);
+    kt_output_fact_text(bench->output, "shape", shape->linear ? "linear" : "layer",
+                        bench->has_shapes ? "" : text);
     kt_output_fact_uint(bench->output, "threads", "threads", bench->info.n_threads);
 }
 

@@ -16,6 +16,8 @@ struct bench {
     struct kt_context *context;
     struct kt_context_info info;
     struct bench_shape shape;
+    struct bench_shape linears[BENCH_MAX_NAMES]; /* of --linear */
+    size_t n_linears;
     bool has_shapes;    /* of several: rows have their own */
     bool has_ended;     /* standard output takes no more */
     bool tells_levels;  /* of --levels: why one cannot run, which is told once */

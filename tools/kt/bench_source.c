@@ -137,6 +137,12 @@ uint64_t bench_source_size(const struct bench_source_type *type, uint64_t hidden
     return expert * *n_distinct;
 }
 
+uint64_t bench_source_matrix_size(const struct bench_source_type *type, uint64_t rows, uint64_t cols)
+{
+    uint64_t scales, size = matrix_size(type, rows, cols, &scales);
+    return size != 0 ? size + scales : 0;
+}
+
 /* ---- numbers ---- */
 
 /* Weights of a plain format, or of one with separate scales, are drawn from a table of Gaussian numbers
@@ -254,11 +260,13 @@ static enum kt_status make_experts(struct bench_source *source, const float *sam
     struct bench_random random;
     bench_random_seed(&random, 1);
     uint64_t hidden = source->hidden_size, intermediate = source->intermediate_size;
+    bool is_matrix = source->activation == KT_ACTIVATION_NONE;
     for (uint32_t i = 0; i < source->n_distinct; i++) {
         struct kt_expert *expert = &source->experts[i];
-        enum kt_status status;
-        status = make_matrix(source, &random, samples, intermediate, hidden, &expert->gate, error);
-        if (status == KT_OK)
+        enum kt_status status = KT_OK;
+        if (!is_matrix)
+            status = make_matrix(source, &random, samples, intermediate, hidden, &expert->gate, error);
+        if (status == KT_OK && !is_matrix)
             status = make_matrix(source, &random, samples, intermediate, hidden, &expert->up, error);
         if (status == KT_OK)
             status = make_matrix(source, &random, samples, hidden, intermediate, &expert->down, error);
@@ -270,37 +278,53 @@ static enum kt_status make_experts(struct bench_source *source, const float *sam
     return KT_OK;
 }
 
-enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
-                                   uint64_t intermediate_size, uint32_t n_experts,
-                                   struct bench_source *source, struct kt_error *error)
+/* Makes the weights that `made` describes; on failure it is empty. */
+static enum kt_status make(struct bench_source *made, struct kt_error *error)
 {
-    struct bench_source made = {.type = type,
-                                .hidden_size = hidden_size,
-                                .intermediate_size = intermediate_size,
-                                .n_experts = n_experts,
-                                .activation = KT_ACTIVATION_SILU};
-    (void)snprintf(made.name, sizeof made.name, "%s", type->name);
+    (void)snprintf(made->name, sizeof made->name, "%s", made->type->name);
     float *samples = malloc(N_SAMPLES * sizeof *samples);
-    bench_source_size(type, hidden_size, intermediate_size, n_experts, &made.n_distinct);
-    made.experts = calloc(n_experts, sizeof *made.experts);
-    made.memory = calloc((size_t)made.n_distinct * 6, sizeof *made.memory);
+    made->experts = calloc(made->n_experts, sizeof *made->experts);
+    made->memory = calloc((size_t)made->n_distinct * 6, sizeof *made->memory);
     enum kt_status status = KT_E_NOMEM;
-    if (samples != NULL && made.experts != NULL && made.memory != NULL) {
+    if (samples != NULL && made->experts != NULL && made->memory != NULL) {
         struct bench_random random;
         bench_random_seed(&random, 2);
         for (size_t i = 0; i < N_SAMPLES; i++)
             samples[i] = bench_random_gauss(&random);
-        status = make_experts(&made, samples, error);
+        status = make_experts(made, samples, error);
     } else {
         error->status = status;
         snprintf(error->message, sizeof error->message, "no memory for the source weights");
     }
     free(samples);
     if (status != KT_OK)
-        bench_source_destroy(&made);
-    else
-        *source = made;
+        bench_source_destroy(made);
     return status;
+}
+
+enum kt_status bench_source_create(const struct bench_source_type *type, uint64_t hidden_size,
+                                   uint64_t intermediate_size, uint32_t n_experts,
+                                   struct bench_source *source, struct kt_error *error)
+{
+    *source = (struct bench_source){.type = type,
+                                    .hidden_size = hidden_size,
+                                    .intermediate_size = intermediate_size,
+                                    .n_experts = n_experts,
+                                    .activation = KT_ACTIVATION_SILU};
+    bench_source_size(type, hidden_size, intermediate_size, n_experts, &source->n_distinct);
+    return make(source, error);
+}
+
+enum kt_status bench_source_matrix(const struct bench_source_type *type, uint64_t rows, uint64_t cols,
+                                   struct bench_source *source, struct kt_error *error)
+{
+    *source = (struct bench_source){.type = type,
+                                    .hidden_size = rows,
+                                    .intermediate_size = cols,
+                                    .n_experts = 1,
+                                    .n_distinct = 1,
+                                    .activation = KT_ACTIVATION_NONE};
+    return make(source, error);
 }
 
 void bench_source_destroy(struct bench_source *source)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench_time.c - times forwards. Only kt_layer_forward lies between the two looks at the clock; routing is
- * drawn between calls, every buffer and every packed weight was touched before, and possible disturbances
+ * bench_time.c - times forwards. Only the library's forward lies between the two looks at the clock; routing
+ * is drawn between calls, every buffer and every packed weight was touched before, and possible disturbances
  * of a run (page faults, other jobs on the cores) are counted and reported.
  */
 #include "tools/kt/bench.h"
@@ -34,13 +34,13 @@ void bench_inputs(uint64_t n_tokens, uint64_t hidden_size, uint16_t *out)
 static void series_create(const struct kt_cli *cli, const struct bench_set *set,
                           const struct bench_trace *trace, uint32_t n_tokens, struct series *series)
 {
-    size_t numbers = (size_t)n_tokens * set->hidden_size;
+    size_t numbers = (size_t)n_tokens * set->output_size * (set->linears != NULL ? 2 : 1);
     *series = (struct series){.set = set};
     bench_calls_create(cli, set, trace, set->n_copies, n_tokens, &series->calls);
     series->output = kt_cli_alloc(cli, numbers, sizeof *series->output);
     memset(series->output, 1, numbers * sizeof *series->output); /* touches its pages */
     series->calls.forward.output = series->output;
-    series->calls.forward.output_dtype = KT_DTYPE_BF16;
+    series->calls.forward.output_dtype = set->linears != NULL ? KT_DTYPE_F32 : KT_DTYPE_BF16;
 }
 
 static void series_destroy(struct series *series)
@@ -53,11 +53,11 @@ static void series_destroy(struct series *series)
 static double call(const struct kt_cli *cli, struct series *series)
 {
     struct kt_error error;
-    struct kt_layer *layer = series->set->layers[bench_calls_next(&series->calls)];
+    uint32_t copy = bench_calls_next(&series->calls);
     series->touched += series->calls.n_touched;
     series->rows += series->calls.n_rows;
     double begin = bench_now();
-    enum kt_status status = kt_layer_forward(layer, &series->calls.forward, &error);
+    enum kt_status status = bench_set_forward(series->set, copy, &series->calls.forward, &error);
     double time = bench_now() - begin;
     if (status == KT_OK)
         return time;

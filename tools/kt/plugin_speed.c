@@ -8,7 +8,7 @@
 
 #define CYCLE_SIZE (UINT64_C(384) << 20)
 
-static const struct bench_shape shape = {"qwen3-30b-a3b", 2048, 768, 16, 8, 16};
+static const struct bench_shape shape = {"qwen3-30b-a3b", 2048, 768, 16, 8, 16, false};
 
 /* Does the backend take such weights? Asks with a small layer, without messages. */
 static bool takes(struct kt_context *context, const char *backend, const struct bench_source_type *type)
