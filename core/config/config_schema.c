@@ -21,6 +21,8 @@ const struct kt_option kt_config_core_options[] = {
      "MiB that packed weights may take; 0: what is free; i-quants that take more get a smaller form"},
     {"backend", KT_OPTION_STRING, "auto", NULL, 0, 0, "wished backend: auto, or a name"},
     {"strict", KT_OPTION_BOOL, "no", NULL, 0, 0, "a fallback from the wished backend is an error"},
+    {"deterministic", KT_OPTION_BOOL, "no", NULL, 0, 0,
+     "a token gives the same bits whatever else is in its batch"},
     {"queue_depth", KT_OPTION_INT, "256", NULL, 1, 65536, "submitted forwards that may wait to be collected"},
     {"cpu_variant", KT_OPTION_ENUM, "",
      "|amx|avx512_bf16|avx512_vbmi|avx512_vnni|avx512|avx2|arm_bf16|i8mm|dotprod|neon|scalar", 0, 0,

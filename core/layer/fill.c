@@ -157,6 +157,9 @@ static enum kt_status take_selection(struct kt_layer *layer, struct kt_selection
     layer->backend = selection->backend;
     layer->n_shards = selection->n_shards;
     layer->nominal_size = selection->nominal_size;
+    for (uint32_t n = 0; n < layer->n_shards; n++)
+        if (layer->shard[n].begin < layer->shard[n].end)
+            layer->group_rows = kt_backend_group_rows(layer->backend, &layer->shard[n].layout);
     memcpy(layer->rounding, selection->rounding, sizeof layer->rounding);
     selection->n_shards = 0; /* the layouts are the layer's now */
     if (*layer->rounding)

@@ -22,6 +22,9 @@
  * of threads: a kernel may choose its method by the rows, and results must not differ. */
 #define KT_GROUP_ROWS 1024
 
+/* The plugin ABI's first minor that has KT_ACTIVATION_NONE and kt_layout.deterministic. */
+#define KT_LINEAR_MINOR 5
+
 /* Far above any model; with these, no product of sizes overflows 64 bits. */
 #define KT_MAX_SIZE (UINT64_C(1) << 24)
 #define KT_MAX_TOKENS (1u << 24)
@@ -43,6 +46,13 @@ struct kt_buffers {
     uint64_t linear_size; /* of a linear: its part of the arena, in which act, y and scratch are offsets */
     uint64_t size;
 };
+
+/* Most rows of a group for this backend: a plugin that does not know kt_layout.deterministic keeps to it with
+ * one row at a time. */
+static inline uint32_t kt_backend_group_rows(const struct kt_backend *backend, const struct kt_layout *layout)
+{
+    return layout->deterministic && backend->plugin->abi_minor < KT_LINEAR_MINOR ? 1 : KT_GROUP_ROWS;
+}
 
 /* A node's part: a slice of intermediate_size, or, where a linear is split by rows, panels of down. Then all
  * nodes have one layout and one object, whose pages lie on the nodes that multiply them. */
@@ -83,6 +93,7 @@ struct kt_layer {
     struct kt_format format[3];
     uint64_t packed_size;
     uint64_t nominal_size;
+    uint32_t group_rows; /* most rows of a group */
     char rounding[KT_ROUNDING_SIZE];
     struct kt_checkpoint *checkpoint; /* retained if forwards read it or its mapping, else NULL */
     uint64_t checkpoint_layer;        /* its layer that is in use */

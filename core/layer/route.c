@@ -15,7 +15,7 @@ static uint32_t group_capacity(const struct kt_layer *layer)
 {
     uint64_t rows = (uint64_t)layer->params.max_tokens * layer->params.top_k;
     uint64_t experts = rows < layer->params.n_experts ? rows : layer->params.n_experts;
-    return (uint32_t)(experts + rows / KT_GROUP_ROWS);
+    return (uint32_t)(experts + rows / layer->group_rows);
 }
 
 /* Takes the next `size` bytes; starting at NULL, it only measures. */
@@ -98,7 +98,7 @@ static void make_groups(const struct kt_layer *layer, struct kt_route *route)
     memset(route->bucket, 0, (KT_GROUP_ROWS + 2) * sizeof *route->bucket);
     for (uint32_t e = 0; e < layer->params.n_experts; e++) {
         uint32_t rows = route->count[e] - first;
-        uint32_t parts = (rows + KT_GROUP_ROWS - 1) / KT_GROUP_ROWS;
+        uint32_t parts = (rows + layer->group_rows - 1) / layer->group_rows;
         for (uint32_t p = 0; p < parts; p++) {
             uint32_t begin = (uint32_t)((uint64_t)rows * p / parts);
             uint32_t end = (uint32_t)((uint64_t)rows * (p + 1) / parts);

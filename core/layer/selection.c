@@ -20,8 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LINEAR_MINOR 5 /* the plugin ABI's first that has KT_ACTIVATION_NONE */
-
 static uint64_t gcd(uint64_t a, uint64_t b)
 {
     while (b) {
@@ -135,6 +133,7 @@ static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_
     memcpy(&layout->shape, &shape, sizeof shape);
     layout->stored = request->stored || layer->params.stored;
     layout->compact = compact;
+    layout->deterministic = kt_config_bool(layer->context->config, "core", "deterministic");
     if (request->form)
         (void)snprintf(layout->form, sizeof layout->form, "%s", request->form);
     error->message[0] = '\0';
@@ -191,7 +190,8 @@ static bool size_linear_buffers(const struct kt_layer *layer, struct kt_shard *s
 }
 
 /* Offsets and size of the buffers of a node; false if they overflow. */
-static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads)
+static bool size_buffers(const struct kt_layer *layer, const struct kt_backend *backend,
+                         struct kt_shard *shard, uint32_t n_threads)
 {
     const struct kt_layout *layout = &shard->layout;
     struct kt_buffers *buffers = &shard->buffers;
@@ -201,7 +201,7 @@ static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, u
     uint64_t unit = layout->row_unit;
     block = (block + unit - 1) / unit * unit;
     uint64_t groups = rows < layer->params.n_experts ? rows : layer->params.n_experts;
-    uint64_t padded = rows + (groups + rows / KT_GROUP_ROWS + 1) * (unit - 1);
+    uint64_t padded = rows + (groups + rows / kt_backend_group_rows(backend, layout) + 1) * (unit - 1);
 
     uint64_t start = 0, ignored;
     if (!add_part(&start, tokens, layout->act_row_size[0], &buffers->act) ||
@@ -227,8 +227,8 @@ static bool size_buffers(const struct kt_layer *layer, struct kt_shard *shard, u
     return true;
 }
 
-static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *shard, uint32_t n_threads,
-                                 struct kt_error *error)
+static enum kt_status size_shard(const struct kt_layer *layer, const struct kt_backend *backend,
+                                 struct kt_shard *shard, uint32_t n_threads, struct kt_error *error)
 {
     struct kt_layout *layout = &shard->layout;
     uint64_t element = layout->y_dtype == KT_DTYPE_BF16 ? 2 : 4;
@@ -237,7 +237,8 @@ static enum kt_status size_shard(const struct kt_layer *layer, struct kt_shard *
     shard->down_offset = kt_align64(layout->weight_size[0]);
     shard->expert_stride = shard->down_offset + kt_align64(layout->weight_size[1]);
     bool fits = kt_mul(shard->expert_stride, layer->params.n_experts, &ignored) &&
-                (kt_layer_is_linear(layer) ? size_linear_buffers : size_buffers)(layer, shard, n_threads);
+                (kt_layer_is_linear(layer) ? size_linear_buffers(layer, shard, n_threads)
+                                           : size_buffers(layer, backend, shard, n_threads));
     return fits ? KT_OK
                 : kt_fail(error, KT_E_INVALID,
                           "%s: %u experts of %llu x %llu and %u tokens need more bytes than 64 bits count",
@@ -326,7 +327,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     struct kt_layout whole;
     selection->backend = backend;
     selection->n_shards = 0;
-    if (kt_layer_is_linear(layer) && backend->plugin->abi_minor < LINEAR_MINOR)
+    if (kt_layer_is_linear(layer) && backend->plugin->abi_minor < KT_LINEAR_MINOR)
         return kt_fail(error, KT_E_UNSUPPORTED, "it takes experts only: it was built for plugin ABI %u.%u",
                        backend->plugin->abi_major, backend->plugin->abi_minor);
     enum kt_status status =
@@ -351,7 +352,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
         status = lay_out(backend, layer, request, shard->end - shard->begin, *selection->compact,
                          &shard->layout, error);
         if (status == KT_OK)
-            status = size_shard(layer, shard, pool->subpool[n].n_threads, error);
+            status = size_shard(layer, backend, shard, pool->subpool[n].n_threads, error);
         else
             shard->end = shard->begin; /* nothing to release here */
         if (status != KT_OK) {

@@ -24,7 +24,8 @@
  *   1.2  2026-11-21  error of kt_act_pack, kt_gather, kt_product and kt_cut; KT_E_BACKEND
  *   1.3  2026-11-21  kt_layout.instruction
  *   1.4  2026-11-22  kt_layout.rounding, kt_layout.compact
- *   1.5  2026-11-22  linears: KT_ACTIVATION_NONE, kt_act_pack of plain rows in stage 1
+ *   1.5  2026-11-22  linears: KT_ACTIVATION_NONE, kt_act_pack of plain rows in stage 1;
+ *                    kt_layout.deterministic
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -243,6 +244,11 @@ struct kt_layout {
     /** Since 1.4. Filled by the core. Not 0: memory is short, so a level with several forms lays out for its
      * smallest one, unless the user asked for another. */
     uint32_t compact;
+
+    /** Since 1.5. Filled by the core, from core.deterministic. Not 0: the bits of a row must not depend on
+     * n_rows, so a level multiplies any number of rows in one way. Plugins of an older minor get one row at a
+     * time then. */
+    uint32_t deterministic;
 };
 
 /** Pack panels [panel_begin, panel_end) of one stage of one expert. */
@@ -378,7 +384,8 @@ struct kt_ops {
     void (*gather)(void *instance, const struct kt_gather *job);
     /** Required. h = activation(gate * x + bias, up * x + bias). A row's result depends only on its own
      * input, the weights and n_rows, not on its place, the panel range or other rows. So results do not
-     * depend on threads, nor on the rest of a batch unless the level changes its method with n_rows. */
+     * depend on threads, nor on the rest of a batch unless the level changes its method with n_rows, which
+     * kt_layout.deterministic forbids. */
     void (*gate_up)(void *instance, const struct kt_product *job);
     /** Required. y = down * h + bias. */
     void (*down)(void *instance, const struct kt_product *job);

@@ -22,13 +22,14 @@
 #include "plugins/common/gemm/driver_amx_tmpl.h"
 
 /* Dequantized tiles stand behind the blocks in scratch. */
-static const struct blocking *list_blockings(void)
+static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
         {8, true, true, 0},
         {16, false, true, 8},
         {UINT32_MAX, false, false, 8},
     };
+    (void)layout;
     return blockings;
 }
 

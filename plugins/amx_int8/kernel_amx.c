@@ -15,13 +15,14 @@
 #include "plugins/common/gemm/amx_stored_tmpl.h"
 #include "plugins/common/int8/pack_tmpl.h"
 
-static const struct blocking *list_blockings(void)
+static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
         {16, true, true, 0},
         {127, false, false, 0},
         {UINT32_MAX, false, false, 8},
     };
+    (void)layout;
     return blockings;
 }
 

@@ -18,13 +18,14 @@ DEFINE_MICROKERNEL(one_row, multiply_bf16, 1, true)
 
 #include "plugins/common/gemm/amx_stored_tmpl.h"
 
-static const struct blocking *list_blockings(void)
+static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
         {16, true, true, 0},
         {127, false, false, 0},
         {UINT32_MAX, false, false, 8},
     };
+    (void)layout;
     return blockings;
 }
 
@@ -33,7 +34,7 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
     struct panel panel = {.codes = part->panel_data, .tiles = part->tiles};
     static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
     struct strategy strategy = {microkernels, true, false};
-    if (part->end - begin > 1) {
+    if (part->end - begin > 1 || part->job->layout->deterministic) {
         multiply_streamed(part, find_block(part, begin), part->scratch);
         finish_block(part, begin, part->scratch);
     } else {

@@ -21,7 +21,10 @@
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     (void)stage;
-    return (struct strategy){microkernels, job->n_rows <= tuning.streamed_max_rows, false};
+    /* Microkernels for many rows may add in another order than those that stream. */
+    bool streamed =
+        job->n_rows <= tuning.streamed_max_rows && !(MICROKERNEL_MMLA && job->layout->deterministic);
+    return (struct strategy){microkernels, streamed, false};
 }
 
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,

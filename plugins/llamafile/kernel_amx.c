@@ -49,16 +49,21 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     return status;
 }
 
+static bool uses_vectors(const struct kt_layout *layout, uint32_t n_rows)
+{
+    return n_rows <= VECTOR_MAX_ROWS && !layout->deterministic;
+}
+
 /* Stage 0 is packed in both forms: how many rows a product has is known only in stage 1. */
 static void pack_level(void *instance, const struct kt_act_pack *job)
 {
     struct kt_act_pack pairs = *job;
     bool down = job->stage == KT_STAGE_DOWN;
-    if (!down || job->n_rows <= VECTOR_MAX_ROWS)
+    if (!down || uses_vectors(job->layout, job->n_rows))
         pack_activations(instance, job);
     if (!down)
         pairs.packed = (uint8_t *)job->packed + pairs_offset(job->layout, job->stage);
-    if (!down || job->n_rows > VECTOR_MAX_ROWS)
+    if (!down || !uses_vectors(job->layout, job->n_rows))
         pack_rows(instance, &pairs);
 }
 
@@ -66,7 +71,7 @@ static void gather_level(void *instance, const struct kt_gather *job)
 {
     struct kt_gather pairs = *job;
     uint64_t size = job->layout->act_row_size[0];
-    if (job->n_rows > VECTOR_MAX_ROWS) {
+    if (!uses_vectors(job->layout, job->n_rows)) {
         pairs.act = (const uint8_t *)job->act + pairs_offset(job->layout, KT_STAGE_GATE_UP);
         gather_rows(instance, &pairs);
         return;

@@ -74,6 +74,8 @@ bool model_lists(const char *list, const struct kt_level *level);
 bool model_is_int8(const struct check *check);
 /* Rows from which on the level uses its other method; UINT32_MAX: it has one. */
 uint32_t model_crossover(const struct check *check);
+/* That of the level, where it may use both ways. */
+uint32_t model_level_crossover(const struct check *check);
 
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,

@@ -226,15 +226,16 @@ static void describe(const struct run *run, const struct check *check, char text
     for (int p = 0; p < 3; p++)
         name_format(&shape->format[p], names[p]);
     if (check_linear(check))
-        (void)snprintf(text, 400, "%s %s linear %s %llu x %llu rows %u --seed %llu", run->plugin->name,
+        (void)snprintf(text, 400, "%s %s linear %s %llu x %llu rows %u%s --seed %llu", run->plugin->name,
                        check->level->name, names[KT_DOWN], (unsigned long long)shape->hidden_size,
                        (unsigned long long)shape->intermediate_size, check->n_rows,
-                       (unsigned long long)run->seed);
+                       check->layout.deterministic ? " deterministic" : "", (unsigned long long)run->seed);
     else
-        (void)snprintf(text, 400, "%s %s %s/%s/%s hidden %llu intermediate %llu rows %u --seed %llu",
+        (void)snprintf(text, 400, "%s %s %s/%s/%s hidden %llu intermediate %llu rows %u%s --seed %llu",
                        run->plugin->name, check->level->name, names[0], names[1], names[2],
                        (unsigned long long)shape->hidden_size, (unsigned long long)shape->intermediate_size,
-                       check->n_rows, (unsigned long long)run->seed);
+                       check->n_rows, check->layout.deterministic ? " deterministic" : "",
+                       (unsigned long long)run->seed);
 }
 
 /* What a case is made from; `kind` says which formats, or which groups. */
@@ -261,6 +262,7 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     else
         check.n_rows = 1 + random_below(&state, kind % 3 ? 9 : 33);
     check.n_acts = 1 + random_below(&state, check.n_rows + 3);
+    check.layout.deterministic = random_below(&state, 3) == 0;
     describe(run, &check, text);
     case_text = text;
     if (level->ops->layout(instance, &check.layout, &error))

@@ -36,13 +36,18 @@ bool model_is_int8(const struct check *check)
     return check->layout.instruction != NULL;
 }
 
-uint32_t model_crossover(const struct check *check)
+uint32_t model_level_crossover(const struct check *check)
 {
     for (const struct crossover *crossover = check->model->crossovers; crossover && crossover->level;
          crossover++)
         if (strcmp(crossover->level, check->level->name) == 0 && !model_is_int8(check))
             return crossover->rows;
     return UINT32_MAX;
+}
+
+uint32_t model_crossover(const struct check *check)
+{
+    return check->layout.deterministic ? UINT32_MAX : model_level_crossover(check);
 }
 
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,

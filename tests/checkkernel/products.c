@@ -31,11 +31,12 @@ static const uint8_t *find_act(struct check *check, enum kt_stage stage, uint32_
     return alone;
 }
 
-/* How many methods may have been used? From the crossover on some formats still are multiplied as they are.
- */
+/* How many methods may have been used? From the crossover on some formats still are multiplied as they are;
+ * where any number of rows is multiplied in one way, it may be either. */
 static int count_methods(const struct check *check)
 {
-    return check->model->rounded && check->n_rows >= model_crossover(check) ? 2 : 1;
+    bool either = check->layout.deterministic && model_level_crossover(check) != UINT32_MAX;
+    return check->model->rounded && (either || check->n_rows >= model_crossover(check)) ? 2 : 1;
 }
 
 /* What row r of a stage is made from. */
@@ -354,7 +355,10 @@ static void compare_linear(struct check *check, const struct kt_layout *layout)
 void check_same_linear(struct check *check)
 {
     const struct kt_layout *whole = &check->layout;
-    struct kt_layout layout = {.shape = whole->shape, .stored = whole->stored, .compact = whole->compact};
+    struct kt_layout layout = {.shape = whole->shape,
+                               .stored = whole->stored,
+                               .compact = whole->compact,
+                               .deterministic = whole->deterministic};
     struct kt_error error = {KT_OK, ""};
     if (!check->model->read_row)
         return;

@@ -2,9 +2,16 @@
 /*
  * fake.c - a small and right backend: float32 weights, float32 activations, sums in the order of
  * the columns. It packs, it has options and levels, so that everything the core does with a plugin
- * can be tried with it on any CPU.
+ * can be tried with it on any CPU. kt_older.so is the same for an ABI that knows no
+ * kt_layout.deterministic, and gives more where it multiplies several rows at once.
  */
 #include <kt/plugin.h>
+#ifdef OLDER
+#undef KT_PLUGIN_ABI_MINOR
+#define KT_PLUGIN_ABI_MINOR 4
+#else
+#define OLDER 0
+#endif
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -269,6 +276,8 @@ static void down(void *instance, const struct kt_product *job)
             const float *x = act_row(job, KT_STAGE_DOWN, r);
             float *y = (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
             y[row] = multiply(weights, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            if (OLDER && job->n_rows > 1)
+                y[row] += 1;
             if (is(x[0], FAIL_DOWN))
                 fail(job->error, "down");
         }
@@ -376,7 +385,7 @@ static const struct kt_level *const levels[] = {&future, &swift, &scalar};
 #define LIES "none|panels|size|y|shape|text|no_text|pack"
 #endif
 static const struct kt_option options[] = {
-    [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 64, "rows of a panel"},
+    [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 4096, "rows of a panel"},
     [OPTION_GREETING] = {"greeting", KT_OPTION_STRING, "hello", NULL, 0, 0, "what open says"},
     [OPTION_MODE] = {"mode", KT_OPTION_ENUM, "quiet", "quiet|loud", 0, 0, "loud: it logs"},
     [OPTION_CHECK] = {"check", KT_OPTION_BOOL, "no", NULL, 0, 0, "a switch"},
@@ -389,8 +398,10 @@ static const struct kt_option options[] = {
 };
 
 #ifndef WRONG /* wrong.c has its own */
-KT_PLUGIN_DEFINE(fake) = {
-    KT_PLUGIN_HEADER(fake),
+#define DEFINE(name) KT_PLUGIN_DEFINE(name)
+#define HEADER(name) KT_PLUGIN_HEADER(name)
+DEFINE(NAME) = {
+    HEADER(NAME),
     .version = "1.0",
     .description = "float32, for tests",
     .formats = "every format that the core decodes",

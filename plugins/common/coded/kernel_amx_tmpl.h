@@ -36,15 +36,15 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
                              uint64_t t, uint64_t stop, bool streamed, uint8_t *to);
 
-/* Dequantized tiles stand behind the blocks in scratch. */
-static const struct blocking *list_blockings(void)
+/* Dequantized tiles stand behind the blocks in scratch. GEMV rounds in another way than tiles. */
+static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
         {VECTOR_MAX_ROWS, true, true, 0},
         {16, false, true, 8},
         {UINT32_MAX, false, false, 8},
     };
-    return blockings;
+    return layout->deterministic ? blockings + 1 : blockings;
 }
 
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)

@@ -33,7 +33,8 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
 
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
-    if (job->n_rows >= tuning.dequant_min_rows && !job->layout->words[WORD_INT8_ROWS])
+    bool few = job->n_rows < tuning.dequant_min_rows || job->layout->deterministic;
+    if (!few && !job->layout->words[WORD_INT8_ROWS])
         return (struct strategy){microkernels, false, ROW_SCALES};
     return (struct strategy){list_gemv(job, stage), true, false};
 }

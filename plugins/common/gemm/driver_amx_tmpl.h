@@ -71,7 +71,7 @@ INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_
 /* What stands behind the columns of a packed row, to row `row` of tiled ones. */
 INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row, const void *from);
 /* By number of rows, fewest first; the last one is for any number. */
-static const struct blocking *list_blockings(void);
+static const struct blocking *list_blockings(const struct kt_layout *layout);
 /* All of a panel's product with the rows from `begin` on. */
 static void multiply_gemv(const struct part *part, uint32_t begin);
 /* Tiles t..stop-1 of both columns of the panel, ready to be multiplied: those of the panel, or others made
@@ -213,7 +213,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
         bool last = job->n_rows - begin <= row_block;
         uint32_t rows = last ? job->n_rows - begin : row_block;
-        const struct blocking *blocking = list_blockings();
+        const struct blocking *blocking = list_blockings(layout);
         while (blocking->rows < (blocking->gemv ? job->n_rows : rows))
             blocking++;
         const void *next = last ? job->next : base;

@@ -122,6 +122,7 @@ static const struct row rows[] = {
     FIELD(kt_layout, instruction, 344),
     FIELD(kt_layout, rounding, 352),
     FIELD(kt_layout, compact, 360),
+    FIELD(kt_layout, deterministic, 364),
     SIZE(kt_pack, 48),
     FIELD(kt_pack, layout, 0),
     FIELD(kt_pack, stage, 8),

@@ -16,9 +16,9 @@
 START_TEST(defaults_are_all_there_in_order)
 {
     struct kt_config *config = create(NULL, 0);
-    ck_assert_uint_eq(kt_config_setting_count(config), 11);
+    ck_assert_uint_eq(kt_config_setting_count(config), 12);
     struct kt_setting setting, last = {.key = ""};
-    for (size_t i = 0; i < 11; i++) {
+    for (size_t i = 0; i < 12; i++) {
         ck_assert_int_eq(kt_config_setting(config, i, &setting, NULL), KT_OK);
         ck_assert_str_eq(setting.section, "core");
         ck_assert_str_eq(setting.origin, "default");
@@ -26,7 +26,7 @@ START_TEST(defaults_are_all_there_in_order)
         ck_assert_int_lt(strcmp(last.key, setting.key), 0);
         last = setting;
     }
-    ck_assert_int_eq(kt_config_setting(config, 11, &setting, NULL), KT_E_NOT_FOUND);
+    ck_assert_int_eq(kt_config_setting(config, 12, &setting, NULL), KT_E_NOT_FOUND);
     ck_assert_int_eq(kt_config_int(config, "core", "threads"), 0);
     ck_assert_int_eq(kt_config_int(config, "core", "spin_us"), 1000);
     ck_assert_int_eq(kt_config_int(config, "core", "queue_depth"), 256);
@@ -134,7 +134,7 @@ START_TEST(folders_that_are_not_there_hold_nothing)
     ck_assert_int_eq(setenv("KT_KERNEL_PLUGINCONFDIR", "/nowhere/plugins.d", 1), 0);
     ck_assert_int_eq(setenv("KT_KERNEL_SYSCONFDIR", "/nowhere/etc", 1), 0);
     struct kt_config *config = create(NULL, 0);
-    ck_assert_uint_eq(kt_config_setting_count(config), 11);
+    ck_assert_uint_eq(kt_config_setting_count(config), 12);
     kt_config_destroy(config);
 }
 END_TEST

@@ -7,6 +7,7 @@
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/encode.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/random_view.h"
 #include "tests/support/sandbox.h"
 
 #include <math.h>
@@ -19,13 +20,8 @@ enum { GAP = 8 }; /* bytes between rows of inputs and outputs, which nothing wri
 
 /* ---- weights ---- */
 
-/* Weights of random bytes, but for those of each block that say how large its numbers are. */
 struct source {
-    const char *backend;
-    uint32_t dtype, elements, bytes; /* of a block */
-    uint32_t at;                     /* the byte with the exponent */
-    uint8_t exponent;
-    uint32_t scale_cols;     /* columns with a scale of bfloat16; 0: none */
+    struct random_source weights;
     double activation_error; /* of an input: as a fraction of the largest of its row, and of itself */
     double product_error;
 };
@@ -36,75 +32,25 @@ struct source {
 #define ROUNDED_INT8 (0.5 / 127), 0x1p-8
 #define ROUNDED_BF16 0, 0x1p-7
 static const struct source sources[] = {
-    {"reference", KT_DTYPE_F32, 1, 4, 3, 0x3d, 0, 0, 0x1p-23},
-    {"reference", KT_DTYPE_Q8_0, 32, 34, 1, 0x10, 0, 0, 0x1p-23},
-    {"llamafile", KT_DTYPE_Q8_0, 32, 34, 1, 0x10, 0, ROUNDED_INT8},
-    {"llamafile", KT_DTYPE_F32, 1, 4, 3, 0x3d, 0, 0, 0x1p-14},
-    {"bf16", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0, ROUNDED_BF16},
-    {"rawint4", KT_DTYPE_INT4, 8, 4, 0, 0x77, 32, ROUNDED_BF16},
-    {"avx512_fp8", KT_DTYPE_F8_E4M3, 1, 1, 0, 0x33, 32, ROUNDED_BF16},
-    {"amx_int8", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0, ROUNDED_INT8},
-    {"amx_int4", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0, ROUNDED_INT8},
-    {"blis_int8", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0, ROUNDED_INT8},
-    {"kml_arm", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0, ROUNDED_INT8},
+    {{"reference", KT_DTYPE_F32, 1, 4, 3, 0x3d, 0}, 0, 0x1p-23},
+    {{"reference", KT_DTYPE_Q8_0, 32, 34, 1, 0x10, 0}, 0, 0x1p-23},
+    {{"llamafile", KT_DTYPE_Q8_0, 32, 34, 1, 0x10, 0}, ROUNDED_INT8},
+    {{"llamafile", KT_DTYPE_F32, 1, 4, 3, 0x3d, 0}, 0, 0x1p-14},
+    {{"bf16", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0}, ROUNDED_BF16},
+    {{"rawint4", KT_DTYPE_INT4, 8, 4, 0, 0x77, 32}, ROUNDED_BF16},
+    {{"avx512_fp8", KT_DTYPE_F8_E4M3, 1, 1, 0, 0x33, 32}, ROUNDED_BF16},
+    {{"amx_int8", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0}, ROUNDED_INT8},
+    {{"amx_int4", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0}, ROUNDED_INT8},
+    {{"blis_int8", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0}, ROUNDED_INT8},
+    {{"kml_arm", KT_DTYPE_BF16, 1, 2, 1, 0x3d, 0}, ROUNDED_INT8},
 };
 enum { SOURCES = sizeof sources / sizeof sources[0] };
-
-static struct kt_view make_view(const struct source *source, uint64_t rows, uint64_t cols)
-{
-    struct kt_view view = KT_VIEW_INIT;
-    uint64_t blocks = rows * cols / source->elements, state = rows + 7;
-    uint64_t groups = source->scale_cols ? rows * cols / source->scale_cols : 0;
-    uint8_t *data = malloc(blocks * source->bytes + groups * 2), *scales = data + blocks * source->bytes;
-    ck_assert_ptr_nonnull(data);
-    for (uint64_t i = 0; i < blocks * source->bytes; i++) {
-        data[i] = (uint8_t)(fixture_uniform(&state) * 256);
-        if (i % source->bytes == source->at)
-            data[i] = source->exponent | (source->bytes < 8 ? data[i] & 0x80 : 0);
-    }
-    view.dtype = source->dtype;
-    view.rows = rows;
-    view.cols = cols;
-    view.data = data;
-    view.size = blocks * source->bytes;
-    view.row_stride = (int64_t)(cols / source->elements * source->bytes);
-    view.block_stride = (int64_t)source->bytes;
-    for (uint64_t i = 0; i < groups * 2; i++)
-        scales[i] = i % 2 ? 0x3c : (uint8_t)(i & 0x7f);
-    if (groups)
-        view.scales = (struct kt_scales){.data = scales,
-                                         .size = groups * 2,
-                                         .dtype = KT_DTYPE_BF16,
-                                         .group_rows = 1,
-                                         .group_cols = source->scale_cols,
-                                         .row_stride = (int64_t)(cols / source->scale_cols * 2),
-                                         .col_stride = 2};
-    return view;
-}
-
-static void free_view(struct kt_view *view)
-{
-    free((void *)(uintptr_t)view->data);
-}
 
 /* ---- contexts and linears ---- */
 
 static struct kt_context *make_context(const struct source *source, unsigned threads, const char *nodes)
 {
-    char module[512] = "core.strict=yes", count[32];
-    if (strcmp(source->backend, "reference") != 0) {
-        const char *file = sandbox_backend(source->backend);
-        if (!file)
-            return NULL;
-        (void)snprintf(module, sizeof module, "plugin.%s.module=%s", source->backend, file);
-    }
-    (void)snprintf(count, sizeof count, "core.threads=%u", threads);
-    const char *const settings[] = {module, "core.strict=yes", "core.spin_us=0", count};
-    if (nodes)
-        ck_assert_int_eq(setenv("HWLOC_SYNTHETIC", nodes, 1), 0);
-    struct kt_context *context = fixture_context_with(settings, 4);
-    ck_assert_int_eq(unsetenv("HWLOC_SYNTHETIC"), 0);
-    return context;
+    return random_view_context(&source->weights, NULL, threads, nodes, NULL);
 }
 
 static struct kt_linear *make_linear(struct kt_context *context, const struct source *source, uint64_t rows,
@@ -116,7 +62,7 @@ static struct kt_linear *make_linear(struct kt_context *context, const struct so
     params.cols = cols;
     params.max_tokens = max_tokens;
     params.split = split;
-    params.backend = source->backend;
+    params.backend = source->weights.backend;
     ck_ok(kt_linear_create(context, &params, &linear, &ck_error));
     return linear;
 }
@@ -251,9 +197,9 @@ static void check_values(const struct source *source, const struct kt_linear *li
             bound += fabs(sum + before) * output_error(output->dtype) + fabs(before) * 0x1p-8;
             double got = get(at(output, t, r), output->dtype);
             ck_assert_msg(fabs(got - sum - before) <= bound,
-                          "%s, %s: token %u of %u, row %llu is %g, not %g within %g", source->backend,
-                          kt_dtype_name(source->dtype), t, input->n, (unsigned long long)r, got, sum + before,
-                          bound);
+                          "%s, %s: token %u of %u, row %llu is %g, not %g within %g", source->weights.backend,
+                          kt_dtype_name(source->weights.dtype), t, input->n, (unsigned long long)r, got,
+                          sum + before, bound);
         }
     }
     free(weights);
@@ -267,7 +213,7 @@ START_TEST(every_form)
     struct kt_context *context = make_context(source, 2, NULL);
     if (!context)
         return;
-    struct kt_view view = make_view(source, 103, 320);
+    struct kt_view view = random_view(&source->weights, 103, 320);
     float bias[103];
     for (unsigned i = 0; i < 103; i++)
         bias[i] = (float)i / 16 - 3;
@@ -293,7 +239,7 @@ START_TEST(every_form)
         }
     kt_linear_destroy(linear);
     kt_context_destroy(context);
-    free_view(&view);
+    random_view_free(&view);
 }
 END_TEST
 
@@ -305,7 +251,7 @@ START_TEST(many_tokens)
     struct kt_context *context = make_context(source, 3, NULL);
     if (!context)
         return;
-    struct kt_view view = make_view(source, 40, 64);
+    struct kt_view view = random_view(&source->weights, 40, 64);
     struct kt_linear *linear = load(context, source, &view, NULL, most[_i % 2], KT_SPLIT_ROWS);
     struct matrix input = make_input(KT_DTYPE_BF16, most[_i % 2] == 7 ? 50 : 2100, view.cols);
     struct matrix output = make_matrix(KT_DTYPE_F32, input.n, view.rows);
@@ -315,7 +261,7 @@ START_TEST(many_tokens)
     kt_context_destroy(context);
     free(input.data);
     free(output.data);
-    free_view(&view);
+    random_view_free(&view);
 }
 END_TEST
 
@@ -345,12 +291,12 @@ START_TEST(same_bits)
     struct matrix first[KT_MAX_LINEARS], other[KT_MAX_LINEARS];
     struct kt_view view[KT_MAX_LINEARS];
     for (uint32_t l = 0; l < KT_MAX_LINEARS; l++) {
-        view[l] = make_view(source, rows[l], 256);
+        view[l] = random_view(&source->weights, rows[l], 256);
         first[l] = make_matrix(l % 2 ? KT_DTYPE_BF16 : KT_DTYPE_F32, input.n, rows[l]);
         other[l] = make_matrix(first[l].dtype, input.n, rows[l]);
     }
-    static const char *const machines[] = {NULL, NULL, NULL, "numa:2 core:2 pu:1", "numa:3 core:2 pu:1"};
-    static const unsigned threads[] = {1, 2, 5, 3, 6};
+    static const char *const machines[] = {NULL, NULL, NULL, "numa:2 core:1 pu:1", "numa:3 core:1 pu:1"};
+    static const unsigned threads[] = {1, 2, 3, 2, 3};
     for (unsigned m = 0; m < 5; m++) {
         struct kt_linear *linear[KT_MAX_LINEARS];
         struct kt_context *context = make_context(source, threads[m], machines[m]);
@@ -364,7 +310,7 @@ START_TEST(same_bits)
             run_together(linear, other, KT_MAX_LINEARS, &input, input.n <= 8 && again > 0);
             for (uint32_t l = 0; l < KT_MAX_LINEARS; l++)
                 ck_assert_msg(memcmp(first[l].data, other[l].data, (uint64_t)first[l].stride * input.n) == 0,
-                              "%s: %llu rows, machine %u, try %d", source->backend,
+                              "%s: %llu rows, machine %u, try %d", source->weights.backend,
                               (unsigned long long)rows[l], m, again);
         }
         for (uint32_t l = 0; l < KT_MAX_LINEARS; l++)
@@ -374,7 +320,7 @@ START_TEST(same_bits)
     for (uint32_t l = 0; l < KT_MAX_LINEARS; l++) {
         free(first[l].data);
         free(other[l].data);
-        free_view(&view[l]);
+        random_view_free(&view[l]);
     }
     free(input.data);
 }
@@ -387,7 +333,7 @@ START_TEST(split_columns)
     struct kt_context *context = make_context(source, 4, "numa:2 core:2 pu:1");
     if (!context)
         return;
-    struct kt_view view = make_view(source, 130, 512);
+    struct kt_view view = random_view(&source->weights, 130, 512);
     struct kt_linear *linear = load(context, source, &view, NULL, 16, KT_SPLIT_COLS);
     struct matrix input = make_input(KT_DTYPE_F32, split_tokens[_i % 3], view.cols);
     struct matrix output = make_matrix(KT_DTYPE_F32, input.n, view.rows);
@@ -403,7 +349,7 @@ START_TEST(split_columns)
     free(input.data);
     free(output.data);
     free(again.data);
-    free_view(&view);
+    random_view_free(&view);
 }
 END_TEST
 
@@ -413,7 +359,7 @@ START_TEST(nan_stays_in_its_token)
     struct kt_context *context = make_context(source, 2, NULL);
     if (!context)
         return;
-    struct kt_view view = make_view(source, 70, 96);
+    struct kt_view view = random_view(&source->weights, 70, 96);
     struct kt_linear *linear = load(context, source, &view, NULL, 32, KT_SPLIT_ROWS);
     struct matrix input = make_input(KT_DTYPE_F32, 20, view.cols);
     struct matrix clean = make_matrix(KT_DTYPE_F32, 20, view.rows),
@@ -432,7 +378,7 @@ START_TEST(nan_stays_in_its_token)
     free(input.data);
     free(clean.data);
     free(output.data);
-    free_view(&view);
+    random_view_free(&view);
 }
 END_TEST
 
@@ -444,7 +390,7 @@ START_TEST(a_plan_is_what_loading_takes)
     struct kt_context *context = make_context(source, 4, "numa:2 core:2 pu:1");
     if (!context)
         return;
-    struct kt_view view = make_view(source, 160, 256);
+    struct kt_view view = random_view(&source->weights, 160, 256);
     struct kt_linear *linear = make_linear(context, source, 160, 256, 4, KT_SPLIT_ROWS);
     struct kt_plan *plan = calloc(1, sizeof *plan);
     struct kt_linear_info info;
@@ -453,7 +399,7 @@ START_TEST(a_plan_is_what_loading_takes)
     ck_assert_str_eq(info.backend, "");
     ck_ok(kt_linear_load(linear, &view, NULL, &ck_error));
     kt_linear_info(linear, &info);
-    ck_assert_str_eq(info.backend, source->backend);
+    ck_assert_str_eq(info.backend, source->weights.backend);
     ck_assert_uint_eq(info.rows, 160);
     ck_assert_uint_eq(info.cols, 256);
     ck_assert_uint_eq(info.packed_size, plan->weight_size);
@@ -466,7 +412,7 @@ START_TEST(a_plan_is_what_loading_takes)
     free(plan);
     kt_linear_destroy(linear);
     kt_context_destroy(context);
-    free_view(&view);
+    random_view_free(&view);
 }
 END_TEST
 
@@ -482,7 +428,7 @@ START_TEST(wrong_calls)
 {
     const struct source *source = &sources[0];
     struct kt_context *context = make_context(source, 1, NULL), *other = make_context(source, 1, NULL);
-    struct kt_view view = make_view(source, 8, 16), wide = make_view(source, 8, 32);
+    struct kt_view view = random_view(&source->weights, 8, 16), wide = random_view(&source->weights, 8, 32);
     struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
     struct kt_linear *linear = NULL;
     params.rows = 8;
@@ -549,8 +495,8 @@ START_TEST(wrong_calls)
     kt_context_destroy(other);
     free(input.data);
     free(output.data);
-    free_view(&view);
-    free_view(&wide);
+    random_view_free(&view);
+    random_view_free(&wide);
 }
 END_TEST
 
