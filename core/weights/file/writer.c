@@ -1,39 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* writer.c - writes a safetensors file, which appears only when it is complete. */
-#define _GNU_SOURCE /* asprintf */
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
+#include "core/weights/file/replacement.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { ALIGNMENT = 64 }; /* of the data in the file */
 
 struct kt_writer {
-    char *path;      /* where the file belongs, symbolic links resolved */
-    char *temporary; /* NULL: a device or a pipe is written in place */
-    FILE *file;
-    char label[KT_LABEL_SIZE];
+    struct kt_replacement out;
     uint64_t size, done; /* bytes of the data: of all, and those that have come */
 };
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as they lie in memory");
-
-static enum kt_status fail_io(const struct kt_writer *writer, const char *what, struct kt_error *error)
-{
-    return kt_fail(error, KT_E_IO, "%s: %s: %s", writer->label, what, strerror(errno));
-}
 
 /* ---- the header ---- */
 
@@ -45,11 +33,11 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
         return kt_fail(error, KT_E_INVALID,
                        "%s: a tensor's name must have 1 to %d letters, none of them a "
                        "control character",
-                       writer->label, KT_NAME_SIZE);
+                       writer->out.label, KT_NAME_SIZE);
     const struct kt_dtype_info *dtype = kt_dtype_find(info->dtype);
     if (!dtype || !dtype->safetensors)
         return kt_fail(error, KT_E_INVALID, "%s: tensor \"%s\": safetensors files have no dtype %s",
-                       writer->label, info->name, kt_dtype_name(info->dtype));
+                       writer->out.label, info->name, kt_dtype_name(info->dtype));
     uint64_t size = dtype->bytes, end = 0;
     bool fits = info->n_dims <= sizeof info->dims / sizeof info->dims[0];
     json_t *shape = json_array();
@@ -60,13 +48,13 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
     fits = fits && kt_add(writer->size, size, &end) && end <= INT64_MAX;
     if (!fits || json_object_get(root, info->name) || strcmp(info->name, "__metadata__") == 0) {
         json_decref(shape);
-        return kt_fail(error, KT_E_INVALID, "%s: tensor \"%s\" %s", writer->label, info->name,
+        return kt_fail(error, KT_E_INVALID, "%s: tensor \"%s\" %s", writer->out.label, info->name,
                        fits ? "stands twice" : "is too large, or has too many dimensions");
     }
     json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype->safetensors, "shape", shape,
                               "data_offsets", (json_int_t)writer->size, (json_int_t)end);
     if (json_object_set_new(root, info->name, entry) != 0)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->label);
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->out.label);
     writer->size = end;
     return KT_OK;
 }
@@ -89,7 +77,7 @@ static enum kt_status make_header(struct kt_writer *writer, const struct kt_writ
     *text = failed || status != KT_OK ? NULL : json_dumps(root, JSON_COMPACT);
     json_decref(root);
     if (!*text && status == KT_OK)
-        status = kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->label);
+        status = kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->out.label);
     return status;
 }
 
@@ -100,58 +88,13 @@ static enum kt_status write_header(const struct kt_writer *writer, const char *t
     unsigned char head[8];
     for (int i = 0; i < 8; i++)
         head[i] = (unsigned char)((uint64_t)(length + padding) >> 8 * i);
-    bool written = fwrite(head, 1, 8, writer->file) == 8 && fwrite(text, 1, length, writer->file) == length &&
-                   fprintf(writer->file, "%*s", (int)padding, "") >= 0;
-    return written ? KT_OK : fail_io(writer, "cannot write", error);
+    bool written = fwrite(head, 1, 8, writer->out.file) == 8 &&
+                   fwrite(text, 1, length, writer->out.file) == length &&
+                   fprintf(writer->out.file, "%*s", (int)padding, "") >= 0;
+    return written ? KT_OK : kt_replacement_fail(&writer->out, error);
 }
 
 /* ---- the file ---- */
-
-/* Opens a temporary file beside the final one, with the permissions of the file that it replaces, if there is
- * one. */
-static enum kt_status open_temporary(struct kt_writer *writer, const struct stat *before,
-                                     struct kt_error *error)
-{
-    int fd = -1;
-    errno = EEXIST;
-    for (unsigned i = 0; i < 100 && fd < 0 && errno == EEXIST; i++) {
-        free(writer->temporary);
-        if (asprintf(&writer->temporary, "%s.%ld-%u.part", writer->path, (long)getpid(), i) < 0) {
-            writer->temporary = NULL;
-            return kt_fail(error, KT_E_NOMEM, "%s: no memory for a path", writer->label);
-        }
-        fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    }
-    if (fd < 0) {
-        free(writer->temporary);
-        writer->temporary = NULL;
-        return fail_io(writer, "cannot make a temporary file beside it", error);
-    }
-    if (before && fchmod(fd, before->st_mode & 07777) != 0)
-        errno = 0; /* some file systems have no permissions: the data counts */
-    writer->file = fdopen(fd, "w");
-    if (writer->file)
-        return KT_OK;
-    enum kt_status status = fail_io(writer, "cannot open", error);
-    (void)close(fd);
-    return status;
-}
-
-static enum kt_status open_file(struct kt_writer *writer, const char *path, struct kt_error *error)
-{
-    struct stat before;
-    bool exists = stat(path, &before) == 0;
-    /* Resolved, because a rename would replace a symbolic link or a device. */
-    writer->path = exists ? realpath(path, NULL) : NULL;
-    if (!writer->path)
-        writer->path = strdup(path);
-    if (!writer->path)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a path", writer->label);
-    if (!exists || S_ISREG(before.st_mode))
-        return open_temporary(writer, exists ? &before : NULL, error);
-    writer->file = fopen(writer->path, "we");
-    return writer->file ? KT_OK : fail_io(writer, "cannot open", error);
-}
 
 static enum kt_status check_params(const char *path, const struct kt_writer_params *params,
                                    struct kt_error *error)
@@ -179,10 +122,10 @@ enum kt_status kt_writer_create(const char *path, const struct kt_writer_params 
     struct kt_writer *writer = calloc(1, sizeof *writer);
     if (!writer)
         return kt_fail(error, KT_E_NOMEM, "no memory to write a file");
-    kt_file_label(path, writer->label);
+    kt_file_label(path, writer->out.label); /* for errors of the header */
     status = make_header(writer, params, &text, error);
     if (status == KT_OK)
-        status = open_file(writer, path, error);
+        status = kt_replacement_open(path, &writer->out, error);
     if (status == KT_OK)
         status = write_header(writer, text, error);
     free(text);
@@ -201,44 +144,11 @@ enum kt_status kt_writer_add(struct kt_writer *writer, const void *data, uint64_
     if (size > writer->size - writer->done)
         return kt_fail(error, KT_E_INVALID,
                        "%s: the tensors take %" PRIu64 " bytes, %" PRIu64 " are left, and %" PRIu64 " came",
-                       writer->label, writer->size, writer->size - writer->done, size);
-    if (size && fwrite(data, 1, size, writer->file) != size)
-        return fail_io(writer, "cannot write", error);
+                       writer->out.label, writer->size, writer->size - writer->done, size);
+    if (size && fwrite(data, 1, size, writer->out.file) != size)
+        return kt_replacement_fail(&writer->out, error);
     writer->done += size;
     return KT_OK;
-}
-
-/* So that the new name survives a power failure, too. */
-static enum kt_status sync_folder(const struct kt_writer *writer, struct kt_error *error)
-{
-    char *slash = strrchr(writer->path, '/');
-    const char *folder = !slash ? "." : slash == writer->path ? "/" : writer->path;
-    if (slash && slash != writer->path)
-        *slash = '\0';
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* A folder that may not be read can still be written to. */
-    bool synced = fd < 0 || fsync(fd) == 0 || errno == EINVAL;
-    enum kt_status status = synced ? KT_OK : fail_io(writer, "cannot be made durable", error);
-    if (fd >= 0)
-        (void)close(fd);
-    return status;
-}
-
-static enum kt_status put_in_place(struct kt_writer *writer, struct kt_error *error)
-{
-    if (fflush(writer->file) != 0 || (writer->temporary && fsync(fileno(writer->file)) != 0))
-        return fail_io(writer, "cannot write", error);
-    int closed = fclose(writer->file);
-    writer->file = NULL;
-    if (closed != 0)
-        return fail_io(writer, "cannot write", error);
-    if (!writer->temporary)
-        return KT_OK;
-    if (rename(writer->temporary, writer->path) != 0)
-        return fail_io(writer, "cannot rename the finished file", error);
-    free(writer->temporary);
-    writer->temporary = NULL;
-    return sync_folder(writer, error);
 }
 
 enum kt_status kt_writer_finish(struct kt_writer *writer, struct kt_error *error)
@@ -247,9 +157,9 @@ enum kt_status kt_writer_finish(struct kt_writer *writer, struct kt_error *error
         return kt_fail(error, KT_E_INVALID, "kt_writer_finish: writer must not be NULL");
     enum kt_status status =
         writer->done == writer->size
-            ? put_in_place(writer, error)
+            ? kt_replacement_finish(&writer->out, error)
             : kt_fail(error, KT_E_INVALID, "%s: the tensors take %" PRIu64 " bytes, but %" PRIu64 " came",
-                      writer->label, writer->size, writer->done);
+                      writer->out.label, writer->size, writer->done);
     kt_writer_cancel(writer);
     return status;
 }
@@ -258,16 +168,11 @@ void kt_writer_cancel(struct kt_writer *writer)
 {
     if (!writer)
         return;
-    if (writer->file)
-        (void)fclose(writer->file);
-    if (writer->temporary)
-        (void)unlink(writer->temporary);
-    free(writer->temporary);
-    free(writer->path);
+    kt_replacement_cancel(&writer->out);
     free(writer);
 }
 
 const char *kt_writer_temporary(const struct kt_writer *writer)
 {
-    return writer ? writer->temporary : NULL;
+    return writer ? writer->out.temporary : NULL;
 }
