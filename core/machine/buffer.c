@@ -24,6 +24,12 @@ static void bind(struct kt_topology *topology, uint32_t node, void *data, uint64
                        topology->node[node].os_index, strerror(why));
 }
 
+uint64_t kt_buffer_rounded(uint64_t size)
+{
+    uint64_t unit = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
+    return (size + unit - 1) / unit * unit;
+}
+
 enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uint64_t size, bool huge,
                                 struct kt_buffer *buffer, struct kt_error *error)
 {
@@ -31,13 +37,12 @@ enum kt_status kt_buffer_create(struct kt_topology *topology, uint32_t node, uin
     if (size == 0)
         return KT_OK;
     /* A huge page needs its own alignment: map one more and give the ends back. */
-    uint64_t unit = size >= HUGE_PAGE ? HUGE_PAGE : 4096;
     uint64_t spare = size >= HUGE_PAGE ? HUGE_PAGE : 0;
     uint64_t rounded;
-    if (!kt_add(size, unit - 1 + spare, &rounded) || rounded > PTRDIFF_MAX)
+    if (!kt_add(size, HUGE_PAGE - 1 + spare, &rounded) || rounded > PTRDIFF_MAX)
         return kt_fail(error, KT_E_NOMEM, "%llu bytes are more than an address space",
                        (unsigned long long)size);
-    rounded = (size + unit - 1) / unit * unit;
+    rounded = kt_buffer_rounded(size);
     char *base = mmap(NULL, rounded + spare, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)

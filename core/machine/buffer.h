@@ -24,6 +24,10 @@ void kt_buffer_bind(struct kt_topology *topology, uint32_t node, const struct kt
                     uint64_t begin, uint64_t end);
 void kt_buffer_destroy(struct kt_buffer *buffer);
 
+/** The bytes that kt_buffer_create maps for `size`, at most PTRDIFF_MAX: whole pages, huge ones if one fits.
+ */
+uint64_t kt_buffer_rounded(uint64_t size);
+
 /** The number of its pages, counted as huge ones. */
 uint64_t kt_buffer_pages(const struct kt_buffer *buffer);
 

@@ -551,6 +551,7 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
 #endif
 
 #include <kt/gpu.h>
+#include <kt/kv.h>
 #include <kt/linear.h>
 #include <kt/model.h>
 #include <kt/stats.h>

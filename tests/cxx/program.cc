@@ -31,10 +31,13 @@ bool initialisers()
     kt_staging_params staging = KT_STAGING_PARAMS_INIT;
     kt_recorder_params recorder = KT_RECORDER_PARAMS_INIT;
     kt_writer_params writer = KT_WRITER_PARAMS_INIT;
+    kt_kv_params cache = KT_KV_PARAMS_INIT;
+    kt_kv_rows rows = KT_KV_ROWS_INIT;
     return is_sized(config) && is_sized(checkpoint) && is_sized(layer) && is_sized(store) &&
            is_sized(forward) && is_sized(view) && is_sized(expert.down) && is_sized(place) &&
            place.seed == 42 && is_sized(deferral) && is_sized(host) && is_sized(host.forward) &&
-           is_sized(staging) && is_sized(recorder) && is_sized(writer) && !view.data && !layer.backend &&
+           is_sized(staging) && is_sized(recorder) && is_sized(writer) && is_sized(cache) &&
+           is_sized(rows) && !view.data && !layer.backend &&
            !host.forward.input;
 }
 
