@@ -33,7 +33,7 @@
  * Activations  One form for all quantised formats (ACT_*), per 256 columns; float32 for the others;
  *           a row holds both if gate and up need both. Level amx multiplies many rows in bfloat16: its
  *           rows of stage 0 have that as well, behind the others; of stage 1, where the rows of a product
- *           are known when h is packed, they have one or the other.
+ *           are known when they are packed, they have one or the other.
  * h         float32, row-major.
  *
  * With repack = no nothing of this is kept: a product packs each panel into scratch and multiplies that.

@@ -6,7 +6,7 @@
  *   Activations  rounded to bfloat16, to nearest, ties to even, once per row; K is filled up to 64 with 0.
  *                Levels that multiply pairs (avx512_bf16, amx) keep them so, the others as float32, which
  *                spares them widening each number for each panel. Level amx puts 16 rows together as tiles
- *                of 16 rows x 32 columns: stage 1 packs h so, stage 0 gathers its rows so.
+ *                of 16 rows x 32 columns: stage 1 packs its rows so, stage 0 gathers them so.
  *   h            float32, row after row.
  *
  * Parameters  BACKEND       the backend's name, for messages

@@ -7,8 +7,8 @@
  *   Activations  x = scale * q for a row, q within +-127: int8[K filled up to 64], a struct row_meta, then
  *                what the family adds, filled up to an odd number of lines: with 4096 bytes, all rows would
  *                compete for one set of the cache. Level amx puts 16 such rows together: tile after tile of
- *                16 rows x 64 columns in 1 KB, then 16 struct row_meta; stage 1 packs h so, stage 0 gathers
- *                its rows so.
+ *                16 rows x 64 columns in 1 KB, then 16 struct row_meta; stage 1 packs its rows so,
+ *                stage 0 gathers them so.
  *   h            float32, [panel][row][16]: a product writes one stream and packing reads one. Rows are
  *                filled up to 16, and the filling is never used.
  */
