@@ -26,12 +26,16 @@ kt_status layout(void *, kt_layout *layout, kt_error *error)
     uint64_t size = 0;
     if (__builtin_mul_overflow(hidden, intermediate, &size) || size > UINT64_MAX / 8)
         return kt_plugin_fail(error, KT_E_INVALID, "cxx: an expert is too large");
-    layout->panel_rows[0] = layout->panel_rows[1] = panel;
+    layout->panel_rows[1] = panel;
     layout->k_unit = 1;
-    layout->weight_size[0] = layout->nominal_size[0] = 2 * size * sizeof(float);
     layout->weight_size[1] = layout->nominal_size[1] = size * sizeof(float);
-    layout->act_row_size[0] = hidden * sizeof(float);
-    layout->act_row_size[1] = layout->h_row_size = intermediate * sizeof(float);
+    layout->act_row_size[1] = intermediate * sizeof(float);
+    if (layout->shape.activation != KT_ACTIVATION_NONE) {
+        layout->panel_rows[0] = panel;
+        layout->weight_size[0] = layout->nominal_size[0] = 2 * size * sizeof(float);
+        layout->act_row_size[0] = hidden * sizeof(float);
+        layout->h_row_size = intermediate * sizeof(float);
+    }
     layout->y_dtype = KT_DTYPE_F32;
     return KT_OK;
 }
@@ -67,12 +71,13 @@ void act_pack(void *instance, const kt_act_pack *job)
     const kt_layout &layout = *job->layout;
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         float *to = at<float>(job->packed, static_cast<int64_t>(row * layout.act_row_size[job->stage]));
-        if (job->stage == KT_STAGE_DOWN) {
+        if (!job->source_dtype) { // h
             std::memcpy(to, at<char>(job->source, static_cast<int64_t>(row * layout.h_row_size)),
                         layout.h_row_size);
             continue;
         }
-        const uint64_t width = job->source_dtype == KT_DTYPE_F32 ? 4 : 2, n = layout.shape.hidden_size;
+        const uint64_t width = job->source_dtype == KT_DTYPE_F32 ? 4 : 2;
+        const uint64_t n = layout.act_row_size[job->stage] / sizeof(float);
         kt_view view = KT_VIEW_INIT;
         view.dtype = job->source_dtype;
         view.data = at<char>(job->source, row * job->source_stride);

@@ -162,6 +162,13 @@ CUT_ROW          cut          is not the whole expert.s
 CUT_BEYOND       cut          wrote beyond the shard\|behind the end of a shard
 UNPACK_LIES      unpack       are not the source.s bits
 THREADS          threads      the bits differ from those of one thread
+LINEAR_STAGE     layout       linear of .*: a linear has no stage 0
+LINEAR_FORMAT    layout       layout.*linear of .*: crashed with SIGFPE
+LINEAR_VIEW      pack         pack.*linear of .*: crashed with SIGSEGV
+LINEAR_STRIDE    activations  linear of .* packed by rows differ
+LINEAR_H         activations  linear of .*\(packed by rows differ\|the input.s rows\)
+LINEAR_JOBS      activations  linear of .*\(packed by rows differ\|the start of packed activations\|SIGSEGV\)
+LINEAR_COLUMN    numbers      linear of .*float64 gives
 '
 echo "$faults" >"$dir/faults"
 while read -r fault check text; do
@@ -195,9 +202,20 @@ done
 says '^TAP version 13$'
 says '^ok 1 - file: kt_wrong.so'
 says '^ok 2 - load: version 1.0, built for plugin ABI 1\.[1-9]'
-says '^ok [0-9]* - numbers scalar: 2 formats'
+says '^ok [0-9]* - numbers scalar: 2 formats, 8 cases, 2 of them linears$'
 says '^ok [0-9]* - speed # SKIP --quick'
 [ "$(sed -n '$p' "$out")" = "1..$(grep -c '^ok' "$out")" ] || fail "the plan must count the tests"
+
+# It may refuse linears, and says why; a plugin of an older ABI is not asked for them.
+KT_TEST_FAULT=LINEAR_REFUSES
+kt plugin check --quick "$plugins/kt_wrong.so"
+exits 0
+says '^numbers .* 2 formats, 6 cases; no linears: f32 and bf16 are taken$'
+cp "$KT_TEST_BUILD/tests/abi/1.0/kt_example.so" "$dir/kt_example.so"
+kt plugin check --quick --cases 1 "$dir/kt_example.so"
+exits 0
+says '^numbers .*; no linears: it is built for plugin ABI 1\.0$'
+
 KT_TEST_FAULT=DOWN_BIAS
 kt plugin check --quick --format tap "$plugins/kt_wrong.so"
 exits 1

@@ -73,15 +73,18 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
         return kt_plugin_fail(error, KT_E_UNSUPPORTED, "%llu x %llu: sizes are at most %d",
                               (unsigned long long)hidden, (unsigned long long)rows, SIZE_LIMIT);
     uint64_t panel = (uint64_t)fake->values[OPTION_PANEL_ROWS].number;
-    layout->panel_rows[0] = layout->panel_rows[1] = panel;
+    layout->panel_rows[1] = panel;
     layout->k_unit = 1;
-    layout->weight_size[0] = round_up(rows, panel) * 2 * hidden * sizeof(float);
     layout->weight_size[1] = round_up(hidden, panel) * rows * sizeof(float);
-    layout->nominal_size[0] = rows * 2 * hidden * sizeof(float);
     layout->nominal_size[1] = hidden * rows * sizeof(float);
-    layout->act_row_size[0] = round_up(hidden * sizeof(float), 64);
     layout->act_row_size[1] = round_up(rows * sizeof(float), 64);
-    layout->h_row_size = layout->act_row_size[1];
+    if (layout->shape.activation != KT_ACTIVATION_NONE) {
+        layout->panel_rows[0] = panel;
+        layout->weight_size[0] = round_up(rows, panel) * 2 * hidden * sizeof(float);
+        layout->nominal_size[0] = rows * 2 * hidden * sizeof(float);
+        layout->act_row_size[0] = round_up(hidden * sizeof(float), 64);
+        layout->h_row_size = layout->act_row_size[1];
+    }
     layout->scratch_size = 64;
     if (fake->values[OPTION_STORED].number)
         (void)snprintf(layout->form, sizeof layout->form, "fake-p%d-1", (int)panel);
@@ -180,17 +183,18 @@ static void act_pack(void *instance, const struct kt_act_pack *job)
     (void)instance;
     const struct kt_layout *layout = job->layout;
     uint64_t size = layout->act_row_size[job->stage];
+    bool down = job->stage == KT_STAGE_DOWN;
+    uint64_t n = down ? layout->shape.intermediate_size : layout->shape.hidden_size;
     for (uint32_t r = job->row_begin; r < job->row_end; r++) {
         float *out = (float *)(void *)((char *)job->packed + r * size);
-        if (job->stage == KT_STAGE_DOWN) {
-            memcpy(out, (const char *)job->source + r * layout->h_row_size,
-                   layout->shape.intermediate_size * sizeof *out);
+        if (!job->source_dtype) {
+            memcpy(out, (const char *)job->source + r * layout->h_row_size, n * sizeof *out);
             if (is(out[0], FAIL_ACT_PACK_H))
                 fail(job->error, "act_pack of h");
             continue;
         }
         const char *source = (const char *)job->source + r * job->source_stride;
-        for (uint64_t i = 0; i < layout->shape.hidden_size; i++)
+        for (uint64_t i = 0; i < n; i++)
             out[i] = read_number(source, job->source_dtype, i);
         if (is(out[0], FAIL_ACT_PACK))
             fail(job->error, "act_pack");

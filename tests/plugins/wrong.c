@@ -174,7 +174,10 @@ static void wrong_close(void *instance)
 static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, struct kt_error *error)
 {
     struct kt_shape *shape = &layout_->shape;
-    for (int p = 0; p < 3; p++)
+    bool linear = shape->activation == KT_ACTIVATION_NONE;
+    if (IS(LINEAR_FORMAT) && linear)
+        zero = (int)(32 / shape->format[KT_GATE].dtype);
+    for (int p = linear && !IS(LINEAR_REFUSES) ? KT_DOWN : KT_GATE; p < 3; p++)
         if (shape->format[p].dtype != KT_DTYPE_F32 && shape->format[p].dtype != KT_DTYPE_BF16)
             return IS(LAYOUT_MUTE) ? KT_E_UNSUPPORTED
                                    : kt_plugin_fail(error, KT_E_UNSUPPORTED, "f32 and bf16 are taken");
@@ -190,6 +193,8 @@ static enum kt_status wrong_layout(void *instance, struct kt_layout *layout_, st
             layout_->weight_size[s] = (uint32_t)layout_->weight_size[s];
     if (IS(LAYOUT_UNIT))
         layout_->k_unit = 0;
+    if (IS(LINEAR_STAGE) && linear)
+        layout_->act_row_size[0] = 64;
     if (IS(LAYOUT_SHAPE))
         shape->top_k++;
     return status;
@@ -200,6 +205,8 @@ static enum kt_status wrong_pack(void *instance, const struct kt_pack *job, stru
     const struct kt_layout *own = job->layout;
     enum kt_status status = pack(instance, job, error);
     float *packed = job->packed;
+    if (IS(LINEAR_VIEW) && !job->source->gate.data)
+        fall();
     while (IS(PACK_LOOP))
         spun++;
     if (IS(PACK_BEYOND))
@@ -236,6 +243,14 @@ static enum kt_status wrong_row(void *instance, const struct kt_layout *own, con
 static void wrong_act(void *instance, const struct kt_act_pack *job)
 {
     struct kt_act_pack other = *job;
+    bool linear = job->layout->shape.activation == KT_ACTIVATION_NONE;
+    uint64_t n = job->layout->shape.intermediate_size;
+    if (IS(LINEAR_STRIDE) && linear)
+        other.source_stride = (int64_t)(n * (job->source_dtype == KT_DTYPE_F32 ? 4 : 2));
+    if (IS(LINEAR_H) && linear)
+        other.source_dtype = 0;
+    if (IS(LINEAR_JOBS) && linear)
+        other.packed = (char *)job->packed - job->row_begin * job->layout->act_row_size[1];
     if (IS(ACT_F16) && job->source_dtype == KT_DTYPE_F16)
         other.source_dtype = KT_DTYPE_BF16;
     act_pack(instance, &other);
@@ -306,7 +321,7 @@ static void wrong_down(void *instance, const struct kt_product *job)
         for (uint64_t row = first; row < end; row++) {
             float last = packed_row(job->layout, job->packed, KT_DOWN, row)[n - 1] *
                          act_row(job, KT_STAGE_DOWN, r)[n - 1];
-            if (IS(DOWN_COLUMN))
+            if (IS(DOWN_COLUMN) || (IS(LINEAR_COLUMN) && shape->activation == KT_ACTIVATION_NONE))
                 y[row] -= last;
             if (IS(DOWN_SCALE))
                 y[row] *= 0.97f;

@@ -120,7 +120,8 @@ struct plugin_run {
     struct kt_caps caps;
     struct kt_host host;
     struct kt_option_value values[PLUGIN_MAX_OPTIONS];
-    char of[160]; /* ", KEY = VALUE" where an option is tried, for messages */
+    char of[160];         /* ", KEY = VALUE" where an option is tried, for messages */
+    char no_linears[400]; /* why the plugin takes none; "": it was not asked or takes some */
     void *instance;
 };
 
@@ -161,11 +162,11 @@ plugin_job plugin_job_probe, plugin_job_open, plugin_job_level;
 struct plugin_case {
     struct plugin_run *run;
     struct check check;
-    char text[256]; /* "bf16, hidden 33, intermediate 5, 3 rows" */
+    char text[256]; /* "bf16, hidden 33, intermediate 5, 3 rows"; "linear of bf16, 33 x 5, 3 rows" */
 };
 typedef void plugin_step(struct plugin_case *item);
 
-/* Runs one case; false: the plugin does not take it. */
+/* Runs one case of an expert; false: the plugin does not take it. */
 bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step);
 /* Runs `step` on all cases, for the job `self`. */
 void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, plugin_step *step);

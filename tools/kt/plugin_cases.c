@@ -50,6 +50,15 @@ static void make_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt
     shape->has_bias = biases[kind % 6];
 }
 
+/* A linear has any number of rows. */
+static void make_linear_shape(uint32_t dtype, unsigned kind, uint64_t *state, struct kt_shape *shape)
+{
+    make_shape(dtype, kind, state, shape);
+    if (!has_scales(dtype))
+        shape->hidden_size = kind == 0 ? 1 : pick_size(state, KT_DTYPE_F32, KT_DTYPE_F32);
+    make_linear(shape);
+}
+
 static void describe(struct plugin_case *item)
 {
     const struct kt_shape *shape = &item->check.layout.shape;
@@ -59,7 +68,9 @@ static void describe(struct plugin_case *item)
         snprintf(groups, sizeof(groups), " with %s%s for %llu x %llu", kt_dtype_name(format->scale_dtype),
                  format->zero_dtype ? " and zeros" : "", (unsigned long long)format->group_rows,
                  (unsigned long long)format->group_cols);
-    snprintf(item->text, sizeof(item->text), "%s%s, hidden %llu, intermediate %llu, %u rows, --seed %llu",
+    snprintf(item->text, sizeof(item->text),
+             check_linear(&item->check) ? "linear of %s%s, %llu x %llu, %u rows, --seed %llu"
+                                        : "%s%s, hidden %llu, intermediate %llu, %u rows, --seed %llu",
              kt_dtype_name(format->dtype), groups, (unsigned long long)shape->hidden_size,
              (unsigned long long)shape->intermediate_size, item->check.n_rows,
              (unsigned long long)item->run->seed);
@@ -88,7 +99,8 @@ bool plugin_ask_layout(struct plugin_case *item, struct kt_layout *layout, struc
 static bool lay_out(struct plugin_case *item, struct kt_error *error)
 {
     struct kt_layout *layout = &item->check.layout;
-    for (int way = 0; way < 3; way++) {
+    int ways = check_linear(&item->check) ? 2 : 3;
+    for (int way = 0; way < ways; way++) {
         describe(item);
         if (plugin_ask_layout(item, layout, error))
             return true;
@@ -128,7 +140,7 @@ static bool has_function(const struct plugin_run *run, plugin_job *job)
     return true;
 }
 
-bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step)
+static bool run_case(struct plugin_run *run, uint32_t dtype, unsigned kind, bool linear, plugin_step *step)
 {
     static const uint32_t rows[] = {1, 5, 33, 2, 9, 17};
     struct plugin_case *item = check_need(calloc(1, sizeof(*item)));
@@ -140,11 +152,13 @@ bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plug
     check->level = run->level;
     check->instance = run->instance;
     check->host = &run->host;
-    make_shape(dtype, kind, &state, &check->layout.shape);
+    (linear ? make_linear_shape : make_shape)(dtype, kind, &state, &check->layout.shape);
     check->n_rows = rows[kind % 6];
     check->n_acts = 1 + random_below(&state, check->n_rows + 3);
     check->random = state;
     bool taken = lay_out(item, &error);
+    if (linear && !taken)
+        snprintf(run->no_linears, sizeof(run->no_linears), "%.399s", error.message);
     if (taken && !plugin_failed(run)) {
         if (!source_create(&check->layout.shape, &check->random, &check->source))
             abort();
@@ -167,10 +181,45 @@ bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plug
     return taken;
 }
 
+bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step)
+{
+    return run_case(run, dtype, kind, false, step);
+}
+
+/* Of each format one case of a linear for each three of experts, the first one with many rows. Returns how
+ * many were taken. */
+static unsigned run_linears(struct plugin_run *run, plugin_step *step)
+{
+    unsigned n = 0;
+    if (run->plugin->abi_minor < 5) {
+        snprintf(run->no_linears, sizeof(run->no_linears), "it is built for plugin ABI %u.%u",
+                 run->plugin->abi_major, run->plugin->abi_minor);
+        return 0;
+    }
+    for (const uint32_t *dtype = dtypes; *dtype && !plugin_failed(run); dtype++) {
+        unsigned n_kinds = has_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
+        unsigned first = n_kinds < 3 ? 1 : 2;
+        for (unsigned kind = first; kind < first + (n_kinds + 2) / 3 && !plugin_failed(run); kind++)
+            n += run_case(run, *dtype, kind, true, step);
+    }
+    return n;
+}
+
+static void say_cases(struct plugin_run *run, unsigned n_formats, unsigned n_cases, unsigned n_linears)
+{
+    struct plugin_verdict *verdict = &run->child->verdict;
+    if (n_linears)
+        plugin_say(verdict, PLUGIN_OK, "%u formats, %u cases, %u of them linears", n_formats,
+                   n_cases + n_linears, n_linears);
+    else
+        plugin_say(verdict, PLUGIN_OK, "%u formats, %u cases; no linears: %s", n_formats, n_cases,
+                   run->no_linears);
+}
+
 void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, plugin_step *step)
 {
     struct plugin_run *run = data;
-    unsigned n_cases = 0, n_formats = 0;
+    unsigned n_cases = 0, n_formats = 0, n_linears = 0;
     if (!plugin_attach(run, child))
         return;
     if (!has_function(run, self)) {
@@ -192,6 +241,8 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
             n_cases += plugin_case_run(run, *dtype, kind, step);
         n_formats += n_cases > before;
     }
+    if (!plugin_failed(run))
+        n_linears = run_linears(run, step);
     if (plugin_failed(run))
         return;
     plugin_detach(run);
@@ -201,7 +252,7 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
     else if (n_cases == 0)
         plugin_fail(run, "it takes no format that kt-kernel reads");
     else if (child->verdict.state == PLUGIN_OK && !child->verdict.text[0])
-        plugin_say(&child->verdict, PLUGIN_OK, "%u formats, %u cases", n_formats, n_cases);
+        say_cases(run, n_formats, n_cases, n_linears);
 }
 
 /* ---- layout ------------------------------------------------------------------------------------- */
@@ -209,7 +260,12 @@ void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, 
 static void check_sizes(struct check *check)
 {
     const struct kt_layout *layout = &check->layout;
-    for (int s = 0; s < 2; s++) {
+    bool linear = check_linear(check);
+    if (linear && (layout->panel_rows[0] || layout->weight_size[0] || layout->nominal_size[0] ||
+                   layout->act_row_size[0] || layout->h_row_size))
+        check_fail(check, "a linear has no stage 0: panel_rows[0], weight_size[0], nominal_size[0], "
+                          "act_row_size[0] and h_row_size stay 0");
+    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         if (layout->panel_rows[s] == 0 || layout->panel_rows[s] > MAX_SIZE)
             check_fail(check, "panel_rows[%d] is %llu", s, (unsigned long long)layout->panel_rows[s]);
         if (layout->nominal_size[s] == 0 || layout->nominal_size[s] > MAX_SIZE)
@@ -219,7 +275,7 @@ static void check_sizes(struct check *check)
         if (layout->act_row_size[s] == 0 || layout->act_row_size[s] > MAX_SIZE)
             check_fail(check, "act_row_size[%d] is %llu", s, (unsigned long long)layout->act_row_size[s]);
     }
-    if (layout->h_row_size == 0 || layout->h_row_size > MAX_SIZE)
+    if (!linear && (layout->h_row_size == 0 || layout->h_row_size > MAX_SIZE))
         check_fail(check, "h_row_size is %llu", (unsigned long long)layout->h_row_size);
     if (layout->rounding && strlen(layout->rounding) >= sizeof(((struct kt_plan *)0)->rounding))
         check_fail(check, "rounding has %zu letters, 47 are the most", strlen(layout->rounding));
@@ -271,7 +327,7 @@ static void check_large(struct plugin_case *item)
     layout.shape.hidden_size = layout.shape.intermediate_size = UINT64_C(1) << 17;
     if (!plugin_ask_layout(item, &layout, &error))
         return;
-    for (int s = 0; s < 2; s++) {
+    for (int s = check_first_stage(&item->check); s <= KT_STAGE_DOWN; s++) {
         uint64_t least = (UINT64_C(2) - (unsigned)s) << 31;
         if (layout.nominal_size[s] < least || (!layout.keeps_source && layout.weight_size[s] < least) ||
             layout.act_row_size[s] < UINT64_C(1) << 14)

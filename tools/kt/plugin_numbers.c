@@ -3,8 +3,8 @@
  * plugin_numbers.c - compares an expert's output with float64, for any arithmetic of a plugin.
  *
  * weight_row gives the weights that the kernel uses. Beyond them a plugin may lose this much and no more:
- *   activations   a step of 8 bits of the row's largest, 1/127 of it, at each of the two products; what is 0
- *                 stays 0
+ *   activations   a step of 8 bits of the row's largest, 1/127 of it, at each of the two products (a linear
+ *                 has one); what is 0 stays 0
  *   weights       rounded once more on the way, to bfloat16: 2^-8
  *   activation    2^-8 of h
  *   sums          float32: (K + 16) roundings, of terms that quants with an offset make larger, 136 times the
@@ -38,7 +38,7 @@ static void prepare(struct check *check)
     const struct kt_layout *layout = &check->layout;
     uint64_t row = layout->shape.hidden_size * y_size(check);
     bool at_end = random_below(&check->random, 2);
-    for (int s = 0; s < 2; s++) {
+    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         uint64_t n = s ? fill_rows(check, check->n_rows) : check->n_acts;
         guard_free(&check->act[s]);
         check_guard("packed activations", n * layout->act_row_size[s], 64, at_end, &check->act[s]);
@@ -47,27 +47,30 @@ static void prepare(struct check *check)
     guard_free(&check->h);
     guard_free(&check->y);
     check->y_stride = row + y_size(check) * random_below(&check->random, 5);
-    check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64, at_end, &check->h);
+    if (!check_linear(check))
+        check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64, at_end, &check->h);
     check_guard("y", (check->n_rows - 1) * check->y_stride + row, y_size(check), at_end, &check->y);
 }
 
 void plugin_forward(struct check *check)
 {
     prepare(check);
-    memset(check->h.data, 0x5a, check->h.size);
     memset(check->y.data, 0x5a, check->y.size);
-    pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
-    run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, check->n_rows,
-                check->h.data);
+    if (!check_linear(check)) {
+        memset(check->h.data, 0x5a, check->h.size);
+        pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_BF16, 0, check->n_acts, check->act[0].data);
+        run_product(check, KT_STAGE_GATE_UP, 0, count_panels(check, KT_STAGE_GATE_UP), 0, check->n_rows,
+                    check->h.data);
+    }
     guard_seal(&check->h);
-    pack_rows(check, KT_STAGE_DOWN, 0, 0, check->n_rows, check->act[1].data);
+    pack_rows(check, KT_STAGE_DOWN, KT_DTYPE_BF16, 0, check->n_rows, check->act[1].data);
     run_product(check, KT_STAGE_DOWN, 0, count_panels(check, KT_STAGE_DOWN), 0, check->n_rows, check->y.data);
     guard_unseal(&check->h);
     const struct guarded *written[] = {&check->act[0], &check->h, &check->act[1], &check->y};
     static const char *const names[] = {"act_pack wrote beyond its rows", "gate_up wrote beyond h",
                                         "act_pack wrote beyond its rows", "down wrote beyond y"};
     for (int i = 0; i < 4; i++)
-        if (!guard_intact(written[i]))
+        if (written[i]->map && !guard_intact(written[i]))
             check_fail(check, "%s", names[i]);
     uint64_t row = check->layout.shape.hidden_size * y_size(check);
     for (uint64_t at = 0; at < check->y.size; at++)
@@ -101,6 +104,8 @@ struct row {
     uint64_t *places;
     uint64_t n;
     double largest;
+    uint64_t *first; /* of a linear: the first number that is equal */
+    double *sums;    /* for add_alike */
 };
 
 static void add_to_row(struct row *row, uint64_t place, struct value value, double variance)
@@ -118,6 +123,33 @@ static double square(double x)
     return x * x;
 }
 
+/* The step that a number of a row is rounded by. */
+static double find_step(const struct row *x, const struct number *number)
+{
+    return fmin(fabs(number->value.value) + number->value.bound, STEP * x->largest);
+}
+
+/* The variance that rounding a linear's input gives a sum. Equal numbers are rounded alike, so their errors
+ * add up: of the whole row if it has one scale, or of neighbours. */
+static double add_alike(const float *w, const struct row *x)
+{
+    double rows = 0, runs = 0, run = 0;
+    for (uint64_t j = 0; j < x->n; j++) {
+        double off = (double)w[x->places[j]] * find_step(x, &x->numbers[j]);
+        x->sums[x->first[j]] += off;
+        run += off;
+        if (j + 1 == x->n || x->first[j + 1] != x->first[j]) {
+            runs += square(run);
+            run = 0;
+        }
+    }
+    for (uint64_t j = 0; j < x->n; j++) {
+        rows += square(x->sums[j]);
+        x->sums[j] = 0;
+    }
+    return fmax(rows, runs) / 12;
+}
+
 /* sum(w x). `largest_w` is the largest weight of the row, NaN if one of them is NaN. */
 static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k,
                               const float *bias, uint64_t i)
@@ -128,15 +160,17 @@ static struct number multiply(const float *w, double largest_w, const struct row
     for (uint64_t j = 0; j < x->n; j++) {
         const struct number *number = &x->numbers[j];
         double weight = (double)w[x->places[j]], size = fabs(number->value.value) + number->value.bound;
-        double step = fmin(size, STEP * x->largest);
+        double step = find_step(x, number);
         sum += weight * number->value.value;
         noise += fabs(weight) * (number->value.bound + step);
-        variance +=
-            square(weight) * (number->variance + square(step) / 12) + square(SHORT * weight * size) / 12;
+        variance += square(weight) * number->variance + square(SHORT * weight * size) / 12;
+        variance += x->first ? 0 : square(weight * step) / 12;
         terms += fabs(weight) * size;
         sizes += size;
         widths += fabs(weight);
     }
+    if (x->first)
+        variance += add_alike(w, x);
     double bound = noise + SHORT * terms + ((double)k + 16) * 0x1p-24 * 136 * largest_w * sizes +
                    0x1p-120 * (sizes + widths + 1);
     if (bias) {
@@ -158,16 +192,34 @@ static void create_row(struct row *row, uint64_t n)
     row->places = check_need(calloc(n, sizeof(*row->places)));
 }
 
+static void create_alike(struct row *row, uint64_t n)
+{
+    row->first = check_need(calloc(n, sizeof(*row->first)));
+    row->sums = check_need(calloc(n, sizeof(*row->sums)));
+}
+
+static void find_alike(struct row *row)
+{
+    for (uint64_t j = 0; row->first && j < row->n; j++) {
+        uint64_t first = 0;
+        while (memcmp(&row->numbers[first].value.value, &row->numbers[j].value.value, sizeof(double)) != 0)
+            first++;
+        row->first[j] = first;
+    }
+}
+
 static void free_row(struct row *row)
 {
     free(row->numbers);
     free(row->places);
+    free(row->first);
+    free(row->sums);
 }
 
 static void find_largest(const struct check *check, struct expert *expert)
 {
     const struct kt_shape *shape = &check->layout.shape;
-    for (int p = 0; p < 3; p++) {
+    for (int p = check_first_projection(check); p <= KT_DOWN; p++) {
         uint64_t rows = projection_rows(shape, (enum kt_projection)p);
         uint64_t cols = projection_cols(shape, (enum kt_projection)p);
         double largest = 0;
@@ -184,19 +236,20 @@ static void find_largest(const struct check *check, struct expert *expert)
     }
 }
 
-/* Computes h of row r. */
+/* Computes h of row r; a linear has the input in its place. */
 static void make_h(const struct check *check, uint32_t r, struct expert *expert)
 {
     const struct kt_shape *shape = &check->layout.shape;
-    uint64_t k = shape->hidden_size;
+    uint64_t k = input_cols(check);
     float *x = check_need(malloc(k * sizeof(*x)));
     read_input(check, check->index[r], x);
     expert->x.n = expert->h.n = 0;
     expert->x.largest = expert->h.largest = 0;
     for (uint64_t c = 0; c < k; c++)
-        add_to_row(&expert->x, c, (struct value){(double)x[c], 0}, 0);
+        add_to_row(check_linear(check) ? &expert->h : &expert->x, c, (struct value){(double)x[c], 0}, 0);
     free(x);
-    for (uint64_t i = 0; i < shape->intermediate_size; i++) {
+    find_alike(&expert->h);
+    for (uint64_t i = 0; i < shape->intermediate_size && !check_linear(check); i++) {
         struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i],
                                       &expert->x, k, check->source.expert.gate_bias, i);
         struct number up = multiply(check->weights[KT_UP] + i * k, expert->largest[KT_UP][i], &expert->x, k,
@@ -250,6 +303,8 @@ void plugin_compare(struct plugin_case *item)
     struct expert expert = {.wrong = 0};
     create_row(&expert.x, check->layout.shape.hidden_size);
     create_row(&expert.h, check->layout.shape.intermediate_size);
+    if (check_linear(check))
+        create_alike(&expert.h, check->layout.shape.intermediate_size);
     find_largest(check, &expert);
     for (uint32_t r = 0; r < check->n_rows && !check->wrong; r++) {
         make_h(check, r, &expert);

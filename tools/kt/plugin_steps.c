@@ -33,7 +33,7 @@ const struct kt_view *plugin_view(const struct check *check, int projection)
 
 void plugin_read_weights(struct check *check)
 {
-    for (int p = 0; p < 3 && !check->wrong; p++) {
+    for (int p = check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
         uint64_t rows = plugin_view(check, p)->rows, cols = plugin_view(check, p)->cols;
         struct kt_error error = {.message = ""};
         struct guarded row = {0};
@@ -81,7 +81,7 @@ static void step_weights(struct plugin_case *item)
     check_pack(check);
     if (!check->wrong)
         plugin_read_weights(check);
-    for (int p = 0; p < 3 && !check->wrong; p++) {
+    for (int p = check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
         const struct kt_view *view = plugin_view(check, p);
         float *source = check_need(malloc(view->cols * sizeof(*source)));
         double wrong = 0, size = 0;
@@ -111,21 +111,15 @@ void plugin_job_weights(void *data, struct plugin_child *child)
 static void step_activations(struct plugin_case *item)
 {
     struct check *check = &item->check;
-    uint64_t n = check->n_acts * check->layout.shape.hidden_size;
+    enum kt_stage stage = check_first_stage(check);
     check_pack(check);
     make_inputs(check);
-    for (uint64_t i = 0; i < n; i++) { /* numbers that both float16 and bfloat16 can hold */
-        uint32_t bits = (uint32_t)check->input[i] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof(value));
-        value = fmaxf(fminf(rintf(value * 32) / 32, 3.96875f), -3.96875f);
-        check->input[i] = to_bf16(value);
-    }
-    check_act_pack(check, KT_STAGE_GATE_UP);
-    uint64_t size = check->act[0].size;
+    round_inputs(check);
+    check_act_pack(check, stage);
+    uint64_t size = check->act[stage].size;
     uint8_t *half = check_need(calloc(1, size));
-    pack_rows(check, KT_STAGE_GATE_UP, KT_DTYPE_F16, 0, check->n_acts, half);
-    if (memcmp(half, check->act[0].data, size) != 0)
+    pack_rows(check, stage, KT_DTYPE_F16, 0, check_linear(check) ? check->n_rows : check->n_acts, half);
+    if (memcmp(half, check->act[stage].data, size) != 0)
         check_fail(check, "rows in F16 are packed otherwise than the same numbers in BF16");
     free(half);
 }
@@ -140,7 +134,7 @@ void plugin_job_activations(void *data, struct plugin_child *child)
 /* n rows, each from the input row of the same number. */
 static void set_rows(struct check *check, uint32_t n)
 {
-    uint64_t size = (uint64_t)n * check->layout.shape.hidden_size * sizeof(*check->input);
+    uint64_t size = (uint64_t)n * input_cols(check) * sizeof(*check->input);
     check->n_rows = check->n_acts = n;
     check->input = check_need(realloc(check->input, size));
     check->index = check_need(realloc(check->index, n * sizeof(*check->index)));
@@ -159,7 +153,7 @@ static uint64_t spread(uint64_t i, uint64_t n, uint64_t k)
 static void try_columns(struct plugin_case *item)
 {
     struct check *check = &item->check;
-    uint64_t k = check->layout.shape.hidden_size;
+    uint64_t k = input_cols(check);
     uint32_t n = k < MAX_COLUMNS ? (uint32_t)k : MAX_COLUMNS;
     set_rows(check, n);
     for (uint32_t r = 0; r < n; r++)
@@ -243,7 +237,7 @@ static void step_ranges(struct plugin_case *item)
     check_pack(check);
     make_inputs(check);
     plugin_forward(check);
-    if (!check->wrong)
+    if (!check->wrong && !check_linear(check))
         check_ranges(check, KT_STAGE_GATE_UP, &check->h);
     if (!check->wrong)
         check_ranges(check, KT_STAGE_DOWN, &check->y);
@@ -276,14 +270,14 @@ static void compare_with(struct check *check, const float *before, uint32_t bad)
 static void step_isolation(struct plugin_case *item)
 {
     struct check *check = &item->check;
-    uint64_t k = check->layout.shape.hidden_size;
+    uint64_t k = input_cols(check), n = check->layout.shape.hidden_size;
     check_pack(check);
     make_inputs(check);
     plugin_forward(check);
-    float *before = check_need(malloc(check->n_rows * k * sizeof(*before)));
+    float *before = check_need(malloc(check->n_rows * n * sizeof(*before)));
     for (uint32_t r = 0; r < check->n_rows; r++)
-        for (uint64_t i = 0; i < k; i++)
-            before[r * k + i] = plugin_read_y(check, r, i);
+        for (uint64_t i = 0; i < n; i++)
+            before[r * n + i] = plugin_read_y(check, r, i);
     uint32_t bad = check->index[random_below(&check->random, check->n_rows)];
     check->input[bad * k + random_below(&check->random, (uint32_t)k)] = 0x7fc1;
     if (!check->wrong)

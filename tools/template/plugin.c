@@ -25,7 +25,8 @@ static float from_f16(uint16_t bits)
     return bits & 0x8000 ? -value : value;
 }
 
-/* Packed objects: stage 0 is gate, then up, [intermediate][hidden] each; stage 1 is down. */
+/* Packed objects: stage 0 is gate, then up, [intermediate][hidden] each; stage 1 is down. A linear, y = W x,
+ * has stage 1 alone, with W as down. */
 static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     uint64_t hidden = layout->shape.hidden_size, intermediate = layout->shape.intermediate_size, size;
@@ -33,13 +34,16 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
     if (__builtin_mul_overflow(hidden, intermediate, &size) || size > UINT64_MAX / 8)
         return kt_plugin_fail(error, KT_E_INVALID, "@NAME@: an expert of %llu x %llu is too large",
                               (unsigned long long)intermediate, (unsigned long long)hidden);
-    layout->panel_rows[0] = layout->panel_rows[1] = PANEL;
+    layout->panel_rows[1] = PANEL;
     layout->k_unit = 1;
-    layout->weight_size[0] = layout->nominal_size[0] = 2 * size * sizeof(float);
     layout->weight_size[1] = layout->nominal_size[1] = size * sizeof(float);
-    layout->act_row_size[0] = hidden * sizeof(float);
     layout->act_row_size[1] = intermediate * sizeof(float);
-    layout->h_row_size = intermediate * sizeof(float);
+    if (layout->shape.activation != KT_ACTIVATION_NONE) {
+        layout->panel_rows[0] = PANEL;
+        layout->weight_size[0] = layout->nominal_size[0] = 2 * size * sizeof(float);
+        layout->act_row_size[0] = hidden * sizeof(float);
+        layout->h_row_size = intermediate * sizeof(float);
+    }
     layout->y_dtype = KT_DTYPE_F32;
     return KT_OK;
 }
@@ -74,18 +78,19 @@ static enum kt_status pack(void *instance, const struct kt_pack *job, struct kt_
 static void act_pack(void *instance, const struct kt_act_pack *job)
 {
     const struct kt_layout *layout = job->layout;
+    uint64_t size = layout->act_row_size[job->stage], n = size / sizeof(float);
     (void)instance;
     for (uint64_t row = job->row_begin; row < job->row_end; row++) {
-        float *to = (float *)((char *)job->packed + row * layout->act_row_size[job->stage]);
-        if (job->stage == KT_STAGE_DOWN) {
-            memcpy(to, (const char *)job->source + row * layout->h_row_size, layout->h_row_size);
+        float *to = (float *)((char *)job->packed + row * size);
+        if (!job->source_dtype) { /* h */
+            memcpy(to, (const char *)job->source + row * layout->h_row_size, size);
             continue;
         }
         const void *from = (const char *)job->source + (int64_t)row * job->source_stride;
         if (job->source_dtype == KT_DTYPE_F32)
-            memcpy(to, from, layout->shape.hidden_size * sizeof *to);
+            memcpy(to, from, size);
         else
-            for (uint64_t i = 0; i < layout->shape.hidden_size; i++) {
+            for (uint64_t i = 0; i < n; i++) {
                 uint16_t bits = ((const uint16_t *)from)[i];
                 to[i] = job->source_dtype == KT_DTYPE_BF16 ? from_bf16(bits) : from_f16(bits);
             }
