@@ -169,6 +169,7 @@ LINEAR_STRIDE    activations  linear of .* packed by rows differ
 LINEAR_H         activations  linear of .*\(packed by rows differ\|the input.s rows\)
 LINEAR_JOBS      activations  linear of .*\(packed by rows differ\|the start of packed activations\|SIGSEGV\)
 LINEAR_COLUMN    numbers      linear of .*float64 gives
+LINEAR_OPTION    options      panel_rows = 64, linear of .*: crashed with SIGSEGV
 '
 echo "$faults" >"$dir/faults"
 while read -r fault check text; do

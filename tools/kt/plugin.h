@@ -168,6 +168,8 @@ typedef void plugin_step(struct plugin_case *item);
 
 /* Runs one case of an expert; false: the plugin does not take it. */
 bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step);
+/* Likewise one of a linear; false also where the plugin's ABI has none. */
+bool plugin_linear_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step);
 /* Runs `step` on all cases, for the job `self`. */
 void plugin_cases_run(void *data, struct plugin_child *child, plugin_job *self, plugin_step *step);
 /* Asks for a layout; false: the plugin refused with a reason, as it may. */

@@ -186,6 +186,11 @@ bool plugin_case_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plug
     return run_case(run, dtype, kind, false, step);
 }
 
+bool plugin_linear_run(struct plugin_run *run, uint32_t dtype, unsigned kind, plugin_step *step)
+{
+    return run->plugin->abi_minor >= 5 && run_case(run, dtype, kind, true, step);
+}
+
 /* Of each format one case of a linear for each three of experts, the first one with many rows. Returns how
  * many were taken. */
 static unsigned run_linears(struct plugin_run *run, plugin_step *step)
@@ -200,7 +205,7 @@ static unsigned run_linears(struct plugin_run *run, plugin_step *step)
         unsigned n_kinds = has_scales(*dtype) ? 2 * run->n_kinds : run->n_kinds;
         unsigned first = n_kinds < 3 ? 1 : 2;
         for (unsigned kind = first; kind < first + (n_kinds + 2) / 3 && !plugin_failed(run); kind++)
-            n += run_case(run, *dtype, kind, true, step);
+            n += plugin_linear_run(run, *dtype, kind, step);
     }
     return n;
 }

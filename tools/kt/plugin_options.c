@@ -45,7 +45,7 @@ static bool open_instance(struct plugin_run *run)
     return false;
 }
 
-/* Runs a case of the first format that the plugin takes. */
+/* Runs a case of the first format that the plugin takes, and one of a linear. */
 static bool try_value(struct plugin_run *run, const char *key, const char *text)
 {
     static const uint32_t dtypes[] = {KT_DTYPE_BF16,    KT_DTYPE_F32, KT_DTYPE_F16,     KT_DTYPE_Q8_0,
@@ -58,8 +58,11 @@ static bool try_value(struct plugin_run *run, const char *key, const char *text)
     if (!open_instance(run))
         return false;
     bool ready = plugin_ready(run, &error) == KT_OK;
-    for (const uint32_t *dtype = dtypes; *dtype && ready && !taken && !plugin_failed(run); dtype++)
+    for (const uint32_t *dtype = dtypes; *dtype && ready && !taken && !plugin_failed(run); dtype++) {
         taken = plugin_case_run(run, *dtype, 1, plugin_step_numbers);
+        if (taken && !plugin_failed(run))
+            (void)plugin_linear_run(run, *dtype, 1, plugin_step_numbers);
+    }
     plugin_detach(run);
     return taken;
 }
