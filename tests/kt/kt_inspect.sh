@@ -101,6 +101,59 @@ exits 1
 warns '4 of 4 layers cannot be run'
 rm "$dir/shipped/gone.ini"
 
+# ---- linears ----
+kt explain --model "$model"
+exits 0
+says '^packed linears:  *0 B$'
+says '^LINEARS  *COUNT  *TYPE  *SHAPE  *BACKEND  *LEVEL  *WEIGHTS  *IN PLACE$'
+says '^blk.0-3.attn_q  *4  q4_k  256x256  *reference  scalar  *0 B  yes$'
+says '^blk.0-3.attn_v  *4  q6_k  128x256 '
+says '^output  *1  q6_k  2048x256 '
+says_not 'token_embd\|norm\|_exps'
+kt explain --model "$model" --layer 1,3
+exits 0
+says '^blk.1,3.attn_k  *2  q4_k  128x256 '
+says_not '^output '
+kt explain --model "$model" --format json
+exits 0
+says '"n_linears": 21'
+says '"n_linears_failed": 0'
+says '"name": "blk.2.attn_output"'
+[ "$(sed -n '/"linears": \[/,/^  \]/p' "$out" | grep -c '"name": ')" -eq 21 ] || fail "JSON has a row for each linear"
+kt explain --model "$model" --format csv
+[ "$(wc -l <"$out")" -eq 5 ] || fail "CSV has the layers only"
+kt explain --model "$data/gptq-g128-l0"
+exits 0
+says_not '[Ll][Ii][Nn][Ee][Aa][Rr]'
+
+mkdir "$dir/folder"
+cp "$data/fp8-block-l0"/*.safetensors "$data/fp8-block-l0/config.json" "$dir/folder"
+chmod -R u+w "$dir/folder"
+q_proj='{"dtype":"BF16","shape":[64,128],"data_offsets":[0,16384]}'
+bias='{"dtype":"BF16","shape":[64],"data_offsets":[16384,16512]}'
+thin='{"dtype":"BF16","shape":[2,16],"data_offsets":[16512,16576]}'
+row='{"dtype":"BF16","shape":[1,32],"data_offsets":[16576,16640]}'
+words='{"dtype":"I32","shape":[8,8],"data_offsets":[16640,16896]}'
+head -c 16896 /dev/zero | write_tensors "$dir/folder/one.safetensors" "{\"model.layers.0.self_attn.q_proj.weight\":$q_proj,\
+\"model.layers.0.self_attn.q_proj.bias\":$bias,\"model.layers.0.thin.weight\":$thin,\
+\"model.layers.0.row.weight\":$row,\"model.layers.0.o_proj.qweight\":$words}"
+head -c 49280 /dev/zero | write_tensors "$dir/folder/two.safetensors" "{\"model.layers.1.self_attn.q_proj.weight\":$q_proj,\
+\"model.layers.1.self_attn.q_proj.bias\":$bias,\"model.layers.2.self_attn.q_proj.weight\":\
+$(echo "$q_proj" | sed 's/0,16384/16512,32896/'),\"model.embed_tokens.weight\":\
+$(echo "$q_proj" | sed 's/0,16384/32896,49280/')}"
+kt explain "$dir/folder"
+exits 0
+says '^model.layers.0-1.self_attn.q_proj  *2  bf16  64x128  *reference '
+says '^model.layers.2.self_attn.q_proj  *1  bf16  64x128  *reference '
+says '^model.layers.0.o_proj  *1 '
+says 'o_proj.qweight'
+says_not 'embed\|thin\|row'
+kt explain "$dir/folder" --format json
+exits 0
+says '"n_linears": 4'
+says '"n_linears_failed": 1'
+says '"bias": true'
+
 if with_plugin llamafile; then
     kt explain --model "$model" --format csv
     exits 0

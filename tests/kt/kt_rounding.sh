@@ -42,7 +42,8 @@ if with_plugin llamafile; then
             # shellcheck disable=SC2086 # words of a command line
             kt $verb "$model" --backend bf16
             exits 0
-            [ "$(grep -c 'the wished backend bf16 cannot take it' "$err")" -eq 1 ] || fail "it is told once"
+            [ "$(grep -c 'layer .*the wished backend bf16 cannot take it' "$err")" -eq 1 ] || fail "it is told once"
+            [ "$(grep -c 'linear .*the wished backend bf16 cannot take it' "$err")" -le 3 ] || fail "once for each type"
             warns 'note: [0-9]* more warnings say the same'
         done
         kt explain "$model" --backend bf16 -v

@@ -71,20 +71,27 @@ int kt_cli_usage(const struct kt_cli *cli, const char *format, ...)
     return KT_EXIT_USAGE;
 }
 
-/* Of a model's layers, most get the same warnings: one is enough for people. */
+/* Of a model's layers and linears, most get the same warnings: one is enough for people. */
 static struct {
-    char *text[64]; /* without the layer's number */
+    char *text[64]; /* without the layer's number, or the linear's name */
     size_t n, n_left_out;
 } layer_warnings;
 
-/* Was it said of another layer? */
+/* What is said of a layer or a linear, without its number or name; NULL: something else. */
+static const char *skip_name(const char *text)
+{
+    static const char layer[] = "layer ", linear[] = "linear ";
+    if (strncmp(text, layer, sizeof(layer) - 1) == 0)
+        return text + sizeof(layer) - 1 + strspn(text + sizeof(layer) - 1, "0123456789");
+    return strncmp(text, linear, sizeof(linear) - 1) == 0 ? strstr(text, ": ") : NULL;
+}
+
+/* Was it said of another one? */
 static bool is_repeated(const struct kt_cli *cli, const char *text)
 {
-    static const char start[] = "layer ";
-    if (cli->verbose || strncmp(text, start, sizeof(start) - 1) != 0)
+    const char *rest = cli->verbose ? NULL : skip_name(text);
+    if (!rest)
         return false;
-    const char *rest = text + sizeof(start) - 1;
-    rest += strspn(rest, "0123456789");
     for (size_t i = 0; i < layer_warnings.n; i++) {
         if (strcmp(layer_warnings.text[i], rest) == 0) {
             layer_warnings.n_left_out++;
@@ -101,7 +108,7 @@ static void end_layer_warnings(const struct kt_cli *cli)
     for (size_t i = 0; i < layer_warnings.n; i++)
         free(layer_warnings.text[i]);
     if (layer_warnings.n_left_out > 0)
-        kt_cli_note(cli, "%zu more warnings say the same, also of other layers; -v shows them",
+        kt_cli_note(cli, "%zu more warnings say the same, also of other layers and linears; -v shows them",
                     layer_warnings.n_left_out);
     layer_warnings.n = layer_warnings.n_left_out = 0;
 }

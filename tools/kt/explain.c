@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain.c - kt explain: which backend would run each layer of a model, and why not another. */
+/* explain.c - kt explain: which backend would run each layer of a model, and why not another. Its linears
+ * are in explain_linears.c. */
+#include "tools/kt/explain.h"
 #include "tools/kt/model.h"
-#include "tools/kt/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,30 +102,15 @@ static const char *find_message(const struct plan *plan)
     return plan->error.message + (strncmp(plan->error.message, name, (size_t)length) == 0 ? length : 0);
 }
 
-static bool is_same_candidate(const struct kt_candidate *a, const struct kt_candidate *b)
-{
-    return strcmp(a->backend, b->backend) == 0 && strcmp(a->level, b->level) == 0 && a->chosen == b->chosen &&
-           strcmp(a->reason, b->reason) == 0;
-}
-
 /* Would two layers look the same in the table? */
 static bool is_same(const struct plan *a, const struct plan *b)
 {
     char types[2][64];
-    if (a->failed != b->failed || (a->failed && strcmp(find_message(a), find_message(b)) != 0) ||
-        a->plan.n_candidates != b->plan.n_candidates || a->plan.weight_size != b->plan.weight_size ||
-        a->plan.buffer_size != b->plan.buffer_size || a->plan.fallback != b->plan.fallback ||
-        strcmp(a->plan.rounding, b->plan.rounding) != 0 || strcmp(a->plan.compact, b->plan.compact) != 0 ||
-        a->plan.keeps_source != b->plan.keeps_source || a->moe.n_experts != b->moe.n_experts ||
-        a->moe.hidden_size != b->moe.hidden_size || a->moe.intermediate_size != b->moe.intermediate_size ||
-        strcmp(kt_model_types(&a->moe, types[0], sizeof(types[0])),
-               kt_model_types(&b->moe, types[1], sizeof(types[1]))) != 0)
-        return false;
-    for (uint32_t c = 0; c < a->plan.n_candidates; c++) {
-        if (!is_same_candidate(&a->plan.candidate[c], &b->plan.candidate[c]))
-            return false;
-    }
-    return true;
+    return a->failed == b->failed && (!a->failed || strcmp(find_message(a), find_message(b)) == 0) &&
+           kt_explain_is_same(&a->plan, &b->plan) && a->moe.n_experts == b->moe.n_experts &&
+           a->moe.hidden_size == b->moe.hidden_size && a->moe.intermediate_size == b->moe.intermediate_size &&
+           strcmp(kt_model_types(&a->moe, types[0], sizeof(types[0])),
+                  kt_model_types(&b->moe, types[1], sizeof(types[1]))) == 0;
 }
 
 /* Marks the layers from plans[first] on that look like it, and lists them: "0-5,8,11". For people only; in
@@ -150,41 +136,11 @@ struct tables {
     size_t n_left_out;      /* refusals that only -v shows */
 };
 
-static const char *find_state(const struct kt_candidate *candidate)
-{
-    if (candidate->chosen)
-        return "chosen";
-    return *candidate->reason ? "refused" : "not asked";
-}
-
 static void begin_row(struct kt_table *table, const struct plan *plan, const char *range)
 {
     kt_table_row(table);
     kt_table_uint(table, "layer", plan->moe.layer);
     kt_table_text(table, "layers", range);
-}
-
-/* "y=f32 activations=int8": the options of a backend, cut to fit. */
-static void list_options(const struct kt_context *context, const char *backend, char *text, size_t size)
-{
-    struct kt_backend_info info;
-    struct kt_setting setting;
-    size_t end = 0;
-    *text = '\0';
-    for (size_t b = 0; b < kt_context_backend_count(context); b++) {
-        if (kt_context_backend(context, b, &info, NULL) != KT_OK || strcmp(info.name, backend) != 0)
-            continue;
-        for (size_t i = 0; i < info.n_options; i++) {
-            if (kt_context_backend_option(context, b, i, &setting, NULL) != KT_OK)
-                continue;
-            int n = snprintf(text + end, size - end, "%s%s=%s", end ? " " : "", setting.key, setting.value);
-            if (n < 0 || (size_t)n >= size - end) {
-                text[end] = '\0';
-                return;
-            }
-            end += (size_t)n;
-        }
-    }
 }
 
 static void add_layer(const struct kt_cli *cli, const struct kt_context *context, struct kt_table *table,
@@ -205,12 +161,11 @@ static void add_layer(const struct kt_cli *cli, const struct kt_context *context
                       cli->format == KT_FORMAT_TABLE ? find_message(plan) : plan->error.message);
         return;
     }
-    for (uint32_t c = 0; c < plan->plan.n_candidates; c++) {
-        if (!plan->plan.candidate[c].chosen)
-            continue;
-        kt_table_text(table, "backend", plan->plan.candidate[c].backend);
-        kt_table_text(table, "level", plan->plan.candidate[c].level);
-        list_options(context, plan->plan.candidate[c].backend, chosen, sizeof(chosen));
+    const struct kt_candidate *taken = kt_explain_chosen(&plan->plan);
+    if (taken) {
+        kt_table_text(table, "backend", taken->backend);
+        kt_table_text(table, "level", taken->level);
+        kt_explain_options(context, taken->backend, chosen, sizeof(chosen));
         kt_table_text(table, "options", chosen);
     }
     kt_table_uint(table, "weight_bytes", plan->plan.weight_size);
@@ -223,24 +178,14 @@ static void add_layer(const struct kt_cli *cli, const struct kt_context *context
     kt_table_text(table, "error", "");
 }
 
-/* Why the backend refused, without its name, which the row has. */
-static const char *find_reason(const struct kt_candidate *candidate)
-{
-    size_t length = strlen(candidate->backend);
-    if (strncmp(candidate->reason, candidate->backend, length) == 0 &&
-        strncmp(candidate->reason + length, ": ", 2) == 0)
-        return candidate->reason + length + 2;
-    return candidate->reason;
-}
-
 static void add_candidate(struct kt_table *table, const struct plan *plan, const char *range,
                           const struct kt_candidate *candidate)
 {
     begin_row(table, plan, range);
     kt_table_text(table, "backend", candidate->backend);
     kt_table_text(table, "level", candidate->level);
-    kt_table_text(table, "state", find_state(candidate));
-    kt_table_text(table, "reason", find_reason(candidate));
+    kt_table_text(table, "state", kt_explain_state(candidate));
+    kt_table_text(table, "reason", kt_explain_reason(candidate));
 }
 
 static void add_plan(const struct kt_cli *cli, const struct kt_context *context, struct tables *tables,
@@ -270,7 +215,8 @@ static void add_plan(const struct kt_cli *cli, const struct kt_context *context,
 }
 
 static void add_facts(const struct kt_cli *cli, struct kt_output *output, const struct args *args,
-                      const struct kt_context *context, const struct plan *plans, size_t n)
+                      const struct kt_context *context, const struct plan *plans, size_t n,
+                      const struct kt_explain_linears *linears)
 {
     struct kt_context_info info;
     uint64_t free_bytes = kt_memory_available();
@@ -292,6 +238,7 @@ static void add_facts(const struct kt_cli *cli, struct kt_output *output, const 
     kt_output_fact_uint(output, "n_nodes", "NUMA nodes", info.n_nodes);
     kt_output_fact_uint(output, "max_tokens", "tokens per batch", args->max_tokens);
     kt_output_fact_bytes(output, "weight_bytes", "packed weights", weights);
+    kt_explain_linears_facts(output, linears);
     kt_output_fact_bytes(output, "buffer_bytes", "buffers", buffers);
     kt_output_fact_bytes(output, "free_bytes", "free memory", free_bytes);
     kt_output_fact_uint(output, "n_failed", NULL, failed);
@@ -301,13 +248,13 @@ static void add_facts(const struct kt_cli *cli, struct kt_output *output, const 
 }
 
 static int print(struct kt_cli *cli, const struct args *args, const struct kt_context *context,
-                 struct plan *plans, size_t n)
+                 struct plan *plans, size_t n, struct kt_explain_linears *linears)
 {
     struct kt_output *output = kt_output_create(cli, "kt.explain", 1);
     struct kt_context_info info;
     struct tables tables = {.nodes = NULL};
     size_t n_failed = 0;
-    add_facts(cli, output, args, context, plans, n);
+    add_facts(cli, output, args, context, plans, n, linears);
     tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
     tables.candidates = kt_output_table(output, "candidates", candidate_columns, COUNT(candidate_columns));
     kt_context_info(context, &info);
@@ -321,8 +268,11 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
         add_plan(cli, context, &tables, &plans[i], range);
         free(range);
     }
+    kt_explain_linears_tables(cli, context, output, linears);
     if (tables.n_left_out > 0)
         kt_output_note(output, "Other backends refused these layers; -v shows why.");
+    else if (kt_explain_linears_left_out(linears))
+        kt_output_note(output, "Other backends refused these linears; -v shows why.");
     int code = kt_output_finish(output, KT_EXIT_OK);
     if (n_failed > 0)
         code = kt_cli_error(cli, "%zu of %zu layers cannot be run, see the lines with an error", n_failed, n);
@@ -340,8 +290,13 @@ static int explain(struct kt_cli *cli, const struct args *args, struct kt_contex
     struct plan *plans = kt_cli_alloc(cli, n, sizeof(*plans));
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
         code = make_plan(cli, context, checkpoint, layers[i], args->max_tokens, &plans[i]);
-    if (code == KT_EXIT_OK)
-        code = print(cli, args, context, plans, n);
+    if (code == KT_EXIT_OK) {
+        bool all = !args->layers || strcmp(args->layers, "all") == 0;
+        struct kt_explain_linears *linears =
+            kt_explain_linears_make(cli, context, checkpoint, all ? NULL : layers, n, args->max_tokens);
+        code = print(cli, args, context, plans, n, linears);
+        kt_explain_linears_free(linears);
+    }
     free(plans);
     free(layers);
     return code;
@@ -366,8 +321,9 @@ static const struct kt_cli_option options[] =
 static const struct kt_cli_command command =
     {.usage = "MODEL",
      .about = "For each layer with experts: which backend and level would run it, which were refused "
-              "and why (with -v), and the memory that it takes. No weights are read. Exit status 1 if a "
-              "layer cannot be run.",
+              "and why (with -v), and the memory that it takes. The same for the model's linears: weights "
+              "besides experts and embeddings. No weights are read. Exit status 1 if a layer cannot be "
+              "run.",
      .options = options,
      .opens_checkpoint = true};
 
