@@ -5,6 +5,9 @@
 
 #include "core/backend/backend.h"
 
+/* The plugin ABI's first minor that has linears (KT_ACTIVATION_NONE). */
+#define KT_LINEAR_MINOR 5
+
 /* Opens every enabled plugin. Only an `enabled = required` one that cannot be used is an error. */
 enum kt_status kt_registry_create(const struct kt_config *config, const struct kt_caps *caps,
                                   struct kt_registry **registry, struct kt_error *error);

@@ -184,6 +184,9 @@ struct kt_backend_info {
     const char *instruction; /**< multiply instruction that limits the level */
     int64_t priority;        /**< `auto` tries higher priorities first */
     size_t n_options;
+    uint32_t takes_linears; /**< not 0: it is asked for linears too; 0: its plugin ABI has only experts, or it
+                               was not opened */
+    uint32_t reserved;
 };
 size_t kt_context_backend_count(const struct kt_context *context);
 enum kt_status kt_context_backend(const struct kt_context *context, size_t index,

@@ -16,6 +16,8 @@ printf '[plugin.example]\nmodule = %s\n' "$dir/plugins/kt_example.so" >"$dir/shi
 kt backends --format csv
 exits 0
 says '^example,loaded,'
+[ "$(field example linears)" = false ] || fail "ABI 1.0 has no linears"
+[ "$(field reference linears)" = true ] || fail "the reference takes linears"
 for layer in 0 3; do
     for file in bf16-l0-l3 q4_k_m iq4_xs-l0-l3; do
         kt forward --model "$data/tiny-moe-$file.gguf" --layer $layer --input "$trace" --backend example --check
@@ -30,6 +32,16 @@ says 'example (unknown: a plugin of ABI 1\.0)'
 kt explain "$data/tiny-moe-q4_k_m.gguf" --backend example
 exits 0
 says 'ROUNDED TO'
+
+# It is not asked for linears, which its header does not know.
+says '^blk.0-3.attn_q  *4  q4_k  256x256  *reference  scalar .* yes$'
+says '^blk.0-3.attn_q  *example  *scalar  *refused  *it takes experts only: it was built for plugin ABI 1\.0$'
+kt explain "$data/tiny-moe-q4_k_m.gguf" --backend example --set core.strict=yes
+exits 0
+says 'backend example cannot take it: it takes experts only: it was built for plugin ABI 1\.0 (core.strict'
+kt explain "$data/tiny-moe-q4_k_m.gguf" --backend example --set core.strict=yes --format json
+exits 0
+says '"n_linears_failed": 21'
 
 kt doctor
 exits 0

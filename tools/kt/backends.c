@@ -17,6 +17,7 @@ static const struct kt_column backend_columns[] = {
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"levels", "LEVELS", KT_COLUMN_TEXT, 0, 0},
     {"priority", "PRIORITY", KT_COLUMN_INT, 0, 0},
+    {"linears", "LINEARS", KT_COLUMN_BOOL, 0, 0},
     {"reason", "REASON", KT_COLUMN_TEXT, 0, 0},
     {"formats", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"instruction", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
@@ -48,6 +49,8 @@ static void add_backend(struct kt_table *table, const struct kt_backend_info *in
     kt_table_text(table, "level", info->level);
     kt_table_text(table, "levels", info->levels);
     kt_table_int(table, "priority", info->priority);
+    if (info->state == KT_BACKEND_LOADED)
+        kt_table_bool(table, "linears", info->takes_linears != 0);
     kt_table_text(table, "reason", info->reason);
     kt_table_text(table, "formats", info->formats);
     kt_table_text(table, "instruction", info->instruction);
@@ -178,8 +181,8 @@ int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
     static const struct kt_cli_command command =
         {.usage = "[NAME]...",
          .about = "Lists every configured backend (or the named ones): its state and the reason, the "
-                  "level in use, all levels, formats, and options with their values and where each "
-                  "was set.\n"
+                  "level in use, all levels, whether it is asked for linears too, formats, and options "
+                  "with their values and where each was set.\n"
                   "  loaded    ready\n"
                   "  disabled  its section says enabled = no\n"
                   "  unfit     this CPU misses what its section says it needs\n"

@@ -93,6 +93,8 @@ class kt_backend_info(c.Structure):
         ("instruction", c.c_char_p),
         ("priority", c.c_int64),
         ("n_options", c.c_size_t),
+        ("takes_linears", c.c_uint32),
+        ("reserved", c.c_uint32),
     ]
 
 

@@ -28,6 +28,7 @@ class Backend:
     level: str  # in use, "" if it is not loaded
     levels: tuple[str, ...]  # best first
     priority: int
+    takes_linears: bool  # False: its plugin ABI has only experts, or it is not loaded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,6 +158,7 @@ class Context(Handle):
                     text(info.level),
                     tuple(text(info.levels).split()),
                     info.priority,
+                    info.state == 0 and bool(info.takes_linears),
                 )
             )
         return found
