@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(os.environ["KT_TEST_SOURCE"])
 
 
 def headers():
-    return "".join((SOURCE / "include" / "kt" / name).read_text() for name in ("types.h", "kt.h", "gpu.h"))
+    return "".join((SOURCE / "include" / "kt" / name).read_text() for name in ("types.h", "kt.h", "linear.h", "gpu.h"))
 
 
 def assertions():
@@ -26,11 +26,12 @@ def assertions():
             yield f"sizeof(((struct {name} *)0)->{field}) == {ctypes.sizeof(kind)}"
     for name, number in _abi.STATUS_NUMBER.items():
         yield f"{name} == {number}"
-    for prefix, numbers in (("KT_DTYPE", _abi.DTYPE), ("KT_ACTIVATION", _abi.ACTIVATION), ("KT_IO", _abi.IO)):
+    for prefix, numbers in (("KT_DTYPE", _abi.DTYPE), ("KT_ACTIVATION", _abi.ACTIVATION), ("KT_IO", _abi.IO), ("KT_SPLIT", _abi.SPLIT)):
         for name, number in numbers.items():
             yield f"{prefix}_{name.upper()} == {number}"
     for number, name in enumerate(_abi.BACKEND_STATES):
         yield f"KT_BACKEND_{name.upper()} == {number}"
+    yield f"KT_MAX_LINEARS == {_abi.MAX_LINEARS}"
     yield f"KT_PLACE_FREQUENCY == {_abi.PLACE_FREQUENCY}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experts of Mixture-of-Experts models on CPUs.
+"""The experts of Mixture-of-Experts models on CPUs, and their linears.
 
 KTMoEWrapper and generate_gpu_experts_masks are what engines such as SGLang use; Context, Checkpoint and Layer
 are the library's own objects:
@@ -9,6 +9,7 @@ are the library's own objects:
     with kt_kernel.Context(threads=8) as context, kt_kernel.Checkpoint("MODEL") as model:
         layer = kt_kernel.Layer(context, model, 0)
         y = layer.forward(x, ids, weights)      # numpy arrays or torch tensors
+        q, k, v = kt_kernel.linears([wq, wk, wv], x)        # of kt_kernel.Linear
 
 Neither torch nor a GPU is needed. What goes wrong in the library is a KTError with its words.
 """
@@ -27,6 +28,7 @@ from .checkpoint import Checkpoint, CheckpointInfo, Moe
 from .command import bench
 from .context import Backend, Context, ContextInfo, backends
 from .layer import Layer, LayerInfo, Ticket, methods
+from .linear import Linear, LinearInfo, linears
 from .wrapper import AMXSFTMoEWrapper, KTMoEWrapper, generate_gpu_experts_masks
 
 __all__ = [
@@ -45,6 +47,8 @@ __all__ = [
     "KTValueError",
     "Layer",
     "LayerInfo",
+    "Linear",
+    "LinearInfo",
     "Moe",
     "Ticket",
     "__cpu_variant__",
@@ -53,6 +57,7 @@ __all__ = [
     "bench",
     "generate_gpu_experts_masks",
     "kt_kernel_ext",
+    "linears",
     "methods",
 ]
 

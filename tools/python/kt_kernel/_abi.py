@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structs, numbers and functions of <kt/kt.h> and <kt/gpu.h> that the package uses.
+"""The structs, numbers and functions of <kt/kt.h>, <kt/linear.h>, <kt/model.h> and <kt/gpu.h> that the package uses.
 
 Names and order are the headers'; tests/python/test_abi.py has the C compiler compare every size and offset.
 """
@@ -23,6 +23,8 @@ DTYPE = {
 }  # fmt: skip
 ACTIVATION = {"silu": 0, "swiglu": 1, "swigluoai": 2}
 IO = {"mmap": 0, "read": 1}
+SPLIT = {"rows": 0, "cols": 1}
+MAX_LINEARS = 8
 PLACE_FREQUENCY = 1
 BACKEND_STATES = ("loaded", "disabled", "unfit", "refused", "failed")
 
@@ -237,6 +239,54 @@ class kt_forward(c.Structure):
     ]
 
 
+class kt_linear_params(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("rows", c.c_uint64),
+        ("cols", c.c_uint64),
+        ("max_tokens", c.c_uint32),
+        ("split", c.c_uint32),
+        ("backend", c.c_char_p),
+        ("name", c.c_char_p),
+    ]
+
+
+class kt_linear_info(c.Structure):
+    _fields_ = [
+        ("backend", c.c_char_p),
+        ("level", c.c_char_p),
+        ("instruction", c.c_char_p),
+        ("packed_size", c.c_uint64),
+        ("nominal_size", c.c_uint64),
+        ("rows", c.c_uint64),
+        ("cols", c.c_uint64),
+        ("rounding", c.c_char_p),
+    ]
+
+
+class kt_linear_output(c.Structure):
+    _fields_ = [
+        ("linear", c.c_void_p),
+        ("output", c.c_void_p),
+        ("output_stride", c.c_int64),
+        ("output_dtype", c.c_uint32),
+        ("accumulate", c.c_uint32),
+    ]
+
+
+class kt_linear_batch(c.Structure):
+    _fields_ = [
+        ("struct_size", c.c_size_t),
+        ("outputs", c.c_void_p),
+        ("n_outputs", c.c_uint32),
+        ("n_tokens", c.c_uint32),
+        ("input", c.c_void_p),
+        ("input_stride", c.c_int64),
+        ("input_dtype", c.c_uint32),
+        ("reserved", c.c_uint32),
+    ]
+
+
 class kt_place_params(c.Structure):
     _fields_ = [
         ("struct_size", c.c_size_t),
@@ -382,7 +432,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kt_checkpoint_moe_layer": ("status", [_P, _U64, _P]),
     "kt_checkpoint_moe": ("status", [_P, _U64, _P]),
     "kt_checkpoint_layer_params": ("status", [_P, _U64, _P]),
+    "kt_checkpoint_weight": ("status", [_P, _S, _P, _P]),
     "kt_view_dense": ("status", [_P, _U32, _P, _U64, _U64, _U64]),
+    "kt_view_row": ("status", [_P, _U64, _P]),
     "kt_layer_create": ("status", [_P, _P, _P]),
     "kt_layer_destroy": (None, [_P]),
     "kt_layer_load": ("status", [_P, _P, _U32]),
@@ -395,6 +447,13 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kt_layer_submit": ("status", [_P, _P, _P]),
     "kt_layer_usage": ("status", [_P, _P, _U32]),
     "kt_layer_usage_reset": (None, [_P]),
+    "kt_linear_create": ("status", [_P, _P, _P]),
+    "kt_linear_destroy": (None, [_P]),
+    "kt_linear_load": ("status", [_P, _P, _P]),
+    "kt_linear_load_checkpoint": ("status", [_P, _P, _S]),
+    "kt_linear_info": (None, [_P, _P]),
+    "kt_linear_weights": ("status", [_P, _U64, _U64, _P]),
+    "kt_linear_forward": ("status", [_P]),
     "kt_wait": ("status", [_P, _U64]),
     "kt_place": ("status", [_P, _P]),
     "kt_deferral_create": ("status", [_P, _P, _P]),

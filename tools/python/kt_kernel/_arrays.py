@@ -238,14 +238,16 @@ def rows_of(array, what, columns):
     return found, n, size * columns
 
 
-def empty_like(array, shape):
-    """A new array on the CPU of the caller's kind and dtype; numpy's, where the caller's cannot make one."""
+def empty_like(array, shape, name=None, what="hidden_states"):
+    """A new array on the CPU of the caller's kind and dtype, or that of the name "f32", "bf16" or "f16"; numpy's, where
+    the caller's cannot make one. `what` is the array's name in messages."""
     torch = torch_of(array)
     if torch is not None:
-        return torch.empty(shape, dtype=array.dtype)
+        wanted = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}[name] if name else array.dtype
+        return torch.empty(shape, dtype=wanted)
     module = numpy("an output has to be made; pass out= instead")
     dtype = getattr(array, "dtype", None)
-    if not isinstance(dtype, module.dtype):
-        name = float_name(view(array, "hidden_states"), "hidden_states")
+    if name or not isinstance(dtype, module.dtype):
+        name = name or float_name(view(array, what), what)
         dtype = {"f32": "float32", "f16": "float16", "bf16": "uint16"}[name]
     return module.empty(shape, dtype=dtype)

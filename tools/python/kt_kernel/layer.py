@@ -205,12 +205,8 @@ class Layer(Handle):
     def _create(self, context, params, name, backend, max_tokens, skip_mask, expert_map):
         mask = _mask_view(skip_mask, params.n_experts)
         numbers = _expert_map(expert_map, params.n_experts)
-        method = lib.kt_method_backend(encode(backend, "backend")) if backend is not None else b"auto"
-        if method is None:
-            raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
-        check_method(context, backend)
+        params.backend = backend_of(context, backend)
         params.max_tokens = whole(max_tokens, "max_tokens", 1)
-        params.backend = None if method == b"auto" else method
         params.skip_mask = mask.pointer if mask else None
         params.expert_map = ctypes.addressof(numbers) if numbers is not None else None
         params.name = encode(name, "name")
@@ -391,6 +387,15 @@ def method_settings(method: str | None) -> dict[str, str]:
     """The settings that a method needs beside its backend: ``Context(settings=...)``."""
     setting = lib.kt_method_setting(encode(method, "method")) if method is not None else None
     return dict([setting.decode().split("=", 1)]) if setting else {}
+
+
+def backend_of(context, backend):
+    """The backend that a name stands for, a method's or its own; None: as configured."""
+    method = lib.kt_method_backend(encode(backend, "backend")) if backend is not None else b"auto"
+    if method is None:
+        raise KTValueError(f'there is no method or backend "{backend}"; methods are {", ".join(methods())}')
+    check_method(context, backend)
+    return None if method == b"auto" else method
 
 
 def check_method(context, method):
