@@ -32,6 +32,12 @@ INLINE struct planes load_planes(struct traits t, struct group group, int part)
     const uint8_t *plane = group.codes + part * 4 * VEC_ROWS + (bits >= 4 ? 256 : 0);
     if (has_points(t)) {
         planes.one = load_signs(t, group, part);
+#ifdef VEC_TURNS
+        if (has_turns(t)) {
+            planes.two[0] = vi_turns_low(planes.one);
+            planes.two[1] = vi_turns_high(planes.one);
+        }
+#endif
         return planes;
     }
     if (format_has_triples(t.dtype, bits)) {
@@ -169,6 +175,11 @@ INLINE void load_scale(struct traits t, struct group group, int part, vi scale[2
     if (t.dtype == KT_DTYPE_NVFP4 || has_trits(t))
         return; /* finish_dots; none */
     const uint8_t *from = find_scales(t, group, has_half_groups(t.dtype));
+    if (has_turns(t)) {
+        UNROLL_FOR (int half = 0; half < 1 + has_half_groups(t.dtype); half++, from += 16)
+            scale[half] = vi_scale_s8(from, part);
+        return;
+    }
     if (has_half_groups(t.dtype)) {
         UNROLL_FOR (int half = 0; half < 2; half++, from += 16)
             scale[half] = t.dtype == KT_DTYPE_Q2_K ? vi_scale_u4(from, part)
@@ -196,6 +207,10 @@ INLINE bool has_two_sums(struct traits t)
 INLINE struct dots begin_dots(struct traits t, const uint8_t *x, unsigned g)
 {
     struct dots dots;
+    if (has_turns(t)) {
+        dots.half[0] = dots.half[1] = vi_dot_zero();
+        return dots;
+    }
     if (is_signed(t) && has_half_groups(t.dtype)) {
         dots.half[0] = vi_signed_start(x + ACT_PAIR16 + 8 * g);
         dots.half[1] = vi_signed_start(x + ACT_PAIR16 + 8 * g + 4);
@@ -243,18 +258,36 @@ INLINE vdot add_quad(struct traits t, vdot sum, vi w, activations q, int i)
 }
 #endif
 
+#ifdef VEC_TURNS
+/* Adds columns 8c..8c+7 with their scale. int16 hold 16 columns of points of 4 weights, which are at most 31,
+ * and 8 of the others. */
+INLINE void add_turned(struct traits t, struct dots *dots, const vi w[2], const struct planes *planes,
+                       const vi scale[2], activations q, int c)
+{
+    vdot sum = vi_turned_dot(w, planes->two[c / 2], 2 * c % 4, q + 8 * c);
+    if (compact_points(t.dtype) == 8 && c % 2 == 0) {
+        dots->half[1] = sum;
+        return;
+    }
+    if (compact_points(t.dtype) == 8)
+        sum = vi_dot_join(dots->half[1], sum);
+    dots->half[0] = vi_add32(dots->half[0], vi_dot_scale(sum, scale[has_half_groups(t.dtype) ? c / 2 : 0]));
+}
+#endif
+
 /* Adds columns 8c..8c+7. */
 INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const struct planes *planes,
-                     activations q, int c)
+                     const vi scale[2], activations q, int c)
 {
     vdot *sum = &dots->half[has_two_sums(t) ? c / 2 : 0];
 #ifdef VEC_TURNS
     if (has_turns(t)) {
-        *sum = vi_turned_add(*sum, w, planes->one, 2 * c, q + 8 * c);
+        add_turned(t, dots, w, planes, scale, q, c);
         return;
     }
 #endif
     (void)planes;
+    (void)scale;
     UNROLL_FOR (int i = 0; i < 2; i++)
         *sum = add_quad(t, *sum, w[i], q, 2 * c + i);
 }
@@ -262,7 +295,7 @@ INLINE void add_dots(struct traits t, struct dots *dots, const vi w[2], const st
 /* The group's int32 for each row, scaled where the format has integer scales. */
 INLINE vi end_dots(struct traits t, struct dots dots, const vi scale[2])
 {
-    if (is_signed(t) && t.block == GROUP)
+    if (has_turns(t) || (is_signed(t) && t.block == GROUP))
         return dots.half[0];
     if (is_signed(t)) {
         vi sum = vi_mul32(dots.half[0], scale[0]);
@@ -310,7 +343,7 @@ INLINE void dot_one(struct traits t, struct group group, const vi scale[][2], co
         UNROLL_FOR (int part = 0; part < VEC_PARTS; part++) {
             vi w[2];
             decode_weights(t, group, &planes[part], c, part, w);
-            add_dots(t, c % 2 && two_chains ? &second : &dots[part], w, &planes[part], q, c);
+            add_dots(t, c % 2 && two_chains ? &second : &dots[part], w, &planes[part], scale[part], q, c);
         }
     }
     if (two_chains)
@@ -330,7 +363,7 @@ INLINE void dot_rows_abreast(struct traits t, int rows, struct group group, cons
         vi w[2];
         decode_weights(t, group, &planes, c, 0, w);
         UNROLL_FOR (int r = 0; r < rows; r++)
-            add_dots(t, &dots[r], w, &planes, load_activations(x[r] + at, group.g), c);
+            add_dots(t, &dots[r], w, &planes, scale, load_activations(x[r] + at, group.g), c);
     }
     UNROLL_FOR (int r = 0; r < rows; r++)
         out[r][0] = finish_dots(t, dots[r], scale, group, 0);
@@ -352,7 +385,7 @@ INLINE void dot_rows(struct traits t, int rows, struct group group, const vi sca
         struct dots dots = begin_dots(t, x[r] + at, group.g);
         activations q = load_activations(x[r] + at, group.g);
         UNROLL_FOR (int c = 0; c < 4; c++)
-            add_dots(t, &dots, w + 2 * c, &planes, q, c);
+            add_dots(t, &dots, w + 2 * c, &planes, scale, q, c);
         out[r][part] = finish_dots(t, dots, scale, group, part);
     }
 }

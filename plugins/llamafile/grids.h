@@ -145,7 +145,8 @@ INLINE void find_points(struct traits t, struct group group, struct found *found
         memcpy(found->scale[half], &n, sizeof n);
     }
     /* Compilers would take numbers out of vectors, which is twice as much work as loading them. */
-    __asm__("" : "+m"(*found));
+    if (points > 0)
+        __asm__("" : "+m"(*found));
 }
 
 /* Scales of a group, or of its halves, for the functions that load them. */

@@ -7,48 +7,65 @@
 #include "plugins/common/simd/avx2.h"
 #include "plugins/common/simd/points.h"
 
-/* Rows first, first + 1, first + 4 and first + 5. Loads one by one: vpgatherdd takes twice as long. Blends
- * take any port, inserts one of two. */
-INLINE __m256 pick_points8(const uint64_t *points, struct numbers index, int first)
+/* The numbers of the 8 rows of `part`, four taken out of a register at once: loads are the limit, and points
+ * need one each. Compilers take the upper two of four bytes from the first ones by two instructions each,
+ * unless these are hidden from them; the constraint is for those registers whose second byte has a name. */
+INLINE void take_numbers(struct numbers index, int part, uint64_t number[8])
 {
-    __m256d v[4];
-    UNROLL_FOR (int i = 0; i < 4; i++) {
-        const uint64_t *point = points + number_of(index, first + i + i / 2 * 2);
-        v[i] = _mm256_broadcast_sd((const double *)(const void *)point);
+    UNROLL_FOR (int i = 0; i < 8; i += 4) {
+        if (index.words) {
+            uint64_t four;
+            memcpy(&four, index.words + 8 * part + i, 8);
+            uint32_t low = (uint32_t)four, high = (uint32_t)(four >> 32);
+            number[i] = (uint16_t)low;
+            number[i + 1] = low >> 16;
+            number[i + 2] = (uint16_t)high;
+            number[i + 3] = high >> 16;
+        } else {
+            uint32_t four;
+            memcpy(&four, index.bytes + 8 * part + i, 4);
+            number[i] = (uint8_t)four;
+            number[i + 1] = (uint8_t)(four >> 8);
+            four >>= 16;
+            __asm__("" : "+Q"(four));
+            number[i + 2] = (uint8_t)four;
+            number[i + 3] = four >> 8;
+        }
     }
-    v[0] = _mm256_blend_pd(v[0], v[1], 0xa);
-    v[2] = _mm256_blend_pd(v[2], v[3], 0xa);
-    return _mm256_castpd_ps(_mm256_blend_pd(v[0], v[2], 0xc));
+}
+
+/* The points of four rows. */
+INLINE __m256 join_points8(const double *a, const double *b, const double *c, const double *d)
+{
+    __m128d low = _mm_loadh_pd(_mm_load_sd(a), b), high = _mm_loadh_pd(_mm_load_sd(c), d);
+    return _mm256_castpd_ps(_mm256_set_m128d(high, low));
 }
 
 INLINE void vi_points8(const uint64_t *points, struct numbers index, int part, vi w[2])
 {
-    __m256 a = pick_points8(points, index, 8 * part), b = pick_points8(points, index, 8 * part + 2);
+    const double *point = (const double *)(const void *)points;
+    uint64_t n[8];
+    take_numbers(index, part, n);
+    __m256 a = join_points8(point + n[0], point + n[1], point + n[4], point + n[5]);
+    __m256 b = join_points8(point + n[2], point + n[3], point + n[6], point + n[7]);
     w[0] = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88));
     w[1] = _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xdd));
 }
 
+/* Loads one by one: vpgatherdd takes longer. */
+INLINE __m128i join_points4(const uint32_t *points, const uint64_t number[4])
+{
+    __m128i v = _mm_cvtsi32_si128((int)points[number[0]]);
+    v = _mm_insert_epi32(v, (int)points[number[1]], 1);
+    v = _mm_insert_epi32(v, (int)points[number[2]], 2);
+    return _mm_insert_epi32(v, (int)points[number[3]], 3);
+}
+
 INLINE vi vi_points4(const uint32_t *points, struct numbers index, int part)
 {
-    __m256 v[8];
-    uint64_t n = 0; /* half of the numbers are taken out of a register, since loads are the limit */
-    if (index.words)
-        memcpy(&n, index.words + 8 * part + 4, 8);
-    else
-        memcpy(&n, index.bytes + 8 * part + 4, 4);
-    UNROLL_FOR (int i = 0; i < 8; i++) {
-        unsigned number = i < 4         ? number_of(index, 8 * part + i)
-                          : index.words ? (unsigned)(n >> 16 * (i % 4) & 0xffff)
-                                        : (unsigned)(n >> 8 * (i % 4) & 0xff);
-        v[i] = _mm256_broadcast_ss((const float *)(const void *)(points + number));
-    }
-    v[0] = _mm256_blend_ps(v[0], v[1], 0xaa);
-    v[2] = _mm256_blend_ps(v[2], v[3], 0xaa);
-    v[4] = _mm256_blend_ps(v[4], v[5], 0xaa);
-    v[6] = _mm256_blend_ps(v[6], v[7], 0xaa);
-    v[0] = _mm256_blend_ps(v[0], v[2], 0xcc);
-    v[4] = _mm256_blend_ps(v[4], v[6], 0xcc);
-    return _mm256_castps_si256(_mm256_blend_ps(v[0], v[4], 0xf0));
+    uint64_t n[8];
+    take_numbers(index, part, n);
+    return _mm256_set_m128i(join_points4(points, n + 4), join_points4(points, n));
 }
 
 INLINE vi vi_negate(vi w, vi bits, int bit)
@@ -61,14 +78,30 @@ INLINE vi vi_negate(vi w, vi bits, int bit)
  */
 #define VEC_TURNS
 
-/* Adds 8 columns of w, at most 64, with the other sign where bit `bit` is set, of the next 4 bit + 1. */
-INLINE vi vi_turned_add(vi sum, const vi w[2], vi bits, int bit, const int8_t *x)
+/* Bits 0 to 3 and 4 to 7 as the upper four of each byte: with bit 3 set no byte is 0 when the bit that counts
+ * is shifted to its top. */
+INLINE vi vi_turns_low(vi bits)
 {
-    vi one = vi_set_u8(1);
-    vi low = _mm256_sign_epi8(splat4(x), vi_or(vi_shl(bits, 7 - bit), one));
-    vi high = _mm256_sign_epi8(splat4(x + 4), vi_or(vi_shl(bits, 6 - bit), one));
-    vi pair = _mm256_add_epi16(_mm256_maddubs_epi16(w[0], low), _mm256_maddubs_epi16(w[1], high));
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(pair, _mm256_set1_epi16(1)));
+    return vi_or(vi_shl(vi_and(bits, vi_set_u8(15)), 4), vi_set_u8(8));
+}
+
+INLINE vi vi_turns_high(vi bits)
+{
+    return vi_or(vi_and(bits, vi_set_u8(0xf0)), vi_set_u8(8));
+}
+
+/* The sums of 8 columns of w, at most 64, with the other sign where bit `bit` of four is set, of the next 4
+ * bit + 1. */
+INLINE vdot vi_turned_dot(const vi w[2], vi turns, int bit, const int8_t *x)
+{
+    vi low = _mm256_sign_epi8(splat4(x), vi_shl(turns, 3 - bit));
+    vi high = _mm256_sign_epi8(splat4(x + 4), bit == 2 ? turns : vi_shl(turns, 2 - bit));
+    return _mm256_add_epi16(_mm256_maddubs_epi16(w[0], low), _mm256_maddubs_epi16(w[1], high));
+}
+
+INLINE vdot vi_dot_join(vdot a, vdot b)
+{
+    return _mm256_add_epi16(a, b);
 }
 
 INLINE vi vi_spread_bit(const uint8_t *p, int bit, int part)
