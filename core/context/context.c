@@ -193,32 +193,6 @@ enum kt_status kt_context_backend_option(const struct kt_context *context, size_
     return KT_OK;
 }
 
-struct call {
-    void (*function)(void *data, uint32_t thread, uint32_t n_threads);
-    void *data;
-};
-
-static void call(struct kt_worker *worker, void *argument)
-{
-    const struct call *what = argument;
-    what->function(what->data, worker->index, worker->pool->n_threads);
-}
-
-enum kt_status kt_context_run(struct kt_context *context,
-                              void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
-                              struct kt_error *error)
-{
-    if (!context || !function)
-        return kt_fail(error, KT_E_INVALID, "kt_context_run: context and function must not be NULL");
-    enum kt_status status = kt_pool_lock(context->pool, error);
-    if (status != KT_OK)
-        return status;
-    struct call what = {function, data};
-    kt_pool_run(context->pool, call, &what);
-    kt_pool_unlock(context->pool);
-    return KT_OK;
-}
-
 static void empty_stage(struct kt_worker *worker, void *argument)
 {
     (void)argument;

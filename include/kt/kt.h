@@ -211,11 +211,44 @@ enum kt_status kt_context_dispatch_time(struct kt_context *context, uint32_t cou
 enum kt_status kt_context_submit_times(struct kt_context *context, uint32_t count, uint32_t gap_us,
                                        double *times, struct kt_error *error);
 
-/** Runs function(data, thread, n_threads) once on every thread of the context and waits. For measurements
- * on exactly the threads that compute; the function must not call the library. */
+/** Runs function(data, thread, n_threads) once on every thread of the context and waits: a run of threads,
+ * below, for a function that needs none of their places. */
 enum kt_status kt_context_run(struct kt_context *context,
                               void (*function)(void *data, uint32_t thread, uint32_t n_threads), void *data,
                               struct kt_error *error);
+
+/* ---- runs of threads: what an engine computes between layers and linears -------------------- */
+
+#define KT_THREAD_COUNTERS 4
+
+/** A thread of the context in a run. */
+struct kt_thread {
+    uint32_t index, n_threads; /**< among all */
+    uint32_t node, n_nodes;    /**< its NUMA node, counted from 0 in the order of kt_context_node */
+    uint32_t index_in_node, n_in_node;
+    void *core; /**< the core's own */
+};
+
+/**
+ * Calls function(data, thread) once on every thread of the context, the caller's among them, and returns when
+ * all have returned. It costs what a forward's start costs: the threads that compute layers and linears are
+ * the ones that run, spinning between runs, so that a model's step is a list of forwards and runs. What one
+ * thread wrote, all see behind a barrier and behind the run. Runs and forwards of a context follow one
+ * another. The function calls nothing of the library but the three functions below. Allocates nothing.
+ * KT_E_STATE: this process is a fork of the one that made the context.
+ */
+enum kt_status kt_context_run_threads(struct kt_context *context,
+                                      void (*function)(void *data, const struct kt_thread *thread),
+                                      void *data, struct kt_error *error);
+
+/** Waits until all threads of the run have come here; each must, as often as the others. */
+void kt_thread_barrier(const struct kt_thread *thread);
+/** The same among the threads of a node. */
+void kt_thread_node_barrier(const struct kt_thread *thread);
+
+/** The number of the next task of this thread's node: 0, 1, 2, ..., each for one thread of the node. counter:
+ * 0 to KT_THREAD_COUNTERS - 1, each of which begins at 0 in every run. */
+uint32_t kt_thread_claim(const struct kt_thread *thread, uint32_t counter);
 
 /** Bytes that can be allocated now without swapping: what the machine has left, or what the control groups of
  * this process leave, which is less in a container. Cached pages of files count as free. 0: unknown. */
