@@ -106,13 +106,16 @@ enum kt_status kt_linear_load_checkpoint(struct kt_linear *linear, struct kt_che
 {
     struct kt_view weight;
     const float *bias;
-    bool kept;
+    bool kept = false;
     if (!linear || !checkpoint || !name)
         return kt_fail(error, KT_E_INVALID,
                        "kt_linear_load_checkpoint: linear, checkpoint and name must not be NULL");
     enum kt_status status = kt_checkpoint_weight(checkpoint, name, &weight, &bias, error);
-    if (status != KT_OK)
+    if (status != KT_OK) {
+        kt_layer_unload(linear->layer);
+        forget_checkpoint(linear);
         return status;
+    }
     struct kt_expert expert = as_expert(&weight, bias);
     status = kt_layer_load_views(linear->layer, &expert, 1, &kept, error);
     forget_checkpoint(linear);
