@@ -16,6 +16,7 @@
 #include <string.h>
 
 enum { CLIENTS = 4, EXPERTS = 6, TOP_K = 3, HIDDEN = 9, TOKENS = 20, ROWS = 16, N_FAILING = 4, CHUNK = 8 };
+enum { INTERMEDIATE = 7, LINEARS = 2 };
 
 /* An input that starts with one of these makes a stage of the fake backend fail: act_pack, then gate_up,
  * act_pack of h and down. */
@@ -34,12 +35,14 @@ struct client {
     struct kt_layer *layer;
     struct kt_deferral *deferral;
     struct kt_host_call *call;
+    struct kt_linear *linear[LINEARS];
     bool fake;
     uint32_t per_token;
     uint8_t mask[EXPERTS];
     int32_t n_tokens; /* of `call` */
     float rows[ROWS][HIDDEN];
     float y[ROWS][EXPERTS][HIDDEN];
+    float product[ROWS][LINEARS][INTERMEDIATE];
     struct batch batch[2];
     uint64_t state;
     long submits, refused, failures, lost;
@@ -282,6 +285,42 @@ static void run_host_call(struct client *client)
     compare_all(client, &client->batch[0], status, &error, "host call");
 }
 
+/* All linears of a client over one input, and whether they gave what they gave for each row alone. */
+static enum kt_status multiply(const struct client *client, const float *input, uint32_t n_tokens,
+                               float *const *outputs, struct kt_error *error)
+{
+    struct kt_linear_batch batch = KT_LINEAR_BATCH_INIT;
+    struct kt_linear_output to[LINEARS];
+    for (int l = 0; l < LINEARS; l++)
+        to[l] = (struct kt_linear_output){.linear = client->linear[l],
+                                          .output = outputs[l],
+                                          .output_dtype = KT_DTYPE_F32};
+    batch.outputs = to;
+    batch.n_outputs = LINEARS;
+    batch.n_tokens = n_tokens;
+    batch.input = input;
+    batch.input_dtype = KT_DTYPE_F32;
+    return kt_linear_forward(&batch, error);
+}
+
+static void run_linears(struct client *client)
+{
+    float input[TOKENS][HIDDEN] = {{0}}, output[LINEARS][TOKENS][INTERMEDIATE];
+    const struct batch *batch = &client->batch[0];
+    uint32_t n_tokens = batch->forward.n_tokens;
+    struct kt_error error = {KT_OK, ""};
+    for (uint32_t t = 0; t < n_tokens; t++)
+        memcpy(input[t], client->rows[batch->row[t] % ROWS], sizeof input[t]);
+    client->submits++;
+    enum kt_status status =
+        multiply(client, input[0], n_tokens, (float *[]){output[0][0], output[1][0]}, &error);
+    compare_status(client, status, KT_OK, &error, "linears");
+    for (uint32_t t = 0; t < n_tokens && status == KT_OK; t++)
+        for (int l = 0; l < LINEARS; l++)
+            if (memcmp(output[l][t], client->product[batch->row[t] % ROWS][l], sizeof output[l][t]) != 0)
+                complain(client, "linears", "another product than of the row alone");
+}
+
 /* ---- what must fail ---- */
 
 static void check_untouched(struct client *client, const struct batch *batch)
@@ -337,7 +376,7 @@ static void *run(void *argument)
         for (int b = 0; b < 2; b++)
             make_batch(client, &client->batch[b],
                        below(client, 4) ? below(client, 4) : below(client, TOKENS + 1));
-        switch (below(client, 6)) {
+        switch (below(client, 7)) {
         case 0:
             run_forward(client);
             break;
@@ -352,6 +391,9 @@ static void *run(void *argument)
             break;
         case 4:
             run_host_call(client);
+            break;
+        case 5:
+            run_linears(client);
             break;
         default:
             run_wrong(client);
@@ -379,6 +421,21 @@ static void compute_products(struct client *client)
             forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
             ck_ok(kt_layer_forward(client->layer, &forward, &ck_error));
         }
+        ck_ok(multiply(client, client->rows[r], 1, (float *[]){client->product[r][0], client->product[r][1]},
+                       &ck_error));
+    }
+}
+
+static void make_linears(struct client *client)
+{
+    struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
+    params.rows = INTERMEDIATE;
+    params.cols = HIDDEN;
+    params.max_tokens = CHUNK;
+    params.backend = "reference";
+    for (int l = 0; l < LINEARS; l++) {
+        ck_ok(kt_linear_create(client->context, &params, &client->linear[l], &ck_error));
+        ck_ok(kt_linear_load(client->linear[l], &client->fixture.experts[l].gate, NULL, &ck_error));
     }
 }
 
@@ -413,13 +470,14 @@ static void open_client(struct client *client, struct kt_context *context, uint3
                                        .top_k = TOP_K,
                                        .max_tokens = CHUNK, /* so that batches run in chunks */
                                        .hidden = HIDDEN,
-                                       .intermediate = 7,
+                                       .intermediate = INTERMEDIATE,
                                        .mask = client->mask};
     fixture_fill(&client->fixture, client->state);
     struct kt_layer_params params = fixture_params(&client->fixture);
     params.backend = client->fake ? "fake" : "reference";
     ck_ok(kt_layer_create(context, &params, &client->layer, &ck_error));
     ck_ok(kt_layer_load(client->layer, client->fixture.experts, EXPERTS, &ck_error));
+    make_linears(client);
     compute_products(client);
     make_calls(client, number);
 }
@@ -429,6 +487,8 @@ static void close_client(struct client *client)
     kt_host_call_destroy(client->call);
     kt_deferral_destroy(client->deferral);
     kt_layer_destroy(client->layer);
+    for (int l = 0; l < LINEARS; l++)
+        kt_linear_destroy(client->linear[l]);
     fixture_free(&client->fixture);
 }
 

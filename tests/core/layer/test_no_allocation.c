@@ -75,6 +75,8 @@ struct place {
     const struct source *source;
     struct kt_context *context;
     struct kt_layer *layer;
+    struct kt_linear *linear[2];
+    void *output[2];
     struct kt_deferral *deferral;
     struct kt_host_call *call[2]; /* the second one with deferral */
     struct kt_staging staging;
@@ -116,6 +118,23 @@ static void make_layer(struct place *place)
     free_view(&expert.gate);
     free_view(&expert.up);
     free_view(&expert.down);
+}
+
+static void make_linears(struct place *place)
+{
+    struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
+    const float bias[INTERMEDIATE] = {1, 2, 3};
+    struct kt_view view = make_view(place->source, INTERMEDIATE, HIDDEN);
+    params.rows = INTERMEDIATE;
+    params.cols = HIDDEN;
+    params.max_tokens = MAX_TOKENS;
+    params.backend = place->source->backend;
+    for (int l = 0; l < 2; l++) {
+        ck_ok(kt_linear_create(place->context, &params, &place->linear[l], &ck_error));
+        ck_ok(kt_linear_load(place->linear[l], &view, l ? bias : NULL, &ck_error));
+        place->output[l] = calloc((size_t)LARGEST * INTERMEDIATE, sizeof(float));
+    }
+    free_view(&view);
 }
 
 static void make_calls(struct place *place)
@@ -176,6 +195,7 @@ static void open_place(struct place *place, const struct source *source, int thr
     uint64_t state = 5;
     *place = (struct place){.source = source, .context = make_context(source, threads)};
     make_layer(place);
+    make_linears(place);
     place->staging_params = (struct kt_staging_params)KT_STAGING_PARAMS_INIT;
     place->staging_params.hidden_size = HIDDEN;
     place->staging_params.top_k = TOP_K;
@@ -201,6 +221,10 @@ static void close_place(struct place *place)
     kt_host_call_destroy(place->call[1]);
     kt_deferral_destroy(place->deferral);
     kt_layer_destroy(place->layer);
+    for (int l = 0; l < 2; l++) {
+        kt_linear_destroy(place->linear[l]);
+        free(place->output[l]);
+    }
     kt_context_destroy(place->context);
     for (int r = 0; r < 2; r++) {
         free(place->rank[r].w13);
@@ -208,6 +232,27 @@ static void close_place(struct place *place)
         free(place->rank[r].w2);
         free(place->rank[r].w2_scales);
     }
+}
+
+/* Both linears over the inputs of a forward: outputs as the backend has them, then in another form. */
+static int call_linears(struct place *place, const struct kt_forward *forward)
+{
+    struct kt_linear_batch batch = KT_LINEAR_BATCH_INIT;
+    struct kt_linear_output to[2];
+    struct kt_error error;
+    for (int l = 0; l < 2; l++)
+        to[l] = (struct kt_linear_output){.linear = place->linear[l],
+                                          .output = place->output[l],
+                                          .output_dtype = l ? KT_DTYPE_BF16 : KT_DTYPE_F32,
+                                          .accumulate = (uint32_t)l};
+    batch.outputs = to;
+    batch.n_outputs = 2;
+    batch.n_tokens = forward->n_tokens;
+    batch.input = forward->input;
+    batch.input_dtype = forward->input_dtype;
+    int failed = kt_linear_forward(&batch, &error) != KT_OK;
+    batch.n_outputs = 9;
+    return failed + (kt_linear_forward(&batch, &error) != KT_E_INVALID);
 }
 
 /* Calls everything once with a batch; gives what failed. libcheck's assertions allocate: none here. */
@@ -221,6 +266,7 @@ static int call_all(struct place *place, uint32_t n_tokens)
     place->mask[n_tokens % EXPERTS] ^= 1;
     *again.n_tokens = (int32_t)n_tokens;
     failed += kt_layer_forward(place->layer, &forward, &error) != KT_OK;
+    failed += call_linears(place, &forward);
     failed += kt_layer_submit(place->layer, &forward, &ticket, &error) != KT_OK;
     failed += kt_wait(place->context, ticket, &error) != KT_OK;
     for (uint32_t position = 0; position < 2; position++) {
