@@ -76,6 +76,8 @@ enum kt_status kt_layer_load_views(struct kt_layer *layer, const struct kt_exper
     enum kt_status status = make_room(layer, error);
     if (status != KT_OK)
         return status;
+    if (!experts)
+        return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
     status = kt_layer_check_own(layer, experts, n_experts, error);
     if (status == KT_OK)
         status = load(layer, NULL, (struct kt_expert *)experts, n_experts, error);
@@ -91,8 +93,6 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
 {
     if (!layer)
         return kt_fail(error, KT_E_INVALID, "kt_layer_load: layer must not be NULL");
-    if (!experts)
-        return kt_fail(error, KT_E_INVALID, "%s: experts must not be NULL", layer->name);
     return kt_layer_load_views(layer, experts, n_experts, NULL, error);
 }
 
