@@ -63,7 +63,8 @@ def test_without_a_bias_and_split_by_columns(context):
 def test_several_over_one_input(context):
     shapes = [48, 32, 200, 1, 64, 5, 16, 96]
     made = [
-        kt_kernel.Linear(context, random(rows, COLS, seed=rows), random(rows, seed=7), name=f"w{rows}") for rows in shapes
+        kt_kernel.Linear(context, random(rows, COLS, seed=rows), random(rows, seed=7), name=f"w{rows}")
+        for rows in shapes
     ]
     x = random(9, COLS, seed=9)
     for linear, y in zip(made, kt_kernel.linears(made, x)):
@@ -125,13 +126,14 @@ def test_of_a_checkpoint(context, tmp_path):
 
 def test_wrong_arguments(context):
     w, x = random(8, COLS), random(2, COLS)
+    short = np.zeros(7, "float32")
     linear = kt_kernel.Linear(context, w)
     wrong = {
         r"weight has the shape \[8\]": lambda: kt_kernel.Linear(context, w[:, 0].copy()),
         r"weight has the shape \[0, 96\]": lambda: kt_kernel.Linear(context, w[:0]),
         "weight is not dense": lambda: kt_kernel.Linear(context, w.T),
         "weight is f64": lambda: kt_kernel.Linear(context, w.astype("float64")),
-        r"bias has the shape \[7\], but must be dense \[8\]": lambda: kt_kernel.Linear(context, w, np.zeros(7, "float32")),
+        r"bias has the shape \[7\], but must be dense \[8\]": lambda: kt_kernel.Linear(context, w, short),
         "bias is i64": lambda: kt_kernel.Linear(context, w, np.zeros(8, "int64")),
         'split is "both"': lambda: kt_kernel.Linear(context, w, split="both"),
         "max_tokens is 0": lambda: kt_kernel.Linear(context, w, max_tokens=0),
