@@ -77,7 +77,7 @@ void kt_kv_sequence_info(const struct kt_kv_sequence *sequence, struct kt_kv_seq
     lock_cache(kv);
     *info = (struct kt_kv_sequence_info){
         .tokens = sequence->tokens,
-        .reserved = sequence->reserved,
+        .room = sequence->reserved,
         .pages = sequence->pages,
         .n_pages = sequence->n_pages,
         .shared_pages = sequence->n_pages - kt_kv_pages_unshared(kv, sequence->pages, sequence->n_pages),

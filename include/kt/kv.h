@@ -158,7 +158,7 @@ void kt_kv_sequence_close(struct kt_kv_sequence *sequence);
 
 struct kt_kv_sequence_info {
     uint64_t tokens;       /**< committed */
-    uint64_t reserved;     /**< tokens after them for which there is room */
+    uint64_t room;         /**< tokens after them that are reserved */
     const uint32_t *pages; /**< [n_pages] the page table: page i holds tokens from i * KT_KV_PAGE on. The
                               address stays until the sequence is closed; what it holds, until the sequence is
                               managed again. */

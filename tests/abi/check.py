@@ -127,7 +127,7 @@ def main():
     }
     new = {
         "library": describe(os.path.join(build, ".libs/libktkernel.so"),
-                            [os.path.join(include, name) for name in ("kt.h", "gpu.h", "linear.h", "model.h", "stats.h", "types.h")]),
+                            [os.path.join(include, name) for name in ("kt.h", "gpu.h", "kv.h", "linear.h", "model.h", "stats.h", "types.h")]),
         "plugin": describe(os.path.join(build, "tests/abi/now/kt_example.so"), [plugin_h, shared]),
     }
     if sys.argv[3:] == ["--write"]:

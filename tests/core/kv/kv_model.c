@@ -254,7 +254,7 @@ const char *kv_check(const struct kt_kv *kv, const struct kt_kv_sequence *sequen
     struct check c = {.sequence = sequence, .tags = tags};
     kt_kv_sequence_info(sequence, &c.info);
     (void)snprintf(wrong, sizeof wrong, "a call failed");
-    if (c.info.n_pages != up(c.info.tokens + c.info.reserved, 64) || n_tokens < c.info.tokens)
+    if (c.info.n_pages != up(c.info.tokens + c.info.room, 64) || n_tokens < c.info.tokens)
         return "the number of pages is wrong";
     for (c.layer = 0; c.layer < params->n_layers; c.layer++)
         for (c.index = 0; c.index < params->layers[c.layer].n_fields; c.index++) {

@@ -101,7 +101,7 @@ static void check(int s)
     struct kt_kv_sequence_info info;
     kt_kv_sequence_info(sequence[s], &info);
     ck_assert_uint_eq(info.tokens, length[s]);
-    if (info.reserved == 0)
+    if (info.room == 0)
         ck_text(kv_check(kv, sequence[s], &params, tags[s], length[s]));
 }
 
@@ -212,7 +212,7 @@ START_TEST(full_cache)
     ck_fails(kt_kv_sequence_reserve(sequence[0], 100, 29, &error), KT_E_NOMEM, "1 pages of 64 tokens");
     struct kt_kv_sequence_info info;
     kt_kv_sequence_info(sequence[0], &info);
-    ck_assert_uint_eq(info.reserved, 28);
+    ck_assert_uint_eq(info.room, 28);
     /* A partial page that two have: neither can write, then one closes. */
     ck_ok(kt_kv_sequence_truncate(sequence[0], 100, &ck_error));
     ck_ok(kt_kv_sequence_fork(sequence[0], 100, &sequence[3], &ck_error));
