@@ -157,13 +157,23 @@ enum kt_status kt_kv_plan(struct kt_context *context, const struct kt_kv_params 
 
 /* ---- memory ---- */
 
+/* Small pages, too, which kt_buffer_touch makes with newer kernels only. */
+static void touch(const struct kt_buffer *buffer, uint64_t page)
+{
+    enum { HUGE_PAGE = 2 << 20, SMALL_PAGE = 4096 };
+    volatile char *data = buffer->data;
+    kt_buffer_touch(buffer, page);
+    for (uint64_t at = page * HUGE_PAGE; at < (page + 1) * HUGE_PAGE && at < buffer->size; at += SMALL_PAGE)
+        data[at] = 0;
+}
+
 static void touch_all(struct kt_worker *worker, void *argument)
 {
     const struct kt_kv *kv = argument;
     const struct kt_buffer *buffers[2] = {&kv->pages[worker->node], &kv->states[worker->node]};
     for (int i = 0; i < 2; i++)
         for (uint32_t page; (page = kt_worker_claim(worker, i)) < kt_buffer_pages(buffers[i]);)
-            kt_buffer_touch(buffers[i], page);
+            touch(buffers[i], page);
 }
 
 static enum kt_status allocate(struct kt_kv *kv, struct kt_error *error)
@@ -194,7 +204,7 @@ static enum kt_status allocate(struct kt_kv *kv, struct kt_error *error)
     kt_pool_run(context->pool, touch_all, kv);
     kt_pool_unlock(context->pool);
     for (uint64_t page = 0; page < kt_buffer_pages(&kv->tables); page++)
-        kt_buffer_touch(&kv->tables, page);
+        touch(&kv->tables, page);
     return KT_OK;
 }
 

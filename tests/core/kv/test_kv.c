@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_kv.c - declarations, the bound on memory, rows in all forms and layouts, nodes, wrong calls. */
+#define _GNU_SOURCE
+#include "core/context/context.h"
+#include "core/kv/cache.h"
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
 
+#include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static struct kt_error error;
 
@@ -399,6 +406,53 @@ START_TEST(heads_on_their_nodes)
 }
 END_TEST
 
+/* On this machine's nodes all memory exists, each part on its node. False: the kernel does not say. */
+static bool check_buffer(const struct kt_buffer *buffer, const struct kt_topology *topology, uint32_t node)
+{
+    uint64_t n = buffer->size / 4096, wrong = 0;
+    void **page = calloc((size_t)n + 1, sizeof *page);
+    int *status = calloc((size_t)n + 1, sizeof *status);
+    for (uint64_t i = 0; i < n; i++)
+        page[i] = (char *)buffer->data + i * 4096;
+    long failure = syscall(SYS_move_pages, 0, n, page, NULL, status, 0);
+    int why = errno;
+    for (uint64_t i = 0; i < n; i++)
+        wrong += status[i] < 0 || (topology->binds_memory && status[i] != (int)topology->node[node].os_index);
+    free(page);
+    free(status);
+    if (failure) {
+        printf("SKIP: where pages lie: %s\n", strerror(why));
+        return false;
+    }
+    ck_assert_msg(wrong == 0, "%llu of %llu pages are not on node %u", (unsigned long long)wrong,
+                  (unsigned long long)n, node);
+    return true;
+}
+
+START_TEST(all_memory_is_touched)
+{
+    struct kt_context *context = kv_context(0);
+    struct kt_kv_params params = kv_mixed(true);
+    struct kt_kv *kv = NULL;
+    struct kt_kv_info info;
+    params.bytes = 20 << 20;
+    ck_ok(kt_kv_create(context, &params, &kv, &ck_error));
+    kt_kv_info(kv, &info);
+    const char *wanted = getenv("KT_TEST_NODES");
+    ck_assert_uint_ge(info.n_nodes, wanted ? (uint32_t)atoi(wanted) : 1);
+    uint64_t sum = kv->tables.size;
+    bool known = atomic_load(&context->topology->membind_failures) == 0;
+    for (uint32_t node = 0; node < info.n_nodes; node++) {
+        sum += kv->pages[node].size + kv->states[node].size;
+        known = known && check_buffer(&kv->pages[node], context->topology, node) &&
+                check_buffer(&kv->states[node], context->topology, node);
+    }
+    ck_assert_uint_eq(sum, info.bytes);
+    kt_kv_destroy(kv);
+    kt_context_destroy(context);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("kv");
@@ -413,6 +467,7 @@ int main(void)
     tcase_add_test(tests, limits_of_q8_0);
     tcase_add_test(tests, positions_out_of_order);
     tcase_add_test(tests, heads_on_their_nodes);
+    tcase_add_test(tests, all_memory_is_touched);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
