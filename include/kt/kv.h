@@ -20,7 +20,7 @@
  * sequence from many threads at once while nobody manages it, if no two write the same row of a head; they
  * take no lock, and forking does not disturb them. Managing (open, close, reserve, commit, truncate, fork,
  * export, import) may use the threads of the context and so must not be called by a function that runs on
- * them (kt_context_run).
+ * them (kt_context_run, kt_context_run_threads).
  *
  * If a call fails, the sequence is as it was before it, unless the function says otherwise.
  */
