@@ -183,12 +183,13 @@ void pack_product(struct check *check, uint32_t row, uint32_t n, uint8_t *packed
 {
     const struct kt_layout *layout = &check->layout;
     struct kt_error error = {KT_OK, ""};
+    if (check_linear(check)) {
+        pack_input(check, KT_STAGE_DOWN, KT_DTYPE_BF16, check->index + row, n, 0, n, packed);
+        return;
+    }
     struct kt_act_pack job = {layout, KT_STAGE_DOWN, 0,     n, 0, n, check->h.data + row * layout->h_row_size,
                               0,      packed,        &error};
-    if (check_linear(check))
-        pack_input(check, KT_STAGE_DOWN, KT_DTYPE_BF16, check->index + row, n, 0, n, packed);
-    else
-        run_act_pack(check, &job);
+    run_act_pack(check, &job);
 }
 
 void check_act_pack(struct check *check, enum kt_stage stage)
