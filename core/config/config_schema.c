@@ -6,6 +6,8 @@
 #include "core/base/option.h"
 #include "core/base/suggest.h"
 
+#include <kt/kt.h>
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,6 +90,18 @@ enum kt_status kt_config_check_section(const struct kt_config *config, const cha
     return KT_OK;
 }
 
+/* Settings name backends only: what a method wants besides (kt_method_setting) is a setting of its own. */
+static enum kt_status refuse_backend(const char *value, struct kt_error *error)
+{
+    const char *backend = kt_method_backend(value), *more = kt_method_setting(value);
+    if (!backend)
+        return kt_fail(error, KT_E_CONFIG, "backend = \"%s\": must be auto or a backend's name", value);
+    return kt_fail(error, KT_E_CONFIG,
+                   "backend = \"%s\": must be auto or a backend's name; the backend of this method is "
+                   "%s%s%s%s",
+                   value, backend, more ? " (with " : "", more ? more : "", more ? ")" : "");
+}
+
 /* Rules beyond the type of a value. */
 static enum kt_status check_text(const char *key, const char *value, struct kt_error *error)
 {
@@ -96,7 +110,7 @@ static enum kt_status check_text(const char *key, const char *value, struct kt_e
         return kt_fail(error, KT_E_CONFIG,
                        "numa_nodes = \"%s\": must be all, or a list of numbers such as 0,2-3", value);
     if (strcmp(key, "backend") == 0 && !kt_option_is_word(value, KT_PLUGIN_NAME_LIMIT))
-        return kt_fail(error, KT_E_CONFIG, "backend = \"%s\": must be auto or a backend's name", value);
+        return refuse_backend(value, error);
     if (strcmp(key, "plugin_path") == 0) {
         for (const char *at = value; *at != '\0'; at += *at == ':') {
             if (*at != '/')
@@ -131,6 +145,11 @@ enum kt_status kt_config_check_setting(const char *section, const char *key, con
     *help = option ? option->help : "";
     if (!option)
         return plugin ? KT_OK : refuse_key(section, key, error);
+    if (plugin && value[0] == '\0' && strcmp(key, "module") == 0)
+        return kt_fail(error, KT_E_CONFIG,
+                       "module is empty; it must be a file name or an absolute path of a plugin; without "
+                       "this setting it is kt_%s.so",
+                       kt_config_plugin_of(section));
     struct kt_option_value parsed;
     enum kt_status status = kt_option_parse(option, value, &parsed, error);
     return status == KT_OK && !plugin ? check_text(key, value, error) : status;

@@ -53,8 +53,8 @@ for verb in $verbs; do
 done
 
 # Methods: KT-Kernel's names and their backends.
-sed -n 's/^ *{"\([A-Z0-9_]*\)", "\([a-z0-9_]*\)".*/\1 \2/p' "$KT_TEST_SOURCE/core/backend/method.c" >"$dir/methods"
-[ "$(wc -l <"$dir/methods")" -ge 13 ] || fail "core/backend/method.c must hold the names of methods"
+sed -n 's/^ *{"\([A-Z0-9_]*\)", "\([a-z0-9_]*\)".*/\1 \2/p' "$KT_TEST_SOURCE/core/base/method.c" >"$dir/methods"
+[ "$(wc -l <"$dir/methods")" -ge 13 ] || fail "core/base/method.c must hold the names of methods"
 while read -r name backend; do
     grep -q "^\.BR\{0,1\} $name\( ,\)\{0,1\}$" "$man/kt-convert.1" || fail "kt-convert(1) must name the method $name"
     grep -qw "$backend" "$man/kt-convert.1" || fail "kt-convert(1) must name the backend $backend of $name"

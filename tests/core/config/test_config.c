@@ -237,6 +237,9 @@ static const struct {
     {"plugin.zebra.level=avx2", "needs plugin.zebra.module=FILE too"},
     {"plugin.reference.level=avx2", "built in"},
     {"plugin..level=avx2", "lower-case letters"},
+    {"plugin.fake.module=", "without this setting it is kt_fake.so"},
+    {"core.backend=AMXINT8", "the backend of this method is amx_int8"},
+    {"core.backend=AMXINT9", "must be auto or a backend's name"},
 };
 
 START_TEST(settings_that_are_wrong)
