@@ -24,10 +24,21 @@ static struct panel open_panel(const struct kt_product *job, enum kt_stage stage
 
 #include "plugins/common/gemm/driver_tmpl.h"
 
+/* Floats are multiplied as floats. A level's own instruction is that of quantised formats. */
+static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    enum kt_status status = llamafile_layout(instance, layout, error);
+    bool quantised = has_part(layout, KT_STAGE_DOWN, false) ||
+                     (!is_linear(&layout->shape) && has_part(layout, KT_STAGE_GATE_UP, false));
+    if (status == KT_OK && !quantised)
+        layout->instruction = VEC_FLOAT_FMA;
+    return status;
+}
+
 #define LLAMAFILE_LEVEL(name)                    \
     const struct kt_ops llamafile_ops_##name = { \
         .struct_size = sizeof(struct kt_ops),    \
-        .layout = llamafile_layout,              \
+        .layout = lay_out_level,                 \
         .pack = llamafile_pack,                  \
         .act_pack = pack_activations,            \
         .gate_up = multiply_gate_up,             \

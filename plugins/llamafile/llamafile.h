@@ -116,7 +116,7 @@ static inline unsigned compact_points(uint32_t dtype)
 }
 
 /* Groups of a superblock that a compact form has as codes of 4 bits, one line more: looking points of 4
- * weights up takes three times as long, and so many fit into 1.12 times the source's bytes. */
+ * weights up takes twice as long, and so many fit into 1.12 times the source's bytes. */
 static inline unsigned compact_coded(uint32_t dtype)
 {
     return dtype == KT_DTYPE_IQ3_S ? 4 : dtype == KT_DTYPE_IQ3_XXS ? 1 : 0;

@@ -100,6 +100,12 @@ INI
     # shellcheck disable=SC2086
     kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --format json || fail "--levels"
     rows_agree "$ran" 2e-2 6 <"$work/out" || fail "rows of --levels"
+    # Floats are multiplied as floats; on level amx many rows are not.
+    # shellcheck disable=SC2086
+    kt bench --config "$work/llamafile.ini" $small --backend llamafile --levels --source-type bf16 --tokens 1 ||
+        fail "--levels of bf16"
+    awk '$1 == "llamafile" && $2 != "amx" && $6 == "multiply" { n++ } / (vpmadd|vpdp|sdot|smull|usmmla)/ { bad = 1 }
+        END { exit !n || bad }' "$work/out" || fail "bf16 is said to be limited by int8"
 fi
 
 # Linears: the rows of a matrix are as those of experts.

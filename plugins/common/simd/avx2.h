@@ -17,6 +17,7 @@
 #define VEC_PARTS 2
 #define VEC_DOT_WIDE 0
 #define VEC_INT8_DOT "vpmaddubsw" /* what vi_dot_add multiplies with */
+#define VEC_FLOAT_FMA "vfmadd"    /* what vf_fma does */
 /* Into L1, or into L2 where a kernel prefetches far ahead. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), PREFETCH_FAR ? _MM_HINT_T1 : _MM_HINT_T0)
 

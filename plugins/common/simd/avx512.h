@@ -14,6 +14,7 @@
 #define VEC_PARTS 1
 #define VEC_DOT_WIDE VEC_VNNI
 #define VEC_INT8_DOT (VEC_VNNI ? "vpdpbusd" : "vpmaddubsw") /* what vi_dot_add multiplies with */
+#define VEC_FLOAT_FMA "vfmadd"                              /* what vf_fma does */
 /* Into L2: the hardware prefetcher goes on from there. */
 #define PREFETCH(address) _mm_prefetch((const char *)(address), _MM_HINT_T1)
 

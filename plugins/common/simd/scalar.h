@@ -22,6 +22,7 @@
 #define VEC_DOT_WIDE 1
 /* What vi_dot_add multiplies with, as the peak of kt bench is called. */
 #define VEC_INT8_DOT "scalar"
+#define VEC_FLOAT_FMA "scalar"
 #define PREFETCH(address) ((void)(address))
 
 typedef struct {
