@@ -85,6 +85,7 @@ refused 1 'has no backend nobody to copy' new_format --like nobody --dir "$tree"
 refused 2 'bf16 is a number format, too' new_format --like bf16 --dir "$tree"
 refused 1 'is not the source tree of kt-kernel: it has no plugins/plugins.am' new_format --dir "$dir/home"
 refused 1 'is not the source tree of kt-kernel' new_format --dir "$tree/plugins"
+refused 2 "'': a backend's name has at most" '' --dir "$tree"
 refused 2 "a backend's name has at most" New --dir "$tree"
 refused 2 "a backend's name has at most" new_format --like ../x --dir "$tree"
 kt plugin new new_format --like rawint4

@@ -35,7 +35,7 @@ int plugin_refuse_name(const struct kt_cli *cli, const char *name)
 {
     return kt_cli_usage(
         cli,
-        "%s: a backend's name has at most 31 lower-case letters, digits and single _, begins with "
+        "'%s': a backend's name has at most 31 lower-case letters, digits and single _, begins with "
         "a letter, does not end with _, and is not auto or reference",
         name);
 }
