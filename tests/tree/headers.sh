@@ -21,6 +21,7 @@ compile() {
 n=0 failed=0
 for header in $(cd include && find kt -name '*.h') $(find core -name '*.h'); do
     case $header in
+    kt/version.h) continue ;; # of a build in the source's folder: macros only, which is no C file alone
     kt/*) set -- -std=c11 -pedantic ;;
     *) set -- -std=gnu11 -I . ;;
     esac
