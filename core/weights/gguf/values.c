@@ -164,7 +164,7 @@ enum kt_status kt_value_uint(const struct kt_value *value, uint64_t index, uint6
 enum kt_status kt_value_int(const struct kt_value *value, uint64_t index, int64_t *number,
                             struct kt_error *error)
 {
-    uint64_t bits;
+    uint64_t bits = 0; /* compilers do not all see that it is set */
     enum kt_status status = read_whole(value, index, true, number, &bits, error);
     if (status == KT_OK)
         *number = (int64_t)bits;
