@@ -48,8 +48,11 @@ enum { SOURCES = sizeof sources / sizeof sources[0] };
 
 /* ---- contexts and linears ---- */
 
+/* NULL: the backend is not built, or KT_TEST_QUICK leaves it out. */
 static struct kt_context *make_context(const struct source *source, unsigned threads, const char *nodes)
 {
+    if (getenv("KT_TEST_QUICK") && (source - sources) % 3 != 0)
+        return NULL;
     return random_view_context(&source->weights, NULL, threads, nodes, NULL);
 }
 
@@ -306,7 +309,7 @@ START_TEST(same_bits)
             linear[l] = load(context, source, &view[l], NULL, 8 + l, KT_SPLIT_ROWS);
         if (m == 0)
             run_together(linear, first, KT_MAX_LINEARS, &input, false);
-        for (int again = 0; again < 3; again++) {
+        for (int again = 0; again < 2; again++) {
             run_together(linear, other, KT_MAX_LINEARS, &input, input.n <= 8 && again > 0);
             for (uint32_t l = 0; l < KT_MAX_LINEARS; l++)
                 ck_assert_msg(memcmp(first[l].data, other[l].data, (uint64_t)first[l].stride * input.n) == 0,
