@@ -128,7 +128,7 @@ enum kt_status bf16_unpack(void *instance, const struct kt_unpack *job, struct k
         return kt_plugin_fail(error, KT_E_UNSUPPORTED,
                               BACKEND ": the %s was %s and has been rounded; only bf16 comes back "
                                       "as it was",
-                              name_projection(&layout->shape, job->projection),
+                              name_projection(&layout->shape, (int)job->projection),
                               self->base.host->dtype_name(dtype));
     for (uint64_t row = job->row_begin, next; row < job->row_end; row = next) {
         uint64_t left = job->row_end - row, rest = step - row % step;

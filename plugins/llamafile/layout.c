@@ -59,7 +59,7 @@ static const struct llamafile_format *check_format(const struct kt_host *host, c
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s is %s%s, which this plugin does "
                              "not take: it takes f32, f16, bf16 and GGUF's blocks of quantised weights",
-                             name_projection(&layout->shape, projection), host->dtype_name(given->dtype),
+                             name_projection(&layout->shape, (int)projection), host->dtype_name(given->dtype),
                              format ? " with scales beside the matrix" : "");
         return NULL;
     }
@@ -67,7 +67,7 @@ static const struct llamafile_format *check_format(const struct kt_host *host, c
         (void)kt_plugin_fail(error, KT_E_UNSUPPORTED,
                              "llamafile: the %s has %llu columns, which is not a multiple "
                              "of its format's block of %u",
-                             name_projection(&layout->shape, projection), (unsigned long long)k,
+                             name_projection(&layout->shape, (int)projection), (unsigned long long)k,
                              format->block);
         return NULL;
     }

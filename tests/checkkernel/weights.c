@@ -58,7 +58,7 @@ void check_layout(struct check *check)
     if (check_linear(check) && (layout->panel_rows[0] || layout->weight_size[0] || layout->nominal_size[0] ||
                                 layout->act_row_size[0] || layout->h_row_size))
         check_fail(check, "layout of a linear has a size of stage 0");
-    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         uint64_t wanted = count_wanted(layout, (enum kt_stage)s);
         if (layout->panel_rows[s] == 0 || layout->nominal_size[s] == 0 || layout->act_row_size[s] == 0)
             check_fail(check, "layout of stage %d has a size of 0", s);
@@ -204,7 +204,7 @@ void check_cut(struct check *check)
         return;
     }
     struct kt_expert expert = slice(check, begin);
-    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++)
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++)
         check_cut_stage(check, &shard, (enum kt_stage)s, begin, &expert);
     if (check->level->ops->release_layout)
         check->level->ops->release_layout(check->instance, &shard);
@@ -215,7 +215,7 @@ void check_weights(struct check *check)
     const struct kt_shape *shape = &check->layout.shape;
     const struct kt_expert *expert = &check->source.expert;
     const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
-    for (int p = check_first_projection(check); p <= KT_DOWN; p++) {
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN; p++) {
         enum kt_projection projection = (enum kt_projection)p;
         uint64_t rows = projection_rows(shape, projection), cols = projection_cols(shape, projection);
         struct kt_error error = {KT_OK, ""};

@@ -226,7 +226,7 @@ static void pack(struct check *check, enum kt_stage stage, uint64_t begin, uint6
 
 void check_pack(struct check *check)
 {
-    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         enum kt_stage stage = (enum kt_stage)s;
         uint64_t panels = count_panels(check, stage), size = check->layout.weight_size[s];
         if (check->layout.keeps_source && size == 0)

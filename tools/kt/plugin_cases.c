@@ -270,7 +270,7 @@ static void check_sizes(struct check *check)
                    layout->act_row_size[0] || layout->h_row_size))
         check_fail(check, "a linear has no stage 0: panel_rows[0], weight_size[0], nominal_size[0], "
                           "act_row_size[0] and h_row_size stay 0");
-    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         if (layout->panel_rows[s] == 0 || layout->panel_rows[s] > MAX_SIZE)
             check_fail(check, "panel_rows[%d] is %llu", s, (unsigned long long)layout->panel_rows[s]);
         if (layout->nominal_size[s] == 0 || layout->nominal_size[s] > MAX_SIZE)
@@ -332,7 +332,7 @@ static void check_large(struct plugin_case *item)
     layout.shape.hidden_size = layout.shape.intermediate_size = UINT64_C(1) << 17;
     if (!plugin_ask_layout(item, &layout, &error))
         return;
-    for (int s = check_first_stage(&item->check); s <= KT_STAGE_DOWN; s++) {
+    for (int s = (int)check_first_stage(&item->check); s <= KT_STAGE_DOWN; s++) {
         uint64_t least = (UINT64_C(2) - (unsigned)s) << 31;
         if (layout.nominal_size[s] < least || (!layout.keeps_source && layout.weight_size[s] < least) ||
             layout.act_row_size[s] < UINT64_C(1) << 14)

@@ -15,7 +15,7 @@ static void compare_shard(struct check *check, const struct kt_layout *shard, st
     uint64_t rest = shard->shape.intermediate_size, hidden = shard->shape.hidden_size;
     uint64_t longest = rest > hidden ? rest : hidden;
     float *row = check_need(malloc(longest * sizeof(*row)));
-    for (int p = check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
         uint64_t rows = p == KT_DOWN ? hidden : rest, cols = p == KT_DOWN ? rest : hidden;
         uint64_t whole = plugin_view(check, p)->cols;
         for (uint64_t r = 0; r < rows && !check->wrong; r++) {
@@ -87,7 +87,7 @@ static void step_cut(struct plugin_case *item)
                    (unsigned long long)begin, error.message);
         return;
     }
-    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         check_guard("a shard's weights", shard.weight_size[s], 64, true, &packed[s]);
         cut_stage(check, &shard, s, begin, &packed[s]);
     }
@@ -202,7 +202,7 @@ static void step_unpack(struct plugin_case *item)
     check_pack(check);
     for (int s = 0; s < 2; s++)
         guard_seal(&check->packed[s]);
-    for (int p = check_first_projection(check); p <= KT_DOWN && !check->wrong; p++)
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++)
         unpack_projection(check, p);
 }
 

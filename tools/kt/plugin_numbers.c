@@ -38,7 +38,7 @@ static void prepare(struct check *check)
     const struct kt_layout *layout = &check->layout;
     uint64_t row = layout->shape.hidden_size * y_size(check);
     bool at_end = random_below(&check->random, 2);
-    for (int s = check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++) {
         uint64_t n = s ? fill_rows(check, check->n_rows) : check->n_acts;
         guard_free(&check->act[s]);
         check_guard("packed activations", n * layout->act_row_size[s], 64, at_end, &check->act[s]);
@@ -219,7 +219,7 @@ static void free_row(struct row *row)
 static void find_largest(const struct check *check, struct expert *expert)
 {
     const struct kt_shape *shape = &check->layout.shape;
-    for (int p = check_first_projection(check); p <= KT_DOWN; p++) {
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN; p++) {
         uint64_t rows = projection_rows(shape, (enum kt_projection)p);
         uint64_t cols = projection_cols(shape, (enum kt_projection)p);
         double largest = 0;

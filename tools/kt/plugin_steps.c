@@ -33,7 +33,7 @@ const struct kt_view *plugin_view(const struct check *check, int projection)
 
 void plugin_read_weights(struct check *check)
 {
-    for (int p = check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
         uint64_t rows = plugin_view(check, p)->rows, cols = plugin_view(check, p)->cols;
         struct kt_error error = {.message = ""};
         struct guarded row = {0};
@@ -81,7 +81,7 @@ static void step_weights(struct plugin_case *item)
     check_pack(check);
     if (!check->wrong)
         plugin_read_weights(check);
-    for (int p = check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
+    for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
         const struct kt_view *view = plugin_view(check, p);
         float *source = check_need(malloc(view->cols * sizeof(*source)));
         double wrong = 0, size = 0;
