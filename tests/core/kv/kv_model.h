@@ -7,6 +7,7 @@
 #include "tests/support/layer_fixture.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 /* Layers with fields of all kinds, forms and layouts, odd widths, and strides below and above a page; the
  * last two layers keep nothing, or states. */
@@ -31,5 +32,20 @@ const char *kv_check(const struct kt_kv *kv, const struct kt_kv_sequence *sequen
 
 /* Compares counts of pages with the tables of these sequences; NULL: not open. */
 const char *kv_check_counts(const struct kt_kv *kv, struct kt_kv_sequence *const *sequences, size_t n);
+
+/* The call fails so, and `error`, which the test file has, says these words. */
+#define ck_fails(call, wanted, text)                                                                         \
+    do {                                                                                                     \
+        enum kt_status ck_status = (call);                                                                   \
+        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status), error.message); \
+        ck_assert_msg(strstr(error.message, text), "%s: %s", #call, error.message);                          \
+    } while (0)
+
+/* A function of this file that found nothing wrong gives "". */
+#define ck_text(text)                              \
+    do {                                           \
+        const char *ck_found = (text);             \
+        ck_assert_msg(!*ck_found, "%s", ck_found); \
+    } while (0)
 
 #endif

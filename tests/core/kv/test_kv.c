@@ -16,18 +16,6 @@
 
 static struct kt_error error;
 
-#define ck_fails(call, wanted, text)                                                                         \
-    do {                                                                                                     \
-        enum kt_status ck_status = (call);                                                                   \
-        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status), error.message); \
-        ck_assert_msg(strstr(error.message, text), "%s: %s", #call, error.message);                          \
-    } while (0)
-#define ck_text(text)                              \
-    do {                                           \
-        const char *ck_found = (text);             \
-        ck_assert_msg(!*ck_found, "%s", ck_found); \
-    } while (0)
-
 static struct kt_kv_field rows_field(uint32_t layout, uint32_t dtype, uint32_t heads, uint32_t width)
 {
     return (struct kt_kv_field){.kind = KT_KV_ROWS,

@@ -16,18 +16,6 @@
 static struct kt_error error;
 static uint64_t tags[400];
 
-#define ck_fails(call, wanted, text)                                                                         \
-    do {                                                                                                     \
-        enum kt_status ck_status = (call);                                                                   \
-        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status), error.message); \
-        ck_assert_msg(strstr(error.message, text), "%s: %s", #call, error.message);                          \
-    } while (0)
-#define ck_text(text)                              \
-    do {                                           \
-        const char *ck_found = (text);             \
-        ck_assert_msg(!*ck_found, "%s", ck_found); \
-    } while (0)
-
 /* ---- caches ---- */
 
 static struct kt_kv *make(struct kt_context *context, const struct kt_kv_params *params)

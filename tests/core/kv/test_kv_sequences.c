@@ -11,18 +11,6 @@ enum { MOST = 8, LONGEST = 700 };
 
 static struct kt_error error;
 
-#define ck_fails(call, wanted, text)                                                                         \
-    do {                                                                                                     \
-        enum kt_status ck_status = (call);                                                                   \
-        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status), error.message); \
-        ck_assert_msg(strstr(error.message, text), "%s: %s", #call, error.message);                          \
-    } while (0)
-#define ck_text(text)                              \
-    do {                                           \
-        const char *ck_found = (text);             \
-        ck_assert_msg(!*ck_found, "%s", ck_found); \
-    } while (0)
-
 /* ---- a small cache and what it should hold ---- */
 
 static const struct kt_kv_field few[] = {
