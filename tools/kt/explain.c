@@ -146,46 +146,29 @@ static void begin_row(struct kt_table *table, const struct plan *plan, const cha
 static void add_layer(const struct kt_cli *cli, const struct kt_context *context, struct kt_table *table,
                       const struct plan *plan, const char *range)
 {
-    char types[64], chosen[256];
+    char types[64], shape[64];
     begin_row(table, plan, range);
     kt_table_text(table, "types", kt_model_types(&plan->moe, types, sizeof(types)));
     kt_table_uint(table, "n_experts", plan->moe.n_experts);
     kt_table_uint(table, "hidden_size", plan->moe.hidden_size);
     kt_table_uint(table, "intermediate_size", plan->moe.intermediate_size);
     kt_table_uint(table, "source_bytes", plan->moe.size);
-    snprintf(chosen, sizeof(chosen), "%" PRIu32 "x%" PRIu64 "x%" PRIu64, (uint32_t)plan->moe.n_experts,
+    snprintf(shape, sizeof(shape), "%" PRIu32 "x%" PRIu64 "x%" PRIu64, (uint32_t)plan->moe.n_experts,
              (uint64_t)plan->moe.hidden_size, (uint64_t)plan->moe.intermediate_size);
-    kt_table_text(table, "shape", chosen);
+    kt_table_text(table, "shape", shape);
     if (plan->failed) {
         kt_table_text(table, "error",
                       cli->format == KT_FORMAT_TABLE ? find_message(plan) : plan->error.message);
         return;
     }
-    const struct kt_candidate *taken = kt_explain_chosen(&plan->plan);
-    if (taken) {
-        kt_table_text(table, "backend", taken->backend);
-        kt_table_text(table, "level", taken->level);
-        kt_explain_options(context, taken->backend, chosen, sizeof(chosen));
-        kt_table_text(table, "options", chosen);
-    }
-    kt_table_uint(table, "weight_bytes", plan->plan.weight_size);
-    kt_table_uint(table, "buffer_bytes", plan->plan.buffer_size);
-    kt_table_uint(table, "nominal_bytes", plan->plan.nominal_size);
-    kt_table_bool(table, "keeps_source", plan->plan.keeps_source != 0);
-    kt_table_bool(table, "fallback", plan->plan.fallback != 0);
-    kt_table_text(table, "rounding", plan->plan.rounding);
-    kt_table_text(table, "compact", plan->plan.compact);
-    kt_table_text(table, "error", "");
+    kt_explain_put_plan(context, table, &plan->plan);
 }
 
 static void add_candidate(struct kt_table *table, const struct plan *plan, const char *range,
                           const struct kt_candidate *candidate)
 {
     begin_row(table, plan, range);
-    kt_table_text(table, "backend", candidate->backend);
-    kt_table_text(table, "level", candidate->level);
-    kt_table_text(table, "state", kt_explain_state(candidate));
-    kt_table_text(table, "reason", kt_explain_reason(candidate));
+    kt_explain_put_candidate(table, candidate);
 }
 
 static void add_plan(const struct kt_cli *cli, const struct kt_context *context, struct tables *tables,

@@ -349,8 +349,7 @@ static char *take_group(const struct kt_cli *cli, struct kt_explain_linears *lin
 static void add_linear(const struct kt_cli *cli, const struct kt_context *context, struct kt_table *table,
                        const struct linear *linear, const char *names, uint64_t count)
 {
-    const struct kt_candidate *taken = kt_explain_chosen(&linear->plan);
-    char text[256];
+    char text[64];
     kt_table_row(table);
     kt_table_text(table, "name", linear->name);
     kt_table_text(table, "linears", names);
@@ -370,20 +369,7 @@ static void add_linear(const struct kt_cli *cli, const struct kt_context *contex
                       cli->format == KT_FORMAT_TABLE ? find_message(linear) : linear->error.message);
         return;
     }
-    if (taken) {
-        kt_table_text(table, "backend", taken->backend);
-        kt_table_text(table, "level", taken->level);
-        kt_explain_options(context, taken->backend, text, sizeof(text));
-        kt_table_text(table, "options", text);
-    }
-    kt_table_uint(table, "weight_bytes", linear->plan.weight_size);
-    kt_table_uint(table, "buffer_bytes", linear->plan.buffer_size);
-    kt_table_uint(table, "nominal_bytes", linear->plan.nominal_size);
-    kt_table_bool(table, "keeps_source", linear->plan.keeps_source != 0);
-    kt_table_bool(table, "fallback", linear->plan.fallback != 0);
-    kt_table_text(table, "rounding", linear->plan.rounding);
-    kt_table_text(table, "compact", linear->plan.compact);
-    kt_table_text(table, "error", "");
+    kt_explain_put_plan(context, table, &linear->plan);
 }
 
 static void add_candidates(const struct kt_cli *cli, struct kt_table *table, const struct linear *linear,
@@ -400,10 +386,7 @@ static void add_candidates(const struct kt_cli *cli, struct kt_table *table, con
         kt_table_row(table);
         kt_table_text(table, "name", linear->name);
         kt_table_text(table, "linears", names);
-        kt_table_text(table, "backend", candidate->backend);
-        kt_table_text(table, "level", candidate->level);
-        kt_table_text(table, "state", kt_explain_state(candidate));
-        kt_table_text(table, "reason", kt_explain_reason(candidate));
+        kt_explain_put_candidate(table, candidate);
     }
 }
 

@@ -71,3 +71,31 @@ void kt_explain_options(const struct kt_context *context, const char *backend, c
         }
     }
 }
+
+void kt_explain_put_plan(const struct kt_context *context, struct kt_table *table, const struct kt_plan *plan)
+{
+    const struct kt_candidate *taken = kt_explain_chosen(plan);
+    char options[256];
+    if (taken) {
+        kt_table_text(table, "backend", taken->backend);
+        kt_table_text(table, "level", taken->level);
+        kt_explain_options(context, taken->backend, options, sizeof(options));
+        kt_table_text(table, "options", options);
+    }
+    kt_table_uint(table, "weight_bytes", plan->weight_size);
+    kt_table_uint(table, "buffer_bytes", plan->buffer_size);
+    kt_table_uint(table, "nominal_bytes", plan->nominal_size);
+    kt_table_bool(table, "keeps_source", plan->keeps_source != 0);
+    kt_table_bool(table, "fallback", plan->fallback != 0);
+    kt_table_text(table, "rounding", plan->rounding);
+    kt_table_text(table, "compact", plan->compact);
+    kt_table_text(table, "error", "");
+}
+
+void kt_explain_put_candidate(struct kt_table *table, const struct kt_candidate *candidate)
+{
+    kt_table_text(table, "backend", candidate->backend);
+    kt_table_text(table, "level", candidate->level);
+    kt_table_text(table, "state", kt_explain_state(candidate));
+    kt_table_text(table, "reason", kt_explain_reason(candidate));
+}
