@@ -146,7 +146,7 @@ GATE_ROWS        numbers      gate_up.*: crashed with SIGSEGV
 GATE_BIAS        numbers      gate_up.*: crashed with SIGSEGV
 GATE_FIRST       numbers      float64 gives
 GATE_FAILS       numbers      gate_up.*: it failed: no reason at all
-GATE_OPTION      options      panel_rows = 64, .*: crashed with SIGSEGV
+GATE_OPTION      options      panel_rows = 128, .*: crashed with SIGSEGV
 DOWN_ALIGNED     numbers      float64 gives
 DOWN_BIAS        numbers      float64 gives
 DOWN_COLUMN      numbers      float64 gives
@@ -169,7 +169,7 @@ LINEAR_STRIDE    activations  linear of .* packed by rows differ
 LINEAR_H         activations  linear of .*\(packed by rows differ\|the input.s rows\)
 LINEAR_JOBS      activations  linear of .*\(packed by rows differ\|the start of packed activations\|SIGSEGV\)
 LINEAR_COLUMN    numbers      linear of .*float64 gives
-LINEAR_OPTION    options      panel_rows = 64, linear of .*: crashed with SIGSEGV
+LINEAR_OPTION    options      panel_rows = 128, linear of .*: crashed with SIGSEGV
 '
 echo "$faults" >"$dir/faults"
 while read -r fault check text; do

@@ -389,7 +389,7 @@ static const struct kt_level *const levels[] = {&future, &swift, &scalar};
 #define LIES "none|panels|size|y|shape|text|no_text|pack"
 #endif
 static const struct kt_option options[] = {
-    [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 64, "rows of a panel"},
+    [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 128, "rows of a panel"},
     [OPTION_GREETING] = {"greeting", KT_OPTION_STRING, "hello", NULL, 0, 0, "what open says"},
     [OPTION_MODE] = {"mode", KT_OPTION_ENUM, "quiet", "quiet|loud", 0, 0, "loud: it logs"},
     [OPTION_CHECK] = {"check", KT_OPTION_BOOL, "no", NULL, 0, 0, "a switch"},

@@ -247,7 +247,7 @@ static void wrong_act(void *instance, const struct kt_act_pack *job)
     uint64_t n = job->layout->shape.intermediate_size;
     if (IS(LINEAR_STRIDE) && linear)
         other.source_stride = (int64_t)(n * (job->source_dtype == KT_DTYPE_F32 ? 4 : 2));
-    if (IS(LINEAR_OPTION) && linear && job->layout->panel_rows[1] == 64)
+    if (IS(LINEAR_OPTION) && linear && job->layout->panel_rows[1] == 128)
         fall();
     if (IS(LINEAR_H) && linear)
         other.source_dtype = 0;
@@ -277,7 +277,7 @@ static void wrong_gate(void *instance, const struct kt_product *job)
         zero += ((const volatile unsigned char *)job->next)[job->next_size];
     if (IS(GATE_ROWS) && job->n_rows > 256)
         fall();
-    if (IS(GATE_OPTION) && fake->values[OPTION_PANEL_ROWS].number == 64)
+    if (IS(GATE_OPTION) && fake->values[OPTION_PANEL_ROWS].number == 128)
         fall();
     if (IS(GATE_FAILS))
         (void)kt_plugin_fail(job->error, KT_E_IO, "no reason at all");

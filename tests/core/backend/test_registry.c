@@ -348,8 +348,8 @@ static const struct {
                         "panel_rows?"},
     {"levle = 8\n", "did you mean level?"},
     {"turbo_boost = 8\n", "has no option \"turbo_boost\"; remove it"},
-    {"panel_rows = 65\n", "fake.ini:3: panel_rows = \"65\": must be a whole number from 1 to 64"},
-    {"panel_rows = few\n", "must be a whole number from 1 to 64"},
+    {"panel_rows = 129\n", "fake.ini:3: panel_rows = \"129\": must be a whole number from 1 to 128"},
+    {"panel_rows = few\n", "must be a whole number from 1 to 128"},
     {"mode = noisy\n", "fake.ini:3: mode = \"noisy\": must be one of quiet|loud"},
     {"check = perhaps\n", "fake.ini:3: check = \"perhaps\": must be yes or no"},
 };

@@ -4,6 +4,7 @@
  * it uses, in every form of inputs and outputs, alone and together, on any number of threads and nodes.
  */
 #include "core/layer/linear.h"
+#include "core/layer/linear_buffers.h"
 #include "core/weights/decode/decode.h"
 #include "core/weights/decode/encode.h"
 #include "tests/support/layer_fixture.h"
@@ -260,6 +261,31 @@ START_TEST(many_tokens)
     struct matrix output = make_matrix(KT_DTYPE_F32, input.n, view.rows);
     run(linear, &input, &output);
     check_values(source, linear, NULL, &input, &output, 0, 13);
+    kt_linear_destroy(linear);
+    kt_context_destroy(context);
+    free(input.data);
+    free(output.data);
+    random_view_free(&view);
+}
+END_TEST
+
+/* Panels whose outputs of 1024 tokens are more than a thread keeps of its own. */
+START_TEST(large_panels)
+{
+    static const struct source source = {{"fake", KT_DTYPE_F32, 1, 4, 3, 0x3d, 0}, 0, 0x1p-14};
+    char module[512];
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
+    struct kt_context *context =
+        fixture_context_with((const char *const[]){module, "plugin.fake.panel_rows=128", "core.strict=yes",
+                                                   "core.threads=2"},
+                             4);
+    struct kt_view view = random_view(&source.weights, 300, 16);
+    struct kt_linear *linear = load(context, &source, &view, NULL, 1024, KT_SPLIT_ROWS);
+    ck_assert(!kt_linear_fits_tile(linear->layer, &linear->layer->shard[0].layout));
+    struct matrix input = make_input(KT_DTYPE_F32, 1030, view.cols);
+    struct matrix output = make_matrix(KT_DTYPE_BF16, input.n, view.rows);
+    run(linear, &input, &output);
+    check_values(&source, linear, NULL, &input, &output, 0, 7);
     kt_linear_destroy(linear);
     kt_context_destroy(context);
     free(input.data);
@@ -525,6 +551,7 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, every_form, 0, SOURCES);
     tcase_add_loop_test(tests, many_tokens, 0, 2 * SOURCES);
+    tcase_add_test(tests, large_panels);
     tcase_add_loop_test(tests, same_bits, 0, 3 * SOURCES);
     tcase_add_loop_test(tests, split_columns, 0, 3 * SOURCES);
     tcase_add_loop_test(tests, nan_stays_in_its_token, 0, SOURCES);
