@@ -41,4 +41,8 @@ struct kt_registry {
 #define KT_OPTIONAL_OP(ops, name) \
     ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)
 
+/* A table of functions of a level beside ops: attention or rows; NULL if the plugin has none or is older. */
+#define KT_LEVEL_TABLE(level, name) \
+    ((level)->struct_size >= offsetof(struct kt_level, name) + sizeof(level)->name ? (level)->name : NULL)
+
 #endif

@@ -2,9 +2,11 @@
 /* module_check.c - checks the struct of a plugin before anything of it is called. */
 #include "core/backend/module_check.h"
 
+#include "core/backend/backend.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
 
+#include <kt/plugin_attention.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -48,8 +50,6 @@ static enum kt_status check_names(const struct kt_plugin *plugin, const char *na
 static enum kt_status check_ops(const struct kt_level *level, struct kt_error *error)
 {
     const struct kt_ops *ops = level->ops;
-    if (!ops)
-        return kt_fail(error, KT_E_PLUGIN, "its level %s has no functions", level->name);
     if (ops->struct_size < SIZE_WITH(struct kt_ops, thread_leave))
         return kt_fail(error, KT_E_PLUGIN, "its level %s has a struct kt_ops of %u bytes; ABI 1.0 has %zu",
                        level->name, ops->struct_size, SIZE_WITH(struct kt_ops, thread_leave));
@@ -66,6 +66,57 @@ static enum kt_status check_ops(const struct kt_level *level, struct kt_error *e
         return kt_fail(error, KT_E_PLUGIN,
                        "its level %s has one of thread_enter and thread_leave; both or none", level->name);
     return KT_OK;
+}
+
+static enum kt_status check_attention(const struct kt_level *level, struct kt_error *error)
+{
+    const struct kt_attention_ops *ops = KT_LEVEL_TABLE(level, attention);
+    if (ops->struct_size < SIZE_WITH(struct kt_attention_ops, thread_leave))
+        return kt_fail(error, KT_E_PLUGIN,
+                       "its level %s has a struct kt_attention_ops of %u bytes; ABI 1.6 has %zu", level->name,
+                       ops->struct_size, SIZE_WITH(struct kt_attention_ops, thread_leave));
+    const char *missing = !ops->layout   ? "layout"
+                          : !ops->attend ? "attend"
+                          : !ops->merge  ? "merge"
+                          : !ops->finish ? "finish"
+                                         : NULL;
+    if (missing)
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has no function %s, which attention requires",
+                       level->name, missing);
+    if (!ops->thread_enter != !ops->thread_leave)
+        return kt_fail(error, KT_E_PLUGIN,
+                       "its level %s has one of attention's thread_enter and thread_leave; both or none",
+                       level->name);
+    return KT_OK;
+}
+
+/* The tables of a level: at least one, and the same ones as the first level. */
+static enum kt_status check_tables(const struct kt_plugin *plugin, const struct kt_level *level,
+                                   struct kt_error *error)
+{
+    const struct kt_level *first = plugin->levels[0];
+    const struct {
+        const char *name;
+        bool here, there;
+    } tables[] = {
+        {"ops", level->ops, first->ops},
+        {"attention", KT_LEVEL_TABLE(level, attention), KT_LEVEL_TABLE(first, attention)},
+        {"rows", KT_LEVEL_TABLE(level, rows), KT_LEVEL_TABLE(first, rows)},
+    };
+    bool any = false;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        any |= tables[i].here;
+        if (tables[i].here != tables[i].there)
+            return kt_fail(error, KT_E_PLUGIN,
+                           "its level %s has %s functions \"%s\", its level %s has%s; all "
+                           "levels or none",
+                           level->name, tables[i].here ? "the" : "no", tables[i].name, first->name,
+                           tables[i].there ? "" : " not");
+    }
+    if (!any)
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has no functions", level->name);
+    enum kt_status status = level->ops ? check_ops(level, error) : KT_OK;
+    return status == KT_OK && tables[1].here ? check_attention(level, error) : status;
 }
 
 static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index, struct kt_error *error)
@@ -86,7 +137,7 @@ static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index
         if (strcmp(plugin->levels[i]->name, level->name) == 0)
             return kt_fail(error, KT_E_PLUGIN, "two of its levels are called %s", level->name);
     }
-    return check_ops(level, error);
+    return check_tables(plugin, level, error);
 }
 
 enum kt_status kt_module_check(const struct kt_plugin *plugin, const char *name, struct kt_error *error)

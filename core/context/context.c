@@ -167,7 +167,8 @@ enum kt_status kt_context_backend(const struct kt_context *context, size_t index
         .instruction = level && level->instruction ? level->instruction : "",
         .priority = backend->priority,
         .n_options = plugin && backend->values ? plugin->n_options : 0,
-        .takes_linears = plugin && plugin->abi_minor >= KT_LINEAR_MINOR,
+        .takes_linears = plugin && plugin->abi_minor >= KT_LINEAR_MINOR && plugin->levels[0]->ops,
+        .takes_attention = plugin && KT_LEVEL_TABLE(plugin->levels[0], attention),
     };
     return KT_OK;
 }

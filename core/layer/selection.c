@@ -375,12 +375,20 @@ static void note(struct kt_plan *plan, const struct kt_backend *backend, bool ch
     (void)snprintf(candidate->reason, sizeof candidate->reason, "%s", reason);
 }
 
+/* Has it been opened, and are experts and linears none of its work? */
+static bool has_no_ops(const struct kt_backend *backend)
+{
+    return backend->plugin && !backend->plugin->levels[0]->ops;
+}
+
 /* Backends in the order in which they are asked: the requested one, then by priority. */
 static size_t order(const struct kt_registry *registry, const struct kt_backend *wished,
                     const struct kt_backend **list)
 {
     size_t n = 0;
     for (size_t i = 0; i < registry->n_backends && n < KT_MAX_CANDIDATES; i++) {
+        if (has_no_ops(&registry->backend[i]))
+            continue;
         size_t at = n++;
         for (; at > 0 && registry->backend[i].priority > list[at - 1]->priority; at--)
             list[at] = list[at - 1];
@@ -405,6 +413,10 @@ static enum kt_status find_wish(const struct kt_layer *layer, const struct kt_se
     if (strcmp(name, "auto") == 0)
         return KT_OK;
     *wished = kt_registry_find(context->registry, name);
+    if (*wished && has_no_ops(*wished))
+        return kt_fail(error, KT_E_UNSUPPORTED,
+                       "%s: the plugin %s computes attention, no matrices: name a backend for weights",
+                       layer->name, name);
     if (*wished)
         return KT_OK;
     const char *names[KT_MAX_CANDIDATES];

@@ -92,6 +92,13 @@ static inline uint32_t kt_worker_claim(struct kt_worker *worker, int counter)
                                                memory_order_relaxed);
 }
 
+/** The same of any node: threads that have nothing left to do help other nodes. */
+static inline uint32_t kt_worker_claim_of(struct kt_worker *worker, uint32_t node, int counter)
+{
+    return (uint32_t)atomic_fetch_add_explicit(&worker->pool->subpool[node].counter[counter].next, 1,
+                                               memory_order_relaxed);
+}
+
 static inline void kt_worker_node_barrier(struct kt_worker *worker)
 {
     kt_barrier_wait(&worker->subpool->barrier, worker->pool->busy);

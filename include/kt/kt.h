@@ -185,8 +185,8 @@ struct kt_backend_info {
     int64_t priority;        /**< `auto` tries higher priorities first */
     size_t n_options;
     uint32_t takes_linears; /**< not 0: it is asked for linears too; 0: its plugin ABI has only experts, or it
-                               was not opened */
-    uint32_t reserved;
+                               computes attention, or it was not opened */
+    uint32_t takes_attention; /**< not 0: it is asked for attention */
 };
 size_t kt_context_backend_count(const struct kt_context *context);
 enum kt_status kt_context_backend(const struct kt_context *context, size_t index,
@@ -587,6 +587,7 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
 #pragma GCC diagnostic pop
 #endif
 
+#include <kt/attention.h>
 #include <kt/gpu.h>
 #include <kt/kv.h>
 #include <kt/linear.h>

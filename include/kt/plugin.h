@@ -26,6 +26,7 @@
  *   1.4  2026-11-22  kt_layout.rounding, kt_layout.compact
  *   1.5  2026-11-22  linears: KT_ACTIVATION_NONE, kt_act_pack of plain rows in stage 1;
  *                    kt_layout.deterministic
+ *   1.6  2026-11-23  kt_level.attention and kt_level.rows, without which ops may be left out
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -56,7 +57,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 5
+#define KT_PLUGIN_ABI_MINOR 6
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -404,6 +405,9 @@ struct kt_ops {
     enum kt_status (*unpack)(void *instance, const struct kt_unpack *job, struct kt_error *error);
 };
 
+struct kt_attention_ops;
+struct kt_rows_ops;
+
 /** A level: one set of functions and the CPU features that it needs. */
 struct kt_level {
     uint32_t struct_size;
@@ -418,6 +422,12 @@ struct kt_level {
      * library? Called after open for the levels that the CPU can run, best first; if it refuses, the core
      * tries the next one and shows the reason. */
     enum kt_status (*check)(void *instance, struct kt_error *error);
+
+    /** Since 1.6: functions for attention, <kt/plugin_attention.h>, and of rows, <kt/plugin_rows.h>; NULL: the
+     * level has none. A plugin has ops, attention and rows each in all of its levels or in none; it has at
+     * least one of them. */
+    const struct kt_attention_ops *attention;
+    const struct kt_rows_ops *rows;
 };
 
 /** A plugin. The exported data symbol kt_plugin_NAME is of this type. */

@@ -282,6 +282,11 @@ INLINE vf vf_from_bf16_odd(vi v)
     return _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32((int)0xffff0000)));
 }
 
+INLINE vf vf_from_s8(vi v, unsigned byte)
+{
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * (int)byte), 24));
+}
+
 INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
 {
     __m256i e = vi_widen_u8(p, part);

@@ -391,6 +391,11 @@ INLINE vf vf_from_bf16_odd(vi v)
     return _mm512_castsi512_ps(_mm512_and_si512(v, _mm512_set1_epi32((int)0xffff0000)));
 }
 
+INLINE vf vf_from_s8(vi v, unsigned byte)
+{
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(v, 24 - 8 * byte), 24));
+}
+
 INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
 {
     __m512i e = vi_widen_u8(p, part);

@@ -342,6 +342,11 @@ INLINE vf vf_from_bf16_odd(vi v)
     return vf_from_bits(vandq_u32(vreinterpretq_u32_s32(v), vdupq_n_u32(0xffff0000)));
 }
 
+INLINE vf vf_from_s8(vi v, unsigned byte)
+{
+    return vcvtq_f32_s32(vshrq_n_s32(vshlq_s32(v, vdupq_n_s32(24 - 8 * (int)byte)), 24));
+}
+
 INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
 {
     uint32x4_t e = vreinterpretq_u32_s32(vi_widen_u8(p, part));

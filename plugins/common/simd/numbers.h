@@ -78,6 +78,21 @@ static inline uint16_t float_to_half(float value)
     return (uint16_t)(sign | (uint16_t)(bits_to_float(magnitude) * 0x1p24f));
 }
 
+/* The nearest float16, ties to even; NaN stays NaN. */
+static inline uint16_t round_to_half(float value)
+{
+    uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffff;
+    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
+    if (magnitude > 0x7f800000)
+        return (uint16_t)(sign | 0x7e00);
+    if (magnitude >= 0x477ff000)
+        return (uint16_t)(sign | 0x7c00);
+    if (magnitude >= 0x38800000)
+        return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
+    float units = bits_to_float(magnitude) * 0x1p24f + 0x1p23f; /* rounded to a whole number */
+    return (uint16_t)(sign | (uint16_t)(units - 0x1p23f));
+}
+
 /* 2^(e - 127), subnormal for e = 0, NaN for 255. */
 static inline float e8m0_to_float(uint8_t e)
 {

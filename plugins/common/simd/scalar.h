@@ -355,6 +355,12 @@ INLINE vf vf_from_bf16_odd(vi v)
     VF_EACH(bits_to_float(v.u32[i] & 0xffff0000));
 }
 
+/* Byte `byte`, signed, of each lane. */
+INLINE vf vf_from_s8(vi v, unsigned byte)
+{
+    VF_EACH((float)v.s8[4 * i + (int)byte]);
+}
+
 /* e8m0_half_to_float of `part` of the 16 bytes at p. */
 INLINE vf vf_from_e8m0_half(const uint8_t *p, int part)
 {

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/plugin_attention.h - the functions of a plugin for attention: what a model computes for each CPU
+ * differently besides its matrices. Since plugin ABI 1.6; <kt/plugin.h> says what holds for all plugins.
+ *
+ * The core cuts the work and owns threads, nodes and the order of sums; a plugin computes pieces. A query is
+ * a head of a token. Its keys are cut into chunks of KT_ATTENTION_CHUNK tokens, at multiples of that,
+ * whatever else runs: for a chunk, attend() gives a partial result
+ *
+ *     m = max_j s_j          s_j = score of key j, of those keys of the chunk that the query sees
+ *     l = sum_j exp(s_j - m)
+ *     o = sum_j exp(s_j - m) v_j
+ *
+ * and merge() adds partial results up. So a query has the same bits in a prompt and in a decode, alone and in
+ * a batch, on one thread and on many, as long as attend() computes each query in one way.
+ */
+#ifndef KT_PLUGIN_ATTENTION_H
+#define KT_PLUGIN_ATTENTION_H
+
+#include <kt/kv.h>
+#include <kt/plugin.h>
+
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in <kt/kt.h> */
+extern "C" {
+#endif
+
+/** Keys of a chunk: whole pages. */
+#define KT_ATTENTION_CHUNK 256
+
+/** What a layer of a model attends to. */
+struct kt_attention_shape {
+    uint32_t n_heads;    /**< of queries that share a head of keys */
+    uint32_t key_size;   /**< numbers of a query and a key */
+    uint32_t value_size; /**< numbers of a value and an output */
+    uint32_t latent;     /**< not 0: values are the first value_size numbers of the keys */
+    float scale;         /**< s = scale * (q . k) */
+    float softcap;       /**< above 0: s = softcap * tanh(s / softcap), after the scale */
+    uint64_t window;     /**< query i sees keys j with 0 <= i - j < window; UINT64_MAX: all before it */
+    struct kt_kv_field key, value; /**< as the cache keeps them, see struct kt_kv_place; latent: equal */
+};
+
+/**
+ * How a level computes a shape. The core hands it zeroed to layout(), apart from its first two fields, and
+ * passes it with every job.
+ */
+struct kt_attention_layout {
+    struct kt_attention_shape shape; /**< filled by the core */
+    uint32_t deterministic;          /**< filled by the core: as in struct kt_layout */
+    uint32_t max_queries;            /**< queries of one attend, at most; at least 1 */
+    uint64_t partial_stride;         /**< bytes of a query's partial result, a multiple of 64 */
+    uint64_t scratch_size;           /**< bytes that a thread needs for an attend, at most */
+    const char *instruction;         /**< as in struct kt_layout; NULL: the level's. Static. */
+    uint64_t words[8];               /**< private to the plugin */
+};
+
+/**
+ * Queries of one head of keys against the keys [begin, end) of one chunk.
+ *
+ * Query (t, h), token t of n_tokens and head h of n_heads, has key_size numbers of query_dtype at
+ * queries + t * query_stride + h * key_size numbers; it stands at position + t and sees keys up to its own
+ * position. end is at most position + n_tokens; keys behind a query's own position may hold anything but
+ * signalling NaNs. Its partial result goes to partial + (t * n_heads + h) * partial_stride in a form that
+ * only the plugin reads; of a query that sees no key of the chunk, it is one that merge() passes over.
+ */
+struct kt_attend {
+    const struct kt_attention_layout *layout;
+    const void *queries;
+    int64_t query_stride;
+    uint32_t query_dtype; /**< KT_DTYPE_F32, BF16 or F16 */
+    uint32_t n_tokens;    /**< n_tokens * n_heads is at most max_queries */
+    uint32_t n_heads;
+    uint32_t reserved;
+    uint64_t position;
+    const struct kt_kv_place *keys, *values; /**< values: those of keys if latent */
+    const uint32_t *pages;                   /**< the sequence's page table */
+    uint64_t begin, end;                     /**< begin < end; begin is a multiple of KT_KV_PAGE */
+    uint64_t next; /**< this thread goes on with keys [end, next) of this head; end: unknown */
+    void *partial; /**< aligned to 64 bytes */
+    void *scratch; /**< scratch_size bytes, aligned to 64, of this thread */
+    struct kt_error *error;
+};
+
+/**
+ * Adds up partial results of queries, chunk after chunk: first + second, with m the larger of both,
+ *     l = l1 exp(m1 - m) + l2 exp(m2 - m), o likewise.
+ * Where one saw no key, the result is the other to the bit.
+ */
+struct kt_attention_merge {
+    const struct kt_attention_layout *layout;
+    uint32_t n_queries;
+    uint32_t reserved;
+    void *first;        /**< n_queries results, partial_stride apart; holds the sum afterwards */
+    const void *second; /**< likewise */
+};
+
+/**
+ * Outputs of queries: o / l, zeros where l is 0, NaN where o or l is none. A sink is a score without a value:
+ * l + exp(sink - m), with m the larger of m and the sink.
+ */
+struct kt_attention_finish {
+    const struct kt_attention_layout *layout;
+    uint32_t n_tokens, n_heads;
+    const void *partial; /**< as attend and merge left it */
+    const float *sinks;  /**< [n_heads], or NULL: there are none */
+    void *output; /**< value_size numbers of query (t, h) at output + t * output_stride + h * value_size */
+    int64_t output_stride;
+    uint32_t output_dtype; /**< KT_DTYPE_F32, BF16 or F16 */
+    uint32_t reserved;
+};
+
+/** The functions of a level. struct_size = sizeof(struct kt_attention_ops). Apart from layout, all are called
+ * from many threads at once, with jobs that write to disjoint memory. */
+struct kt_attention_ops {
+    uint32_t struct_size;
+    uint32_t reserved;
+
+    /** Required. Fills the layout for layout->shape, or refuses with KT_E_UNSUPPORTED and a reason. */
+    enum kt_status (*layout)(void *instance, struct kt_attention_layout *layout, struct kt_error *error);
+    /** Required. A query's result depends on its own numbers, its position and its keys only, not on the
+     * other queries; if it depends on how many there are, not where layout->deterministic is set. */
+    void (*attend)(void *instance, const struct kt_attend *job);
+    /** Required. */
+    void (*merge)(void *instance, const struct kt_attention_merge *job);
+    /** Required. */
+    void (*finish)(void *instance, const struct kt_attention_finish *job);
+    /** Optional, both or none: around the work of a thread, as in struct kt_ops. */
+    void (*thread_enter)(void *instance);
+    void (*thread_leave)(void *instance);
+};
+#define KT_ATTENTION_OPS_INIT KT_INIT(kt_attention_ops)
+
+#ifdef __cplusplus
+}
+#pragma GCC diagnostic pop
+#endif
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_avx512.c - attention in float32. */
+#define SIMD avx512
+
+#define MOST_ROWS 8
+#define MOST_QUERIES 64
+
+#include "plugins/attention/attend_tmpl.h"
+
+ATTENTION_OPS(avx512);

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* kernel_neon.c - attention in float32. */
+#define SIMD neon
+
+#define MOST_ROWS 6
+#define MOST_QUERIES 64
+
+#include "plugins/attention/attend_tmpl.h"
+
+ATTENTION_OPS(neon);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention/level_tmpl.h - sums of partial results, outputs, and a level's struct kt_attention_ops.
+ * Parameters: those of simd/simd.h; includer's functions lay_out() and attend().
+ */
+#ifndef KT_PLUGINS_ATTENTION_LEVEL_TMPL_H
+#define KT_PLUGINS_ATTENTION_LEVEL_TMPL_H
+
+#include "plugins/attention/attention.h"
+#include "plugins/common/gemm/glu.h"
+#include "plugins/common/simd/simd.h"
+
+#include <math.h>
+
+static float exp_of(float x)
+{
+    float lanes[LINE];
+    vf_store(lanes, vf_exp(vf_set(x)));
+    return lanes[0];
+}
+
+static void merge_one(const struct kt_attention_layout *layout, struct partial *first,
+                      const struct partial *second)
+{
+    if (second->sum == 0)
+        return;
+    if (first->sum == 0) {
+        memcpy(first, second, layout->partial_stride);
+        return;
+    }
+    float max = first->max > second->max ? first->max : second->max;
+    float own = exp_of(first->max - max), other = exp_of(second->max - max);
+    float *to = (float *)(void *)((char *)first + PARTIAL_OUTPUT);
+    const float *from = (const float *)(const void *)((const char *)second + PARTIAL_OUTPUT);
+    for (uint32_t i = 0; i < layout->shape.value_size; i += VEC_ROWS)
+        vf_store(to + i, vf_fma(vf_load(from + i), vf_set(other), vf_mul(vf_load(to + i), vf_set(own))));
+    *first = (struct partial){max, first->sum * own + second->sum * other};
+}
+
+static void merge(void *instance, const struct kt_attention_merge *job)
+{
+    (void)instance;
+    for (uint32_t q = 0; q < job->n_queries; q++) {
+        uint64_t at = q * job->layout->partial_stride;
+        merge_one(job->layout, (void *)((char *)job->first + at),
+                  (const void *)((const char *)job->second + at));
+    }
+}
+
+/* n numbers of a row, which is filled up to whole lines. */
+static void store_output(const float *row, uint32_t n, uint32_t dtype, uint8_t *out)
+{
+    uint8_t line[2 * LINE];
+    if (dtype == KT_DTYPE_F32)
+        memcpy(out, row, n * sizeof *row);
+    for (uint32_t i = 0; dtype == KT_DTYPE_BF16 && i < n; i += LINE) {
+        for (uint32_t v = 0; v < LINE; v += VEC_ROWS)
+            vf_store_bf16(line + 2 * v, vf_load(row + i + v));
+        memcpy(out + 2 * i, line, n - i < LINE ? 2 * (n - i) : sizeof line);
+    }
+    for (uint32_t i = 0; dtype == KT_DTYPE_F16 && i < n; i++)
+        store_u16(out + 2 * i, round_to_half(row[i]));
+}
+
+/* o / l of a query whose weights have the sum l, with a sink or -INFINITY. */
+static void finish_one(const struct kt_attention_finish *job, const struct partial *partial, float sink,
+                       uint8_t *out)
+{
+    _Alignas(64) float row[1024 + LINE] = {0};
+    uint32_t n = job->layout->shape.value_size;
+    const float *from = (const float *)(const void *)((const char *)partial + PARTIAL_OUTPUT);
+    if (partial->sum != 0) {
+        float max = sink > partial->max ? sink : partial->max, own = 1, sum = partial->sum;
+        if (sink != -INFINITY) {
+            own = exp_of(partial->max - max);
+            sum = sum * own + exp_of(sink - max);
+        }
+        for (uint32_t i = 0; i < n; i += VEC_ROWS)
+            vf_store(row + i, vf_div(vf_mul(vf_load(from + i), vf_set(own)), vf_set(sum)));
+    }
+    store_output(row, n, job->output_dtype, out);
+}
+
+static void finish(void *instance, const struct kt_attention_finish *job)
+{
+    uint64_t size = job->layout->shape.value_size * (job->output_dtype == KT_DTYPE_F32 ? 4u : 2u);
+    (void)instance;
+    for (uint32_t q = 0; q < job->n_tokens * job->n_heads; q++) {
+        uint32_t token = q / job->n_heads, head = q % job->n_heads;
+        finish_one(job, (const void *)((const char *)job->partial + q * job->layout->partial_stride),
+                   job->sinks ? job->sinks[head] : -INFINITY,
+                   (uint8_t *)job->output + token * job->output_stride + head * size);
+    }
+}
+
+#ifndef THREAD_FUNCTIONS
+#define THREAD_FUNCTIONS
+#endif
+
+#define ATTENTION_OPS(level)                                                                               \
+    const struct kt_attention_ops attention_ops_##level = {.struct_size = sizeof(struct kt_attention_ops), \
+                                                           .layout = lay_out,                              \
+                                                           .attend = attend,                               \
+                                                           .merge = merge,                                 \
+                                                           .finish = finish,                               \
+                                                           THREAD_FUNCTIONS}
+
+#endif
