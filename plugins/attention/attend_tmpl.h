@@ -80,7 +80,7 @@ static struct attend begin_job(const struct kt_attend *job)
     work.turned = work.block + block_size(shape);
     work.columns = work.turned + CHUNK * work.n_padded;
     for (uint32_t r = 0; r < work.n; r++)
-        load_query(job, r, work.queries + r * work.query_stride);
+        load_query(job, r, work.query_stride, work.queries + r * work.query_stride);
     return work;
 }
 
@@ -99,23 +99,33 @@ static struct ahead after_keys(const struct kt_attend *job, uint64_t token)
     return (struct ahead){page, 64};
 }
 
+/* Q8_0 is unpacked; the other forms are multiplied as the cache has them. */
 static void score(const struct attend *work)
 {
     const struct kt_attend *job = work->job;
+    const struct kt_kv_field *field = &job->keys->field;
+    const uint64_t size = key_block_size(field);
+    struct product product = {
+        .a = work->queries,
+        .a_stride = work->query_stride,
+        .b_stride = 64,
+        .c_stride = CHUNK,
+        .n = field->width,
+        .segment = field->width,
+        .pairs = field->dtype == KT_DTYPE_BF16,
+    };
     for (uint64_t token = job->begin; token < job->end; token += LINE) {
+        const uint8_t *page = find_page(job->keys, job->pages, token);
+        uint32_t block = (uint32_t)(token % KT_KV_PAGE / LINE);
         struct ahead ahead = after_keys(job, token);
-        const float *block = unpack_keys(job->keys, find_page(job->keys, job->pages, token),
-                                         (uint32_t)(token % KT_KV_PAGE / LINE), work->block, &ahead);
-        struct product product = {
-            .a = work->queries,
-            .a_stride = work->query_stride,
-            .b = block,
-            .b_stride = LINE,
-            .c = work->weights + (token - work->start),
-            .c_stride = CHUNK,
-            .n = job->layout->shape.key_size,
-            .segment = job->layout->shape.key_size,
-        };
+        if (field->dtype == KT_DTYPE_Q8_0) {
+            unpack_keys(job->keys, page, block, work->block, &ahead);
+            product.b = (const uint8_t *)work->block;
+        } else {
+            product.b = page + block * size;
+            fetch_lines(ahead, (uint32_t)(size / 64));
+        }
+        product.c = work->weights + (token - work->start);
         multiply(&product, work->n);
     }
 }
@@ -134,27 +144,34 @@ static struct ahead after_values(const struct kt_attend *job, uint64_t token, ui
     return (struct ahead){find_page(job->values, job->pages, token) + (uint64_t)column * 4, 0};
 }
 
+/* Whole lines of bfloat16 are multiplied as the cache has them. */
 static void add_values(const struct attend *work)
 {
     const struct kt_attend *job = work->job;
     const struct kt_attention_layout *layout = job->layout;
+    const struct kt_kv_field *field = &job->values->field;
     for (uint64_t token = job->begin; token < job->end; token += KT_KV_PAGE) {
         uint32_t n = (uint32_t)(job->end - token < KT_KV_PAGE ? job->end - token : KT_KV_PAGE);
         const uint8_t *page = find_page(job->values, job->pages, token);
         for (uint32_t column = 0; column < layout->shape.value_size; column += LINE) {
             struct ahead ahead = after_values(job, token, column);
-            unpack_values(job->values, page, column, n, work->block, &ahead);
+            bool pairs = field->dtype == KT_DTYPE_BF16 && column + LINE <= field->width;
             struct product product = {
                 .a = work->weights + (token - work->start),
                 .a_stride = CHUNK,
-                .b = work->block,
-                .b_stride = LINE,
+                .b = pairs ? page + column * 4 : (const uint8_t *)work->block,
+                .b_stride = pairs ? field->width * 4 : 64,
                 .c = partial_output(job->partial) + column,
                 .c_stride = layout->partial_stride / sizeof(float),
                 .n = n,
                 .segment = n,
                 .add = token != job->begin,
+                .pairs = pairs,
             };
+            if (!pairs)
+                unpack_values(job->values, page, column, n, work->block, &ahead);
+            else
+                fetch_lines(ahead, (n + 1) / 2);
             multiply(&product, work->n);
         }
     }
@@ -169,24 +186,18 @@ static void add_latents(const struct attend *work)
     for (uint64_t token = job->begin; token < job->end; token += KT_KV_PAGE) {
         uint32_t n = (uint32_t)(job->end - token < KT_KV_PAGE ? job->end - token : KT_KV_PAGE);
         const uint8_t *page = find_page(job->keys, job->pages, token);
-        const float *keys = work->block;
-        uint64_t stride = size;
         for (uint32_t b = 0; b * LINE < n; b++) {
             struct ahead ahead = after_keys(job, token + b * LINE);
-            const float *block = unpack_keys(job->keys, page, b, work->block + b * size, &ahead);
-            if (job->keys->field.dtype == KT_DTYPE_F32 && b == 0) {
-                keys = block;
-                stride = (uint64_t)shape->key_size * LINE;
-            }
+            unpack_keys(job->keys, page, b, work->block + b * size, &ahead);
         }
         for (uint32_t row = 0; row < shape->value_size; row += MOST_ROWS)
             for (uint32_t query = 0; query < work->n_padded; query += LINE) {
                 struct product product = {
-                    .a = keys + row * LINE,
+                    .a = work->block + row * LINE,
                     .a_stride = LINE,
-                    .a_next = stride,
-                    .b = work->turned + (token - work->start) * work->n_padded + query,
-                    .b_stride = work->n_padded,
+                    .a_next = size,
+                    .b = (const uint8_t *)(work->turned + (token - work->start) * work->n_padded + query),
+                    .b_stride = work->n_padded * sizeof(float),
                     .c = work->columns + row * work->n_padded + query,
                     .c_stride = work->n_padded,
                     .n = n,

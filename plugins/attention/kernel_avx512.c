@@ -3,6 +3,7 @@
 #define SIMD avx512
 
 #define MOST_ROWS 8
+#define MOST_PAIR_ROWS 8
 #define MOST_QUERIES 64
 
 #include "plugins/attention/attend_tmpl.h"

@@ -3,6 +3,7 @@
 #define SIMD neon
 
 #define MOST_ROWS 6
+#define MOST_PAIR_ROWS 4
 #define MOST_QUERIES 64
 
 #include "plugins/attention/attend_tmpl.h"

@@ -3,6 +3,7 @@
 #define SIMD scalar
 
 #define MOST_ROWS 4
+#define MOST_PAIR_ROWS 4
 #define MOST_QUERIES 16
 
 #include "plugins/attention/attend_tmpl.h"

@@ -23,6 +23,14 @@ INLINE void fetch_line(struct ahead *ahead)
     ahead->at += ahead->step;
 }
 
+/* The next n lines at once. */
+static void fetch_lines(struct ahead ahead, uint32_t n)
+{
+    const uint8_t *at = ahead.at;
+    for (uint32_t i = 0; i < n; i++, at += ahead.step)
+        PREFETCH(at);
+}
+
 /* Bytes of a block of keys, scales not counted, and of a row of scales. */
 static inline uint64_t key_block_size(const struct kt_kv_field *field)
 {
@@ -57,25 +65,19 @@ static void unpack_keys_q8(const uint8_t *block, const uint8_t *scales, uint32_t
     }
 }
 
-/* A block of 16 keys as [width, rounded up to 4][16]: at `out`, or where the cache has it. */
-static const float *unpack_keys(const struct kt_kv_place *place, const uint8_t *page, uint32_t block,
-                                float *out, struct ahead *ahead)
+/* A block of 16 keys as [width, rounded up to 4][16] at `out`. */
+static void unpack_keys(const struct kt_kv_place *place, const uint8_t *page, uint32_t block, float *out,
+                        struct ahead *ahead)
 {
     const struct kt_kv_field *field = &place->field;
     const uint8_t *from = page + block * key_block_size(field);
-    if (field->dtype == KT_DTYPE_F32) {
-        for (uint32_t i = 0; i < field->width; i++)
-            fetch_line(ahead);
-        return (const float *)(const void *)from;
-    }
-    if (field->dtype == KT_DTYPE_BF16)
+    uint64_t scales = (uint64_t)block * ((field->width + KT_KV_GROUP - 1) / KT_KV_GROUP) * (2 * LINE);
+    if (field->dtype == KT_DTYPE_F32)
+        memcpy(out, from, field->width * 64);
+    else if (field->dtype == KT_DTYPE_BF16)
         unpack_keys_bf16(from, field->width, out, ahead);
     else
-        unpack_keys_q8(from,
-                       page + place->scales +
-                           (uint64_t)block * ((field->width + KT_KV_GROUP - 1) / KT_KV_GROUP) * (2 * LINE),
-                       field->width, out, ahead);
-    return out;
+        unpack_keys_q8(from, page + place->scales + scales, field->width, out, ahead);
 }
 
 /* Columns column .. column + 15 of n values of a page, as [n, rounded up to 4][16] at `out`. */

@@ -11,17 +11,31 @@
 
 #include <math.h>
 
-/* Query `query` of a job, which is head query % n_heads of token query / n_heads, times the scale. */
-static void load_query(const struct kt_attend *job, uint32_t query, float *out)
+INLINE vf load_numbers(const uint8_t *from, uint32_t dtype)
+{
+    return dtype == KT_DTYPE_F32    ? vf_load(from)
+           : dtype == KT_DTYPE_BF16 ? vf_from_bf16(from)
+                                    : vf_from_half(from);
+}
+
+/* Query `query` of a job, which is head query % n_heads of token query / n_heads, times the scale; what is
+ * left of `size` numbers is 0. */
+static void load_query(const struct kt_attend *job, uint32_t query, uint64_t size, float *out)
 {
     const struct kt_attention_shape *shape = &job->layout->shape;
     uint64_t element = job->query_dtype == KT_DTYPE_F32 ? 4 : 2, head = query % job->n_heads;
+    uint32_t whole = shape->key_size / VEC_ROWS * VEC_ROWS, rest = shape->key_size - whole;
+    const vf scale = vf_set(shape->scale);
     const uint8_t *from = (const uint8_t *)job->queries + query / job->n_heads * job->query_stride +
                           head * shape->key_size * element;
-    for (uint32_t i = 0; i < shape->key_size; i++, from += element)
-        out[i] = shape->scale * (job->query_dtype == KT_DTYPE_F32    ? load_f32(from)
-                                 : job->query_dtype == KT_DTYPE_BF16 ? bf16_to_float(load_u16(from))
-                                                                     : half_to_float(load_u16(from)));
+    memset(out + whole, 0, (size - whole) * sizeof *out);
+    for (uint32_t i = 0; i < whole; i += VEC_ROWS)
+        vf_store(out + i, vf_mul(load_numbers(from + i * element, job->query_dtype), scale));
+    if (rest > 0) {
+        uint8_t end[4 * LINE] = {0};
+        memcpy(end, from + whole * element, rest * element);
+        vf_store(out + whole, vf_mul(load_numbers(end, job->query_dtype), scale));
+    }
 }
 
 /* cap * tanh(s / cap), by tanh x = 1 - 2 / (e^2x + 1): off by 2^-22 cap at most. */
@@ -53,8 +67,60 @@ static float prepare_scores(const struct kt_attention_shape *shape, struct visib
     return most;
 }
 
+/* e^x for x up to 0, within 1 unit in the last place down to -87, and 2^-126 below: half of the work of
+ * vf_exp, which see. NaN is kept. */
+INLINE vf exp_below_0(vf x)
+{
+    x = vf_max(vf_set(-87.0f), x);
+    vf magic = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(12582912.0f));
+    vf n = vf_sub(magic, vf_set(12582912.0f));
+    vf r = vf_fnma(n, vf_set(0x1.62ep-1f), x);
+    r = vf_fnma(n, vf_set(0x1.0bfbe8p-15f), r);
+    vf sum = vf_fma(r, vf_set(1.0f / 5040), vf_set(1.0f / 720));
+    sum = vf_fma(sum, r, vf_set(1.0f / 120));
+    sum = vf_fma(sum, r, vf_set(1.0f / 24));
+    sum = vf_fma(sum, r, vf_set(1.0f / 6));
+    sum = vf_fma(sum, r, vf_set(0.5f));
+    sum = vf_fma(sum, r, vf_set(1.0f));
+    sum = vf_fma(sum, r, vf_set(1.0f));
+    return vf_scale_power(sum, magic);
+}
+
+/* Of scores of which none is a number above -INFINITY: NaN stays, others become 0. */
+static float keep_nan(float *scores, uint32_t first, uint32_t end)
+{
+    float sum = 0;
+    for (uint32_t i = first; i < end; i++) {
+        scores[i] = isnan(scores[i]) ? scores[i] : 0;
+        sum += scores[i];
+    }
+    return sum;
+}
+
+/* Lines from first to below end of a row: scores become weights. Their sum is that of vectors line by line,
+ * then of the numbers in order. */
+static float weigh(float *scores, uint32_t first, uint32_t end, float most)
+{
+    const vf base = vf_set(most);
+    vf sum[VEC_PARTS];
+    float lanes[LINE], total = 0;
+    for (unsigned v = 0; v < VEC_PARTS; v++)
+        sum[v] = vf_set(0.0f);
+    for (uint32_t i = first; i < end; i += LINE)
+        UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
+            vf weight = exp_below_0(vf_sub(vf_load(scores + i + v * VEC_ROWS), base));
+            vf_store(scores + i + v * VEC_ROWS, weight);
+            sum[v] = vf_add(sum[v], weight);
+        }
+    for (unsigned v = 0; v < VEC_PARTS; v++)
+        vf_store(lanes + v * VEC_ROWS, sum[v]);
+    for (int i = 0; i < LINE; i++)
+        total += lanes[i];
+    return total;
+}
+
 /* A row of scores becomes weights; those of keys that the query does not see, and of what is left of the last
- * block, are 0. Fills in the largest score and the sum: of vectors line by line, then of numbers in order. */
+ * block, are 0. What they were in the sum is nothing beside the weight of the largest score, which is 1. */
 static void make_weights(const struct kt_attend *job, uint32_t query, float *scores)
 {
     const struct kt_attention_layout *layout = job->layout;
@@ -63,27 +129,14 @@ static void make_weights(const struct kt_attend *job, uint32_t query, float *sco
     uint64_t start = job->begin / CHUNK * CHUNK;
     uint32_t first = seen.first / LINE * LINE, end = (uint32_t)round_up(seen.end, LINE);
     float most = prepare_scores(&layout->shape, seen, first, end, scores);
-    /* Without a number to compare with, weights are 0 or NaN. */
-    const vf base = vf_set(most == -INFINITY ? 0 : most);
-    vf sum[VEC_PARTS];
-    for (unsigned v = 0; v < VEC_PARTS; v++)
-        sum[v] = vf_set(0.0f);
-    for (uint32_t i = first; i < end; i += LINE)
-        UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
-            vf weight = vf_exp(vf_sub(vf_load(scores + i + v * VEC_ROWS), base));
-            vf_store(scores + i + v * VEC_ROWS, weight);
-            sum[v] = vf_add(sum[v], weight);
-        }
-    for (uint32_t i = (uint32_t)(job->begin - start); i < first; i++)
+    *partial = (struct partial){
+        .max = most,
+        .sum = most > -INFINITY ? weigh(scores, first, end, most) : keep_nan(scores, seen.first, seen.end),
+    };
+    for (uint32_t i = (uint32_t)(job->begin - start); i < seen.first; i++)
         scores[i] = 0;
-    for (uint32_t i = end; i < round_up(job->end - start, LINE); i++)
+    for (uint32_t i = seen.end; i < round_up(job->end - start, LINE); i++)
         scores[i] = 0;
-    float lanes[LINE];
-    for (unsigned v = 0; v < VEC_PARTS; v++)
-        vf_store(lanes + v * VEC_ROWS, sum[v]);
-    *partial = (struct partial){.max = most};
-    for (int i = 0; i < LINE; i++)
-        partial->sum += lanes[i];
 }
 
 #endif

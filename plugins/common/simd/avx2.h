@@ -307,4 +307,10 @@ INLINE vf vf_scale_magic(vf v, vf magic)
     return _mm256_mul_ps(v, _mm256_castsi256_ps(second));
 }
 
+INLINE vf vf_scale_power(vf v, vf magic)
+{
+    __m256i power = _mm256_slli_epi32(_mm256_castps_si256(magic), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(v), power));
+}
+
 #endif

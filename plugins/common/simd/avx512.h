@@ -416,4 +416,10 @@ INLINE vf vf_scale_magic(vf v, vf magic)
     return _mm512_mul_ps(v, _mm512_castsi512_ps(second));
 }
 
+INLINE vf vf_scale_power(vf v, vf magic)
+{
+    __m512i power = _mm512_slli_epi32(_mm512_castps_si512(magic), 23);
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(v), power));
+}
+
 #endif

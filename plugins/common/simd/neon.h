@@ -365,6 +365,12 @@ INLINE vf vf_scale_magic(vf v, vf magic)
     return vmulq_f32(v, vreinterpretq_f32_s32(second));
 }
 
+INLINE vf vf_scale_power(vf v, vf magic)
+{
+    int32x4_t power = vshlq_n_s32(vreinterpretq_s32_f32(magic), 23);
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(v), power));
+}
+
 /* ---- quantising 32 activations ---- */
 
 INLINE uint32_t vec_absmax32(const float *x)

@@ -381,6 +381,14 @@ INLINE vf vf_scale_magic(vf v, vf magic)
     return v;
 }
 
+/* The same where v is within 0.5 .. 2 and n from -125 to 0: v * 2^n is a normal number. NaN is kept. */
+INLINE vf vf_scale_power(vf v, vf magic)
+{
+    for (int i = 0; i < VEC_ROWS; i++)
+        v.f[i] = bits_to_float(float_to_bits(v.f[i]) + (float_to_bits(magic.f[i]) << 23));
+    return v;
+}
+
 /* ---- quantising 32 activations ---- */
 
 /* The largest |x|, as the bits of a float: above 0x7f7fffff if one is infinite or NaN. */
