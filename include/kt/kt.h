@@ -592,5 +592,6 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
 #include <kt/kv.h>
 #include <kt/linear.h>
 #include <kt/model.h>
+#include <kt/rows.h>
 #include <kt/stats.h>
 #endif

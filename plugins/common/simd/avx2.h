@@ -272,6 +272,16 @@ INLINE vf vf_from_half(const void *p)
     return _mm256_cvtph_ps(_mm_loadu_si128(p));
 }
 
+INLINE void vf_store_half(void *p, vf v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE vf vf_swap(vf v)
+{
+    return _mm256_permute_ps(v, 0xb1);
+}
+
 INLINE vf vf_from_bf16_even(vi v)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(v, 16));

@@ -381,6 +381,16 @@ INLINE vf vf_from_half(const void *p)
     return _mm512_cvtph_ps(_mm256_loadu_si256(p));
 }
 
+INLINE void vf_store_half(void *p, vf v)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+}
+
+INLINE vf vf_swap(vf v)
+{
+    return _mm512_permute_ps(v, 0xb1);
+}
+
 INLINE vf vf_from_bf16_even(vi v)
 {
     return _mm512_castsi512_ps(_mm512_slli_epi32(v, 16));

@@ -327,6 +327,16 @@ INLINE vf vf_from_half(const void *p)
     return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
 }
 
+INLINE void vf_store_half(void *p, vf v)
+{
+    vst1_u8(p, vreinterpret_u8_f16(vcvt_f16_f32(v)));
+}
+
+INLINE vf vf_swap(vf v)
+{
+    return vrev64q_f32(v);
+}
+
 INLINE vf vf_from_bits(uint32x4_t bits)
 {
     return vreinterpretq_f32_u32(bits);

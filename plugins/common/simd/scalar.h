@@ -344,6 +344,19 @@ INLINE vf vf_from_half(const void *p)
     VF_EACH(half_to_float(load_u16((const uint8_t *)p + 2 * i)));
 }
 
+/* To the nearest float16, ties to even; NaN stays NaN. */
+INLINE void vf_store_half(void *p, vf v)
+{
+    for (int i = 0; i < VEC_ROWS; i++)
+        store_u16((uint8_t *)p + 2 * i, round_to_half(v.f[i]));
+}
+
+/* Lanes 2i and 2i + 1 exchanged. */
+INLINE vf vf_swap(vf v)
+{
+    VF_EACH(v.f[i ^ 1]);
+}
+
 /* Lanes hold two bf16: the low one (even) and the high one. */
 INLINE vf vf_from_bf16_even(vi v)
 {

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rows_tmpl.h - all functions of rows (<kt/plugin_rows.h>) of a level. A kernel of a level defines SIMD,
+ * includes this, and has a line ROWS_LEVEL(level); the plugin's header declares attention_rows_LEVEL.
+ *
+ * Parameter  SIMD  the set of vectors: common/simd/simd.h
+ */
+#ifndef KT_PLUGINS_ATTENTION_ROWS_TMPL_H
+#define KT_PLUGINS_ATTENTION_ROWS_TMPL_H
+
+#ifndef SIMD
+#error "attention/rows_tmpl.h: define SIMD"
+#endif
+
+#include "plugins/attention/rows_chunk.h"
+#include "plugins/attention/rows_convolve.h"
+#include "plugins/attention/rows_multiply.h"
+#include "plugins/attention/rows_norm.h"
+#include "plugins/attention/rows_rotate.h"
+#include "plugins/attention/rows_route.h"
+
+#include <kt/plugin_rows.h>
+
+#define ROWS_LEVEL(level)                               \
+    const struct kt_rows_ops attention_rows_##level = { \
+        .struct_size = sizeof(struct kt_rows_ops),      \
+        .norm = rows_norm,                              \
+        .gate = rows_gate,                              \
+        .rotate = rows_rotate,                          \
+        .multiply = rows_multiply,                      \
+        .route = rows_route,                            \
+        .convolve = rows_convolve,                      \
+        .decay = rows_decay,                            \
+        .delta = rows_delta,                            \
+        .delta_scratch = rows_delta_scratch,            \
+    }
+
+#endif
