@@ -7,6 +7,7 @@
 #include "core/base/option.h"
 
 #include <kt/plugin_attention.h>
+#include <kt/plugin_rows.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -90,6 +91,29 @@ static enum kt_status check_attention(const struct kt_level *level, struct kt_er
     return KT_OK;
 }
 
+static enum kt_status check_rows(const struct kt_level *level, struct kt_error *error)
+{
+    const struct kt_rows_ops *ops = KT_LEVEL_TABLE(level, rows);
+    if (ops->struct_size < SIZE_WITH(struct kt_rows_ops, delta_scratch))
+        return kt_fail(error, KT_E_PLUGIN,
+                       "its level %s has a struct kt_rows_ops of %u bytes; ABI 1.6 has %zu", level->name,
+                       ops->struct_size, SIZE_WITH(struct kt_rows_ops, delta_scratch));
+    const char *missing = !ops->norm            ? "norm"
+                          : !ops->gate          ? "gate"
+                          : !ops->rotate        ? "rotate"
+                          : !ops->multiply      ? "multiply"
+                          : !ops->route         ? "route"
+                          : !ops->convolve      ? "convolve"
+                          : !ops->decay         ? "decay"
+                          : !ops->delta         ? "delta"
+                          : !ops->delta_scratch ? "delta_scratch"
+                                                : NULL;
+    if (missing)
+        return kt_fail(error, KT_E_PLUGIN, "its level %s has no function %s, which rows require", level->name,
+                       missing);
+    return KT_OK;
+}
+
 /* The tables of a level: at least one, and the same ones as the first level. */
 static enum kt_status check_tables(const struct kt_plugin *plugin, const struct kt_level *level,
                                    struct kt_error *error)
@@ -116,7 +140,9 @@ static enum kt_status check_tables(const struct kt_plugin *plugin, const struct 
     if (!any)
         return kt_fail(error, KT_E_PLUGIN, "its level %s has no functions", level->name);
     enum kt_status status = level->ops ? check_ops(level, error) : KT_OK;
-    return status == KT_OK && tables[1].here ? check_attention(level, error) : status;
+    if (status == KT_OK && tables[1].here)
+        status = check_attention(level, error);
+    return status == KT_OK && tables[2].here ? check_rows(level, error) : status;
 }
 
 static enum kt_status check_level(const struct kt_plugin *plugin, uint32_t index, struct kt_error *error)

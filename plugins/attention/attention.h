@@ -10,6 +10,7 @@
 #define KT_PLUGINS_ATTENTION_H
 
 #include <kt/plugin_attention.h>
+#include <kt/plugin_rows.h>
 
 #define BACKEND "attention"
 #define CHUNK KT_ATTENTION_CHUNK
@@ -66,5 +67,12 @@ extern const struct kt_attention_ops attention_ops_avx512_bf16;
 extern const struct kt_attention_ops attention_ops_amx;
 extern const struct kt_attention_ops attention_ops_neon;
 extern const struct kt_attention_ops attention_ops_arm_bf16;
+extern const struct kt_rows_ops attention_rows_scalar;
+extern const struct kt_rows_ops attention_rows_avx2;
+extern const struct kt_rows_ops attention_rows_avx512;
+extern const struct kt_rows_ops attention_rows_avx512_bf16;
+extern const struct kt_rows_ops attention_rows_amx;
+extern const struct kt_rows_ops attention_rows_neon;
+extern const struct kt_rows_ops attention_rows_arm_bf16;
 
 #endif

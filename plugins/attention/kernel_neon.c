@@ -7,5 +7,7 @@
 #define MOST_QUERIES 64
 
 #include "plugins/attention/attend_tmpl.h"
+#include "plugins/attention/rows_tmpl.h"
 
 ATTENTION_OPS(neon);
+ROWS_LEVEL(neon);

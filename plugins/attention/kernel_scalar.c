@@ -7,5 +7,7 @@
 #define MOST_QUERIES 16
 
 #include "plugins/attention/attend_tmpl.h"
+#include "plugins/attention/rows_tmpl.h"
 
 ATTENTION_OPS(scalar);
+ROWS_LEVEL(scalar);

@@ -9,7 +9,7 @@
     &(const struct kt_level)                                                                            \
     {                                                                                                   \
         .struct_size = sizeof(struct kt_level), .name = #level, .cpu = (needs), .instruction = (bound), \
-        .attention = &attention_ops_##level,                                                            \
+        .attention = &attention_ops_##level, .rows = &attention_rows_##level,                           \
     }
 
 static const struct kt_level *const levels[] = {

@@ -12,14 +12,13 @@
 #error "attention/rows_tmpl.h: define SIMD"
 #endif
 
+#include "plugins/attention/attention.h"
 #include "plugins/attention/rows_chunk.h"
 #include "plugins/attention/rows_convolve.h"
 #include "plugins/attention/rows_multiply.h"
 #include "plugins/attention/rows_norm.h"
 #include "plugins/attention/rows_rotate.h"
 #include "plugins/attention/rows_route.h"
-
-#include <kt/plugin_rows.h>
 
 #define ROWS_LEVEL(level)                               \
     const struct kt_rows_ops attention_rows_##level = { \
