@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-INLINE vf load_numbers(const uint8_t *from, uint32_t dtype)
+INLINE vf load_query_part(const uint8_t *from, uint32_t dtype)
 {
     return dtype == KT_DTYPE_F32    ? vf_load(from)
            : dtype == KT_DTYPE_BF16 ? vf_from_bf16(from)
@@ -30,11 +30,11 @@ static void load_query(const struct kt_attend *job, uint32_t query, uint64_t siz
                           head * shape->key_size * element;
     memset(out + whole, 0, (size - whole) * sizeof *out);
     for (uint32_t i = 0; i < whole; i += VEC_ROWS)
-        vf_store(out + i, vf_mul(load_numbers(from + i * element, job->query_dtype), scale));
+        vf_store(out + i, vf_mul(load_query_part(from + i * element, job->query_dtype), scale));
     if (rest > 0) {
         uint8_t end[4 * LINE] = {0};
         memcpy(end, from + whole * element, rest * element);
-        vf_store(out + whole, vf_mul(load_numbers(end, job->query_dtype), scale));
+        vf_store(out + whole, vf_mul(load_query_part(end, job->query_dtype), scale));
     }
 }
 
@@ -99,7 +99,7 @@ static float keep_nan(float *scores, uint32_t first, uint32_t end)
 
 /* Lines from first to below end of a row: scores become weights. Their sum is that of vectors line by line,
  * then of the numbers in order. */
-static float weigh(float *scores, uint32_t first, uint32_t end, float most)
+static float weigh_scores(float *scores, uint32_t first, uint32_t end, float most)
 {
     const vf base = vf_set(most);
     vf sum[VEC_PARTS];
@@ -131,7 +131,8 @@ static void make_weights(const struct kt_attend *job, uint32_t query, float *sco
     float most = prepare_scores(&layout->shape, seen, first, end, scores);
     *partial = (struct partial){
         .max = most,
-        .sum = most > -INFINITY ? weigh(scores, first, end, most) : keep_nan(scores, seen.first, seen.end),
+        .sum = most > -INFINITY ? weigh_scores(scores, first, end, most)
+                                : keep_nan(scores, seen.first, seen.end),
     };
     for (uint32_t i = (uint32_t)(job->begin - start); i < seen.first; i++)
         scores[i] = 0;

@@ -9,8 +9,8 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 struct args {
-    const char *model, *layers, *backend, *shape, *linear, *source_type, *tokens, *level, *trace, *record,
-        *runtime;
+    const char *model, *layers, *backend, *shape, *linear, *attention, *context, *sequences, *cache,
+        *source_type, *tokens, *level, *trace, *record, *runtime;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits, stream;
@@ -47,6 +47,28 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, linear),
      .argument = "LIST",
      .help = "matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096"},
+    {.name = "attention",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, attention),
+     .argument = "LIST",
+     .help =
+         "attention instead of experts: qwen3-30b-a3b, gpt-oss, qwen3-next, deepseek-v3, kimi-k2, or heads "
+         "such as 32/4x128"},
+    {.name = "context",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, context),
+     .argument = "LIST",
+     .help = "of --attention: tokens before those of a call (default: 4096)"},
+    {.name = "sequences",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, sequences),
+     .argument = "LIST",
+     .help = "of --attention: sequences of a call, each with --tokens tokens (default: 1)"},
+    {.name = "cache",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, cache),
+     .argument = "LIST",
+     .help = "of --attention: forms of the cache, bf16, q8_0, f32 (default: bf16)"},
     {.name = "source-type",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, source_type),
@@ -137,7 +159,7 @@ static const struct kt_cli_option options[] = {
 
 static const struct kt_cli_command command = {
     .usage = "[MODEL] [--layers LIST] [--backend LIST] [--shape NAME|H,I,E,K] [--linear LIST] "
-             "[--source-type LIST] "
+             "[--attention LIST] [--source-type LIST] "
              "[--tokens LIST] [--trace FILE] [--threads N]",
     .about =
         "Runs a layer whose weights come from memory (of a MODEL, each kind of layer that it has; else one "
@@ -260,7 +282,7 @@ static int find_backends(struct bench *bench, bool with_reference)
     for (size_t i = 0; !bench->explicit_backends && i < kt_context_backend_count(bench->context); i++) {
         struct kt_backend_info info;
         if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK || info.state != KT_BACKEND_LOADED ||
-            bench->n_backends == BENCH_MAX_NAMES)
+            bench->n_backends == BENCH_MAX_NAMES || (info.takes_attention && !info.takes_linears))
             continue;
         if (with_reference || strcmp(info.name, "reference") != 0)
             bench->backends[bench->n_backends++] = info.name;
@@ -392,6 +414,51 @@ static int choose_layer(struct bench *bench, const struct args *args, struct ben
 }
 
 /* Do the options go together? */
+/* What belongs to --attention, and what does not. */
+static int check_attention(struct kt_cli *cli, const struct args *args)
+{
+    const char *other = args->context     ? "--context"
+                        : args->sequences ? "--sequences"
+                        : args->cache     ? "--cache"
+                                          : NULL;
+    if (args->attention == NULL)
+        return other == NULL ? KT_EXIT_OK : kt_cli_usage(cli, "%s is for --attention", other);
+    if (args->model != NULL || args->shape != NULL || args->linear != NULL || args->source_type != NULL ||
+        args->trace != NULL || args->record != NULL || args->levels || args->level != NULL ||
+        args->dispatch || args->latency || args->limits || args->stream)
+        return kt_cli_usage(cli,
+                            "--attention %s goes with --context, --sequences, --cache, --tokens, --backend, "
+                            "--runs, --repeats, --min-time and --cycle only",
+                            args->attention);
+    return KT_EXIT_OK;
+}
+
+static int run_attention(struct bench *bench, const struct args *args)
+{
+    struct bench_attention what = {.backend = args->backend,
+                                   .cycle_size = bench->cycle_size,
+                                   .schedule = bench->schedule};
+    struct kt_cli *cli = bench->cli;
+    char *shapes = kt_cli_format(cli, "%s", args->attention);
+    char *caches = kt_cli_format(cli, "%s", args->cache ? args->cache : "bf16");
+    what.n_shapes = split(shapes, what.shapes, BENCH_ATTENTION_MOST);
+    what.n_caches = split(caches, what.caches, BENCH_ATTENTION_MOST);
+    what.n_contexts = kt_cli_list(cli, "context", args->context ? args->context : "4096", what.contexts,
+                                  BENCH_ATTENTION_MOST);
+    what.n_sequences = kt_cli_list(cli, "sequences", args->sequences ? args->sequences : "1", what.sequences,
+                                   BENCH_ATTENTION_MOST);
+    what.n_tokens = kt_cli_list(cli, "tokens", args->tokens, what.tokens, BENCH_ATTENTION_MOST);
+    int code = KT_EXIT_USAGE;
+    if (what.n_shapes == 0 || what.n_caches == 0)
+        code = kt_cli_usage(cli, "--attention %s --cache %s: names between commas are needed",
+                            args->attention, args->cache ? args->cache : "bf16");
+    else if (what.n_contexts != 0 && what.n_sequences != 0 && what.n_tokens != 0)
+        code = bench_attention(cli, &what);
+    free(shapes);
+    free(caches);
+    return code;
+}
+
 static int check_args(struct kt_cli *cli, const struct args *args)
 {
     bool other = args->dispatch || args->latency || args->limits || args->stream;
@@ -419,7 +486,7 @@ static int check_args(struct kt_cli *cli, const struct args *args)
         return kt_cli_usage(cli,
                             "--shape and --source-type are for weights out of random numbers; %s has its own",
                             args->model);
-    return KT_EXIT_OK;
+    return check_attention(cli, args);
 }
 
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
@@ -446,6 +513,8 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
     int code = check_args(cli, &args);
     if (code != KT_EXIT_OK)
         return code;
+    if (args.attention)
+        return run_attention(&bench, &args);
     if (args.dispatch)
         return bench_dispatch(cli);
     if (args.latency)

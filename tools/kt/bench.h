@@ -319,6 +319,26 @@ int bench_dispatch(struct kt_cli *cli);
 int bench_latency(struct kt_cli *cli, double min_time);
 int bench_limits(struct kt_cli *cli, uint64_t size);
 
+/* ---- bench_attention.c ---- */
+
+#define BENCH_ATTENTION_MOST 64
+
+/* What `kt bench --attention` was asked for: a row for each combination. */
+struct bench_attention {
+    const char *shapes[BENCH_ATTENTION_MOST];
+    const char *caches[BENCH_ATTENTION_MOST]; /* forms: bf16, q8_0, f32 */
+    uint64_t contexts[BENCH_ATTENTION_MOST];  /* tokens before those of the call */
+    uint64_t sequences[BENCH_ATTENTION_MOST];
+    uint64_t tokens[BENCH_ATTENTION_MOST]; /* of each sequence */
+    size_t n_shapes, n_caches, n_contexts, n_sequences, n_tokens;
+    const char *backend; /* NULL: the one that comes first */
+    uint64_t cycle_size;
+    struct bench_schedule schedule;
+};
+
+/* Returns an exit code. */
+int bench_attention(struct kt_cli *cli, const struct bench_attention *what);
+
 /* ---- bench_stream.c ---- */
 
 /* `kt bench --stream`. `library`: a GPU's runtime, or NULL; `seconds`: of a row. Returns an exit code. */
