@@ -131,3 +131,13 @@ enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkp
         return kt_fail(error, KT_E_INVALID, "%s: checkpoint must not be NULL", layer->name);
     return finish(layer, load_checkpoint(layer, checkpoint, index, error));
 }
+
+enum kt_status kt_layer_load_packed(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
+                                    const struct kt_stored *stored, const struct kt_expert *expert,
+                                    struct kt_error *error)
+{
+    enum kt_status status = make_room(layer, error);
+    if (status != KT_OK)
+        return status;
+    return finish(layer, kt_layer_load_stored(layer, checkpoint, stored, expert, error));
+}

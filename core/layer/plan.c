@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - which backend a load would choose, and how much memory it would take. */
+#include "core/layer/plan.h"
+
 #include "core/base/error.h"
 #include "core/layer/experts_check.h"
 #include "core/layer/selection.h"
 #include "core/layer/store_load.h"
-#include "core/weights/store/store_read.h"
 #include "core/weights/weights.h"
 
 #include <kt/kt.h>
@@ -35,6 +36,18 @@ enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *exa
     return plan(layer, &(struct kt_selection_request){.example = example}, out, error);
 }
 
+enum kt_status kt_layer_plan_weights(const struct kt_layer *layer, const struct kt_checkpoint *checkpoint,
+                                     const struct kt_stored *stored, const struct kt_expert *example,
+                                     struct kt_plan *out, struct kt_error *error)
+{
+    struct kt_selection_request request = {.checkpoint = checkpoint,
+                                           .example = example,
+                                           .backend = stored ? stored->backend : NULL,
+                                           .form = stored ? stored->form : NULL};
+    enum kt_status status = stored ? kt_stored_fit(layer, stored, example, error) : KT_OK;
+    return status == KT_OK ? plan(layer, &request, out, error) : status;
+}
+
 enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_plan *out, struct kt_error *error)
 {
@@ -48,14 +61,7 @@ enum kt_status kt_layer_plan_checkpoint(struct kt_layer *layer, struct kt_checkp
         status = kt_checkpoint_use(checkpoint, index, &example, 1, error);
     if (status != KT_OK)
         return status;
-    if (stored)
-        status = kt_stored_fit(layer, stored, &example, error);
-    struct kt_selection_request request = {.checkpoint = checkpoint,
-                                           .example = &example,
-                                           .backend = stored ? stored->backend : NULL,
-                                           .form = stored ? stored->form : NULL};
-    if (status == KT_OK)
-        status = plan(layer, &request, out, error);
+    status = kt_layer_plan_weights(layer, checkpoint, stored, &example, out, error);
     kt_checkpoint_unuse(checkpoint, index);
     return status;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * store_load.c - a layer's packed weights from a store.
+ * store_load.c - packed weights from a store: which backend takes them, and those of a layer; those of a
+ * linear are in linear_stored.c.
  *
  * On one node a mapped store is used in place: loading reads nothing, and an expert's objects are compared
  * with their checksums when a batch first asks for it, which also brings them into memory. With several
@@ -15,12 +16,14 @@
 #include "core/config/config.h"
 #include "core/context/context.h"
 #include "core/layer/fill.h"
+#include "core/layer/linear_stored.h"
 #include "core/layer/selection.h"
 #include "core/layer/store_check.h"
 #include "core/machine/outcome.h"
 #include "core/machine/pool.h"
 #include "core/weights/file/file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +31,7 @@
 
 struct copying {
     struct kt_layer *layer;
-    struct kt_checkpoint *checkpoint;
-    const struct kt_stored *stored;
-    struct kt_layout whole; /* of uncut experts */
+    const struct kt_stored_source *source;
     struct kt_outcome outcome;
 };
 
@@ -38,8 +39,8 @@ struct copying {
 static enum kt_status read_object(const struct copying *copying, uint32_t expert, enum kt_stage stage,
                                   void *room, const void **object, struct kt_error *error)
 {
-    const struct kt_stored *stored = copying->stored;
-    const struct kt_file *file = &copying->checkpoint->part[stored->part].file;
+    const struct kt_stored *stored = copying->source->stored;
+    const struct kt_file *file = &copying->source->checkpoint->part[stored->part].file;
     uint64_t offset = kt_stored_offset(stored, expert, stage);
     enum kt_status status = KT_OK;
     *object = room;
@@ -48,8 +49,21 @@ static enum kt_status read_object(const struct copying *copying, uint32_t expert
     else
         status = kt_file_read(file, offset, room, stored->object_size[stage], error);
     if (status == KT_OK)
-        status = kt_stored_check(copying->checkpoint, stored, expert, stage, *object, error);
+        status = kt_stored_check(copying->source->checkpoint, stored, expert, stage, *object, error);
     return status;
+}
+
+enum kt_status kt_stored_cut(const struct kt_layer *layer, struct kt_cut *job, const char *of,
+                             struct kt_error *error)
+{
+    error->status = KT_OK;
+    error->message[0] = '\0';
+    kt_layer_ops(layer)->cut(layer->backend->instance, job);
+    if (error->status == KT_OK)
+        return KT_OK;
+    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
+    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d%s", layer->name,
+                          layer->backend->name, job->stage, of);
 }
 
 static enum kt_status copy_object(const struct copying *copying, const struct kt_shard *shard, uint32_t e,
@@ -66,7 +80,7 @@ static enum kt_status copy_object(const struct copying *copying, const struct kt
         memcpy(to, object, shard->layout.weight_size[stage]);
         return KT_OK;
     }
-    struct kt_cut job = {.whole = &copying->whole,
+    struct kt_cut job = {.whole = &copying->source->whole,
                          .shard = &shard->layout,
                          .stage = stage,
                          .begin = shard->begin,
@@ -74,14 +88,9 @@ static enum kt_status copy_object(const struct copying *copying, const struct kt
                          .packed = object,
                          .out = to,
                          .error = error};
-    error->status = KT_OK;
-    error->message[0] = '\0';
-    kt_layer_ops(layer)->cut(layer->backend->instance, &job);
-    if (error->status == KT_OK)
-        return KT_OK;
-    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
-    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d of expert %u",
-                          layer->name, layer->backend->name, stage, expert);
+    char of[32];
+    (void)snprintf(of, sizeof of, " of expert %u", expert);
+    return kt_stored_cut(layer, &job, of, error);
 }
 
 static void copy_objects(struct kt_worker *worker, void *argument)
@@ -89,11 +98,11 @@ static void copy_objects(struct kt_worker *worker, void *argument)
     struct copying *copying = argument;
     const struct kt_layer *layer = copying->layer;
     const struct kt_shard *shard = &layer->shard[worker->node];
-    const uint64_t *size = copying->stored->object_size;
+    const uint64_t *size = copying->source->stored->object_size;
     struct kt_error error;
     if (shard->begin == shard->end)
         return;
-    bool mapped = copying->checkpoint->part[copying->stored->part].file.map != NULL;
+    bool mapped = copying->source->checkpoint->part[copying->source->stored->part].file.map != NULL;
     char *room = mapped ? NULL : aligned_alloc(64, size[0] > size[1] ? size[0] : size[1]);
     if (!mapped && !room) {
         (void)kt_fail(&error, KT_E_NOMEM, "%s: no memory to read stored weights", layer->name);
@@ -114,11 +123,10 @@ static void copy_objects(struct kt_worker *worker, void *argument)
 
 static enum kt_status copy_all(struct kt_layer *layer, void *data, struct kt_error *error)
 {
-    struct copying *copying = data;
-    copying->layer = layer;
-    kt_outcome_start(&copying->outcome);
-    kt_pool_run(layer->context->pool, copy_objects, copying);
-    return kt_outcome_end(&copying->outcome, error);
+    struct copying copying = {.layer = layer, .source = data};
+    kt_outcome_start(&copying.outcome);
+    kt_pool_run(layer->context->pool, copy_objects, &copying);
+    return kt_outcome_end(&copying.outcome, error);
 }
 
 /* ---- loading ---- */
@@ -172,13 +180,14 @@ static enum kt_status check_cut(const struct kt_layer *layer, const struct kt_se
     return KT_OK;
 }
 
-static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copying,
+static enum kt_status load_chosen(struct kt_layer *layer, struct kt_stored_source *source,
                                   const struct kt_expert *experts, const struct kt_selection_request *request,
                                   struct kt_selection *selection, struct kt_error *error)
 {
-    const struct kt_stored *stored = copying->stored;
-    const struct kt_file *file = &copying->checkpoint->part[stored->part].file;
-    struct kt_fill_source filling = {.run = copy_all, .data = copying};
+    const struct kt_stored *stored = source->stored;
+    const struct kt_file *file = &source->checkpoint->part[stored->part].file;
+    struct kt_fill_source filling = {.run = stored->linear ? kt_linear_copy_stored : copy_all,
+                                     .data = source};
     if (can_map(layer, file))
         filling.mapped = (const char *)file->map + kt_stored_offset(stored, 0, KT_STAGE_GATE_UP);
     enum kt_status status = kt_selection_make(layer, request, selection, NULL, error);
@@ -188,7 +197,8 @@ static enum kt_status load_chosen(struct kt_layer *layer, struct copying *copyin
     if (status == KT_OK)
         status = kt_layer_fill(layer, selection, experts, &filling, error);
     if (status == KT_OK && filling.mapped)
-        status = kt_store_check_start(layer, stored, error);
+        status = stored->linear ? kt_linear_check_stored(layer, source, error)
+                                : kt_store_check_start(layer, stored, error);
     kt_selection_release(selection);
     return status;
 }
@@ -233,14 +243,14 @@ enum kt_status kt_layer_load_stored(struct kt_layer *layer, struct kt_checkpoint
     struct kt_selection_request request = {.example = experts,
                                            .backend = stored->backend,
                                            .form = stored->form};
-    struct copying copying = {.checkpoint = checkpoint, .stored = stored};
+    struct kt_stored_source source = {.checkpoint = checkpoint, .stored = stored};
     struct kt_selection *whole = calloc(2, sizeof *whole);
     if (!whole)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to load it", layer->name);
     enum kt_status status = choose_whole(layer, stored, experts, whole, error);
     if (status == KT_OK) {
-        copying.whole = whole->shard[0].layout;
-        status = load_chosen(layer, &copying, experts, &request, whole + 1, error);
+        source.whole = whole->shard[0].layout;
+        status = load_chosen(layer, &source, experts, &request, whole + 1, error);
         kt_selection_release(whole);
     }
     free(whole);

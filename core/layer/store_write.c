@@ -1,36 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * store_write.c - packs a layer of a checkpoint into a file of a store (core/weights/store/store_read.h).
- *
- * The sizes of all objects are known before the first is packed, so the header is written first, with zeros
- * for checksums. Threads pack whole experts and write them to their places. Then the header is written again
- * with the checksums, and the file is renamed once it is on the disk.
- */
-#define _GNU_SOURCE /* asprintf */
+/* store_write.c - packs a layer of a checkpoint into a file of a store (core/weights/store/store_read.h):
+ * threads pack whole experts and write them to their places. */
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/context/context.h"
 #include "core/layer/experts_check.h"
 #include "core/layer/layer.h"
 #include "core/layer/pack.h"
-#include "core/layer/selection.h"
+#include "core/layer/store_choose.h"
+#include "core/layer/store_file.h"
 #include "core/machine/outcome.h"
 #include "core/machine/pool.h"
-#include "core/weights/decode/view.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/store/store_read.h"
 #include "core/weights/weights.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -44,9 +32,7 @@ struct storing {
     struct kt_checkpoint_info model;
     char source[17];
     char layers[4096];
-    int fd;
-    char *temporary, *path;
-    uint64_t data; /* where the tensors begin in the file */
+    struct kt_store_file file;
     uint64_t object_size[2];
     uint32_t n_tensors;
     uint64_t *checksum; /* [n_tensors] */
@@ -74,83 +60,29 @@ static uint64_t bias_rows(const struct storing *storing, enum kt_projection proj
 
 /* ---- the header ---- */
 
-static int add_text(json_t *metadata, const char *key, const char *format, ...) KT_PRINTF(3, 4);
-static int add_text(json_t *metadata, const char *key, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    json_t *text = json_vsprintf(format, arguments);
-    va_end(arguments);
-    return json_object_set_new(metadata, key, text);
-}
-
-/* The checksum of the header, its last key. */
-static int add_header_sum(json_t *metadata)
-{
-    static const char *const keys[] = KT_STORE_KEYS;
-    const char *texts[KT_STORE_N_KEYS];
-    for (int i = 0; i < KT_STORE_N_KEYS; i++)
-        if (!(texts[i] = json_string_value(json_object_get(metadata, keys[i]))))
-            return -1;
-    return add_text(metadata, KT_STORE_KEY_HEADER, "%016" PRIx64, kt_store_header_sum(texts));
-}
-
-/* Scales and groups of gate, up and down. */
-static int add_scales(json_t *metadata, const struct kt_expert *expert)
-{
-    const struct kt_view *views[3] = {&expert->gate, &expert->up, &expert->down};
-    char text[3 * 64] = "";
-    size_t length = 0;
-    for (int p = KT_GATE; p <= KT_DOWN; p++) {
-        struct kt_format format;
-        kt_view_format(views[p], &format);
-        length +=
-            (size_t)snprintf(text + length, sizeof text - length,
-                             "%s%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64, p ? " " : "",
-                             format.scale_dtype, format.zero_dtype, format.group_rows, format.group_cols);
-    }
-    return add_text(metadata, KT_STORE_KEY_SOURCE_SCALES, "%s", text);
-}
-
 static int add_metadata(json_t *root, const struct storing *storing)
 {
+    static const char *const keys[] = KT_STORE_KEYS;
     const struct kt_moe_info *info = &storing->info;
     const struct kt_layer_params *params = &storing->layer->params;
+    const struct kt_expert *first = &storing->experts[0];
+    const struct kt_view *const views[3] = {&first->gate, &first->up, &first->down};
     json_t *metadata = json_object();
-    char *checksums = malloc(16 * (size_t)storing->n_tensors + 1);
-    int failed = json_object_set_new(root, "__metadata__", metadata) || !checksums;
-    for (uint32_t i = 0; checksums && i < storing->n_tensors; i++)
-        (void)snprintf(checksums + 16 * (size_t)i, 17, "%016" PRIx64, storing->checksum[i]);
-    failed = failed || add_text(metadata, KT_STORE_KEY_FORMAT, "%s", KT_STORE_FORMAT) ||
-             add_text(metadata, KT_STORE_KEY_VERSION, "%d", KT_STORE_VERSION) ||
-             add_text(metadata, KT_STORE_KEY_BACKEND, "%s", storing->backend->name) ||
-             add_text(metadata, KT_STORE_KEY_FORM, "%s", storing->shard->layout.form) ||
-             add_text(metadata, KT_STORE_KEY_SHARDS, "1") ||
-             add_text(metadata, KT_STORE_KEY_LAYER, "%" PRIu64, info->layer) ||
-             add_text(metadata, KT_STORE_KEY_SHAPE, "%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64,
-                      info->n_experts, params->top_k, info->hidden_size, info->intermediate_size) ||
-             add_text(metadata, KT_STORE_KEY_ACTIVATION, "%" PRIu32 " %.9g %.9g", params->activation,
-                      (double)params->limit, (double)params->alpha) ||
-             add_text(metadata, KT_STORE_KEY_SOURCE_TYPES, "%" PRIu32 " %" PRIu32 " %" PRIu32, info->dtype[0],
-                      info->dtype[1], info->dtype[2]) ||
-             add_scales(metadata, &storing->experts[0]) ||
-             add_text(metadata, KT_STORE_KEY_SOURCE, "%s", storing->source) ||
-             add_text(metadata, KT_STORE_KEY_MODEL, "%s %" PRIu64, storing->model.architecture,
-                      storing->model.n_layers) ||
-             add_text(metadata, KT_STORE_KEY_LAYERS, "%s", storing->layers) ||
-             json_object_set_new(metadata, KT_STORE_KEY_CHECKSUMS, json_string(checksums)) ||
-             add_header_sum(metadata);
-    free(checksums);
-    return failed;
-}
-
-static int add_tensor(json_t *root, const char *name, const char *dtype, json_t *shape, uint64_t *at,
-                      uint64_t size)
-{
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype, "shape", shape, "data_offsets",
-                              (json_int_t)*at, (json_int_t)(*at + size));
-    *at += size;
-    return json_object_set_new(root, name, entry);
+    return json_object_set_new(root, "__metadata__", metadata) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_FORMAT, "%s", KT_STORE_FORMAT) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_VERSION, "%d", KT_STORE_VERSION) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_BACKEND, "%s", storing->backend->name) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_FORM, "%s", storing->shard->layout.form) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_SHARDS, "1") ||
+           kt_store_add_text(metadata, KT_STORE_KEY_LAYER, "%" PRIu64, info->layer) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_SHAPE, "%" PRIu32 " %" PRIu32 " %" PRIu64 " %" PRIu64,
+                             info->n_experts, params->top_k, info->hidden_size, info->intermediate_size) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_ACTIVATION, "%" PRIu32 " %.9g %.9g", params->activation,
+                             (double)params->limit, (double)params->alpha) ||
+           kt_store_add_formats(metadata, views, 3) ||
+           kt_store_add_source(metadata, storing->source, &storing->model) ||
+           kt_store_add_text(metadata, KT_STORE_KEY_LAYERS, "%s", storing->layers) ||
+           kt_store_add_sums(metadata, storing->checksum, storing->n_tensors, keys, KT_STORE_N_KEYS);
 }
 
 static int add_tensors(json_t *root, const struct storing *storing, uint64_t *size)
@@ -165,67 +97,29 @@ static int add_tensors(json_t *root, const struct storing *storing, uint64_t *si
         uint64_t bytes = storing->object_size[i % 2];
         (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".experts.%" PRIu32 ".%s", info->layer, i / 2,
                        stages[i % 2]);
-        failed = add_tensor(root, name, "U8", json_pack("[I]", (json_int_t)bytes), size, bytes);
+        failed = kt_store_add_tensor(root, name, "U8", json_pack("[I]", (json_int_t)bytes), size, bytes);
     }
     for (int p = KT_GATE; p <= KT_DOWN && !failed; p++) {
         uint64_t rows = bias_rows(storing, (enum kt_projection)p);
         if (!bias_of(storing->experts, (enum kt_projection)p))
             continue;
         (void)snprintf(name, sizeof name, "layers.%" PRIu64 ".%s", info->layer, biases[p]);
-        failed =
-            add_tensor(root, name, "F32", json_pack("[I, I]", (json_int_t)info->n_experts, (json_int_t)rows),
-                       size, info->n_experts * rows * sizeof(float));
+        failed = kt_store_add_tensor(root, name, "F32",
+                                     json_pack("[I, I]", (json_int_t)info->n_experts, (json_int_t)rows), size,
+                                     info->n_experts * rows * sizeof(float));
     }
     return failed;
 }
 
-static enum kt_status fail_io(const struct storing *storing, const char *what, struct kt_error *error)
-{
-    return kt_fail(error, KT_E_IO, "%s: cannot be %s: %s", storing->temporary, what, strerror(errno));
-}
-
-static enum kt_status write_at(const struct storing *storing, const void *from, uint64_t size,
-                               uint64_t offset, struct kt_error *error)
-{
-    for (const char *at = from; size > 0;) {
-        ssize_t n = pwrite(storing->fd, at, size, (off_t)offset);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return fail_io(storing, "written", error);
-        at += n;
-        offset += (uint64_t)n;
-        size -= (uint64_t)n;
-    }
-    return KT_OK;
-}
-
-/* Writes the header, padded with spaces so that the data is aligned; *data_size is the size of the data. */
+/* *data_size is the size of the data. */
 static enum kt_status write_header(struct storing *storing, uint64_t *data_size, struct kt_error *error)
 {
     json_t *root = json_object();
-    char *text = NULL, *header = NULL;
-    uint64_t length = 0;
-    if (!add_metadata(root, storing) && !add_tensors(root, storing, data_size))
-        text = json_dumps(root, JSON_COMPACT);
-    json_decref(root);
-    if (text) {
-        length = strlen(text);
-        storing->data = (8 + length + KT_STORE_ALIGNMENT - 1) / KT_STORE_ALIGNMENT * KT_STORE_ALIGNMENT;
-        header = malloc(storing->data);
+    if (add_metadata(root, storing) || add_tensors(root, storing, data_size)) {
+        json_decref(root);
+        root = NULL;
     }
-    enum kt_status status =
-        header ? KT_OK : kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", storing->temporary);
-    if (status == KT_OK) {
-        for (int i = 0; i < 8; i++)
-            header[i] = (char)((storing->data - 8) >> 8 * i);
-        memcpy(header + 8, text, length);
-        memset(header + 8 + length, ' ', storing->data - 8 - length);
-        status = write_at(storing, header, storing->data, 0, error);
-    }
-    free(header);
-    free(text);
-    return status;
+    return kt_store_file_header(&storing->file, root, error);
 }
 
 /* ---- the objects ---- */
@@ -247,7 +141,7 @@ static enum kt_status store_expert(struct storing *storing, uint32_t expert, cha
         storing->checksum[2 * expert + (uint32_t)s] = XXH3_64bits(object, storing->object_size[s]);
     }
     if (status == KT_OK)
-        status = write_at(storing, room, size, storing->data + expert * size, error);
+        status = kt_store_file_write(&storing->file, room, size, storing->file.data + expert * size, error);
     return status;
 }
 
@@ -271,7 +165,7 @@ static void store_experts(struct kt_worker *worker, void *argument)
 
 static enum kt_status store_biases(struct storing *storing, struct kt_error *error)
 {
-    uint64_t at = storing->data + storing->info.n_experts * expert_size(storing);
+    uint64_t at = storing->file.data + storing->info.n_experts * expert_size(storing);
     uint32_t tensor = 2 * storing->info.n_experts;
     enum kt_status status = KT_OK;
     for (int p = KT_GATE; p <= KT_DOWN; p++) {
@@ -280,12 +174,12 @@ static enum kt_status store_biases(struct storing *storing, struct kt_error *err
             continue;
         XXH3_state_t *state = XXH3_createState();
         if (!state)
-            return kt_fail(error, KT_E_NOMEM, "%s: no memory for a checksum", storing->temporary);
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory for a checksum", storing->file.temporary);
         (void)XXH3_64bits_reset(state);
         for (uint32_t e = 0; e < storing->info.n_experts && status == KT_OK; e++, at += size) {
             const float *bias = bias_of(&storing->experts[e], (enum kt_projection)p);
             (void)XXH3_64bits_update(state, bias, size);
-            status = write_at(storing, bias, size, at, error);
+            status = kt_store_file_write(&storing->file, bias, size, at, error);
         }
         storing->checksum[tensor++] = XXH3_64bits_digest(state);
         (void)XXH3_freeState(state);
@@ -313,128 +207,47 @@ static enum kt_status write_objects(struct storing *storing, struct kt_error *er
 
 /* ---- the file ---- */
 
-/* Does the name still belong to the open file? Another process may have finished it and renamed it. */
-static bool is_named(int fd, const char *path)
-{
-    struct stat opened, named;
-    return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && opened.st_ino == named.st_ino &&
-           opened.st_dev == named.st_dev;
-}
-
-/* Locks the temporary file, so that one process at a time writes a layer. */
-static enum kt_status lock_file(struct storing *storing, int fd, struct kt_error *error)
-{
-    struct stat opened;
-    if (fstat(fd, &opened) == 0 && !S_ISREG(opened.st_mode)) {
-        (void)close(fd);
-        return kt_fail(error, KT_E_IO, "%s: is no regular file: remove it", storing->temporary);
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, storing->temporary)) {
-        storing->fd = fd;
-        return ftruncate(fd, 0) == 0 ? KT_OK : fail_io(storing, "emptied", error);
-    }
-    enum kt_status status =
-        kt_fail(error, KT_E_BUSY, "%s: another process is writing this layer", storing->path);
-    if (errno != EWOULDBLOCK && is_named(fd, storing->temporary)) {
-        status = fail_io(storing, "locked", error);
-        (void)unlink(storing->temporary);
-    }
-    (void)close(fd);
-    return status;
-}
-
-static enum kt_status open_file(struct storing *storing, struct kt_error *error)
-{
-    const char *folder = storing->params->folder;
-    if (asprintf(&storing->path, "%s/layer-%05" PRIu64 ".safetensors", folder, storing->info.layer) < 0)
-        storing->path = NULL;
-    if (asprintf(&storing->temporary, "%s/.layer-%05" PRIu64 ".part", folder, storing->info.layer) < 0)
-        storing->temporary = NULL;
-    if (!storing->path || !storing->temporary)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for a path", folder);
-    int fd = open(storing->temporary, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
-    return fd < 0 ? fail_io(storing, "made", error) : lock_file(storing, fd, error);
-}
-
-/* So that a full disk is found before the work, not after it. */
-static enum kt_status reserve(const struct storing *storing, uint64_t size, struct kt_error *error)
-{
-    int failed = posix_fallocate(storing->fd, 0, (off_t)(storing->data + size));
-    if (failed && failed != EOPNOTSUPP && failed != EINVAL) {
-        errno = failed;
-        return fail_io(storing, "filled", error);
-    }
-    return KT_OK;
-}
-
-static enum kt_status sync_folder(const struct storing *storing, struct kt_error *error)
-{
-    int fd = open(storing->params->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool synced = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
-    if (!synced)
-        (void)kt_fail(error, KT_E_IO, "%s: cannot be made durable: %s", storing->params->folder,
-                      strerror(errno));
-    if (fd >= 0)
-        (void)close(fd);
-    return synced ? KT_OK : KT_E_IO;
-}
-
 static enum kt_status write_file(struct storing *storing, struct kt_error *error)
 {
     uint64_t size;
     enum kt_status status = write_header(storing, &size, error);
     if (status == KT_OK)
-        status = reserve(storing, size, error);
+        status = kt_store_file_reserve(&storing->file, size, error);
     if (status == KT_OK)
         status = write_objects(storing, error);
     if (status == KT_OK)
         status = store_biases(storing, error);
     if (status == KT_OK)
         status = write_header(storing, &size, error);
-    if (status == KT_OK && fsync(storing->fd) != 0)
-        status = fail_io(storing, "made durable", error);
-    if (status == KT_OK && rename(storing->temporary, storing->path) != 0)
-        status = fail_io(storing, "renamed", error);
-    return status == KT_OK ? sync_folder(storing, error) : status;
+    return status == KT_OK ? kt_store_file_finish(&storing->file, error) : status;
 }
 
 static enum kt_status store_chosen(struct storing *storing, struct kt_error *error)
 {
-    const struct kt_layout *layout = &storing->shard->layout;
-    if (layout->keeps_source || !layout->form[0])
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "%s: what backend %s makes of weights cannot be stored: use the "
-                       "checkpoint as it is, or another method",
-                       storing->layer->name, storing->backend->name);
+    char name[KT_STORE_NAME_SIZE];
     storing->n_tensors = 2 * storing->info.n_experts;
     for (int p = KT_GATE; p <= KT_DOWN; p++)
         storing->n_tensors += bias_of(storing->experts, (enum kt_projection)p) != NULL;
     for (int s = 0; s < 2; s++)
-        storing->object_size[s] = kt_align64(layout->weight_size[s]);
+        storing->object_size[s] = kt_align64(storing->shard->layout.weight_size[s]);
     storing->checksum = calloc(storing->n_tensors, sizeof *storing->checksum);
     if (!storing->checksum)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for checksums", storing->layer->name);
-    enum kt_status status = open_file(storing, error);
+    kt_store_name_layer(storing->info.layer, name);
+    enum kt_status status = kt_store_file_open(&storing->file, storing->params->folder, name, "layer", error);
     if (status == KT_OK)
         status = write_file(storing, error);
-    if (storing->fd >= 0 && status != KT_OK)
-        (void)unlink(storing->temporary); /* has no effect once it was renamed */
-    if (storing->fd >= 0)
-        (void)close(storing->fd);
+    kt_store_file_close(&storing->file, status);
     return status;
 }
 
 static enum kt_status choose(struct storing *storing, struct kt_error *error)
 {
     const struct kt_layer *layer = storing->layer;
-    struct kt_selection_request request = {.example = storing->experts,
-                                           .backend = layer->params.backend,
-                                           .whole = true,
-                                           .stored = true};
     struct kt_selection *selection = calloc(1, sizeof *selection);
     if (!selection)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory to store it", layer->name);
-    enum kt_status status = kt_selection_make(layer, &request, selection, NULL, error);
+    enum kt_status status = kt_store_choose(layer, storing->experts, selection, error);
     if (status == KT_OK) {
         storing->backend = selection->backend;
         storing->shard = &selection->shard[0];
@@ -445,42 +258,23 @@ static enum kt_status choose(struct storing *storing, struct kt_error *error)
     return status;
 }
 
-static enum kt_status check(const char *function, const struct kt_layer *layer, const void *source,
-                            const struct kt_store_params *params, struct kt_error *error)
-{
-    if (!layer || !source || !params)
-        return kt_fail(error, KT_E_INVALID, "%s: layer, what to store and params must not be NULL", function);
-    if (params->struct_size < sizeof *params)
-        return kt_fail(error, KT_E_INVALID,
-                       "%s: struct_size %zu is too small; start with KT_STORE_PARAMS_INIT", function,
-                       params->struct_size);
-    if (!params->folder || !*params->folder)
-        return kt_fail(error, KT_E_INVALID, "%s: the folder of the store is %s", layer->name,
-                       params->folder ? "empty" : "NULL");
-    if (!layer->params.backend || strcmp(layer->params.backend, "auto") == 0)
-        return kt_fail(error, KT_E_INVALID, "%s: storing needs the name of a backend", layer->name);
-    return KT_OK;
-}
-
 static void release(struct storing *storing)
 {
     free(storing->room);
     free(storing->checksum);
-    free(storing->temporary);
-    free(storing->path);
 }
 
 enum kt_status kt_layer_store(struct kt_layer *layer, struct kt_checkpoint *checkpoint, uint64_t index,
                               const struct kt_store_params *params, struct kt_error *error)
 {
-    enum kt_status status = check("kt_layer_store", layer, checkpoint, params, error);
+    enum kt_status status = kt_store_check("kt_layer_store", layer, checkpoint, params, error);
     if (status != KT_OK)
         return status;
     if (kt_checkpoint_stored(checkpoint, index))
         return kt_fail(error, KT_E_UNSUPPORTED,
                        "%s: layer %" PRIu64 " is packed already; store it from the original checkpoint",
                        layer->name, index);
-    struct storing storing = {.layer = layer, .params = params, .fd = -1};
+    struct storing storing = {.layer = layer, .params = params};
     struct kt_expert *experts = NULL;
     kt_checkpoint_info(checkpoint, &storing.model);
     kt_checkpoint_list_layers(checkpoint, storing.layers, sizeof storing.layers);
@@ -505,7 +299,7 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
                                       uint32_t n_experts, uint64_t index,
                                       const struct kt_store_params *params, struct kt_error *error)
 {
-    enum kt_status status = check("kt_layer_store_experts", layer, experts, params, error);
+    enum kt_status status = kt_store_check("kt_layer_store_experts", layer, experts, params, error);
     if (status == KT_OK && index > KT_LARGEST_LAYER)
         status = kt_fail(error, KT_E_RANGE, "%s: layer %" PRIu64 " is beyond any model", layer->name, index);
     if (status == KT_OK)
@@ -523,8 +317,7 @@ enum kt_status kt_layer_store_experts(struct kt_layer *layer, const struct kt_ex
                                        .dtype = {experts->gate.dtype, experts->up.dtype,
                                                  experts->down.dtype}},
                               .model = {.architecture = ""},
-                              .layers = KT_STORE_LAYERS_UNKNOWN,
-                              .fd = -1};
+                              .layers = KT_STORE_LAYERS_UNKNOWN};
     status = choose(&storing, error);
     release(&storing);
     return status;

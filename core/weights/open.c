@@ -38,6 +38,9 @@ static void destroy(struct kt_checkpoint *checkpoint)
         free(checkpoint->moe[i].map);
     }
     free(checkpoint->moe);
+    for (uint64_t i = 0; i < checkpoint->n_linears; i++)
+        free(checkpoint->linear[i]);
+    free(checkpoint->linear);
     kt_weights_free(checkpoint);
     kt_folder_files_free(checkpoint);
     kt_gguf_free_keys(checkpoint);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weight.c - weights of linears, norms and embeddings by their names, the same for every format. */
 #include "core/base/error.h"
-#include "core/weights/weights.h"
+#include "core/weights/store/store_read.h"
 #include "core/weights/table/checkpoint.h"
+#include "core/weights/weights.h"
 
 #include <kt/model.h>
 #include <stdlib.h>
@@ -28,14 +29,16 @@ void kt_weights_free(struct kt_checkpoint *checkpoint)
 static enum kt_status make(struct kt_checkpoint *checkpoint, const char *name, struct kt_error *error)
 {
     size_t length = strlen(name);
-    if (!checkpoint->format->weight)
+    const struct kt_stored *stored = kt_stored_linear(checkpoint, name);
+    if (!stored && !checkpoint->format->weight)
         return kt_fail(error, KT_E_NOT_FOUND, "%s: holds experts only, and no weight \"%.200s\"",
                        checkpoint->label, name);
     struct kt_weight *weight = calloc(1, sizeof *weight + length + 1);
     if (!weight)
         return kt_fail(error, KT_E_NOMEM, "%s: no memory for weight \"%.200s\"", checkpoint->label, name);
     memcpy(weight->name, name, length);
-    enum kt_status status = checkpoint->format->weight(checkpoint, weight, error);
+    enum kt_status status = stored ? kt_stored_weight(checkpoint, stored, weight, error)
+                                   : checkpoint->format->weight(checkpoint, weight, error);
     if (status != KT_OK) {
         free_weight(checkpoint, weight);
         return status;

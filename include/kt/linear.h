@@ -33,6 +33,7 @@ struct kt_linear_params {
     uint32_t split;      /**< enum kt_split */
     const char *backend; /**< name of a backend, or NULL: the configuration's core.backend */
     const char *name;    /**< for messages, such as "blk.0.attn_q"; NULL: "linear". Copied. */
+    int stored;          /**< not 0: the linear is for kt_linear_store, as in kt_layer_params */
 };
 #define KT_LINEAR_PARAMS_INIT KT_INIT(kt_linear_params)
 
@@ -50,6 +51,10 @@ void kt_linear_destroy(struct kt_linear *linear);
 enum kt_status kt_linear_plan(struct kt_linear *linear, const struct kt_view *weight, int has_bias,
                               struct kt_plan *plan, struct kt_error *error);
 
+/** The same for a weight of a checkpoint by its name, a store's included. */
+enum kt_status kt_linear_plan_checkpoint(struct kt_linear *linear, struct kt_checkpoint *checkpoint,
+                                         const char *name, struct kt_plan *plan, struct kt_error *error);
+
 /**
  * Packs a matrix of rows x cols, in parallel, on all nodes. bias: `rows` numbers, or NULL. The memory may be
  * freed afterwards. On failure the linear has no weights. KT_E_FORMAT: a scale is NaN, infinite, or negative
@@ -58,8 +63,12 @@ enum kt_status kt_linear_plan(struct kt_linear *linear, const struct kt_view *we
 enum kt_status kt_linear_load(struct kt_linear *linear, const struct kt_view *weight, const float *bias,
                               struct kt_error *error);
 
-/** The same of a weight of a checkpoint by its name, with the bias that it has, see kt_checkpoint_weight. A
- * backend that reads the source in place keeps the checkpoint open. */
+/**
+ * The same of a weight of a checkpoint by its name, with the bias that it has, see kt_checkpoint_weight. A
+ * backend that reads the source in place keeps the checkpoint open.
+ * A store's linear is not packed again: its file is compared with its checksums here, on all threads, and
+ * used in place on one NUMA node; with several, or KT_IO_READ, it is copied. KT_E_FORMAT: it is damaged.
+ */
 enum kt_status kt_linear_load_checkpoint(struct kt_linear *linear, struct kt_checkpoint *checkpoint,
                                          const char *name, struct kt_error *error);
 
@@ -79,6 +88,47 @@ void kt_linear_info(const struct kt_linear *linear, struct kt_linear_info *info)
  *  [n_rows][cols]. */
 enum kt_status kt_linear_weights(const struct kt_linear *linear, uint64_t row, uint64_t n_rows, float *out,
                                  struct kt_error *error);
+
+/* ---- stores --------------------------------------------------------------------------------- */
+
+/**
+ * Packs a weight of a checkpoint for the backend that the linear's params name, and writes it into a store,
+ * as kt_layer_store does with a layer: one file, linear-NAME.safetensors, which has another name until it is
+ * whole and durable. In the store it has this name. Memory: the packed matrix. KT_E_UNSUPPORTED if the
+ * backend's weights cannot be stored, KT_E_BUSY if another process is writing this linear.
+ */
+enum kt_status kt_linear_store(struct kt_linear *linear, struct kt_checkpoint *checkpoint, const char *name,
+                               const struct kt_store_params *params, struct kt_error *error);
+
+/** The same for a matrix that is in no checkpoint, with a bias or NULL: it becomes linear `name`, 1 to 248
+ *  letters, of the store. A store has such layers and linears only, or those of one checkpoint only. */
+enum kt_status kt_linear_store_view(struct kt_linear *linear, const struct kt_view *weight, const float *bias,
+                                    const char *name, const struct kt_store_params *params,
+                                    struct kt_error *error);
+
+/** A linear of a store. Strings live as long as the checkpoint. */
+struct kt_stored_linear_info {
+    const char *name;
+    uint64_t rows, cols;
+    uint32_t dtype; /**< before packing */
+    uint32_t has_bias;
+    uint64_t size;              /**< bytes of the packed matrix */
+    const char *stored_backend; /**< that it is packed for */
+    const char *stored_form;
+    const char *stored_source; /**< fingerprint of the packed checkpoint; "" if there was none */
+};
+
+/** How many linears a store holds; 0 of what is no store. */
+uint64_t kt_checkpoint_linear_count(const struct kt_checkpoint *checkpoint);
+/** Linear number `index`, in the order of their names. */
+enum kt_status kt_checkpoint_linear(const struct kt_checkpoint *checkpoint, uint64_t index,
+                                    struct kt_stored_linear_info *info, struct kt_error *error);
+/** The linear of a name; KT_E_NOT_FOUND: the checkpoint holds none, or not packed. */
+enum kt_status kt_checkpoint_linear_find(const struct kt_checkpoint *checkpoint, const char *name,
+                                         struct kt_stored_linear_info *info, struct kt_error *error);
+/** Reads all of a store's linear and compares it with its checksums; KT_E_FORMAT says where it is damaged. */
+enum kt_status kt_checkpoint_verify_linear(const struct kt_checkpoint *checkpoint, const char *name,
+                                           struct kt_error *error);
 
 /* ---- forward -------------------------------------------------------------------------------- */
 

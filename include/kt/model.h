@@ -85,8 +85,9 @@ enum kt_status kt_checkpoint_file(struct kt_checkpoint *checkpoint, const char *
  * there: FP8 (E4M3) and MXFP8, 4 bits of compressed-tensors, GPTQ and AWQ (which is decoded here, once),
  * MXFP4. `bias`: its view->rows numbers as float32, NULL if it has none; the argument may be NULL. A tensor
  * of exactly this name serves, too, such as "linear_attn.A_log", without scales and bias. One dimension is a
- * row; of more than two, all but the last count rows. Without such a weight: KT_E_NOT_FOUND; with one whose
- * format cannot be read: KT_E_UNSUPPORTED.
+ * row; of more than two, all but the last count rows. Of a store's linear, the view has sizes and the source
+ * type, but no data: kt_linear_load_checkpoint loads it. Without such a weight: KT_E_NOT_FOUND; with one
+ * whose format cannot be read: KT_E_UNSUPPORTED.
  */
 enum kt_status kt_checkpoint_weight(struct kt_checkpoint *checkpoint, const char *name, struct kt_view *view,
                                     const float **bias, struct kt_error *error);

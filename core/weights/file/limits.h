@@ -7,6 +7,11 @@
 enum { KT_NAME_SIZE = 256 };
 
 /* Larger numbers are errors; with these, sizes computed from them do not overflow. */
-enum { KT_LARGEST_LAYER = 65535, KT_LARGEST_EXPERTS = 65536, KT_LARGEST_SIZE = 1 << 20 };
+enum {
+    KT_LARGEST_LAYER = 65535,
+    KT_LARGEST_EXPERTS = 65536,
+    KT_LARGEST_SIZE = 1 << 20,
+    KT_LARGEST_LINEAR = 1 << 24
+};
 
 #endif

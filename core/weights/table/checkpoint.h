@@ -51,6 +51,7 @@ struct kt_weight {
 };
 
 struct kt_checkpoint;
+struct kt_stored;
 struct kt_model_config;
 struct kt_gguf_key;
 struct json_t;
@@ -103,6 +104,8 @@ struct kt_checkpoint {
     struct kt_tensors tensors;
     struct kt_moe *moe; /* ascending by layer */
     uint64_t n_moe;
+    struct kt_stored **linear; /* packed linears of a store, by name */
+    uint64_t n_linears;
     kt_experts_fn experts;
     void (*release)(struct kt_moe *moe);
     struct kt_gguf_key *key; /* of file key_part; by name */

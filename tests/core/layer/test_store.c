@@ -4,8 +4,8 @@
 #include "tests/support/gguf_build.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/write_faults.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,32 +16,6 @@
 #include <unistd.h>
 
 enum { TOKENS = 9 };
-
-/* ---- calls that fail ---- */
-
-/* How many of the calls below succeed before one fails; < 0: all. */
-static int n_good = -1;
-
-static int fails(void)
-{
-    if (n_good < 0 || n_good-- > 0)
-        return 0;
-    errno = ENOSPC;
-    return 1;
-}
-
-#define WRAP(type, name, parameters, arguments)              \
-    type __real_##name parameters;                           \
-    type __wrap_##name parameters;                           \
-    type __wrap_##name parameters                            \
-    {                                                        \
-        return fails() ? (type)-1 : __real_##name arguments; \
-    }
-WRAP(ssize_t, pwrite, (int fd, const void *from, size_t size, off_t offset), (fd, from, size, offset))
-WRAP(int, fsync, (int fd), (fd))
-WRAP(int, ftruncate, (int fd, off_t size), (fd, size))
-WRAP(int, rename, (const char *from, const char *to), (from, to))
-WRAP(int, flock, (int fd, int operation), (fd, operation))
 
 /* ---- stores ---- */
 
@@ -466,9 +440,9 @@ START_TEST(a_full_disk_leaves_nothing)
     enum kt_status status = KT_E_IO;
     int n = 0;
     for (; status != KT_OK; n++) {
-        n_good = n;
+        write_faults_after(n);
         status = try_store(context, "fake", &error);
-        n_good = -1;
+        write_faults_after(-1);
         ck_assert_msg(status == KT_OK || status == KT_E_IO, "call %d: %s", n, error.message);
         if (status == KT_OK || access(sandbox_path("store/layer-00003.safetensors"), F_OK) == 0)
             continue; /* whole, though the folder could not be synced */

@@ -248,6 +248,7 @@ class kt_linear_params(c.Structure):
         ("split", c.c_uint32),
         ("backend", c.c_char_p),
         ("name", c.c_char_p),
+        ("stored", c.c_int),
     ]
 
 
