@@ -6,14 +6,17 @@
  */
 #include "tests/support/gguf_build.h"
 #include "tests/support/layer_fixture.h"
+#include "tests/support/sandbox.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 static atomic_long countdown = -1; /* the call that brings it to 0 fails; negative: none does */
 static atomic_long calls;
@@ -145,7 +148,8 @@ static enum kt_status keep(const struct kt_layer *layer, struct kt_recorder *rec
 /* What a life is made of. */
 struct life {
     const struct fixture *fixture;
-    const char *model; /* a checkpoint */
+    const char *model;          /* a checkpoint */
+    const char *module, *store; /* the setting that names a backend, and an empty folder */
 };
 
 /* Everything from the configuration to the last forward; stops at the first error. */
@@ -249,7 +253,48 @@ static enum kt_status linear_life(const struct life *life, struct kt_error *erro
     return status;
 }
 
-static enum kt_status (*const lives[])(const struct life *, struct kt_error *) = {whole_life, linear_life};
+/* A linear that is stored, read and verified. What it takes to load a backend is not to fail: it would be
+ * left out. */
+static enum kt_status store_life(const struct life *life, struct kt_error *error)
+{
+    enum { ROWS = 40, COLS = 48 };
+    const char *const settings[] = {life->module, "plugin.fake.stored=yes", "core.threads=2",
+                                    "core.spin_us=0"};
+    static const float weights[ROWS * COLS] = {3, 1, 0, 4}, bias[ROWS] = {0.5f};
+    struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
+    struct kt_store_params store_params = KT_STORE_PARAMS_INIT;
+    struct kt_checkpoint_params read = KT_CHECKPOINT_PARAMS_INIT;
+    struct kt_checkpoint *checkpoint = NULL;
+    struct kt_linear *linear = NULL;
+    struct kt_view view;
+    long armed = atomic_exchange(&countdown, -1);
+    struct kt_context *context = fixture_context_with(settings, 4);
+    atomic_store(&countdown, armed);
+    params.rows = ROWS;
+    params.cols = COLS;
+    params.max_tokens = 1;
+    params.backend = "fake";
+    store_params.folder = life->store;
+    read.io = KT_IO_READ;
+    enum kt_status status = kt_linear_create(context, &params, &linear, error);
+    if (status == KT_OK)
+        status = kt_view_dense(&view, KT_DTYPE_F32, weights, sizeof weights, ROWS, COLS, error);
+    if (status == KT_OK)
+        status = kt_linear_store_view(linear, &view, bias, "a.linear", &store_params, error);
+    if (status == KT_OK)
+        status = kt_checkpoint_open(life->store, &read, &checkpoint, error);
+    if (status == KT_OK)
+        status = check_load(linear, kt_linear_load_checkpoint(linear, checkpoint, "a.linear", error));
+    if (status == KT_OK)
+        status = kt_checkpoint_verify_linear(checkpoint, "a.linear", error);
+    kt_checkpoint_close(checkpoint);
+    kt_linear_destroy(linear);
+    kt_context_destroy(context);
+    return status;
+}
+
+static enum kt_status (*const lives[])(const struct life *, struct kt_error *) = {whole_life, linear_life,
+                                                                                  store_life};
 
 START_TEST(test_every_allocation)
 {
@@ -258,8 +303,11 @@ START_TEST(test_every_allocation)
     fixture_fill(&fixture, 1);
     fixture_model(&fixture);
     bool has_output = lives[_i] == whole_life;
-    char *model = data_path("tiny-moe/tiny-moe-q4_k_m.gguf");
-    const struct life life = {&fixture, model};
+    char *model = data_path("tiny-moe/tiny-moe-q4_k_m.gguf"), module[512];
+    sandbox_folder("store");
+    (void)snprintf(module, sizeof module, "plugin.fake.module=%s", sandbox_plugin("fake", "lib/kt_fake.so"));
+    const struct life life = {&fixture, model, module, sandbox_path("store")};
+    const char *part = sandbox_path("store/.linear-a.linear.part");
     long n = 1;
     enum kt_status status;
     do {
@@ -268,6 +316,7 @@ START_TEST(test_every_allocation)
         status = lives[_i](&life, &error);
         int reached = atomic_load(&countdown) <= 0;
         atomic_store(&countdown, -1);
+        ck_assert_int_ne(access(part, F_OK), 0);
         if (status != KT_OK) {
             bool unmapped = status == KT_E_IO && strstr(error.message, "Cannot allocate memory");
             ck_assert_msg(status == KT_E_NOMEM || status == KT_E_SYSTEM || unmapped, "call %ld: %s: %s",
@@ -322,7 +371,8 @@ int main(void)
     Suite *suite = suite_create("faults");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 120);
-    tcase_add_loop_test(all, test_every_allocation, 0, 2);
+    tcase_add_checked_fixture(all, sandbox_open, sandbox_close);
+    tcase_add_loop_test(all, test_every_allocation, 0, 3);
     tcase_add_test(all, test_forward_allocates_nothing);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
