@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* convert.c - kt convert: packs the experts of a checkpoint into a store, layer by layer. */
+/* convert.c - kt convert: packs the experts of a checkpoint into a store, layer by layer. Its linears are in
+ * convert_linears.c. */
+#include "tools/kt/convert.h"
 #include "tools/kt/model.h"
-#include "tools/kt/table.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,14 +16,6 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-struct args {
-    const char *input;
-    const char *output;
-    const char *method;
-    const char *layers;
-    bool resume;
-};
-
 static const struct kt_column columns[] = {
     {"layer", "LAYER", KT_COLUMN_UINT, 0, 0},          {"types", "TYPES", KT_COLUMN_TEXT, 0, 0},
     {"n_experts", "EXPERTS", KT_COLUMN_UINT, 0, 0},    {"source_bytes", "SOURCE", KT_COLUMN_BYTES, 0, 0},
@@ -30,29 +23,16 @@ static const struct kt_column columns[] = {
     {"source_gbps", "GB/s", KT_COLUMN_REAL, 2, 0},     {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
 };
 
-struct conversion {
-    struct kt_cli *cli;
-    const struct args *args;
-    const char *backend;
-    struct kt_context *context;
-    struct kt_checkpoint *input;
-    struct kt_checkpoint *store; /* the store that the folder held before, or NULL */
-    char source[17];
-    struct kt_table *table;
-    size_t n_rows;
-    uint64_t before, total; /* bytes of packed weights: of earlier layers, of all */
-    uint64_t largest;       /* packed bytes of an expert */
-};
-
 /* ---- the folder ----------------------------------------------------------------------------- */
 
 /* Is it the name of a store's file, whole or being written? */
 static bool is_part(const char *name)
 {
-    return strncmp(name, "layer-", 6) == 0 || strncmp(name, ".layer-", 7) == 0;
+    const char *own = name + (*name == '.');
+    return strncmp(own, "layer-", 6) == 0 || strncmp(own, "linear-", 7) == 0;
 }
 
-/* Checks that the folder holds a store or nothing, and counts the layers that it may hold. */
+/* Checks that the folder holds a store or nothing, and counts the files that it may hold. */
 static int look_inside(const struct kt_cli *cli, const char *folder, size_t *n_files)
 {
     DIR *dir = opendir(folder);
@@ -84,8 +64,28 @@ static int lock_folder(const struct kt_cli *cli, const char *folder)
     return kt_cli_error(cli, "%s: another kt convert is writing into it", folder);
 }
 
+/* Is the store of the checkpoint that is converted? One that is open is of one checkpoint. */
+static int compare_source(const struct kt_conversion *conversion)
+{
+    struct kt_stored_linear_info linear;
+    struct kt_moe_info moe;
+    const char *source = NULL;
+    uint64_t layer;
+    if (kt_checkpoint_moe_layer(conversion->store, 0, &layer, NULL) == KT_OK &&
+        kt_checkpoint_moe(conversion->store, layer, &moe, NULL) == KT_OK)
+        source = moe.stored_source;
+    else if (kt_checkpoint_linear(conversion->store, 0, &linear, NULL) == KT_OK)
+        source = linear.stored_source;
+    if (!source || strcmp(source, conversion->source) == 0)
+        return KT_EXIT_OK;
+    return kt_cli_error(conversion->cli,
+                        "%s: was packed from another checkpoint (fingerprint %s, of %s it is %s): choose "
+                        "another folder",
+                        conversion->args->output, source, conversion->args->input, conversion->source);
+}
+
 /* Makes the folder, or opens the store that it holds. */
-static int open_folder(struct conversion *conversion)
+static int open_folder(struct kt_conversion *conversion)
 {
     struct kt_cli *cli = conversion->cli;
     const char *folder = conversion->args->output;
@@ -103,22 +103,17 @@ static int open_folder(struct conversion *conversion)
                             "has left, or choose another folder",
                             folder);
     code = kt_cli_checkpoint(cli, folder, &conversion->store);
-    if (code != KT_EXIT_OK)
-        kt_cli_note(cli, "remove the file that is named; --resume then makes it again");
+    if (code == KT_EXIT_OK)
+        return compare_source(conversion);
+    kt_cli_note(cli, "remove the file that is named; --resume then makes it again");
     return code;
 }
 
 /* Was the layer stored in the same way as it would be now? */
-static int compare_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
+static int compare_stored(const struct kt_conversion *conversion, const struct kt_moe_info *moe,
                           const struct kt_moe_info *old, const struct kt_plan *plan)
 {
     const char *folder = conversion->args->output;
-    if (strcmp(old->stored_source, conversion->source) != 0)
-        return kt_cli_error(conversion->cli,
-                            "%s: layer %" PRIu64 " was packed from another checkpoint (fingerprint %s, "
-                            "of %s it is %s): choose another folder",
-                            folder, moe->layer, old->stored_source, conversion->args->input,
-                            conversion->source);
     if (strcmp(old->stored_form, plan->form) != 0)
         return kt_cli_error(conversion->cli,
                             "%s: layer %" PRIu64 " is stored as %s, asked for is %s: choose another "
@@ -137,7 +132,7 @@ static int compare_stored(const struct conversion *conversion, const struct kt_m
 }
 
 /* Is the layer in the folder already, and intact? A different layer of this number is an error. */
-static int find_stored(const struct conversion *conversion, const struct kt_moe_info *moe,
+static int find_stored(const struct kt_conversion *conversion, const struct kt_moe_info *moe,
                        const struct kt_plan *plan, bool *stored)
 {
     struct kt_moe_info old;
@@ -156,7 +151,7 @@ static int find_stored(const struct conversion *conversion, const struct kt_moe_
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-static int make_layer(const struct conversion *conversion, const struct kt_moe_info *moe,
+static int make_layer(const struct kt_conversion *conversion, const struct kt_moe_info *moe,
                       struct kt_layer **layer, struct kt_plan *plan)
 {
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
@@ -190,14 +185,14 @@ static int make_layer(const struct conversion *conversion, const struct kt_moe_i
     return kt_cli_fail(conversion->cli, &error);
 }
 
-static void show_progress(void *data, uint64_t done, uint64_t total)
+void kt_convert_progress(void *data, uint64_t done, uint64_t total)
 {
-    const struct conversion *conversion = data;
+    const struct kt_conversion *conversion = data;
     (void)total;
     kt_progress_bytes(conversion->before + done, conversion->total);
 }
 
-static void add_row(struct conversion *conversion, const struct kt_moe_info *moe, uint64_t packed,
+static void add_row(struct kt_conversion *conversion, const struct kt_moe_info *moe, uint64_t packed,
                     double seconds, bool kept)
 {
     struct kt_table *table = conversion->table;
@@ -216,12 +211,13 @@ static void add_row(struct conversion *conversion, const struct kt_moe_info *moe
     kt_table_real(table, "source_gbps", (double)moe->size / seconds / 1e9);
 }
 
-static int store_layer(struct conversion *conversion, struct kt_layer *layer, const struct kt_moe_info *moe)
+static int store_layer(struct kt_conversion *conversion, struct kt_layer *layer,
+                       const struct kt_moe_info *moe)
 {
     struct kt_store_params params = KT_STORE_PARAMS_INIT;
     struct kt_error error;
     params.folder = conversion->args->output;
-    params.progress = show_progress;
+    params.progress = kt_convert_progress;
     params.data = conversion;
     double start = kt_cli_now();
     if (kt_layer_store(layer, conversion->input, moe->layer, &params, &error) == KT_OK) {
@@ -231,7 +227,7 @@ static int store_layer(struct conversion *conversion, struct kt_layer *layer, co
     return kt_cli_fail(conversion->cli, &error);
 }
 
-static int convert_layer(struct conversion *conversion, uint64_t number)
+static int convert_layer(struct kt_conversion *conversion, uint64_t number)
 {
     struct kt_cli *cli = conversion->cli;
     struct kt_plan *plan = kt_cli_alloc(cli, 1, sizeof(*plan));
@@ -261,7 +257,7 @@ static int convert_layer(struct conversion *conversion, uint64_t number)
 }
 
 /* Bytes of all layers, for the progress line: exact except for padding with several nodes. */
-static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t n)
+static int sum_up(struct kt_conversion *conversion, const uint64_t *layers, size_t n)
 {
     struct kt_plan *plan = kt_cli_alloc(conversion->cli, 1, sizeof(*plan));
     int code = KT_EXIT_OK;
@@ -285,7 +281,7 @@ static int sum_up(struct conversion *conversion, const uint64_t *layers, size_t 
     return code;
 }
 
-static void add_facts(const struct conversion *conversion, struct kt_output *output)
+static void add_facts(const struct kt_conversion *conversion, struct kt_output *output)
 {
     struct kt_context_info info;
     kt_context_info(conversion->context, &info);
@@ -294,11 +290,15 @@ static void add_facts(const struct conversion *conversion, struct kt_output *out
     kt_output_fact_text(output, "backend", "backend", conversion->backend);
     kt_output_fact_text(output, "fingerprint", "fingerprint", conversion->source);
     kt_output_fact_uint(output, "n_threads", "threads", info.n_threads);
-    kt_output_fact_bytes(output, "memory_bytes", "memory for packed experts",
+    kt_output_fact_bytes(output, "memory_bytes",
+                         conversion->args->no_experts ? NULL : "memory for packed experts",
                          conversion->largest * info.n_threads);
+    kt_output_fact_bytes(output, "linear_memory_bytes",
+                         conversion->n_linears ? "memory for a packed linear" : NULL,
+                         conversion->largest_linear);
 }
 
-static int convert_layers(struct conversion *conversion, const uint64_t *layers, size_t n)
+static int convert_all(struct kt_conversion *conversion, const uint64_t *layers, size_t n)
 {
     struct kt_output *output = kt_output_create(conversion->cli, "kt.convert", 1);
     int code = KT_EXIT_OK;
@@ -306,31 +306,52 @@ static int convert_layers(struct conversion *conversion, const uint64_t *layers,
     kt_progress_start(conversion->cli, conversion->args->output);
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
         code = convert_layer(conversion, layers[i]);
+    if (code == KT_EXIT_OK)
+        code = kt_convert_linears(conversion);
     kt_progress_stop();
     add_facts(conversion, output);
-    if (conversion->n_rows > 0)
+    kt_convert_linears_table(conversion, output);
+    if (conversion->n_rows > 0 || conversion->n_linears > 0)
         return kt_output_finish(output, code);
     kt_output_free(output);
     return code;
 }
 
-static int convert(struct conversion *conversion)
+/* The layers that are asked for. A model without experts may have linears. */
+static int list_layers(const struct kt_conversion *conversion, uint64_t **layers, size_t *n)
 {
+    const struct kt_convert_args *args = conversion->args;
+    struct kt_checkpoint_info info;
+    kt_checkpoint_info(conversion->input, &info);
+    *layers = NULL;
+    *n = 0;
+    if (args->linears && info.n_moe_layers == 0 && !args->layers)
+        return KT_EXIT_OK;
+    return kt_model_layers(conversion->cli, conversion->input, "layers", args->layers, layers, n);
+}
+
+static int convert(struct kt_conversion *conversion)
+{
+    const struct kt_convert_args *args = conversion->args;
+    bool every = !args->layers || strcmp(args->layers, "all") == 0;
     struct kt_error error;
     uint64_t *layers;
-    size_t n;
-    int code =
-        kt_model_layers(conversion->cli, conversion->input, "layers", conversion->args->layers, &layers, &n);
+    size_t n, n_stored;
+    int code = list_layers(conversion, &layers, &n);
     if (code != KT_EXIT_OK)
         return code;
+    n_stored = args->no_experts ? 0 : n;
     if (kt_checkpoint_fingerprint(conversion->input, conversion->source, &error) != KT_OK)
         code = kt_cli_fail(conversion->cli, &error);
     if (code == KT_EXIT_OK)
-        code = sum_up(conversion, layers, n);
+        code = sum_up(conversion, layers, n_stored);
+    if (code == KT_EXIT_OK && args->linears)
+        code = kt_convert_linears_plan(conversion, every ? NULL : layers, n);
     if (code == KT_EXIT_OK)
         code = open_folder(conversion);
     if (code == KT_EXIT_OK)
-        code = convert_layers(conversion, layers, n);
+        code = convert_all(conversion, layers, n_stored);
+    kt_convert_linears_free(conversion);
     free(layers);
     return code;
 }
@@ -339,59 +360,76 @@ static const struct kt_cli_option options[] =
     {{.name = "input",
       .letter = 'i',
       .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, input),
+      .offset = offsetof(struct kt_convert_args, input),
       .argument = "MODEL",
       .hidden = true,
       .is_argument = true},
      {.name = "output",
       .letter = 'o',
       .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, output),
+      .offset = offsetof(struct kt_convert_args, output),
       .argument = "DIR",
       .required = true,
       .help = "folder of the store; made if it is not there"},
      {.name = "method",
       .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, method),
+      .offset = offsetof(struct kt_convert_args, method),
       .argument = "NAME",
       .hidden = true},
      {.name = "backend",
       .letter = 'b',
       .type = KT_CLI_TEXT,
-      .offset = offsetof(struct args, method),
+      .offset = offsetof(struct kt_convert_args, method),
       .argument = "NAME",
       .required = true,
       .help =
           "AMXINT8, AMXINT4, BF16, MOE_INT8, MOE_INT4, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, "
           "MXFP8 or LLAMAFILE, or the name of a backend"},
-     KT_CLI_LAYERS,
+     {.name = "layers",
+      .letter = 'l',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct kt_convert_args, layers),
+      .argument = "LIST",
+      .help = "layers: 3, 0-3, 0,2 or all (default)"},
+     {.name = "linears",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct kt_convert_args, linears),
+      .argument = "NAMES",
+      .help = "store linears, too: all, or patterns of names such as 'blk.*.attn_*,output'"},
+     {.name = "no-experts",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct kt_convert_args, no_experts),
+      .help = "store the linears only"},
      {.name = "resume",
       .type = KT_CLI_FLAG,
-      .offset = offsetof(struct args, resume),
-      .help = "keep the layers that an earlier run has stored"},
+      .offset = offsetof(struct kt_convert_args, resume),
+      .help = "keep the layers and linears that an earlier run has stored"},
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "MODEL --output DIR --backend NAME",
-     .about = "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
-              "file for each layer. Such a store is a checkpoint for every other verb and for the library; "
-              "loading it maps it, on any number of NUMA nodes.\n\n"
-              "A file appears under its name when it is whole and durable: a run that was killed is gone on "
-              "with by --resume. Memory is needed for one packed expert on each thread.",
-     .options = options,
-     .opens_checkpoint = true};
+static const struct kt_cli_command command = {
+    .usage = "MODEL --output DIR --backend NAME",
+    .about =
+        "Packs the experts of a checkpoint as a backend uses them and writes them into a folder, one "
+        "file for each layer; with --linears, its other matrices too, one file for each. Such a store is a checkpoint for every other verb and for the library; "
+        "loading it maps it, on any number of NUMA nodes.\n\n"
+        "A file appears under its name when it is whole and durable: a run that was killed is gone on "
+        "with by --resume. Memory is needed for one packed expert on each thread, and for one linear.",
+    .options = options,
+    .opens_checkpoint = true};
 
 int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv)
 {
-    struct args args = {.resume = false};
-    struct conversion conversion = {.cli = cli, .args = &args};
+    struct kt_convert_args args = {.resume = false};
+    struct kt_conversion conversion = {.cli = cli, .args = &args};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     conversion.backend = kt_cli_backend(cli, "backend", args.method);
     if (!conversion.backend)
         return KT_EXIT_USAGE;
+    if (args.no_experts && !args.linears)
+        return kt_cli_usage(cli, "--no-experts needs --linears, which says what is stored then");
     if (strcmp(conversion.backend, "auto") == 0)
         return kt_cli_usage(cli, "--backend needs the name of a method or backend, not auto");
     int code = kt_cli_checkpoint(cli, args.input, &conversion.input);

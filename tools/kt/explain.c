@@ -2,6 +2,7 @@
 /* explain.c - kt explain: which backend would run each layer of a model, and why not another. Its linears
  * are in explain_linears.c. */
 #include "tools/kt/explain.h"
+#include "tools/kt/linears.h"
 #include "tools/kt/model.h"
 
 #include <inttypes.h>
@@ -265,12 +266,14 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
 static int explain(struct kt_cli *cli, const struct args *args, struct kt_context *context,
                    struct kt_checkpoint *checkpoint)
 {
-    uint64_t *layers;
-    size_t n;
-    int code = kt_model_layers(cli, checkpoint, "layers", args->layers, &layers, &n);
+    uint64_t *layers = NULL;
+    size_t n = 0;
+    int code = KT_EXIT_OK;
+    if (!kt_model_only_linears(checkpoint, args->layers))
+        code = kt_model_layers(cli, checkpoint, "layers", args->layers, &layers, &n);
     if (code != KT_EXIT_OK)
         return code;
-    struct plan *plans = kt_cli_alloc(cli, n, sizeof(*plans));
+    struct plan *plans = kt_cli_alloc(cli, n + 1, sizeof(*plans));
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
         code = make_plan(cli, context, checkpoint, layers[i], args->max_tokens, &plans[i]);
     if (code == KT_EXIT_OK) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c - kt inspect: what a checkpoint holds. */
+#include "tools/kt/linears.h"
 #include "tools/kt/model.h"
 #include "tools/kt/table.h"
 
@@ -38,6 +39,14 @@ static const struct kt_column layer_columns[] = {
     {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
 };
 
+/* Packed ones of a store. */
+static const struct kt_column linear_columns[] = {
+    {"name", "LINEAR", KT_COLUMN_TEXT, 0, 0},    {"rows", "ROWS", KT_COLUMN_UINT, 0, 0},
+    {"cols", "COLS", KT_COLUMN_UINT, 0, 0},      {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
+    {"bias", "BIAS", KT_COLUMN_BOOL, 0, 0},      {"backend", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
+    {"form", "PACKED AS", KT_COLUMN_TEXT, 0, 0}, {"bytes", "BYTES", KT_COLUMN_BYTES, 0, 0},
+};
+
 static const struct kt_column type_columns[] = {
     {"type", "TYPE", KT_COLUMN_TEXT, 0, 0},
     {"tensors", "TENSORS", KT_COLUMN_UINT, 0, 0},
@@ -56,8 +65,13 @@ static bool is_folder(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
-static void add_facts(struct kt_output *output, const char *path, const struct kt_checkpoint_info *info)
+static void add_facts(struct kt_output *output, const char *path, const struct kt_checkpoint *checkpoint,
+                      const struct kt_checkpoint_info *info)
 {
+    uint64_t n_linears = kt_checkpoint_linear_count(checkpoint), linear_bytes = 0;
+    struct kt_stored_linear_info linear;
+    for (uint64_t i = 0; i < n_linears; i++)
+        linear_bytes += kt_checkpoint_linear(checkpoint, i, &linear, NULL) == KT_OK ? linear.size : 0;
     /* A GGUF model may be called after one of its files. */
     bool folder = info->n_files > 1 && strcmp(info->format, "gguf") != 0;
     kt_output_fact_text(output, "path", folder || is_folder(path) ? "folder" : "file", path);
@@ -71,6 +85,9 @@ static void add_facts(struct kt_output *output, const char *path, const struct k
     kt_output_fact_uint(output, "n_moe_layers", "layers with experts", info->n_moe_layers);
     kt_output_fact_bytes(output, "bytes", "size", info->size);
     kt_output_fact_bytes(output, "expert_bytes", "size of the experts", info->expert_size);
+    kt_output_fact_uint(output, "n_packed_linears", n_linears ? "packed linears" : NULL, n_linears);
+    kt_output_fact_bytes(output, "packed_linear_bytes", n_linears ? "size of the linears" : NULL,
+                         linear_bytes);
 }
 
 static void add_layer(struct kt_table *table, const struct kt_moe_info *moe)
@@ -145,6 +162,25 @@ static enum kt_status add_layers(struct kt_table *table, const struct kt_checkpo
     return status;
 }
 
+static void add_linears(struct kt_table *table, const struct kt_checkpoint *checkpoint,
+                        const struct wanted *wanted)
+{
+    struct kt_stored_linear_info info;
+    for (uint64_t i = 0; kt_checkpoint_linear(checkpoint, i, &info, NULL) == KT_OK; i++) {
+        if (!is_wanted(wanted, info.name))
+            continue;
+        kt_table_row(table);
+        kt_table_text(table, "name", info.name);
+        kt_table_uint(table, "rows", info.rows);
+        kt_table_uint(table, "cols", info.cols);
+        kt_table_text(table, "type", kt_dtype_name(info.dtype));
+        kt_table_bool(table, "bias", info.has_bias != 0);
+        kt_table_text(table, "backend", info.stored_backend);
+        kt_table_text(table, "form", info.stored_form);
+        kt_table_uint(table, "bytes", info.size);
+    }
+}
+
 /* Walks over the tensors: sums by type and, if `tensors` is not NULL, a row for each tensor. */
 static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tensors,
                                   const struct kt_checkpoint *checkpoint, uint64_t n_tensors,
@@ -186,11 +222,13 @@ static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, con
     struct kt_error error;
     enum kt_status status = KT_OK;
     kt_checkpoint_info(checkpoint, &info);
-    add_facts(output, cli->arguments[0], &info);
+    add_facts(output, cli->arguments[0], checkpoint, &info);
     if (args->tensors) {
         tensors = kt_output_table(output, "rows", tensor_columns, COUNT(tensor_columns));
     } else {
         layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
+        add_linears(kt_output_table(output, "linears", linear_columns, COUNT(linear_columns)), checkpoint,
+                    wanted);
         types = kt_output_table(output, "types", type_columns, COUNT(type_columns));
         if (wanted->layers)
             tensors = kt_output_table(output, "tensors", tensor_columns, COUNT(tensor_columns));

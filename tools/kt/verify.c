@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c - kt verify: reads a store and compares it with its checksums. */
+#include "tools/kt/linears.h"
 #include "tools/kt/model.h"
 #include "tools/kt/table.h"
 
@@ -23,6 +24,25 @@ static const struct kt_column columns[] = {
     {"source", "SOURCE", KT_COLUMN_TEXT, 0, 0},
     {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
     {"message", "MESSAGE", KT_COLUMN_TEXT, 0, 0},
+};
+
+static const struct kt_column linear_columns[] = {
+    {"name", "LINEAR", KT_COLUMN_TEXT, 0, 0},     {"backend", "BACKEND", KT_COLUMN_TEXT, 0, 0},
+    {"form", "FORM", KT_COLUMN_TEXT, 0, 0},       {"rows", "ROWS", KT_COLUMN_UINT, 0, 0},
+    {"cols", "COLS", KT_COLUMN_UINT, 0, 0},       {"packed_bytes", "PACKED", KT_COLUMN_BYTES, 0, 0},
+    {"source", "SOURCE", KT_COLUMN_TEXT, 0, 0},   {"state", "STATE", KT_COLUMN_TEXT, 0, 0},
+    {"message", "MESSAGE", KT_COLUMN_TEXT, 0, 0},
+};
+
+/* What is verified. */
+struct verification {
+    const struct kt_cli *cli;
+    const char *path;
+    struct kt_checkpoint *checkpoint;
+    uint64_t *layers;
+    size_t n, n_linears;
+    struct kt_model_linear *linears;
+    uint64_t done, total; /* bytes */
 };
 
 /* True if the layer is intact. */
@@ -68,43 +88,91 @@ static void note_missing(const struct kt_cli *cli, const char *path, const struc
                     path, n_missing, n, first);
 }
 
-static int verify(struct kt_cli *cli, const char *path, const char *list,
-                  const struct kt_checkpoint *checkpoint)
+static bool verify_linear(const struct kt_checkpoint *checkpoint, const struct kt_model_linear *linear,
+                          struct kt_table *table)
 {
-    struct kt_moe_info moe;
+    struct kt_error error = {.message = ""};
+    enum kt_status status = kt_checkpoint_verify_linear(checkpoint, linear->name, &error);
+    kt_table_row(table);
+    kt_table_text(table, "name", linear->name);
+    kt_table_text(table, "backend", linear->stored.stored_backend);
+    kt_table_text(table, "form", linear->stored.stored_form);
+    kt_table_uint(table, "rows", linear->stored.rows);
+    kt_table_uint(table, "cols", linear->stored.cols);
+    kt_table_uint(table, "packed_bytes", linear->stored.size);
+    kt_table_text(table, "source", linear->stored.stored_source);
+    kt_table_text(table, "state", status == KT_OK ? "ok" : "damaged");
+    kt_table_text(table, "message", status == KT_OK ? "" : error.message);
+    return status == KT_OK;
+}
+
+/* Lists what is asked for. */
+static int list(struct verification *all, const char *text)
+{
+    struct kt_moe_info moe = {.stored_form = ""};
     struct kt_error error;
-    uint64_t *layers, done = 0, total = 0;
-    size_t n, n_damaged = 0;
-    int code = kt_model_layers(cli, checkpoint, "layers", list, &layers, &n);
+    bool every = !text || strcmp(text, "all") == 0;
+    int code = KT_EXIT_OK;
+    if (!kt_model_only_linears(all->checkpoint, text))
+        code = kt_model_layers(all->cli, all->checkpoint, "layers", text, &all->layers, &all->n);
     if (code != KT_EXIT_OK)
         return code;
-    for (size_t i = 0; i < n; i++) {
-        if (kt_checkpoint_moe(checkpoint, layers[i], &moe, &error) == KT_OK)
-            total += moe.size;
+    for (size_t i = 0; i < all->n; i++) {
+        if (kt_checkpoint_moe(all->checkpoint, all->layers[i], &moe, &error) == KT_OK)
+            all->total += moe.size;
     }
-    if (!*moe.stored_form) {
-        free(layers);
-        return kt_cli_error(cli,
+    if (!*moe.stored_form && kt_checkpoint_linear_count(all->checkpoint) == 0)
+        return kt_cli_error(all->cli,
                             "%s: is a checkpoint in its source format, which has no checksums; kt "
                             "convert makes a store",
-                            path);
-    }
-    struct kt_output *output = kt_output_create(cli, "kt.verify", 1);
+                            all->path);
+    all->linears =
+        kt_model_linears(all->cli, all->checkpoint, every ? NULL : all->layers, all->n, &all->n_linears);
+    for (size_t i = 0; i < all->n_linears; i++)
+        all->total += all->linears[i].stored.size;
+    return KT_EXIT_OK;
+}
+
+/* The number of layers and linears that are damaged. */
+static size_t verify_all(struct verification *all, struct kt_output *output)
+{
+    struct kt_moe_info moe;
+    size_t n_damaged = 0;
     struct kt_table *table = kt_output_table(output, "rows", columns, COUNT(columns));
-    kt_progress_start(cli, path);
-    for (size_t i = 0; i < n; i++) {
-        kt_progress_bytes(done, total);
-        n_damaged += !verify_layer(checkpoint, layers[i], table);
-        if (kt_checkpoint_moe(checkpoint, layers[i], &moe, NULL) == KT_OK)
-            done += moe.size;
+    for (size_t i = 0; i < all->n; i++) {
+        kt_progress_bytes(all->done, all->total);
+        n_damaged += !verify_layer(all->checkpoint, all->layers[i], table);
+        if (kt_checkpoint_moe(all->checkpoint, all->layers[i], &moe, NULL) == KT_OK)
+            all->done += moe.size;
     }
-    kt_progress_stop();
-    free(layers);
-    note_missing(cli, path, checkpoint, moe.stored_layers);
-    code = kt_output_finish(output, KT_EXIT_OK);
-    if (n_damaged > 0)
-        code = kt_cli_error(cli, "%zu of %zu layers are damaged; kt convert --resume makes them again",
-                            n_damaged, n);
+    table = kt_output_table(output, "linears", linear_columns, COUNT(linear_columns));
+    for (size_t i = 0; i < all->n_linears; i++) {
+        kt_progress_bytes(all->done, all->total);
+        n_damaged += !verify_linear(all->checkpoint, &all->linears[i], table);
+        all->done += all->linears[i].stored.size;
+    }
+    return n_damaged;
+}
+
+static int verify(struct kt_cli *cli, const char *path, const char *text, struct kt_checkpoint *checkpoint)
+{
+    struct verification all = {.cli = cli, .path = path, .checkpoint = checkpoint};
+    struct kt_moe_info moe;
+    int code = list(&all, text);
+    if (code == KT_EXIT_OK) {
+        struct kt_output *output = kt_output_create(cli, "kt.verify", 1);
+        kt_progress_start(cli, path);
+        size_t n_damaged = verify_all(&all, output);
+        kt_progress_stop();
+        if (all.n > 0 && kt_checkpoint_moe(checkpoint, all.layers[all.n - 1], &moe, NULL) == KT_OK)
+            note_missing(cli, path, checkpoint, moe.stored_layers);
+        code = kt_output_finish(output, KT_EXIT_OK);
+        if (n_damaged > 0)
+            code = kt_cli_error(cli, "%zu of %zu layers%s are damaged; kt convert --resume makes them again",
+                                n_damaged, all.n + all.n_linears, all.n_linears ? " and linears" : "");
+    }
+    kt_model_linears_free(all.linears, all.n_linears);
+    free(all.layers);
     return code;
 }
 
@@ -112,8 +180,9 @@ static const struct kt_cli_option options[] = {KT_CLI_LAYERS, {.name = NULL}};
 
 static const struct kt_cli_command command =
     {.usage = "MODEL",
-     .about = "Reads the packed experts of a store that kt convert made and compares them with the "
-              "checksums in it. Exit status 1 if a layer is damaged.",
+     .about =
+         "Reads the packed experts and linears of a store that kt convert made and compares them with the "
+         "checksums in it. Exit status 1 if a layer or linear is damaged.",
      .options = options,
      .arguments = "MODEL",
      .min_arguments = 1,
