@@ -41,13 +41,13 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
 complete -c kt -n '__kt_at 0' -a bench -d 'measure backends against this machine\'s limits'
 complete -c kt -n '__kt_at 0' -a config -d 'show the configuration, its files and its errors, or change it'
-complete -c kt -n '__kt_at 0' -a convert -d 'pack a checkpoint\'s experts into a store, which loads at once'
+complete -c kt -n '__kt_at 0' -a convert -d 'pack a checkpoint\'s experts and linears into a store, which loads at once'
 complete -c kt -n '__kt_at 0' -a doctor -d 'check this machine and each backend'
 complete -c kt -n '__kt_at 0' -a explain -d 'say which backend would run each layer of a model, and why'
 complete -c kt -n '__kt_at 0' -a forward -d 'run MoE layers of a model on recorded input and check the output'
@@ -97,7 +97,9 @@ complete -c kt -n '__kt_at 2 config get set unset' -f -a '(__kt_settings)'
 complete -c kt -n '__kt_verb convert' -s o -l output -r -F -d 'folder of the store'
 complete -c kt -n '__kt_verb convert' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'AMXINT8, AMXINT4, BF16, MOE_INT8, MOE_INT4, RAWINT4, GPTQ_INT4, AWQ, MXFP4, FP8, FP8_PERCHANNEL, MXFP8 or LLAMAFILE, or the name of a backend'
 complete -c kt -n '__kt_verb convert' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
-complete -c kt -n '__kt_verb convert' -l resume -d 'keep the layers that an earlier run has stored'
+complete -c kt -n '__kt_verb convert' -l linears -r -f -a 'all' -d 'store linears, too: all, or patterns of names such as \'blk.*.attn_*,output\''
+complete -c kt -n '__kt_verb convert' -l no-experts -d 'store the linears only'
+complete -c kt -n '__kt_verb convert' -l resume -d 'keep the layers and linears that an earlier run has stored'
 complete -c kt -n '__kt_verb convert' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb convert' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb convert' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'

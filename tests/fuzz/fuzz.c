@@ -42,6 +42,21 @@ static void use_layer(struct kt_checkpoint *checkpoint, uint64_t layer)
     free(experts);
 }
 
+static void use_linear(struct kt_checkpoint *checkpoint, uint64_t index)
+{
+    struct kt_stored_linear_info info, found;
+    struct kt_view view;
+    const float *bias;
+    if (kt_checkpoint_linear(checkpoint, index, &info, NULL) != KT_OK ||
+        kt_checkpoint_linear_find(checkpoint, info.name, &found, NULL) != KT_OK || found.name != info.name)
+        abort();
+    (void)kt_checkpoint_verify_linear(checkpoint, info.name, NULL);
+    if (kt_checkpoint_weight(checkpoint, info.name, &view, &bias, NULL) == KT_OK) {
+        volatile float sum = bias ? bias[view.rows - 1] : 0;
+        (void)sum;
+    }
+}
+
 static void use_tensors(struct kt_checkpoint *checkpoint, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
@@ -91,5 +106,7 @@ void use_path(const char *path, enum kt_io io)
             abort();
         use_layer(checkpoint, layer);
     }
+    for (uint64_t i = 0; i < kt_checkpoint_linear_count(checkpoint); i++)
+        use_linear(checkpoint, i);
     kt_checkpoint_close(checkpoint);
 }

@@ -10,7 +10,7 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"backends", "list the configured backends, their state and their options", kt_cmd_backends},
     {"bench", "measure backends against this machine's limits", kt_cmd_bench},
     {"config", "show the configuration, its files and its errors, or change it", kt_cmd_config},
-    {"convert", "pack a checkpoint's experts into a store, which loads at once", kt_cmd_convert},
+    {"convert", "pack a checkpoint's experts and linears into a store, which loads at once", kt_cmd_convert},
     {"doctor", "check this machine and each backend", kt_cmd_doctor},
     {"explain", "say which backend would run each layer of a model, and why", kt_cmd_explain},
     {"forward", "run MoE layers of a model on recorded input and check the output", kt_cmd_forward},
