@@ -11,6 +11,8 @@
 #include "tools/check/check.h"
 #include "tools/kt/cli.h"
 
+#include <kt/plugin_attention.h>
+#include <kt/plugin_rows.h>
 #include <sys/types.h>
 
 enum plugin_state { PLUGIN_OK, PLUGIN_FAILED, PLUGIN_SKIPPED };
@@ -88,6 +90,15 @@ enum plugin_state plugin_child_run(const struct kt_cli *cli, uint64_t seconds, p
 
 #define PLUGIN_MAX_OPTIONS 64
 
+/* Tables of functions that a level may have. */
+enum { PLUGIN_EXPERTS = 1, PLUGIN_ATTENTION = 2, PLUGIN_ROWS = 4 };
+
+/* A field of a struct of the plugin's that begins with its size: NULL where an older one ends before it. */
+#define PLUGIN_FIELD(object, field)                                                            \
+    ((object)->struct_size >= offsetof(__typeof__(*(object)), field) + sizeof((object)->field) \
+         ? (object)->field                                                                     \
+         : NULL)
+
 /* Facts found when the library loaded the plugin, for later children. */
 struct plugin_facts {
     uint64_t cpu; /* KT_CPU_ bits that may be used */
@@ -98,6 +109,7 @@ struct plugin_facts {
     struct {
         char name[32];
         uint64_t cpu;
+        uint32_t tables; /* PLUGIN_EXPERTS, ... */
         bool has_check;
     } levels[64];
     char values[PLUGIN_MAX_OPTIONS][128]; /* of options, as configured */
@@ -135,7 +147,8 @@ bool plugin_attach(struct plugin_run *run, struct plugin_child *child);
 bool plugin_instance(struct plugin_run *run);
 /* Calls the level's check, as the core does before it uses a level; KT_OK if it has none. */
 enum kt_status plugin_ready(struct plugin_run *run, struct kt_error *error);
-bool plugin_has_check(const struct kt_level *level);
+/* Which tables of functions the level has. */
+uint32_t plugin_tables(const struct kt_level *level);
 void plugin_detach(struct plugin_run *run);
 
 /* Sets the child's verdict; only the first failure counts. */

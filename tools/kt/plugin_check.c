@@ -17,15 +17,25 @@ static const struct kt_column columns[] = {
     {"message", "MESSAGE", KT_COLUMN_TEXT, 0, 0},
 };
 
-/* Checks of each level, in this order. A failure ends the level, since later checks rely on earlier ones. */
+/* Checks of each level that has one of these tables, in this order. A failure ends the level, since later
+ * checks rely on earlier ones. */
 static const struct {
     const char *name;
     plugin_job *job;
+    uint32_t tables;
 } level_checks[] = {
-    {"layout", plugin_job_layout},           {"pack", plugin_job_pack},       {"weights", plugin_job_weights},
-    {"activations", plugin_job_activations}, {"numbers", plugin_job_numbers}, {"ranges", plugin_job_ranges},
-    {"isolation", plugin_job_isolation},     {"cut", plugin_job_cut},         {"unpack", plugin_job_unpack},
-    {"options", plugin_job_options},         {"memory", plugin_job_memory},   {"threads", plugin_job_threads},
+    {"layout", plugin_job_layout, PLUGIN_EXPERTS},
+    {"pack", plugin_job_pack, PLUGIN_EXPERTS},
+    {"weights", plugin_job_weights, PLUGIN_EXPERTS},
+    {"activations", plugin_job_activations, PLUGIN_EXPERTS},
+    {"numbers", plugin_job_numbers, PLUGIN_EXPERTS},
+    {"ranges", plugin_job_ranges, PLUGIN_EXPERTS},
+    {"isolation", plugin_job_isolation, PLUGIN_EXPERTS},
+    {"cut", plugin_job_cut, PLUGIN_EXPERTS},
+    {"unpack", plugin_job_unpack, PLUGIN_EXPERTS},
+    {"options", plugin_job_options, PLUGIN_EXPERTS},
+    {"memory", plugin_job_memory, PLUGIN_EXPERTS},
+    {"threads", plugin_job_threads, PLUGIN_EXPERTS},
 };
 
 struct report {
@@ -185,6 +195,7 @@ static bool check_level(struct report *report, uint32_t index)
         return true;
     }
     report->run.level_index = index;
+    uint32_t tables = report->facts.levels[index].tables;
     bool sound = true;
     if (report->facts.levels[index].has_check) {
         enum plugin_state state = run_job(report, "level", name, plugin_job_level);
@@ -192,6 +203,8 @@ static bool check_level(struct report *report, uint32_t index)
             return state != PLUGIN_FAILED;
     }
     for (size_t i = 0; i < COUNT(level_checks); i++) {
+        if (!(level_checks[i].tables & tables))
+            continue;
         if (sound) {
             sound = run_job(report, level_checks[i].name, name, level_checks[i].job) != PLUGIN_FAILED;
             continue;
@@ -228,10 +241,12 @@ static void check_functions(struct report *report)
         return;
     for (uint32_t i = 0; i < report->facts.n_levels; i++)
         sound = check_level(report, i) && sound;
-    if (!sound || report->args->quick || report->facts.state != KT_BACKEND_LOADED) {
+    bool experts = report->facts.n_levels > 0 && (report->facts.levels[0].tables & PLUGIN_EXPERTS);
+    if (!sound || !experts || report->args->quick || report->facts.state != KT_BACKEND_LOADED) {
         plugin_say(&verdict, PLUGIN_SKIPPED, "%s",
                    report->args->quick ? "--quick"
                    : !sound            ? "after what failed"
+                   : !experts          ? "it has no experts, whose speed is measured"
                                        : "it is not loaded here");
         add(report, "speed", "", &verdict);
         return;

@@ -211,7 +211,8 @@ static void note_levels(struct plugin_run *run, struct plugin_facts *facts)
     for (uint32_t i = 0; i < facts->n_levels; i++) {
         snprintf(facts->levels[i].name, sizeof(facts->levels[i].name), "%s", run->plugin->levels[i]->name);
         facts->levels[i].cpu = run->plugin->levels[i]->cpu;
-        facts->levels[i].has_check = plugin_has_check(run->plugin->levels[i]);
+        facts->levels[i].tables = plugin_tables(run->plugin->levels[i]);
+        facts->levels[i].has_check = PLUGIN_FIELD(run->plugin->levels[i], check) != NULL;
     }
 }
 
@@ -345,15 +346,16 @@ bool plugin_instance(struct plugin_run *run)
     return false;
 }
 
-bool plugin_has_check(const struct kt_level *level)
+uint32_t plugin_tables(const struct kt_level *level)
 {
-    return level->struct_size >= offsetof(struct kt_level, check) + sizeof(level->check) && level->check;
+    return (level->ops ? PLUGIN_EXPERTS : 0u) | (PLUGIN_FIELD(level, attention) ? PLUGIN_ATTENTION : 0u) |
+           (PLUGIN_FIELD(level, rows) ? PLUGIN_ROWS : 0u);
 }
 
 enum kt_status plugin_ready(struct plugin_run *run, struct kt_error *error)
 {
     *error = (struct kt_error){.message = ""};
-    if (!plugin_has_check(run->level))
+    if (!PLUGIN_FIELD(run->level, check))
         return KT_OK;
     plugin_where(run, "check of level %s", run->level->name);
     enum kt_status status = run->level->check(run->instance, error);

@@ -211,35 +211,80 @@ static bool follow_all(struct plugin_run *run, struct code *code, const struct e
     return true;
 }
 
-#define ENTRY(object, field)                    \
-    {                                           \
-#field, (void (*)(void))(object)->field \
+/* ---- which functions the core may call ---- */
+
+#define MAX_ENTRIES 16
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define ENTRY(object, field)                                \
+    {                                                       \
+#field, (void (*)(void))PLUGIN_FIELD(object, field) \
     }
+
+/* Each gives the functions of one table of a level, and how many they are. */
+typedef size_t list_table(const struct kt_level *level, struct entry entries[MAX_ENTRIES]);
+
+static size_t list_level(const struct kt_level *level, struct entry entries[MAX_ENTRIES])
+{
+    entries[0] = (struct entry)ENTRY(level, check);
+    return 1;
+}
+
+static size_t list_experts(const struct kt_level *level, struct entry entries[MAX_ENTRIES])
+{
+    const struct kt_ops *ops = level->ops;
+    if (!ops)
+        return 0;
+    const struct entry own[] = {
+        ENTRY(ops, layout),       ENTRY(ops, release_layout), ENTRY(ops, pack), ENTRY(ops, act_pack),
+        ENTRY(ops, gather),       ENTRY(ops, gate_up),        ENTRY(ops, down), ENTRY(ops, weight_row),
+        ENTRY(ops, thread_enter), ENTRY(ops, thread_leave),   ENTRY(ops, cut),  ENTRY(ops, unpack),
+    };
+    memcpy(entries, own, sizeof(own));
+    return COUNT(own);
+}
+
+static size_t list_attention(const struct kt_level *level, struct entry entries[MAX_ENTRIES])
+{
+    const struct kt_attention_ops *ops = PLUGIN_FIELD(level, attention);
+    if (!ops)
+        return 0;
+    const struct entry own[] = {
+        ENTRY(ops, layout), ENTRY(ops, attend),       ENTRY(ops, merge),
+        ENTRY(ops, finish), ENTRY(ops, thread_enter), ENTRY(ops, thread_leave),
+    };
+    memcpy(entries, own, sizeof(own));
+    return COUNT(own);
+}
+
+static size_t list_rows(const struct kt_level *level, struct entry entries[MAX_ENTRIES])
+{
+    const struct kt_rows_ops *ops = PLUGIN_FIELD(level, rows);
+    if (!ops)
+        return 0;
+    const struct entry own[] = {
+        ENTRY(ops, norm),     ENTRY(ops, gate),  ENTRY(ops, rotate),
+        ENTRY(ops, multiply), ENTRY(ops, route), ENTRY(ops, convolve),
+        ENTRY(ops, decay),    ENTRY(ops, delta), ENTRY(ops, delta_scratch),
+    };
+    memcpy(entries, own, sizeof(own));
+    return COUNT(own);
+}
 
 static bool follow_plugin(struct plugin_run *run, struct code *code)
 {
+    static list_table *const tables[] = {list_level, list_experts, list_attention, list_rows};
     const struct kt_plugin *plugin = run->plugin;
     const struct entry own[] = {ENTRY(plugin, probe), ENTRY(plugin, open), ENTRY(plugin, close)};
-    if (!follow_all(run, code, own, 3, NULL, 0))
+    struct entry entries[MAX_ENTRIES];
+    if (!follow_all(run, code, own, COUNT(own), NULL, 0))
         return false;
     for (uint32_t i = 0; i < plugin->n_levels; i++) {
-        const struct kt_ops *ops = plugin->levels[i]->ops;
-        bool has_cut = ops->struct_size >= offsetof(struct kt_ops, cut) + sizeof(ops->cut);
-        bool has_unpack = ops->struct_size >= offsetof(struct kt_ops, unpack) + sizeof(ops->unpack);
-        const struct entry entries[] =
-            {ENTRY(ops, layout),       ENTRY(ops, release_layout), ENTRY(ops, pack), ENTRY(ops, act_pack),
-             ENTRY(ops, gather),       ENTRY(ops, gate_up),        ENTRY(ops, down), ENTRY(ops, weight_row),
-             ENTRY(ops, thread_enter), ENTRY(ops, thread_leave),   {"cut", NULL},    {"unpack", NULL}};
-        const struct entry check = ENTRY(plugin->levels[i], check);
-        struct entry all[12];
-        if (plugin_has_check(plugin->levels[i]) &&
-            !follow_all(run, code, &check, 1, plugin->levels[i]->name, plugin->levels[i]->cpu))
-            return false;
-        memcpy(all, entries, sizeof(all));
-        all[10].function = has_cut ? (void (*)(void))ops->cut : NULL;
-        all[11].function = has_unpack ? (void (*)(void))ops->unpack : NULL;
-        if (!follow_all(run, code, all, 12, plugin->levels[i]->name, plugin->levels[i]->cpu))
-            return false;
+        const struct kt_level *level = plugin->levels[i];
+        for (size_t t = 0; t < COUNT(tables); t++) {
+            size_t n = tables[t](level, entries);
+            if (!follow_all(run, code, entries, n, level->name, level->cpu))
+                return false;
+        }
     }
     return true;
 }
