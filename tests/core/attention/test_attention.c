@@ -1,222 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * test_attention.c - attention of all shapes and forms at the levels that this CPU has, against its
- * definition in float64 over the numbers that the cache holds; the same bits whatever else runs; wrong calls.
+ * definition in float64 over the numbers that the cache holds; the same bits whatever else runs.
  */
-#include "tests/support/layer_fixture.h"
+#include "tests/core/attention/attention_world.h"
 #include "tests/support/sandbox.h"
 
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct shape {
-    uint32_t n_heads, kv_heads, key_size,
-        value_size; /* value_size 0: a tenth of the keys' numbers is left out */
-    uint32_t dtype;
-    bool latent;
-    uint32_t window;
-    float softcap;
-    bool sinks;
-};
-
-static const struct shape shapes[] = {
-    {32, 4, 128, 128, KT_DTYPE_BF16, false, 0, 0, false}, /* Qwen3-30B-A3B */
-    {16, 2, 64, 64, KT_DTYPE_BF16, false, 128, 0, true},  /* gpt-oss */
-    {8, 1, 256, 256, KT_DTYPE_Q8_0, false, 0, 30, false}, /* Qwen3-Next; Gemma's cap */
-    {3, 3, 192, 128, KT_DTYPE_BF16, false, 0, 0, false},  /* MLA, plain */
-    {24, 1, 576, 512, KT_DTYPE_BF16, true, 0, 0, false},  /* MLA, absorbed */
-    {70, 1, 576, 512, KT_DTYPE_Q8_0, true, 0, 0, true},   {20, 1, 96, 80, KT_DTYPE_F32, true, 70, 0, false},
-    {6, 2, 80, 72, KT_DTYPE_F32, false, 300, 5, true},    {5, 1, 33, 17, KT_DTYPE_BF16, false, 0, 0, false},
-    {14, 2, 1, 1, KT_DTYPE_BF16, false, 1, 0, true},      {10, 2, 47, 49, KT_DTYPE_Q8_0, false, 257, 0, true},
-    {140, 2, 64, 40, KT_DTYPE_Q8_0, false, 0, 0, false},
-};
-
 static const char *const levels[] = {"auto", "scalar", "avx2", "avx512", "avx512_bf16", "neon"};
 #define COUNT(list) (sizeof(list) / sizeof *(list))
-
-/* ---- a cache with numbers ---- */
-
-struct world {
-    const struct shape *shape;
-    struct kt_context *context;
-    struct kt_kv *kv;
-    struct kt_attention *attention;
-    struct kt_attention_info info;
-    float *sinks;
-};
-
-static struct kt_error error;
-
-static float number(uint64_t seed)
-{
-    seed = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    seed = (seed ^ seed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (float)((double)((seed ^ seed >> 31) >> 40) / 0x1p23 - 1);
-}
-
-static uint32_t key_fields(const struct shape *shape)
-{
-    return shape->latent ? 1 : 2;
-}
-
-static struct kt_attention_params attention_params(const struct world *world)
-{
-    const struct shape *shape = world->shape;
-    struct kt_attention_params params = KT_ATTENTION_PARAMS_INIT;
-    params.value_field = shape->latent ? 0 : 1;
-    params.n_heads = shape->n_heads;
-    params.value_size = shape->value_size;
-    params.window = shape->window;
-    params.softcap = shape->softcap;
-    params.sinks = world->sinks;
-    params.max_sequences = 9;
-    params.name = "blk.0.attn";
-    return params;
-}
-
-/* false: the level does not run here. */
-static bool open_world(struct world *world, const struct shape *shape, const char *level, int threads,
-                       int nodes)
-{
-    char module[512], wish[64], count[32];
-    const char *file = sandbox_backend("attention");
-    memset(world, 0, sizeof *world);
-    if (!file)
-        return false;
-    (void)snprintf(module, sizeof module, "plugin.attention.module=%s", file);
-    (void)snprintf(wish, sizeof wish, "plugin.attention.level=%s", level);
-    (void)snprintf(count, sizeof count, "core.threads=%d", threads);
-    if (nodes > 0) {
-        char text[64];
-        (void)snprintf(text, sizeof text, "numa:%d core:%d pu:1", nodes, (threads + nodes - 1) / nodes);
-        ck_assert_int_eq(setenv("HWLOC_SYNTHETIC", text, 1), 0);
-    }
-    world->shape = shape;
-    world->context = fixture_context_with((const char *const[]){module, wish, count, "core.spin_us=0"}, 4);
-    ck_assert_int_eq(unsetenv("HWLOC_SYNTHETIC"), 0);
-    struct kt_kv_field fields[2] = {
-        {.kind = KT_KV_ROWS,
-         .layout = KT_KV_KEY,
-         .dtype = shape->dtype,
-         .heads = shape->kv_heads,
-         .width = shape->key_size},
-        {.kind = KT_KV_ROWS,
-         .layout = KT_KV_VALUE,
-         .dtype = shape->dtype,
-         .heads = shape->kv_heads,
-         .width = shape->value_size},
-    };
-    const struct kt_kv_layer layer = {fields, key_fields(shape), 0};
-    struct kt_kv_params params = KT_KV_PARAMS_INIT;
-    params.layers = &layer;
-    params.n_layers = 1;
-    params.tokens = 8000;
-    ck_ok(kt_kv_create(world->context, &params, &world->kv, &ck_error));
-    if (shape->sinks) {
-        world->sinks = malloc(shape->n_heads * sizeof *world->sinks);
-        for (uint32_t h = 0; h < shape->n_heads; h++)
-            world->sinks[h] = h == 1 ? -INFINITY : 2 * number(h);
-    }
-    struct kt_attention_params wanted = attention_params(world);
-    enum kt_status status = kt_attention_create(world->kv, &wanted, &world->attention, &error);
-    if (status == KT_E_NOT_FOUND && strcmp(level, "auto") != 0 && strcmp(level, "scalar") != 0)
-        return false; /* the plugin has no such level, or this CPU cannot run it */
-    ck_assert_msg(status == KT_OK, "%s", error.message);
-    kt_attention_info(world->attention, &world->info);
-    return true;
-}
-
-static void close_world(struct world *world)
-{
-    kt_attention_destroy(world->attention);
-    kt_kv_destroy(world->kv);
-    kt_context_destroy(world->context);
-    free(world->sinks);
-}
-
-/* A sequence of n tokens, of which the last ones are reserved only. */
-static struct kt_kv_sequence *fill(const struct world *world, uint32_t n, uint64_t seed)
-{
-    const struct shape *shape = world->shape;
-    struct kt_kv_sequence *sequence;
-    ck_ok(kt_kv_sequence_open(world->kv, &sequence, &ck_error));
-    ck_ok(kt_kv_sequence_reserve(sequence, 0, n, &ck_error));
-    for (uint32_t field = 0; field < key_fields(shape); field++) {
-        uint64_t width = (uint64_t)(field ? shape->value_size : shape->key_size) * shape->kv_heads;
-        float *data = malloc(n * width * sizeof *data);
-        for (uint64_t i = 0; i < n * width; i++)
-            data[i] = 2 * number(seed + (field + 1) * UINT64_C(0x9e3779b97f4a7c15) + i * 977);
-        struct kt_kv_rows rows = KT_KV_ROWS_INIT;
-        rows.field = field;
-        rows.n_heads = shape->kv_heads;
-        rows.n_rows = n;
-        rows.dtype = KT_DTYPE_F32;
-        ck_ok(kt_kv_sequence_write(sequence, &rows, data, &ck_error));
-        free(data);
-    }
-    ck_ok(kt_kv_sequence_commit(sequence, n - n / 3, &ck_error));
-    return sequence;
-}
-
-static float *read_rows(const struct world *world, const struct kt_kv_sequence *sequence, uint32_t field,
-                        uint32_t n)
-{
-    const struct shape *shape = world->shape;
-    uint64_t width = (uint64_t)(field ? shape->value_size : shape->key_size) * shape->kv_heads;
-    float *data = malloc(n * width * sizeof *data);
-    struct kt_kv_rows rows = KT_KV_ROWS_INIT;
-    rows.field = field;
-    rows.n_heads = shape->kv_heads;
-    rows.n_rows = n;
-    rows.dtype = KT_DTYPE_F32;
-    ck_ok(kt_kv_sequence_read(sequence, &rows, data, &ck_error));
-    return data;
-}
-
-/* ---- queries and outputs ---- */
-
-struct request {
-    struct kt_attention_item item;
-    float *queries;
-    float *output;
-};
-
-static struct request ask(const struct world *world, const struct kt_kv_sequence *sequence, uint64_t position,
-                          uint32_t n_tokens)
-{
-    const struct shape *shape = world->shape;
-    struct request request = {.item = {.sequence = sequence, .position = position, .n_tokens = n_tokens}};
-    uint64_t width = (uint64_t)shape->n_heads * shape->key_size;
-    request.queries = malloc(n_tokens * width * sizeof(float));
-    request.output = malloc((uint64_t)n_tokens * shape->n_heads * shape->value_size * sizeof(float));
-    for (uint32_t t = 0; t < n_tokens; t++)
-        for (uint64_t i = 0; i < width; i++)
-            request.queries[t * width + i] = 2 * number((position + t) * 1000003 + i * 31 + 5);
-    request.item.queries = request.queries;
-    request.item.output = request.output;
-    return request;
-}
-
-static void free_request(struct request *request)
-{
-    free(request->queries);
-    free(request->output);
-}
-
-static void run(const struct world *world, const struct request *requests, uint32_t n)
-{
-    struct kt_attention_item items[16];
-    struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
-    for (uint32_t i = 0; i < n; i++)
-        items[i] = requests[i].item;
-    batch.items = items;
-    batch.n_items = n;
-    batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
-    ck_ok(kt_attention_forward(world->attention, &batch, &ck_error));
-}
 
 /* ---- the definition ---- */
 
@@ -275,8 +71,8 @@ static void check(const struct world *world, const struct request *request, uint
 {
     const struct shape *shape = world->shape;
     const struct kt_attention_item *item = &request->item;
-    float *keys = read_rows(world, item->sequence, 0, n_sequence);
-    float *values = shape->latent ? NULL : read_rows(world, item->sequence, 1, n_sequence);
+    float *keys = world_read(world, item->sequence, 0, n_sequence);
+    float *values = shape->latent ? NULL : world_read(world, item->sequence, 1, n_sequence);
     double expected[1024], bound[1024];
     for (uint32_t t = 0; t < item->n_tokens; t += t + 40 < item->n_tokens ? 37 : 1)
         for (uint32_t h = 0; h<shape->n_heads; h += shape->n_heads> 20 ? 7 : 1) {
@@ -309,20 +105,72 @@ static const struct {
 START_TEST(every_shape)
 {
     struct world world;
-    const struct shape *shape = &shapes[_i % (int)COUNT(shapes)];
-    if (open_world(&world, shape, levels[_i / (int)COUNT(shapes)], 2, 0)) {
-        struct kt_kv_sequence *sequence = fill(&world, SEQUENCE, (uint64_t)_i);
+    const struct shape *shape = &shapes[_i % WORLD_SHAPES];
+    if (world_open(&world, shape, levels[_i / WORLD_SHAPES], 2, 0)) {
+        struct kt_kv_sequence *sequence = world_fill(&world, SEQUENCE, (uint64_t)_i);
         struct request request[COUNT(pieces)];
         for (size_t i = 0; i < COUNT(pieces); i++)
-            request[i] = ask(&world, sequence, pieces[i].position, pieces[i].n_tokens);
-        run(&world, request, COUNT(pieces));
+            request[i] = world_ask(&world, sequence, pieces[i].position, pieces[i].n_tokens);
+        world_run(&world, request, COUNT(pieces));
         for (size_t i = 0; i < COUNT(pieces); i++) {
             check(&world, &request[i], SEQUENCE);
-            free_request(&request[i]);
+            world_free_request(&request[i]);
         }
         kt_kv_sequence_close(sequence);
     }
-    close_world(&world);
+    world_close(&world);
+}
+END_TEST
+
+/* ---- bits ---- */
+
+/* Outputs of tokens position .. position + n - 1, in calls of `step` tokens, alone or beside a prompt. */
+static float *run_steps(const struct world *world, const struct kt_kv_sequence *sequence, uint64_t position,
+                        uint32_t n, uint32_t step, bool beside)
+{
+    char *all = malloc(world_output_size(world, n));
+    for (uint32_t t = 0; t < n; t += step) {
+        uint32_t tokens = n - t < step ? n - t : step, requests = beside ? 2 : 1;
+        struct request request[2] = {world_ask(world, sequence, position + t, tokens)};
+        if (beside)
+            request[1] = world_ask(world, sequence, 7, 90);
+        world_run(world, request, requests);
+        memcpy(all + world_output_size(world, t), request[0].output, world_output_size(world, tokens));
+        for (uint32_t i = 0; i < requests; i++)
+            world_free_request(&request[i]);
+    }
+    return (float *)(void *)all;
+}
+
+/* Tokens of a prompt, of slices of it and of decodes, on one thread and many, on several nodes. */
+START_TEST(same_bits)
+{
+    static const struct {
+        int threads, nodes;
+        uint32_t step;
+        bool beside;
+    } ways[] = {{1, 0, 20, false}, {1, 0, 1, false}, {3, 0, 7, true},
+                {2, 2, 20, false}, {3, 3, 3, true},  {5, 0, 1, false}};
+    const uint64_t position = _i % 2 ? 2040 : 250;
+    const uint32_t n = 20;
+    float *first = NULL;
+    for (size_t w = 0; w < COUNT(ways); w++) {
+        struct world world;
+        ck_assert(world_open(&world, &shapes[_i], "auto", ways[w].threads, ways[w].nodes));
+        struct kt_kv_sequence *sequence = world_fill(&world, SEQUENCE, 3);
+        float *output = run_steps(&world, sequence, position, n, ways[w].step, ways[w].beside);
+        if (first)
+            ck_assert_msg(memcmp(first, output, world_output_size(&world, n)) == 0,
+                          "%d threads, %d nodes, steps of %u differ", ways[w].threads, ways[w].nodes,
+                          ways[w].step);
+        if (first)
+            free(output);
+        else
+            first = output;
+        kt_kv_sequence_close(sequence);
+        world_close(&world);
+    }
+    free(first);
 }
 END_TEST
 
@@ -332,7 +180,9 @@ int main(void)
     TCase *tests = tcase_create("attention");
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
-    tcase_add_loop_test(tests, every_shape, 0, (int)(COUNT(shapes) * COUNT(levels)));
+    tcase_add_loop_test(tests, every_shape, 0, (int)(WORLD_SHAPES * COUNT(levels)));
+    if (world_has_plugin())
+        tcase_add_loop_test(tests, same_bits, 0, WORLD_SHAPES);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
