@@ -4,11 +4,11 @@
 #define KT_CORE_BACKEND_BACKEND_H
 
 #include "core/backend/module.h"
+#include "core/backend/tables.h"
 
 #include <kt/kt.h>
 #include <kt/plugin.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 struct kt_backend {
     char name[32];
@@ -36,13 +36,5 @@ struct kt_registry {
     struct kt_backend *backend; /* the reference last, with the lowest priority */
     size_t n_backends;
 };
-
-/* The optional function `name` of a level; NULL if the plugin has none or is older than it. */
-#define KT_OPTIONAL_OP(ops, name) \
-    ((ops)->struct_size >= offsetof(struct kt_ops, name) + sizeof(ops)->name ? (ops)->name : NULL)
-
-/* A table of functions of a level beside ops: attention or rows; NULL if the plugin has none or is older. */
-#define KT_LEVEL_TABLE(level, name) \
-    ((level)->struct_size >= offsetof(struct kt_level, name) + sizeof(level)->name ? (level)->name : NULL)
 
 #endif

@@ -2,7 +2,7 @@
 /* module_check.c - checks the struct of a plugin before anything of it is called. */
 #include "core/backend/module_check.h"
 
-#include "core/backend/backend.h"
+#include "core/backend/tables.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
 

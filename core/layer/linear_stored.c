@@ -16,6 +16,7 @@
 #include "core/machine/outcome.h"
 #include "core/machine/pool.h"
 #include "core/weights/file/file.h"
+#include "core/weights/store/store_read.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 #ifndef KT_CORE_LAYER_LINEAR_STORED_H
 #define KT_CORE_LAYER_LINEAR_STORED_H
 
-#include "core/layer/store_load.h"
+#include "core/layer/stored_source.h"
 
 /* Compares the object in the mapped file with its checksums, which also reads it from the disk. */
 enum kt_status kt_linear_check_stored(struct kt_layer *layer, struct kt_stored_source *source,

@@ -53,19 +53,6 @@ static enum kt_status read_object(const struct copying *copying, uint32_t expert
     return status;
 }
 
-enum kt_status kt_stored_cut(const struct kt_layer *layer, struct kt_cut *job, const char *of,
-                             struct kt_error *error)
-{
-    error->status = KT_OK;
-    error->message[0] = '\0';
-    kt_layer_ops(layer)->cut(layer->backend->instance, job);
-    if (error->status == KT_OK)
-        return KT_OK;
-    (void)kt_fail_plugin(error, KT_E_BACKEND, "no reason was given");
-    return kt_fail_prefix(error, KT_E_BACKEND, "%s: backend %s failed to cut stage %d%s", layer->name,
-                          layer->backend->name, job->stage, of);
-}
-
 static enum kt_status copy_object(const struct copying *copying, const struct kt_shard *shard, uint32_t e,
                                   enum kt_stage stage, char *room, struct kt_error *error)
 {

@@ -4,18 +4,7 @@
 #define KT_CORE_LAYER_STORE_LOAD_H
 
 #include "core/layer/layer.h"
-#include "core/weights/store/store_read.h"
-
-/* Packed weights of a store while they are loaded. */
-struct kt_stored_source {
-    struct kt_checkpoint *checkpoint;
-    const struct kt_stored *stored;
-    struct kt_layout whole; /* of uncut experts */
-};
-
-/* Cuts a shard's object out of that of a whole expert; of: " of expert 3", or "". */
-enum kt_status kt_stored_cut(const struct kt_layer *layer, struct kt_cut *job, const char *of,
-                             struct kt_error *error);
+#include "core/layer/stored_source.h"
 
 /* Can the layer be loaded from the store: is it stored for the requested backend, with objects of the sizes
  * that this makes? */

@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -71,6 +71,10 @@ complete -c kt -n '__kt_verb bench' -s l -l layers -r -f -a 'all' -d 'of the MOD
 complete -c kt -n '__kt_verb bench' -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'backends, "llamafile,reference", or all'
 complete -c kt -n '__kt_verb bench' -l shape -r -f -a 'qwen3-30b-a3b deepseek-v3 mixtral-8x7b kimi-k2' -d 'qwen3-30b-a3b, deepseek-v3, mixtral-8x7b, kimi-k2, or H,I,E,K: hidden size, intermediate size, experts, experts a token'
 complete -c kt -n '__kt_verb bench' -l linear -r -f -a '4096x2048 2048x4096 151936x2048 18432x7168 7168x18432' -d 'matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096'
+complete -c kt -n '__kt_verb bench' -l attention -r -f -a 'qwen3-30b-a3b gpt-oss qwen3-next deepseek-v3 kimi-k2 32/4x128 64/8x64 16/2x256' -d 'attention instead of experts: qwen3-30b-a3b, gpt-oss, qwen3-next, deepseek-v3, kimi-k2, or heads such as 32/4x128'
+complete -c kt -n '__kt_verb bench' -l context -r -f -a '0 4096 32768' -d 'of --attention: tokens before those of a call'
+complete -c kt -n '__kt_verb bench' -l sequences -r -f -a '1 8 64' -d 'of --attention: sequences of a call, each with --tokens tokens'
+complete -c kt -n '__kt_verb bench' -l cache -r -f -a 'bf16 q8_0 f32' -d 'of --attention: forms of the cache, bf16, q8_0, f32'
 complete -c kt -n '__kt_verb bench' -l source-type -r -f -a 'f32 f16 bf16 fp8_block fp8_channel mxfp8 fp4_g32 int4_g16 int4_g32 int4_g128 int4_channel gptq_g128 awq_g128 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 nvfp4 q1_0 q2_0' -d 'weight formats such as q4_k,q8_0'
 complete -c kt -n '__kt_verb bench' -l tokens -r -f -d 'tokens of a call, such as 1,8,32'
 complete -c kt -n '__kt_verb bench' -l trace -r -F -d 'routing, router weights and hidden states of this trace, not drawn ones'

@@ -423,9 +423,9 @@ struct kt_level {
      * tries the next one and shows the reason. */
     enum kt_status (*check)(void *instance, struct kt_error *error);
 
-    /** Since 1.6: functions for attention, <kt/plugin_attention.h>, and of rows, <kt/plugin_rows.h>; NULL: the
-     * level has none. A plugin has ops, attention and rows each in all of its levels or in none; it has at
-     * least one of them. */
+    /** Since 1.6: functions for attention, <kt/plugin_attention.h>, and of rows, <kt/plugin_rows.h>; NULL:
+     * the level has none. A plugin has ops, attention and rows each in all of its levels or in none; it has
+     * at least one of them. */
     const struct kt_attention_ops *attention;
     const struct kt_rows_ops *rows;
 };

@@ -3,7 +3,7 @@
 #ifndef KT_CORE_WEIGHTS_STORE_STORE_HEADER_H
 #define KT_CORE_WEIGHTS_STORE_STORE_HEADER_H
 
-#include "core/weights/store/store_read.h"
+#include "core/weights/store/store.h"
 #include "core/weights/table/checkpoint.h"
 
 #include <stdbool.h>

@@ -95,8 +95,7 @@ START_TEST(narrow_rows)
         for (uint32_t i = 0; i < n_o + 3; i++) {
             const uint16_t *got = &output[t * (n_o + 3) + i];
             double expected = i < n_o ? (double)wide.output[t * n_o + i] : 0;
-            ck_assert(i < n_o ? fabs((double)widen(got, dtype) - expected) <=
-                                    fabs(expected) * unit + 0x1p-25
+            ck_assert(i < n_o ? fabs((double)widen(got, dtype) - expected) <= fabs(expected) * unit + 0x1p-25
                               : *got == 0x5555);
         }
     free(queries);
