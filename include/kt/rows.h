@@ -348,8 +348,8 @@ enum kt_delta_order {
     KT_DELTA_INTERLEAVED = 1 /**< h mod n_key_heads: qwen35moe in GGUF */
 };
 
-/** Rows of the chunked form. */
-#define KT_DELTA_CHUNK 64
+/** Rows of a chunk of the chunked form. */
+#define KT_DELTA_CHUNK 32
 
 /**
  * The gated delta rule: heads of one sequence, rows in its order. For each value head with its key head:
@@ -365,7 +365,7 @@ enum kt_delta_order {
  * only, and where chunks begin on the first row of the job; with `deterministic` it is always the former,
  * so that bits do not depend on how a sequence is cut into jobs.
  */
-#define KT_DELTA_CHUNKED 32
+#define KT_DELTA_CHUNKED 16
 struct kt_rows_delta {
     size_t struct_size;
     uint32_t n_rows;

@@ -77,13 +77,20 @@ static inline void end_block(void *to, uint32_t dtype, uint32_t n, const float *
         memcpy(to, from, n * sizeof *from);
         return;
     }
-    for (uint32_t i = 0; i < n; i += VEC_ROWS) {
-        if (dtype == KT_DTYPE_BF16)
-            vf_store_bf16(half, vf_load(from + i));
-        else
-            vf_store_half(half, vf_load(from + i));
-        memcpy(bytes + 2 * i, half, n - i < VEC_ROWS ? 2 * (n - i) : sizeof half);
-    }
+    uint32_t whole = n - n % VEC_ROWS;
+    if (dtype == KT_DTYPE_BF16)
+        for (uint32_t i = 0; i < whole; i += VEC_ROWS)
+            vf_store_bf16(bytes + 2 * i, vf_load(from + i));
+    else
+        for (uint32_t i = 0; i < whole; i += VEC_ROWS)
+            vf_store_half(bytes + 2 * i, vf_load(from + i));
+    if (whole == n)
+        return;
+    if (dtype == KT_DTYPE_BF16)
+        vf_store_bf16(half, vf_load(from + whole));
+    else
+        vf_store_half(half, vf_load(from + whole));
+    memcpy(bytes + 2 * whole, half, 2 * (n - whole));
 }
 
 /* The sum of all lanes: halves are added, always in the same order. */

@@ -234,10 +234,10 @@ static inline void find_deltas(const struct kt_rows_delta *job, const struct del
     const uint32_t n = panel_columns(job, first);
     struct matrix delta = {chunk->delta, DELTA_PANEL};
     for (uint32_t i = 0; i < chunk->n; i++) {
-        float *d = chunk->delta + (uint64_t)i * DELTA_PANEL, v[DELTA_PANEL] = {0};
-        memcpy(v, row_of(head->value, job->value_stride, t + i) + first, n * sizeof *v);
+        const float *v = row_of(head->value, job->value_stride, t + i) + first;
+        float *d = chunk->delta + (uint64_t)i * DELTA_PANEL;
         vf grown = vf_set(chunk->grown[i]), beta = vf_set(chunk->beta[i]);
-        UNROLL_FOR (unsigned c = 0; c < DELTA_PANEL; c += VEC_ROWS)
+        for (uint32_t c = 0; c < n; c += VEC_ROWS)
             vf_store(d + c, vf_mul(beta, vf_fnma(grown, vf_load(d + c), vf_load(v + c))));
     }
     multiply_lower(chunk->lower, delta, delta, chunk->n, false);
@@ -269,8 +269,8 @@ static inline void run_panel(const struct kt_rows_delta *job, const struct delta
     scale_rows(chunk->output, chunk->grown, chunk->n);
     multiply_lower(chunk->output_lower, delta, output, chunk->n, true);
     for (uint32_t i = 0; i < chunk->n; i++)
-        memcpy((float *)(uintptr_t)row_of(head->output, job->output_stride, t + i) + first,
-               chunk->output + (uint64_t)i * DELTA_PANEL, panel_columns(job, first) * sizeof(float));
+        copy_numbers((float *)(uintptr_t)row_of(head->output, job->output_stride, t + i) + first,
+                     chunk->output + (uint64_t)i * DELTA_PANEL, panel_columns(job, first));
     scale_rows(chunk->delta, chunk->left, chunk->n);
     for (uint64_t i = 0; i < (uint64_t)size * DELTA_PANEL; i += VEC_ROWS)
         vf_store(chunk->state + i, vf_mul(vf_set(chunk->decay), vf_load(chunk->state + i)));

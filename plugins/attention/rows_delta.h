@@ -52,6 +52,13 @@ INLINE uint32_t nth_head(const struct kt_rows_delta *job, uint32_t key_head, uin
     return key_head * (job->n_heads / job->n_key_heads) + i;
 }
 
+/* Whole vectors, of which there are few: memcpy costs more. */
+INLINE void copy_numbers(float *to, const float *from, uint32_t n)
+{
+    for (uint32_t c = 0; c < n; c += VEC_ROWS)
+        vf_store(to + c, vf_load(from + c));
+}
+
 INLINE float floor_decay(float log_decay)
 {
     return log_decay < DELTA_FLOOR ? DELTA_FLOOR : log_decay; /* NaN stays */
@@ -82,10 +89,13 @@ static inline void recall(const struct delta_state *s, const float *k, float *su
         UNROLL_FOR (unsigned j = 0; j < RECALL_ROWS; j++)
             factor[j] = vf_splat(k + i + j);
         for (uint32_t c = 0; c < s->columns; c += VEC_ROWS) {
-            vf part = vf_load(sum + c);
-            UNROLL_FOR (unsigned j = 0; j < RECALL_ROWS; j++)
-                part = vf_fma(factor[j], vf_load(row + j * s->step + c), part);
-            vf_store(sum + c, part);
+            vf half[2];
+            UNROLL_FOR (unsigned h = 0; h < 2; h++) {
+                half[h] = vf_mul(factor[h], vf_load(row + h * s->step + c));
+                UNROLL_FOR (unsigned j = 2 + h; j < RECALL_ROWS; j += 2)
+                    half[h] = vf_fma(factor[j], vf_load(row + j * s->step + c), half[h]);
+            }
+            vf_store(sum + c, vf_add(vf_load(sum + c), vf_add(half[0], half[1])));
         }
     }
 }
@@ -105,13 +115,13 @@ static inline void learn(const struct delta_state *s, float decay, const float *
             qi[j] = vf_splat(q + i + j);
         }
         for (uint32_t c = 0; c < s->columns; c += VEC_ROWS) {
-            vf sum = vf_load(out + c), delta = vf_load(d + c);
+            vf sum = vf_set(0.0f), delta = vf_load(d + c);
             UNROLL_FOR (unsigned j = 0; j < LEARN_ROWS; j++) {
                 vf new = vf_fma(ki[j], delta, vf_mul(keep, vf_load(row + j * s->step + c)));
                 vf_store(row + j * s->step + c, new);
-                sum = vf_fma(qi[j], new, sum);
+                sum = j ? vf_fma(qi[j], new, sum) : vf_mul(qi[j], new);
             }
-            vf_store(out + c, sum);
+            vf_store(out + c, vf_add(vf_load(out + c), sum));
         }
     }
 }
@@ -130,7 +140,7 @@ static inline void step_row(const struct kt_rows_delta *job, const struct delta_
     for (uint32_t c = 0; c < s->columns; c += VEC_ROWS)
         vf_store(d + c, vf_mul(vf_set(beta), vf_fnma(vf_set(decay), vf_load(d + c), vf_load(v + c))));
     learn(s, decay, k, q, d, out);
-    memcpy(to, out, s->columns * sizeof *out);
+    copy_numbers(to, out, s->columns);
 }
 
 INLINE uint32_t panel_columns(const struct kt_rows_delta *job, uint32_t first)
@@ -138,16 +148,15 @@ INLINE uint32_t panel_columns(const struct kt_rows_delta *job, uint32_t first)
     return job->value_size - first < DELTA_PANEL ? job->value_size - first : DELTA_PANEL;
 }
 
-/* Columns from `first` on, to a panel or back. */
+/* Columns from `first` on, to a panel and back; a panel's columns behind the last one are zero. */
 static inline void load_panel(const struct kt_rows_delta *job, const struct delta_head *head, uint32_t first,
                               float *panel)
 {
     uint32_t n = panel_columns(job, first);
     for (uint32_t i = 0; i < job->key_size; i++) {
-        memcpy(panel + (uint64_t)i * DELTA_PANEL, head->state + (uint64_t)i * job->value_size + first,
-               n * sizeof *panel);
-        if (n < DELTA_PANEL)
-            memset(panel + (uint64_t)i * DELTA_PANEL + n, 0, (DELTA_PANEL - n) * sizeof *panel);
+        const float *from = head->state + (uint64_t)i * job->value_size + first;
+        for (uint32_t c = 0; c < DELTA_PANEL; c += VEC_ROWS)
+            vf_store(panel + (uint64_t)i * DELTA_PANEL + c, c < n ? vf_load(from + c) : vf_set(0.0f));
     }
 }
 
@@ -155,9 +164,11 @@ static inline void store_panel(const struct kt_rows_delta *job, const struct del
                                const float *panel)
 {
     uint32_t n = panel_columns(job, first);
-    for (uint32_t i = 0; i < job->key_size; i++)
-        memcpy(head->state + (uint64_t)i * job->value_size + first, panel + (uint64_t)i * DELTA_PANEL,
-               n * sizeof *panel);
+    for (uint32_t i = 0; i < job->key_size; i++) {
+        float *to = head->state + (uint64_t)i * job->value_size + first;
+        for (uint32_t c = 0; c < n; c += VEC_ROWS)
+            vf_store(to + c, vf_load(panel + (uint64_t)i * DELTA_PANEL + c));
+    }
 }
 
 /* A head's rows, one after the other. The output may be the values' memory: a row's columns are read before

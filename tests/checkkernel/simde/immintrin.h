@@ -85,6 +85,20 @@ static inline simde__m512 cvtph_ps(__m256i v)
                    _mm256_cvtph_ps(_mm256_extracti128_si256(v, 1)));
 }
 
+/* To nearest, whatever is asked for: nothing else is. */
+static inline __m256i cvtps_ph(simde__m512 v, int rounding)
+{
+    (void)rounding;
+    return _mm256_set_m128i(_mm256_cvtps_ph(half_ps(v, 1), _MM_FROUND_TO_NEAREST_INT),
+                            _mm256_cvtps_ph(half_ps(v, 0), _MM_FROUND_TO_NEAREST_INT));
+}
+
+static inline simde__m512 swap_ps(simde__m512 v, int order)
+{
+    (void)order; /* 0xb1 */
+    return join_ps(_mm256_permute_ps(half_ps(v, 0), 0xb1), _mm256_permute_ps(half_ps(v, 1), 0xb1));
+}
+
 static inline simde__m512i cvtepu8_epi32(__m128i v)
 {
     return join_si(_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)));
@@ -360,6 +374,8 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #undef _mm512_max_ps
 #undef _mm512_cvtepi32_ps
 #undef _mm512_cvtph_ps
+#undef _mm512_cvtps_ph
+#undef _mm512_permute_ps
 #undef _mm512_cvtepu8_epi32
 #undef _mm512_cvtepi8_epi32
 #define _mm512_fmadd_ps fmadd_ps
@@ -368,6 +384,8 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #define _mm512_max_ps max_ps
 #define _mm512_cvtepi32_ps cvtepi32_ps
 #define _mm512_cvtph_ps cvtph_ps
+#define _mm512_cvtps_ph cvtps_ph
+#define _mm512_permute_ps swap_ps
 #define _mm512_cvtepu8_epi32 cvtepu8_epi32
 #define _mm512_cvtepi8_epi32 cvtepi8_epi32
 
