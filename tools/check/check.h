@@ -79,6 +79,7 @@ struct check {
     uint64_t random;
     struct source source;
     float *weights[3]; /* as weight_row gives them */
+    float *rounded[3]; /* weights rounded to bfloat16, where that is how they are multiplied; NULL: not yet */
     float *minima[3];  /* the part of each weight that its quant does not change, for bounds; NULL: none */
     uint16_t *input;   /* n_acts rows of BF16: of hidden_size numbers, of a linear of intermediate_size */
     uint32_t *index, *out_index;
@@ -146,7 +147,9 @@ void pack_rows(struct check *check, enum kt_stage stage, uint32_t dtype, uint32_
 /* Packs rows row..row+n-1 of h, or of a linear, as if they were a product of their own. */
 void pack_product(struct check *check, uint32_t row, uint32_t n, uint8_t *packed);
 
-/* Packs an object at once, and checks that ranges of panels in any order give the same bytes. */
+/* Packs the weights of each stage at once. */
+void check_pack_once(struct check *check);
+/* The same, and checks that ranges of panels in any order give the same bytes. */
 void check_pack(struct check *check);
 /* Packs the rows of a stage into check->act, and checks that two ranges, and F32 instead of BF16, give the
  * same bytes. */

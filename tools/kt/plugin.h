@@ -193,8 +193,8 @@ void plugin_forget_layout(struct check *check, struct kt_layout *layout);
 bool plugin_option_value(const struct kt_option *option, unsigned n, char text[128],
                          struct kt_option_value *value);
 
-/* Compares the numbers of one case with float64. */
-plugin_step plugin_step_numbers;
+/* Packs one case, checks that, and compares its numbers with float64. */
+plugin_step plugin_step_option;
 /* The source view of a projection. */
 const struct kt_view *plugin_view(const struct check *check, int projection);
 /* Reads the weights by weight_row into check->weights. */

@@ -74,7 +74,7 @@ static void step_cut(struct plugin_case *item)
     struct kt_error error;
     if (units == 0 || layout->keeps_source)
         return;
-    check_pack(check);
+    check_pack_once(check);
     if (!check->wrong)
         plugin_read_weights(check);
     uint64_t begin = layout->k_unit * (1 + random_below(&check->random, (uint32_t)units));
@@ -199,7 +199,7 @@ static void unpack_projection(struct check *check, int p)
 static void step_unpack(struct plugin_case *item)
 {
     struct check *check = &item->check;
-    check_pack(check);
+    check_pack_once(check);
     for (int s = 0; s < 2; s++)
         guard_seal(&check->packed[s]);
     for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++)

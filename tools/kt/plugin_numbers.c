@@ -98,9 +98,17 @@ struct number {
     double variance;
 };
 
+/* What a number adds to a sum of products: times the weight its value, times the weight's size its error
+ * bound, times the weight's square its variance. */
+struct factor {
+    double value, noise, variance;
+};
+
 /* The nonzero numbers of a row, and the largest of them. */
 struct row {
     struct number *numbers;
+    struct factor *factors; /* of all numbers, when the row is complete */
+    double sizes;           /* the sum of the numbers' sizes */
     uint64_t *places;
     uint64_t n;
     double largest;
@@ -129,6 +137,19 @@ static double find_step(const struct row *x, const struct number *number)
     return fmin(fabs(number->value.value) + number->value.bound, STEP * x->largest);
 }
 
+static void finish_row(struct row *row)
+{
+    row->sizes = 0;
+    for (uint64_t j = 0; j < row->n; j++) {
+        const struct number *number = &row->numbers[j];
+        double size = fabs(number->value.value) + number->value.bound, step = find_step(row, number);
+        row->sizes += size;
+        row->factors[j] = (struct factor){number->value.value, number->value.bound + step + SHORT * size,
+                                          number->variance + square(SHORT * size) / 12};
+        row->factors[j].variance += row->first ? 0 : square(step) / 12;
+    }
+}
+
 /* The variance that rounding a linear's input gives a sum. Equal numbers are rounded alike, so their errors
  * add up: of the whole row if it has one scale, or of neighbours. */
 static double add_alike(const float *w, const struct row *x)
@@ -154,25 +175,21 @@ static double add_alike(const float *w, const struct row *x)
 static struct number multiply(const float *w, double largest_w, const struct row *x, uint64_t k,
                               const float *bias, uint64_t i)
 {
-    double sum = 0, noise = 0, terms = 0, sizes = 0, widths = 0, variance = 0;
+    double sum = 0, noise = 0, widths = 0, variance = 0;
     if (isnan(largest_w))
         return (struct number){{NAN, 0}, 0};
     for (uint64_t j = 0; j < x->n; j++) {
-        const struct number *number = &x->numbers[j];
-        double weight = (double)w[x->places[j]], size = fabs(number->value.value) + number->value.bound;
-        double step = find_step(x, number);
-        sum += weight * number->value.value;
-        noise += fabs(weight) * (number->value.bound + step);
-        variance += square(weight) * number->variance + square(SHORT * weight * size) / 12;
-        variance += x->first ? 0 : square(weight * step) / 12;
-        terms += fabs(weight) * size;
-        sizes += size;
-        widths += fabs(weight);
+        const struct factor *factor = &x->factors[j];
+        double weight = (double)w[x->places[j]], width = fabs(weight);
+        sum += weight * factor->value;
+        noise += width * factor->noise;
+        variance += square(weight) * factor->variance;
+        widths += width;
     }
     if (x->first)
         variance += add_alike(w, x);
-    double bound = noise + SHORT * terms + ((double)k + 16) * 0x1p-24 * 136 * largest_w * sizes +
-                   0x1p-120 * (sizes + widths + 1);
+    double bound =
+        noise + ((double)k + 16) * 0x1p-24 * 136 * largest_w * x->sizes + 0x1p-120 * (x->sizes + widths + 1);
     if (bias) {
         sum += (double)bias[i];
         bound += 0x1p-20 * fabs((double)bias[i]);
@@ -189,6 +206,7 @@ struct expert {
 static void create_row(struct row *row, uint64_t n)
 {
     row->numbers = check_need(calloc(n, sizeof(*row->numbers)));
+    row->factors = check_need(calloc(n, sizeof(*row->factors)));
     row->places = check_need(calloc(n, sizeof(*row->places)));
 }
 
@@ -211,6 +229,7 @@ static void find_alike(struct row *row)
 static void free_row(struct row *row)
 {
     free(row->numbers);
+    free(row->factors);
     free(row->places);
     free(row->first);
     free(row->sums);
@@ -236,19 +255,20 @@ static void find_largest(const struct check *check, struct expert *expert)
     }
 }
 
-/* Computes h of row r; a linear has the input in its place. */
-static void make_h(const struct check *check, uint32_t r, struct expert *expert)
+/* Computes h of a token; a linear has the input in its place. */
+static void make_h(const struct check *check, uint32_t token, struct expert *expert)
 {
     const struct kt_shape *shape = &check->layout.shape;
     uint64_t k = input_cols(check);
     float *x = check_need(malloc(k * sizeof(*x)));
-    read_input(check, check->index[r], x);
+    read_input(check, token, x);
     expert->x.n = expert->h.n = 0;
     expert->x.largest = expert->h.largest = 0;
     for (uint64_t c = 0; c < k; c++)
         add_to_row(check_linear(check) ? &expert->h : &expert->x, c, (struct value){(double)x[c], 0}, 0);
     free(x);
     find_alike(&expert->h);
+    finish_row(&expert->x);
     for (uint64_t i = 0; i < shape->intermediate_size && !check_linear(check); i++) {
         struct number gate = multiply(check->weights[KT_GATE] + i * k, expert->largest[KT_GATE][i],
                                       &expert->x, k, check->source.expert.gate_bias, i);
@@ -261,29 +281,37 @@ static void make_h(const struct check *check, uint32_t r, struct expert *expert)
             h = (struct value){0, INFINITY};
         add_to_row(&expert->h, i, h, square(of_gate) * gate.variance + square(of_up) * up.variance);
     }
+    finish_row(&expert->h);
 }
 
-static void compare_row(struct plugin_case *item, uint32_t r, struct expert *expert)
+/* y of the row whose h stands in `expert`. */
+static void make_y(const struct check *check, const struct expert *expert, struct number *y)
 {
-    struct check *check = &item->check;
     const struct kt_shape *shape = &check->layout.shape;
     uint64_t k = shape->intermediate_size;
     bool poisoned = isinf(expert->h.largest);
     for (uint64_t i = 0; i < shape->hidden_size; i++) {
-        float got = plugin_read_y(check, r, i);
-        struct number number = {{NAN, 0}, 0};
+        y[i] = (struct number){{NAN, 0}, 0};
         if (!poisoned)
-            number = multiply(check->weights[KT_DOWN] + i * k, expert->largest[KT_DOWN][i], &expert->h, k,
-                              check->source.expert.down_bias, i);
-        struct value want = number.value;
+            y[i] = multiply(check->weights[KT_DOWN] + i * k, expert->largest[KT_DOWN][i], &expert->h, k,
+                            check->source.expert.down_bias, i);
         if (y_size(check) == 2) {
-            want.bound += SHORT * fabs(want.value);
-            number.variance += square(SHORT * want.value) / 12;
+            y[i].value.bound += SHORT * fabs(y[i].value.value);
+            y[i].variance += square(SHORT * y[i].value.value) / 12;
         }
+    }
+}
+
+static void compare_row(struct plugin_case *item, uint32_t r, const struct number *y, struct expert *expert)
+{
+    struct check *check = &item->check;
+    for (uint64_t i = 0; i < check->layout.shape.hidden_size; i++) {
+        float got = plugin_read_y(check, r, i);
+        struct value want = y[i].value;
         if (isnan(want.value) ? isnan(got) : fabs((double)got - want.value) <= want.bound) {
             if (isfinite(want.value)) {
                 expert->wrong += square((double)got - want.value);
-                expert->chance += number.variance;
+                expert->chance += y[i].variance;
                 expert->size += square(want.value);
             }
             continue;
@@ -297,6 +325,27 @@ static void compare_row(struct plugin_case *item, uint32_t r, struct expert *exp
     }
 }
 
+/* All rows. Those of one token have the same y, which is computed once. */
+static void compare_rows(struct plugin_case *item, struct expert *expert)
+{
+    struct check *check = &item->check;
+    struct number *y = check_need(malloc(check->layout.shape.hidden_size * sizeof(*y)));
+    for (uint32_t a = 0; a < check->n_acts; a++) {
+        bool made = false;
+        for (uint32_t r = 0; r < check->n_rows && !check->wrong; r++) {
+            if (check->index[r] != a)
+                continue;
+            if (!made) {
+                make_h(check, a, expert);
+                make_y(check, expert, y);
+            }
+            made = true;
+            compare_row(item, r, y, expert);
+        }
+    }
+    free(y);
+}
+
 void plugin_compare(struct plugin_case *item)
 {
     struct check *check = &item->check;
@@ -306,10 +355,7 @@ void plugin_compare(struct plugin_case *item)
     if (check_linear(check))
         create_alike(&expert.h, check->layout.shape.intermediate_size);
     find_largest(check, &expert);
-    for (uint32_t r = 0; r < check->n_rows && !check->wrong; r++) {
-        make_h(check, r, &expert);
-        compare_row(item, r, &expert);
-    }
+    compare_rows(item, &expert);
     double most = CHANCE * sqrt(expert.chance) + LEAST * sqrt(expert.size);
     if (!check->wrong && sqrt(expert.wrong) > most)
         check_fail(check,

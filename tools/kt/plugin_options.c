@@ -59,9 +59,9 @@ static bool try_value(struct plugin_run *run, const char *key, const char *text)
         return false;
     bool ready = plugin_ready(run, &error) == KT_OK;
     for (const uint32_t *dtype = dtypes; *dtype && ready && !taken && !plugin_failed(run); dtype++) {
-        taken = plugin_case_run(run, *dtype, 1, plugin_step_numbers);
+        taken = plugin_case_run(run, *dtype, 1, plugin_step_option);
         if (taken && !plugin_failed(run))
-            (void)plugin_linear_run(run, *dtype, 1, plugin_step_numbers);
+            (void)plugin_linear_run(run, *dtype, 1, plugin_step_option);
     }
     plugin_detach(run);
     return taken;

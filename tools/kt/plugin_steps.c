@@ -78,7 +78,7 @@ static void step_weights(struct plugin_case *item)
 {
     struct check *check = &item->check;
     bool kept = item->run->plugin->abi_minor >= 4 && !check->layout.rounding;
-    check_pack(check);
+    check_pack_once(check);
     if (!check->wrong)
         plugin_read_weights(check);
     for (int p = (int)check_first_projection(check); p <= KT_DOWN && !check->wrong; p++) {
@@ -112,7 +112,7 @@ static void step_activations(struct plugin_case *item)
 {
     struct check *check = &item->check;
     enum kt_stage stage = check_first_stage(check);
-    check_pack(check);
+    check_pack_once(check);
     make_inputs(check);
     round_inputs(check);
     check_act_pack(check, stage);
@@ -205,10 +205,9 @@ static void try_many_rows(struct plugin_case *item)
     plugin_compare(item);
 }
 
-void plugin_step_numbers(struct plugin_case *item)
+static void step_numbers(struct plugin_case *item)
 {
     struct check *check = &item->check;
-    check_pack(check);
     if (!check->wrong)
         plugin_read_weights(check);
     if (check->wrong)
@@ -224,9 +223,22 @@ void plugin_step_numbers(struct plugin_case *item)
         try_many_rows(item);
 }
 
+static void step_packed_numbers(struct plugin_case *item)
+{
+    check_pack_once(&item->check);
+    step_numbers(item);
+}
+
+/* An option's value may change how weights are packed, so here pack is checked as well. */
+void plugin_step_option(struct plugin_case *item)
+{
+    check_pack(&item->check);
+    step_numbers(item);
+}
+
 void plugin_job_numbers(void *data, struct plugin_child *child)
 {
-    plugin_cases_run(data, child, plugin_job_numbers, plugin_step_numbers);
+    plugin_cases_run(data, child, plugin_job_numbers, step_packed_numbers);
 }
 
 /* ---- ranges of panels, places of rows, NaN ----------------------------------------------------------- */
@@ -234,7 +246,7 @@ void plugin_job_numbers(void *data, struct plugin_child *child)
 static void step_ranges(struct plugin_case *item)
 {
     struct check *check = &item->check;
-    check_pack(check);
+    check_pack_once(check);
     make_inputs(check);
     plugin_forward(check);
     if (!check->wrong && !check_linear(check))
@@ -271,7 +283,7 @@ static void step_isolation(struct plugin_case *item)
 {
     struct check *check = &item->check;
     uint64_t k = input_cols(check), n = check->layout.shape.hidden_size;
-    check_pack(check);
+    check_pack_once(check);
     make_inputs(check);
     plugin_forward(check);
     float *before = check_need(malloc(check->n_rows * n * sizeof(*before)));
