@@ -25,15 +25,13 @@ HOME=$dir/home
 XDG_CONFIG_HOME=$dir/home/.config
 export KT_KERNEL_PLUGINCONFDIR KT_KERNEL_SYSCONFDIR HOME XDG_CONFIG_HOME
 
+# The program itself, not the script around it: that takes longer than kt does. Only a static build has no other.
+kt_program=$KT_TEST_BUILD/.libs/kt
+[ -x "$kt_program" ] || kt_program=$KT_TEST_BUILD/kt
 kt_run()
 {
-    if [ -n "${EMULATOR:-}" ]; then
-        # The program itself, not the script around it: libtool takes longer than kt.
-        # shellcheck disable=SC2086 # an emulator comes with its arguments
-        LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs $EMULATOR "$KT_TEST_BUILD/.libs/kt" "$@"
-    else
-        "$KT_TEST_BUILD/kt" "$@"
-    fi
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ${EMULATOR:-} "$kt_program" "$@"
 }
 
 kt()
