@@ -58,6 +58,8 @@ struct model {
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum method method, double *out);
     bool (*compact)(const struct kt_layout *layout); /* may it take at most 1.12 times the source? NULL: no */
+    const uint32_t
+        *also_dtypes;        /* formats that an option's value for --also can change, then NONE; NULL: all */
     const char *fixed_point; /* levels that multiply few rows as fixed-point numbers, NULL: none */
 };
 
@@ -77,13 +79,19 @@ uint32_t model_crossover(const struct check *check);
 /* That of the level, where it may use both ways. */
 uint32_t model_level_crossover(const struct check *check);
 
+/* Sums of k products w x and of their sizes, in float64. */
+struct terms {
+    double sum, sizes;
+};
+struct terms model_add_terms(const float *w, const double *x, uint64_t k);
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,
                        const double *x);
 /* Likewise for weights with scales: row `row` of a projection of the case. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x);
-/* Likewise with k weights that are rounded to bfloat16. */
+/* Likewise with weights that are rounded to bfloat16: model_round() has done it. */
+void model_round(struct check *check, enum kt_projection projection);
 struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
                                const double *x);
 /* To bfloat16 and back, ties to even. */

@@ -50,6 +50,36 @@ uint32_t model_crossover(const struct check *check)
     return check->layout.deterministic ? UINT32_MAX : model_level_crossover(check);
 }
 
+/* As many sums at a time as hide how long an addition takes. */
+#define LANES 8
+
+struct terms model_add_terms(const float *w, const double *x, uint64_t k)
+{
+    typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
+    typedef int64_t bits __attribute__((vector_size(LANES * sizeof(int64_t))));
+    lanes sum = {0}, sizes = {0};
+    struct terms all = {0, 0};
+    uint64_t i = 0;
+    for (; i + LANES <= k; i += LANES) {
+        lanes term, factor;
+        for (int l = 0; l < LANES; l++)
+            term[l] = (double)w[i + (unsigned)l];
+        memcpy(&factor, x + i, sizeof factor);
+        term *= factor;
+        sum += term;
+        sizes += (lanes)((bits)term & INT64_MAX);
+    }
+    for (int l = 0; l < LANES; l++) {
+        all.sum += sum[l];
+        all.sizes += sizes[l];
+    }
+    for (; i < k; i++) {
+        all.sum += (double)w[i] * x[i];
+        all.sizes += fabs((double)w[i] * x[i]);
+    }
+    return all;
+}
+
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,
                        const double *x)
 {
@@ -59,28 +89,21 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     const float *w = check->weights[projection] + row * k;
     const float *minimum = check->minima[projection] ? check->minima[projection] + row * k : w;
     uint32_t elements, bytes;
-    double sum = 0, terms = 0, x_sum = 0, w_sum = 0, offsets = 0;
     kt_dtype_block(shape->format[projection].dtype, &elements, &bytes);
-    for (uint64_t i = 0; i < k; i++) {
-        double term = (double)w[i] * x[i];
-        sum += term;
-        terms += fabs(term);
-        x_sum += fabs(x[i]);
-        w_sum += fabs((double)w[i]);
-    }
-    if (minimum == w)
-        offsets = terms;
-    else
-        for (uint64_t i = 0; i < k; i++)
-            offsets += fabs((double)minimum[i] * x[i]);
+    struct terms of_w = model_add_terms(w, x, k);
+    double terms = of_w.sizes, offsets = minimum == w ? terms : model_add_terms(minimum, x, k).sizes;
     terms += elements > 1 ? 2 * offsets : 0;
     double n = elements == 1 ? (double)k * model->terms + 3 : (double)k / 16 + 12;
     if (strcmp(check->level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
         n *= 2;
     double least = 0x1p-126;
-    if (model_lists(model->own_order, check->level)) /* a factor, a product or a sum that is taken for 0 */
-        least *= x_sum + w_sum + 3 * (double)k + 1;
-    return (struct value){sum, n * HALF_ULP * terms + least};
+    if (model_lists(model->own_order, check->level)) { /* a factor, a product or a sum that is taken for 0 */
+        double factors = 3 * (double)k + 1;
+        for (uint64_t i = 0; i < k; i++)
+            factors += fabs(x[i]) + fabs((double)w[i]);
+        least *= factors;
+    }
+    return (struct value){of_w.sum, n * HALF_ULP * terms + least};
 }
 
 /* ---- the reference ---- */

@@ -52,12 +52,17 @@ static double read_group(const struct kt_scales *scales, uint64_t row, uint64_t 
     return (double)value;
 }
 
+/* Does the level take subnormal factors, products or sums for 0? */
+static bool flushes(const struct check *check)
+{
+    return model_lists(check->model->own_order, check->level);
+}
+
 /* What of the sums is not relative to them: results below the least normal float32, and for levels that
- * take subnormal factors, products or sums for 0, each of them. */
+ * take subnormal numbers for 0, each of them. */
 static double find_least(const struct check *check, double x_sum, double w_sum, uint64_t k)
 {
-    bool flushes = model_lists(check->model->own_order, check->level);
-    return flushes ? 0x1p-126 * (x_sum + w_sum + 3 * (double)k + 1) : 0x1p-126;
+    return flushes(check) ? 0x1p-126 * (x_sum + w_sum + 3 * (double)k + 1) : 0x1p-126;
 }
 
 #define WHOLE 32 /* columns that share a unit */
@@ -150,20 +155,31 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
                                    find_least(check, x_all, factors, k)};
 }
 
+void model_round(struct check *check, enum kt_projection projection)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t n = projection_rows(shape, projection) * projection_cols(shape, projection);
+    if (check->rounded[projection])
+        return;
+    check->rounded[projection] = check_need(malloc(n * sizeof(float)));
+    for (uint64_t i = 0; i < n; i++)
+        check->rounded[projection][i] = round_bf16(check->weights[projection][i]);
+}
+
 struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
                                const double *x)
 {
     uint64_t k = projection_cols(&check->layout.shape, projection);
-    const float *w = check->weights[projection] + row * k;
-    double sum = 0, terms = 0, x_sum = 0, w_sum = 0;
-    for (uint64_t i = 0; i < k; i++) {
-        double weight = (double)round_bf16(w[i]), term = weight * x[i];
-        sum += term;
-        terms += fabs(term);
+    const float *w = check->rounded[projection] + row * k;
+    struct terms terms = model_add_terms(w, x, k);
+    double x_sum = 0, w_sum = 0;
+    bool flushed = flushes(check);
+    for (uint64_t i = 0; i < k && flushed; i++) {
         x_sum += fabs(x[i]);
-        w_sum += fabs(weight);
+        w_sum += fabs((double)w[i]);
     }
-    return (struct value){sum, ((double)k + 3) * HALF_ULP * terms + find_least(check, x_sum, w_sum, k)};
+    return (struct value){terms.sum,
+                          ((double)k + 3) * HALF_ULP * terms.sizes + find_least(check, x_sum, w_sum, k)};
 }
 
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,

@@ -39,6 +39,16 @@ static int count_methods(const struct check *check)
     return check->model->rounded && (either || check->n_rows >= model_crossover(check)) ? 2 : 1;
 }
 
+/* Weights as the methods want them. */
+static void prepare_weights(struct check *check, enum kt_stage stage)
+{
+    if (count_methods(check) < 2)
+        return;
+    for (int p = stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE; p <= (stage == KT_STAGE_DOWN ? KT_DOWN : KT_UP);
+         p++)
+        model_round(check, (enum kt_projection)p);
+}
+
 /* What row r of a stage is made from. */
 static void read_source_row(const struct check *check, enum kt_stage stage, uint32_t r, float *x)
 {
@@ -218,6 +228,7 @@ void check_gate_up(struct check *check)
     check_guard("h", fill_rows(check, check->n_rows) * layout->h_row_size, 64,
                 random_below(&check->random, 2), &check->h);
     run_all_ways(check, KT_STAGE_GATE_UP, &check->h);
+    prepare_weights(check, KT_STAGE_GATE_UP);
     for (uint32_t r = 0; r < check->n_rows; r++) {
         const uint8_t *act = check->act[0].data + check->index[r] * layout->act_row_size[0];
         read_input(check, check->index[r], x);
@@ -251,6 +262,7 @@ void check_down(struct check *check)
     check_guard("y", size, sizeof(float), random_below(&check->random, 2), &check->y);
     run_all_ways(check, KT_STAGE_DOWN, &check->y);
     check_gaps(check);
+    prepare_weights(check, KT_STAGE_DOWN);
     for (uint32_t r = 0; r < check->n_rows; r++) {
         const uint8_t *act = find_act(check, KT_STAGE_DOWN, r, alone);
         const uint8_t *y = check->y.data + check->out_index[r] * check->y_stride;

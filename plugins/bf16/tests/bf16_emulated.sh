@@ -3,4 +3,5 @@
 # The AVX-512 and AMX levels of the plugin bf16, emulated, beside its others.
 . "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
 emulated bf16
-run
+# Levels that this CPU has run by themselves, the same cases (bf16.sh).
+run --skip 'avx2 scalar'

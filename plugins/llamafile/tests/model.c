@@ -71,6 +71,11 @@ static bool is_compact(const struct kt_layout *layout)
     return layout->words[WORD_COMPACT];
 }
 
+/* Those that have a compact form beside the roomy one. */
+static const uint32_t compact_dtypes[] = {KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,   KT_DTYPE_IQ2_XXS, KT_DTYPE_IQ2_XS,
+                                          KT_DTYPE_IQ2_S, KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S,   KT_DTYPE_TQ1_0,
+                                          KT_DTYPE_Q1_0,  KT_DTYPE_NONE};
+
 static const struct crossover crossovers[] = {{"amx", 9}, {NULL, 0}};
 
 const struct model llamafile_model = {
@@ -83,4 +88,5 @@ const struct model llamafile_model = {
     .rounded = true,
     .read_row = read_llamafile,
     .compact = is_compact,
+    .also_dtypes = compact_dtypes,
 };
