@@ -57,15 +57,16 @@ struct terms model_add_terms(const float *w, const double *x, uint64_t k)
 {
     typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
     typedef int64_t bits __attribute__((vector_size(LANES * sizeof(int64_t))));
+    typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
     lanes sum = {0}, sizes = {0};
     struct terms all = {0, 0};
     uint64_t i = 0;
     for (; i + LANES <= k; i += LANES) {
-        lanes term, factor;
-        for (int l = 0; l < LANES; l++)
-            term[l] = (double)w[i + (unsigned)l];
-        memcpy(&factor, x + i, sizeof factor);
-        term *= factor;
+        floats weight;
+        lanes term;
+        memcpy(&weight, w + i, sizeof weight);
+        memcpy(&term, x + i, sizeof term);
+        term *= __builtin_convertvector(weight, lanes);
         sum += term;
         sizes += (lanes)((bits)term & INT64_MAX);
     }
