@@ -37,12 +37,16 @@ set_flags() {
     esac
 }
 
-# The compiler's own header of intrinsics takes longer than all the rest, so it is compiled once. Headers in simd/
-# must do without: they have to include it.
+# The compiler's own header of intrinsics takes longer than all the rest, so it is compiled once for a set. Headers
+# that have to include it must do without: those in simd/, and prefetch.h, whose hints the scalar set has as well.
 if [ "$own" = avx2 ]; then
-    echo '#include <immintrin.h>' >"$work/intrinsics.h"
-    # shellcheck disable=SC2086 # words
-    $cc -x c-header -std=gnu11 $x86_avx2 "$work/intrinsics.h" -o "$work/intrinsics.h.gch" || exit 1
+    for set in scalar avx2; do
+        set_flags $set
+        mkdir "$work/$set"
+        echo '#include <immintrin.h>' >"$work/$set/intrinsics.h"
+        # shellcheck disable=SC2086 # words
+        $cc -x c-header -std=gnu11 $flags "$work/$set/intrinsics.h" -o "$work/$set/intrinsics.h.gch" || exit 1
+    done
 fi
 
 # compile FILE FLAG... - messages go to FILE.messages. Of the functions that a template wants it is enough that they
@@ -93,8 +97,9 @@ check() {
             continue
         }
         case "$set $header" in
-        *" plugins/common/simd/"*) ;;
-        "avx2 "*) flags="$flags -include $work/intrinsics.h" ;;
+        *" plugins/common/simd/"* | *"/prefetch.h") ;;
+        "avx2 "* | "scalar "*_tmpl.h | "scalar "*/product.h)
+            [ "$own" != avx2 ] || flags="$flags -include $work/$set/intrinsics.h" ;;
         esac
         case $header in
         *_tmpl.h)
