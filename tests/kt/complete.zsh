@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # complete.zsh FOLDER OUTPUT LINE: types LINE and a tab into a zsh whose functions are in FOLDER too, and writes
-# what it offers, one a line. A completion needs a line editor, so it runs in a terminal of its own.
+# what it offers, one a line. A completion needs a line editor, so it runs in a terminal of its own. What zsh finds
+# in its folders takes it longest, so that stays in OUTPUT.functions for the next call.
 zmodload zsh/zpty || exit 77
 folder=$1 output=$2 line=$3
 : >$output
 cat >$output.setup <<EOF
 PROMPT=
 fpath=(${(q)folder} \$fpath)
-autoload -U compinit && compinit -u -D
+autoload -U compinit && compinit -u -d ${(q)output}.functions
 bindkey '^I' complete-word
 zstyle ':completion:*' insert-tab false
 # Calls with an array are questions of the completion's own.

@@ -7,11 +7,7 @@ verbs="backends bench config convert doctor explain forward inspect place plugin
 
 # kt as a command, which the completion calls.
 mkdir "$dir/bin" "$dir/made"
-if [ -n "${EMULATOR:-}" ]; then
-    printf '#!/bin/sh\nLD_LIBRARY_PATH=%s/.libs exec %s %s/.libs/kt "$@"\n' "$KT_TEST_BUILD" "$EMULATOR" "$KT_TEST_BUILD"
-else
-    printf '#!/bin/sh\nexec %s/kt "$@"\n' "$KT_TEST_BUILD"
-fi >"$dir/bin/kt"
+printf '#!/bin/sh\nLD_LIBRARY_PATH=%s/.libs exec %s %s "$@"\n' "$KT_TEST_BUILD" "${EMULATOR:-}" "$kt_program" >"$dir/bin/kt"
 chmod +x "$dir/bin/kt"
 PATH=$dir/bin:$PATH
 export PATH
