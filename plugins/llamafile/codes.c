@@ -124,13 +124,13 @@ static void read_iq4_xs(const uint8_t *block, struct llamafile_codes *codes)
     memcpy(codes->head, block, 2);
 }
 
-/* n groups with the float16 before their codes of 1 or 2 bits, the lowest first. */
-static void read_low_bits(const uint8_t *block, unsigned bits, unsigned n, uint8_t *scale, uint8_t *code)
+/* Two groups with the float16 before their codes. */
+static void read_q2_0(const uint8_t *block, uint8_t *scale, uint8_t *code)
 {
-    for (unsigned g = 0; g < n; g++)
+    for (unsigned g = 0; g < 2; g++)
         memcpy(scale + 2 * g, block, 2);
-    for (unsigned i = 0; i < GROUP * n; i++)
-        code[i] = (uint8_t)((unsigned)block[2 + i * bits / 8] >> i * bits % 8 & ((1u << bits) - 1));
+    for (unsigned i = 0; i < 2 * GROUP; i++)
+        code[i] = (uint8_t)((unsigned)block[2 + i / 4] >> i % 4 * 2 & 3);
 }
 
 /* Half an unsigned E4M3 as float16, which has a larger exponent. Of the two NaN 0x7f is 0; 0xff is what
@@ -209,11 +209,8 @@ void llamafile_codes_read(const struct llamafile_format *format, const uint8_t *
     case KT_DTYPE_NVFP4:
         read_nvfp4(block, scale, code);
         break;
-    case KT_DTYPE_Q1_0:
-        read_low_bits(block, 1, 4, scale, code);
-        break;
     case KT_DTYPE_Q2_0:
-        read_low_bits(block, 2, 2, scale, code);
+        read_q2_0(block, scale, code);
         break;
     case KT_DTYPE_TQ2_0:
         read_tq2_0(block, codes);

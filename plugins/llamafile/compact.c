@@ -11,9 +11,12 @@
  *              bits a weight: in the source, compact, roomy
  *     iq1_s    1.5625   1.5625   3.3125        iq3_xxs   3.0625   3.3125   4.3125
  *     iq1_m    1.75     1.8125   3.5625        iq3_s     3.4375   3.8125   4.3125
- *     iq2_xxs  2.0625   2.1875   3.3125        tq1_0     1.6875   1.6875   2.0625
- *     iq2_xs   2.3125   2.4375   3.5625        q1_0      1.125    1.125    1.5
+ *     iq2_xxs  2.0625   2.1875   3.3125        tq1_0     1.6875   1.8125   2.0625
+ *     iq2_xs   2.3125   2.4375   3.5625        q1_0      1.125    1.125    -
  *     iq2_s    2.5625   2.5625   3.5625
+ *
+ * TQ1_0 becomes numbers of 4 bits with a sign, for three weights each, and codes of 2 bits for the last 8
+ * columns of a group, which kernels can look up; llamafile.h says which columns.
  *
  * Bytes of llamafile_compact.scale, n being those of the source's scale (a group's scale is 2n + 1):
  *     iq2_xxs, iq3_xxs   4: n of group 2i in the low nibble of byte i, of 2i + 1 in the high one
@@ -23,8 +26,8 @@
  *     iq2_s              the same 8; 8: two bits of each of the group's 4 points
  *     iq1_s              8 words, low byte first: 3 bits of each of 4 points, 3 of n, 1 of the shift
  *     iq1_m              8 like iq2_xs; 16: in each nibble 3 bits of a point, 1 of its shift
- *     tq1_0              52: five digits of base 3 each, as in the source
- *     q1_0               2 float16, each for 128 weights
+ *     tq1_0              8: byte 4h + j has the signs of numbers 2i and 2i + 1 of place j of group 4h + i / 2
+ * in bits 2i and 2i + 1 q1_0               2 float16, each for 128 weights
  */
 #include "plugins/llamafile/compact.h"
 
@@ -32,6 +35,29 @@
 #include "plugins/common/simd/numbers.h"
 
 /* ---- from the source ---- */
+
+/* A group's 32 signs, column by column, as the row's lane of a line of singles, and back: bit 4i + b of one
+ * is bit 8b + i of the other. */
+static uint32_t turn_signs(uint32_t signs)
+{
+    uint32_t lane = 0;
+    for (unsigned b = 0; b < 4; b++) {
+        uint32_t bits = signs >> b & UINT32_C(0x11111111);
+        bits = (bits | bits >> 3) & UINT32_C(0x03030303);
+        bits = (bits | bits >> 6) & UINT32_C(0x000f000f);
+        lane |= ((bits | bits >> 12) & 255) << 8 * b;
+    }
+    return lane;
+}
+
+static uint32_t turn_signs_back(uint32_t lane)
+{
+    uint32_t signs = 0;
+    for (unsigned b = 0; b < 4; b++)
+        for (unsigned i = 0; i < 8; i++)
+            signs |= (lane >> (8 * b + i) & 1) << (4 * i + b);
+    return signs;
+}
 
 /* The source's eight signs of 7 bits: the number of negative weights is even. */
 static uint8_t complete_signs(uint32_t index)
@@ -123,16 +149,52 @@ static void read_iq1_m(const uint8_t *block, struct llamafile_compact *to)
     store_u16(to->head, (uint16_t)d);
 }
 
+/* The digit of base 3 that multiplying by a power of 3 brings to the front of a byte. */
+static uint8_t take_trit(uint8_t byte, unsigned power)
+{
+    return (uint8_t)((byte * power & 255) * 3 >> 8);
+}
+
+/* 32 bytes of 5 digits, 16 bytes of 5, 4 bytes of 4; a run of weights is one digit of each byte. */
+static void take_trits(const uint8_t *from, uint8_t *code)
+{
+    static const unsigned powers[5] = {1, 3, 9, 27, 81};
+    for (int p = 0; p < 5; p++)
+        for (int j = 0; j < 32; j++)
+            *code++ = take_trit(from[j], powers[p]);
+    for (int p = 0; p < 5; p++)
+        for (int j = 32; j < 48; j++)
+            *code++ = take_trit(from[j], powers[p]);
+    for (int p = 0; p < 4; p++)
+        for (int j = 48; j < 52; j++)
+            *code++ = take_trit(from[j], powers[p]);
+}
+
+/* Byte j of a group: two numbers, their signs, two codes of the last columns. */
 static void read_tq1_0(const uint8_t *block, struct llamafile_compact *to)
 {
-    memcpy(to->scale, block, 52);
+    uint8_t codes[SUPERBLOCK];
+    take_trits(block, codes);
+    memset(to->scale, 0, 24);
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned g = i / 4, j = i % 4;
+        const uint8_t *code = codes + GROUP * g + j;
+        to->index[i] = 0;
+        for (unsigned n = 0; n < 2; n++, code += 12) {
+            int number = 9 * code[0] + 3 * code[4] + code[8] - 13;
+            to->index[i] |= (uint8_t)((number < 0 ? -number : number) << 4 * n);
+            to->scale[g / 4 * 4 + j] |= (uint8_t)((number < 0) << (g % 4 * 2 + n));
+        }
+        to->scale[8 + g / 2 * 4 + j] |= (uint8_t)((code[0] | code[4] << 2) << g % 2 * 4);
+    }
     memcpy(to->head, block + 52, 2);
 }
 
 static void read_q1_0(const uint8_t *block, unsigned index, struct llamafile_compact *to)
 {
     memcpy(to->scale + 2 * index, block, 2);
-    memcpy(to->sign + 16 * index, block + 2, 16);
+    for (unsigned g = 0; g < 4; g++)
+        store_u32(to->index + 16 * index + 4 * g, turn_signs(load_u32(block + 2 + 4 * g)));
 }
 
 void llamafile_compact_read(uint32_t dtype, const uint8_t *block, unsigned index,
@@ -233,34 +295,32 @@ static void expand_iq1_m(const struct llamafile_compact *from, struct llamafile_
     put_scales(from->scale, 16, codes->scale);
 }
 
-/* The digit of base 3 that multiplying by a power of 3 brings to the front of a byte. */
-static uint8_t take_trit(uint8_t byte, unsigned power)
+static void expand_tq1_0(const struct llamafile_compact *from, struct llamafile_codes *codes)
 {
-    return (uint8_t)((byte * power & 255) * 3 >> 8);
-}
-
-/* 32 bytes of 5 digits, 16 bytes of 5, 4 bytes of 4; a run of weights is one digit of each byte. */
-static void expand_tq1_0(const uint8_t *from, struct llamafile_codes *codes)
-{
-    static const unsigned powers[5] = {1, 3, 9, 27, 81};
-    uint8_t *code = codes->code;
-    for (int p = 0; p < 5; p++)
-        for (int j = 0; j < 32; j++)
-            *code++ = take_trit(from[j], powers[p]);
-    for (int p = 0; p < 5; p++)
-        for (int j = 32; j < 48; j++)
-            *code++ = take_trit(from[j], powers[p]);
-    for (int p = 0; p < 4; p++)
-        for (int j = 48; j < 52; j++)
-            *code++ = take_trit(from[j], powers[p]);
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned g = i / 4, j = i % 4, signs = from->scale[g / 4 * 4 + j];
+        unsigned pair = (unsigned)from->scale[8 + g / 2 * 4 + j] >> g % 2 * 4;
+        uint8_t *code = codes->code + GROUP * g + j;
+        for (unsigned n = 0; n < 2; n++, code += 12) {
+            int number = from->index[i] >> 4 * n & 15;
+            number = 13 + (signs >> (g % 4 * 2 + n) & 1 ? -number : number);
+            code[0] = (uint8_t)(number / 9);
+            code[4] = (uint8_t)(number / 3 % 3);
+            code[8] = (uint8_t)(number % 3);
+        }
+        code[0] = pair & 3;
+        code[4] = pair >> 2 & 3;
+    }
 }
 
 static void expand_q1_0(const struct llamafile_compact *from, struct llamafile_codes *codes)
 {
-    for (unsigned i = 0; i < SUPERBLOCK; i++)
-        codes->code[i] = from->sign[i / 8] >> i % 8 & 1;
-    for (unsigned g = 0; g < 8; g++)
+    for (unsigned g = 0; g < 8; g++) {
+        uint32_t bits = turn_signs_back(load_u32(from->index + 4 * g));
+        for (unsigned i = 0; i < GROUP; i++)
+            codes->code[GROUP * g + i] = bits >> i & 1;
         memcpy(codes->scale + 2 * g, from->scale + g / 4 * 2, 2);
+    }
 }
 
 void llamafile_compact_expand(uint32_t dtype, const struct llamafile_compact *from,
@@ -293,7 +353,7 @@ void llamafile_compact_expand(uint32_t dtype, const struct llamafile_compact *fr
         expand_fours(from, kt_iq3s_grid, from->scale + 4, codes);
         break;
     case KT_DTYPE_TQ1_0:
-        expand_tq1_0(from->scale, codes);
+        expand_tq1_0(from, codes);
         break;
     default: /* KT_DTYPE_Q1_0 */
         expand_q1_0(from, codes);
@@ -301,29 +361,6 @@ void llamafile_compact_expand(uint32_t dtype, const struct llamafile_compact *fr
 }
 
 /* ---- between a row and a half panel ---- */
-
-/* A group's 32 signs, column by column, as the row's lane of a line of singles, and back: bit 4i + b of one
- * is bit 8b + i of the other. */
-static uint32_t turn_signs(uint32_t signs)
-{
-    uint32_t lane = 0;
-    for (unsigned b = 0; b < 4; b++) {
-        uint32_t bits = signs >> b & UINT32_C(0x11111111);
-        bits = (bits | bits >> 3) & UINT32_C(0x03030303);
-        bits = (bits | bits >> 6) & UINT32_C(0x000f000f);
-        lane |= ((bits | bits >> 12) & 255) << 8 * b;
-    }
-    return lane;
-}
-
-static uint32_t turn_signs_back(uint32_t lane)
-{
-    uint32_t signs = 0;
-    for (unsigned b = 0; b < 4; b++)
-        for (unsigned i = 0; i < 8; i++)
-            signs |= (lane >> (8 * b + i) & 1) << (4 * i + b);
-    return signs;
-}
 
 static unsigned count_scale_bytes(const struct llamafile_format *format, unsigned groups)
 {
@@ -335,6 +372,13 @@ static void store_coded(const uint8_t *code, unsigned row, uint8_t *group)
 {
     for (unsigned c = 0; c < 4; c++)
         store_u32(group + 64 * c + 4 * row, load_u32(code + 8 * c) | load_u32(code + 8 * c + 4) << 4);
+}
+
+/* Which byte of 16 is the row's: of formats whose sums kernels may look up, four rows are four bytes apart,
+ * for the sake of widening them. */
+static unsigned place_row(uint32_t dtype, unsigned row)
+{
+    return dtype == KT_DTYPE_TQ1_0 || dtype == KT_DTYPE_Q1_0 ? 4 * (row % 4) + row / 4 : row;
 }
 
 void llamafile_compact_load_codes(const struct llamafile_format *format,
@@ -353,9 +397,9 @@ void llamafile_compact_store(const struct llamafile_format *format, const struct
                              const struct llamafile_compact_place *to)
 {
     unsigned n = count_scale_bytes(format, to->n), unit = format->scale_unit;
-    unsigned points = compact_points(format->dtype);
+    unsigned bytes = compact_bytes(format->dtype), byte = place_row(format->dtype, to->row);
     for (unsigned i = 0; i < n; i += unit)
-        memcpy(to->scales + TILE_ROWS * i + unit * to->row, compact->scale + i, unit);
+        memcpy(to->scales + TILE_ROWS * i + (unit == 1 ? byte : unit * to->row), compact->scale + i, unit);
     for (unsigned i = 0; i < format->head_bytes; i += 2)
         memcpy(to->head + TILE_ROWS * i + 2 * to->row, compact->head + i, 2);
     if (compact_coded(format->dtype)) {
@@ -366,10 +410,10 @@ void llamafile_compact_store(const struct llamafile_format *format, const struct
     }
     for (unsigned g = compact_coded(format->dtype); g < to->n; g++) {
         uint8_t *group = to->groups + groups_size(format, g);
-        for (unsigned i = 0; i < points; i++)
-            group[TILE_ROWS * i + to->row] = compact->index[points * g + i];
+        for (unsigned i = 0; i < bytes; i++)
+            group[TILE_ROWS * i + byte] = compact->index[bytes * g + i];
         if (compact_has_signs(format->dtype))
-            store_u32(group + TILE_ROWS * points + 4 * to->row, turn_signs(load_u32(compact->sign + 4 * g)));
+            store_u32(group + TILE_ROWS * bytes + 4 * to->row, turn_signs(load_u32(compact->sign + 4 * g)));
     }
 }
 
@@ -377,17 +421,18 @@ void llamafile_compact_load(const struct llamafile_format *format, const struct 
                             struct llamafile_compact *compact)
 {
     unsigned n = count_scale_bytes(format, from->n), unit = format->scale_unit;
-    unsigned points = compact_points(format->dtype);
+    unsigned bytes = compact_bytes(format->dtype), byte = place_row(format->dtype, from->row);
     for (unsigned i = 0; i < n; i += unit)
-        memcpy(compact->scale + i, from->scales + TILE_ROWS * i + unit * from->row, unit);
+        memcpy(compact->scale + i, from->scales + TILE_ROWS * i + (unit == 1 ? byte : unit * from->row),
+               unit);
     for (unsigned i = 0; i < format->head_bytes; i += 2)
         memcpy(compact->head + i, from->head + TILE_ROWS * i + 2 * from->row, 2);
     for (unsigned g = compact_coded(format->dtype); g < from->n; g++) {
         const uint8_t *group = from->groups + groups_size(format, g);
-        for (unsigned i = 0; i < points; i++)
-            compact->index[points * g + i] = group[TILE_ROWS * i + from->row];
+        for (unsigned i = 0; i < bytes; i++)
+            compact->index[bytes * g + i] = group[TILE_ROWS * i + byte];
         if (compact_has_signs(format->dtype))
             store_u32(compact->sign + 4 * g,
-                      turn_signs_back(load_u32(group + TILE_ROWS * points + 4 * from->row)));
+                      turn_signs_back(load_u32(group + TILE_ROWS * bytes + 4 * from->row)));
     }
 }

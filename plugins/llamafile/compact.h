@@ -9,9 +9,9 @@
 #include "plugins/llamafile/codes.h"
 
 struct llamafile_compact {
-    uint8_t index[64]; /* low bytes of 32 points of 8 weights, or of 64 of 4 */
-    uint8_t sign[32];  /* bit j of byte i: weight 8i + j is negative; of Q1_0: is +d */
-    uint8_t scale[52]; /* what stands before the groups, see compact.c */
+    uint8_t index[64]; /* compact_bytes of each group: low bytes of 32 points of 8 weights, or of 64 of 4 */
+    uint8_t sign[32];  /* bit j of byte i: weight 8i + j is negative */
+    uint8_t scale[24]; /* what stands before the groups, see compact.c */
     uint8_t head[4];
 };
 

@@ -87,7 +87,6 @@ INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t 
                               uint64_t begin, uint64_t stop, uint8_t *to)
 {
     const uint64_t scales_step = size_scales(t, 8) + size_groups(t, 8);
-    _Alignas(64) uint8_t trits[TRITS_SIZE];
     for (uint64_t i = begin; i < stop; i++, to += PAIR_SIZE) {
         uint64_t s = i / 8, left = k / GROUP - 8 * s;
         const uint8_t *scales = half_panel + s * scales_step + heads_size(t.head_bytes, s);
@@ -98,11 +97,6 @@ INLINE void dequantize_quants(struct traits t, uint64_t distance, const uint8_t 
         bring(group, distance, t.bits);
         struct found found;
         struct group view = {.codes = group, .scales = scales, .g = (unsigned)(i % 8), .found = &found};
-        if (has_trits(t)) {
-            if (i == begin || i % 8 == 0)
-                expand_trits(scales, trits);
-            view.codes = trits + TRITS_SIZE / 8 * (i % 8);
-        }
         if (t.compact && i % 8 < compact_coded(t.dtype)) {
             find_points(make_coded(t), view, &found);
             dequantize_group(make_coded(t), head, view, to);

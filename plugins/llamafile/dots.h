@@ -21,8 +21,9 @@ INLINE uint64_t size_heads(struct traits t, uint64_t s)
 
 /* The planes of high bits of a group, for the rows of `part`; of 2 and 3 bits also the low ones. */
 struct planes {
-    vi two[2]; /* columns 0..15 and 16..31 */
-    vi one;    /* of triples: columns 24..31, as in the low 6 bits of a chunk; of grids: their signs */
+    vi two[2]; /* columns 0..15 and 16..31; of trits: signs, and the last columns' codes */
+    vi one;    /* of triples: columns 24..31, as in the low 6 bits of a chunk; of grids: their signs; of
+                * trits: numbers */
 };
 
 INLINE struct planes load_planes(struct traits t, struct group group, int part)
@@ -38,6 +39,17 @@ INLINE struct planes load_planes(struct traits t, struct group group, int part)
             planes.two[1] = vi_turns_high(planes.one);
         }
 #endif
+        return planes;
+    }
+    if (has_trits(t)) {
+        vi pairs = vi_load_turned(find_trit_pairs(group), part);
+        planes.one = vi_load_turned(group.codes, part);
+        planes.two[0] = vi_load_turned(find_trit_signs(group), part);
+        planes.two[1] = group.g % 2 ? vi_high4(pairs) : pairs;
+        return planes;
+    }
+    if (bits == 1) {
+        planes.one = vi_load_turned(group.codes, part);
         return planes;
     }
     if (format_has_triples(t.dtype, bits)) {
@@ -143,7 +155,7 @@ INLINE void decode_weights(struct traits t, struct group group, const struct pla
     }
     if (has_trits(t)) {
         UNROLL_FOR (int i = 0; i < 2; i++)
-            w[i] = vi_load(group.codes + part * 4 * VEC_ROWS + 64 * (2 * c + i));
+            w[i] = decode_trits(group, planes->one, planes->two[0], planes->two[1], 2 * c + i);
         return;
     }
     if (!values) {

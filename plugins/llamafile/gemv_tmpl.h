@@ -20,11 +20,14 @@
 struct half_panel {
     const struct half_panel_kernel *kernel;
     const uint8_t *data;
-    uint64_t at; /* offset of the part of an activation row that the kernel reads */
+    uint64_t at;         /* offset of the part of an activation row that the kernel reads */
+    const uint8_t *sums; /* tables of the row block's first row, where they have been made */
 };
 struct half_panels {
     struct half_panel half_panel[2];
     uint64_t k, distance; /* bytes to prefetch ahead; 0: weights come from a cache */
+    uint64_t sums_size;   /* of a row's tables */
+    uint32_t row_block;
 };
 #define PANEL_OWN struct half_panels
 
@@ -36,12 +39,13 @@ struct half_panels {
 /* Must be inlined, like find_own_panel: scalar stores followed by a vector copy of the struct miss store
  * forwarding, and wait for the panel before. */
 INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt_projection projection,
-                                         const uint8_t *data)
+                                         const uint8_t *data, const uint8_t *scratch)
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    return (struct half_panel){find_kernel(dtype, layout->words[WORD_COMPACT]), data,
-                               dtype_is_float(dtype) ? floats_offset(layout, stage) : 0};
+    return (struct half_panel){find_kernel(dtype, layout->words[WORD_COMPACT] || dtype_is_compact(dtype)),
+                               data, dtype_is_float(dtype) ? floats_offset(layout, stage) : 0,
+                               scratch + sums_offset(layout, projection)};
 }
 
 /* Where a panel is packed whose weights are used in place. */
@@ -64,13 +68,15 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         job->packed ? (const uint8_t *)job->packed + number * panel_size(layout, stage) : find_filled(job);
     bool down = stage == KT_STAGE_DOWN;
     return (struct half_panels){
-        .half_panel = {find_half_panel(layout, down ? KT_DOWN : KT_GATE, data),
-                       find_half_panel(layout, down ? KT_DOWN : KT_UP,
-                                       data + first_half_size(layout, stage))},
+        .half_panel = {find_half_panel(layout, down ? KT_DOWN : KT_GATE, data, job->scratch),
+                       find_half_panel(layout, down ? KT_DOWN : KT_UP, data + first_half_size(layout, stage),
+                                       job->scratch)},
         .k = stage_k(layout, stage),
         .distance = !job->packed     ? 0
                     : PREFETCH_BYTES ? PREFETCH_BYTES
                                      : layout->words[WORD_PREFETCH],
+        .sums_size = size_sums(layout, stage),
+        .row_block = size_row_block(job, stage),
     };
 }
 
@@ -82,10 +88,12 @@ INLINE void run_half_panels(const struct half_panels *panel, const struct act_ro
         const struct half_panel *half_panel = &panel->half_panel[i];
         unsigned n = rows < half_panel->kernel->block ? rows : half_panel->kernel->block;
         for (unsigned row = 0; row < rows; row += n) {
-            const uint8_t *from[MAX_ROWS];
-            for (unsigned r = 0; r < n; r++)
+            const uint8_t *from[MAX_ROWS], *sums[MAX_ROWS];
+            for (unsigned r = 0; r < n; r++) {
                 from[r] = (const uint8_t *)x->x[row + r] + half_panel->at;
-            half_panel->kernel->multiply[n / 2](half_panel->data, panel->k, from, panel->distance,
+                sums[r] = half_panel->sums + (x->first + row + r) % panel->row_block * panel->sums_size;
+            }
+            half_panel->kernel->multiply[n / 2](half_panel->data, panel->k, from, sums, panel->distance,
                                                 &out[row][i * TILE_ROWS]);
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grids.h - the compact forms: from points of grids and digits of base 3 to weights. compact.c says where
- * their bits are. */
+/* grids.h - the compact forms: from points of grids and numbers of three digits to weights. compact.c says
+ * where their bits are. */
 #ifndef KT_PLUGINS_LLAMAFILE_GRIDS_H
 #define KT_PLUGINS_LLAMAFILE_GRIDS_H
 
@@ -30,6 +30,8 @@ struct group {
     const uint8_t *codes, *scales;
     unsigned g;
     const struct found *found;
+    const uint8_t *const *sums; /* tables of the rows (sums.h), and where those of the group are */
+    uint64_t sums_at;
 };
 
 INLINE bool has_points(struct traits t)
@@ -217,28 +219,33 @@ INLINE bool has_turns(struct traits t)
 #endif
 }
 
-/* Bytes of a superblock of TQ1_0 as codes, a line of 64 for each 4 columns. */
-#define TRITS_SIZE (SUPERBLOCK * TILE_ROWS)
+/* ---- ternary weights: numbers of three digits of base 3, less 13 ---- */
 
-/* The digits of a line: the first to `to`, the next ones `step` further on. */
-INLINE void expand_line(const uint8_t *from, unsigned digits, unsigned step, uint8_t *to)
+/* The digits of 13 + n, less 1. */
+static const int8_t trit_digits[3][16] = {{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0},
+                                          {0, 0, 1, 1, 1, -1, -1, -1, 0, 0, 0, 1, 1, 1, 0, 0},
+                                          {0, 1, -1, 0, 1, -1, 0, 1, -1, 0, 1, -1, 0, 1, 0, 0}};
+
+/* The lines of a superblock that have group g's signs, and its last 8 columns. */
+INLINE const uint8_t *find_trit_signs(struct group group)
 {
-    UNROLL_FOR (unsigned part = 0; part < VEC_PARTS; part++) {
-        vi state = vi_trits_ready(vi_load(from + part * 4 * VEC_ROWS));
-        UNROLL_FOR (unsigned digit = 0; digit < digits; digit++)
-            vi_store(to + (size_t)digit * step + part * 4 * VEC_ROWS, vi_take_trit(&state));
-    }
+    return group.scales + 64 * (group.g / 4);
 }
 
-/* A run of 160 columns is digit after digit of 32 bytes, the next 80 are those of 16 bytes, the last 16 those
- * of 4. */
-INLINE void expand_trits(const uint8_t *from, uint8_t *to)
+INLINE const uint8_t *find_trit_pairs(struct group group)
 {
-    for (unsigned line = 0; line < 8; line++)
-        expand_line(from + 64 * line, 5, 64 * 8, to + 64 * line);
-    for (unsigned line = 0; line < 4; line++)
-        expand_line(from + 64 * (8 + line), 5, 64 * 4, to + 64 * (40 + line));
-    expand_line(from + 64 * 12, 4, 64, to + 64 * 60);
+    return group.scales + 128 + 64 * (group.g / 2);
+}
+
+/* Columns 4i..4i+3 of a group as weights plus 1: `numbers` as they lie in it, `signs` of the same rows, and
+ * the codes of the last columns. */
+INLINE vi decode_trits(struct group group, vi numbers, vi signs, vi pairs, int i)
+{
+    if (i >= 6)
+        return vi_and(vi_shr(pairs, 2 * (i - 6)), vi_set_u8(3));
+    vi table = vi_table(trit_digits[i % 3]);
+    vi digits = i < 3 ? vi_lookup_low4(table, numbers) : vi_lookup_high4(table, numbers);
+    return vi_add8(vi_negate(digits, signs, (int)(2 * (group.g % 4)) + i / 3), vi_set_u8(1));
 }
 
 #endif

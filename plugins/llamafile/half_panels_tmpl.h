@@ -26,9 +26,9 @@
 #include "plugins/llamafile/dequantize.h"
 #endif
 
-/* The products of one half panel with up to BLOCK rows. */
+/* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
 typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
-                              uint64_t distance, float *out);
+                              const uint8_t *const *sums, uint64_t distance, float *out);
 /* Tiles t..stop-1 of one half panel, PAIR_SIZE apart. */
 typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,
                               uint64_t distance, uint8_t *to);
@@ -59,7 +59,6 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     DO(tq1_0, KT_DTYPE_TQ1_0, 2, 2, 0, 256, 1, false, false)     \
     DO(tq2_0, KT_DTYPE_TQ2_0, 2, 2, 0, 256, 1, false, false)     \
     DO(nvfp4, KT_DTYPE_NVFP4, 4, 0, 4, 32, 0, false, false)      \
-    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, false, false)        \
     DO(q2_0, KT_DTYPE_Q2_0, 2, 0, 2, 32, 1, false, false)
 /* The compact forms: as in layout.c's table. */
 #define EACH_COMPACT(DO)                                                \
@@ -70,23 +69,24 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     DO(iq2_s_compact, KT_DTYPE_IQ2_S, 2, 2, 16, 256, 0, true, false)    \
     DO(iq3_xxs_compact, KT_DTYPE_IQ3_XXS, 3, 2, 4, 256, 0, true, false) \
     DO(iq3_s_compact, KT_DTYPE_IQ3_S, 3, 2, 8, 256, 0, true, false)     \
-    DO(tq1_0_compact, KT_DTYPE_TQ1_0, 0, 2, 52, 256, 1, true, false)    \
-    DO(q1_0_compact, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, true, false)
+    DO(tq1_0_compact, KT_DTYPE_TQ1_0, 1, 2, 24, 256, 1, true, false)    \
+    DO(q1_0, KT_DTYPE_Q1_0, 1, 0, 2, 32, 1, true, false)
 #define EACH_FLOAT(DO)    \
     DO(f32, KT_DTYPE_F32) \
     DO(f16, KT_DTYPE_F16) \
     DO(bf16, KT_DTYPE_BF16)
 
-#define QUANT_PRODUCT(name, rows, ...)                                                        \
-    static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x, \
-                              uint64_t distance, float *out)                                  \
-    {                                                                                         \
-        multiply_quants((struct traits){__VA_ARGS__}, rows, half_panel, k, x, distance, out); \
+#define QUANT_PRODUCT(name, rows, ...)                                                              \
+    static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,       \
+                              const uint8_t *const *sums, uint64_t distance, float *out)            \
+    {                                                                                               \
+        multiply_quants((struct traits){__VA_ARGS__}, rows, half_panel, k, x, sums, distance, out); \
     }
 #define FLOAT_PRODUCT(name, rows, dtype)                                                      \
     static void name##_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x, \
-                              uint64_t distance, float *out)                                  \
+                              const uint8_t *const *sums, uint64_t distance, float *out)      \
     {                                                                                         \
+        (void)sums;                                                                           \
         multiply_floats(dtype, rows, half_panel, k, x, distance, out);                        \
     }
 #define QUANT_PRODUCTS(name, ...)       \

@@ -9,6 +9,10 @@
 #define TILED 0
 #include "plugins/llamafile/gemv_tmpl.h"
 
+#ifdef VEC_SUMS
+#define OPEN_ROWS(job, stage, begin, end) make_sums(job, stage, begin, end)
+#endif
+
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
     return (struct strategy){list_gemv(job, stage), true, false};
@@ -32,6 +36,10 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
                      (!is_linear(&layout->shape) && has_part(layout, KT_STAGE_GATE_UP, false));
     if (status == KT_OK && !quantised)
         layout->instruction = VEC_FLOAT_FMA;
+#ifdef VEC_SUMS
+    if (status == KT_OK)
+        lay_out_sums(instance, layout);
+#endif
     return status;
 }
 

@@ -19,12 +19,11 @@ static const struct llamafile_format formats[] = {
     {KT_DTYPE_IQ2_S, 256, 82, 3, 2, 16, 1, 0, false},  {KT_DTYPE_IQ3_XXS, 256, 98, 4, 2, 8, 1, 0, false},
     {KT_DTYPE_IQ3_S, 256, 110, 4, 2, 8, 1, 0, false},  {KT_DTYPE_TQ1_0, 256, 54, 2, 2, 0, 1, 1, false},
     {KT_DTYPE_TQ2_0, 256, 66, 2, 2, 0, 1, 1, false},   {KT_DTYPE_NVFP4, 64, 36, 4, 0, 4, 2, 0, false},
-    {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, false},    {KT_DTYPE_Q2_0, 64, 18, 2, 0, 2, 2, 1, false},
-    {KT_DTYPE_IQ1_S, 256, 50, 1, 2, 16, 1, 9, true},   {KT_DTYPE_IQ1_M, 256, 56, 1, 2, 24, 1, 9, true},
-    {KT_DTYPE_IQ2_XXS, 256, 66, 2, 2, 4, 1, 0, true},  {KT_DTYPE_IQ2_XS, 256, 74, 2, 2, 12, 1, 0, true},
-    {KT_DTYPE_IQ2_S, 256, 82, 2, 2, 16, 1, 0, true},   {KT_DTYPE_IQ3_XXS, 256, 98, 3, 2, 4, 1, 0, true},
-    {KT_DTYPE_IQ3_S, 256, 110, 3, 2, 8, 1, 0, true},   {KT_DTYPE_TQ1_0, 256, 54, 0, 2, 52, 4, 1, true},
-    {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, true},
+    {KT_DTYPE_Q2_0, 64, 18, 2, 0, 2, 2, 1, false},     {KT_DTYPE_IQ1_S, 256, 50, 1, 2, 16, 1, 9, true},
+    {KT_DTYPE_IQ1_M, 256, 56, 1, 2, 24, 1, 9, true},   {KT_DTYPE_IQ2_XXS, 256, 66, 2, 2, 4, 1, 0, true},
+    {KT_DTYPE_IQ2_XS, 256, 74, 2, 2, 12, 1, 0, true},  {KT_DTYPE_IQ2_S, 256, 82, 2, 2, 16, 1, 0, true},
+    {KT_DTYPE_IQ3_XXS, 256, 98, 3, 2, 4, 1, 0, true},  {KT_DTYPE_IQ3_S, 256, 110, 3, 2, 8, 1, 0, true},
+    {KT_DTYPE_TQ1_0, 256, 54, 1, 2, 24, 1, 1, true},   {KT_DTYPE_Q1_0, 128, 18, 1, 0, 2, 2, 1, true},
 };
 
 const struct llamafile_format *llamafile_format_find(uint32_t dtype, bool compact)

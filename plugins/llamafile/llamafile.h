@@ -18,23 +18,24 @@
  *             triples   chunk c of 3: bits 0-2 columns 8c..8c+3, bits 3-5 columns 8c+4..8c+7, bits 6-7
  *                       a third of the 6 bits of columns 24..31, lowest first     (3 bits with a table)
  *           Codes of the i-quants are indices into a table of 16 values.
- *           Nine formats have two forms; that is the roomy one. In the compact one (compact.c) a group of
+ *           Eight formats have two forms; that is the roomy one. In the compact one (compact.c) a group of
  *           points has 16 numbers of points in a row, one of each row, for its first 8 (4) columns, its next
  *           ones and so on, then a line of singles with the signs; before the heads stands all that the
- *           source has beside. Some groups of IQ3 are codes (compact_coded). TQ1_0 has nothing but bytes of
- *           5 digits of base 3 there, 4 of each row in a line, Q1_0 one scale for 128 columns.
- *           Blocks of 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two
- *           scales as float16, which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5
- *           (2.25), Q1_0 1.5 (1.125).
- *           Scales keep the format's own numbers, 6-bit ones in a byte each. A head has the float16
- *           scales of a superblock; two that take 32 bytes share a line, in the first superblock of a
- *           pair, so that every chunk is aligned to 64.
- *           Float half panels: column after column, 16 numbers each; BF16 in pairs of columns.
- * Activations  One form for all quantised formats (ACT_*), per 256 columns; float32 for the others;
- *           a row holds both if gate and up need both. Level amx multiplies many rows in bfloat16: its
- *           rows of stage 0 have that as well, behind the others; of stage 1, where the rows of a product
- *           are known when they are packed, they have one or the other.
- * h         float32, row-major.
+ *           source has beside. Some groups of IQ3 are codes (compact_coded).
+ *           TQ1_0 has a line of 4 times 16 bytes, one of each row: byte j has two numbers of three weights,
+ *           in its low nibble of columns j, j + 4 and j + 8, in its high one of those 12 further on. A number
+ *           is the three digits in base 3 less 13, without its sign. Lines of signs of 4 groups and of codes
+ * of columns 24 + j and 28 + j of 2 groups stand before the heads. Q1_0, which has this form only, has bit i
+ * of byte j of column 4i + j there: that is singles, by columns. It has one scale for 128 columns. Blocks of
+ * 64 and 128 columns are groups of 32 that have the block's scale, those of NVFP4 two scales as float16,
+ * which holds E4M3 exactly: 5 bits a weight (4.5 in the source), Q2_0 2.5 (2.25). Scales keep the format's
+ * own numbers, 6-bit ones in a byte each. A head has the float16 scales of a superblock; two that take 32
+ * bytes share a line, in the first superblock of a pair, so that every chunk is aligned to 64. Float half
+ * panels: column after column, 16 numbers each; BF16 in pairs of columns. Activations  One form for all
+ * quantised formats (ACT_*), per 256 columns; float32 for the others; a row holds both if gate and up need
+ * both. Level amx multiplies many rows in bfloat16: its rows of stage 0 have that as well, behind the others;
+ * of stage 1, where the rows of a product are known when they are packed, they have one or the other. h
+ * float32, row-major.
  *
  * With repack = no nothing of this is kept: a product packs each panel into scratch and multiplies that.
  */
@@ -115,6 +116,18 @@ static inline unsigned compact_points(uint32_t dtype)
     }
 }
 
+/* Bytes of a row in a group of a compact form, apart from signs: numbers of points, or of trits, or bits. */
+static inline unsigned compact_bytes(uint32_t dtype)
+{
+    return compact_points(dtype) == 8 ? 8 : 4;
+}
+
+/* Is the compact form the only one? */
+static inline bool dtype_is_compact(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q1_0;
+}
+
 /* Groups of a superblock that a compact form has as codes of 4 bits, one line more: looking points of 4
  * weights up takes twice as long, and so many fit into 1.12 times the source's bytes. */
 static inline unsigned compact_coded(uint32_t dtype)
@@ -125,7 +138,8 @@ static inline unsigned compact_coded(uint32_t dtype)
 /* Has it a line of singles? */
 static inline bool compact_has_signs(uint32_t dtype)
 {
-    return dtype != KT_DTYPE_IQ1_S && dtype != KT_DTYPE_IQ1_M && dtype != KT_DTYPE_TQ1_0;
+    return dtype != KT_DTYPE_IQ1_S && dtype != KT_DTYPE_IQ1_M && dtype != KT_DTYPE_TQ1_0 &&
+           dtype != KT_DTYPE_Q1_0;
 }
 
 static inline bool format_is_float(const struct llamafile_format *format)

@@ -125,9 +125,6 @@ static void store_codes(const struct llamafile_format *format, const struct plac
         return;
     }
     switch (format->bits) {
-    case 1:
-        store_groups(1, place->groups, code, lane);
-        break;
     case 2:
         store_groups(2, place->groups, code, lane);
         break;

@@ -13,6 +13,7 @@
 #include "plugins/llamafile/llamafile.h"
 #include "plugins/llamafile/quantize.h"
 #include "plugins/llamafile/scale.h"
+#include "plugins/llamafile/sums.h"
 
 INLINE void add_superblock(struct traits t, int rows, const uint8_t *head, vf total[][VEC_PARTS],
                            vf sums[][VEC_PARTS], vf minima[][VEC_PARTS])
@@ -93,13 +94,13 @@ INLINE uint64_t choose_distance(bool light, uint64_t distance)
 }
 
 INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
-                            const uint8_t *const *x, uint64_t asked, float *out)
+                            const uint8_t *const *x, const uint8_t *const *tables, uint64_t asked, float *out)
 {
     const uint64_t distance = choose_distance(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE, asked);
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
-    uint64_t groups = k / GROUP, at = 0;
+    const unsigned step = has_sums(t.dtype, t.compact) ? 2 : 1;
+    uint64_t groups = k / GROUP, at = 0, sums_at = 0;
     const uint8_t *scales = half_panel, *head = NULL;
-    _Alignas(64) uint8_t trits[TRITS_SIZE];
     clear_parts(rows, total);
     for (uint64_t s = 0; groups > 0; s++, at += ACT_SIZE) {
         unsigned n = groups < 8 ? (unsigned)groups : 8;
@@ -111,14 +112,18 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel
             clear_parts(rows, sums);
             clear_parts(rows, minima);
         }
-        if (has_trits(t))
-            expand_trits(scales, trits);
-        for (unsigned g = 0; g < n; g++) {
+        for (unsigned g = 0; g < n; g += step) {
             struct found found;
-            struct group view = {.codes = group, .scales = scales, .g = g, .found = &found};
-            if (has_trits(t))
-                view.codes = trits + TRITS_SIZE / 8 * g;
-            if (t.compact && g < compact_coded(t.dtype)) {
+            struct group view = {.codes = group,
+                                 .scales = scales,
+                                 .g = g,
+                                 .found = &found,
+                                 .sums = tables,
+                                 .sums_at = sums_at};
+            if (has_sums(t.dtype, t.compact)) {
+                bring(group, distance, step * t.bits);
+                add_two_groups(t, rows, view, x, at, total, sums);
+            } else if (t.compact && g < compact_coded(t.dtype)) {
                 bring(group, distance, t.bits + 1);
                 find_points(make_coded(t), view, &found);
                 add_group(make_coded(t), rows, view, x, at, total, sums, minima);
@@ -127,7 +132,8 @@ INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel
                 find_points(t, view, &found);
                 add_group(t, rows, view, x, at, total, sums, minima);
             }
-            group += size_groups(t, g + 1) - size_groups(t, g);
+            group += size_groups(t, g + step) - size_groups(t, g);
+            sums_at += step * size_group_sums(t.dtype);
         }
         if (t.block == SUPERBLOCK)
             add_superblock(t, rows, head, total, sums, minima);

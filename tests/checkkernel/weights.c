@@ -27,8 +27,6 @@ static uint32_t count_packed(uint32_t dtype)
         return 256 * 2 / 8 + 2;
     case KT_DTYPE_NVFP4: /* groups of 32 have scales of their own, of 2 bytes */
         return 256 * 4 / 8 + 16 * 2;
-    case KT_DTYPE_Q1_0:
-        return 256 * 1 / 8 + 8 * 2;
     case KT_DTYPE_Q2_0:
         return 256 * 2 / 8 + 8 * 2;
     default:

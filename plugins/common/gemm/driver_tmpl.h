@@ -4,12 +4,18 @@
  * multiplied with all panels, then the next block.
  *
  * Parameters  those of gemm/microkernel_tmpl.h
+ *             OPEN_ROWS(job, stage, begin, end)  what a backend does with the rows of a row block before its
+ *                         panels are multiplied; default: nothing
  * Wanted      panel_size, choose_strategy, open_panel
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
 #define KT_PLUGINS_COMMON_GEMM_DRIVER_TMPL_H
 
 #include "plugins/common/gemm/microkernel_tmpl.h"
+
+#ifndef OPEN_ROWS
+#define OPEN_ROWS(job, stage, begin, end) ((void)0)
+#endif
 
 /* Bytes of a panel of a stage. */
 static inline uint64_t panel_size(const struct kt_layout *layout, enum kt_stage stage);
@@ -48,6 +54,7 @@ INLINE void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         uint64_t steps = count_steps(&strategy, end - begin) * tiles * (job->panel_end - job->panel_begin);
         prefetcher_start(&prefetcher, !strategy.streamed, job->layout->words[WORD_PREFETCH], base, size,
                          steps, next, next_size);
+        OPEN_ROWS(job, stage, begin, end);
         for (uint64_t p = job->panel_begin; p < job->panel_end; p++) {
             if (strategy.streamed && p + 1 == job->panel_end)
                 prefetch_begin(next, next_size);

@@ -91,12 +91,12 @@ static inline const uint8_t *find_panels(const struct kt_product *job, uint64_t 
     return job->packed ? (const uint8_t *)job->packed + job->panel_begin * panel_size : NULL;
 }
 
-/* Rows of a product's row blocks: about equal, a multiple of 32. */
+/* Rows of a product's row blocks: about equal, a multiple of 32 or, where they may not be that many, of 4. */
 static inline uint32_t size_row_block(const struct kt_product *job, enum kt_stage stage)
 {
     uint64_t most = job->layout->words[WORD_ROW_BLOCK + stage];
     uint64_t blocks = job->n_rows ? (job->n_rows + most - 1) / most : 1;
-    return (uint32_t)round_up((job->n_rows + blocks - 1) / blocks, 32);
+    return (uint32_t)round_up((job->n_rows + blocks - 1) / blocks, most < 32 ? 4 : 32);
 }
 
 #endif

@@ -61,8 +61,10 @@ INLINE uint8_t *find_columns(void *act, uint64_t row_size, uint64_t row, uint64_
 INLINE const SUM *read_sums(const void *act, uint64_t row_size, uint64_t tiles, uint64_t row, bool tiled);
 #endif
 
-/* Rows of activations: the columns of tile t of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). */
+/* Rows of activations: the columns of tile t of row r at x[r] + t * X_STEP, and sums (ROW_SUMS). The first is
+ * row `first` of the product. */
 struct act_rows {
+    uint32_t first;
     const int8_t *x[MAX_ROWS];
     const SUM *sums[MAX_ROWS];
 };
@@ -112,6 +114,7 @@ static void find_rows(const struct kt_product *job, enum kt_stage stage, uint32_
                       uint64_t tiles, struct act_rows *rows)
 {
     uint64_t size = job->layout->act_row_size[stage];
+    rows->first = row;
     for (uint32_t r = 0; r < n; r++) {
         uint32_t from = job->index ? job->index[row + r] : row + r;
         rows->x[r] = (const int8_t *)FIND_ROW((void *)(uintptr_t)job->act, size, from);

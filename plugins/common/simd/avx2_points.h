@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/avx2_points.h - weights that are points of a grid, or digits of base 3, for AVX2. simd/scalar_points.h
- * says what each function does. */
+/* simd/avx2_points.h - weights that are points of a grid, and lines by columns, for AVX2.
+ * simd/scalar_points.h says what each function does. */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX2_POINTS_H
 #define KT_PLUGINS_COMMON_SIMD_AVX2_POINTS_H
 
@@ -114,20 +114,16 @@ INLINE vi vi_add8(vi a, vi b)
     return _mm256_add_epi8(a, b);
 }
 
-/* With 128 less, bytes can be compared as signed numbers; times 3 they still have 128 less. Times 3 a byte
- * leaves 8 bits from 86 on, and 9 from 171 on. */
-INLINE vi vi_trits_ready(vi v)
+INLINE vi vi_load_turned(const uint8_t *line, int part)
 {
-    return _mm256_xor_si256(v, _mm256_set1_epi8(-128));
-}
-
-INLINE vi vi_take_trit(vi *state)
-{
-    vi v = *state;
-    vi one = _mm256_cmpgt_epi8(v, _mm256_set1_epi8(85 - 128)),
-       two = _mm256_cmpgt_epi8(v, _mm256_set1_epi8(170 - 128));
-    *state = _mm256_add_epi8(v, _mm256_add_epi8(v, v));
-    return _mm256_sub_epi8(_mm256_sub_epi8(_mm256_setzero_si256(), one), two);
+    const __m128i order = _mm_add_epi8(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 0, 0, 0, 0, 0, 0, 0, 0),
+                                       _mm_set1_epi8((char)(2 * part)));
+    __m128i rows[4];
+    UNROLL_FOR (int i = 0; i < 4; i++)
+        rows[i] = _mm_shuffle_epi8(_mm_loadu_si128((const void *)(line + 16 * i)), order);
+    rows[0] = _mm_unpacklo_epi8(rows[0], rows[1]);
+    rows[2] = _mm_unpacklo_epi8(rows[2], rows[3]);
+    return _mm256_set_m128i(_mm_unpackhi_epi16(rows[0], rows[2]), _mm_unpacklo_epi16(rows[0], rows[2]));
 }
 
 #endif

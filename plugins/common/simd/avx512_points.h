@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/avx512_points.h - weights that are points of a grid, or digits of base 3, for AVX-512 (F, BW, VL, DQ).
- * simd/scalar_points.h says what each function does. */
+/* simd/avx512_points.h - weights that are points of a grid, and lines by columns, for AVX-512 (F, BW, VL,
+ * DQ). simd/scalar_points.h says what each function does. */
 #ifndef KT_PLUGINS_COMMON_SIMD_AVX512_POINTS_H
 #define KT_PLUGINS_COMMON_SIMD_AVX512_POINTS_H
 
@@ -55,19 +55,14 @@ INLINE vi vi_add8(vi a, vi b)
     return _mm512_add_epi8(a, b);
 }
 
-/* Times 3 a byte leaves 8 bits from 86 on, and 9 from 171 on. */
-INLINE vi vi_trits_ready(vi v)
+INLINE vi vi_load_turned(const uint8_t *line, int part)
 {
-    return v;
-}
-
-INLINE vi vi_take_trit(vi *state)
-{
-    vi v = *state, ones = vi_set_u8(1);
-    __mmask64 one = _mm512_cmpgt_epu8_mask(v, vi_set_u8(85)), two = _mm512_cmpgt_epu8_mask(v, vi_set_u8(170));
-    vi digit = _mm512_maskz_mov_epi8(one, ones);
-    *state = _mm512_add_epi8(v, _mm512_add_epi8(v, v));
-    return _mm512_mask_add_epi8(digit, two, digit, ones);
+    const __m512i rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i turned =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    (void)part;
+    vi v = _mm512_permutexvar_epi32(rows, _mm512_shuffle_epi8(vi_load(line), turned));
+    return _mm512_shuffle_epi8(v, turned);
 }
 
 #endif

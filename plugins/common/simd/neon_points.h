@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/neon_points.h - weights that are points of a grid, or digits of base 3, for ARM. simd/scalar_points.h
+/* simd/neon_points.h - weights that are points of a grid, and lines by columns, for ARM. simd/scalar_points.h
  * says what each function does. */
 #ifndef KT_PLUGINS_COMMON_SIMD_NEON_POINTS_H
 #define KT_PLUGINS_COMMON_SIMD_NEON_POINTS_H
@@ -47,18 +47,10 @@ INLINE vi vi_add8(vi a, vi b)
     return vi_from_bytes(vaddq_u8(vi_bytes(a), vi_bytes(b)));
 }
 
-/* Times 3 a byte leaves 8 bits from 86 on, and 9 from 171 on. */
-INLINE vi vi_trits_ready(vi v)
+INLINE vi vi_load_turned(const uint8_t *line, int part)
 {
-    return v;
-}
-
-INLINE vi vi_take_trit(vi *state)
-{
-    uint8x16_t v = vi_bytes(*state);
-    uint8x16_t one = vcgtq_u8(v, vdupq_n_u8(85)), two = vcgtq_u8(v, vdupq_n_u8(170));
-    *state = vi_from_bytes(vaddq_u8(v, vaddq_u8(v, v)));
-    return vi_from_bytes(vsubq_u8(vdupq_n_u8(0), vaddq_u8(one, two)));
+    static const uint8_t order[16] = {0, 16, 32, 48, 4, 20, 36, 52, 8, 24, 40, 56, 12, 28, 44, 60};
+    return vi_from_bytes(vqtbl4q_u8(vld1q_u8_x4(line), vaddq_u8(vld1q_u8(order), vdupq_n_u8((uint8_t)part))));
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* simd/scalar_points.h - weights that are points of a grid, or digits of base 3, in plain C: each function
+/* simd/scalar_points.h - weights that are points of a grid, and lines by columns, in plain C: each function
  * says what those of the other sets must do. */
 #ifndef KT_PLUGINS_COMMON_SIMD_SCALAR_POINTS_H
 #define KT_PLUGINS_COMMON_SIMD_SCALAR_POINTS_H
@@ -54,21 +54,15 @@ INLINE vi vi_add8(vi a, vi b)
     return a;
 }
 
-/* Bytes of five digits of base 3, of which the first is at the front: 3 times the byte is digit * 256 and a
- * rest, which has the others. */
-INLINE vi vi_trits_ready(vi v)
+/* Four times 16 bytes, one of each row, row r's being number 4 * (r % 4) + r / 4: the four of a row in its
+ * lane, the first one lowest. */
+INLINE vi vi_load_turned(const uint8_t *line, int part)
 {
+    vi v;
+    (void)part;
+    for (int i = 0; i < 64; i++)
+        v.u8[i] = line[i % 4 * 16 + i / 4 % 4 * 4 + i / 16];
     return v;
-}
-
-INLINE vi vi_take_trit(vi *state)
-{
-    vi digit;
-    for (int i = 0; i < 64; i++) {
-        digit.u8[i] = (uint8_t)(state->u8[i] * 3 >> 8);
-        state->u8[i] = (uint8_t)(state->u8[i] * 3);
-    }
-    return digit;
 }
 
 #endif
