@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/store/store_header.h"
+#include "core/weights/store/store_read.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"
 
