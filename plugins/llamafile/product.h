@@ -96,8 +96,10 @@ INLINE uint64_t choose_distance(bool light, uint64_t distance)
 INLINE void multiply_quants(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
                             const uint8_t *const *x, const uint8_t *const *tables, uint64_t asked, float *out)
 {
-    const uint64_t distance = choose_distance(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE, asked);
     vf total[8][VEC_PARTS], sums[8][VEC_PARTS], minima[8][VEC_PARTS];
+    /* what is looked up takes longer, for its bytes, than what is multiplied */
+    const uint64_t distance = choose_distance(t.bits == 8 && rows <= 2 && VEC_DOT_WIDE,
+                                              has_sums(t.dtype, t.compact) ? 2 * asked : asked);
     const unsigned step = has_sums(t.dtype, t.compact) ? 2 : 1;
     uint64_t groups = k / GROUP, at = 0, sums_at = 0;
     const uint8_t *scales = half_panel, *head = NULL;
