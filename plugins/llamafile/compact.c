@@ -26,8 +26,10 @@
  *     iq2_s              the same 8; 8: two bits of each of the group's 4 points
  *     iq1_s              8 words, low byte first: 3 bits of each of 4 points, 3 of n, 1 of the shift
  *     iq1_m              8 like iq2_xs; 16: in each nibble 3 bits of a point, 1 of its shift
- *     tq1_0              8: byte 4h + j has the signs of numbers 2i and 2i + 1 of place j of group 4h + i / 2
- * in bits 2i and 2i + 1 q1_0               2 float16, each for 128 weights
+ *     tq1_0              8: byte 4h + j has signs of groups 4h to 4h + 3, two bits each: of byte j's numbers;
+ *                        16: byte 4p + j has codes of columns 24 + j and 28 + j, of group 2p in the low
+ *                        nibble, of 2p + 1 in the high one
+ *     q1_0               2 float16, each for 128 weights
  */
 #include "plugins/llamafile/compact.h"
 
