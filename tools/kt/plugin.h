@@ -207,6 +207,14 @@ plugin_job plugin_job_pack, plugin_job_weights, plugin_job_activations, plugin_j
     plugin_job_isolation, plugin_job_cut, plugin_job_unpack;
 plugin_job plugin_job_options, plugin_job_threads, plugin_job_memory;
 
+/* ---- plugin_attention.c ---- */
+
+/* Asks for layouts until one is taken, and computes its cases if `whole`; false: none is. */
+bool plugin_attention_run(struct plugin_run *run, bool whole, struct kt_error *error);
+/* Jobs on a level. */
+plugin_job plugin_job_attention_layout, plugin_job_attention_numbers, plugin_job_attention_isolation,
+    plugin_job_attention_threads;
+
 /* ---- plugin_numbers.c ------------------------------------------------------------------------------ */
 
 /* Runs the whole expert on check->input and writes y of every row. */

@@ -33,9 +33,13 @@ static const struct {
     {"isolation", plugin_job_isolation, PLUGIN_EXPERTS},
     {"cut", plugin_job_cut, PLUGIN_EXPERTS},
     {"unpack", plugin_job_unpack, PLUGIN_EXPERTS},
-    {"options", plugin_job_options, PLUGIN_EXPERTS},
-    {"memory", plugin_job_memory, PLUGIN_EXPERTS},
+    {"attention-layout", plugin_job_attention_layout, PLUGIN_ATTENTION},
+    {"attention-numbers", plugin_job_attention_numbers, PLUGIN_ATTENTION},
+    {"attention-isolation", plugin_job_attention_isolation, PLUGIN_ATTENTION},
+    {"options", plugin_job_options, PLUGIN_EXPERTS | PLUGIN_ATTENTION},
+    {"memory", plugin_job_memory, PLUGIN_EXPERTS | PLUGIN_ATTENTION},
     {"threads", plugin_job_threads, PLUGIN_EXPERTS},
+    {"attention-threads", plugin_job_attention_threads, PLUGIN_ATTENTION},
 };
 
 struct report {

@@ -63,6 +63,16 @@ static void step_memory(struct plugin_case *item)
     free(row);
 }
 
+/* A shape of attention: only its layout may ask for memory. */
+static bool try_attention(struct plugin_run *run, uint64_t fail_at)
+{
+    struct kt_error error;
+    bool taken = plugin_attention_run(run, false, &error);
+    if (!taken && error.status == KT_E_NOMEM && (fail_at == 0 || plugin_host_allocations() < fail_at))
+        plugin_fail(run, "%.200s", error.message);
+    return taken;
+}
+
 /* From open to close, with allocation `fail_at` failing. */
 static bool run_round(struct plugin_run *run, uint64_t fail_at)
 {
@@ -83,8 +93,11 @@ static bool run_round(struct plugin_run *run, uint64_t fail_at)
                     error.message);
     if (status == KT_OK) {
         bool ready = plugin_ready(run, &error) == KT_OK;
-        for (const uint32_t *dtype = dtypes; *dtype && ready && !taken && !plugin_failed(run); dtype++)
+        bool experts = ready && run->level->ops;
+        for (const uint32_t *dtype = dtypes; *dtype && experts && !taken && !plugin_failed(run); dtype++)
             taken = plugin_case_run(run, *dtype, 1, step_memory);
+        if (ready && PLUGIN_FIELD(run->level, attention))
+            taken |= try_attention(run, fail_at);
         plugin_detach(run);
     }
     if (plugin_host_live() != 0)

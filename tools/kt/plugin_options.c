@@ -45,26 +45,29 @@ static bool open_instance(struct plugin_run *run)
     return false;
 }
 
-/* Runs a case of the first format that the plugin takes, and one of a linear. */
+/* Runs a case of the first format that the plugin takes, one of a linear, and one of attention. */
 static bool try_value(struct plugin_run *run, const char *key, const char *text)
 {
     static const uint32_t dtypes[] = {KT_DTYPE_BF16,    KT_DTYPE_F32, KT_DTYPE_F16,     KT_DTYPE_Q8_0,
                                       KT_DTYPE_Q4_K,    KT_DTYPE_I8,  KT_DTYPE_F8_E4M3, KT_DTYPE_INT4,
                                       KT_DTYPE_F4_E2M1, KT_DTYPE_NONE};
     struct kt_error error;
-    bool taken = false;
+    bool taken = false, attends = false;
     snprintf(run->of, sizeof(run->of), ", %s = %s", key, text);
     plugin_where(run, "open%s", run->of);
     if (!open_instance(run))
         return false;
     bool ready = plugin_ready(run, &error) == KT_OK;
-    for (const uint32_t *dtype = dtypes; *dtype && ready && !taken && !plugin_failed(run); dtype++) {
+    bool experts = ready && run->level->ops;
+    if (ready && PLUGIN_FIELD(run->level, attention))
+        attends = plugin_attention_run(run, true, &error);
+    for (const uint32_t *dtype = dtypes; *dtype && experts && !taken && !plugin_failed(run); dtype++) {
         taken = plugin_case_run(run, *dtype, 1, plugin_step_option);
         if (taken && !plugin_failed(run))
             (void)plugin_linear_run(run, *dtype, 1, plugin_step_option);
     }
     plugin_detach(run);
-    return taken;
+    return taken || attends;
 }
 
 void plugin_job_options(void *data, struct plugin_child *child)
