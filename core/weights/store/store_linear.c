@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* store_linear.c - the packed linears of a store: their files' headers and names, finding and checking one.
  */
+#include "core/weights/store/store_linear.h"
+
 #include "core/base/error.h"
 #include "core/base/text.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/store/store_header.h"
-#include "core/weights/store/store_read.h"
 #include "core/weights/table/parts.h"
 #include "core/weights/table/tensors.h"
 
