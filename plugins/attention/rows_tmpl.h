@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rows_tmpl.h - all functions of rows (<kt/plugin_rows.h>) of a level. A kernel of a level defines SIMD,
- * includes this, and has a line ROWS_LEVEL(level); the plugin's header declares attention_rows_LEVEL.
- *
- * Parameter  SIMD  the set of vectors: common/simd/simd.h
+ * includes this, and has a line ROWS_LEVEL(level); attention.h declares attention_rows_LEVEL. Parameters:
+ * those of simd/simd.h.
  */
 #ifndef KT_PLUGINS_ATTENTION_ROWS_TMPL_H
 #define KT_PLUGINS_ATTENTION_ROWS_TMPL_H
-
-#ifndef SIMD
-#error "attention/rows_tmpl.h: define SIMD"
-#endif
 
 #include "plugins/attention/attention.h"
 #include "plugins/attention/rows_chunk.h"

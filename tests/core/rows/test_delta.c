@@ -50,7 +50,7 @@ static void check_convolve(const struct kt_rows *rows, unsigned round, uint64_t 
     job.state = (float *)(void *)state.data;
     job.state_stride = state.stride;
     ck_ok(kt_rows_convolve(rows, &job, &ck_error));
-    ck_assert(plane_gaps_kept(&output) && plane_gaps_kept(&state));
+    ck_holds(plane_gaps_kept(&output) && plane_gaps_kept(&state));
     for (uint32_t c = 0; c < job.n_channels; c++) {
         for (uint32_t t = 0; t < job.n_rows; t++) {
             double magnitude, sum = model_convolve(&input, &old, weight, bias, &job, t, c, &magnitude);
@@ -63,7 +63,7 @@ static void check_convolve(const struct kt_rows *rows, unsigned round, uint64_t 
             int64_t at = (int64_t)job.n_rows - job.width + 1 + i;
             double kept = at < 0 ? plane_get(&old, (uint32_t)(at + job.width - 1), 0, c)
                                  : plane_get(&input, (uint32_t)at, 0, c);
-            ck_assert(plane_get(&state, i, 0, c) == kept);
+            ck_holds(plane_get(&state, i, 0, c) == kept);
         }
     }
     plane_free(&input);
@@ -113,7 +113,7 @@ START_TEST(convolutions_are_cut_anywhere)
             job.weight_stride = job.state_stride = CHANNELS * sizeof(float);
             ck_ok(kt_rows_convolve(rows, &job, &ck_error));
         }
-    ck_assert(memcmp(y[0], y[1], sizeof y[0]) == 0 && memcmp(state[0], state[1], sizeof state[0]) == 0);
+    ck_holds(memcmp(y[0], y[1], sizeof y[0]) == 0 && memcmp(state[0], state[1], sizeof state[0]) == 0);
     free(x);
     free(weight);
     level_close();
@@ -156,7 +156,7 @@ START_TEST(decays_are_the_formula)
             double plus = fmax(in, 0.0) + log1p(exp(-fabs(in))), expected = (double)a[h] * plus;
             double sum_error = UNIT * fabs(in) * fabs((double)a[h]); /* softplus' is below 1 */
             if (r == 7 && h == 5)
-                ck_assert(isnan(plane_get(&x, r, 0, h)));
+                ck_holds(isnan(plane_get(&x, r, 0, h)));
             else
                 ck_near(plane_get(&x, r, 0, h), expected, sum_error + 14 * UNIT * fabs(expected) + 0x1p-140);
             double b = model_sigmoid(plane_get(&y, r, 0, h));
@@ -365,8 +365,8 @@ START_TEST(rules_are_cut_anywhere)
                     part.output = other + t * rule.value_stride;
                     ck_ok(kt_rows_delta(rows, &part, &ck_error));
                 }
-            ck_assert(memcmp(rule.output, other, out_size) == 0);
-            ck_assert(memcmp(state, other_state, state_size) == 0);
+            ck_holds(memcmp(rule.output, other, out_size) == 0);
+            ck_holds(memcmp(state, other_state, state_size) == 0);
             free(job.scratch);
             free(state);
             free(other_state);
@@ -397,12 +397,12 @@ START_TEST(nan_stays_behind_its_row)
             for (uint32_t c = 0; c < 64; c++) {
                 float found = rule.value[t * rule.value_stride + c];
                 if (t >= at && c == 32 + 5)
-                    ck_assert(isnan(found));
+                    ck_holds(isnan(found));
                 else
-                    ck_assert(found == rule.output[t * rule.value_stride + c]);
+                    ck_holds(found == rule.output[t * rule.value_stride + c]);
             }
         for (uint32_t i = 0; i < 2 * 32 * 32; i++)
-            ck_assert(i / 1024 == 1 && i % 32 == 5 ? isnan(dirty[i]) : dirty[i] == clean[i]);
+            ck_holds(i / 1024 == 1 && i % 32 == 5 ? isnan(dirty[i]) : dirty[i] == clean[i]);
         free(job.scratch);
         free(clean);
         free(dirty);

@@ -116,8 +116,8 @@ START_TEST(norms_are_the_formula)
         struct norm_case c = make_case(norm, dtypes[dtype], sizes[size], extras, &seed);
         memcpy(c.sum.data, c.residual.data, c.residual.bytes);
         ck_ok(kt_rows_norm(rows, &c.job, &ck_error));
-        ck_assert(plane_gaps_kept(&c.output) && plane_gaps_kept(&c.residual));
-        ck_assert(memcmp(c.input.data, c.input.before, c.input.bytes) == 0);
+        ck_holds(plane_gaps_kept(&c.output) && plane_gaps_kept(&c.residual));
+        ck_holds(memcmp(c.input.data, c.input.before, c.input.bytes) == 0);
         for (uint32_t r = 0; r < c.job.n_rows; r++)
             for (uint32_t p = 0; p < c.job.n_parts; p++)
                 check_part(&c, r, p);
@@ -151,15 +151,15 @@ START_TEST(norms_of_rows_are_independent)
             ck_ok(kt_rows_norm(rows, &job, &ck_error));
             for (uint32_t p = 0; p < c.job.n_parts; p++)
                 for (uint32_t i = 0; i < 257; i++)
-                    ck_assert(plane_get(&alone, 0, p, i) == plane_get(&c.output, r, p, i));
+                    ck_holds(plane_get(&alone, 0, p, i) == plane_get(&c.output, r, p, i));
             plane_free(&alone);
         }
         memcpy(c.residual.data, c.residual.before, c.residual.bytes);
         ck_ok(kt_rows_norm(rows, &c.job, &ck_error));
         for (uint32_t p = 0; p < c.job.n_parts; p++)
             for (uint32_t i = 0; i < 257; i++) {
-                ck_assert(isnan(plane_get(&c.output, 1, p, i)) == (p == 0));
-                ck_assert(!isnan(plane_get(&c.output, 0, p, i)) && !isnan(plane_get(&c.output, 2, p, i)));
+                ck_holds(isnan(plane_get(&c.output, 1, p, i)) == (p == 0));
+                ck_holds(!isnan(plane_get(&c.output, 0, p, i)) && !isnan(plane_get(&c.output, 2, p, i)));
             }
         free_case(&c);
     }
@@ -178,7 +178,7 @@ START_TEST(norms_in_place)
         ck_ok(kt_rows_norm(rows, &c.job, &ck_error));
         c.job.output = plane_output(&c.input);
         ck_ok(kt_rows_norm(rows, &c.job, &ck_error));
-        ck_assert(memcmp(other.data, c.input.data, other.bytes) == 0);
+        ck_holds(memcmp(other.data, c.input.data, other.bytes) == 0);
         plane_free(&other);
         free_case(&c);
     }
@@ -213,7 +213,7 @@ static void check_gate(const struct kt_rows *rows, unsigned round, uint64_t *see
     job.one_gate = one;
     job.accumulate = round / 5 % 2;
     ck_ok(kt_rows_gate(rows, &job, &ck_error));
-    ck_assert(plane_gaps_kept(&output));
+    ck_holds(plane_gaps_kept(&output));
     old.data = old.before;
     for (uint32_t r = 0; r < 2; r++)
         for (uint32_t p = 0; p < parts; p++)
@@ -266,7 +266,7 @@ START_TEST(halves_are_rounded)
     for (uint32_t i = 0; i < N; i++)
         ck_assert_msg(plane_get(&output, 0, 0, i) == out[i], "%g became %g, expected %g", in[i],
                       plane_get(&output, 0, 0, i), out[i]);
-    ck_assert(isnan(plane_get(&output, 0, 0, N)));
+    ck_holds(isnan(plane_get(&output, 0, 0, N)));
     plane_free(&input);
     plane_free(&output);
     level_close();

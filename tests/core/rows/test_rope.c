@@ -29,7 +29,7 @@ static void check_rotation(const struct kt_rows *rows, uint32_t size, uint32_t p
     job.n_table_rows = TABLE_ROWS;
     job.table_row = picked ? picks : NULL;
     ck_ok(kt_rows_rotate(rows, &job, &ck_error));
-    ck_assert(plane_gaps_kept(&data));
+    ck_holds(plane_gaps_kept(&data));
     for (uint32_t r = 0; r < ROWS; r++)
         for (uint32_t h = 0; h < HEADS; h++) {
             for (uint32_t i = 0; i < size / 2; i++) {
@@ -42,7 +42,7 @@ static void check_rotation(const struct kt_rows *rows, uint32_t size, uint32_t p
                 ck_near(plane_get(&data, r, h, other), a * s + b * c, 2 * UNIT * (fabs(a * s) + fabs(b * c)));
             }
             for (uint32_t i = size; i < data.size; i++)
-                ck_assert(plane_get(&data, r, h, i) == plane_get(&old, r, h, i));
+                ck_holds(plane_get(&data, r, h, i) == plane_get(&old, r, h, i));
         }
     plane_free(&data);
     plane_free(&table);
@@ -82,7 +82,7 @@ START_TEST(nan_stays_in_its_pair)
         job.n_table_rows = 1;
         ck_ok(kt_rows_rotate(rows, &job, &ck_error));
         for (uint32_t i = 0; i < 192; i++)
-            ck_assert(isnan(x[i]) == (i == 64 + 10 || i == 64 + (pairing ? 11 : 42)));
+            ck_holds(isnan(x[i]) == (i == 64 + 10 || i == 64 + (pairing ? 11 : 42)));
         free(x);
     }
     level_close();
@@ -256,7 +256,7 @@ START_TEST(wrong_tables_are_refused)
     ck_fails(kt_rope_softmax_factor(&params, NULL, &ck_error), KT_E_INVALID, "NULL");
     params.scaling = KT_ROPE_LLAMA3;
     ck_ok(kt_rope_softmax_factor(&params, &factor, &ck_error));
-    ck_assert(factor == 1.0);
+    ck_holds(factor == 1.0);
     params.low_frequency = 4;
     ck_fails(kt_rope_table(&params, 0, 1, table, 0, &ck_error), KT_E_INVALID, "low_frequency is 4");
     ck_ok(kt_rope_table(&(struct kt_rope_params){.struct_size = sizeof params, .size = 2, .base = 10}, 0, 0,
