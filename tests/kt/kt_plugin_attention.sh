@@ -73,4 +73,16 @@ for fault in '' LAYOUT_REFUSES LAYOUT_BF16; do
     # It has no experts, so nothing that they need is checked.
     says_not '^\(layout\|pack\|numbers\|threads\) '
 done
+
+# kt backends says what each computes.
+set -- --set "plugin.wrong_attention.module=$plugin" --set plugin.off.enabled=no --set plugin.off.module=kt_off.so
+kt backends "$@" --set plugin.wrong_attention.enabled=yes
+exits 0
+says '^wrong_attention  *loaded  *scalar .*  attention'
+says '^reference  *loaded .*  experts, linears'
+kt backends wrong_attention off "$@" --set plugin.wrong_attention.enabled=yes --format json
+says '"linears": false,'
+says '"attention": true,'
+says '"attention": null,'
+says '"computes": "attention",'
 finish

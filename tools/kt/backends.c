@@ -17,7 +17,9 @@ static const struct kt_column backend_columns[] = {
     {"level", "LEVEL", KT_COLUMN_TEXT, 0, 0},
     {"levels", "LEVELS", KT_COLUMN_TEXT, 0, 0},
     {"priority", "PRIORITY", KT_COLUMN_INT, 0, 0},
-    {"linears", "LINEARS", KT_COLUMN_BOOL, 0, 0},
+    {"linears", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
+    {"attention", NULL, KT_COLUMN_BOOL, 0, KT_COLUMN_HIDDEN},
+    {"computes", "COMPUTES", KT_COLUMN_TEXT, 0, 0},
     {"reason", "REASON", KT_COLUMN_TEXT, 0, 0},
     {"formats", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
     {"instruction", NULL, KT_COLUMN_TEXT, 0, KT_COLUMN_HIDDEN},
@@ -40,6 +42,14 @@ static const struct kt_column option_columns[] = {
     {"help", "HELP", KT_COLUMN_TEXT, 0, 0},
 };
 
+/* What a loaded backend is asked for. Linears come with experts, but for plugins of an older ABI. */
+static const char *say_computes(const struct kt_backend_info *info)
+{
+    if (!info->takes_attention)
+        return info->takes_linears ? "experts, linears" : "experts";
+    return info->takes_linears ? "experts, linears, attention" : "attention";
+}
+
 static void add_backend(struct kt_table *table, const struct kt_backend_info *info)
 {
     static const char *const states[] = {"loaded", "disabled", "unfit", "refused", "failed"};
@@ -49,8 +59,11 @@ static void add_backend(struct kt_table *table, const struct kt_backend_info *in
     kt_table_text(table, "level", info->level);
     kt_table_text(table, "levels", info->levels);
     kt_table_int(table, "priority", info->priority);
-    if (info->state == KT_BACKEND_LOADED)
+    if (info->state == KT_BACKEND_LOADED) {
         kt_table_bool(table, "linears", info->takes_linears != 0);
+        kt_table_bool(table, "attention", info->takes_attention != 0);
+        kt_table_text(table, "computes", say_computes(info));
+    }
     kt_table_text(table, "reason", info->reason);
     kt_table_text(table, "formats", info->formats);
     kt_table_text(table, "instruction", info->instruction);
@@ -180,16 +193,17 @@ int kt_cmd_backends(struct kt_cli *cli, int argc, char **argv)
                                                 {.name = NULL}};
     static const struct kt_cli_command command =
         {.usage = "[NAME]...",
-         .about = "Lists every configured backend (or the named ones): its state and the reason, the "
-                  "level in use, all levels, whether it is asked for linears too, formats, and options "
-                  "with their values and where each was set.\n"
-                  "  loaded    ready\n"
-                  "  disabled  its section says enabled = no\n"
-                  "  unfit     this CPU misses what its section says it needs\n"
-                  "  refused   it says itself that it cannot work here\n"
-                  "  failed    its file is missing, unsafe, broken or of another ABI, or a\n"
-                  "            setting is "
-                  "wrong",
+         .about =
+             "Lists every configured backend (or the named ones): its state and the reason, the "
+             "level in use, all levels, what it computes (experts, linears, attention), formats, and options "
+             "with their values and where each was set.\n"
+             "  loaded    ready\n"
+             "  disabled  its section says enabled = no\n"
+             "  unfit     this CPU misses what its section says it needs\n"
+             "  refused   it says itself that it cannot work here\n"
+             "  failed    its file is missing, unsafe, broken or of another ABI, or a\n"
+             "            setting is "
+             "wrong",
          .options = rows,
          .arguments = "NAME",
          .max_arguments = 64};

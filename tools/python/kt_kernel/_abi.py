@@ -96,7 +96,7 @@ class kt_backend_info(c.Structure):
         ("priority", c.c_int64),
         ("n_options", c.c_size_t),
         ("takes_linears", c.c_uint32),
-        ("reserved", c.c_uint32),
+        ("takes_attention", c.c_uint32),
     ]
 
 

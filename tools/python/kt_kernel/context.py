@@ -28,7 +28,8 @@ class Backend:
     level: str  # in use, "" if it is not loaded
     levels: tuple[str, ...]  # best first
     priority: int
-    takes_linears: bool  # False: its plugin ABI has only experts, or it is not loaded
+    takes_linears: bool  # False: its plugin ABI has only experts, it has none, or it is not loaded
+    takes_attention: bool  # False: it has none, or it is not loaded
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,6 +160,7 @@ class Context(Handle):
                     tuple(text(info.levels).split()),
                     info.priority,
                     info.state == 0 and bool(info.takes_linears),
+                    info.state == 0 and bool(info.takes_attention),
                 )
             )
         return found
