@@ -60,9 +60,14 @@ struct kt_attention_layout {
  *
  * Query (t, h), token t of n_tokens and head h of n_heads, has key_size numbers of query_dtype at
  * queries + t * query_stride + h * key_size numbers; it stands at position + t and sees keys up to its own
- * position. end is at most position + n_tokens; keys behind a query's own position may hold anything but
- * signalling NaNs. Its partial result goes to partial + (t * n_heads + h) * partial_stride in a form that
- * only the plugin reads; of a query that sees no key of the chunk, it is one that merge() passes over.
+ * position. end is at most position + n_tokens; keys behind a query's own position weigh 0, and a NaN among
+ * their values may reach the query: it stays in the sequence. Its partial result goes to partial + (t *
+ * n_heads + h) * partial_stride in a form that only the plugin reads; of a query that sees no key of the
+ * chunk, it is one that merge() passes over.
+ *
+ * Sums are float32. A level that rounds scaled queries and weights to bfloat16 has an instruction with "bf"
+ * in its name (struct kt_attention_layout.instruction, or the level's), by which `kt plugin check` derives
+ * its bounds.
  */
 struct kt_attend {
     const struct kt_attention_layout *layout;
