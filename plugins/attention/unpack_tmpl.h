@@ -9,6 +9,8 @@
 #include "plugins/attention/attention.h"
 #include "plugins/common/simd/simd.h"
 
+#include <stdbool.h>
+
 #define VECTOR (4u * VEC_ROWS) /* bytes */
 
 /* Memory that will be read next: a line of it is fetched with each line of work. NULL: there is none. */

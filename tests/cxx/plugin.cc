@@ -208,7 +208,7 @@ constexpr kt_plugin describe()
 
 constexpr kt_ops ops = {sizeof(kt_ops), 0,    layout,     nullptr, pack,    act_pack, nullptr,
                         gate_up,        down, weight_row, nullptr, nullptr, nullptr,  nullptr};
-constexpr kt_level scalar = {sizeof(kt_level), 0, "scalar", 0, "mulss", &ops, nullptr};
+constexpr kt_level scalar = {sizeof(kt_level), 0, "scalar", 0, "mulss", &ops, nullptr, nullptr, nullptr};
 constexpr const kt_level *levels[] = {&scalar};
 
 #endif

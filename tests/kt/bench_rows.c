@@ -45,9 +45,8 @@ static const struct repacked {
     const char *type;
     double source, packed;
 } repacked[] = {
-    {"iq1_s", 50, 106},  {"iq1_m", 56, 114},   {"iq2_xxs", 66, 106}, {"iq2_xs", 74, 114},
-    {"iq2_s", 82, 114},  {"iq3_xxs", 98, 138}, {"iq3_s", 110, 138},  {"tq1_0", 54, 66},
-    {"nvfp4", 144, 160}, {"q1_0", 36, 48},     {"q2_0", 72, 80},
+    {"iq1_s", 50, 106},   {"iq1_m", 56, 114},  {"iq2_xxs", 66, 106}, {"iq2_xs", 74, 114}, {"iq2_s", 82, 114},
+    {"iq3_xxs", 98, 138}, {"iq3_s", 110, 138}, {"tq1_0", 54, 66},    {"nvfp4", 144, 160}, {"q2_0", 72, 80},
 };
 
 /* Packed bytes for each byte of the source. */

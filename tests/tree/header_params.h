@@ -115,3 +115,12 @@ extern const struct vendor none_vendor;
 #ifndef WITHOUT_DEQUANTIZES
 #define DEQUANTIZES 0
 #endif
+#ifndef WITHOUT_MOST_ROWS
+#define MOST_ROWS 4
+#endif
+#ifndef WITHOUT_MOST_PAIR_ROWS
+#define MOST_PAIR_ROWS 4
+#endif
+#ifndef WITHOUT_MOST_QUERIES
+#define MOST_QUERIES 16
+#endif

@@ -340,11 +340,15 @@ static void add_word(char *text, size_t size, const char *word)
 }
 
 static void check_format(struct doctor *doctor, const char *backend, const char *level, uint32_t dtype,
-                         struct tally *tally)
+                         bool attention, struct tally *tally)
 {
     struct kt_selftest test;
     char check[64], text[1200], advice[160];
-    kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype, &test);
+    if (attention)
+        kt_selftest_attention(doctor->cli, doctor->context, backend, dtype, &test);
+    else
+        kt_selftest_run(doctor->cli, doctor->context, backend, strcmp(backend, "reference") == 0, dtype,
+                        &test);
     snprintf(check, sizeof(check), "self-test %s", backend);
     snprintf(text, sizeof(text), "%s at %s: relative error %.2g, limit %.0e", kt_dtype_name(dtype), level,
              test.error, test.limit);
@@ -373,12 +377,13 @@ static void check_format(struct doctor *doctor, const char *backend, const char 
 
 /* One line for all formats, and one for each that failed; for programs one for each format, and one for
  * those that are not taken. */
-static void check_formats(struct doctor *doctor, const char *backend, const char *level)
+static void check_formats(struct doctor *doctor, const char *backend, const char *level, bool attention)
 {
     char check[64], text[640];
     struct tally tally = {.error = 0};
-    for (const uint32_t *dtype = kt_selftest_dtypes; *dtype != KT_DTYPE_NONE; dtype++)
-        check_format(doctor, backend, level, *dtype, &tally);
+    const uint32_t *dtype = attention ? kt_selftest_caches : kt_selftest_dtypes;
+    for (; *dtype != KT_DTYPE_NONE; dtype++)
+        check_format(doctor, backend, level, *dtype, attention, &tally);
     snprintf(check, sizeof(check), "self-test %s", backend);
     if (!is_for_people(doctor) && *tally.refused) {
         snprintf(text, sizeof(text), "not taken: %s", tally.refused);
@@ -399,7 +404,7 @@ static void check_backend(struct doctor *doctor, const struct kt_backend_info *i
         snprintf(value, sizeof(value), "loaded, level %s%s%s", info->level, note ? "; " : "",
                  note ? info->reason : "");
         report(doctor, check, OK, value, note ? "" : info->reason);
-        check_formats(doctor, info->name, info->level);
+        check_formats(doctor, info->name, info->level, info->takes_attention);
         return;
     case KT_BACKEND_DISABLED:
         report(doctor, check, SKIPPED, "disabled", info->reason);

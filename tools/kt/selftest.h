@@ -28,4 +28,12 @@ extern const uint32_t kt_selftest_dtypes[];
 void kt_selftest_run(const struct kt_cli *cli, struct kt_context *context, const char *backend,
                      bool is_reference, uint32_t dtype, struct kt_selftest *result);
 
+/* Forms of the cache of a self-test of attention. Ends with KT_DTYPE_NONE. */
+extern const uint32_t kt_selftest_caches[];
+
+/* Runs queries over a cache of `dtype` through a plugin for attention, and compares outputs with float64
+ * arithmetic on what the cache has. */
+void kt_selftest_attention(const struct kt_cli *cli, struct kt_context *context, const char *backend,
+                           uint32_t dtype, struct kt_selftest *result);
+
 #endif
