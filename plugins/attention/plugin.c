@@ -13,20 +13,11 @@
     }
 
 static const struct kt_level *const levels[] = {
-#ifdef LEVEL_AMX
-    ATTENTION_LEVEL(amx, NEEDS_AMX_BF16, "tdpbf16ps"),
-#endif
-#ifdef LEVEL_AVX512_BF16
-    ATTENTION_LEVEL(avx512_bf16, NEEDS_AVX512_BF16, "vdpbf16ps"),
-#endif
 #ifdef LEVEL_AVX512
     ATTENTION_LEVEL(avx512, NEEDS_AVX512, "vfmadd"),
 #endif
 #ifdef LEVEL_AVX2
     ATTENTION_LEVEL(avx2, NEEDS_AVX2, "vfmadd"),
-#endif
-#ifdef LEVEL_ARM_BF16
-    ATTENTION_LEVEL(arm_bf16, NEEDS_I8MM | KT_CPU_ARM_BF16, "bfdot"),
 #endif
 #ifdef LEVEL_NEON
     ATTENTION_LEVEL(neon, KT_CPU_NEON, "fmla"),
