@@ -128,7 +128,7 @@ refused 'not negative'
 kt forward --model x --input y --threads two
 refused '--threads two: a number from 0'
 kt forward --model "$data/tiny-moe-q4_k_m.gguf" --input "$trace" --layers 3-1
-refused '--layers 3-1: numbers such as'
+refused '--layers 3-1: 3-1 runs backwards: 1-3 is that range'
 kt forward --model "$data/tiny-moe-q4_k_m.gguf" --input "$trace" --layers 1,
 refused 'numbers such as'
 kt explain --model x --max-tokens 0

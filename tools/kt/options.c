@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -554,7 +555,14 @@ size_t kt_cli_list(const struct kt_cli *cli, const char *option, const char *tex
         last = first;
         if (*at == '-')
             at = read_uint(at + 1, &last);
-        if (!at || last < first || last - first >= max - n)
+        if (at && last < first) {
+            kt_cli_usage(cli,
+                         "--%s %s: %" PRIu64 "-%" PRIu64 " runs backwards: %" PRIu64 "-%" PRIu64
+                         " is that range",
+                         option, text, first, last, last, first);
+            return 0;
+        }
+        if (!at || last - first >= max - n)
             break;
         for (uint64_t number = first; number <= last && n < max; number++)
             numbers[n++] = number;
