@@ -67,23 +67,11 @@ static float prepare_scores(const struct kt_attention_shape *shape, struct visib
     return most;
 }
 
-/* e^x for x up to 0, within 1 unit in the last place down to -87, and 2^-126 below: half of the work of
- * vf_exp, which see. NaN is kept. */
+/* e^x for x up to 0, as exact as vf_exp down to -87, and 2^-126 below. NaN is kept. */
 INLINE vf exp_below_0(vf x)
 {
-    x = vf_max(vf_set(-87.0f), x);
-    vf magic = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(12582912.0f));
-    vf n = vf_sub(magic, vf_set(12582912.0f));
-    vf r = vf_fnma(n, vf_set(0x1.62ep-1f), x);
-    r = vf_fnma(n, vf_set(0x1.0bfbe8p-15f), r);
-    vf sum = vf_fma(r, vf_set(1.0f / 5040), vf_set(1.0f / 720));
-    sum = vf_fma(sum, r, vf_set(1.0f / 120));
-    sum = vf_fma(sum, r, vf_set(1.0f / 24));
-    sum = vf_fma(sum, r, vf_set(1.0f / 6));
-    sum = vf_fma(sum, r, vf_set(0.5f));
-    sum = vf_fma(sum, r, vf_set(1.0f));
-    sum = vf_fma(sum, r, vf_set(1.0f));
-    return vf_scale_power(sum, magic);
+    vf magic, rest = vf_exp_rest(vf_max(vf_set(-87.0f), x), &magic);
+    return vf_scale_power(rest, magic);
 }
 
 /* Of scores of which none is a number above -INFINITY: NaN stays, others become 0. */

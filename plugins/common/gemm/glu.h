@@ -13,16 +13,14 @@
 #include <kt/plugin.h>
 
 /*
- * e^x within 0.85 units in the last place (measured), 0 below -104, infinity above 88.73.
- * x = n ln 2 + r with |r| <= 0.347, and e^r by its Taylor series to the 7th power: the next term is
- * below 2^-27. ln 2 in two parts, the first short enough that n times it is exact.
+ * e^r, and n in the low bits of *magic: x = n ln 2 + r with |r| <= 0.347, and e^r by its Taylor series to the
+ * 7th power, whose next term is below 2^-27. ln 2 in two parts, the first short enough that n times it is
+ * exact.
  */
-INLINE vf vf_exp(vf x)
+INLINE vf vf_exp_rest(vf x, vf *magic)
 {
-    x = vf_min(vf_set(89.0f), x);
-    x = vf_max(vf_set(-105.0f), x);
-    vf magic = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(12582912.0f));
-    vf n = vf_sub(magic, vf_set(12582912.0f));
+    *magic = vf_fma(x, vf_set(0x1.715476p+0f), vf_set(12582912.0f));
+    vf n = vf_sub(*magic, vf_set(12582912.0f));
     vf r = vf_fnma(n, vf_set(0x1.62ep-1f), x);
     r = vf_fnma(n, vf_set(0x1.0bfbe8p-15f), r);
     vf sum = vf_fma(r, vf_set(1.0f / 5040), vf_set(1.0f / 720));
@@ -31,8 +29,16 @@ INLINE vf vf_exp(vf x)
     sum = vf_fma(sum, r, vf_set(1.0f / 6));
     sum = vf_fma(sum, r, vf_set(0.5f));
     sum = vf_fma(sum, r, vf_set(1.0f));
-    sum = vf_fma(sum, r, vf_set(1.0f));
-    return vf_scale_magic(sum, magic);
+    return vf_fma(sum, r, vf_set(1.0f));
+}
+
+/* e^x within 0.85 units in the last place (measured), 0 below -104, infinity above 88.73. */
+INLINE vf vf_exp(vf x)
+{
+    x = vf_min(vf_set(89.0f), x);
+    x = vf_max(vf_set(-105.0f), x);
+    vf magic, rest = vf_exp_rest(x, &magic);
+    return vf_scale_magic(rest, magic);
 }
 
 /* x / (1 + e^-(alpha x)) */
