@@ -123,7 +123,10 @@ static void score(const struct attend *work)
             product.b = (const uint8_t *)work->block;
         } else {
             product.b = page + block * size;
-            fetch_lines(ahead, (uint32_t)(size / 64));
+            product.ahead = ahead.at;
+            product.ahead_step = ahead.step;
+            if (!product.pairs)
+                fetch_lines(ahead, (uint32_t)(size / 64));
         }
         product.c = work->weights + (token - work->start);
         multiply(&product, work->n);
@@ -167,11 +170,11 @@ static void add_values(const struct attend *work)
                 .segment = n,
                 .add = token != job->begin,
                 .pairs = pairs,
+                .ahead = ahead.at,
+                .ahead_step = ahead.step,
             };
             if (!pairs)
                 unpack_values(job->values, page, column, n, work->block, &ahead);
-            else
-                fetch_lines(ahead, (n + 1) / 2);
             multiply(&product, work->n);
         }
     }

@@ -40,6 +40,8 @@ struct product {
     uint64_t c_stride;
     uint32_t n, segment;
     bool add, pairs;
+    const uint8_t *ahead; /* with pairs: memory that is read later, a line of it fetched with each line */
+    uint64_t ahead_step;
 };
 
 /* Number `at` of each row with a line. */
@@ -70,9 +72,11 @@ INLINE void add_floats(const struct product *p, const float *const row[MOST_ROWS
 INLINE void add_pairs(const struct product *p, const float *const row[MOST_ROWS], unsigned rows,
                       vf sum[MOST_ROWS][VEC_PARTS])
 {
-    const uint8_t *b = p->b;
-    const uint64_t n = p->n, stride = p->b_stride;
-    for (uint64_t i = 0; i < n; i += 2, b += stride) {
+    const bool first = row[0] == p->a; /* other rows find lines fetched */
+    const uint8_t *b = p->b, *ahead = first ? p->ahead : b;
+    const uint64_t n = p->n, stride = p->b_stride, step = first ? p->ahead_step : stride;
+    for (uint64_t i = 0; i < n; i += 2, b += stride, ahead += step) {
+        PREFETCH(ahead);
         vi pair[VEC_PARTS];
         vf line[VEC_PARTS];
         UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
