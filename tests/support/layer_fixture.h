@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <kt/kt.h>
+#include <string.h>
 
 struct fixture {
     uint32_t n_experts, top_k, n_tokens, max_tokens;
@@ -56,6 +57,23 @@ double fixture_gaussian(uint64_t *state);
         struct kt_error ck_error = {KT_OK, ""};                                                              \
         enum kt_status ck_status = (call);                                                                   \
         ck_assert_msg(ck_status == KT_OK, "%s: %s: %s", #call, kt_status_name(ck_status), ck_error.message); \
+    } while (0)
+
+/* A call gave this status and this error, which says these words. */
+#define ck_says(status, error, wanted, text)                                                        \
+    do {                                                                                            \
+        enum kt_status ck_status = (status);                                                        \
+        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #status, kt_status_name(ck_status),      \
+                      (error)->message);                                                            \
+        ck_assert_msg(strstr((error)->message, (text)) != NULL, "%s: \"%s\" lacks \"%s\"", #status, \
+                      (error)->message, (text));                                                    \
+    } while (0)
+
+/* The call, which gets &ck_error, fails so and says these words. */
+#define ck_fails(call, wanted, text)            \
+    do {                                        \
+        struct kt_error ck_error = {KT_OK, ""}; \
+        ck_says(call, &ck_error, wanted, text); \
     } while (0)
 
 #endif

@@ -150,8 +150,8 @@ static float *run_steps(const struct world *world, const struct kt_kv_sequence *
     return (float *)(void *)all;
 }
 
-/* Tokens of a prompt, of slices of it and of decodes, on one thread and many, on several nodes; across the end
- * of a chunk, the first one or the third of the second span. */
+/* Tokens of a prompt, of slices of it and of decodes, on one thread and many, on several nodes; across the
+ * end of a chunk, the first one or the third of the second span. */
 START_TEST(same_bits)
 {
     if (is_left_out(_i))

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct kt_error error;
-
 /* NaN in a query stays there, NaN in a sequence does, and queries, outputs may be 16 bits wide. */
 START_TEST(nan_stays)
 {
@@ -108,18 +106,11 @@ END_TEST
 
 /* ---- wrong calls ---- */
 
-#define ck_fails(call, wanted, text)                                                                         \
-    do {                                                                                                     \
-        enum kt_status ck_status = (call);                                                                   \
-        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status), error.message); \
-        ck_assert_msg(strstr(error.message, text), "%s: %s", #call, error.message);                          \
-    } while (0)
-
 static void fails_create(const struct world *world, const struct kt_attention_params *params,
                          enum kt_status wanted, const char *text)
 {
     struct kt_attention *attention = NULL;
-    ck_fails(kt_attention_create(world->kv, params, &attention, &error), wanted, text);
+    ck_fails(kt_attention_create(world->kv, params, &attention, &ck_error), wanted, text);
     ck_assert_ptr_null(attention);
 }
 
@@ -129,7 +120,7 @@ START_TEST(wrong_params)
     ck_assert(world_open(&world, &shapes[0], "auto", 2, 0));
     const struct kt_attention_params good = world_params(&world);
     struct kt_attention_params params = good;
-    ck_fails(kt_attention_create(NULL, &good, NULL, &error), KT_E_INVALID, "must not be NULL");
+    ck_fails(kt_attention_create(NULL, &good, NULL, &ck_error), KT_E_INVALID, "must not be NULL");
     params.struct_size = 8;
     fails_create(&world, &params, KT_E_INVALID, "KT_ATTENTION_PARAMS_INIT");
     params = good, params.n_heads = 6;
@@ -165,18 +156,19 @@ START_TEST(wrong_batches)
     batch.n_items = 1;
     batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
     items[0].n_tokens = 11;
-    ck_fails(kt_attention_forward(world.attention, &batch, &error), KT_E_STATE,
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_STATE,
              "11 tokens from position 90 on; the sequence has 67 tokens, and 33 more are reserved");
     items[0].n_tokens = 10, items[0].sequence = foreign;
-    ck_fails(kt_attention_forward(world.attention, &batch, &error), KT_E_INVALID, "of another cache");
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "of another cache");
     items[0].sequence = sequence, items[0].output = NULL;
-    ck_fails(kt_attention_forward(world.attention, &batch, &error), KT_E_INVALID, "output must not be NULL");
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID,
+             "output must not be NULL");
     items[0] = request.item, batch.n_items = 10;
-    ck_fails(kt_attention_forward(world.attention, &batch, &error), KT_E_INVALID, "10 items; at most 9");
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "10 items; at most 9");
     batch.n_items = 1, batch.query_stride = 100;
-    ck_fails(kt_attention_forward(world.attention, &batch, &error), KT_E_INVALID, "query_stride 100");
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "query_stride 100");
     batch.query_stride = 0, batch.output_dtype = KT_DTYPE_Q4_K;
-    ck_fails(kt_attention_forward(world.attention, &batch, &error), KT_E_INVALID, "output_dtype is q4_k");
+    ck_fails(kt_attention_forward(world.attention, &batch, &ck_error), KT_E_INVALID, "output_dtype is q4_k");
     for (uint64_t i = 0; i < world_output_size(&world, 10); i++)
         ck_assert_int_eq(((const char *)request.output)[i], 0x55);
     world_free_request(&request);

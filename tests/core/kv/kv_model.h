@@ -33,14 +33,6 @@ const char *kv_check(const struct kt_kv *kv, const struct kt_kv_sequence *sequen
 /* Compares counts of pages with the tables of these sequences; NULL: not open. */
 const char *kv_check_counts(const struct kt_kv *kv, struct kt_kv_sequence *const *sequences, size_t n);
 
-/* The call fails so, and `error`, which the test file has, says these words. */
-#define ck_fails(call, wanted, text)                                                                         \
-    do {                                                                                                     \
-        enum kt_status ck_status = (call);                                                                   \
-        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status), error.message); \
-        ck_assert_msg(strstr(error.message, text), "%s: %s", #call, error.message);                          \
-    } while (0)
-
 /* A function of this file that found nothing wrong gives "". */
 #define ck_text(text)                              \
     do {                                           \

@@ -76,7 +76,7 @@ START_TEST(the_bound_is_kept)
                               info.bytes);
             more.tokens = ((uint64_t)info.n_pages + 1) * 64;
         } else {
-            ck_fails(status, KT_E_INVALID, "bytes are too few for a cache");
+            ck_says(status, &error, KT_E_INVALID, "bytes are too few for a cache");
             more.tokens = 1;
         }
         ck_ok(kt_kv_plan(context, &more, &larger, &ck_error));
@@ -96,17 +96,17 @@ START_TEST(wrong_declarations)
     params.layers = &layer;
     params.n_layers = 1;
     params.tokens = 64;
-#define REFUSE(change, status, text)                                         \
-    do {                                                                     \
-        change;                                                              \
-        ck_fails(kt_kv_create(context, &params, &kv, &error), status, text); \
-        field = good;                                                        \
-        layer = (struct kt_kv_layer){&field, 1, 0};                          \
+#define REFUSE(change, status, text)                                                \
+    do {                                                                            \
+        change;                                                                     \
+        ck_says(kt_kv_create(context, &params, &kv, &error), &error, status, text); \
+        field = good;                                                               \
+        layer = (struct kt_kv_layer){&field, 1, 0};                                 \
     } while (0)
-    ck_fails(kt_kv_create(NULL, &params, &kv, &error), KT_E_INVALID, "context and kv");
-    ck_fails(kt_kv_create(context, NULL, &kv, &error), KT_E_INVALID, "KT_KV_PARAMS_INIT");
-    ck_fails(kt_kv_create(context, &empty, &kv, &error), KT_E_INVALID, "layers must not be NULL");
-    ck_fails(kt_kv_plan(context, &params, NULL, &error), KT_E_INVALID, "info");
+    ck_says(kt_kv_create(NULL, &params, &kv, &error), &error, KT_E_INVALID, "context and kv");
+    ck_says(kt_kv_create(context, NULL, &kv, &error), &error, KT_E_INVALID, "KT_KV_PARAMS_INIT");
+    ck_says(kt_kv_create(context, &empty, &kv, &error), &error, KT_E_INVALID, "layers must not be NULL");
+    ck_says(kt_kv_plan(context, &params, NULL, &error), &error, KT_E_INVALID, "info");
     REFUSE(field.kind = 2, KT_E_INVALID, "layer 0, field 0: kind 2");
     REFUSE(field.layout = 3, KT_E_INVALID, "layout 3");
     REFUSE(field.heads = 0, KT_E_INVALID, "a number of heads of 0 is not 1 to 65536");
@@ -227,15 +227,17 @@ START_TEST(rows_with_strides)
                 ck_assert_float_eq(out[t][h][i], (float)expected);
             }
     rows.dtype = KT_DTYPE_BF16;
-    ck_fails(kt_kv_sequence_read(sequence, &rows, out, &error), KT_E_UNSUPPORTED, "read as f32, not as bf16");
+    ck_says(kt_kv_sequence_read(sequence, &rows, out, &error), &error, KT_E_UNSUPPORTED,
+            "read as f32, not as bf16");
     rows.dtype = KT_DTYPE_I8;
-    ck_fails(kt_kv_sequence_write(sequence, &rows, out, &error), KT_E_UNSUPPORTED, "dtype i8");
+    ck_says(kt_kv_sequence_write(sequence, &rows, out, &error), &error, KT_E_UNSUPPORTED, "dtype i8");
     rows.dtype = KT_DTYPE_F32;
     rows.row_stride = 61;
-    ck_fails(kt_kv_sequence_read(sequence, &rows, out, &error), KT_E_INVALID, "not whole numbers");
+    ck_says(kt_kv_sequence_read(sequence, &rows, out, &error), &error, KT_E_INVALID, "not whole numbers");
     rows.row_stride = 0;
-    ck_fails(kt_kv_sequence_write(sequence, &rows, NULL, &error), KT_E_INVALID, "data must not be NULL");
-    ck_fails(kt_kv_sequence_write(NULL, &rows, out, &error), KT_E_INVALID, "sequence or rows is NULL");
+    ck_says(kt_kv_sequence_write(sequence, &rows, NULL, &error), &error, KT_E_INVALID,
+            "data must not be NULL");
+    ck_says(kt_kv_sequence_write(NULL, &rows, out, &error), &error, KT_E_INVALID, "sequence or rows is NULL");
     rows.n_rows = 0;
     ck_ok(kt_kv_sequence_write(sequence, &rows, NULL, &ck_error));
     kt_kv_sequence_close(sequence);
@@ -313,42 +315,44 @@ START_TEST(positions_out_of_order)
     params.max_tokens = 200;
     ck_ok(kt_kv_create(context, &params, &kv, &ck_error));
     ck_ok(kt_kv_sequence_open(kv, &sequence, &ck_error));
-    ck_fails(kt_kv_sequence_reserve(sequence, 5, 1, &error), KT_E_STATE, "position 5, expected 0");
-    ck_fails(kt_kv_sequence_reserve(sequence, 0, 201, &error), KT_E_RANGE,
-             "201 tokens at position 0: a sequence has at most 200");
-    ck_fails(kt_kv_sequence_reserve(sequence, 0, UINT64_MAX, &error), KT_E_RANGE, "at most 200");
+    ck_says(kt_kv_sequence_reserve(sequence, 5, 1, &error), &error, KT_E_STATE, "position 5, expected 0");
+    ck_says(kt_kv_sequence_reserve(sequence, 0, 201, &error), &error, KT_E_RANGE,
+            "201 tokens at position 0: a sequence has at most 200");
+    ck_says(kt_kv_sequence_reserve(sequence, 0, UINT64_MAX, &error), &error, KT_E_RANGE, "at most 200");
     ck_ok(kt_kv_sequence_reserve(sequence, 0, 10, &ck_error));
-    ck_fails(
-        kv_write(sequence, &params, 0, 0, 10, 1, &tag, &error), KT_E_STATE,
+    ck_says(
+        kv_write(sequence, &params, 0, 0, 10, 1, &tag, &error), &error, KT_E_STATE,
         "layer 0, field 0: 1 rows from row 10 on, expected from row 0 to below row 10: the sequence has 0 "
         "tokens, and 10 more are reserved");
     ck_ok(kv_write(sequence, &params, 0, 0, 9, 1, &tag, &ck_error));
-    ck_fails(kt_kv_sequence_commit(sequence, 11, &error), KT_E_STATE,
-             "11 tokens are to be committed at position 0, and 10 are reserved");
+    ck_says(kt_kv_sequence_commit(sequence, 11, &error), &error, KT_E_STATE,
+            "11 tokens are to be committed at position 0, and 10 are reserved");
     ck_ok(kt_kv_sequence_commit(sequence, 6, &ck_error));
-    ck_fails(kv_write(sequence, &params, 0, 0, 5, 1, &tag, &error), KT_E_STATE,
-             "1 rows from row 5 on, expected from row 6 to below row 10");
+    ck_says(kv_write(sequence, &params, 0, 0, 5, 1, &tag, &error), &error, KT_E_STATE,
+            "1 rows from row 5 on, expected from row 6 to below row 10");
     /* One row for four tokens: row 1 ends with token 7, row 2 with token 11. */
     ck_ok(kv_write(sequence, &params, 1, 2, 1, 1, &tag, &ck_error));
-    ck_fails(kv_write(sequence, &params, 1, 2, 2, 1, &tag, &error), KT_E_STATE,
-             "expected from row 1 to below row 2");
-    ck_fails(kv_write(sequence, &params, 1, 2, UINT64_MAX, 1, &tag, &error), KT_E_STATE, "1 rows from row");
+    ck_says(kv_write(sequence, &params, 1, 2, 2, 1, &tag, &error), &error, KT_E_STATE,
+            "expected from row 1 to below row 2");
+    ck_says(kv_write(sequence, &params, 1, 2, UINT64_MAX, 1, &tag, &error), &error, KT_E_STATE,
+            "1 rows from row");
     struct kt_kv_rows rows = KT_KV_ROWS_INIT;
     struct kt_kv_place place;
     float row[64];
     void *state;
     rows.dtype = KT_DTYPE_F32;
     rows.n_heads = 5;
-    ck_fails(kt_kv_sequence_read(sequence, &rows, row, &error), KT_E_RANGE,
-             "5 heads from head 0 on: there are 4");
+    ck_says(kt_kv_sequence_read(sequence, &rows, row, &error), &error, KT_E_RANGE,
+            "5 heads from head 0 on: there are 4");
     rows.field = 2;
-    ck_fails(kt_kv_sequence_read(sequence, &rows, row, &error), KT_E_RANGE,
-             "layer 0, field 2: the layer has 2");
-    ck_fails(kt_kv_place(kv, 9, 0, 0, &place, &error), KT_E_RANGE, "layer 9: the cache has 5");
-    ck_fails(kt_kv_place(kv, 0, 0, 4, &place, &error), KT_E_RANGE, "1 heads from head 4 on");
-    ck_fails(kt_kv_sequence_state(sequence, 0, 0, 0, &state, &error), KT_E_INVALID, "has rows, not a state");
-    ck_fails(kt_kv_sequence_truncate(sequence, 7, &error), KT_E_RANGE,
-             "the first 7 tokens: the sequence has 6");
+    ck_says(kt_kv_sequence_read(sequence, &rows, row, &error), &error, KT_E_RANGE,
+            "layer 0, field 2: the layer has 2");
+    ck_says(kt_kv_place(kv, 9, 0, 0, &place, &error), &error, KT_E_RANGE, "layer 9: the cache has 5");
+    ck_says(kt_kv_place(kv, 0, 0, 4, &place, &error), &error, KT_E_RANGE, "1 heads from head 4 on");
+    ck_says(kt_kv_sequence_state(sequence, 0, 0, 0, &state, &error), &error, KT_E_INVALID,
+            "has rows, not a state");
+    ck_says(kt_kv_sequence_truncate(sequence, 7, &error), &error, KT_E_RANGE,
+            "the first 7 tokens: the sequence has 6");
     kt_kv_sequence_close(sequence);
     kt_kv_destroy(kv);
     kt_context_destroy(context);

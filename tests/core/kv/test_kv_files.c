@@ -151,23 +151,26 @@ START_TEST(wrong_calls)
     const char *path = file_path("sequence");
     char note[10] = "123456789";
     uint64_t room = 0;
-    ck_fails(kt_kv_sequence_export(sequence, NULL, NULL, 0, &error), KT_E_INVALID, "kt_kv_sequence_export");
-    ck_fails(kt_kv_sequence_export(sequence, path, NULL, 1, &error), KT_E_INVALID, "kt_kv_sequence_export");
-    ck_fails(kt_kv_sequence_export(sequence, file_path("no/such"), NULL, 0, &error), KT_E_IO, "no/such");
+    ck_says(kt_kv_sequence_export(sequence, NULL, NULL, 0, &error), &error, KT_E_INVALID,
+            "kt_kv_sequence_export");
+    ck_says(kt_kv_sequence_export(sequence, path, NULL, 1, &error), &error, KT_E_INVALID,
+            "kt_kv_sequence_export");
+    ck_says(kt_kv_sequence_export(sequence, file_path("no/such"), NULL, 0, &error), &error, KT_E_IO,
+            "no/such");
     ck_ok(kt_kv_sequence_reserve(sequence, 100, 4, &ck_error));
-    ck_fails(kt_kv_sequence_export(sequence, path, NULL, 0, &error), KT_E_STATE,
-             "4 tokens are reserved at position 100");
+    ck_says(kt_kv_sequence_export(sequence, path, NULL, 0, &error), &error, KT_E_STATE,
+            "4 tokens are reserved at position 100");
     ck_assert_int_ne(access(path, F_OK), 0);
     ck_ok(kt_kv_sequence_truncate(sequence, 100, &ck_error));
     ck_ok(kt_kv_sequence_export(sequence, path, note, 10, &ck_error));
-    ck_fails(kt_kv_import(kv, path, NULL, &room, &copy, &error), KT_E_RANGE,
-             "its note has 10 bytes, and there is room for 0");
+    ck_says(kt_kv_import(kv, path, NULL, &room, &copy, &error), &error, KT_E_RANGE,
+            "its note has 10 bytes, and there is room for 0");
     ck_assert_uint_eq(room, 10);
-    ck_fails(kt_kv_import(kv, path, NULL, &room, &copy, &error), KT_E_INVALID, "a note has a size");
-    ck_fails(kt_kv_import(kv, NULL, NULL, NULL, &copy, &error), KT_E_INVALID, "must not be NULL");
-    ck_fails(kt_kv_import(kv, file_path("nothing"), NULL, NULL, &copy, &error), KT_E_IO, "nothing");
-    ck_fails(kt_kv_import(kv, path, NULL, NULL, &copy, &error), KT_E_NOMEM,
-             "2 pages of 64 tokens are wanted, and 1 of 3 are free");
+    ck_says(kt_kv_import(kv, path, NULL, &room, &copy, &error), &error, KT_E_INVALID, "a note has a size");
+    ck_says(kt_kv_import(kv, NULL, NULL, NULL, &copy, &error), &error, KT_E_INVALID, "must not be NULL");
+    ck_says(kt_kv_import(kv, file_path("nothing"), NULL, NULL, &copy, &error), &error, KT_E_IO, "nothing");
+    ck_says(kt_kv_import(kv, path, NULL, NULL, &copy, &error), &error, KT_E_NOMEM,
+            "2 pages of 64 tokens are wanted, and 1 of 3 are free");
     struct kt_kv_info info;
     kt_kv_info(kv, &info);
     ck_assert_uint_eq(info.n_sequences, 1);
@@ -214,17 +217,17 @@ START_TEST(another_model)
     ck_ok(kt_kv_sequence_export(sequence, path, NULL, 0, &ck_error));
     kt_kv_info(kv, &mine);
     ck_assert_uint_eq(strlen(mine.fingerprint), 16);
-#define REFUSE(change, text)                                                             \
-    do {                                                                                 \
-        change;                                                                          \
-        struct kt_kv *other = make(context, &params);                                    \
-        kt_kv_info(other, &theirs);                                                      \
-        ck_assert_str_ne(mine.fingerprint, theirs.fingerprint);                          \
-        ck_fails(kt_kv_import(other, path, NULL, NULL, &copy, &error), KT_E_UNSUPPORTED, \
-                 "a page map of another model");                                         \
-        ck_assert_msg(strstr(error.message, text), "%s", error.message);                 \
-        kt_kv_destroy(other);                                                            \
-        params = small();                                                                \
+#define REFUSE(change, text)                                                                    \
+    do {                                                                                        \
+        change;                                                                                 \
+        struct kt_kv *other = make(context, &params);                                           \
+        kt_kv_info(other, &theirs);                                                             \
+        ck_assert_str_ne(mine.fingerprint, theirs.fingerprint);                                 \
+        ck_says(kt_kv_import(other, path, NULL, NULL, &copy, &error), &error, KT_E_UNSUPPORTED, \
+                "a page map of another model");                                                 \
+        ck_assert_msg(strstr(error.message, text), "%s", error.message);                        \
+        kt_kv_destroy(other);                                                                   \
+        params = small();                                                                       \
     } while (0)
     REFUSE(params.model = "b", "it was made with model \"a\", this cache with \"b\"");
     REFUSE(params.model = NULL, "this cache with \"\"");

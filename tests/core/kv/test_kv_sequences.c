@@ -114,7 +114,7 @@ static void fork_one(void)
         n -= n % 64;
     enum kt_status status = kt_kv_sequence_fork(sequence[from], n, &sequence[to], &error);
     if (status != KT_OK) {
-        ck_fails(status, KT_E_NOMEM, "1 pages of 64 tokens are wanted, and 0 of");
+        ck_says(status, &error, KT_E_NOMEM, "1 pages of 64 tokens are wanted, and 0 of");
         return;
     }
     length[to] = n;
@@ -131,7 +131,7 @@ static void cut_one(int s)
     if (status == KT_OK)
         length[s] = n;
     else
-        ck_fails(status, KT_E_NOMEM, "1 pages of 64 tokens are wanted, and 0 of");
+        ck_says(status, &error, KT_E_NOMEM, "1 pages of 64 tokens are wanted, and 0 of");
     check(s);
 }
 
@@ -144,7 +144,7 @@ static void grow_one(int s)
     uint64_t committed = whole ? n : (uint64_t)(fixture_uniform(&seed) * (double)(written + 1));
     enum kt_status status = grow(s, n, written, committed);
     if (status != KT_OK)
-        ck_fails(status, KT_E_NOMEM, "pages of 64 tokens are wanted, and");
+        ck_says(status, &error, KT_E_NOMEM, "pages of 64 tokens are wanted, and");
 }
 
 START_TEST(random_lives)
@@ -191,22 +191,23 @@ START_TEST(full_cache)
     for (int s = 0; s < 3; s++)
         ck_ok(kt_kv_sequence_open(kv, &sequence[s], &ck_error));
     ck_ok(grow(0, 100, 100, 100));
-    ck_fails(kt_kv_sequence_reserve(sequence[1], 0, 129, &error), KT_E_NOMEM,
-             "3 pages of 64 tokens are wanted, and 2 of 4 are free: close or truncate sequences");
+    ck_says(kt_kv_sequence_reserve(sequence[1], 0, 129, &error), &error, KT_E_NOMEM,
+            "3 pages of 64 tokens are wanted, and 2 of 4 are free: close or truncate sequences");
     ck_ok(grow(1, 128, 128, 128));
-    ck_fails(kt_kv_sequence_reserve(sequence[2], 0, 1, &error), KT_E_NOMEM,
-             "1 pages of 64 tokens are wanted, and 0 of 4 are free");
+    ck_says(kt_kv_sequence_reserve(sequence[2], 0, 1, &error), &error, KT_E_NOMEM,
+            "1 pages of 64 tokens are wanted, and 0 of 4 are free");
     ck_ok(kt_kv_sequence_reserve(sequence[0], 100, 28, &ck_error)); /* the rest of its page */
-    ck_fails(kt_kv_sequence_reserve(sequence[0], 100, 29, &error), KT_E_NOMEM, "1 pages of 64 tokens");
+    ck_says(kt_kv_sequence_reserve(sequence[0], 100, 29, &error), &error, KT_E_NOMEM, "1 pages of 64 tokens");
     struct kt_kv_sequence_info info;
     kt_kv_sequence_info(sequence[0], &info);
     ck_assert_uint_eq(info.room, 28);
     /* A partial page that two have: neither can write, then one closes. */
     ck_ok(kt_kv_sequence_truncate(sequence[0], 100, &ck_error));
     ck_ok(kt_kv_sequence_fork(sequence[0], 100, &sequence[3], &ck_error));
-    ck_fails(kt_kv_sequence_reserve(sequence[0], 100, 1, &error), KT_E_NOMEM, "1 pages of 64 tokens");
-    ck_fails(kt_kv_sequence_fork(sequence[0], 99, &sequence[4], &error), KT_E_NOMEM, "1 pages of 64 tokens");
-    ck_fails(kt_kv_sequence_truncate(sequence[0], 99, &error), KT_E_NOMEM, "1 pages of 64 tokens");
+    ck_says(kt_kv_sequence_reserve(sequence[0], 100, 1, &error), &error, KT_E_NOMEM, "1 pages of 64 tokens");
+    ck_says(kt_kv_sequence_fork(sequence[0], 99, &sequence[4], &error), &error, KT_E_NOMEM,
+            "1 pages of 64 tokens");
+    ck_says(kt_kv_sequence_truncate(sequence[0], 99, &error), &error, KT_E_NOMEM, "1 pages of 64 tokens");
     length[3] = length[0];
     memcpy(tags[3], tags[0], sizeof tags[0]);
     for (int s = 0; s < 4; s++)
@@ -224,9 +225,9 @@ START_TEST(full_cache)
         if (!sequence[s])
             ck_ok(kt_kv_sequence_open(kv, &sequence[s], &ck_error));
     struct kt_kv_sequence *more = NULL;
-    ck_fails(kt_kv_sequence_open(kv, &more, &error), KT_E_NOMEM,
-             "one more sequence is wanted, and all 8 are open");
-    ck_fails(kt_kv_sequence_fork(sequence[3], 64, &more, &error), KT_E_NOMEM, "all 8 are open");
+    ck_says(kt_kv_sequence_open(kv, &more, &error), &error, KT_E_NOMEM,
+            "one more sequence is wanted, and all 8 are open");
+    ck_says(kt_kv_sequence_fork(sequence[3], 64, &more, &error), &error, KT_E_NOMEM, "all 8 are open");
     finish();
 }
 END_TEST
@@ -291,10 +292,10 @@ START_TEST(states)
     ck_ok(grow(0, 5, 5, 5));
     fill_states(0, 20);
     check_states(1, 10);
-    ck_fails(kt_kv_sequence_truncate(sequence[0], 70, &error), KT_E_UNSUPPORTED,
-             "the first 70 of 75 tokens: states cannot be taken back; fork the sequence");
-    ck_fails(kt_kv_sequence_fork(sequence[0], 64, &sequence[2], &error), KT_E_UNSUPPORTED,
-             "or keep 0 tokens");
+    ck_says(kt_kv_sequence_truncate(sequence[0], 70, &error), &error, KT_E_UNSUPPORTED,
+            "the first 70 of 75 tokens: states cannot be taken back; fork the sequence");
+    ck_says(kt_kv_sequence_fork(sequence[0], 64, &sequence[2], &error), &error, KT_E_UNSUPPORTED,
+            "or keep 0 tokens");
     ck_ok(kt_kv_sequence_truncate(sequence[0], 75, &ck_error));
     check_states(0, 20);
     check(0);
@@ -311,10 +312,11 @@ START_TEST(states)
     check(0);
     check(1);
     void *state;
-    ck_fails(kt_kv_sequence_state(sequence[0], 4, 0, 5, &state, &error), KT_E_RANGE, "there are 5");
+    ck_says(kt_kv_sequence_state(sequence[0], 4, 0, 5, &state, &error), &error, KT_E_RANGE, "there are 5");
     struct kt_kv_place place;
-    ck_fails(kt_kv_place(kv, 4, 0, 0, &place, &error), KT_E_INVALID, "has a state, not rows");
-    ck_fails(kt_kv_sequence_state(sequence[0], 3, 0, 0, &state, &error), KT_E_RANGE, "the layer has 0");
+    ck_says(kt_kv_place(kv, 4, 0, 0, &place, &error), &error, KT_E_INVALID, "has a state, not rows");
+    ck_says(kt_kv_sequence_state(sequence[0], 3, 0, 0, &state, &error), &error, KT_E_RANGE,
+            "the layer has 0");
     finish();
 }
 END_TEST

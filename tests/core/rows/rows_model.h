@@ -61,15 +61,4 @@ double model_sigmoid(double x);
             ck_abort_msg("%s", #condition); \
     } while (0)
 
-/* The call fails so, and says these words. */
-#define ck_fails(call, wanted, text)                                                            \
-    do {                                                                                        \
-        struct kt_error ck_error = {KT_OK, ""};                                                 \
-        enum kt_status ck_status = (call);                                                      \
-        ck_assert_msg(ck_status == (wanted), "%s: %s: %s", #call, kt_status_name(ck_status),    \
-                      ck_error.message);                                                        \
-        ck_assert_msg(strstr(ck_error.message, text) != NULL, "%s: \"%s\" lacks \"%s\"", #call, \
-                      ck_error.message, text);                                                  \
-    } while (0)
-
 #endif
