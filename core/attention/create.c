@@ -2,6 +2,7 @@
 /* create.c - attention of a layer: checks its parameters, chooses a plugin, has room in the arena. */
 #include "core/attention/attention.h"
 #include "core/backend/registry.h"
+#include "core/backend/tuned.h"
 #include "core/base/error.h"
 #include "core/base/size.h"
 #include "core/config/config.h"
@@ -120,6 +121,23 @@ static enum kt_status check_layout(const struct kt_attention_layout *layout,
     return KT_OK;
 }
 
+/* Keys of [tuned.NAME] call a shape by its heads of queries for each of keys, and by its sizes. */
+static void find_subject(const struct kt_attention *attention, const struct kt_backend *backend,
+                         struct kt_tuned_subject *subject)
+{
+    const struct kt_attention_ops *ops = KT_LEVEL_TABLE(backend->level, attention);
+    const struct kt_attention_shape *shape = &attention->layout.shape;
+    *subject = (struct kt_tuned_subject){
+        .backend = backend,
+        .n_tunables = KT_TUNABLES(ops, kt_attention_ops),
+        .deterministic = kt_config_bool(attention->context->config, "core", "deterministic"),
+    };
+    subject->tunables = subject->n_tunables ? ops->tunables : NULL;
+    (void)snprintf(subject->format, sizeof subject->format, "%s", kt_dtype_name(shape->key.dtype));
+    (void)snprintf(subject->shape, sizeof subject->shape, "attention-%ux%ux%u", shape->n_heads,
+                   shape->key_size, shape->value_size);
+}
+
 static enum kt_status ask(struct kt_attention *attention, const struct kt_backend *backend,
                           struct kt_error *error)
 {
@@ -128,12 +146,17 @@ static enum kt_status ask(struct kt_attention *attention, const struct kt_backen
     struct kt_attention_layout layout = {
         .deterministic = (uint32_t)kt_config_bool(attention->context->config, "core", "deterministic"),
     };
+    struct kt_tuned_subject subject;
+    find_subject(attention, backend, &subject);
     memcpy(&layout.shape, &shape, sizeof shape);
+    kt_tuned_fill(&subject, layout.tuned);
     error->message[0] = '\0';
     enum kt_status status = ops->layout(backend->instance, &layout, error);
     if (status != KT_OK)
         return kt_fail_plugin(error, status, "it refuses without a reason");
     status = check_layout(&layout, &shape, error);
+    if (status == KT_OK)
+        status = kt_tuned_check_values(subject.tunables, subject.n_tunables, layout.tuned, error);
     if (status != KT_OK)
         return status;
     attention->backend = backend;

@@ -3,6 +3,7 @@
 #include "core/backend/module_check.h"
 
 #include "core/backend/tables.h"
+#include "core/backend/tunables.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
 
@@ -66,7 +67,8 @@ static enum kt_status check_ops(const struct kt_level *level, struct kt_error *e
     if (!ops->thread_enter != !ops->thread_leave)
         return kt_fail(error, KT_E_PLUGIN,
                        "its level %s has one of thread_enter and thread_leave; both or none", level->name);
-    return KT_OK;
+    uint32_t n_tunables = KT_TUNABLES(ops, kt_ops);
+    return n_tunables ? kt_tuned_check_list(level->name, ops->tunables, n_tunables, error) : KT_OK;
 }
 
 static enum kt_status check_attention(const struct kt_level *level, struct kt_error *error)
@@ -88,7 +90,8 @@ static enum kt_status check_attention(const struct kt_level *level, struct kt_er
         return kt_fail(error, KT_E_PLUGIN,
                        "its level %s has one of attention's thread_enter and thread_leave; both or none",
                        level->name);
-    return KT_OK;
+    uint32_t n_tunables = KT_TUNABLES(ops, kt_attention_ops);
+    return n_tunables ? kt_tuned_check_list(level->name, ops->tunables, n_tunables, error) : KT_OK;
 }
 
 static enum kt_status check_rows(const struct kt_level *level, struct kt_error *error)

@@ -6,6 +6,7 @@
 #include "core/backend/module_check.h"
 #include "core/backend/registry_host.h"
 #include "core/backend/registry_reason.h"
+#include "core/backend/tuned.h"
 #include "core/base/error.h"
 #include "core/base/option.h"
 #include "core/base/suggest.h"
@@ -173,6 +174,15 @@ static enum kt_status check_keys(struct kt_backend *backend, bool *go_on, struct
     return KT_OK;
 }
 
+static enum kt_status check_tuned(struct kt_backend *backend, bool *go_on, struct kt_error *error)
+{
+    struct kt_error wrong = {0};
+    if (kt_tuned_check_settings(backend, &wrong) == KT_OK)
+        return KT_OK;
+    *go_on = false;
+    return kt_backend_settle(backend, KT_BACKEND_FAILED, error, "%s", wrong.message);
+}
+
 /* Values and origins of all options; defaults for those that are not configured. */
 static enum kt_status take_values(struct kt_backend *backend, bool *go_on, struct kt_error *error)
 {
@@ -335,6 +345,8 @@ static enum kt_status bring_up(struct kt_backend *backend, struct kt_error *erro
         status = take_values(backend, &go_on, error);
     if (status == KT_OK && go_on)
         status = check_keys(backend, &go_on, error);
+    if (status == KT_OK && go_on)
+        status = check_tuned(backend, &go_on, error);
     if (status == KT_OK && go_on)
         status = start(backend, error);
     return status;

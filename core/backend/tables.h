@@ -13,4 +13,9 @@
 #define KT_LEVEL_TABLE(level, name) \
     ((level)->struct_size >= offsetof(struct kt_level, name) + sizeof(level)->name ? (level)->name : NULL)
 
+/* The number of tunables in a table of functions `type`; 0 if the plugin is older than they are. */
+#define KT_TUNABLES(ops, type)                                                                             \
+    ((ops)->struct_size >= offsetof(struct type, n_tunables) + sizeof(ops)->n_tunables ? (ops)->n_tunables \
+                                                                                       : 0)
+
 #endif

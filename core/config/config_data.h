@@ -12,10 +12,12 @@
 /* A setting of a later layer replaces one of an earlier layer. */
 enum config_layer {
     LAYER_DEFAULT,
-    LAYER_SHIPPED, /* drop-ins that come with the plugins */
-    LAYER_DROPIN,  /* the administrator's drop-ins */
-    LAYER_SYSTEM,  /* kt.ini */
-    LAYER_USER,    /* the user's kt.ini, or the file that the caller named */
+    LAYER_SHIPPED,  /* drop-ins that come with the plugins */
+    LAYER_DROPIN,   /* the administrator's drop-ins */
+    LAYER_SYSTEM,   /* kt.ini */
+    LAYER_USER,     /* the user's kt.ini, or the file that the caller named */
+    LAYER_MEASURED, /* tuned.ini that is installed: of known CPUs */
+    LAYER_TUNED,    /* tuned.ini beside the user's kt.ini, as kt tune writes it */
     LAYER_ENVIRONMENT,
     LAYER_PARAMETER
 };

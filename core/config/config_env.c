@@ -224,7 +224,9 @@ static enum kt_status cut(const char *text, char **copy, const char **section, c
     char *equals = strchr(*copy, '=');
     if (equals)
         *equals = '\0';
-    char *dot = equals ? strrchr(*copy, '.') : NULL;
+    /* Keys of [tuned.NAME] have dots themselves. */
+    bool tuned = equals && kt_config_tuned_of(*copy);
+    char *dot = tuned ? strchr(*copy + strcspn(*copy, ".") + 1, '.') : equals ? strrchr(*copy, '.') : NULL;
     if (dot) {
         *dot = '\0';
         *section = trim(*copy);
@@ -278,6 +280,8 @@ enum kt_status kt_config_read_texts(struct kt_config *config, const char *const 
         if (status != KT_OK)
             return status;
         const char *name = kt_config_plugin_of(section);
+        if (!name)
+            name = kt_config_tuned_of(section);
         if (name && !kt_config_find_plugin(config, name))
             status = refuse_plugin(config, name, error);
         else

@@ -9,6 +9,7 @@
 #include "core/config/config_env.h"
 #include "core/config/config_schema.h"
 #include "core/config/config_store.h"
+#include "core/config/tuned_file.h"
 #include "core/config/ini.h"
 
 #include <dirent.h>
@@ -27,6 +28,7 @@ struct scan {
     enum kt_status status;   /* its status */
     enum config_layer layer; /* of the file being read */
     const char *path;
+    struct kt_tuned_file tuned; /* of a tuned.ini */
 };
 
 static bool is_dropin(const struct scan *scan)
@@ -38,7 +40,9 @@ static enum kt_status take_section(void *data, const char *section, unsigned lin
 {
     struct scan *scan = data;
     enum kt_status status = kt_config_check_section(scan->config, section, error);
-    if (status != KT_OK)
+    if (status == KT_OK)
+        status = kt_tuned_file_section(&scan->tuned, section, error);
+    if (status != KT_OK || scan->tuned.reading)
         return status;
     const char *name = kt_config_plugin_of(section);
     if (!name && is_dropin(scan))
@@ -60,10 +64,14 @@ static enum kt_status take_setting(void *data, const char *section, const char *
                                    unsigned line, struct kt_error *error)
 {
     struct scan *scan = data;
+    bool taken = false;
+    enum kt_status status = kt_tuned_file_setting(&scan->tuned, section, key, value, &taken, error);
+    if (status != KT_OK || taken)
+        return status;
     char *origin;
     if (asprintf(&origin, "%s:%u", scan->path, line) < 0)
         return kt_fail(error, KT_E_NOMEM, "no memory for the configuration");
-    enum kt_status status = kt_config_put(scan->config, scan->layer, section, key, value, origin, error);
+    status = kt_config_put(scan->config, scan->layer, section, key, value, origin, error);
     free(origin);
     return status;
 }
@@ -110,6 +118,44 @@ static bool fail_memory(struct scan *scan, const char *path)
     struct kt_error error;
     (void)kt_fail(&error, KT_E_NOMEM, "%s: no memory to read it", path);
     return report(scan, path, KT_E_NOMEM, false, &error);
+}
+
+/* One that is not there is not worth a word. */
+static bool read_tuned(struct scan *scan, enum config_layer layer, const char *path)
+{
+    const struct kt_ini_handler handler = {scan, take_section, take_setting};
+    struct kt_error error = {0};
+    scan->layer = layer;
+    scan->path = path;
+    kt_tuned_file_begin(&scan->tuned);
+    enum kt_status status = kt_ini_read(path, &handler, &error);
+    bool ignored = status == KT_OK && layer == LAYER_TUNED && *scan->tuned.other;
+    scan->tuned.reading = false;
+    if (status == KT_E_NOT_FOUND)
+        return true;
+    if (!ignored)
+        return report(scan, path, status, true, &error);
+    (void)kt_fail(&error, KT_OK, "for %s, this is %s: kt tune measures again", scan->tuned.other,
+                  scan->tuned.own);
+    kt_log_write(&scan->config->log, KT_LOG_WARNING, "config: %s: %s", path, error.message);
+    tell(scan, path, KT_CONFIG_FILE_IGNORED, error.message);
+    return true;
+}
+
+/* tuned.ini in the folder of `file`, or of a folder. */
+static bool read_tuned_beside(struct scan *scan, enum config_layer layer, const char *file)
+{
+    size_t length = strlen(file);
+    while (length > 1 && file[length - 1] == '/')
+        length--;
+    while (length > 0 && file[length - 1] != '/')
+        length--;
+    char *path;
+    if (asprintf(&path, "%.*stuned.ini", (int)length, file) < 0)
+        return fail_memory(scan, file);
+    bool more = read_tuned(scan, layer, path);
+    free(path);
+    return more;
 }
 
 /* A drop-in that cannot be used is reported, and the others are read. Only a lack of memory ends it all. */
@@ -205,7 +251,7 @@ static bool read_user_file(struct scan *scan)
         more = report(scan, path, kt_fail(&error, KT_E_NOT_FOUND, "%s: its folder may not be read", path),
                       true, &error);
     } else {
-        more = read_file(scan, LAYER_USER, path, true);
+        more = read_file(scan, LAYER_USER, path, true) && read_tuned_beside(scan, LAYER_TUNED, path);
     }
     free(path);
     return more;
@@ -234,11 +280,13 @@ enum kt_status kt_config_read_files(struct kt_config *config, const struct kt_co
     struct scan scan = {.config = config, .visit = visit, .status = KT_OK};
     const char *dropins = params->dropin_folder ? params->dropin_folder : KT_PLUGINCONFDIR;
     const char *file = params->file;
-    bool more = read_folder(&scan, LAYER_SHIPPED, or_built_in("KT_KERNEL_PLUGINCONFDIR", dropins));
+    const char *shipped = or_built_in("KT_KERNEL_PLUGINCONFDIR", dropins);
+    bool more =
+        read_folder(&scan, LAYER_SHIPPED, shipped) && read_tuned_beside(&scan, LAYER_MEASURED, shipped);
     if (!file)
         file = kt_config_environment("KT_KERNEL_CONFIG");
     if (more && file)
-        (void)read_file(&scan, LAYER_USER, file, false);
+        (void)(read_file(&scan, LAYER_USER, file, false) && read_tuned_beside(&scan, LAYER_TUNED, file));
     else if (more && read_system(&scan))
         (void)read_user_file(&scan);
     if (scan.status != KT_OK && error)

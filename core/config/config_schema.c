@@ -52,6 +52,12 @@ const char *kt_config_plugin_of(const char *section)
     return strncmp(section, prefix, sizeof prefix - 1) == 0 ? section + sizeof prefix - 1 : NULL;
 }
 
+const char *kt_config_tuned_of(const char *section)
+{
+    static const char prefix[] = "tuned.";
+    return strncmp(section, prefix, sizeof prefix - 1) == 0 ? section + sizeof prefix - 1 : NULL;
+}
+
 static enum kt_status refuse_section(const struct kt_config *config, const char *section,
                                      struct kt_error *error)
 {
@@ -77,6 +83,8 @@ enum kt_status kt_config_check_section(const struct kt_config *config, const cha
         return KT_OK;
     const char *name = kt_config_plugin_of(section);
     if (!name)
+        name = kt_config_tuned_of(section);
+    if (!name)
         return refuse_section(config, section, error);
     if (!kt_option_is_word(name, KT_PLUGIN_NAME_LIMIT))
         return kt_fail(error, KT_E_CONFIG,
@@ -85,8 +93,7 @@ enum kt_status kt_config_check_section(const struct kt_config *config, const cha
                        section, KT_PLUGIN_NAME_LIMIT);
     if (strcmp(name, "reference") == 0)
         return kt_fail(error, KT_E_CONFIG,
-                       "[plugin.reference]: this backend is built in and has no settings; remove "
-                       "the section");
+                       "[%s]: this backend is built in and has no settings; remove the section", section);
     return KT_OK;
 }
 
@@ -143,6 +150,8 @@ enum kt_status kt_config_check_setting(const char *section, const char *key, con
         plugin ? kt_option_find(kt_config_plugin_options, kt_config_n_plugin_options, key)
                : kt_option_find(kt_config_core_options, kt_config_n_core_options, key);
     *help = option ? option->help : "";
+    if (kt_config_tuned_of(section))
+        return KT_OK; /* the registry checks them against the plugin */
     if (!option)
         return plugin ? KT_OK : refuse_key(section, key, error);
     if (plugin && value[0] == '\0' && strcmp(key, "module") == 0)

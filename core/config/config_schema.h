@@ -18,6 +18,9 @@ extern const size_t kt_config_n_plugin_options;
 /* NAME of "plugin.NAME", or NULL if the section is not of that form. */
 const char *kt_config_plugin_of(const char *section);
 
+/* NAME of "tuned.NAME", or NULL. */
+const char *kt_config_tuned_of(const char *section);
+
 /* Is there such a section? The error suggests the nearest known plugin. */
 enum kt_status kt_config_check_section(const struct kt_config *config, const char *section,
                                        struct kt_error *error);

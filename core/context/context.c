@@ -7,6 +7,7 @@
 #include "core/config/config.h"
 #include "core/machine/clock.h"
 #include "core/machine/cpu.h"
+#include "core/machine/cpu_model.h"
 #include "core/machine/pool.h"
 #include "core/machine/queue.h"
 #include "core/machine/topology.h"
@@ -39,6 +40,8 @@ static enum kt_status build(struct kt_context *context, struct kt_error *error)
     if (status != KT_OK)
         return status;
     kt_pool_idle_cpus(context->pool, context->idle_cpus, sizeof context->idle_cpus);
+    kt_cpu_model(context->cpu_model);
+    kt_cpu_microcode(context->microcode);
     context->huge_pages = kt_config_bool(config, "core", "huge_pages");
     (void)kt_cpu_names(caps.cpu, context->cpu_features, sizeof context->cpu_features);
     kt_log_write(context->log, KT_LOG_DEBUG, "%u threads on %u NUMA nodes, CPU level %s (%s)",
@@ -109,6 +112,8 @@ void kt_context_info(const struct kt_context *context, struct kt_context_info *i
         .cpu = cpu,
         .membind_message = failures ? context->topology->membind_message : "",
         .idle_cpus = context->idle_cpus,
+        .cpu_model = context->cpu_model,
+        .microcode = context->microcode,
     };
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/context/arena.h"
 #include "core/context/stagings.h"
+#include "core/machine/cpu_model.h"
 
 #include <kt/kt.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@ struct kt_context {
     _Atomic uint64_t packed_size; /* bytes of the weights that its layers hold */
     bool huge_pages;
     char cpu_features[256];
+    char cpu_model[KT_CPU_MODEL_SIZE], microcode[KT_CPU_MODEL_SIZE];
     char idle_cpus[96];
 };
 

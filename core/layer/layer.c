@@ -148,6 +148,7 @@ void kt_layer_unload(struct kt_layer *layer)
     layer->backend = NULL;
     layer->loaded = false;
     layer->packed_size = layer->nominal_size = 0;
+    memset(layer->tuning, 0, sizeof layer->tuning);
     layer->rounding[0] = '\0';
 }
 

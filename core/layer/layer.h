@@ -29,6 +29,9 @@
 #define KT_MAX_SIZE (UINT64_C(1) << 24)
 #define KT_MAX_TOKENS (1u << 24)
 
+/* Of kt_layer.tuning: the tunable's standard, whatever is configured. */
+#define KT_TUNING_STANDARD UINT64_MAX
+
 /* Of kt_plan.rounding. */
 #define KT_ROUNDING_SIZE sizeof(((struct kt_plan *)0)->rounding)
 
@@ -99,6 +102,7 @@ struct kt_layer {
     uint64_t checkpoint_layer;        /* its layer that is in use */
     struct kt_lazy_check *check;      /* NULL: nothing is left to be compared */
     void *source_copy; /* weights copied from the caller's memory for a backend that reads them, or NULL */
+    uint64_t tuning[KT_MAX_TUNABLES]; /* what kt_layer_tune set; 0: as configured */
     struct kt_usage usage;
     struct kt_recording recording; /* guarded by the pool's lock */
     atomic_uint outstanding;       /* submitted tasks that have not ended */

@@ -11,9 +11,11 @@
 #include "core/config/config.h"
 #include "core/context/context.h"
 #include "core/layer/compact.h"
+#include "core/layer/lay_out.h"
 #include "core/layer/layer.h"
 #include "core/layer/linear_buffers.h"
 #include "core/layer/rounding.h"
+#include "core/layer/tuned_text.h"
 #include "core/machine/pool.h"
 #include "core/weights/decode/view.h"
 
@@ -30,133 +32,11 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-static void shape_of(const struct kt_layer *layer, const struct kt_expert *example,
-                     uint64_t intermediate_size, struct kt_shape *shape)
-{
-    const struct kt_layer_params *params = &layer->params;
-    *shape = (struct kt_shape){
-        .n_experts = params->n_experts,
-        .top_k = params->top_k,
-        .hidden_size = params->hidden_size,
-        .intermediate_size = intermediate_size,
-        .activation = params->activation,
-        .limit = params->limit,
-        .alpha = params->alpha,
-        .has_bias = (example->gate_bias ? 1u << KT_GATE : 0) | (example->up_bias ? 1u << KT_UP : 0) |
-                    (example->down_bias ? 1u << KT_DOWN : 0),
-    };
-    if (!kt_layer_is_linear(layer)) {
-        kt_view_format(&example->gate, &shape->format[KT_GATE]);
-        kt_view_format(&example->up, &shape->format[KT_UP]);
-    }
-    kt_view_format(&example->down, &shape->format[KT_DOWN]);
-}
-
-static void release(const struct kt_backend *backend, struct kt_layout *layout)
-{
-    if (backend->level->ops->release_layout)
-        backend->level->ops->release_layout(backend->instance, layout);
-}
-
-/* A number that a plugin set, and its allowed range. */
-struct limit {
-    const char *field;
-    uint64_t value, least, most;
-};
-
-static enum kt_status check_limits(const struct limit *limit, size_t n, struct kt_error *error)
-{
-    for (size_t i = 0; i < n; i++)
-        if (limit[i].value < limit[i].least || limit[i].value > limit[i].most)
-            return kt_fail(error, KT_E_PLUGIN, "its layout has %s = %llu; %llu to %llu is possible",
-                           limit[i].field, (unsigned long long)limit[i].value,
-                           (unsigned long long)limit[i].least, (unsigned long long)limit[i].most);
-    return KT_OK;
-}
-
-/* A plugin runs in this process, but its numbers are checked: none may overflow the arithmetic here. */
-static enum kt_status check_layout(const struct kt_ops *ops, const struct kt_layout *layout,
-                                   const struct kt_shape *shape, struct kt_error *error)
-{
-    const uint64_t rows = UINT64_C(1) << 32, bytes = UINT64_C(1) << 44;
-    /* A linear has no stage 0. */
-    const uint64_t one = shape->activation == KT_ACTIVATION_NONE ? 0 : 1;
-    const uint64_t packed = layout->keeps_source ? 0 : 1;
-    const struct limit limits[] = {
-        {"panel_rows[0]", layout->panel_rows[0], one, one * rows},
-        {"panel_rows[1]", layout->panel_rows[1], 1, rows},
-        {"k_unit", layout->k_unit, 1, rows},
-        {"row_unit", layout->row_unit, 0, 65536},
-        {"weight_size[0]", layout->weight_size[0], one * packed, one * bytes},
-        {"weight_size[1]", layout->weight_size[1], packed, bytes},
-        {"nominal_size[0]", layout->nominal_size[0], 0, one * bytes},
-        {"nominal_size[1]", layout->nominal_size[1], 0, bytes},
-        {"act_row_size[0]", layout->act_row_size[0], one, one * bytes},
-        {"act_row_size[1]", layout->act_row_size[1], 1, bytes},
-        {"h_row_size", layout->h_row_size, one, one * bytes},
-        {"scratch_size", layout->scratch_size, 0, bytes},
-    };
-    enum kt_status status = check_limits(limits, sizeof limits / sizeof limits[0], error);
-    if (status != KT_OK)
-        return status;
-    if (layout->y_dtype != KT_DTYPE_NONE && layout->y_dtype != KT_DTYPE_F32 &&
-        layout->y_dtype != KT_DTYPE_BF16)
-        return kt_fail(error, KT_E_PLUGIN, "its layout has y_dtype = %u; f32 and bf16 are possible",
-                       layout->y_dtype);
-    if (!layout->keeps_source && !ops->pack)
-        return kt_fail(error, KT_E_PLUGIN, "it neither keeps the source nor has a function pack");
-    if (memcmp(&layout->shape, shape, sizeof *shape) != 0)
-        return kt_fail(error, KT_E_PLUGIN, "its layout() changed the shape that it was asked for");
-    return KT_OK;
-}
-
-/* Is the form that the layout names the requested one? */
-static enum kt_status check_form(const struct kt_layout *layout, const char *wanted, struct kt_error *error)
-{
-    if (!memchr(layout->form, '\0', sizeof layout->form))
-        return kt_fail(error, KT_E_PLUGIN, "its layout names a form of %zu letters or more",
-                       sizeof layout->form);
-    if (wanted && strcmp(layout->form, wanted) != 0)
-        return kt_fail(error, KT_E_UNSUPPORTED,
-                       "the weights are stored as %s, it makes %s: change its options, or convert again",
-                       wanted, layout->form[0] ? layout->form : "no form that could be stored");
-    return KT_OK;
-}
-
-static enum kt_status lay_out(const struct kt_backend *backend, const struct kt_layer *layer,
-                              const struct kt_selection_request *request, uint64_t intermediate_size,
-                              bool compact, struct kt_layout *layout, struct kt_error *error)
-{
-    struct kt_shape shape;
-    shape_of(layer, request->example, intermediate_size, &shape);
-    memset(layout, 0, sizeof *layout);
-    memcpy(&layout->shape, &shape, sizeof shape);
-    layout->stored = request->stored || layer->params.stored;
-    layout->compact = compact;
-    layout->deterministic = kt_config_bool(layer->context->config, "core", "deterministic");
-    if (request->form)
-        (void)snprintf(layout->form, sizeof layout->form, "%s", request->form);
-    error->message[0] = '\0';
-    enum kt_status status = backend->level->ops->layout(backend->instance, layout, error);
-    if (status != KT_OK)
-        return kt_fail_plugin(error, status, "it refuses this layer without a reason");
-    status = check_layout(backend->level->ops, layout, &shape, error);
-    if (status == KT_OK)
-        status = check_form(layout, request->form, error);
-    if (status != KT_OK) {
-        release(backend, layout);
-        return status;
-    }
-    if (layout->row_unit == 0)
-        layout->row_unit = 1;
-    return KT_OK;
-}
-
 void kt_selection_release(struct kt_selection *selection)
 {
     for (uint32_t n = 0; n < selection->n_shards; n++)
         if (selection->shard[n].begin < selection->shard[n].end)
-            release(selection->backend, &selection->shard[n].layout);
+            kt_layout_release(selection->backend, &selection->shard[n].layout);
     selection->n_shards = 0;
 }
 
@@ -227,8 +107,8 @@ static bool size_buffers(const struct kt_layer *layer, const struct kt_backend *
     return true;
 }
 
-static enum kt_status size_shard(const struct kt_layer *layer, const struct kt_backend *backend,
-                                 struct kt_shard *shard, uint32_t n_threads, struct kt_error *error)
+enum kt_status kt_selection_size_shard(const struct kt_layer *layer, const struct kt_backend *backend,
+                                       struct kt_shard *shard, uint32_t n_threads, struct kt_error *error)
 {
     struct kt_layout *layout = &shard->layout;
     uint64_t element = layout->y_dtype == KT_DTYPE_BF16 ? 2 : 4;
@@ -302,18 +182,18 @@ static enum kt_status try_compact(const struct kt_layer *layer, const struct kt_
         layer->params.stored)
         return KT_OK;
     enum kt_status status =
-        lay_out(backend, layer, request, layer->params.intermediate_size, true, &compact, error);
+        kt_lay_out(backend, layer, request, layer->params.intermediate_size, true, &compact, error);
     if (status != KT_OK) {
-        release(backend, whole);
+        kt_layout_release(backend, whole);
         return status;
     }
     bool smaller =
         compact.weight_size[0] + compact.weight_size[1] < whole->weight_size[0] + whole->weight_size[1];
     if (!smaller || !kt_compact_needed(layer, backend, request->checkpoint, whole, selection->compact)) {
-        release(backend, &compact);
+        kt_layout_release(backend, &compact);
         return KT_OK;
     }
-    release(backend, whole);
+    kt_layout_release(backend, whole);
     *whole = compact;
     return KT_OK;
 }
@@ -331,7 +211,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
         return kt_fail(error, KT_E_UNSUPPORTED, "it takes experts only: it was built for plugin ABI %u.%u",
                        backend->plugin->abi_major, backend->plugin->abi_minor);
     enum kt_status status =
-        lay_out(backend, layer, request, layer->params.intermediate_size, false, &whole, error);
+        kt_lay_out(backend, layer, request, layer->params.intermediate_size, false, &whole, error);
     if (status == KT_OK)
         status = try_compact(layer, backend, request, &whole, selection, error);
     if (status != KT_OK)
@@ -341,7 +221,7 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
     uint64_t unit = request->form ? 1 : kt_view_col_unit(&request->example->down);
     uint64_t common = gcd(unit, whole.k_unit);
     bool fits = kt_mul(unit / common, whole.k_unit, &unit) && unit < UINT64_C(1) << 32;
-    release(backend, &whole);
+    kt_layout_release(backend, &whole);
     if (!fits)
         return kt_fail(error, KT_E_UNSUPPORTED, "its k_unit and the format's block have no common cut");
     cut(layer, request->whole ? 1 : pool->n_nodes, unit, kt_layout_panels(&whole, KT_STAGE_DOWN), selection);
@@ -349,10 +229,10 @@ static enum kt_status ask(const struct kt_layer *layer, const struct kt_backend 
         struct kt_shard *shard = &selection->shard[n];
         if (shard->begin == shard->end)
             continue;
-        status = lay_out(backend, layer, request, shard->end - shard->begin, *selection->compact,
-                         &shard->layout, error);
+        status = kt_lay_out(backend, layer, request, shard->end - shard->begin, *selection->compact,
+                            &shard->layout, error);
         if (status == KT_OK)
-            status = size_shard(layer, backend, shard, pool->subpool[n].n_threads, error);
+            status = kt_selection_size_shard(layer, backend, shard, pool->subpool[n].n_threads, error);
         else
             shard->end = shard->begin; /* nothing to release here */
         if (status != KT_OK) {
@@ -458,6 +338,7 @@ static void fill_plan(const struct kt_layer *layer, const struct kt_selection *s
             continue;
         plan->keeps_source |= shard->layout.keeps_source;
         memcpy(plan->form, shard->layout.form, sizeof plan->form);
+        kt_tuned_describe(layer, selection->backend, &shard->layout, plan->tuned);
     }
 }
 

@@ -3,6 +3,7 @@
 #ifndef KT_CORE_LAYER_SELECTION_H
 #define KT_CORE_LAYER_SELECTION_H
 
+#include "core/layer/lay_out.h"
 #include "core/layer/layer.h"
 
 #include <kt/kt.h>
@@ -20,21 +21,15 @@ struct kt_selection {
     char rounding[KT_ROUNDING_SIZE]; /* kt_plan.rounding */
 };
 
-/* The weights that a backend is to take. */
-struct kt_selection_request {
-    const struct kt_checkpoint *checkpoint; /* whose layer this is one of, or NULL */
-    const struct kt_expert *example;        /* formats and sizes; its data is not read */
-    const char *backend;                    /* the only one that may take it; NULL: as the layer wishes */
-    const char *form;                       /* of objects in a store; NULL: weights are to be packed */
-    bool whole;                             /* do not cut over the nodes */
-    bool stored;                            /* a store is to be made of the objects */
-};
-
 /* Chooses the backend; lists the candidates in `plan` unless that is NULL. kt_selection_release frees the
  * layouts, unless a layer took them. */
 enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_selection_request *request,
                                  struct kt_selection *selection, struct kt_plan *plan,
                                  struct kt_error *error);
+
+/* The sizes that follow from a shard's layout, for the threads of its node. */
+enum kt_status kt_selection_size_shard(const struct kt_layer *layer, const struct kt_backend *backend,
+                                       struct kt_shard *shard, uint32_t n_threads, struct kt_error *error);
 
 void kt_selection_release(struct kt_selection *selection);
 

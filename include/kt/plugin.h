@@ -27,6 +27,7 @@
  *   1.5  2026-11-22  linears: KT_ACTIVATION_NONE, kt_act_pack of plain rows in stage 1;
  *                    kt_layout.deterministic
  *   1.6  2026-11-23  kt_level.attention and kt_level.rows, without which ops may be left out
+ *   1.7  2026-11-23  tunables: struct kt_tunable, kt_ops.tunables, kt_layout.tuned, and the same of attention
  *
  * Threads: probe, open, close and layout are called from one thread at a time. Everything else is called
  * from many threads at once, with jobs that write to disjoint memory.
@@ -44,6 +45,12 @@
  * of stage 1 and projection KT_DOWN come, the views gate and up are empty, and gather and gate_up are not
  * called. act_pack gets plain rows, see there; the rest is as for experts. A plugin that takes no linears
  * refuses this activation in layout(); plugins of an older minor are not asked.
+ *
+ * Tunables (since 1.7): numbers that are best found by measuring on the machine, such as a prefetch distance
+ * or the rows from which another kernel is faster. A level lists them beside its functions; `kt tune`
+ * measures, and keeps what is faster in the configuration (kt.ini(5)). A value changes speed only: packed
+ * weights, their form and all sizes of a layout but scratch_size are the same for each, and so are results,
+ * but for tunables with KT_TUNABLE_BITS.
  */
 #ifndef KT_PLUGIN_H
 #define KT_PLUGIN_H
@@ -57,7 +64,7 @@ extern "C" {
 #endif
 
 #define KT_PLUGIN_ABI_MAJOR 1
-#define KT_PLUGIN_ABI_MINOR 6
+#define KT_PLUGIN_ABI_MINOR 7
 
 /* CPU features, as bits of a uint64_t. A set bit means: the CPU has it, the operating system saves
  * its registers, and the user's mask (KT_KERNEL_CPU_VARIANT) allows it. */
@@ -146,6 +153,25 @@ struct kt_option {
 struct kt_option_value {
     const char *text;
     int64_t number;
+};
+
+/** Most tunables of a level. */
+#define KT_MAX_TUNABLES 8
+
+/* Flags of tunables. */
+#define KT_TUNABLE_DOUBLING 1u /* worth trying: minimum, twice that, ... and maximum; else each number */
+#define KT_TUNABLE_BITS                                                           \
+    2u /* it changes at how many rows the bits of results change: never set under \
+          core.deterministic */
+
+/** A number that `kt tune` may choose. Since 1.7. */
+struct kt_tunable {
+    const char *name;          /**< lower case, digits and _; not gain */
+    const char *what;          /**< one line for people, with the unit */
+    uint64_t minimum, maximum; /**< 1 <= minimum <= maximum */
+    uint64_t standard;         /**< in force where nothing is configured; 0: layout() says */
+    uint32_t flags;            /**< KT_TUNABLE_ bits */
+    uint32_t reserved;
 };
 
 #define KT_FORM_SIZE 32
@@ -250,6 +276,10 @@ struct kt_layout {
      * n_rows, so a level multiplies any number of rows in one way. Plugins of an older minor get one row at a
      * time then. */
     uint32_t deterministic;
+
+    /** Since 1.7. By the order of kt_ops.tunables, the value of each, filled by the core: the configured one,
+     * or the tunable's standard. Where that is 0, layout() puts the one for this shape and format. */
+    uint64_t tuned[KT_MAX_TUNABLES];
 };
 
 /** Pack panels [panel_begin, panel_end) of one stage of one expert. */
@@ -403,6 +433,11 @@ struct kt_ops {
     /** Optional. Gives weights back in their source format, or refuses with KT_E_UNSUPPORTED and a reason
      * if packing lost a bit. Many threads at once, jobs write to disjoint bytes. */
     enum kt_status (*unpack)(void *instance, const struct kt_unpack *job, struct kt_error *error);
+
+    /** Since 1.7: what can be tuned, n_tunables of them; NULL: nothing. */
+    const struct kt_tunable *tunables;
+    uint32_t n_tunables;
+    uint32_t reserved_tunables;
 };
 
 struct kt_attention_ops;

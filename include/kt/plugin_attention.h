@@ -53,6 +53,9 @@ struct kt_attention_layout {
     uint64_t scratch_size;           /**< bytes that a thread needs for an attend, at most */
     const char *instruction;         /**< as in struct kt_layout; NULL: the level's. Static. */
     uint64_t words[8];               /**< private to the plugin */
+
+    /** Since 1.7, by the order of kt_attention_ops.tunables: as in struct kt_layout. */
+    uint64_t tuned[KT_MAX_TUNABLES];
 };
 
 /**
@@ -133,6 +136,11 @@ struct kt_attention_ops {
     /** Optional, both or none: around the work of a thread, as in struct kt_ops. */
     void (*thread_enter)(void *instance);
     void (*thread_leave)(void *instance);
+
+    /** Since 1.7: as in struct kt_ops. */
+    const struct kt_tunable *tunables;
+    uint32_t n_tunables;
+    uint32_t reserved_tunables;
 };
 #define KT_ATTENTION_OPS_INIT KT_INIT(kt_attention_ops)
 

@@ -166,6 +166,8 @@ kt_status open(const kt_host *host, const kt_caps *, const kt_option_value *, vo
     return KT_OK;
 }
 
+constexpr kt_tunable tunables[] = {{"unroll", "rows at a time", 1, 16, 4, KT_TUNABLE_DOUBLING, 0}};
+
 #if __cplusplus >= 201402L
 
 constexpr kt_ops describe_ops()
@@ -177,6 +179,8 @@ constexpr kt_ops describe_ops()
     value.gate_up = gate_up;
     value.down = down;
     value.weight_row = weight_row;
+    value.tunables = tunables;
+    value.n_tunables = 1;
     return value;
 }
 constexpr kt_ops ops = describe_ops();
@@ -206,8 +210,8 @@ constexpr kt_plugin describe()
 
 #else
 
-constexpr kt_ops ops = {sizeof(kt_ops), 0,    layout,     nullptr, pack,    act_pack, nullptr,
-                        gate_up,        down, weight_row, nullptr, nullptr, nullptr,  nullptr};
+constexpr kt_ops ops = {sizeof(kt_ops), 0,       layout,  nullptr, pack,    act_pack, nullptr, gate_up, down,
+                        weight_row,     nullptr, nullptr, nullptr, nullptr, tunables, 1,       0};
 constexpr kt_level scalar = {sizeof(kt_level), 0, "scalar", 0, "mulss", &ops, nullptr, nullptr, nullptr};
 constexpr const kt_level *levels[] = {&scalar};
 

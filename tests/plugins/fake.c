@@ -3,7 +3,9 @@
  * fake.c - a small and right backend: float32 weights, float32 activations, sums in the order of
  * the columns. It packs, it has options and levels, so that everything the core does with a plugin
  * can be tried with it on any CPU. kt_older.so is the same for an ABI that knows no
- * kt_layout.deterministic, and gives more where it multiplies several rows at once.
+ * kt_layout.deterministic, and gives more where it multiplies several rows at once. kt_slow.so has tunables
+ * whose standards are the worst values: it multiplies `work` times as often as needed, and that 1 + the
+ * distance of `valley` from 3 times.
  */
 #include <kt/plugin.h>
 #ifdef OLDER
@@ -12,6 +14,14 @@
 #else
 #define OLDER 0
 #endif
+#ifdef SLOW
+#define STANDARD_WORK 16
+#define STANDARD_VALLEY 8
+#else
+#define STANDARD_WORK 1
+#define STANDARD_VALLEY 3
+#endif
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -29,7 +39,16 @@ enum {
     OPTION_ROUNDS,
     OPTION_ROOMY
 };
-enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK };
+enum { LIE_NONE, LIE_PANELS, LIE_SIZE, LIE_Y, LIE_SHAPE, LIE_TEXT, LIE_NO_TEXT, LIE_PACK, LIE_TUNED };
+enum { TUNED_WORK, TUNED_VALLEY, TUNED_MORE_ROWS };
+
+static const struct kt_tunable tunables[] = {
+    [TUNED_WORK] = {"work", "times that each product is computed", 1, 16, STANDARD_WORK, KT_TUNABLE_DOUBLING,
+                    0},
+    [TUNED_VALLEY] = {"valley", "3 is best", 1, 8, 0, 0, 0},
+    [TUNED_MORE_ROWS] = {"more_rows", "rows from which results are rounded otherwise", 1, 2048, 2048,
+                         KT_TUNABLE_DOUBLING | KT_TUNABLE_BITS, 0},
+};
 
 /* An input that starts with one of these numbers makes a stage fail, the last of them without a reason. */
 #define FAIL_GATHER 2048.0f
@@ -60,6 +79,8 @@ static enum kt_status spoil(int64_t lie, struct kt_layout *layout, struct kt_err
         layout->y_dtype = 77;
     if (lie == LIE_SHAPE)
         layout->shape.hidden_size++;
+    if (lie == LIE_TUNED)
+        layout->tuned[TUNED_WORK] = 17;
     if (lie == LIE_TEXT)
         memset(error, 'A', sizeof *error);
     return lie == LIE_TEXT || lie == LIE_NO_TEXT ? KT_E_UNSUPPORTED : KT_OK;
@@ -85,7 +106,9 @@ static enum kt_status layout(void *instance, struct kt_layout *layout, struct kt
         layout->act_row_size[0] = round_up(hidden * sizeof(float), 64);
         layout->h_row_size = layout->act_row_size[1];
     }
-    layout->scratch_size = 64;
+    layout->scratch_size = 64 * (1 + layout->tuned[TUNED_WORK]);
+    if (!layout->tuned[TUNED_VALLEY])
+        layout->tuned[TUNED_VALLEY] = STANDARD_VALLEY;
     if (fake->values[OPTION_STORED].number)
         (void)snprintf(layout->form, sizeof layout->form, "fake-p%d-1", (int)panel);
     if (fake->values[OPTION_ROOMY].number && !layout->compact) /* of which nothing is used */
@@ -219,11 +242,27 @@ static const float *act_row(const struct kt_product *job, enum kt_stage stage, u
     return (const float *)(const void *)((const char *)job->act + index * job->layout->act_row_size[stage]);
 }
 
+static uint64_t count_work(const uint64_t tuned[KT_MAX_TUNABLES])
+{
+    uint64_t valley = tuned[TUNED_VALLEY];
+    return tuned[TUNED_WORK] * (1 + (valley > 3 ? valley - 3 : 3 - valley));
+}
+
 static float multiply(const float *weights, const float *x, uint64_t n)
 {
     float sum = 0;
     for (uint64_t i = 0; i < n; i++)
         sum += weights[i] * x[i];
+    return sum;
+}
+
+static float multiply_often(const struct kt_layout *layout, const float *weights, const float *x, uint64_t n)
+{
+    volatile float sum = 0;
+    for (uint64_t times = count_work(layout->tuned); times > 0; times--) {
+        sum = multiply(weights, x, n);
+        __asm__ volatile("" ::: "memory"); /* each time anew */
+    }
     return sum;
 }
 
@@ -256,8 +295,8 @@ static void gate_up(void *instance, const struct kt_product *job)
         const float *up = packed_row(layout, job->packed, KT_UP, row);
         for (uint32_t r = 0; r < job->n_rows; r++) {
             const float *x = act_row(job, KT_STAGE_GATE_UP, r);
-            float g = multiply(gate, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
-            float u = multiply(up, x, n) + (job->bias[1] ? job->bias[1][row] : 0);
+            float g = multiply_often(layout, gate, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            float u = multiply_often(layout, up, x, n) + (job->bias[1] ? job->bias[1][row] : 0);
             float *h = (float *)(void *)((char *)job->out + r * layout->h_row_size);
             h[row] = is(x[0], FAIL_DOWN) || is(x[0], FAIL_ACT_PACK_H) ? x[0] : activate(shape, g, u);
             if (is(x[0], FAIL_GATE_UP))
@@ -279,9 +318,11 @@ static void down(void *instance, const struct kt_product *job)
         for (uint32_t r = 0; r < job->n_rows; r++) {
             const float *x = act_row(job, KT_STAGE_DOWN, r);
             float *y = (float *)(void *)((char *)job->out + (int64_t)job->out_index[r] * job->out_stride);
-            y[row] = multiply(weights, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
+            y[row] = multiply_often(layout, weights, x, n) + (job->bias[0] ? job->bias[0][row] : 0);
             if (OLDER && job->n_rows > 1)
                 y[row] += 1;
+            if (job->n_rows >= layout->tuned[TUNED_MORE_ROWS])
+                y[row] *= 1 + 4 * FLT_EPSILON;
             if (is(x[0], FAIL_DOWN))
                 fail(job->error, "down");
         }
@@ -343,6 +384,8 @@ static const struct kt_ops ops = {
     .down = down,
     .weight_row = weight_row,
     .cut = cut,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof tunables[0],
 };
 static const struct kt_ops gathering = {
     .struct_size = sizeof gathering,
@@ -354,6 +397,8 @@ static const struct kt_ops gathering = {
     .down = down,
     .weight_row = weight_row,
     .cut = cut,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof tunables[0],
 };
 
 /* Like a library that is needed: there, missing, or not even worth a word. */
@@ -386,7 +431,7 @@ static const struct kt_level *const levels[] = {&future, &swift, &scalar};
 #ifdef WRONG /* its faults are others */
 #define LIES "none"
 #else
-#define LIES "none|panels|size|y|shape|text|no_text|pack"
+#define LIES "none|panels|size|y|shape|text|no_text|pack|tuned"
 #endif
 static const struct kt_option options[] = {
     [OPTION_PANEL_ROWS] = {"panel_rows", KT_OPTION_INT, "4", NULL, 1, 128, "rows of a panel"},

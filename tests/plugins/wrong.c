@@ -400,6 +400,8 @@ static const struct kt_ops wrong_ops = {
     .weight_row = wrong_row,
     .cut = wrong_cut,
     .unpack = wrong_unpack,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof tunables[0],
 #if defined UNDECLARED && defined __x86_64__
     .thread_enter = enter,
     .thread_leave = leave,

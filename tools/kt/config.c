@@ -68,7 +68,7 @@ static void add(struct findings *findings, const char *kind, const char *name, c
 
 static void add_file(void *data, const struct kt_config_file *file)
 {
-    static const char *const states[] = {"read", "absent", "failed"};
+    static const char *const states[] = {"read", "absent", "failed", "ignored"};
     struct findings *findings = data;
     add(findings, "file", file->path, states[file->state], file->message);
     if (file->state == KT_CONFIG_FILE_FAILED)

@@ -134,6 +134,8 @@ static void report_file(void *data, const struct kt_config_file *file)
         report(doctor, "config file", OK, file->path, "");
     else if (file->state == KT_CONFIG_FILE_FAILED)
         report(doctor, "config file", FAILED, file->path, file->message);
+    else if (file->state == KT_CONFIG_FILE_IGNORED)
+        report(doctor, "config file", WARNING, file->path, file->message);
 }
 
 static void check_config(struct doctor *doctor)

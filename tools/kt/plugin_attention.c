@@ -103,6 +103,9 @@ static bool ask(struct attention_case *item, struct kt_error *error)
 {
     struct kt_attention_shape shape;
     memcpy(&shape, &item->layout.shape, sizeof(shape));
+    size_t size = offsetof(struct kt_attention_ops, n_tunables) + sizeof(item->ops->n_tunables);
+    for (uint32_t i = 0; item->ops->struct_size >= size && i < item->ops->n_tunables; i++)
+        item->layout.tuned[i] = item->ops->tunables[i].standard;
     *error = (struct kt_error){.message = ""};
     attention_enter(item, NULL, "layout");
     enum kt_status status = item->ops->layout(item->run->instance, &item->layout, error);

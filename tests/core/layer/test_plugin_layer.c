@@ -256,6 +256,7 @@ START_TEST(a_plugin_that_lies)
         {"text", "AAAA"},
         {"no_text", "without a reason"},
         {"pack", "packing failed without a reason"},
+        {"tuned", "work = 17; 1 to 16 is possible"},
     };
     char module[256], lie[64];
     struct fixture fixture = {0};
@@ -359,7 +360,7 @@ int main(void)
     tcase_add_test(tests, what_is_kept_needs_no_name);
     tcase_add_test(tests, formats_of_the_input);
     tcase_add_test(tests, packed_weights_are_the_source);
-    tcase_add_loop_test(tests, a_plugin_that_lies, 0, 7);
+    tcase_add_loop_test(tests, a_plugin_that_lies, 0, 8);
     tcase_add_loop_test(tests, a_stage_that_fails, 0, 8 * N_FAILURES);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

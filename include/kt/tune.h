@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/tune.h - tries values of a backend's tunables on a loaded layer or linear, as `kt tune` does. Programs
+ * that only compute need none of this: values that are configured (kt.ini(5), [tuned.NAME]) are in force from
+ * loading on.
+ */
+#ifndef KT_TUNE_H
+#define KT_TUNE_H
+
+#include <kt/kt.h>
+
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in <kt/kt.h> */
+extern "C" {
+#endif
+
+struct kt_linear;
+
+/** A number that may be tuned: struct kt_tunable of <kt/plugin.h>. */
+struct kt_tunable_info {
+    const char *name; /**< static */
+    const char *what; /**< one line for people. Static. */
+    uint64_t minimum, maximum;
+    uint64_t value;     /**< in force */
+    uint32_t doubling;  /**< not 0: worth trying are minimum, twice that, ... and maximum; else each number */
+    uint32_t bits;      /**< not 0: it changes at how many rows the bits of results change */
+    uint32_t forbidden; /**< not 0: it stays as it is, for core.deterministic */
+    uint32_t reserved;
+    char section[48]; /**< where values of it are configured: "tuned.bf16", */
+    char key[144];    /**< "avx2.bf16.experts-2048x768.prefetch_bytes" */
+};
+
+/** Tunable `index` of a loaded layer; KT_E_RANGE behind the last one. */
+enum kt_status kt_layer_tunable(const struct kt_layer *layer, uint32_t index, struct kt_tunable_info *info,
+                                struct kt_error *error);
+
+/** Sets a tunable of a loaded layer, until it is loaded again; 0: its standard, whatever is configured. On
+ * failure it stays as it was. Waits for a running forward; KT_E_BUSY: submitted work is not done. */
+enum kt_status kt_layer_tune(struct kt_layer *layer, const char *name, uint64_t value,
+                             struct kt_error *error);
+
+/** The same of a linear. */
+enum kt_status kt_linear_tunable(const struct kt_linear *linear, uint32_t index, struct kt_tunable_info *info,
+                                 struct kt_error *error);
+enum kt_status kt_linear_tune(struct kt_linear *linear, const char *name, uint64_t value,
+                              struct kt_error *error);
+
+#ifdef __cplusplus
+}
+#pragma GCC diagnostic pop
+#endif
+#endif
