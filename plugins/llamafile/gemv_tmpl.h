@@ -35,6 +35,7 @@ struct half_panels {
 #define FIND_ROW(act, row_size, row) ((const uint8_t *)(act) + (row) * (row_size))
 
 #include "plugins/common/gemm/microkernel_tmpl.h"
+#include "plugins/common/gemm/tunables.h"
 
 /* Must be inlined, like find_own_panel: scalar stores followed by a vector copy of the struct miss store
  * forwarding, and wait for the panel before. */
@@ -72,9 +73,7 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
                        find_half_panel(layout, down ? KT_DOWN : KT_UP, data + first_half_size(layout, stage),
                                        job->scratch)},
         .k = stage_k(layout, stage),
-        .distance = !job->packed     ? 0
-                    : PREFETCH_BYTES ? PREFETCH_BYTES
-                                     : layout->words[WORD_PREFETCH],
+        .distance = job->packed ? prefetch_distance(layout, PREFETCH_BYTES) : 0,
         .sums_size = size_sums(layout, stage),
         .row_block = size_row_block(job, stage),
     };

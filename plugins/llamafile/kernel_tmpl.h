@@ -34,6 +34,8 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     enum kt_status status = llamafile_layout(instance, layout, error);
     bool quantised = has_part(layout, KT_STAGE_DOWN, false) ||
                      (!is_linear(&layout->shape) && has_part(layout, KT_STAGE_GATE_UP, false));
+    if (status == KT_OK)
+        layout->tuned[TUNED_PREFETCH] = prefetch_distance(layout, PREFETCH_BYTES);
     if (status == KT_OK && !quantised)
         layout->instruction = VEC_FLOAT_FMA;
 #ifdef VEC_SUMS
@@ -43,15 +45,19 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
     return status;
 }
 
-#define LLAMAFILE_LEVEL(name)                    \
-    const struct kt_ops llamafile_ops_##name = { \
-        .struct_size = sizeof(struct kt_ops),    \
-        .layout = lay_out_level,                 \
-        .pack = llamafile_pack,                  \
-        .act_pack = pack_activations,            \
-        .gate_up = multiply_gate_up,             \
-        .down = multiply_down,                   \
-        .weight_row = llamafile_weight_row,      \
+static const struct kt_tunable tunables[] = {[TUNED_PREFETCH] = TUNABLE_PREFETCH(0)};
+
+#define LLAMAFILE_LEVEL(name)                             \
+    const struct kt_ops llamafile_ops_##name = {          \
+        .struct_size = sizeof(struct kt_ops),             \
+        .layout = lay_out_level,                          \
+        .pack = llamafile_pack,                           \
+        .act_pack = pack_activations,                     \
+        .gate_up = multiply_gate_up,                      \
+        .down = multiply_down,                            \
+        .weight_row = llamafile_weight_row,               \
+        .tunables = tunables,                             \
+        .n_tunables = sizeof tunables / sizeof *tunables, \
     }
 
 #endif

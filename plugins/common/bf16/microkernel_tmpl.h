@@ -98,8 +98,8 @@ INLINE void add_tile_sums(unsigned rows, unsigned n, vf own[MAX_ROWS][VECS], vf 
 INLINE void multiply_bf16_streamed(const struct panel *panel, const struct act_rows *x, unsigned rows,
                                    float out[MAX_ROWS][PANEL_ROWS])
 {
-    const uint64_t distance =
-        rows <= 2 && tuning.prefetch_bytes > 0 ? tuning.prefetch_bytes : panel->distance;
+    const uint64_t few = panel->few_distance ? panel->few_distance : tuning.prefetch_bytes;
+    const uint64_t distance = rows <= 2 && few > 0 ? few : panel->distance;
     const uint8_t *tile = panel->codes;
     vf sum[2][MAX_ROWS][VECS];
     clear(rows, VEC_PARTS, sum[0]);

@@ -57,6 +57,7 @@
 #include "plugins/common/coded/geometry_tmpl.h"
 
 #include "plugins/common/bf16/microkernel_tmpl.h"
+#include "plugins/common/gemm/tunables.h"
 #include "plugins/common/gemm/tuning_tmpl.h"
 
 #if SIMD_NUMBER(SIMD) == SIMD_neon
@@ -71,7 +72,7 @@ static struct coded_panel find_own_panel(const struct kt_product *job, enum kt_s
 {
     struct coded_panel panel = {.coded = find_coded(job->layout, stage)};
     uint64_t size = panel_size(job->layout, stage);
-    panel.distance = tuning.prefetch_bytes ? tuning.prefetch_bytes : job->layout->words[WORD_PREFETCH];
+    panel.distance = prefetch_distance(job->layout, tuning.prefetch_bytes);
     panel.scales = (const uint8_t *)job->packed + number * size;
     panel.zeros = panel.scales + panel.coded.scales_size;
     panel.codes = panel.zeros + panel.coded.zeros_size;

@@ -33,7 +33,7 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
 
 static struct strategy choose_strategy(const struct kt_product *job, enum kt_stage stage)
 {
-    bool few = job->n_rows < tuning.dequant_min_rows || job->layout->deterministic;
+    bool few = job->n_rows < job->layout->tuned[TUNED_ROWS] || job->layout->deterministic;
     if (!few && !job->layout->words[WORD_INT8_ROWS])
         return (struct strategy){microkernels, false, ROW_SCALES};
     return (struct strategy){list_gemv(job, stage), true, false};
@@ -73,12 +73,16 @@ static uint64_t size_scratch(const struct kt_layout *layout)
     static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error) \
     {                                                                                                     \
         enum kt_status status = LAY_OUT_ROWS(backend)(instance, layout, error);                           \
-        if (status == KT_OK)                                                                              \
-            layout->scratch_size = size_scratch(layout);                                                  \
-        if (status == KT_OK && layout->words[WORD_INT8_ROWS])                                             \
+        if (status != KT_OK)                                                                              \
+            return status;                                                                                \
+        layout->scratch_size = size_scratch(layout);                                                      \
+        fill_tuned(layout, tuning.prefetch_bytes, tuning.dequant_min_rows);                               \
+        if (layout->words[WORD_INT8_ROWS])                                                                \
             layout->instruction = VEC_INT8_DOT;                                                           \
         return status;                                                                                    \
     }                                                                                                     \
+    static const struct kt_tunable tunables[] =                                                           \
+        {[TUNED_PREFETCH] = TUNABLE_PREFETCH(0), [TUNED_ROWS] = TUNABLE_DEQUANT_ROWS(0)};                 \
     const struct kt_ops backend##_ops_##level = {                                                         \
         .struct_size = sizeof(struct kt_ops),                                                             \
         .layout = lay_out_level,                                                                          \
@@ -89,6 +93,8 @@ static uint64_t size_scratch(const struct kt_layout *layout)
         .weight_row = backend##_weight_row,                                                               \
         .cut = backend##_cut,                                                                             \
         .unpack = backend##_unpack,                                                                       \
+        .tunables = tunables,                                                                             \
+        .n_tunables = sizeof tunables / sizeof *tunables,                                                 \
     }
 
 #endif

@@ -36,9 +36,10 @@
 /* The weights that a microkernel multiplies. */
 struct panel {
     const uint8_t *codes;
-    uint64_t tiles;       /* along K */
-    uint64_t distance;    /* bytes to prefetch ahead of codes, where a backend asks for it */
-    unsigned group_shift; /* a group is 32 << group_shift columns */
+    uint64_t tiles;        /* along K */
+    uint64_t distance;     /* bytes to prefetch ahead of codes, where a backend asks for it */
+    uint64_t few_distance; /* the same for one or two rows; 0: it does not differ */
+    unsigned group_shift;  /* a group is 32 << group_shift columns */
 #ifdef PANEL_OWN
     PANEL_OWN own;
 #endif

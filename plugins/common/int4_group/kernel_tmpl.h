@@ -45,7 +45,7 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     if (job->n_rows >= DEQUANT_MIN_ROWS)
         return (struct strategy){microkernels, false, W8_SUMS_CODES};
 #endif
-    return (struct strategy){int4_microkernels, job->n_rows <= tuning.streamed_max_rows, false};
+    return (struct strategy){int4_microkernels, job->n_rows < job->layout->tuned[TUNED_ROWS], false};
 }
 
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
@@ -69,21 +69,31 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 {
     enum kt_status status = OWN(layout)(instance, layout, error);
     uint64_t gate = stage_tiles(layout, KT_STAGE_GATE_UP), down = stage_tiles(layout, KT_STAGE_DOWN);
-    if (status == KT_OK && DEQUANT_MIN_ROWS > 0)
+    if (status != KT_OK)
+        return status;
+    if (DEQUANT_MIN_ROWS > 0)
         layout->scratch_size = (gate > down ? gate : down) * PAIR_SIZE;
-    return status;
+    fill_tuned(layout, tuning.prefetch_bytes, UINT64_C(1) + tuning.streamed_max_rows);
+    return KT_OK;
 }
 
-#define INT4_LEVEL(level)                     \
-    const struct kt_ops OPS_NAME(level) = {   \
-        .struct_size = sizeof(struct kt_ops), \
-        .layout = lay_out_level,              \
-        .pack = pack_weights,                 \
-        .act_pack = pack_rows,                \
-        .gate_up = multiply_gate_up,          \
-        .down = multiply_down,                \
-        .weight_row = OWN(weight_row),        \
-        .cut = OWN(cut),                      \
+static const struct kt_tunable tunables[] = {
+    [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
+    [TUNED_ROWS] = TUNABLE_PACED_ROWS(0, 0),
+};
+
+#define INT4_LEVEL(level)                                 \
+    const struct kt_ops OPS_NAME(level) = {               \
+        .struct_size = sizeof(struct kt_ops),             \
+        .layout = lay_out_level,                          \
+        .pack = pack_weights,                             \
+        .act_pack = pack_rows,                            \
+        .gate_up = multiply_gate_up,                      \
+        .down = multiply_down,                            \
+        .weight_row = OWN(weight_row),                    \
+        .cut = OWN(cut),                                  \
+        .tunables = tunables,                             \
+        .n_tunables = sizeof tunables / sizeof *tunables, \
     }
 
 #endif

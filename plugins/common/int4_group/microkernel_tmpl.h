@@ -29,6 +29,7 @@
 #endif
 
 #include "plugins/common/gemm/microkernel_tmpl.h"
+#include "plugins/common/gemm/tunables.h"
 #include "plugins/common/gemm/tuning_tmpl.h"
 #include "plugins/common/int4_group/weights.h"
 
@@ -147,7 +148,7 @@ static struct panel find_group_panel(const struct kt_product *job, enum kt_stage
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
         .group_shift = group_shift(job->layout),
-        .distance = tuning.prefetch_bytes ? tuning.prefetch_bytes : job->layout->words[WORD_PREFETCH],
+        .distance = prefetch_distance(job->layout, tuning.prefetch_bytes),
     };
 }
 

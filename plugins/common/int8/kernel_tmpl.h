@@ -34,6 +34,7 @@
 #define TILED 0
 #define EPILOGUE_H "plugins/common/int8/epilogue_tmpl.h"
 #include "plugins/common/int8/pack_tmpl.h"
+#include "plugins/common/gemm/tunables.h"
 #include "plugins/common/int8/weights.h"
 #include "plugins/common/plugin/ops_tmpl.h"
 
@@ -46,33 +47,47 @@ static struct strategy choose_strategy(const struct kt_product *job, enum kt_sta
     if (job->n_rows <= MR_EXACT)
         return (struct strategy){microkernels_exact, true, W8_SUMS_CODES};
 #endif
-    return (struct strategy){microkernels, job->n_rows <= STREAMED_MAX_ROWS, W8_SUMS_CODES};
+    return (struct strategy){microkernels, job->n_rows < job->layout->tuned[TUNED_ROWS], W8_SUMS_CODES};
 }
 
 static struct panel open_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number,
                                const struct strategy *strategy)
 {
-    const uint64_t distance = job->layout->words[WORD_PREFETCH]; /* 0: the core cannot say */
     (void)strategy;
     return (struct panel){
         .codes = (const uint8_t *)job->packed + number * panel_size(job->layout, stage),
         .tiles = stage_tiles(job->layout, stage),
-        .distance = distance ? distance : STREAMED_DISTANCE,
+        .distance = prefetch_distance(job->layout, 0),
     };
 }
 
 #include "plugins/common/gemm/driver_tmpl.h"
 
-#define INT8_LEVEL(level)                     \
-    const struct kt_ops OPS_NAME(level) = {   \
-        .struct_size = sizeof(struct kt_ops), \
-        .layout = OWN(layout),                \
-        .pack = pack_weights,                 \
-        .act_pack = pack_rows,                \
-        .gate_up = multiply_gate_up,          \
-        .down = multiply_down,                \
-        .weight_row = OWN(weight_row),        \
-        .cut = OWN(cut),                      \
+static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, struct kt_error *error)
+{
+    enum kt_status status = OWN(layout)(instance, layout, error);
+    if (status == KT_OK)
+        fill_tuned(layout, 0, UINT64_C(1) + STREAMED_MAX_ROWS);
+    return status;
+}
+
+static const struct kt_tunable tunables[] = {
+    [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
+    [TUNED_ROWS] = TUNABLE_PACED_ROWS(0, 0),
+};
+
+#define INT8_LEVEL(level)                                 \
+    const struct kt_ops OPS_NAME(level) = {               \
+        .struct_size = sizeof(struct kt_ops),             \
+        .layout = lay_out_level,                          \
+        .pack = pack_weights,                             \
+        .act_pack = pack_rows,                            \
+        .gate_up = multiply_gate_up,                      \
+        .down = multiply_down,                            \
+        .weight_row = OWN(weight_row),                    \
+        .cut = OWN(cut),                                  \
+        .tunables = tunables,                             \
+        .n_tunables = sizeof tunables / sizeof *tunables, \
     }
 
 #endif
