@@ -58,6 +58,8 @@ void kt_tuned_describe(const struct kt_layer *layer, const struct kt_backend *ba
             append(text, KT_TUNED_SIZE, "%s%s ignored for core.deterministic", comma, tunable->name);
             continue;
         }
+        if (layout->tuned[i] == standard.tuned[i])
+            continue;
         in_force = true;
         append(text, KT_TUNED_SIZE, "%s%s %llu instead of %llu", comma, tunable->name,
                (unsigned long long)layout->tuned[i], (unsigned long long)standard.tuned[i]);

@@ -2,7 +2,6 @@
 /* bench.c - kt bench: how fast a layer runs, as a fraction of what this machine could do. */
 #include "tools/kt/bench_run.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -171,208 +170,14 @@ static const struct kt_cli_command command = {
     .opens_checkpoint = true,
 };
 
-/* ---- the command line ---- */
-
-static int choose_tokens(struct bench *bench, const char *text)
-{
-    if (text == NULL)
-        return KT_EXIT_OK;
-    size_t n = kt_cli_list(bench->cli, "tokens", text, bench->tokens, BENCH_MAX_TOKEN_COUNTS);
-    for (size_t i = 0; i < n; i++)
-        if (bench->tokens[i] < 1 || bench->tokens[i] > 65536)
-            return kt_cli_usage(bench->cli, "--tokens %s: a call has 1 to 65536 tokens", text);
-    bench->n_token_counts = n;
-    return n != 0 ? KT_EXIT_OK : KT_EXIT_USAGE;
-}
-
-/* Splits "a,b" in place; the count, or 0 if a name is empty or there are too many. */
-static size_t split(char *text, const char **names, size_t max)
-{
-    size_t n = 0;
-    for (char *rest = text, *name; (name = strsep(&rest, ",")) != NULL;) {
-        if (*name == 0 || n == max)
-            return 0;
-        names[n++] = name;
-    }
-    return n;
-}
-
-static int choose_types(struct bench *bench, const char *text)
-{
-    const char *names[BENCH_MAX_NAMES];
-    if (text == NULL)
-        return KT_EXIT_OK;
-    char *copy = kt_cli_format(bench->cli, "%s", text);
-    size_t n = split(copy, names, BENCH_MAX_NAMES);
-    int code = n != 0 ? KT_EXIT_OK
-                      : kt_cli_usage(bench->cli,
-                                     "--source-type %s: names such as "
-                                     "q4_k,q8_0 are needed",
-                                     text);
-    for (size_t i = 0; i < n && code == KT_EXIT_OK; i++) {
-        bench->types[i] = bench_source_find(names[i]);
-        if (bench->types[i] == NULL)
-            code = kt_cli_usage(bench->cli, "--source-type %s is not known; types are %s", names[i],
-                                bench_source_names());
-    }
-    bench->n_types = n;
-    free(copy);
-    return code;
-}
-
-/* Reads the names of --backend, and turns --level into a setting of each. */
-static int choose_backends(struct bench *bench, const char *text, const char *level)
-{
-    bench->explicit_backends = text != NULL && strcmp(text, "all") != 0;
-    if (!bench->explicit_backends)
-        return level == NULL
-                   ? KT_EXIT_OK
-                   : kt_cli_usage(bench->cli, "--level %s: say of which backend, by --backend", level);
-    bench->names = kt_cli_format(bench->cli, "%s", text);
-    bench->n_backends = split(bench->names, bench->backends, BENCH_MAX_NAMES);
-    if (bench->n_backends == 0)
-        return kt_cli_usage(bench->cli,
-                            "--backend %s: names such as llamafile,reference, or all, are "
-                            "needed",
-                            text);
-    for (size_t i = 0; i < bench->n_backends; i++) {
-        bench->backends[i] = kt_cli_backend(bench->cli, "backend", bench->backends[i]);
-        if (bench->backends[i] == NULL)
-            return KT_EXIT_USAGE;
-    }
-    for (size_t i = 0; i < bench->n_backends && level != NULL; i++)
-        kt_cli_set(bench->cli, "plugin.%s.level=%s", bench->backends[i], level);
-    return KT_EXIT_OK;
-}
-
-/* ---- backends ---- */
-
-static int check_backend(const struct bench *bench, const char *name)
-{
-    static const char *const states[] = {"loaded", "disabled", "unfit", "refused", "failed"};
-    const char *known[BENCH_MAX_NAMES];
-    size_t n_known = 0;
-    for (size_t i = 0; i < kt_context_backend_count(bench->context); i++) {
-        struct kt_backend_info info;
-        if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK)
-            continue;
-        if (n_known < BENCH_MAX_NAMES)
-            known[n_known++] = info.name;
-        if (strcmp(info.name, name) != 0)
-            continue;
-        if (info.state == KT_BACKEND_LOADED)
-            return KT_EXIT_OK;
-        return kt_cli_usage(bench->cli, "backend %s is %s: %s", name,
-                            (size_t)info.state < COUNT(states) ? states[info.state] : "not loaded",
-                            info.reason);
-    }
-    const char *near = kt_cli_nearest(name, known, n_known);
-    return kt_cli_usage(bench->cli, "no backend %s is configured%s%s%s; `kt backends` lists them", name,
-                        near != NULL ? ", did you mean " : "", near != NULL ? near : "",
-                        near != NULL ? "?" : "");
-}
-
-static int find_backends(struct bench *bench, bool with_reference)
-{
-    for (size_t i = 0; bench->explicit_backends && i < bench->n_backends; i++) {
-        int code = check_backend(bench, bench->backends[i]);
-        if (code != KT_EXIT_OK)
-            return code;
-    }
-    for (size_t i = 0; !bench->explicit_backends && i < kt_context_backend_count(bench->context); i++) {
-        struct kt_backend_info info;
-        if (kt_context_backend(bench->context, i, &info, NULL) != KT_OK || info.state != KT_BACKEND_LOADED ||
-            bench->n_backends == BENCH_MAX_NAMES || (info.takes_attention && !info.takes_linears))
-            continue;
-        if (with_reference || strcmp(info.name, "reference") != 0)
-            bench->backends[bench->n_backends++] = info.name;
-    }
-    return bench->n_backends != 0
-               ? KT_EXIT_OK
-               : kt_cli_usage(bench->cli, "no backend but the reference is loaded "
-                                          "(`kt backends` says why): name it by --backend");
-}
-
-/* ---- weights out of random numbers ---- */
-
-static int bench_type(struct bench *bench, const char *backend, const struct bench_source_type *type)
-{
-    const struct bench_shape *shape = &bench->shape;
-    struct bench_source source;
-    struct kt_error error;
-    uint32_t n_distinct;
-    char need[24];
-    uint64_t size = shape->linear
-                        ? bench_source_matrix_size(type, shape->hidden_size, shape->intermediate_size)
-                        : bench_source_size(type, shape->hidden_size, shape->intermediate_size,
-                                            shape->n_experts, &n_distinct);
-    uint64_t available = kt_memory_available();
-    if (size == 0)
-        return shape->linear ? kt_cli_usage(bench->cli, "columns of %s are not whole blocks of %s",
-                                            shape->name, type->name)
-                             : kt_cli_usage(bench->cli,
-                                            "hidden size %" PRIu64 " or intermediate size %" PRIu64
-                                            " is not a whole number of blocks of %s",
-                                            shape->hidden_size, shape->intermediate_size, type->name);
-    if (available != 0 && size > available / 2)
-        return kt_cli_error(bench->cli, "the source weights need %s of memory: take a smaller shape",
-                            kt_bytes_text(size, need, sizeof need));
-    kt_progress_start(bench->cli, "making weights");
-    enum kt_status status =
-        shape->linear
-            ? bench_source_matrix(type, shape->hidden_size, shape->intermediate_size, &source, &error)
-            : bench_source_create(type, shape->hidden_size, shape->intermediate_size, shape->n_experts,
-                                  &source, &error);
-    kt_progress_stop();
-    if (status != KT_OK)
-        return kt_cli_fail(bench->cli, &error);
-    int code = bench_backend(bench, backend, &source);
-    bench_source_destroy(&source);
-    return code;
-}
-
-static const char *find_formats(const struct kt_context *context, const char *backend)
-{
-    struct kt_backend_info info;
-    struct kt_error error;
-    for (size_t i = 0; i < kt_context_backend_count(context); i++)
-        if (kt_context_backend(context, i, &info, &error) == KT_OK && strcmp(info.name, backend) == 0)
-            return info.formats;
-    return "";
-}
-
-static int bench_all(struct bench *bench)
-{
-    int code = KT_EXIT_OK;
-    for (size_t i = 0; i < bench->n_backends && code == KT_EXIT_OK; i++) {
-        const char *backend = bench->backends[i];
-        if (bench->n_types == 0)
-            code = bench_type(bench, backend, bench_source_usual(find_formats(bench->context, backend)));
-        for (size_t t = 0; t < bench->n_types && code == KT_EXIT_OK; t++) {
-            bench->tells_levels = t == 0;
-            code = bench_type(bench, backend, bench->types[t]);
-        }
-    }
-    return code;
-}
-
-/* All matrices on one backend after the other. */
-static int bench_linears(struct bench *bench)
-{
-    int code = KT_EXIT_OK;
-    for (size_t i = 0; i < bench->n_linears && code == KT_EXIT_OK; i++) {
-        bench->shape = bench->linears[i];
-        code = bench_all(bench);
-    }
-    return code;
-}
+/* ---- running it ---- */
 
 static int run(struct bench *bench, const struct bench_model *model)
 {
     bench_begin(bench);
     int code = model->checkpoint != NULL ? bench_model_run(bench, model)
-               : bench->n_linears != 0   ? bench_linears(bench)
-                                         : bench_all(bench);
+               : bench->n_linears != 0   ? bench_run_linears(bench)
+                                         : bench_run_types(bench);
     if (code == KT_EXIT_OK && bench->n_rows != 0)
         code = kt_keeping_write(&bench->keeping);
     if (code == KT_EXIT_OK && bench->n_rows == 0)
@@ -384,34 +189,7 @@ static int run(struct bench *bench, const struct bench_model *model)
     return code;
 }
 
-/* The layers of the model, or the shape of a random one. */
-static int choose_layer(struct bench *bench, const struct args *args, struct bench_model *model)
-{
-    if (args->linear != NULL) {
-        bench->n_linears = bench_shape_linears(bench->cli, args->linear, bench->linears, BENCH_MAX_NAMES);
-        bench->shape = bench->linears[0];
-        bench->has_shapes = bench->n_linears > 1;
-        return bench->n_linears != 0 ? KT_EXIT_OK : KT_EXIT_USAGE;
-    }
-    if (args->model == NULL)
-        return bench_shape_choose(bench->cli, args->shape != NULL ? args->shape : "qwen3-30b-a3b",
-                                  &bench->shape);
-    int code = bench_model_open(bench->cli, args->model, args->layers, model);
-    if (code != KT_EXIT_OK)
-        return code;
-    bench_model_shape(&model->groups[0], &bench->shape);
-    for (size_t i = 1; i < model->n_groups; i++) {
-        const struct kt_moe_info *moe = &model->groups[i].moe;
-        if (moe->hidden_size == bench->shape.hidden_size && moe->n_experts == bench->shape.n_experts &&
-            moe->intermediate_size == bench->shape.intermediate_size && moe->top_k == bench->shape.top_k)
-            continue;
-        bench->has_shapes = true;
-        if (args->trace != NULL)
-            return kt_cli_usage(bench->cli, "--trace: layers %s and %s differ in shape, choose by --layers",
-                                model->groups[0].layers, model->groups[i].layers);
-    }
-    return code;
-}
+/* ---- the command line ---- */
 
 /* Do the options go together? */
 /* What belongs to --attention, and what does not. */
@@ -441,8 +219,8 @@ static int run_attention(struct bench *bench, const struct args *args)
     struct kt_cli *cli = bench->cli;
     char *shapes = kt_cli_format(cli, "%s", args->attention);
     char *caches = kt_cli_format(cli, "%s", args->cache ? args->cache : "bf16");
-    what.n_shapes = split(shapes, what.shapes, BENCH_ATTENTION_MOST);
-    what.n_caches = split(caches, what.caches, BENCH_ATTENTION_MOST);
+    what.n_shapes = bench_split(shapes, what.shapes, BENCH_ATTENTION_MOST);
+    what.n_caches = bench_split(caches, what.caches, BENCH_ATTENTION_MOST);
     what.n_contexts = kt_cli_list(cli, "context", args->context ? args->context : "4096", what.contexts,
                                   BENCH_ATTENTION_MOST);
     what.n_sequences = kt_cli_list(cli, "sequences", args->sequences ? args->sequences : "1", what.sequences,
@@ -501,6 +279,7 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
     if (args.backend != NULL && strcmp(args.backend, "auto") == 0) /* as for other verbs: none is named */
         args.backend = NULL;
     struct bench bench = {.cli = cli,
+                          .run = bench_backend,
                           .levels = args.levels,
                           .tells_levels = true,
                           .asks_plan = args.model != NULL && args.backend == NULL,
@@ -523,21 +302,23 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
         return bench_limits(cli, args.cycle != 0 ? bench.cycle_size : bench_cycle_size());
     if (args.stream)
         return bench_stream(cli, args.runtime, args.min_time);
-    code = choose_layer(&bench, &args, &model);
+    const struct bench_layer_request request = {args.model, args.layers, args.shape, args.linear,
+                                                args.trace != NULL};
+    code = bench_choose_layer(&bench, &request, &model);
     if (code == KT_EXIT_OK)
-        code = choose_tokens(&bench, args.tokens);
+        code = bench_choose_tokens(&bench, args.tokens);
     if (code == KT_EXIT_OK && args.trace != NULL)
         code = bench_trace_choose(cli, args.trace, &trace, &bench.shape, bench.tokens, BENCH_MAX_TOKEN_COUNTS,
                                   &bench.n_token_counts);
     if (code == KT_EXIT_OK)
-        code = choose_types(&bench, args.source_type);
+        code = bench_choose_types(&bench, args.source_type);
     if (code == KT_EXIT_OK)
-        code = choose_backends(&bench, args.backend, args.level);
+        code = bench_choose_backends(&bench, args.backend, args.level);
     if (code == KT_EXIT_OK)
         code = kt_cli_context(cli, &bench.context);
     if (code == KT_EXIT_OK) {
         kt_context_info(bench.context, &bench.info);
-        code = find_backends(&bench, args.backend != NULL);
+        code = bench_find_backends(&bench, args.backend != NULL);
         if (code == KT_EXIT_OK)
             code = run(&bench, &model);
         kt_keeping_free(&bench.keeping);

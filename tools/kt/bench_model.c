@@ -136,10 +136,10 @@ static int run_group(struct bench *bench, struct kt_checkpoint *checkpoint, cons
     if (code == KT_EXIT_OK && bench->asks_plan)
         code = find_backend(bench, checkpoint, group->layer, backend);
     if (code == KT_EXIT_OK && *backend != '\0')
-        code = bench_backend(bench, backend, &source);
+        code = bench->run(bench, backend, &source);
     bool refused = false;
     for (size_t i = 0; i < bench->n_backends && !bench->asks_plan && code == KT_EXIT_OK; i++) {
-        code = bench_backend(bench, bench->backends[i], &source);
+        code = bench->run(bench, bench->backends[i], &source);
         refused |= code == BENCH_REFUSED;
         code = code == BENCH_REFUSED ? KT_EXIT_OK : code;
     }

@@ -12,6 +12,8 @@
 
 /* The command line's requests, checked. */
 struct bench {
+    /* Runs these weights on a backend: bench_backend, or kt tune's. */
+    int (*run)(struct bench *bench, const char *backend, const struct bench_source *source);
     struct kt_cli *cli;
     struct kt_context *context;
     struct kt_context_info info;
@@ -46,6 +48,31 @@ void bench_begin(struct bench *bench);
  * A backend that was not named may refuse them. Returns an exit code, or BENCH_REFUSED after a message: a
  * named one does not take the model's layers. */
 int bench_backend(struct bench *bench, const char *backend, const struct bench_source *source);
+
+/* ---- bench_choose.c: what is to run. Functions return exit codes ---- */
+
+/* Of the command line; NULL: not given. */
+struct bench_layer_request {
+    const char *model, *layers, *shape, *linear;
+    bool traces;
+};
+
+struct bench_model;
+
+/* Splits "a,b" in place; the count, or 0 if a name is empty or there are too many. */
+size_t bench_split(char *text, const char **names, size_t max);
+int bench_choose_tokens(struct bench *bench, const char *text);
+int bench_choose_types(struct bench *bench, const char *text);
+/* Reads the names of --backend, and turns --level into a setting of each. */
+int bench_choose_backends(struct bench *bench, const char *text, const char *level);
+/* Those that were named, or all that are loaded. */
+int bench_find_backends(struct bench *bench, bool with_reference);
+/* The layers of the model, or the shape of a random one. */
+int bench_choose_layer(struct bench *bench, const struct bench_layer_request *args,
+                       struct bench_model *model);
+/* Each source type on each backend; that for each matrix. */
+int bench_run_types(struct bench *bench);
+int bench_run_linears(struct bench *bench);
 
 /* ---- bench_model.c: the layers of a checkpoint ---- */
 

@@ -146,6 +146,7 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_place(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_tune(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_verify(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
 

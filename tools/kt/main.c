@@ -18,6 +18,7 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"place", "choose which experts lie on a GPU, by what was used", kt_cmd_place},
     {"plugin", "check a plugin against the contract, or write the project of a new one", kt_cmd_plugin},
     {"stats", "show how often experts were asked for, and how unevenly", kt_cmd_stats},
+    {"tune", "find values with which the backends are faster on this machine", kt_cmd_tune},
     {"verify", "compare a store with its checksums", kt_cmd_verify},
     {"version", "show versions", kt_cmd_version},
     {NULL, NULL, NULL},
