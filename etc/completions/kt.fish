@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -55,10 +55,11 @@ complete -c kt -n '__kt_at 0' -a inspect -d 'show what a checkpoint holds'
 complete -c kt -n '__kt_at 0' -a place -d 'choose which experts lie on a GPU, by what was used'
 complete -c kt -n '__kt_at 0' -a plugin -d 'check a plugin against the contract, or write the project of a new one'
 complete -c kt -n '__kt_at 0' -a stats -d 'show how often experts were asked for, and how unevenly'
+complete -c kt -n '__kt_at 0' -a tune -d 'find values with which the backends are faster on this machine'
 complete -c kt -n '__kt_at 0' -a verify -d 'compare a store with its checksums'
 complete -c kt -n '__kt_at 0' -a version -d 'show versions'
 complete -c kt -n '__kt_at 0' -a help -d 'show the help of a verb'
-complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert doctor explain forward inspect place plugin stats verify version'
+complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert doctor explain forward inspect place plugin stats tune verify version'
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
@@ -159,6 +160,21 @@ complete -c kt -n '__kt_at 2 plugin check' -k -a '(__fish_complete_suffix .so)'
 complete -c kt -n '__kt_verb stats' -l experts -d 'a row for each expert'
 complete -c kt -n '__kt_verb stats' -s o -l output -r -F -d 'write the sum to this file of statistics'
 complete -c kt -n '__kt_verb stats' -F
+complete -c kt -n '__kt_verb tune' -s l -l layers -r -f -a 'all' -d 'of the MODEL: 3, 0-3, 0,2 or all'
+complete -c kt -n '__kt_verb tune' -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'backends, "llamafile,bf16", or all'
+complete -c kt -n '__kt_verb tune' -l level -r -f -a 'amx aocl avx512_bf16 avx512_vbmi avx512_vnni avx512 avx_vnni avx2 arm_bf16 kml i8mm sve dotprod neon scalar' -d 'level that the backends named by --backend must take, such as avx2'
+complete -c kt -n '__kt_verb tune' -l shape -r -f -a 'qwen3-30b-a3b deepseek-v3 mixtral-8x7b kimi-k2' -d 'qwen3-30b-a3b, deepseek-v3, mixtral-8x7b, kimi-k2, or H,I,E,K: hidden size, intermediate size, experts, experts a token'
+complete -c kt -n '__kt_verb tune' -l linear -r -f -a '4096x2048 2048x4096 151936x2048 18432x7168 7168x18432' -d 'matrices ROWSxCOLS instead of experts, such as 4096x2048,2048x4096'
+complete -c kt -n '__kt_verb tune' -l source-type -r -f -a 'f32 f16 bf16 fp8_block fp8_channel mxfp8 fp4_g32 int4_g16 int4_g32 int4_g128 int4_channel gptq_g128 awq_g128 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 nvfp4 q1_0 q2_0' -d 'weight formats such as q4_k,q8_0'
+complete -c kt -n '__kt_verb tune' -l tokens -r -f -d 'tokens of a call that count, all alike'
+complete -c kt -n '__kt_verb tune' -l minutes -r -f -d 'time for each backend and format at most, packing not counted'
+complete -c kt -n '__kt_verb tune' -s j -l threads -r -f -d 'threads of all nodes'
+complete -c kt -n '__kt_verb tune' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
+complete -c kt -n '__kt_verb tune' -l cycle -r -f -d 'weights to cycle over, in MiB'
+complete -c kt -n '__kt_verb tune' -l show -d 'list what can be tuned and what is, and measure nothing'
+complete -c kt -n '__kt_verb tune' -l reset -d 'remove the file with the values that were found'
+complete -c kt -n '__kt_verb tune' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
+complete -c kt -n '__kt_verb tune' -F
 complete -c kt -n '__kt_verb verify' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb verify' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb verify' -F

@@ -3,7 +3,7 @@
 # The man pages and --help name the same verbs, options and settings.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 man=$KT_TEST_SOURCE/etc/man
-verbs="backends bench config convert doctor explain forward inspect place plugin stats verify version"
+verbs="backends bench config convert doctor explain forward inspect place plugin stats tune verify version"
 command_line="documentation"
 : >"$out"
 : >"$err"

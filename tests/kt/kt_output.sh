@@ -38,6 +38,7 @@ formats config show
 formats config path
 formats config check
 formats doctor
+formats tune --show
 formats inspect "$model"
 formats inspect "$model" --layer 1
 formats inspect "$model" --tensors

@@ -46,6 +46,7 @@ static const struct kt_column layer_columns[] = {
     {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
     {"rounding", "ROUNDED TO", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"compact", "COMPACT", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
+    {"tuned", "TUNED", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
     {"error", "ERROR", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
 };
 
@@ -231,6 +232,23 @@ static void add_facts(const struct kt_cli *cli, struct kt_output *output, const 
         kt_cli_warn(cli, "the packed weights and buffers do not fit into free memory");
 }
 
+static void note_file(void *data, const struct kt_config_file *file)
+{
+    char text[512];
+    if (file->state != KT_CONFIG_FILE_IGNORED)
+        return;
+    snprintf(text, sizeof(text), "%s is ignored, or parts of it: %s.", file->path, file->message);
+    kt_output_note(data, text);
+}
+
+/* Values that kt tune found on another machine. */
+static void note_ignored(const struct kt_cli *cli, struct kt_output *output)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    params.file = cli->config_file;
+    (void)kt_config_check(&params, note_file, output, NULL);
+}
+
 static int print(struct kt_cli *cli, const struct args *args, const struct kt_context *context,
                  struct plan *plans, size_t n, struct kt_explain_linears *linears)
 {
@@ -257,6 +275,7 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
         kt_output_note(output, "Other backends refused these layers; -v shows why.");
     else if (kt_explain_linears_left_out(linears))
         kt_output_note(output, "Other backends refused these linears; -v shows why.");
+    note_ignored(cli, output);
     int code = kt_output_finish(output, KT_EXIT_OK);
     if (n_failed > 0)
         code = kt_cli_error(cli, "%zu of %zu layers cannot be run, see the lines with an error", n_failed, n);

@@ -45,6 +45,7 @@ static const struct kt_column linear_columns[] = {
     {"fallback", "FALLBACK", KT_COLUMN_BOOL, 0, KT_COLUMN_RARE},
     {"rounding", "ROUNDED TO", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE},
     {"compact", "COMPACT", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
+    {"tuned", "TUNED", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
     {"error", "ERROR", KT_COLUMN_TEXT, 0, KT_COLUMN_RARE | KT_COLUMN_BELOW},
 };
 

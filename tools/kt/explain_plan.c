@@ -41,7 +41,7 @@ bool kt_explain_is_same(const struct kt_plan *a, const struct kt_plan *b)
     if (a->n_candidates != b->n_candidates || a->weight_size != b->weight_size ||
         a->buffer_size != b->buffer_size || a->fallback != b->fallback ||
         strcmp(a->rounding, b->rounding) != 0 || strcmp(a->compact, b->compact) != 0 ||
-        a->keeps_source != b->keeps_source)
+        strcmp(a->tuned, b->tuned) != 0 || a->keeps_source != b->keeps_source)
         return false;
     for (uint32_t c = 0; c < a->n_candidates; c++) {
         if (!is_same_candidate(&a->candidate[c], &b->candidate[c]))
@@ -89,6 +89,7 @@ void kt_explain_put_plan(const struct kt_context *context, struct kt_table *tabl
     kt_table_bool(table, "fallback", plan->fallback != 0);
     kt_table_text(table, "rounding", plan->rounding);
     kt_table_text(table, "compact", plan->compact);
+    kt_table_text(table, "tuned", plan->tuned);
     kt_table_text(table, "error", "");
 }
 

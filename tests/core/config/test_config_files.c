@@ -66,6 +66,7 @@ static const struct {
     {"[plugin.../x]\n", ":1: ", "lower-case letters"},
     {"[plugin.a_name_that_is_much_too_long_for_it]\n", ":1: ", "at most 31"},
     {"[plugin.reference]\n", ":1: ", "built in"},
+    {"[tuned.fake]\ncpu = x\n", ":1: ", "measured values go to tuned.ini"},
     {"threads = 2\n[core]\n", ":1: ", "before the first section"},
     {"[core\nthreads = 2\n", ":1: ", "not closed by ]"},
     {"[core] threads = 2\n", ":1: ", "text after ]"},
@@ -84,6 +85,26 @@ START_TEST(forms_that_are_wrong)
     char place[256];
     (void)snprintf(place, sizeof place, "%s%s", sandbox_path("etc/kt.ini"), wrong[_i].line);
     expect_failure(KT_E_CONFIG, place, wrong[_i].message);
+}
+END_TEST
+
+/* tuned.ini has sections for a CPU each. */
+START_TEST(measured_values_that_are_wrong)
+{
+    static const struct {
+        const char *text, *line, *message;
+    } rows[] = {
+        {"[core]\nthreads = 2\n", ":1: ", "has sections [tuned.NAME] only"},
+        {"[plugin.fake]\n", ":1: ", "has sections [tuned.NAME] only"},
+        {"[tuned.]\n", ":1: ", "lower-case letters"},
+        {"[tuned.fake]\na.b.c.d = 2\n", ":2: ", "the first setting must be cpu, such as cpu = "},
+        {"[tuned.fake]\ncpu = x\na.b.c.d = 2\nmicrocode = 1\n", ":4: ", "must stand right after cpu"},
+        {"[tuned.fake]\ncpu = x\n[tuned.other]\nmicrocode = 1\n", ":4: ", "must be cpu"},
+    };
+    sandbox_write("home/kt-kernel/tuned.ini", "%s", rows[_i].text);
+    char place[256];
+    (void)snprintf(place, sizeof place, "%s%s", sandbox_path("home/kt-kernel/tuned.ini"), rows[_i].line);
+    expect_failure(KT_E_CONFIG, place, rows[_i].message);
 }
 END_TEST
 
@@ -298,6 +319,7 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, forms_that_are_fine);
     tcase_add_loop_test(tests, forms_that_are_wrong, 0, (int)COUNT(wrong));
+    tcase_add_loop_test(tests, measured_values_that_are_wrong, 0, 6);
     tcase_add_test(tests, a_nul_byte_is_refused);
     tcase_add_test(tests, long_lines);
     tcase_add_test(tests, truncated_at_every_byte);

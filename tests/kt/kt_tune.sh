@@ -1,0 +1,128 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kt tune with a plugin whose work depends on its tunables in a known way: it multiplies up to 96 times as often
+# as needed, so that the best values are found on any machine. Nothing here judges a time.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+umask 022
+cp "$KT_TEST_BUILD/tests/plugins/kt_slow.so" "$KT_TEST_BUILD/tests/plugins/kt_fake.so" "$dir"
+cat >"$dir/kt.ini" <<INI
+[plugin.slow]
+module = $dir/kt_slow.so
+[plugin.fake]
+module = $dir/kt_fake.so
+INI
+small="--config $dir/kt.ini --shape 64,64,4,2 --threads 1 --cycle 2 --tokens 1,4 --backend slow --source-type f32"
+tuned=$dir/tuned.ini
+
+# From the worst end of each range to the best values.
+# shellcheck disable=SC2086
+kt tune $small --format csv
+exits 0
+[ "$(awk -F, 'NR == 2 { print $1 "," $2 "," $3 }' "$out")" = slow,swift,f32 ] || fail "the row must name what ran"
+says ',tuned,'
+grep -q '^swift.f32.experts-64x64.work = 1$' "$tuned" || fail "the best work is 1"
+grep -q '^swift.f32.experts-64x64.valley = 3$' "$tuned" || fail "the best valley is 3"
+grep -q '^swift.f32.experts-64x64.gain = [0-9.]*$' "$tuned" || fail "the gain must be written"
+grep -q '^cpu = ' "$tuned" || fail "the CPU must be written"
+
+# They are in force, for this shape only.
+kt tune --show --config "$dir/kt.ini" --format csv
+exits 0
+says '^slow,swift,work,1,16'
+kt tune --show --config "$dir/kt.ini"
+says 'tuned.slow  swift.f32.experts-64x64.work  *1 '
+says 'rows from which results are rounded'
+
+# Again: values of the same layer are replaced, those of others and other sections stay.
+{
+    echo '; mine'
+    echo '[tuned.fake]'
+    sed -n '/^cpu/p;/^microcode/p' "$tuned"
+    echo 'swift.f32.*.work = 2'
+    sed 's/= 3$/= 7/' "$tuned"
+    echo 'swift.bf16.*.work = 4'
+} >"$dir/longer"
+cp "$dir/longer" "$tuned"
+# shellcheck disable=SC2086
+kt tune $small
+exits 0
+says 'valley 3 (8)'
+grep -q '^; mine$' "$tuned" || fail "comments of other sections must stay"
+grep -q '^swift.f32.\*.work = 2$' "$tuned" || fail "other sections must stay"
+grep -q '^swift.bf16.\*.work = 4$' "$tuned" || fail "other keys must stay"
+[ "$(grep -c '^swift.f32.experts-64x64.valley' "$tuned")" -eq 1 ] || fail "a value must stand once"
+[ "$(grep -c '^\[tuned.slow\]' "$tuned")" -eq 1 ] || fail "a section must stand once"
+kt config check --config "$dir/kt.ini"
+exits 0
+
+# A section of another microcode is replaced as a whole, that of another CPU stays, and is said to be ignored.
+sed -e 's/^microcode = .*/microcode = 0xbad/' -e '/^\[tuned.slow\]/,$!d' "$tuned" >"$dir/stale"
+if grep -q '^microcode' "$dir/stale"; then
+    cp "$dir/stale" "$tuned"
+    kt config path --config "$dir/kt.ini"
+    says 'ignored  *for microcode 0xbad'
+    # shellcheck disable=SC2086
+    kt tune $small
+    exits 0
+    ! grep -q 0xbad "$tuned" || fail "what another microcode gave must go"
+    ! grep -q '^swift.bf16' "$tuned" || fail "all that another microcode gave must go"
+fi
+sed 's/^cpu = .*/cpu = GenuineIntel-0-0/' "$tuned" >"$dir/other"
+cp "$dir/other" "$tuned"
+kt doctor --config "$dir/kt.ini"
+says 'for CPU GenuineIntel-0-0, this is'
+# shellcheck disable=SC2086
+kt tune $small
+exits 0
+[ "$(grep -c '^\[tuned.slow\]' "$tuned")" -eq 2 ] || fail "each CPU has a section"
+
+# What does not fit names file, line and range.
+echo 'swift.f32.*.work = 17' >>"$tuned"
+kt config check --config "$dir/kt.ini"
+exits 1
+says "tuned.ini:[0-9]*: swift.f32.\*.work = \"17\": must be a number from 1 to 16"
+
+# Removed.
+kt tune --reset --config "$dir/kt.ini"
+exits 0
+[ ! -e "$tuned" ] || fail "the file must go"
+kt tune --reset --config "$dir/kt.ini"
+exits 0
+warns 'nothing was tuned'
+
+# A linear.
+# shellcheck disable=SC2086
+kt tune --config "$dir/kt.ini" --linear 64x96 --threads 1 --cycle 2 --tokens 1 --backend slow --source-type f32
+exits 0
+grep -q '^swift.f32.linear-64x96.work = 1$' "$tuned" || fail "a linear has values of its own"
+rm "$tuned"
+
+# Without time the standards stay, and no file is written.
+# shellcheck disable=SC2086
+kt tune $small --minutes 0 --format csv
+exits 0
+says ',no time,'
+[ ! -e "$tuned" ] || fail "nothing was found"
+
+# kt explain shows what is in force.
+cat >"$dir/set.ini" <<INI
+[core]
+backend = fake
+[plugin.fake]
+module = $dir/kt_fake.so
+INI
+kt explain "$data/tiny-moe-q4_k_m.gguf" --config "$dir/set.ini" --set 'tuned.fake.swift.*.*.work=4' \
+    --set 'tuned.fake.swift.*.*.gain=1.5'
+exits 0
+says 'work 4 instead of 1; 50.0 % faster'
+
+kt tune --show --reset
+exits 2
+kt tune --show --backend slow
+exits 2
+kt tune --tokens 0
+exits 2
+kt tune --set tuned.nobody.x.y.z.w=1
+exits 2
+warns 'no plugin "nobody" is configured'
+finish
