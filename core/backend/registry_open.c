@@ -221,6 +221,10 @@ static enum kt_status choose_auto(struct kt_backend *backend, const struct kt_le
 {
     const struct kt_plugin *plugin = backend->plugin;
     const struct kt_registry *registry = backend->registry;
+    const struct kt_setting *setting;
+    *level = kt_tuned_level(backend, &setting);
+    if (*level)
+        return KT_OK;
     for (uint32_t i = 0; i < plugin->n_levels; i++) {
         if ((plugin->levels[i]->cpu & ~registry->caps.cpu) == 0) {
             *level = plugin->levels[i];
@@ -280,8 +284,11 @@ static enum kt_status take_level(struct kt_backend *backend, const struct kt_lev
     const struct kt_setting *setting;
     const char *wish = find_text(backend, "level", &setting);
     bool named = setting && strcmp(wish, "auto") != 0, begun = false;
+    const struct kt_setting *tuned;
     size_t used = 0;
     passed[0] = '\0';
+    if (!named && kt_tuned_level(backend, &tuned) == chosen)
+        used = (size_t)snprintf(passed, PASSED_SIZE, "level = %s by %.200s", chosen->name, tuned->origin);
     for (uint32_t i = 0; i < plugin->n_levels; i++) {
         const struct kt_level *level = plugin->levels[i];
         struct kt_error cause = {0};

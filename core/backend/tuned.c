@@ -124,6 +124,15 @@ static const struct kt_level *find_level(const struct kt_plugin *plugin, const c
     return NULL;
 }
 
+const struct kt_level *kt_tuned_level(const struct kt_backend *backend, const struct kt_setting **setting)
+{
+    char section[SECTION_SIZE];
+    name_section(backend, section);
+    *setting = kt_config_find(backend->registry->config, section, "level");
+    const struct kt_level *level = *setting ? find_level(backend->plugin, (*setting)->value) : NULL;
+    return level && (level->cpu & ~backend->registry->caps.cpu) == 0 ? level : NULL;
+}
+
 /* LEVEL.FORMAT.SHAPE.TUNABLE, cut in place. */
 static bool cut_key(char *key, const char *part[PARTS])
 {
@@ -145,6 +154,11 @@ static enum kt_status check_setting(const struct kt_backend *backend, const stru
 {
     char key[192];
     const char *part[PARTS];
+    if (strcmp(setting->key, "level") == 0)
+        return find_level(backend->plugin, setting->value)
+                   ? KT_OK
+                   : kt_fail(error, KT_E_CONFIG, "%s: %s has no level \"%s\"; it has %s", setting->origin,
+                             backend->name, setting->value, backend->levels);
     (void)snprintf(key, sizeof key, "%s", setting->key);
     if (strlen(setting->key) >= sizeof key || !cut_key(key, part))
         return kt_fail(error, KT_E_CONFIG,
@@ -177,8 +191,7 @@ enum kt_status kt_tuned_check_settings(const struct kt_backend *backend, struct 
     name_section(backend, section);
     for (size_t i = 0; i < kt_config_setting_count(config) && status == KT_OK; i++) {
         struct kt_setting setting;
-        if (kt_config_setting(config, i, &setting, NULL) == KT_OK && strcmp(setting.section, section) == 0 &&
-            strcmp(setting.key, "level") != 0)
+        if (kt_config_setting(config, i, &setting, NULL) == KT_OK && strcmp(setting.section, section) == 0)
             status = check_setting(backend, &setting, error);
     }
     return status;

@@ -29,6 +29,10 @@ void kt_tuned_fill(const struct kt_tuned_subject *subject, uint64_t tuned[KT_MAX
 enum kt_status kt_tuned_check_values(const struct kt_tunable *tunables, uint32_t n_tunables,
                                      const uint64_t tuned[KT_MAX_TUNABLES], struct kt_error *error);
 
+/* The level that was faster than better ones, which level = auto takes; NULL: none, or the CPU cannot run it.
+ * *setting: where it stands. */
+const struct kt_level *kt_tuned_level(const struct kt_backend *backend, const struct kt_setting **setting);
+
 /* Checks all settings of [tuned.NAME] against the plugin's levels and tunables; errors name file and line. */
 enum kt_status kt_tuned_check_settings(const struct kt_backend *backend, struct kt_error *error);
 

@@ -171,6 +171,7 @@ complete -c kt -n '__kt_verb tune' -l minutes -r -f -d 'time for each backend an
 complete -c kt -n '__kt_verb tune' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb tune' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb tune' -l cycle -r -f -d 'weights to cycle over, in MiB'
+complete -c kt -n '__kt_verb tune' -l levels -d 'tune the backends named by --backend at every level that this CPU can run, and keep the level that is fastest'
 complete -c kt -n '__kt_verb tune' -l show -d 'list what can be tuned and what is, and measure nothing'
 complete -c kt -n '__kt_verb tune' -l reset -d 'remove the file with the values that were found'
 complete -c kt -n '__kt_verb tune' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'

@@ -97,6 +97,24 @@ exits 0
 grep -q '^swift.f32.linear-64x96.work = 1$' "$tuned" || fail "a linear has values of its own"
 rm "$tuned"
 
+# Levels: brisk needs a quarter of the work, so level = auto takes it from then on, but not where it is named.
+# shellcheck disable=SC2086
+kt tune $small --levels --format csv
+exits 0
+says '^slow,brisk,f32,.*,faster,'
+grep -q '^level = brisk$' "$tuned" || fail "the fastest level must be kept"
+grep -q '^brisk.f32.experts-64x64.work = 1$' "$tuned" || fail "each level is tuned"
+kt backends --config "$dir/kt.ini" --format csv
+says "^slow,loaded,brisk,.*level = brisk by $tuned:"
+kt backends --config "$dir/kt.ini" --set plugin.slow.level=swift --format csv
+says '^slow,loaded,swift,'
+sed 's/^level = brisk/level = briskly/' "$tuned" >"$dir/wrong"
+cp "$dir/wrong" "$tuned"
+kt config check --config "$dir/kt.ini"
+exits 1
+says 'slow has no level "briskly"; it has'
+rm "$tuned"
+
 # Without time the standards stay, and no file is written.
 # shellcheck disable=SC2086
 kt tune $small --minutes 0 --format csv
@@ -118,6 +136,9 @@ says 'work 4 instead of 1; 50.0 % faster'
 
 kt tune --show --reset
 exits 2
+kt tune --levels
+exits 2
+warns 'say of which backend'
 kt tune --show --backend slow
 exits 2
 kt tune --tokens 0

@@ -5,7 +5,8 @@
  * can be tried with it on any CPU. kt_older.so is the same for an ABI that knows no
  * kt_layout.deterministic, and gives more where it multiplies several rows at once. kt_slow.so has tunables
  * whose standards are the worst values: it multiplies `work` times as often as needed, and that 1 + the
- * distance of `valley` from 3 times.
+ * distance of `valley` from 3 times; its best level, swift, multiplies four times as often as the next one,
+ * brisk.
  */
 #include <kt/plugin.h>
 #ifdef OLDER
@@ -375,6 +376,34 @@ static void close_fake(void *instance)
     host->release(host, fake, sizeof *fake);
 }
 
+#ifdef SLOW
+static void gate_up_often(void *instance, const struct kt_product *job)
+{
+    for (int i = 0; i < 4; i++)
+        gate_up(instance, job);
+}
+
+static void down_often(void *instance, const struct kt_product *job)
+{
+    for (int i = 0; i < 4; i++)
+        down(instance, job);
+}
+
+static const struct kt_ops often = {
+    .struct_size = sizeof often,
+    .layout = layout,
+    .pack = pack,
+    .act_pack = act_pack,
+    .gate_up = gate_up_often,
+    .down = down_often,
+    .weight_row = weight_row,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof tunables[0],
+};
+#define SWIFT_OPS often
+#else
+#define SWIFT_OPS ops
+#endif
 static const struct kt_ops ops = {
     .struct_size = sizeof ops,
     .layout = layout,
@@ -420,13 +449,26 @@ static const struct kt_level future = {.struct_size = sizeof future,
 static const struct kt_level swift = {.struct_size = sizeof swift,
                                       .name = "swift",
                                       .instruction = "mulss",
-                                      .ops = &ops,
+                                      .ops = &SWIFT_OPS,
                                       .check = check_swift};
+#ifdef SLOW
+static const struct kt_level brisk = {.struct_size = sizeof brisk,
+                                      .name = "brisk",
+                                      .instruction = "mulss",
+                                      .ops = &ops};
+#endif
 static const struct kt_level scalar = {.struct_size = sizeof scalar,
                                        .name = "scalar",
                                        .instruction = "mulss",
                                        .ops = &gathering};
-static const struct kt_level *const levels[] = {&future, &swift, &scalar};
+static const struct kt_level *const levels[] = {
+    &future,
+    &swift,
+#ifdef SLOW
+    &brisk,
+#endif
+    &scalar,
+};
 
 #ifdef WRONG /* its faults are others */
 #define LIES "none"

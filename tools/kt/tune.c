@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tune.c - kt tune: finds values of the backends' tunables that are faster on this machine, and keeps them.
  */
-#include "tools/kt/bench_run.h"
-#include "tools/kt/tune.h"
+#include "tools/kt/tune_run.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +14,7 @@ struct args {
     const char *model, *layers, *backend, *shape, *linear, *source_type, *tokens, *level;
     uint64_t cycle;
     double minutes;
-    bool show, reset;
+    bool levels, show, reset;
 };
 
 static const struct kt_cli_option options[] = {
@@ -78,6 +77,11 @@ static const struct kt_cli_option options[] = {
      .minimum = 2,
      .maximum = 1 << 24,
      .help = "weights to cycle over, in MiB (default: 1536 or three times the last-level cache)"},
+    {.name = "levels",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, levels),
+     .help = "tune the backends named by --backend at every level that this CPU can run, and keep the "
+             "level that is fastest"},
     {.name = "show",
      .type = KT_CLI_FLAG,
      .offset = offsetof(struct args, show),
@@ -120,12 +124,6 @@ static const struct kt_column columns[] = {
     {"n_pairs", NULL, KT_COLUMN_UINT, 0, KT_COLUMN_HIDDEN},
 };
 
-/* kt bench's choice of weights and backends, and what is kt tune's own. */
-struct tuning {
-    struct bench bench; /* first: run() gets this */
-    double seconds;
-};
-
 /* ---- a row ---------------------------------------------------------------------------------- */
 
 static const char *const verdicts[] = {
@@ -156,24 +154,23 @@ static void list_gains(const struct bench *bench, const struct tune_result *resu
                                  bench->tokens[p], result->point[p].median);
 }
 
-static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
-                    const struct tune_space *space, const struct tune_measure *measure,
-                    const struct tune_result *result)
+/* The fields that all rows have. */
+static void begin_row(struct bench *bench, const char *backend, const char *level, const char *type,
+                      const struct tune_result *result)
 {
     const struct bench_shape *shape = &bench->shape;
     struct kt_table *table = bench->rows;
     char text[512];
     kt_table_row(table);
     kt_table_text(table, "layers", bench->layers != NULL ? bench->layers : "");
-    kt_table_text(table, "backend", set->backend);
-    kt_table_text(table, "level", set->level);
+    kt_table_text(table, "backend", backend);
+    kt_table_text(table, "level", level);
     kt_table_text(table, "source_type", type);
     kt_table_text(table, "kind", shape->linear ? "linear" : "experts");
     kt_table_uint(table, "hidden_size", shape->hidden_size);
     kt_table_uint(table, "intermediate_size", shape->intermediate_size);
     kt_table_uint(table, "n_threads", bench->info.n_threads);
     kt_table_uint(table, "n_candidates", result->n_tried);
-    kt_table_text(table, "verdict", space->n_knobs == 0 ? "nothing" : verdicts[result->verdict]);
     if (result->all.n > 0) {
         kt_table_real(table, "gain", result->all.median);
         kt_table_real(table, "gain_low", result->all.low);
@@ -181,10 +178,30 @@ static void add_row(struct bench *bench, const struct bench_set *set, const char
     }
     list_gains(bench, result, text, sizeof text);
     kt_table_text(table, "gains", text);
-    list_values(space, measure, result, text, sizeof text);
-    kt_table_text(table, "values", text);
     kt_table_uint(table, "n_pairs", result->all.n);
     bench->n_rows++;
+}
+
+static void add_row(struct bench *bench, const struct bench_set *set, const char *type,
+                    const struct tune_space *space, const struct tune_measure *measure,
+                    const struct tune_result *result)
+{
+    char text[512];
+    begin_row(bench, set->backend, set->level, type, result);
+    kt_table_text(bench->rows, "verdict", space->n_knobs == 0 ? "nothing" : verdicts[result->verdict]);
+    list_values(space, measure, result, text, sizeof text);
+    kt_table_text(bench->rows, "values", text);
+}
+
+void tune_add_level(struct bench *bench, const char *backend, const char *const level[2], const char *type,
+                    const struct tune_result *result)
+{
+    char text[64];
+    begin_row(bench, backend, level[1], type, result);
+    kt_table_text(bench->rows, "verdict",
+                  result->verdict == TUNE_FASTER ? "faster" : verdicts[result->verdict]);
+    (void)snprintf(text, sizeof text, "compared with %s", level[0]);
+    kt_table_text(bench->rows, "values", text);
 }
 
 /* ---- one backend and format ----------------------------------------------------------------- */
@@ -202,15 +219,18 @@ static int keep(struct bench *bench, const struct tune_space *space, const struc
     return tune_file_put(bench->cli, &bench->info, &found);
 }
 
-static int search(struct bench *bench, const struct bench_set *set, const char *type)
+int tune_set(struct tuning *tuning, const struct bench_set *set, const char *type)
 {
-    const struct tuning *tuning = (const struct tuning *)bench;
+    struct bench *bench = &tuning->bench;
     struct tune_space space;
     struct tune_result result = {.verdict = TUNE_STANDARD};
     struct tune_measure *measure = tune_measure_create(bench->cli, set, bench->tokens, bench->n_token_counts,
-                                                       bench_now() + tuning->seconds * 1e9);
+                                                       false, bench_now() + tuning->seconds * 1e9);
     if (!measure)
         return KT_EXIT_PROBLEM;
+    char *title = kt_cli_format(bench->cli, "tuning %s at %s with %s", set->backend, set->level, type);
+    kt_progress_show(bench->cli, title);
+    free(title);
     tune_measure_space(measure, &space);
     if (space.n_knobs > 0)
         tune_search(&space, &result);
@@ -230,31 +250,45 @@ static int search(struct bench *bench, const struct bench_set *set, const char *
     return code;
 }
 
-/* Run for each source type on each backend. */
-static int tune_backend(struct bench *bench, const char *backend, const struct bench_source *source)
+int tune_make_set(struct bench *bench, const char *backend, const struct bench_source *source,
+                  struct bench_set *set)
 {
     struct bench_want want = {.backend = backend,
                               .shape = &bench->shape,
                               .source = source,
                               .cycle_size = bench->cycle_size};
-    struct bench_set set;
     for (size_t i = 0; i < bench->n_token_counts; i++)
         if (bench->tokens[i] > want.max_tokens)
             want.max_tokens = (uint32_t)bench->tokens[i];
-    int code = bench_set_create(bench->cli, bench->context, &want, &set);
+    return bench_set_create(bench->cli, bench->context, &want, set);
+}
+
+/* Run for each source type on each backend. */
+static int tune_backend(struct bench *bench, const char *backend, const struct bench_source *source)
+{
+    struct tuning *tuning = (struct tuning *)bench;
+    struct bench_set set;
+    int code =
+        tuning->levels ? tune_levels(tuning, backend, source) : tune_make_set(bench, backend, source, &set);
     if (code == BENCH_REFUSED && !bench->explicit_backends)
         return KT_EXIT_OK;
     if (code == BENCH_REFUSED)
         return kt_cli_usage(bench->cli, "backend %s does not take %s weights of this shape", backend,
                             source->name);
-    if (code != KT_EXIT_OK)
+    if (code != KT_EXIT_OK || tuning->levels)
         return code;
-    char *title = kt_cli_format(bench->cli, "tuning %s at %s with %s", set.backend, set.level, source->name);
-    kt_progress_show(bench->cli, title);
-    code = search(bench, &set, source->name);
-    kt_progress_clear();
-    free(title);
+    code = tune_set(tuning, &set, source->name);
     bench_set_destroy(&set);
+    return code;
+}
+
+/* The level of each backend whose levels were compared. */
+static int keep_levels(const struct tuning *tuning)
+{
+    int code = KT_EXIT_OK;
+    for (size_t i = 0; i < tuning->n_choices && code == KT_EXIT_OK; i++)
+        code = tune_file_level(tuning->bench.cli, &tuning->bench.info, tuning->choices[i].backend,
+                               tuning->choices[i].level);
     return code;
 }
 
@@ -268,6 +302,8 @@ static int run(struct bench *bench, const struct bench_model *model)
     int code = model->checkpoint != NULL ? bench_model_run(bench, model)
                : bench->n_linears != 0   ? bench_run_linears(bench)
                                          : bench_run_types(bench);
+    if (code == KT_EXIT_OK)
+        code = keep_levels((const struct tuning *)bench);
     if (code == KT_EXIT_OK && bench->n_rows == 0)
         code = kt_cli_usage(bench->cli, "no backend takes such weights");
     if (bench->n_rows != 0)
@@ -279,7 +315,7 @@ static int run(struct bench *bench, const struct bench_model *model)
 static int check_args(struct kt_cli *cli, const struct args *args)
 {
     bool measures = args->model || args->layers || args->backend || args->shape || args->linear ||
-                    args->source_type || args->tokens || args->level;
+                    args->source_type || args->tokens || args->level || args->levels;
     if (args->show && args->reset)
         return kt_cli_usage(cli, "--show and --reset are different things to do");
     if ((args->show || args->reset) && measures)
@@ -291,6 +327,8 @@ static int check_args(struct kt_cli *cli, const struct args *args)
                             "--shape, --linear and --source-type are for weights out of random numbers; "
                             "%s has its own",
                             args->model);
+    if (args->levels && (args->level != NULL || args->backend == NULL || strcmp(args->backend, "all") == 0))
+        return kt_cli_usage(cli, "--levels: say of which backend, by --backend, without --level");
     if (args->linear != NULL && args->shape != NULL)
         return kt_cli_usage(cli, "--linear %s goes with no --shape", args->linear);
     return KT_EXIT_OK;
@@ -344,6 +382,7 @@ int kt_cmd_tune(struct kt_cli *cli, int argc, char **argv)
                                       .run = tune_backend,
                                       .asks_plan = args.model != NULL && args.backend == NULL,
                                       .cycle_size = args.cycle << 20},
-                            .seconds = args.minutes * 60};
+                            .seconds = args.minutes * 60,
+                            .levels = args.levels};
     return tune(&tuning, &args);
 }

@@ -73,13 +73,18 @@ void tune_search(const struct tune_space *space, struct tune_result *result);
 
 struct tune_measure;
 
-/* `deadline`: by bench_now. NULL after a message. */
+/* `keeps`: with the values as configured, else with the standards. `deadline`: by bench_now. NULL after a
+ * message. */
 struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct bench_set *set,
-                                         const uint64_t *tokens, size_t n_points, double deadline);
+                                         const uint64_t *tokens, size_t n_points, bool keeps,
+                                         double deadline);
 void tune_measure_destroy(struct tune_measure *measure);
 
 /* The tunables that may be set, and how they are measured. */
 void tune_measure_space(struct tune_measure *measure, struct tune_space *space);
+/* The time of a burst of calls at a point for each expert, with the values that are set; negative after a
+ * message. */
+double tune_measure_burst(struct tune_measure *measure, size_t point);
 const struct kt_tunable_info *tune_measure_knob(const struct tune_measure *measure, size_t knob);
 
 /* ---- tune_file.c: tuned.ini ---- */
@@ -101,6 +106,10 @@ char *tune_file_path(const struct kt_cli *cli);
  * shape; of another microcode's nothing is left. */
 int tune_file_put(const struct kt_cli *cli, const struct kt_context_info *info,
                   const struct tune_found *found);
+
+/* Makes `level` the plugin's for this CPU; "": removes the one that is there. */
+int tune_file_level(const struct kt_cli *cli, const struct kt_context_info *info, const char *backend,
+                    const char *level);
 
 /* kt tune --reset. */
 int tune_reset(struct kt_cli *cli);

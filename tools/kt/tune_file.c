@@ -96,20 +96,35 @@ static struct section find_section(const struct ini_text *ini, const char *name,
     return fits ? found : (struct section){ini->size, ini->size, false};
 }
 
-/* The lines of a section that stay: other levels, formats and shapes. */
-static void copy_rest(FILE *out, const struct ini_text *ini, const struct section *section,
-                      const char *subject)
+/* What is written into a section, and what it replaces. */
+struct change {
+    const char *section;
+    char subject[144]; /* "avx2.q4_k.experts-2048x768"; "": the level */
+    const struct tune_found *found;
+    const char *level;
+};
+
+static bool is_replaced(const struct line *line, const struct change *change)
 {
     char own[192], comment[192], value[64];
-    (void)snprintf(own, sizeof own, "%s.", subject);
-    (void)snprintf(comment, sizeof comment, "; %s:", subject);
+    (void)snprintf(own, sizeof own, "%s.", change->subject);
+    (void)snprintf(comment, sizeof comment, "; %s:", change->subject);
+    if (change->found && (begins(line, own) || begins(line, comment)))
+        return true;
+    return line->length == 0 || begins(line, "[") || sets(line, "cpu", value, sizeof value) ||
+           sets(line, "microcode", value, sizeof value) ||
+           (!change->found && sets(line, "level", value, sizeof value));
+}
+
+/* The lines of a section that stay: other levels, formats and shapes. */
+static void copy_rest(FILE *out, const struct ini_text *ini, const struct section *section,
+                      const struct change *change)
+{
     for (size_t at = section->begin; at < section->end && !section->stale;) {
         struct line line = read_line(ini, at);
         at = line.next;
-        if (line.length == 0 || begins(&line, "[") || begins(&line, own) || begins(&line, comment) ||
-            sets(&line, "cpu", value, sizeof value) || sets(&line, "microcode", value, sizeof value))
-            continue;
-        fprintf(out, "%.*s\n", (int)line.length, line.text);
+        if (!is_replaced(&line, change))
+            fprintf(out, "%.*s\n", (int)line.length, line.text);
     }
 }
 
@@ -135,31 +150,30 @@ static void write_values(FILE *out, const struct tune_found *found, const char *
         fprintf(out, "%s.gain = %.3f\n", subject, result->all.median);
 }
 
-/* The whole file, with the values in it. */
+/* The whole file, with the change in it. */
 static void edit(FILE *out, const struct ini_text *ini, const struct kt_context_info *info,
-                 const struct tune_found *found)
+                 const struct change *change)
 {
-    const struct kt_tunable_info *first = found->knob[0];
-    struct section section = find_section(ini, first->section, info);
-    char subject[sizeof first->key];
-    (void)snprintf(subject, sizeof subject, "%.*s", (int)(strrchr(first->key, '.') - first->key), first->key);
+    struct section section = find_section(ini, change->section, info);
     (void)fwrite(ini->text, 1, section.begin, out);
     if (section.begin > 0 && ini->text[section.begin - 1] != '\n')
         fputc('\n', out);
     if (section.begin == section.end)
         fprintf(out, "%s", section.begin > 0 ? "\n" : "; Written by kt tune; kt tune --reset removes it.\n");
-    fprintf(out, "[%s]\ncpu = %s\n", first->section, info->cpu_model);
+    fprintf(out, "[%s]\ncpu = %s\n", change->section, info->cpu_model);
     if (*info->microcode)
         fprintf(out, "microcode = %s\n", info->microcode);
-    copy_rest(out, ini, &section, subject);
-    write_values(out, found, subject);
+    if (!change->found && *change->level)
+        fprintf(out, "level = %s\n", change->level);
+    copy_rest(out, ini, &section, change);
+    if (change->found)
+        write_values(out, change->found, change->subject);
     if (section.end < ini->size)
         fputc('\n', out);
     (void)fwrite(ini->text + section.end, 1, ini->size - section.end, out);
 }
 
-int tune_file_put(const struct kt_cli *cli, const struct kt_context_info *info,
-                  const struct tune_found *found)
+static int apply(const struct kt_cli *cli, const struct kt_context_info *info, const struct change *change)
 {
     struct config_file file;
     char *path = tune_file_path(cli), *text = NULL;
@@ -171,19 +185,37 @@ int tune_file_put(const struct kt_cli *cli, const struct kt_context_info *info,
     if (code != KT_EXIT_OK)
         return code;
     FILE *out = open_memstream(&text, &size);
-    if (!out)
+    if (out)
+        edit(out, &file.ini, info, change);
+    if (!out || fclose(out) != 0)
         code = kt_cli_error(cli, "no memory for %s", file.path);
-    if (out) {
-        edit(out, &file.ini, info, found);
-        if (fclose(out) != 0)
-            code = kt_cli_error(cli, "no memory for %s", file.path);
+    if (code == KT_EXIT_OK) {
         free(file.ini.text);
         file.ini = (struct ini_text){text, size};
-    }
-    if (code == KT_EXIT_OK)
         code = config_file_write(cli, &file, NULL, NULL);
+    } else {
+        free(text);
+    }
     config_file_close(&file);
     return code;
+}
+
+int tune_file_put(const struct kt_cli *cli, const struct kt_context_info *info,
+                  const struct tune_found *found)
+{
+    const struct kt_tunable_info *first = found->knob[0];
+    struct change change = {.section = first->section, .found = found};
+    (void)snprintf(change.subject, sizeof change.subject, "%.*s",
+                   (int)(strrchr(first->key, '.') - first->key), first->key);
+    return apply(cli, info, &change);
+}
+
+int tune_file_level(const struct kt_cli *cli, const struct kt_context_info *info, const char *backend,
+                    const char *level)
+{
+    char section[48];
+    (void)snprintf(section, sizeof section, "tuned.%s", backend);
+    return apply(cli, info, &(struct change){.section = section, .level = level});
 }
 
 int tune_reset(struct kt_cli *cli)

@@ -158,7 +158,7 @@ static bool find_knobs(struct tune_measure *measure)
 }
 
 struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct bench_set *set,
-                                         const uint64_t *tokens, size_t n_points, double deadline)
+                                         const uint64_t *tokens, size_t n_points, bool keeps, double deadline)
 {
     struct tune_measure *measure = kt_cli_alloc(cli, 1, sizeof *measure);
     double begin = bench_now();
@@ -166,8 +166,8 @@ struct tune_measure *tune_measure_create(struct kt_cli *cli, const struct bench_
     measure->set = set;
     measure->deadline = deadline;
     measure->soft = begin + (deadline - begin) * (1 - FINAL_SHARE);
-    bool good = find_knobs(measure);
-    for (size_t p = 0; p < n_points && good && measure->n_knobs > 0; p++)
+    bool good = keeps || find_knobs(measure);
+    for (size_t p = 0; p < n_points && good && (keeps || measure->n_knobs > 0); p++)
         good = make_point(measure, tokens[p]);
     if (good)
         return measure;
@@ -195,6 +195,11 @@ void tune_measure_space(struct tune_measure *measure, struct tune_space *space)
         const struct kt_tunable_info *info = &measure->knob[k];
         space->knob[k] = (struct tune_knob){info->minimum, info->maximum, info->value, info->doubling != 0};
     }
+}
+
+double tune_measure_burst(struct tune_measure *measure, size_t point)
+{
+    return run_burst(measure, &measure->point[point], measure->point[point].n_calls);
 }
 
 const struct kt_tunable_info *tune_measure_knob(const struct tune_measure *measure, size_t knob)

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tune_run.h - what kt tune was asked for, and its rows. */
+#ifndef KT_TOOL_TUNE_RUN_H
+#define KT_TOOL_TUNE_RUN_H
+
+#include "tools/kt/bench_run.h"
+#include "tools/kt/tune.h"
+
+#define TUNE_MAX_LEVELS 16
+
+/* The level to be kept for a backend; "": its own order. */
+struct tune_choice {
+    char backend[32], level[16];
+};
+
+/* kt bench's choice of weights and backends, and what is kt tune's own. */
+struct tuning {
+    struct bench bench; /* first: its function run gets this */
+    double seconds;
+    bool levels;
+    struct tune_choice choices[BENCH_MAX_NAMES];
+    size_t n_choices;
+};
+
+/* Packs the weights. Returns an exit code, or BENCH_REFUSED. */
+int tune_make_set(struct bench *bench, const char *backend, const struct bench_source *source,
+                  struct bench_set *set);
+
+/* Searches, keeps what is faster, and adds a row. */
+int tune_set(struct tuning *tuning, const struct bench_set *set, const char *type);
+
+/* A row for the second level, compared with the first. */
+void tune_add_level(struct bench *bench, const char *backend, const char *const level[2], const char *type,
+                    const struct tune_result *result);
+
+/* ---- tune_levels.c ---- */
+
+/* Tunes the backend at each of its levels and compares them; notes in tuning->choices which is best. */
+int tune_levels(struct tuning *tuning, const char *backend, const struct bench_source *source);
+
+#endif
