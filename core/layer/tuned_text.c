@@ -52,14 +52,13 @@ void kt_tuned_describe(const struct kt_layer *layer, const struct kt_backend *ba
     for (uint32_t i = 0; i < subject.n_tunables; i++) {
         const struct kt_tunable *tunable = &subject.tunables[i];
         const char *comma = *text ? ", " : "";
-        if (!kt_tuned_setting(&subject, tunable->name))
+        const struct kt_setting *setting = kt_tuned_setting(&subject, tunable->name);
+        if (!setting || strtoull(setting->value, NULL, 10) == standard.tuned[i])
             continue;
         if (subject.deterministic && tunable->flags & KT_TUNABLE_BITS) {
             append(text, KT_TUNED_SIZE, "%s%s ignored for core.deterministic", comma, tunable->name);
             continue;
         }
-        if (layout->tuned[i] == standard.tuned[i])
-            continue;
         in_force = true;
         append(text, KT_TUNED_SIZE, "%s%s %llu instead of %llu", comma, tunable->name,
                (unsigned long long)layout->tuned[i], (unsigned long long)standard.tuned[i]);

@@ -97,6 +97,12 @@ exits 0
 grep -q '^swift.f32.linear-64x96.work = 1$' "$tuned" || fail "a linear has values of its own"
 rm "$tuned"
 
+# The layers of a model.
+kt tune "$data/tiny-moe-q4_k_m.gguf" --layers 0 --config "$dir/kt.ini" --threads 1 --cycle 2 --tokens 1 --backend slow
+exits 0
+grep -q '^swift\.q4_k[^ ]*\.experts-[0-9x]*\.work = 1$' "$tuned" || fail "values are for the model's format and shape"
+rm "$tuned"
+
 # Levels: brisk needs a quarter of the work, so level = auto takes it from then on, but not where it is named.
 # shellcheck disable=SC2086
 kt tune $small --levels --format csv

@@ -63,6 +63,8 @@ class kt_context_info(c.Structure):
         ("cpu", c.c_uint64),
         ("membind_message", c.c_char_p),
         ("idle_cpus", c.c_char_p),
+        ("cpu_model", c.c_char_p),
+        ("microcode", c.c_char_p),
     ]
 
 
