@@ -71,6 +71,8 @@ sed 's/^cpu = .*/cpu = GenuineIntel-0-0/' "$tuned" >"$dir/other"
 cp "$dir/other" "$tuned"
 kt doctor --config "$dir/kt.ini"
 says 'for CPU GenuineIntel-0-0, this is'
+kt explain "$data/tiny-moe-q4_k_m.gguf" --config "$dir/kt.ini"
+says 'tuned.ini is ignored, or parts of it: for CPU GenuineIntel-0-0, this is'
 # shellcheck disable=SC2086
 kt tune $small
 exits 0
@@ -139,6 +141,20 @@ kt explain "$data/tiny-moe-q4_k_m.gguf" --config "$dir/set.ini" --set 'tuned.fak
     --set 'tuned.fake.swift.*.*.gain=1.5'
 exits 0
 says 'work 4 instead of 1; 50.0 % faster'
+
+# What comes with kt-kernel, as if it was for this CPU: levels, tunables and ranges exist.
+if [ "$(uname -m)" = x86_64 ]; then
+    cpu=$(sed -n 's/^cpu = //p' "$dir/longer" | head -n 1)
+    sed "s/^cpu = .*/cpu = $cpu/" "$KT_TEST_SOURCE/etc/tuned.ini" >"$tuned"
+    for name in $(sed -n 's/^\[tuned\.\(.*\)\]$/\1/p' "$tuned"); do
+        plugin=$KT_TEST_BUILD/.libs/kt_$name.so
+        [ ! -f "$plugin" ] || printf '[plugin.%s]\nmodule = %s\n' "$name" "$plugin"
+    done >"$dir/all.ini"
+    kt config check --config "$dir/all.ini"
+    exits 0
+    says_not failed
+    rm "$tuned"
+fi
 
 kt tune --show --reset
 exits 2
