@@ -42,21 +42,21 @@ static inline void model_configure(const struct amx_config *config)
         amx_model.faults += config->rows[i] || config->bytes_per_row[i];
 }
 
-static inline void model_load(int tile, const uint8_t *from)
+static inline void model_load(int tile, const uint8_t *from, int64_t stride)
 {
     if (!model_has(tile))
         return;
     memset(amx_model.tile[tile], 0, sizeof amx_model.tile[tile]);
     for (int r = 0; r < amx_model.rows[tile]; r++)
-        memcpy(amx_model.tile[tile][r], from + 64 * r, amx_model.bytes_per_row[tile]);
+        memcpy(amx_model.tile[tile][r], from + stride * r, amx_model.bytes_per_row[tile]);
 }
 
-static inline void model_store(int tile, uint8_t *to)
+static inline void model_store(int tile, uint8_t *to, int64_t stride)
 {
     if (!model_has(tile))
         return;
     for (int r = 0; r < amx_model.rows[tile]; r++)
-        memcpy(to + 64 * r, amx_model.tile[tile][r], amx_model.bytes_per_row[tile]);
+        memcpy(to + stride * r, amx_model.tile[tile][r], amx_model.bytes_per_row[tile]);
 }
 
 static inline void model_zero(int tile)
@@ -158,8 +158,11 @@ static inline void model_release(void)
 #define AMX_CONFIGURE(config) model_configure(config)
 #define AMX_RELEASE() model_release()
 #define AMX_ZERO(tile) model_zero(tile)
-#define AMX_LOAD(tile, address) model_load((tile), (const uint8_t *)(address))
-#define AMX_STORE(tile, address) model_store((tile), (uint8_t *)(address))
+#define AMX_LOAD_ROWS(tile, address, stride) model_load((tile), (const uint8_t *)(address), (int64_t)(stride))
+#define AMX_LOAD_ONCE(tile, address, stride) AMX_LOAD_ROWS((tile), (address), (stride))
+#define AMX_STORE_ROWS(tile, address, stride) model_store((tile), (uint8_t *)(address), (int64_t)(stride))
+#define AMX_LOAD(tile, address) AMX_LOAD_ROWS((tile), (address), 64)
+#define AMX_STORE(tile, address) AMX_STORE_ROWS((tile), (address), 64)
 #define AMX_DOT_SU(sum, a, b) model_dot_su((sum), (a), (b))
 #define AMX_DOT_BF16(sum, a, b) model_dot_bf16((sum), (a), (b))
 

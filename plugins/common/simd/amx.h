@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * simd/amx.h - AMX tiles. All have 16 rows of 64 bytes, packed: 1 KB.
+ * simd/amx.h - AMX tiles. All have 16 rows of 64 bytes, packed (1 KB) unless rows are apart.
  *
  * Inline assembly with full operands instead of the compiler's intrinsics: those of gcc 12 name 8 bytes of
  * a configuration's 64 and no memory at all in loads and stores, so that stores to what is loaded next may
@@ -43,6 +43,17 @@ struct amx_config {
     __asm__ volatile("tilestored %%tmm" #tile ", (%1,%2,1)"        \
                      : "=m"(*(struct amx_tile *)(void *)(address)) \
                      : "r"(address), "r"(INT64_C(64)))
+/* Rows that are `stride` bytes apart */
+#define AMX_LOAD_ROWS(tile, address, stride) \
+    __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(address), "r"((int64_t)(stride)) : "memory")
+/* The same where they are not read again soon: what L1 has stays in it. */
+#define AMX_LOAD_ONCE(tile, address, stride) \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(address), "r"((int64_t)(stride)) : "memory")
+#define AMX_STORE_ROWS(tile, address, stride)               \
+    __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" \
+                     :                                      \
+                     : "r"(address), "r"((int64_t)(stride)) \
+                     : "memory")
 /* sum += a (int8, rows x k) * b (uint8 codes, k x columns) */
 #define AMX_DOT_SU(sum, a, b) __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #sum : :)
 /* The same of bfloat16, two side by side in 4 bytes, added up in float32 */
