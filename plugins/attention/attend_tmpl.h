@@ -50,7 +50,8 @@ static uint64_t block_size(const struct kt_attention_shape *shape)
     return keys > values ? keys : values;
 }
 
-static enum kt_status lay_out(void *instance, struct kt_attention_layout *layout, struct kt_error *error)
+static enum kt_status lay_out_floats(void *instance, struct kt_attention_layout *layout,
+                                     struct kt_error *error)
 {
     const struct kt_attention_shape *shape = &layout->shape;
     (void)instance;
@@ -231,7 +232,7 @@ static void turn_back(const struct attend *work)
     }
 }
 
-static void attend(void *instance, const struct kt_attend *job)
+static void attend_floats(void *instance, const struct kt_attend *job)
 {
     const struct attend work = begin_job(job);
     (void)instance;

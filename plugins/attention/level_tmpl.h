@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attention/level_tmpl.h - sums of partial results, outputs, and a level's struct kt_attention_ops.
- * Parameters: those of simd/simd.h; includer's functions lay_out() and attend().
+ * Parameters: those of simd/simd.h.
  */
 #ifndef KT_PLUGINS_ATTENTION_LEVEL_TMPL_H
 #define KT_PLUGINS_ATTENTION_LEVEL_TMPL_H
@@ -11,6 +11,7 @@
 #include "plugins/common/simd/simd.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 static float exp_of(float x)
 {
@@ -20,7 +21,7 @@ static float exp_of(float x)
 }
 
 static void merge_one(const struct kt_attention_layout *layout, struct partial *first,
-                      const struct partial *second)
+                      const struct partial *second, float own, float other)
 {
     if (second->sum == 0)
         return;
@@ -29,7 +30,6 @@ static void merge_one(const struct kt_attention_layout *layout, struct partial *
         return;
     }
     float max = first->max > second->max ? first->max : second->max;
-    float own = exp_of(first->max - max), other = exp_of(second->max - max);
     float *to = (float *)(void *)((char *)first + PARTIAL_OUTPUT);
     const float *from = (const float *)(const void *)((const char *)second + PARTIAL_OUTPUT);
     for (uint32_t i = 0; i < layout->shape.value_size; i += VEC_ROWS)
@@ -39,11 +39,24 @@ static void merge_one(const struct kt_attention_layout *layout, struct partial *
 
 static void merge(void *instance, const struct kt_attention_merge *job)
 {
+    const uint64_t stride = job->layout->partial_stride;
     (void)instance;
-    for (uint32_t q = 0; q < job->n_queries; q++) {
-        uint64_t at = q * job->layout->partial_stride;
-        merge_one(job->layout, (void *)((char *)job->first + at),
-                  (const void *)((const char *)job->second + at));
+    for (uint32_t q = 0, n; q < job->n_queries; q += n) {
+        char *first = (char *)job->first + q * stride;
+        const char *second = (const char *)job->second + q * stride;
+        float less[LINE] = {0}, factor[LINE]; /* exp of the smaller maximum, without the larger one */
+        n = job->n_queries - q < LINE ? job->n_queries - q : LINE;
+        for (uint32_t i = 0; i < n; i++)
+            less[i] = -fabsf(((const struct partial *)(const void *)(first + i * stride))->max -
+                             ((const struct partial *)(const void *)(second + i * stride))->max);
+        for (uint32_t i = 0; i < LINE; i += VEC_ROWS)
+            vf_store(factor + i, vf_exp(vf_load(less + i)));
+        for (uint32_t i = 0; i < n; i++) {
+            struct partial *to = (struct partial *)(void *)(first + i * stride);
+            const struct partial *from = (const struct partial *)(const void *)(second + i * stride);
+            bool larger = from->max > to->max;
+            merge_one(job->layout, to, from, larger ? factor[i] : 1, larger ? 1 : factor[i]);
+        }
     }
 }
 
@@ -81,28 +94,29 @@ static void finish_one(const struct kt_attention_finish *job, const struct parti
     store_output(row, n, job->output_dtype, out);
 }
 
-static void finish(void *instance, const struct kt_attention_finish *job)
+static void finish_query(const struct kt_attention_finish *job, uint32_t query, const struct partial *partial)
 {
     uint64_t size = job->layout->shape.value_size * (job->output_dtype == KT_DTYPE_F32 ? 4u : 2u);
-    (void)instance;
-    for (uint32_t q = 0; q < job->n_tokens * job->n_heads; q++) {
-        uint32_t token = q / job->n_heads, head = q % job->n_heads;
-        finish_one(job, (const void *)((const char *)job->partial + q * job->layout->partial_stride),
-                   job->sinks ? job->sinks[head] : -INFINITY,
-                   (uint8_t *)job->output + token * job->output_stride + head * size);
-    }
+    uint32_t token = query / job->n_heads, head = query % job->n_heads;
+    finish_one(job, partial, job->sinks ? job->sinks[head] : -INFINITY,
+               (uint8_t *)job->output + token * job->output_stride + head * size);
 }
 
-#ifndef THREAD_FUNCTIONS
-#define THREAD_FUNCTIONS
-#endif
+static void finish(void *instance, const struct kt_attention_finish *job)
+{
+    (void)instance;
+    for (uint32_t q = 0; q < job->n_tokens * job->n_heads; q++)
+        finish_query(job, q, (const void *)((const char *)job->partial + q * job->layout->partial_stride));
+}
 
-#define ATTENTION_OPS(level)                                                                               \
-    const struct kt_attention_ops attention_ops_##level = {.struct_size = sizeof(struct kt_attention_ops), \
-                                                           .layout = lay_out,                              \
-                                                           .attend = attend,                               \
-                                                           .merge = merge,                                 \
-                                                           .finish = finish,                               \
-                                                           THREAD_FUNCTIONS}
+/* A level that computes all in float32: includer's functions lay_out_floats() and attend_floats(). */
+#define ATTENTION_OPS(level)                                \
+    const struct kt_attention_ops attention_ops_##level = { \
+        .struct_size = sizeof(struct kt_attention_ops),     \
+        .layout = lay_out_floats,                           \
+        .attend = attend_floats,                            \
+        .merge = merge,                                     \
+        .finish = finish,                                   \
+    }
 
 #endif

@@ -13,6 +13,12 @@
     }
 
 static const struct kt_level *const levels[] = {
+#ifdef LEVEL_AMX
+    ATTENTION_LEVEL(amx, NEEDS_AMX_BF16, "tdpbf16ps"),
+#endif
+#ifdef LEVEL_AVX512_BF16
+    ATTENTION_LEVEL(avx512_bf16, NEEDS_AVX512_BF16, "vdpbf16ps"),
+#endif
 #ifdef LEVEL_AVX512
     ATTENTION_LEVEL(avx512, NEEDS_AVX512, "vfmadd"),
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const levels[] = {"scalar", "avx2", "avx512", "neon"};
+static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512_bf16", "amx", "neon"};
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* ---- the definition ---- */
@@ -130,6 +130,48 @@ START_TEST(every_shape)
 }
 END_TEST
 
+/* In the middle of a chunk stands a key whose score is so large that its value is all that is left: what was
+ * weighed before it must not have spoilt that. */
+START_TEST(late_maximum)
+{
+    if (is_left_out(_i % WORLD_SHAPES + _i / WORLD_SHAPES))
+        return;
+    enum { LARGE = 2100, POSITION = 2100, TOKENS = 3 };
+    struct world world;
+    const struct shape *shape = &shapes[_i % WORLD_SHAPES];
+    bool sees = (!shape->window || shape->window > TOKENS) && shape->softcap <= 0;
+    if (world_open(&world, shape, levels[_i / WORLD_SHAPES], 1, 0) && sees) {
+        struct kt_kv_sequence *sequence = world_fill(&world, SEQUENCE, (uint64_t)_i);
+        struct request request = world_ask(&world, sequence, POSITION, TOKENS);
+        struct kt_kv_rows rows = KT_KV_ROWS_INIT;
+        float key[1024] = {1000};
+        rows.n_heads = 1;
+        rows.n_rows = 1;
+        rows.row = LARGE;
+        rows.dtype = KT_DTYPE_F32;
+        for (rows.head = 0; rows.head < shape->kv_heads; rows.head++)
+            ck_ok(kt_kv_sequence_write(sequence, &rows, key, &ck_error));
+        for (uint64_t i = 0; i < (uint64_t)TOKENS * shape->n_heads * shape->key_size; i++)
+            request.queries[i] = i % shape->key_size == 0 ? 16 : 0;
+        world_run(&world, &request, 1);
+        float *values = world_read(&world, sequence, shape->latent ? 0 : 1, SEQUENCE);
+        uint32_t width = shape->latent ? shape->key_size : shape->value_size;
+        for (uint32_t i = 0; i < TOKENS * shape->n_heads * shape->value_size; i++) {
+            uint32_t head = i / shape->value_size % shape->n_heads / (shape->n_heads / shape->kv_heads);
+            double want =
+                (double)values[((uint64_t)LARGE * shape->kv_heads + head) * width + i % shape->value_size];
+            ck_assert_msg(fabs((double)request.output[i] - want) <= fabs(want) * 0x1p-8 + 0x1p-20,
+                          "level %s, number %u: %.9g instead of %.9g", world.info.level, i,
+                          (double)request.output[i], want);
+        }
+        free(values);
+        world_free_request(&request);
+        kt_kv_sequence_close(sequence);
+    }
+    world_close(&world);
+}
+END_TEST
+
 /* ---- bits ---- */
 
 /* Outputs of tokens position .. position + n - 1, in calls of `step` tokens, alone or beside a prompt. */
@@ -192,6 +234,7 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, every_shape, 0, (int)(WORLD_SHAPES * COUNT(levels)));
+    tcase_add_loop_test(tests, late_maximum, 0, (int)(WORLD_SHAPES * COUNT(levels)));
     if (world_has_plugin())
         tcase_add_loop_test(tests, same_bits, 0, WORLD_SHAPES);
     suite_add_tcase(suite, tests);

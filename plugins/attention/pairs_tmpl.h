@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention/pairs_tmpl.h - attention whose products are of pairs of bfloat16: scaled queries and weights are
+ * rounded to it. Shapes and caches that have no whole tiles of it take attention/attend_tmpl.h.
+ *
+ * 32 queries at a time, all of the chunk's keys: scores, weights in their place, outputs. Only these are in
+ * L1; keys and values come from L2, where the first 32 queries have brought them.
+ *
+ * Parameters  TILES_H  the header with multiply_tiles() and MOST_ACROSS(groups), tiles of b that it takes
+ * Wanted      THREAD_FUNCTIONS  thread_enter and thread_leave of struct kt_attention_ops, if there are any
+ * and those of attention/attend_tmpl.h.
+ */
+#ifndef KT_PLUGINS_ATTENTION_PAIRS_TMPL_H
+#define KT_PLUGINS_ATTENTION_PAIRS_TMPL_H
+
+#ifndef TILES_H
+#error "attention/pairs_tmpl.h: define TILES_H"
+#endif
+
+#include TILES_H
+#include "plugins/attention/attend_tmpl.h"
+#include "plugins/attention/pairs_weights.h"
+
+#define GROUPS 2
+#define MOST (GROUPS * LINE) /* queries at a time */
+
+enum { WORD_PAIRS }; /* of layout->words: 1 where products are of pairs */
+
+/* A thread's work on one job; the arrays stand in its scratch in this order. */
+struct pairs {
+    const struct kt_attend *job;
+    uint32_t n;       /* queries */
+    uint32_t steps;   /* of a key */
+    uint64_t start;   /* first token of the chunk */
+    float *logs;      /* [MOST], see struct strip */
+    float *sums;      /* [MOST][LINE] */
+    float *scores[2]; /* [MOST][STEP] of the strip that is multiplied, and of the one that is weighed */
+    uint8_t *weights; /* [MOST] rows of weights */
+    uint8_t *queries; /* [GROUPS][steps] tiles */
+    uint8_t *block;   /* four tiles of sums: outputs of fewer than 16 queries */
+    uint8_t *turned;  /* latents: [GROUPS][STEPS] tiles of turned weights */
+    uint8_t *values;  /* latents: [STEPS][value_size / 16] tiles of turned keys */
+    struct row rows[MOST];
+    struct fetcher fetcher;
+};
+
+/* Some of a job's queries. */
+struct some {
+    uint32_t first, n;
+    uint32_t begin, end;       /* keys of the chunk that one of them sees, in whole strips */
+    uint32_t inner, inner_end; /* keys that all of them see */
+};
+
+/* Where tokens begin whose distance from the chunk's beginning is `token`. */
+static const uint8_t *find_keys(const struct pairs *work, uint64_t token)
+{
+    const struct kt_kv_place *keys = work->job->keys;
+    return find_page(keys, work->job->pages, token) +
+           token % KT_KV_PAGE / LINE * key_block_size(&keys->field);
+}
+
+static const uint8_t *find_values(const struct pairs *work, uint64_t token)
+{
+    const struct kt_kv_place *values = work->job->values;
+    return find_page(values, work->job->pages, token) + token % KT_KV_PAGE / 2 * values->field.width * 4;
+}
+
+static struct pairs begin_pairs(const struct kt_attend *job)
+{
+    const struct kt_attention_shape *shape = &job->layout->shape;
+    struct pairs work = {
+        .job = job,
+        .n = job->n_tokens * job->n_heads,
+        .steps = shape->key_size / STEP,
+        .start = job->begin / CHUNK * CHUNK,
+        .logs = job->scratch,
+    };
+    work.sums = work.logs + MOST;
+    work.scores[0] = work.sums + MOST * LINE;
+    work.scores[1] = work.scores[0] + MOST * STEP;
+    work.weights = (uint8_t *)(work.scores[1] + MOST * STEP);
+    work.queries = work.weights + MOST * WEIGHTS_ROW;
+    work.block = work.queries + (uint64_t)GROUPS * work.steps * TILE;
+    work.turned = work.block + 4 * TILE;
+    work.values = work.turned + GROUPS * STEPS * TILE;
+    return work;
+}
+
+static uint64_t pairs_size(const struct kt_attention_shape *shape)
+{
+    uint64_t size = sizeof(float) * MOST * (1 + LINE + 2 * STEP) + MOST * WEIGHTS_ROW + 4 * TILE +
+                    (uint64_t)GROUPS * (shape->key_size / STEP) * TILE;
+    return shape->latent ? size + TILE * STEPS * (GROUPS + shape->value_size / LINE) : size;
+}
+
+/* Queries as tiles; rows behind the last are 0. */
+static void load_queries(const struct pairs *work, const struct some *some)
+{
+    const struct kt_attend *job = work->job;
+    const uint32_t size = work->steps * STEP, element = job->query_dtype == KT_DTYPE_F32 ? 4 : 2;
+    const vf scale = vf_set(job->layout->shape.scale);
+    memset(work->queries, 0, some->n % LINE ? (uint64_t)GROUPS * work->steps * TILE : 0);
+    uint32_t token = some->first / job->n_heads, head = some->first % job->n_heads;
+    for (uint32_t r = 0; r < some->n; r++, head++) {
+        if (head == job->n_heads) {
+            head = 0;
+            token++;
+        }
+        const uint8_t *from =
+            (const uint8_t *)job->queries + token * job->query_stride + (uint64_t)head * size * element;
+        uint8_t *to = work->queries + ((uint64_t)r / LINE * work->steps * TILE) + r % LINE * 64;
+        for (uint32_t s = 0; s < work->steps; s++, from += STEP * element, to += TILE) {
+            vf low = vf_mul(load_query_part(from, job->query_dtype), scale);
+            vf high = vf_mul(load_query_part(from + LINE * element, job->query_dtype), scale);
+            _mm512_storeu_si512(to, (vi)_mm512_cvtne2ps_pbh(high, low));
+        }
+    }
+}
+
+/* ---- scores ---- */
+
+/* The values of the chunk's tokens, or of latents the keys of the next chunk. */
+static void fetch_values(struct pairs *work, const struct some *some)
+{
+    const struct kt_attend *job = work->job;
+    struct fetcher *f = &work->fetcher;
+    bool latent = job->layout->shape.latent;
+    uint64_t token = latent ? job->end : work->start + some->begin;
+    uint64_t end = latent ? job->next : work->start + some->end;
+    *f = (struct fetcher){.lines = latent ? (uint32_t)(key_block_size(&job->keys->field) / 32)
+                                          : job->values->field.width};
+    for (; token < end && f->n < MOST_STRIPS; token += STEP)
+        f->strip[f->n++] = latent ? find_keys(work, token) : find_values(work, token);
+}
+
+/* Strip by strip; each is weighed, or only its largest scores are found, `largest`. */
+static void score_pairs(struct pairs *work, const struct some *some, float *largest)
+{
+    const struct kt_attend *job = work->job;
+    struct tiles tiles = {
+        .a = work->queries,
+        .a_stride = 64,
+        .a_step = TILE,
+        .a_next = work->steps * TILE,
+        .b_stride = 64,
+        .b_step = TILE,
+        .b_next = key_block_size(&job->keys->field),
+        .c_stride = STEP * sizeof(float),
+        .c_down = LINE * STEP * sizeof(float),
+        .c_right = 64,
+        .steps = work->steps,
+        .groups = some->n > LINE ? 2 : 1,
+        .rows = some->n,
+        .fetcher = &work->fetcher,
+        .weighed = (some->n + work->steps - 1) / work->steps,
+    };
+    struct strip strip = {
+        .shape = &job->layout->shape,
+        .rows = work->rows,
+        .sums = work->sums,
+        .logs = work->logs,
+        .n = some->n,
+    };
+    uint32_t n_strips = (some->end - some->begin) / STEP;
+    tiles.share = work->fetcher.lines * work->fetcher.n / (work->steps * n_strips) + 1;
+    for (uint32_t at = some->begin, i = 0; at < some->end; at += STEP, i++) {
+        tiles.b = find_keys(work, work->start + at);
+        tiles.c = (uint8_t *)work->scores[i % 2];
+        multiply_tiles(&tiles, 2);
+        if (tiles.strip)
+            weigh_rows(&strip, MOST);
+        strip.from = work->scores[i % 2];
+        strip.weights = work->weights + at * 2;
+        strip.first = at;
+        strip.done = 0;
+        /* Behind the key that all see, each row has its base; in a first strip that all see, they are found.
+         */
+        strip.inner = job->layout->shape.softcap <= 0 && at + STEP <= some->inner_end &&
+                      (i > 0 ? at > some->inner : at >= some->inner);
+        if (strip.inner && i == 0 && !largest && !work->rows[0].fixed)
+            find_bases(&strip);
+        tiles.strip = largest ? NULL : &strip;
+        if (largest)
+            find_largest_scores(&strip, largest);
+    }
+    if (!largest)
+        weigh_rows(&strip, MOST);
+}
+
+/* False: a row's base does not suit it. Its largest score does. */
+static bool finish_rows(struct pairs *work, const struct some *some)
+{
+    bool all = true;
+    for (uint32_t r = 0; r < some->n; r++) {
+        struct row *row = &work->rows[r];
+        row->sum = _mm512_reduce_add_ps(vf_load(work->sums + r * LINE));
+        all &= row->sum >= SMALLEST_SUM && row->sum <= LARGEST_SUM;
+    }
+    return all;
+}
+
+static NOINLINE void weigh_again(struct pairs *work, const struct some *some)
+{
+    float largest[MOST];
+    for (uint32_t r = 0; r < some->n; r++)
+        largest[r] = -INFINITY;
+    score_pairs(work, some, largest);
+    for (uint32_t r = 0; r < some->n; r++) {
+        struct row *row = &work->rows[r];
+        if (row->sum >= SMALLEST_SUM && row->sum <= LARGEST_SUM)
+            continue;
+        row->base = largest[r] > -INFINITY ? largest[r] : 0;
+        work->logs[r] = -LOG2_E * row->base;
+    }
+    memset(work->sums, 0, MOST * LINE * sizeof(float));
+    score_pairs(work, some, NULL);
+    (void)finish_rows(work, some);
+}
+
+static void weigh_pairs(struct pairs *work, const struct some *some)
+{
+    uint32_t token = some->first / work->job->n_heads, left = (token + 1) * work->job->n_heads - some->first;
+    struct visible seen = find_visible(work->job, token);
+    for (uint32_t r = 0; r < some->n; r++, left--) {
+        if (left == 0) {
+            left = work->job->n_heads;
+            seen = find_visible(work->job, ++token);
+        }
+        work->rows[r] = (struct row){.seen = seen};
+        work->logs[r] = 0;
+    }
+    memset(work->sums, 0, MOST * LINE * sizeof(float));
+    score_pairs(work, some, NULL);
+    if (!finish_rows(work, some))
+        weigh_again(work, some);
+}
+
+/* ---- outputs ---- */
+
+/* The keys of the next chunk. */
+static void fetch_keys(struct pairs *work)
+{
+    const struct kt_attend *job = work->job;
+    struct fetcher *f = &work->fetcher;
+    *f = (struct fetcher){.lines = (uint32_t)(key_block_size(&job->keys->field) / 32)};
+    for (uint64_t token = job->end; token < job->next && f->n < MOST_STRIPS; token += STEP)
+        f->strip[f->n++] = find_keys(work, token);
+}
+
+/* Rows of sums in `block` to results of as many queries. */
+static void copy_rows(const struct pairs *work, uint32_t first, uint32_t n, uint32_t column, uint64_t stride,
+                      uint32_t tiles)
+{
+    const struct kt_attention_layout *layout = work->job->layout;
+    for (uint32_t r = 0; r < n; r++)
+        memcpy(partial_output((char *)work->job->partial + (first + r) * layout->partial_stride) + column,
+               work->block + r * stride, tiles * 64);
+}
+
+static void add_pair_values(struct pairs *work, const struct some *some)
+{
+    const struct kt_attend *job = work->job;
+    const struct kt_attention_layout *layout = job->layout;
+    const uint8_t *strips[STEPS];
+    const bool whole = some->n % LINE == 0;
+    const uint32_t groups = some->n > LINE ? 2 : 1, across = MOST_ACROSS(groups);
+    struct tiles tiles = {
+        .a = work->weights + some->begin * 2,
+        .a_stride = WEIGHTS_ROW,
+        .a_step = 64,
+        .a_next = LINE * WEIGHTS_ROW,
+        .b_at = strips,
+        .b_stride = job->values->field.width * 4,
+        .b_next = 64,
+        .c_stride = whole ? layout->partial_stride : across * 64,
+        .c_right = 64,
+        .steps = (some->end - some->begin) / STEP,
+        .groups = groups,
+        .rows = some->n,
+        .fetcher = &work->fetcher,
+    };
+    uint32_t columns = layout->shape.value_size / LINE, n;
+    tiles.c_down = LINE * tiles.c_stride;
+    for (uint32_t s = 0; s < tiles.steps; s++)
+        strips[s] = find_values(work, work->start + some->begin + s * STEP);
+    tiles.share =
+        work->fetcher.lines * work->fetcher.n / (tiles.steps * ((columns + across - 1) / across)) + 1;
+    for (uint32_t column = 0; column < columns; column += n) {
+        n = columns - column < across ? columns - column : across;
+        tiles.b_first = column * 64;
+        tiles.c =
+            whole ? (uint8_t *)partial_output((char *)job->partial + some->first * layout->partial_stride) +
+                        column * 64
+                  : work->block;
+        multiply_tiles(&tiles, n);
+        if (!whole)
+            copy_rows(work, some->first, some->n, column * LINE, tiles.c_stride, n);
+    }
+}
+
+#include "plugins/attention/pairs_latent.h"
+
+/* ---- all of them ---- */
+
+static void store_rows(const struct pairs *work, const struct some *some)
+{
+    const struct kt_attention_layout *layout = work->job->layout;
+    char *to = (char *)work->job->partial + some->first * layout->partial_stride;
+    struct turned turned = {.m = 0};
+    for (uint32_t r = 0; r < some->n; r++, to += layout->partial_stride) {
+        const struct row *row = &work->rows[r];
+        struct partial result = {row->sum == 0 ? -INFINITY : row->base, row->sum};
+        if (!layout->shape.latent) {
+            *(struct partial *)(void *)to = result;
+            continue;
+        }
+        if (r % LINE == 0)
+            turned = find_turned(layout, work->job->partial, some->first + r, work->n);
+        turned.max[r % LINE] = result.max;
+        turned.sum[r % LINE] = result.sum;
+    }
+}
+
+/* The first query sees the first keys, unless it stands before all of them, the last one the last, unless its
+ * window is behind them. */
+static struct some find_some(const struct pairs *work, uint32_t first)
+{
+    const struct kt_attend *job = work->job;
+    struct some some = {.first = first, .n = work->n - first < MOST ? work->n - first : MOST};
+    struct visible low = find_visible(job, first / job->n_heads);
+    struct visible high = find_visible(job, (first + some.n - 1) / job->n_heads);
+    some.inner = low.end && high.end ? high.first : 0;
+    some.inner_end = low.end && high.end ? low.end : 0;
+    some.begin = (low.end ? low.first : (uint32_t)(job->begin - work->start)) / STEP * STEP;
+    some.end = (uint32_t)round_up(high.end ? high.end : job->end - work->start, STEP);
+    return some;
+}
+
+static void attend_pairs(void *instance, const struct kt_attend *job)
+{
+    if (!job->layout->words[WORD_PAIRS]) {
+        attend_floats(instance, job);
+        return;
+    }
+    struct pairs work = begin_pairs(job);
+    bool latent = job->layout->shape.latent;
+    if (latent)
+        turn_keys(&work);
+    for (uint32_t q = 0; q < work.n; q += MOST) {
+        struct some some = find_some(&work, q);
+        load_queries(&work, &some);
+        work.fetcher = (struct fetcher){.n = 0};
+        if (q == 0)
+            fetch_values(&work, &some);
+        weigh_pairs(&work, &some);
+        store_rows(&work, &some);
+        if (latent) {
+            add_turned_keys(&work, &some);
+            continue;
+        }
+        if (q == 0)
+            fetch_keys(&work);
+        add_pair_values(&work, &some);
+    }
+}
+
+static void merge_pairs(void *instance, const struct kt_attention_merge *job)
+{
+    if (job->layout->words[WORD_PAIRS] && job->layout->shape.latent)
+        merge_turned(job);
+    else
+        merge(instance, job);
+}
+
+static void finish_pairs(void *instance, const struct kt_attention_finish *job)
+{
+    const struct kt_attention_layout *layout = job->layout;
+    _Alignas(64) uint8_t partial[PARTIAL_OUTPUT + 1024 * sizeof(float)];
+    if (!layout->words[WORD_PAIRS] || !layout->shape.latent) {
+        finish(instance, job);
+        return;
+    }
+    uint32_t n = job->n_tokens * job->n_heads;
+    for (uint32_t q = 0; q < n; q++) {
+        struct turned from = find_turned(layout, job->partial, q / LINE * LINE, n);
+        copy_query(layout, &from, q % LINE, partial);
+        finish_query(job, q, (const void *)partial);
+    }
+}
+
+static bool has_pairs(const struct kt_attention_shape *shape)
+{
+    uint32_t unit = shape->latent ? STEP : LINE;
+    return shape->key.dtype == KT_DTYPE_BF16 && shape->value.dtype == KT_DTYPE_BF16 &&
+           shape->key_size % STEP == 0 && shape->value_size % unit == 0;
+}
+
+static enum kt_status lay_out_pairs(void *instance, struct kt_attention_layout *layout,
+                                    struct kt_error *error)
+{
+    const struct kt_attention_shape *shape = &layout->shape;
+    enum kt_status status = lay_out_floats(instance, layout, error);
+    if (status != KT_OK)
+        return status;
+    if (!has_pairs(shape)) {
+        layout->instruction = VEC_FLOAT_FMA;
+        return KT_OK;
+    }
+    layout->words[WORD_PAIRS] = 1;
+    layout->max_queries = shape->latent ? MOST_LATENT_QUERIES : MOST_PAIR_QUERIES;
+    layout->scratch_size = pairs_size(shape);
+    return KT_OK;
+}
+
+#ifndef THREAD_FUNCTIONS
+#define THREAD_FUNCTIONS
+#endif
+
+#define PAIRS_OPS(level)                                                                                   \
+    const struct kt_attention_ops attention_ops_##level = {.struct_size = sizeof(struct kt_attention_ops), \
+                                                           .layout = lay_out_pairs,                        \
+                                                           .attend = attend_pairs,                         \
+                                                           .merge = merge_pairs,                           \
+                                                           .finish = finish_pairs,                         \
+                                                           THREAD_FUNCTIONS}
+
+#endif

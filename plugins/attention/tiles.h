@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention/tiles.h - products of tiles of bfloat16 pairs. Parameters: those of simd/simd.h.
+ *
+ *     A tile    16 rows of 64 bytes
+ *     A of it   16 rows of 32 numbers
+ *     B of it   16 lines of 16 pairs: numbers 2 l and 2 l + 1 of 16 columns
+ *     sums      16 rows of 16 float32
+ */
+#ifndef KT_PLUGINS_ATTENTION_TILES_H
+#define KT_PLUGINS_ATTENTION_TILES_H
+
+#include "plugins/attention/attention.h"
+#include "plugins/common/simd/simd.h"
+
+#include <stdbool.h>
+
+#define TILE 1024
+#define STEP 32              /* numbers that a tile of A has of a row: what a step multiplies */
+#define STEPS (CHUNK / STEP) /* of a chunk's keys */
+#define MOST_STRIPS STEPS
+#define WEIGHTS_ROW \
+    (CHUNK * 2 + 64) /* bytes from a row of weights to the next: not all in the same lines of L1 */
+
+/* Memory that will be read next, a few lines with each step. */
+struct fetcher {
+    const uint8_t *strip[MOST_STRIPS];
+    uint32_t lines; /* of each strip */
+    uint32_t n, at, line;
+};
+
+INLINE void fetch(struct fetcher *f, uint32_t lines)
+{
+    for (; lines > 0 && f->at < f->n; lines--) {
+        PREFETCH(f->strip[f->at] + (uint64_t)f->line * 64);
+        if (++f->line == f->lines) {
+            f->line = 0;
+            f->at++;
+        }
+    }
+}
+
+/*
+ * c[i][j] = sum over steps of a[i] * b[j], of one or two groups i of rows and some tiles j. All distances are
+ * in bytes: `stride` from a row or line to the next, `step` to the tile of the next step, a_next and c_down
+ * from group to group, b_next and c_right from tile to tile.
+ */
+struct tiles {
+    const uint8_t *a, *b;
+    const uint8_t *const *b_at; /* not NULL: tiles of each step, b_first bytes before the first */
+    uint8_t *c;
+    uint64_t a_stride, a_step, a_next;
+    uint64_t b_stride, b_step, b_next;
+    uint64_t c_stride, c_down, c_right;
+    uint64_t b_first; /* with b_at: added to each */
+    bool once_a;      /* a is read once, b again and again; else the other way round */
+    uint32_t steps, groups;
+    uint32_t rows;  /* of both groups, those that are wanted */
+    uint32_t share; /* lines fetched with a step */
+    struct fetcher *fetcher;
+    struct strip *strip; /* not NULL: rows that are weighed with each step */
+    uint32_t weighed;    /* so many */
+};
+
+INLINE const uint8_t *find_step(const struct tiles *p, uint32_t step)
+{
+    return p->b_at ? p->b_at[step] + p->b_first : p->b + step * p->b_step;
+}
+
+#endif

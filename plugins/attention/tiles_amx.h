@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attention/tiles_amx.h - struct tiles multiplied by AMX: 2 x 2 or 1 x 4 tiles of sums.
+ */
+#ifndef KT_PLUGINS_ATTENTION_TILES_AMX_H
+#define KT_PLUGINS_ATTENTION_TILES_AMX_H
+
+#include "plugins/attention/pairs_weights.h"
+#include "plugins/attention/tiles.h"
+#include "plugins/common/simd/amx.h"
+
+#define MOST_ACROSS(groups) ((groups) > 1 ? 2u : 4u)
+
+/* One group of rows, n tiles of b. */
+static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)
+{
+    const uint8_t *a = p->a;
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    AMX_ZERO(2);
+    AMX_ZERO(3);
+    for (uint32_t s = 0; s < p->steps; s++, a += p->a_step) {
+        const uint8_t *b = find_step(p, s);
+        if (p->strip)
+            weigh_rows(p->strip, p->weighed);
+        const uint32_t lines = (p->share + n - 1) / n; /* in a burst they would be dropped */
+        fetch(p->fetcher, lines);
+        AMX_LOAD_ROWS(4, a, p->a_stride);
+        AMX_LOAD_ROWS(5, b, p->b_stride);
+        AMX_DOT_BF16(0, 4, 5);
+        if (n == 1)
+            continue;
+        fetch(p->fetcher, lines);
+        AMX_LOAD_ROWS(6, b + p->b_next, p->b_stride);
+        AMX_DOT_BF16(1, 4, 6);
+        if (n == 2)
+            continue;
+        fetch(p->fetcher, lines);
+        AMX_LOAD_ROWS(7, b + 2 * p->b_next, p->b_stride);
+        AMX_DOT_BF16(2, 4, 7);
+        if (n == 3)
+            continue;
+        fetch(p->fetcher, lines);
+        AMX_LOAD_ROWS(5, b + 3 * p->b_next, p->b_stride);
+        AMX_DOT_BF16(3, 4, 5);
+    }
+    AMX_STORE_ROWS(0, p->c, p->c_stride);
+    if (n > 1)
+        AMX_STORE_ROWS(1, p->c + p->c_right, p->c_stride);
+    if (n > 2)
+        AMX_STORE_ROWS(2, p->c + 2 * p->c_right, p->c_stride);
+    if (n > 3)
+        AMX_STORE_ROWS(3, p->c + 3 * p->c_right, p->c_stride);
+}
+
+/* Two groups of rows, n tiles of b. One of a and b stays in L1, the other one comes from L2: a if `once_a`.
+ */
+#define LOAD_A(tile, address)                            \
+    do {                                                 \
+        if (once_a)                                      \
+            AMX_LOAD_ONCE(tile, (address), p->a_stride); \
+        else                                             \
+            AMX_LOAD_ROWS(tile, (address), p->a_stride); \
+    } while (0)
+#define LOAD_B(tile, address)                            \
+    do {                                                 \
+        if (once_a)                                      \
+            AMX_LOAD_ROWS(tile, (address), p->b_stride); \
+        else                                             \
+            AMX_LOAD_ONCE(tile, (address), p->b_stride); \
+    } while (0)
+INLINE void multiply_groups(const struct tiles *p, uint32_t n, bool once_a)
+{
+    const uint8_t *a = p->a;
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    AMX_ZERO(2);
+    AMX_ZERO(3);
+    for (uint32_t s = 0; s < p->steps; s++, a += p->a_step) {
+        const uint8_t *b = find_step(p, s);
+        if (p->strip)
+            weigh_rows(p->strip, p->weighed);
+        fetch(p->fetcher, p->share);
+        LOAD_B(6, b);
+        LOAD_A(4, a);
+        AMX_DOT_BF16(0, 4, 6);
+        LOAD_A(5, a + p->a_next);
+        AMX_DOT_BF16(2, 5, 6);
+        if (n == 1)
+            continue;
+        LOAD_B(7, b + p->b_next);
+        AMX_DOT_BF16(1, 4, 7);
+        AMX_DOT_BF16(3, 5, 7);
+    }
+    AMX_STORE_ROWS(0, p->c, p->c_stride);
+    AMX_STORE_ROWS(2, p->c + p->c_down, p->c_stride);
+    if (n > 1) {
+        AMX_STORE_ROWS(1, p->c + p->c_right, p->c_stride);
+        AMX_STORE_ROWS(3, p->c + p->c_down + p->c_right, p->c_stride);
+    }
+}
+
+static NOINLINE void multiply_two(const struct tiles *p, uint32_t n)
+{
+    if (p->once_a)
+        multiply_groups(p, n, true);
+    else
+        multiply_groups(p, n, false);
+}
+
+static void multiply_tiles(const struct tiles *p, uint32_t n)
+{
+    if (p->groups > 1)
+        multiply_two(p, n);
+    else
+        multiply_one(p, n);
+}
+
+#endif
