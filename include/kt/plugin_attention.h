@@ -68,9 +68,9 @@ struct kt_attention_layout {
  * n_heads + h) * partial_stride in a form that only the plugin reads; of a query that sees no key of the
  * chunk, it is one that merge() passes over.
  *
- * Sums are float32. A level that rounds scaled queries and weights to bfloat16 has an instruction with "bf"
- * in its name (struct kt_attention_layout.instruction, or the level's), by which `kt plugin check` derives
- * its bounds.
+ * Sums are float32. A level that rounds scaled queries and weights to bfloat16, and of a cache in Q8_0 also
+ * keys and values, has an instruction with "bf" in its name (struct kt_attention_layout.instruction, or the
+ * level's), by which `kt plugin check` derives its bounds.
  */
 struct kt_attend {
     const struct kt_attention_layout *layout;

@@ -10,7 +10,7 @@
 #ifndef KT_PLUGINS_ATTENTION_PAIRS_LATENT_H
 #define KT_PLUGINS_ATTENTION_PAIRS_LATENT_H
 
-#include "plugins/attention/pairs_weights.h"
+#include "plugins/attention/pairs.h"
 
 struct turned {
     float *max, *sum, *output;
@@ -67,7 +67,7 @@ static void turn_keys(const struct pairs *work)
 {
     const struct kt_attend *job = work->job;
     const uint32_t columns = job->layout->shape.value_size;
-    const uint64_t size = key_block_size(&job->keys->field);
+    const uint64_t size = block_bytes(work);
     uint64_t token = job->begin / STEP * STEP;
     for (; token < job->end; token += STEP) {
         const uint8_t *keys = find_keys(work, token);

@@ -7,6 +7,7 @@
  * L1; keys and values come from L2, where the first 32 queries have brought them.
  *
  * Parameters  TILES_H  the header with multiply_tiles() and MOST_ACROSS(groups), tiles of b that it takes
+ *             MOST_PAIR_QUERIES, MOST_LATENT_QUERIES  of an attend: in general, and of latents
  * Wanted      THREAD_FUNCTIONS  thread_enter and thread_leave of struct kt_attention_ops, if there are any
  * and those of attention/attend_tmpl.h.
  */
@@ -16,54 +17,20 @@
 #ifndef TILES_H
 #error "attention/pairs_tmpl.h: define TILES_H"
 #endif
+#ifndef MOST_PAIR_QUERIES
+#error "attention/pairs_tmpl.h: define MOST_PAIR_QUERIES"
+#endif
+#ifndef MOST_LATENT_QUERIES
+#error "attention/pairs_tmpl.h: define MOST_LATENT_QUERIES"
+#endif
 
 #include TILES_H
 #include "plugins/attention/attend_tmpl.h"
-#include "plugins/attention/pairs_weights.h"
-
-#define GROUPS 2
-#define MOST (GROUPS * LINE) /* queries at a time */
+#include "plugins/attention/pairs.h"
+#include "plugins/attention/pairs_latent.h"
+#include "plugins/attention/pairs_widen.h"
 
 enum { WORD_PAIRS }; /* of layout->words: 1 where products are of pairs */
-
-/* A thread's work on one job; the arrays stand in its scratch in this order. */
-struct pairs {
-    const struct kt_attend *job;
-    uint32_t n;       /* queries */
-    uint32_t steps;   /* of a key */
-    uint64_t start;   /* first token of the chunk */
-    float *logs;      /* [MOST], see struct strip */
-    float *sums;      /* [MOST][LINE] */
-    float *scores[2]; /* [MOST][STEP] of the strip that is multiplied, and of the one that is weighed */
-    uint8_t *weights; /* [MOST] rows of weights */
-    uint8_t *queries; /* [GROUPS][steps] tiles */
-    uint8_t *block;   /* four tiles of sums: outputs of fewer than 16 queries */
-    uint8_t *turned;  /* latents: [GROUPS][STEPS] tiles of turned weights */
-    uint8_t *values;  /* latents: [STEPS][value_size / 16] tiles of turned keys */
-    struct row rows[MOST];
-    struct fetcher fetcher;
-};
-
-/* Some of a job's queries. */
-struct some {
-    uint32_t first, n;
-    uint32_t begin, end;       /* keys of the chunk that one of them sees, in whole strips */
-    uint32_t inner, inner_end; /* keys that all of them see */
-};
-
-/* Where tokens begin whose distance from the chunk's beginning is `token`. */
-static const uint8_t *find_keys(const struct pairs *work, uint64_t token)
-{
-    const struct kt_kv_place *keys = work->job->keys;
-    return find_page(keys, work->job->pages, token) +
-           token % KT_KV_PAGE / LINE * key_block_size(&keys->field);
-}
-
-static const uint8_t *find_values(const struct pairs *work, uint64_t token)
-{
-    const struct kt_kv_place *values = work->job->values;
-    return find_page(values, work->job->pages, token) + token % KT_KV_PAGE / 2 * values->field.width * 4;
-}
 
 static struct pairs begin_pairs(const struct kt_attend *job)
 {
@@ -83,6 +50,14 @@ static struct pairs begin_pairs(const struct kt_attend *job)
     work.block = work.queries + (uint64_t)GROUPS * work.steps * TILE;
     work.turned = work.block + 4 * TILE;
     work.values = work.turned + GROUPS * STEPS * TILE;
+    uint8_t *end =
+        shape->latent ? work.values + (uint64_t)STEPS * (shape->value_size / LINE) * TILE : work.turned;
+    if (shape->key.dtype == KT_DTYPE_Q8_0) {
+        work.wide_keys = end;
+        end += (uint64_t)CHUNK * shape->key_size * 2;
+    }
+    if (shape->value.dtype == KT_DTYPE_Q8_0 && !shape->latent)
+        work.wide_values = end;
     return work;
 }
 
@@ -90,7 +65,25 @@ static uint64_t pairs_size(const struct kt_attention_shape *shape)
 {
     uint64_t size = sizeof(float) * MOST * (1 + LINE + 2 * STEP) + MOST * WEIGHTS_ROW + 4 * TILE +
                     (uint64_t)GROUPS * (shape->key_size / STEP) * TILE;
-    return shape->latent ? size + TILE * STEPS * (GROUPS + shape->value_size / LINE) : size;
+    size += shape->latent ? TILE * STEPS * (GROUPS + shape->value_size / LINE) : 0;
+    size += shape->key.dtype == KT_DTYPE_Q8_0 ? CHUNK * shape->key_size * 2 : 0;
+    return size + (shape->value.dtype == KT_DTYPE_Q8_0 && !shape->latent ? CHUNK * shape->value_size * 2 : 0);
+}
+
+static void widen(const struct pairs *work)
+{
+    const struct kt_attend *job = work->job;
+    const uint32_t columns = job->layout->shape.value_size;
+    for (uint64_t token = job->begin; work->wide_keys && token < job->end; token += STEP) {
+        const uint8_t *page = find_page(job->keys, job->pages, token);
+        uint8_t *to = work->wide_keys + (token - work->start) / LINE * block_bytes(work);
+        uint32_t block = (uint32_t)(token % KT_KV_PAGE / LINE);
+        widen_keys(job->keys, page, block, to);
+        widen_keys(job->keys, page, block + 1, to + block_bytes(work));
+    }
+    for (uint64_t token = job->begin; work->wide_values && token < job->end; token += STEP)
+        widen_values(job->values, find_page(job->values, job->pages, token), (uint32_t)(token % KT_KV_PAGE),
+                     columns, work->wide_values + (token - work->start) / 2 * line_bytes(work));
 }
 
 /* Queries as tiles; rows behind the last are 0. */
@@ -119,6 +112,17 @@ static void load_queries(const struct pairs *work, const struct some *some)
 
 /* ---- scores ---- */
 
+/* Codes of the next chunk, which are widened then: 32 rows of them lie together, of keys and of values. */
+static void fetch_codes(struct pairs *work, const struct kt_kv_place *place)
+{
+    const struct kt_attend *job = work->job;
+    struct fetcher *f = &work->fetcher;
+    const uint64_t size = (uint64_t)STEP * round_up(place->field.width, 4);
+    *f = (struct fetcher){.lines = (uint32_t)(size / 64)};
+    for (uint64_t token = job->end; token < job->next && f->n < MOST_STRIPS; token += STEP)
+        f->strip[f->n++] = find_page(place, job->pages, token) + token % KT_KV_PAGE / STEP * size;
+}
+
 /* The values of the chunk's tokens, or of latents the keys of the next chunk. */
 static void fetch_values(struct pairs *work, const struct some *some)
 {
@@ -127,8 +131,12 @@ static void fetch_values(struct pairs *work, const struct some *some)
     bool latent = job->layout->shape.latent;
     uint64_t token = latent ? job->end : work->start + some->begin;
     uint64_t end = latent ? job->next : work->start + some->end;
-    *f = (struct fetcher){.lines = latent ? (uint32_t)(key_block_size(&job->keys->field) / 32)
-                                          : job->values->field.width};
+    *f = (struct fetcher){.lines =
+                              (uint32_t)((latent ? 2 * block_bytes(work) : LINE * line_bytes(work)) / 64)};
+    if (latent ? work->wide_keys : work->wide_values) {
+        fetch_codes(work, job->values);
+        return;
+    }
     for (; token < end && f->n < MOST_STRIPS; token += STEP)
         f->strip[f->n++] = latent ? find_keys(work, token) : find_values(work, token);
 }
@@ -144,7 +152,7 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
         .a_next = work->steps * TILE,
         .b_stride = 64,
         .b_step = TILE,
-        .b_next = key_block_size(&job->keys->field),
+        .b_next = block_bytes(work),
         .c_stride = STEP * sizeof(float),
         .c_down = LINE * STEP * sizeof(float),
         .c_right = 64,
@@ -242,7 +250,11 @@ static void fetch_keys(struct pairs *work)
 {
     const struct kt_attend *job = work->job;
     struct fetcher *f = &work->fetcher;
-    *f = (struct fetcher){.lines = (uint32_t)(key_block_size(&job->keys->field) / 32)};
+    *f = (struct fetcher){.lines = (uint32_t)(2 * block_bytes(work) / 64)};
+    if (work->wide_keys) {
+        fetch_codes(work, job->keys);
+        return;
+    }
     for (uint64_t token = job->end; token < job->next && f->n < MOST_STRIPS; token += STEP)
         f->strip[f->n++] = find_keys(work, token);
 }
@@ -270,7 +282,7 @@ static void add_pair_values(struct pairs *work, const struct some *some)
         .a_step = 64,
         .a_next = LINE * WEIGHTS_ROW,
         .b_at = strips,
-        .b_stride = job->values->field.width * 4,
+        .b_stride = line_bytes(work),
         .b_next = 64,
         .c_stride = whole ? layout->partial_stride : across * 64,
         .c_right = 64,
@@ -297,8 +309,6 @@ static void add_pair_values(struct pairs *work, const struct some *some)
             copy_rows(work, some->first, some->n, column * LINE, tiles.c_stride, n);
     }
 }
-
-#include "plugins/attention/pairs_latent.h"
 
 /* ---- all of them ---- */
 
@@ -344,6 +354,7 @@ static void attend_pairs(void *instance, const struct kt_attend *job)
     }
     struct pairs work = begin_pairs(job);
     bool latent = job->layout->shape.latent;
+    widen(&work);
     if (latent)
         turn_keys(&work);
     for (uint32_t q = 0; q < work.n; q += MOST) {
@@ -391,7 +402,7 @@ static void finish_pairs(void *instance, const struct kt_attention_finish *job)
 static bool has_pairs(const struct kt_attention_shape *shape)
 {
     uint32_t unit = shape->latent ? STEP : LINE;
-    return shape->key.dtype == KT_DTYPE_BF16 && shape->value.dtype == KT_DTYPE_BF16 &&
+    return shape->key.dtype != KT_DTYPE_F32 && shape->value.dtype != KT_DTYPE_F32 &&
            shape->key_size % STEP == 0 && shape->value_size % unit == 0;
 }
 

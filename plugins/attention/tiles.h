@@ -67,4 +67,7 @@ INLINE const uint8_t *find_step(const struct tiles *p, uint32_t step)
     return p->b_at ? p->b_at[step] + p->b_first : p->b + step * p->b_step;
 }
 
+/* Of n tiles of b, MOST_ACROSS(groups) at most; in the header of the level's tiles. */
+static void multiply_tiles(const struct tiles *p, uint32_t n);
+
 #endif

@@ -55,19 +55,19 @@ static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)
 
 /* Two groups of rows, n tiles of b. One of a and b stays in L1, the other one comes from L2: a if `once_a`.
  */
-#define LOAD_A(tile, address)                            \
-    do {                                                 \
-        if (once_a)                                      \
-            AMX_LOAD_ONCE(tile, (address), p->a_stride); \
-        else                                             \
-            AMX_LOAD_ROWS(tile, (address), p->a_stride); \
+#define LOAD_A(tile, address)                                 \
+    do {                                                      \
+        if (once_a)                                           \
+            AMX_LOAD_ROWS_ONCE(tile, (address), p->a_stride); \
+        else                                                  \
+            AMX_LOAD_ROWS(tile, (address), p->a_stride);      \
     } while (0)
-#define LOAD_B(tile, address)                            \
-    do {                                                 \
-        if (once_a)                                      \
-            AMX_LOAD_ROWS(tile, (address), p->b_stride); \
-        else                                             \
-            AMX_LOAD_ONCE(tile, (address), p->b_stride); \
+#define LOAD_B(tile, address)                                 \
+    do {                                                      \
+        if (once_a)                                           \
+            AMX_LOAD_ROWS(tile, (address), p->b_stride);      \
+        else                                                  \
+            AMX_LOAD_ROWS_ONCE(tile, (address), p->b_stride); \
     } while (0)
 INLINE void multiply_groups(const struct tiles *p, uint32_t n, bool once_a)
 {

@@ -124,3 +124,12 @@ extern const struct vendor none_vendor;
 #ifndef WITHOUT_MOST_QUERIES
 #define MOST_QUERIES 16
 #endif
+#ifndef WITHOUT_MOST_PAIR_QUERIES
+#define MOST_PAIR_QUERIES 64
+#endif
+#ifndef WITHOUT_MOST_LATENT_QUERIES
+#define MOST_LATENT_QUERIES 64
+#endif
+#ifndef WITHOUT_TILES_H
+#define TILES_H "plugins/attention/tiles_bf16.h"
+#endif

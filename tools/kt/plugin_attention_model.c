@@ -4,10 +4,11 @@
  * cache holds, and how far a level may be off:
  *
  *   scores    sums of key_size products in float32; a level whose instruction has "bf" in its name multiplies
- *             pairs of bfloat16 and may have rounded the scaled query, 2^-9 of each number
+ *             pairs of bfloat16 and may have rounded the scaled query, 2^-9 of each number, and a key of Q8_0
  *   softcap   tanh(x) to 2^-21
  *   weights   exp of scores that are so far off, of a few units of float32, and in bfloat16 as above
- *   outputs   sums of as many products as there are keys; rounded to their dtype
+ *   outputs   sums of as many products as there are keys, of values of Q8_0 rounded as keys; rounded to their
+ *             dtype
  *
  * An error of all scores by d makes each weight larger or smaller by exp(d) at most, and so their sum.
  */
@@ -39,8 +40,11 @@ static double find_unit(const struct attention_case *item)
 /* The relative error of weights and their sum together. */
 static double find_error(const struct kt_attention_shape *shape, const struct model *model, double unit)
 {
-    double score = model->size * (unit + (shape->key_size + 3) * FLOAT) + (double)shape->softcap * 0x1p-21;
-    return expm1(2 * (score + unit + (double)(model->n + EXP_UNITS) * FLOAT));
+    bool rounds = unit > FLOAT;
+    double query = rounds && shape->key.dtype == KT_DTYPE_Q8_0 ? 2 * unit : unit; /* and its key */
+    double weight = rounds && shape->value.dtype == KT_DTYPE_Q8_0 ? 2 * unit : unit;
+    double score = model->size * (query + (shape->key_size + 3) * FLOAT) + (double)shape->softcap * 0x1p-21;
+    return expm1(2 * (score + weight + (double)(model->n + EXP_UNITS) * FLOAT));
 }
 
 static void weigh(const struct attention_case *item, const float *query, uint64_t position, double sink,

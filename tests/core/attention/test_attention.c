@@ -16,7 +16,7 @@ static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512_bf16", 
 
 /* ---- the definition ---- */
 
-/* Levels with products of bfloat16 pairs round queries and weights to 9 bits. */
+/* Levels with products of bfloat16 pairs round queries and weights to 9 bits, and keys and values of Q8_0. */
 static double rounding_unit(const struct world *world)
 {
     return strstr(world->info.instruction, "bf") ? 0x1p-8 : 0x1p-23;
