@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sum.c - the loops are simple, so that the compiler vectorises them. */
+/*
+ * sum.c - each function is compiled twice on x86-64, as any CPU of it runs it and for AVX2, since sums over
+ * experts are a tenth of a prompt's time otherwise. Both give the same bits: nothing is fused, and each
+ * number is added up alone.
+ */
 #include "core/forward/sum.h"
 
 #include "core/weights/decode/decode.h"
@@ -8,40 +12,111 @@
 #include <kt/types.h>
 #include <string.h>
 
-static void add_f32(float *sum, const float *y, float weight, uint64_t n)
+#define INLINE static inline __attribute__((always_inline))
+
+/* Vectors of the compiler's own: it makes of them what the CPU has. */
+#define WIDTH 8
+typedef float floats __attribute__((vector_size(4 * WIDTH)));
+typedef uint32_t words __attribute__((vector_size(4 * WIDTH)));
+typedef uint16_t halves __attribute__((vector_size(2 * WIDTH)));
+
+/* ---- numbers as float32, and back ---- */
+
+INLINE void read_floats(floats *to, const void *y, uint32_t dtype, uint64_t i)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sum[i] += weight * y[i];
+    if (dtype == KT_DTYPE_BF16) {
+        halves half;
+        memcpy(&half, (const uint16_t *)y + i, sizeof half);
+        words wide = __builtin_convertvector(half, words) << 16;
+        memcpy(to, &wide, sizeof wide);
+    } else {
+        memcpy(to, (const float *)y + i, sizeof *to);
+    }
 }
 
-static void add_bf16(float *sum, const uint16_t *y, float weight, uint64_t n)
+INLINE float read_float(const void *y, uint32_t dtype, uint64_t i)
 {
-    for (uint64_t i = 0; i < n; i++)
-        sum[i] += weight * kt_bf16_float(y[i]);
+    return dtype == KT_DTYPE_F32    ? ((const float *)y)[i]
+           : dtype == KT_DTYPE_BF16 ? kt_bf16_float(((const uint16_t *)y)[i])
+                                    : kt_f16_float(((const uint16_t *)y)[i]);
+}
+
+/* kt_to_bf16 of each. */
+INLINE void store_bf16(uint16_t *out, const float *sum)
+{
+    words bits, nan;
+    memcpy(&bits, sum, sizeof bits);
+    nan = (words)((bits & 0x7fffffff) > 0x7f800000);
+    words rounded = bits + 0x7fff + (bits >> 16 & 1), kept = bits | 0x400000;
+    halves half = __builtin_convertvector(((kept & nan) | (rounded & ~nan)) >> 16, halves);
+    memcpy(out, &half, sizeof half);
+}
+
+/* ---- the functions, for any CPU ---- */
+
+INLINE void add(float *sum, const void *y, uint32_t dtype, float weight, uint64_t n)
+{
+    uint64_t i = 0;
+    for (; n - i >= WIDTH; i += WIDTH) {
+        floats before, more;
+        read_floats(&more, y, dtype, i);
+        memcpy(&before, sum + i, sizeof before);
+        before += weight * more;
+        memcpy(sum + i, &before, sizeof before);
+    }
+    for (; i < n; i++)
+        sum[i] += weight * read_float(y, dtype, i);
+}
+
+INLINE void add_any(float *sum, const void *y, uint32_t y_dtype, float weight, uint64_t n)
+{
+    if (y_dtype == KT_DTYPE_BF16)
+        add(sum, y, KT_DTYPE_BF16, weight, n);
+    else
+        add(sum, y, KT_DTYPE_F32, weight, n);
+}
+
+INLINE void round_bf16(uint16_t *out, const float *sum, uint64_t n)
+{
+    uint64_t i = 0;
+    for (; n - i >= WIDTH; i += WIDTH)
+        store_bf16(out + i, sum + i);
+    for (; i < n; i++)
+        out[i] = kt_to_bf16(sum[i]);
+}
+
+/* ---- the same for AVX2 ---- */
+
+#ifdef __x86_64__
+#define AVX2 __attribute__((target("avx2")))
+#define HAS_AVX2 __builtin_cpu_supports("avx2")
+#else
+#define AVX2
+#define HAS_AVX2 0
+#endif
+
+static AVX2 void add_avx2(float *sum, const void *y, uint32_t y_dtype, float weight, uint64_t n)
+{
+    add_any(sum, y, y_dtype, weight, n);
+}
+
+static AVX2 void round_bf16_avx2(uint16_t *out, const float *sum, uint64_t n)
+{
+    round_bf16(out, sum, n);
 }
 
 void kt_sum_add(float *sum, const void *y, uint32_t y_dtype, float weight, uint64_t n)
 {
-    if (y_dtype == KT_DTYPE_BF16)
-        add_bf16(sum, y, weight, n);
+    if (HAS_AVX2)
+        add_avx2(sum, y, y_dtype, weight, n);
     else
-        add_f32(sum, y, weight, n);
+        add_any(sum, y, y_dtype, weight, n);
 }
 
-static void load(float *sum, const void *out, uint32_t dtype, uint64_t n)
+void kt_sum_add_before(float *sum, const void *before, uint32_t dtype, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
-        sum[i] = dtype == KT_DTYPE_F32    ? ((const float *)out)[i]
-                 : dtype == KT_DTYPE_BF16 ? kt_bf16_float(((const uint16_t *)out)[i])
-                                          : kt_f16_float(((const uint16_t *)out)[i]);
-}
-
-void kt_sum_add_before(float *sum, const void *rows, uint32_t dtype, uint64_t n)
-{
-    float before[KT_SUM_BLOCK];
-    load(before, rows, dtype, n);
-    for (uint64_t i = 0; i < n; i++)
-        sum[i] = before[i] + sum[i];
+        sum[i] = read_float(before, dtype, i) + sum[i];
 }
 
 void kt_sum_store(float *sum, void *out, uint32_t dtype, bool accumulate, uint64_t n)
@@ -50,9 +125,10 @@ void kt_sum_store(float *sum, void *out, uint32_t dtype, bool accumulate, uint64
         kt_sum_add_before(sum, out, dtype, n);
     if (dtype == KT_DTYPE_F32)
         memcpy(out, sum, n * sizeof *sum);
+    else if (dtype == KT_DTYPE_BF16 && HAS_AVX2)
+        round_bf16_avx2(out, sum, n);
     else if (dtype == KT_DTYPE_BF16)
-        for (uint64_t i = 0; i < n; i++)
-            ((uint16_t *)out)[i] = kt_to_bf16(sum[i]);
+        round_bf16(out, sum, n);
     else
         for (uint64_t i = 0; i < n; i++)
             ((uint16_t *)out)[i] = kt_to_f16(sum[i]);
