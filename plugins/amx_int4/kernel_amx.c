@@ -12,6 +12,7 @@
 #define MR_PANEL 8
 #define MR_TILE 0
 #define TUNING .prefetch_bytes = 0
+#define VECTOR_MAX_ROWS 4
 
 #include "plugins/amx_int4/amx_int4.h"
 
@@ -25,23 +26,27 @@
 static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
-        {8, true, true, 0},
-        {16, false, true, 8},
-        {UINT32_MAX, false, false, 8},
+        {.gemv = true, .streamed = true},
+        {.rows = 2 * TILE_ROWS, .piece = 2, .kept = true},
+        {.rows = UINT32_MAX, .piece = 8},
     };
     (void)layout;
     return blockings;
 }
 
-static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop, uint8_t *to)
 {
     struct panel panel = find_group_panel(part->job, part->stage, part->panel);
-    uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     dequantize_pairs(&panel, t, stop, part->blocking->streamed, to);
     return to;
 }
 
-static void multiply_gemv(const struct part *part, uint32_t begin)
+static const struct kt_tunable tunables[] = {
+    [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
+    [TUNED_ROWS] = TUNABLE_TILE_ROWS(TUNABLE_ROWS_MOST, KT_TUNABLE_DOUBLING),
+};
+
+static void multiply_gemv(struct part *part, uint32_t begin)
 {
     struct panel panel = find_group_panel(part->job, part->stage, part->panel);
     struct strategy strategy = {int4_microkernels, true, false};
@@ -52,9 +57,11 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = amx_int4_layout(instance, layout, error);
-    if (status == KT_OK)
-        layout->scratch_size = BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
-    return status;
+    if (status != KT_OK)
+        return status;
+    layout->scratch_size = count_blocks(layout) * sizeof(struct block) + MADE_TILES * PAIR_SIZE;
+    fill_tuned(layout, tuning.prefetch_bytes, VECTOR_MAX_ROWS + 1);
+    return KT_OK;
 }
 
 const struct kt_ops amx_int4_ops_amx = {
@@ -67,6 +74,8 @@ const struct kt_ops amx_int4_ops_amx = {
     .down = multiply_down,
     .weight_row = amx_int4_weight_row,
     .cut = amx_int4_cut,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof *tunables,
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

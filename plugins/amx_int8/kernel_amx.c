@@ -18,26 +18,34 @@
 static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
-        {16, true, true, 0},
-        {127, false, false, 0},
-        {UINT32_MAX, false, false, 8},
+        {.gemv = true, .streamed = true},
+        {.rows = 32},
+        {.rows = UINT32_MAX, .piece = 8},
     };
     (void)layout;
     return blockings;
 }
 
-static void multiply_gemv(const struct part *part, uint32_t begin)
+static const struct kt_tunable tunables[] = {
+    [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
+    [TUNED_ROWS] = TUNABLE_TILE_ROWS(STREAMED_ROWS + 1, 0),
+};
+
+static void multiply_gemv(struct part *part, uint32_t begin)
 {
     multiply_streamed(part, find_block(part, begin), part->scratch);
+    load_scales(part->job, part->stage, part->panel, &part->scales);
     finish_block(part, begin, part->scratch);
 }
 
 static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
     enum kt_status status = OWN(layout)(instance, layout, error);
-    if (status == KT_OK)
-        layout->scratch_size = BLOCKS_SIZE;
-    return status;
+    if (status != KT_OK)
+        return status;
+    layout->scratch_size = count_blocks(layout) * sizeof(struct block);
+    fill_tuned(layout, STREAMED_DISTANCE, STREAMED_ROWS + 1);
+    return KT_OK;
 }
 
 const struct kt_ops OPS_NAME(amx) = {
@@ -50,6 +58,8 @@ const struct kt_ops OPS_NAME(amx) = {
     .down = multiply_down,
     .weight_row = OWN(weight_row),
     .cut = OWN(cut),
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof *tunables,
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

@@ -5,9 +5,9 @@
 #define VEC_BF16 1
 
 #define TILED 1
-#define TUNING .prefetch_bytes = 0
+#define TUNING .prefetch_bytes = 2048
 #define GEMV_MAX_ROWS 2
-#define VECTOR_MAX_ROWS 2
+#define VECTOR_MAX_ROWS 1
 #define DECODER_H "plugins/avx512_fp8/decode_vbmi.h"
 
 #include "plugins/avx512_fp8/product_tmpl.h"

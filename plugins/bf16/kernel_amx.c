@@ -21,21 +21,27 @@ DEFINE_MICROKERNEL(one_row, multiply_bf16, 1, true)
 static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
-        {16, true, true, 0},
-        {127, false, false, 0},
-        {UINT32_MAX, false, false, 8},
+        {.gemv = true, .streamed = true},
+        {.rows = 32},
+        {.rows = UINT32_MAX, .piece = 8},
     };
     (void)layout;
     return blockings;
 }
 
-static void multiply_gemv(const struct part *part, uint32_t begin)
+static const struct kt_tunable tunables[] = {
+    [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
+    [TUNED_ROWS] = TUNABLE_TILE_ROWS(STREAMED_ROWS + 1, KT_TUNABLE_BITS),
+};
+
+static void multiply_gemv(struct part *part, uint32_t begin)
 {
     struct panel panel = {.codes = part->panel_data, .tiles = part->tiles};
     static const struct microkernel microkernels[] = {{1, 1, {NULL, one_row}}};
     struct strategy strategy = {microkernels, true, false};
     if (part->end - begin > 1 || part->job->layout->deterministic) {
         multiply_streamed(part, find_block(part, begin), part->scratch);
+        load_scales(part->job, part->stage, part->panel, &part->scales);
         finish_block(part, begin, part->scratch);
     } else {
         run_microkernels(part->stage, part->job, part->panel, &panel, &strategy, begin, part->end,
@@ -49,7 +55,8 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
     if (status)
         return status;
     layout->row_unit = TILE_ROWS;
-    layout->scratch_size = BLOCKS_SIZE;
+    layout->scratch_size = count_blocks(layout) * sizeof(struct block);
+    fill_tuned(layout, tuning.prefetch_bytes, STREAMED_ROWS + 1);
     return KT_OK;
 }
 
@@ -64,6 +71,8 @@ const struct kt_ops bf16_ops_amx = {
     .weight_row = bf16_weight_row,
     .cut = bf16_cut,
     .unpack = bf16_unpack,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof *tunables,
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

@@ -14,7 +14,7 @@
 #define DEQUANTIZES 1
 
 /* As on level avx512_vbmi. */
-#define PREFETCH_BYTES 0
+#define PREFETCH_BYTES 2048
 
 /* Not tuned on such a machine yet: in prototypes, vectors kept up with memory to 4 rows, and dequantized
  * tiles to 8. */
@@ -45,13 +45,13 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 {
     enum kt_status status = llamafile_layout_pairs(instance, layout, error);
     if (status == KT_OK)
-        lay_out_tiles(layout);
+        lay_out_tiles(layout, PREFETCH_BYTES);
     return status;
 }
 
 static bool uses_vectors(const struct kt_layout *layout, uint32_t n_rows)
 {
-    return n_rows <= VECTOR_MAX_ROWS && !layout->deterministic;
+    return n_rows < layout->tuned[TUNED_ROWS] && !layout->deterministic;
 }
 
 /* Stage 0 is packed in both forms: how many rows a product has is known only in stage 1. */
@@ -90,6 +90,8 @@ const struct kt_ops llamafile_ops_amx = {
     .gate_up = multiply_gate_up,
     .down = multiply_down,
     .weight_row = llamafile_weight_row,
+    .tunables = tunables,
+    .n_tunables = sizeof tunables / sizeof *tunables,
     .thread_enter = enter_thread,
     .thread_leave = leave_thread,
 };

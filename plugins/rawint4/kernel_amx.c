@@ -5,7 +5,7 @@
 #define VEC_BF16 1
 
 #define TILED 1
-#define TUNING .prefetch_bytes = 0
+#define TUNING .prefetch_bytes = 2048
 #define GEMV_MAX_ROWS 4
 #define VECTOR_MAX_ROWS 4
 

@@ -36,28 +36,29 @@ static const struct microkernel *list_gemv(const struct kt_product *job, enum kt
 static void dequantize_panel(const struct kt_product *job, enum kt_stage stage, const PANEL_OWN *panel,
                              uint64_t t, uint64_t stop, bool streamed, uint8_t *to);
 
-/* Dequantized tiles stand behind the blocks in scratch. GEMV rounds in another way than tiles. */
+#define KEPT_PIECE 2 /* tiles: two buffers of 4 KB */
+
+/* GEMV rounds in another way than tiles. */
 static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
-        {VECTOR_MAX_ROWS, true, true, 0},
-        {16, false, true, 8},
-        {UINT32_MAX, false, false, 8},
+        {.gemv = true, .streamed = true},
+        {.rows = 2 * TILE_ROWS, .piece = KEPT_PIECE, .kept = true},
+        {.rows = UINT32_MAX, .piece = 8},
     };
     return layout->deterministic ? blockings + 1 : blockings;
 }
 
-static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop, uint8_t *to)
 {
     PANEL_OWN panel = find_own_panel(part->job, part->stage, part->panel);
-    uint8_t *to = (uint8_t *)part->scratch + BLOCKS_SIZE;
     if (t == 0)
         FILL_PANEL(part->job, part->stage, part->panel);
     dequantize_panel(part->job, part->stage, &panel, t, stop, part->blocking->streamed, to);
     return to;
 }
 
-static void multiply_gemv(const struct part *part, uint32_t begin)
+static void multiply_gemv(struct part *part, uint32_t begin)
 {
     struct panel panel = {.own = find_own_panel(part->job, part->stage, part->panel)};
     struct strategy strategy = {list_gemv(part->job, part->stage), true, false};
@@ -67,11 +68,17 @@ static void multiply_gemv(const struct part *part, uint32_t begin)
                      part->prefetcher);
 }
 
-/* What tiles require of a layout. */
-static void lay_out_tiles(struct kt_layout *layout)
+static const struct kt_tunable tunables[] = {
+    [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
+    [TUNED_ROWS] = TUNABLE_TILE_ROWS(TUNABLE_ROWS_MOST, KT_TUNABLE_DOUBLING | KT_TUNABLE_BITS),
+};
+
+/* What tiles require of a layout. prefetch_bytes: the level's standard, 0: the machine's. */
+static void lay_out_tiles(struct kt_layout *layout, uint64_t prefetch_bytes)
 {
+    fill_tuned(layout, prefetch_bytes, VECTOR_MAX_ROWS + 1);
     layout->row_unit = TILE_ROWS;
-    layout->scratch_size += BLOCKS_SIZE + SHORT_K * PAIR_SIZE;
+    layout->scratch_size += count_blocks(layout) * sizeof(struct block) + MADE_TILES * PAIR_SIZE;
 }
 
 #define CODED_AMX_LEVEL(backend)                                                                          \
@@ -79,7 +86,7 @@ static void lay_out_tiles(struct kt_layout *layout)
     {                                                                                                     \
         enum kt_status status = backend##_layout_tiles(instance, layout, error);                          \
         if (status == KT_OK)                                                                              \
-            lay_out_tiles(layout);                                                                        \
+            lay_out_tiles(layout, tuning.prefetch_bytes);                                                 \
         return status;                                                                                    \
     }                                                                                                     \
     const struct kt_ops backend##_ops_amx = {                                                             \
@@ -93,6 +100,8 @@ static void lay_out_tiles(struct kt_layout *layout)
         .weight_row = backend##_weight_row,                                                               \
         .cut = backend##_cut,                                                                             \
         .unpack = backend##_unpack,                                                                       \
+        .tunables = tunables,                                                                             \
+        .n_tunables = sizeof tunables / sizeof *tunables,                                                 \
         .thread_enter = enter_thread,                                                                     \
         .thread_leave = leave_thread,                                                                     \
     }

@@ -9,9 +9,12 @@
 
 #include "plugins/common/gemm/driver_amx_tmpl.h"
 
-static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop)
+#define STREAMED_ROWS TILE_ROWS /* that multiply_streamed takes */
+
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop, uint8_t *to)
 {
     (void)stop;
+    (void)to;
     return part->panel_data + t * PAIR_SIZE;
 }
 
@@ -19,17 +22,19 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 static NOINLINE void multiply_streamed(const struct part *part, const uint8_t *a, struct block *block)
 {
     const uint8_t *b = part->panel_data;
+    const uint64_t more = part->job->layout->tuned[TUNED_PREFETCH] - STREAMED_DISTANCE;
     AMX_ZERO(0);
     AMX_ZERO(1);
     for (uint64_t t = 0; t < part->tiles; t++, a += TILE_SIZE, b += PAIR_SIZE) {
-        prefetch_streamed(b);
+        prefetch_streamed(b + more);
         AMX_LOAD(4, a);
         AMX_LOAD(6, b);
         AMX_DOT(0, 4, 6);
-        prefetch_streamed(b + TILE_SIZE);
+        prefetch_streamed(b + TILE_SIZE + more);
         AMX_LOAD(7, b + TILE_SIZE);
         AMX_DOT(1, 4, 7);
     }
+    prefetch_streamed(b + more); /* memory goes on meanwhile */
     AMX_STORE(0, &block->sum[0]);
     AMX_STORE(1, &block->sum[1]);
 }

@@ -5,7 +5,8 @@
  * In a step, 2 tiles of activations meet the 2 of the panel's pair: 4 loads, 4 products. That reaches the
  * peak as long as one of both operands is in L1 and the other comes from L2. Hence both are packed as
  * tiles. With many rows, K is cut into pieces so short that a piece of the panel stays in L1 while all rows
- * pass, and sums wait in scratch.
+ * pass, and sums wait in scratch. Up to 32 rows, sums stay in tiles over all of K; where tiles are made in
+ * scratch, the next ones are made before the last are multiplied, so that vectors and tiles work at once.
  *
  * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish
  *             TILED       1
@@ -30,26 +31,38 @@
 
 #include EPILOGUE_H
 #include "plugins/common/gemm/geometry.h"
+#include "plugins/common/gemm/groups.h"
 #include "plugins/common/gemm/prefetch.h"
+#include "plugins/common/gemm/tunables.h"
 #include "plugins/common/simd/amx.h"
 #include "plugins/common/simd/simd.h"
 
 /* How the rows of a row block are multiplied, chosen by their number. */
 struct blocking {
     uint32_t rows; /* the largest number of rows for which this is taken */
-    bool gemv; /* by multiply_gemv; only where they are all rows of the product, as their form may differ */
+    bool gemv; /* by multiply_gemv: products of less than tuned[TUNED_ROWS] rows, as their form may differ */
     bool streamed;  /* weights are read as fast as memory delivers them, see gemm/prefetch.h */
     uint32_t piece; /* tiles of K that all rows pass together; 0: all of K */
+    bool kept;      /* up to 32 rows: sums stay in tiles from piece to piece */
 };
 #define SHORT_K 12       /* up to this many tiles, all of a panel stays in L1 */
+#define MADE_TILES 16    /* pairs of tiles that are made in scratch, at most */
 #define SCRATCH_BLOCKS 8 /* of 32 rows, whose sums wait in 32 KB while pieces of K pass */
+
+_Static_assert(MADE_TILES >= SHORT_K && MADE_TILES >= GROUP_PIECE, "pieces are made whole");
 
 /* Sums of 32 rows and a panel: tile 2 * i + j of rows 16 * i.. and tile j of the panel's pair. */
 struct block {
     struct amx_tile sum[4];
 };
 
-#define BLOCKS_SIZE (SCRATCH_BLOCKS * sizeof(struct block))
+/* Blocks of sums in scratch. */
+static inline uint64_t count_blocks(const struct kt_layout *layout)
+{
+    bool grouped = has_groups(layout, KT_STAGE_DOWN) ||
+                   (!is_linear(&layout->shape) && has_groups(layout, KT_STAGE_GATE_UP));
+    return grouped ? GROUP_BLOCKS : SCRATCH_BLOCKS;
+}
 
 /* A part of a product: one panel and one row block. */
 struct part {
@@ -60,6 +73,7 @@ struct part {
     const uint8_t *panel_data;
     uint32_t end; /* rows of the row block end here */
     struct block *scratch;
+    uint8_t *made; /* where tiles are made: behind the blocks */
     struct prefetcher *prefetcher;
     struct panel_scales scales;
 };
@@ -73,72 +87,72 @@ INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row
 /* By number of rows, fewest first; the last one is for any number. */
 static const struct blocking *list_blockings(const struct kt_layout *layout);
 /* All of a panel's product with the rows from `begin` on. */
-static void multiply_gemv(const struct part *part, uint32_t begin);
+static void multiply_gemv(struct part *part, uint32_t begin);
 /* Tiles t..stop-1 of both columns of the panel, ready to be multiplied: those of the panel, or others made
- * in scratch. */
-static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop);
+ * at `to`. */
+static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop, uint8_t *to);
 
 static const uint8_t *find_block(const struct part *part, uint32_t row)
 {
     return (const uint8_t *)part->job->act + row / TILE_ROWS * part->block_size;
 }
 
-/* Up to 16 rows with tiles t..end-1 of K, those of the weights at b: sums to block. */
-static NOINLINE void multiply_one(const struct part *part, const uint8_t *a, const uint8_t *b, uint64_t t,
-                                  uint64_t end, struct block *block)
-{
-    if (t == 0) {
-        AMX_ZERO(0);
-        AMX_ZERO(1);
-    } else {
-        AMX_LOAD(0, &block->sum[0]);
-        AMX_LOAD(1, &block->sum[1]);
-    }
-    a += t * TILE_SIZE;
-    for (; t < end; t++, a += TILE_SIZE, b += PAIR_SIZE) {
-        prefetcher_step(part->prefetcher);
-        AMX_LOAD(4, a);
-        AMX_LOAD(6, b);
-        AMX_DOT(0, 4, 6);
-        AMX_LOAD(7, b + TILE_SIZE);
-        AMX_DOT(1, 4, 7);
-    }
-    AMX_STORE(0, &block->sum[0]);
-    AMX_STORE(1, &block->sum[1]);
-}
+/* ---- sums in tiles 0 to 3, which stay there until they are stored: compilers use no tiles ---- */
 
-/* 17 to 32 rows. */
-static NOINLINE void multiply_two(const struct part *part, const uint8_t *a, const uint8_t *b, uint64_t t,
-                                  uint64_t end, struct block *block)
+static inline void zero_sum_tiles(bool two)
 {
-    const uint8_t *second = a + part->block_size + t * TILE_SIZE;
-    if (t == 0) {
-        AMX_ZERO(0);
-        AMX_ZERO(1);
+    AMX_ZERO(0);
+    AMX_ZERO(1);
+    if (two) {
         AMX_ZERO(2);
         AMX_ZERO(3);
-    } else {
-        AMX_LOAD(0, &block->sum[0]);
-        AMX_LOAD(1, &block->sum[1]);
+    }
+}
+
+static inline void load_sum_tiles(const struct block *block, bool two)
+{
+    AMX_LOAD(0, &block->sum[0]);
+    AMX_LOAD(1, &block->sum[1]);
+    if (two) {
         AMX_LOAD(2, &block->sum[2]);
         AMX_LOAD(3, &block->sum[3]);
     }
-    a += t * TILE_SIZE;
-    for (; t < end; t++, a += TILE_SIZE, second += TILE_SIZE, b += PAIR_SIZE) {
+}
+
+static inline void store_sum_tiles(struct block *block, bool two)
+{
+    AMX_STORE(0, &block->sum[0]);
+    AMX_STORE(1, &block->sum[1]);
+    if (two) {
+        AMX_STORE(2, &block->sum[2]);
+        AMX_STORE(3, &block->sum[3]);
+    }
+}
+
+/* Adds the products of up to 16 rows, or of 17 to 32, with n tiles of K, those of the weights at b. */
+static NOINLINE void add_products(const struct part *part, const uint8_t *a, const uint8_t *b, uint64_t n,
+                                  bool two)
+{
+    const uint8_t *second = a + part->block_size;
+    for (uint64_t t = 0; t < n && !two; t++, a += TILE_SIZE, b += PAIR_SIZE) {
         prefetcher_step(part->prefetcher);
+        AMX_LOAD_ONCE(4, a);
         AMX_LOAD(6, b);
-        AMX_LOAD(4, a);
         AMX_DOT(0, 4, 6);
         AMX_LOAD(7, b + TILE_SIZE);
         AMX_DOT(1, 4, 7);
-        AMX_LOAD(5, second);
+    }
+    for (uint64_t t = 0; t < n && two; t++, a += TILE_SIZE, second += TILE_SIZE, b += PAIR_SIZE) {
+        prefetcher_step(part->prefetcher);
+        AMX_LOAD(6, b);
+        AMX_LOAD_ONCE(4, a);
+        AMX_DOT(0, 4, 6);
+        AMX_LOAD(7, b + TILE_SIZE);
+        AMX_DOT(1, 4, 7);
+        AMX_LOAD_ONCE(5, second);
         AMX_DOT(2, 5, 6);
         AMX_DOT(3, 5, 7);
     }
-    AMX_STORE(0, &block->sum[0]);
-    AMX_STORE(1, &block->sum[1]);
-    AMX_STORE(2, &block->sum[2]);
-    AMX_STORE(3, &block->sum[3]);
 }
 
 /* From a block's sums to h or y; sums of rows behind the last are ignored. */
@@ -154,17 +168,22 @@ static void finish_block(const struct part *part, uint32_t row, const struct blo
 }
 
 /* Rows row..end-1 with all of K, `piece` tiles of it at a time. */
-static void multiply_rows(const struct part *part, uint32_t row, uint32_t end, uint64_t piece)
+static void multiply_rows(struct part *part, uint32_t row, uint32_t end, uint64_t piece)
 {
     for (uint64_t t = 0; t < part->tiles; t += piece) {
         uint64_t stop = part->tiles - t < piece ? part->tiles : t + piece;
-        const uint8_t *b = ready_pairs(part, t, stop);
+        const uint8_t *b = ready_pairs(part, t, stop, part->made);
         struct block *block = part->scratch;
+        if (stop == part->tiles)
+            load_scales(part->job, part->stage, part->panel, &part->scales);
         for (uint32_t r = row; r < end; r += 2 * TILE_ROWS) {
-            if (end - r > TILE_ROWS)
-                multiply_two(part, find_block(part, r), b, t, stop, block);
+            bool two = end - r > TILE_ROWS;
+            if (t == 0)
+                zero_sum_tiles(two);
             else
-                multiply_one(part, find_block(part, r), b, t, stop, block);
+                load_sum_tiles(block, two);
+            add_products(part, find_block(part, r) + t * TILE_SIZE, b, stop - t, two);
+            store_sum_tiles(block, two);
             if (stop == part->tiles)
                 finish_block(part, r, block);
             if (piece < part->tiles) /* else the next block's sums take its place */
@@ -173,14 +192,38 @@ static void multiply_rows(const struct part *part, uint32_t row, uint32_t end, u
     }
 }
 
+/* Up to 32 rows with all of K, whose next piece is made in scratch before the last one is multiplied. */
+static void multiply_kept(struct part *part, uint32_t row, uint64_t piece)
+{
+    const bool two = part->end - row > TILE_ROWS;
+    const uint8_t *a = find_block(part, row);
+    uint64_t end = part->tiles < piece ? part->tiles : piece;
+    const uint8_t *b = ready_pairs(part, 0, end, part->made);
+    zero_sum_tiles(two);
+    for (uint64_t t = 0, made = piece; t < part->tiles; made = piece - made) {
+        uint64_t stop = part->tiles - end < piece ? part->tiles : end + piece;
+        const uint8_t *next = end < stop ? ready_pairs(part, end, stop, part->made + made * PAIR_SIZE) : NULL;
+        add_products(part, a + t * TILE_SIZE, b, end - t, two);
+        t = end;
+        end = stop;
+        b = next;
+    }
+    store_sum_tiles(part->scratch, two);
+    load_scales(part->job, part->stage, part->panel, &part->scales);
+    finish_block(part, row, part->scratch);
+}
+
 static void multiply_panel(struct part *part, uint32_t begin)
 {
     const struct blocking *blocking = part->blocking;
     uint64_t tiles = part->tiles, piece = tiles;
     uint32_t rows = part->end - begin;
-    load_scales(part->job, part->stage, part->panel, &part->scales);
     if (blocking->gemv) {
         multiply_gemv(part, begin);
+        return;
+    }
+    if (blocking->kept && rows <= 2 * TILE_ROWS) {
+        multiply_kept(part, begin, blocking->piece);
         return;
     }
     if (blocking->piece && tiles > SHORT_K) {
@@ -190,6 +233,92 @@ static void multiply_panel(struct part *part, uint32_t begin)
     }
     for (uint32_t row = begin; row < part->end; row += rows)
         multiply_rows(part, row, part->end - row < rows ? part->end : row + rows, piece);
+}
+
+/* The first of the level's that suits. */
+static const struct blocking *choose_blocking(const struct kt_product *job, uint32_t rows)
+{
+    const struct blocking *blocking = list_blockings(job->layout);
+    while (blocking->gemv ? job->n_rows >= job->layout->tuned[TUNED_ROWS] : rows > blocking->rows)
+        blocking++;
+    return blocking;
+}
+
+/* ---- groups of rows and panels (gemm/groups.h) ---- */
+
+/* Parts of panels, each a piece of K, in the order in which they are multiplied. */
+struct walk {
+    const struct kt_product *job;
+    uint64_t bytes, tiles; /* of a panel */
+    uint64_t group;        /* panels of a group */
+    uint64_t n_panels;     /* of the job */
+    uint64_t first, panel; /* the group's first panel, and that of the part */
+    uint64_t t;            /* the part's first tile */
+};
+
+static void step_walk(struct walk *walk)
+{
+    uint64_t end = walk->first + walk->group < walk->n_panels ? walk->first + walk->group : walk->n_panels;
+    if (++walk->panel < end)
+        return;
+    walk->panel = walk->first;
+    walk->t += GROUP_PIECE;
+    if (walk->t < walk->tiles)
+        return;
+    walk->t = 0;
+    walk->first = walk->panel = end < walk->n_panels ? end : 0;
+}
+
+/* What the part behind this one has of a panel is brought to L2 during `steps` steps. */
+static void prefetch_part(const struct part *part, struct walk next, uint64_t steps)
+{
+    step_walk(&next);
+    uint64_t begin = next.bytes * next.t / next.tiles, stop = next.t + GROUP_PIECE;
+    uint64_t end = stop < next.tiles ? next.bytes * stop / next.tiles : next.bytes;
+    const uint8_t *base = find_panels(next.job, next.bytes);
+    prefetcher_start_at(part->prefetcher, base + next.panel * next.bytes + begin, end - begin, steps);
+}
+
+/* A part with the group's rows row..end-1. */
+static void multiply_part(struct part *part, const struct walk *walk, uint32_t row, uint32_t end)
+{
+    uint64_t t = walk->t, stop = part->tiles - t < GROUP_PIECE ? part->tiles : t + GROUP_PIECE;
+    uint64_t blocks = (end - row + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    part->panel = part->job->panel_begin + walk->panel;
+    part->panel_data = find_panels(part->job, walk->bytes) + walk->panel * walk->bytes;
+    const uint8_t *b = ready_pairs(part, t, stop, part->made);
+    struct block *block = part->scratch + (walk->panel - walk->first) * blocks;
+    if (stop == part->tiles)
+        load_scales(part->job, part->stage, part->panel, &part->scales);
+    prefetch_part(part, *walk, blocks * (stop - t));
+    for (; row < end; row += BLOCK_ROWS, block++) {
+        bool two = end - row > TILE_ROWS;
+        if (t == 0)
+            zero_sum_tiles(two);
+        else
+            load_sum_tiles(block, two);
+        add_products(part, find_block(part, row) + t * TILE_SIZE, b, stop - t, two);
+        store_sum_tiles(block, two);
+        if (stop == part->tiles)
+            finish_block(part, row, block);
+    }
+}
+
+static void multiply_groups(struct part *part, uint64_t panel_bytes)
+{
+    const struct kt_product *job = part->job;
+    struct groups groups = choose_groups(job->n_rows);
+    uint64_t pieces = (part->tiles + GROUP_PIECE - 1) / GROUP_PIECE;
+    struct walk walk = {.job = job,
+                        .bytes = panel_bytes,
+                        .tiles = part->tiles,
+                        .group = groups.panels,
+                        .n_panels = job->panel_end - job->panel_begin};
+    for (uint32_t row = 0; row < job->n_rows; row += groups.rows) {
+        part->end = job->n_rows - row < groups.rows ? job->n_rows : row + groups.rows;
+        for (uint64_t i = 0; i < walk.n_panels * pieces; i++, step_walk(&walk))
+            multiply_part(part, &walk, row, part->end);
+    }
 }
 
 /* Row blocks that stay in L2 are multiplied with all panels, one block after the other. */
@@ -208,14 +337,18 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .tiles = tiles,
         .block_size = TILE_ROWS * layout->act_row_size[stage],
         .scratch = job->scratch,
+        .made = (uint8_t *)((struct block *)job->scratch + count_blocks(layout)),
         .prefetcher = &prefetcher,
     };
+    if (base && row_block < job->n_rows && has_groups(layout, stage)) {
+        part.blocking = choose_blocking(job, job->n_rows);
+        multiply_groups(&part, bytes);
+        return;
+    }
     for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
         bool last = job->n_rows - begin <= row_block;
         uint32_t rows = last ? job->n_rows - begin : row_block;
-        const struct blocking *blocking = list_blockings(layout);
-        while (blocking->rows < (blocking->gemv ? job->n_rows : rows))
-            blocking++;
+        const struct blocking *blocking = choose_blocking(job, rows);
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;

@@ -79,6 +79,21 @@ static inline void prefetcher_start(struct prefetcher *prefetcher, bool paced, u
     prefetcher_chunk(prefetcher);
 }
 
+/* `size` bytes at base are brought in during `steps` steps, from the first byte on. */
+static inline void prefetcher_start_at(struct prefetcher *prefetcher, const void *base, uint64_t size,
+                                       uint64_t steps)
+{
+    uint64_t pages = (size + PREFETCH_PAGE - 1) / PREFETCH_PAGE;
+    prefetcher->base = (uintptr_t)base;
+    prefetcher->size = size;
+    prefetcher->next_size = 0;
+    prefetcher->pages = pages < PREFETCH_PAGES ? pages : PREFETCH_PAGES;
+    prefetcher->chunk = 0;
+    prefetcher->due = 0;
+    prefetcher->rate = (size + 64 * pages - 1) / (64 * prefetcher->pages) * PREFETCH_ONE / steps;
+    prefetcher_chunk(prefetcher);
+}
+
 /* One step of the work, if paced. */
 static inline __attribute__((always_inline)) void prefetcher_step(struct prefetcher *prefetcher)
 {

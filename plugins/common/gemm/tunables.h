@@ -13,7 +13,7 @@
 
 enum {
     TUNED_PREFETCH,
-    TUNED_ROWS /* PACED_MIN_ROWS or DEQUANT_MIN_ROWS */
+    TUNED_ROWS /* PACED_MIN_ROWS, DEQUANT_MIN_ROWS or TILE_ROWS */
 };
 
 #define TUNABLE_PREFETCH_LEAST 64
@@ -44,6 +44,13 @@ enum {
                 " codes",                                                        \
         .minimum = 1, .maximum = TUNABLE_ROWS_MOST, .standard = (standard_rows), \
         .flags = KT_TUNABLE_DOUBLING | KT_TUNABLE_BITS                           \
+    }
+
+/* On AMX tiles: most: 1 more than the rows that the other way takes. */
+#define TUNABLE_TILE_ROWS(most, flag)                                                                        \
+    {                                                                                                        \
+        .name = "tile_min_rows", .what = "rows from which products go by tiles for many rows", .minimum = 1, \
+        .maximum = (most), .standard = 0, .flags = (flag)                                                    \
     }
 
 /* The distance in force; `standard`: the level's own, 0: the machine's (struct kt_caps.stream_ahead), which

@@ -39,6 +39,12 @@ struct amx_config {
                      :                                  \
                      : "r"(address), "r"(INT64_C(64)),  \
                        "m"(*(const struct amx_tile *)(const void *)(address)))
+/* The same where they are not read again soon: what L1 has stays in it. */
+#define AMX_LOAD_ONCE(tile, address)                      \
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile \
+                     :                                    \
+                     : "r"(address), "r"(INT64_C(64)),    \
+                       "m"(*(const struct amx_tile *)(const void *)(address)))
 #define AMX_STORE(tile, address)                                   \
     __asm__ volatile("tilestored %%tmm" #tile ", (%1,%2,1)"        \
                      : "=m"(*(struct amx_tile *)(void *)(address)) \
@@ -46,8 +52,7 @@ struct amx_config {
 /* Rows that are `stride` bytes apart */
 #define AMX_LOAD_ROWS(tile, address, stride) \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(address), "r"((int64_t)(stride)) : "memory")
-/* The same where they are not read again soon: what L1 has stays in it. */
-#define AMX_LOAD_ONCE(tile, address, stride) \
+#define AMX_LOAD_ROWS_ONCE(tile, address, stride) \
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #tile : : "r"(address), "r"((int64_t)(stride)) : "memory")
 #define AMX_STORE_ROWS(tile, address, stride)               \
     __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" \
