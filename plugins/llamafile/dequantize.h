@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dequantize.h - half panels to tiles of bfloat16 (bf16/layout_tmpl.h), with their scales, for many rows.
- * For sets whose vectors have all 16 rows. A weight is what llamafile_codes_dequantize makes of it, to the
- * bit, rounded once.
+ * For sets whose vectors have all 16 rows.
+ *
+ * Parameter  EXPANDS_CODES  if defined: by simd/avx512_expand.h. Offsets are then rounded, to 2^-16 of a
+ *                           group's scale at most; else a weight is what llamafile_codes_dequantize makes of
+ *                           it, to the bit, rounded once
  */
 #ifndef KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
 #define KT_PLUGINS_LLAMAFILE_DEQUANTIZE_H
@@ -10,6 +13,10 @@
 #include "plugins/llamafile/bring.h"
 #include "plugins/llamafile/dots.h"
 #include "plugins/llamafile/scale.h"
+
+#ifdef EXPANDS_CODES
+#include "plugins/common/simd/avx512_expand.h"
+#endif
 
 #if VEC_PARTS != 1
 #error "llamafile/dequantize.h: wants a set of vectors with all 16 rows in one: scalar or avx512"
@@ -51,34 +58,100 @@ INLINE struct factors find_factors_32(struct traits t, const uint8_t *scales, un
     return factors;
 }
 
+/* What codes are taken from before they are scaled: see vi_signed_ready. */
+INLINE float find_zero(struct traits t)
+{
+    return is_signed(t) ? 128.0f : (float)t.offset;
+}
+
+#ifdef EXPANDS_CODES
+/* Bits of a code, and where it is brought to in a float32's fraction. */
+#define CODE_BITS(t) (is_signed(t) ? 8u : 7u)
+#define CODE_PLACE(t) (23 - CODE_BITS(t))
+
+/* What is added to (code + CODE_BASE(bit)) * scale. */
+INLINE vf find_offset(struct traits t, struct factors factors, unsigned bit)
+{
+    vf offset = vf_mul(vf_set(-CODE_BASE(bit) - find_zero(t)), factors.scale);
+    return has_minima(t.dtype) || has_offsets(t) ? vf_sub(offset, factors.minimum) : offset;
+}
+
+/* 8 columns of nibbles as they lie, or of bytes, to 4 lines. */
+INLINE void dequantize_nibbles(struct traits t, vi codes, struct factors factors, uint8_t *to)
+{
+    const vf offset[2] = {find_offset(t, factors, NIBBLE_LOW), find_offset(t, factors, NIBBLE_HIGH)};
+    UNROLL_FOR (unsigned i = 0; i < 4; i++, to += 64) {
+        vf w[2];
+        UNROLL_FOR (unsigned odd = 0; odd < 2; odd++)
+            w[odd] = vf_fma(vf_nibble(codes, i % 2 * 4 + i / 2 + 2 * odd), factors.scale, offset[i / 2]);
+        vi_store(to, vf_round_pairs(w[0], w[1]));
+    }
+}
+
+INLINE void dequantize_bytes(struct traits t, const vi codes[2], struct factors factors, uint8_t *to)
+{
+    const unsigned bit = CODE_PLACE(t);
+    const vf offset = find_offset(t, factors, bit);
+    UNROLL_FOR (unsigned i = 0; i < 4; i++, to += 64) {
+        vf w[2];
+        UNROLL_FOR (unsigned odd = 0; odd < 2; odd++)
+            w[odd] = vf_fma(vf_code(vi_move(codes[i / 2], 8 * (i % 2 * 2 + odd), bit), bit, CODE_BITS(t)),
+                            factors.scale, offset);
+        vi_store(to, vf_round_pairs(w[0], w[1]));
+    }
+}
+
+INLINE bool has_plain_nibbles(struct traits t)
+{
+    return t.bits == 4 && !has_points(t) && !has_trits(t) && !find_values(t.dtype) && !is_signed(t);
+}
+
+INLINE struct factors quiet_factors(struct factors factors)
+{
+    return (struct factors){vf_quiet(factors.scale), vf_quiet(factors.minimum)};
+}
+#else
 /* Byte i of each lane, less `zero`, as a weight. */
-INLINE vf make_weight(struct traits t, vi codes, int i, vf zero, struct factors factors)
+INLINE vf make_weight(struct traits t, vi codes, int i, struct factors factors)
 {
     vi shifted = i ? vi_shr32(codes, 8 * i) : codes;
     vf code = vf_from_int(i < 3 ? vi_and(shifted, vi_splat32(255)) : shifted);
     if (is_signed(t) || t.offset)
-        code = vf_sub(code, zero);
+        code = vf_sub(code, vf_set(find_zero(t)));
     code = vf_mul(code, factors.scale);
     return has_minima(t.dtype) || has_offsets(t) ? vf_sub(code, factors.minimum) : code;
 }
 
+INLINE void dequantize_bytes(struct traits t, const vi codes[2], struct factors factors, uint8_t *to)
+{
+    UNROLL_FOR (int i = 0; i < 4; i++, to += 64)
+        vi_store(to, vf_make_pairs(make_weight(t, codes[i / 2], i % 2 * 2, factors),
+                                   make_weight(t, codes[i / 2], i % 2 * 2 + 1, factors)));
+}
+
+#define has_plain_nibbles(t) false
+#define dequantize_nibbles(...) (void)0
+#define quiet_factors(factors) (factors)
+#endif
+
 /* A group of 32 columns to a tile. */
 INLINE void dequantize_group(struct traits t, const uint8_t *head, struct group group, uint8_t *to)
 {
-    const uint8_t *scales = group.scales;
-    const unsigned g = group.g;
-    const vf zero = vf_set(is_signed(t) ? 128.0f : (float)t.offset); /* see vi_signed_ready */
     const struct planes planes = load_planes(t, group, 0);
+    struct factors factors[2];
     UNROLL_FOR (unsigned half = 0; half < 2; half++) {
-        struct factors factors = t.block == SUPERBLOCK ? find_factors_256(t, head, group, half)
-                                                       : find_factors_32(t, scales, g, half);
-        UNROLL_FOR (unsigned c = 2 * half; c < 2 * half + 2; c++) {
-            vi w[2];
-            decode_weights(t, group, &planes, (int)c, 0, w);
-            UNROLL_FOR (int i = 0; i < 4; i++, to += 64)
-                vi_store(to, vf_make_pairs(make_weight(t, w[i / 2], i % 2 * 2, zero, factors),
-                                           make_weight(t, w[i / 2], i % 2 * 2 + 1, zero, factors)));
+        factors[half] = t.block == SUPERBLOCK ? find_factors_256(t, head, group, half)
+                                              : find_factors_32(t, group.scales, group.g, half);
+        factors[half] = half && !has_half_groups(t.dtype) ? factors[0] : quiet_factors(factors[half]);
+    }
+    UNROLL_FOR (unsigned c = 0; c < 4; c++, to += 4 * 64) {
+        vi w[2];
+        if (has_plain_nibbles(t)) {
+            dequantize_nibbles(t, vi_load(group.codes + 64 * c), factors[c / 2], to);
+            continue;
         }
+        decode_weights(t, group, &planes, (int)c, 0, w);
+        dequantize_bytes(t, w, factors[c / 2], to);
     }
 }
 

@@ -12,6 +12,7 @@
 #define BLOCK_QUANTS 4
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 1
+#define EXPANDS_CODES
 
 /* As on level avx512_vbmi. */
 #define PREFETCH_BYTES 2048

@@ -10,6 +10,7 @@
 /* Bits of encodings for activations that are integers (fixed_point_tmpl.h): of 15 bits, or of 8. */
 #define ENCODING_FIXED_POINT 2
 #define ENCODING_INT8 6
+#define ENCODING_EXPANDED 16 /* dequantized by expand.h */
 
 struct decoder {
     lookup16 e2m1;

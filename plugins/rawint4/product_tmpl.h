@@ -25,6 +25,9 @@
 #include "plugins/rawint4/pack.h"
 
 #define DECODER_H "plugins/rawint4/encoding.h"
+#if TILED
+#include "plugins/rawint4/expand.h"
+#endif
 #include "plugins/common/coded/dequantize_tmpl.h"
 
 /* The encoding for few rows. */
@@ -95,7 +98,15 @@ static void dequantize_panel(const struct kt_product *job, enum kt_stage stage,
                              uint8_t *to)
 {
     int encoding = find_stage_encoding(job, stage);
-    if (encoding == ENCODING_INT4)
+#if TILED
+    bool exact = panel->coded.form == SCALE_F16 || panel->coded.form == SCALE_BF16;
+    if (encoding == ENCODING_INT4 && exact)
+        dequantize_tiles(panel, t, stop, ENCODING_EXPANDED, streamed, to);
+    else if (encoding == SUBTILE_GROUPS && exact)
+        dequantize_tiles(panel, t, stop, ENCODING_EXPANDED | SUBTILE_GROUPS, streamed, to);
+    else
+#endif
+        if (encoding == ENCODING_INT4)
         dequantize_tiles(panel, t, stop, ENCODING_INT4, streamed, to);
     else if (encoding == SUBTILE_GROUPS)
         dequantize_tiles(panel, t, stop, SUBTILE_GROUPS, streamed, to);

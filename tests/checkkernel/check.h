@@ -52,6 +52,10 @@ struct model {
     const struct crossover
         *crossovers; /* levels where n_rows changes a row's bits, the last one's name is NULL */
     bool rounded; /* from its crossover on a level multiplies weights rounded to bfloat16, below it codes */
+    /* Levels that may round halves by columns (simd/avx512_expand.h), NULL: none; and what a weight of a
+     * format may be off before that, relative to the largest of its 16 columns. */
+    const char *expanded;
+    double (*expanded_error)(uint32_t dtype);
     /* The numbers that a projection really multiplies by a method, from a packed row, and a check of them
      * against x; false: they are not what they should be. NULL: rows cannot be read. A row of stage 1
      * is the first of its row_unit. */

@@ -20,6 +20,8 @@
  *
  *   METHOD_ROUNDED, many rows. Each weight becomes bfloat16, to nearest, ties to even: 2^-9 of it at most.
  *   That is checked to the bit: w here is rounded likewise, and K terms are added: (K + 3) u sum|w x|.
+ *   Levels in `expanded` may round halves of even columns away from 0 and those of odd ones towards it, and
+ *   where the format's offset is rounded before, w may be the one or the other neighbour of a near half.
  *
  * Fewer rows than the level's crossover go by the first. Of more rows the format chooses, so either will do,
  * but one for all outputs of a row.
@@ -155,6 +157,39 @@ static struct value dot_codes(const struct check *check, const struct kt_view *v
                                    find_least(check, x_all, factors, k)};
 }
 
+/* As simd/avx512_expand.h rounds: halves of even columns away from 0, of odd columns towards it. */
+static float round_by_column(float value, uint64_t column)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + (column % 2 ? 0x7fff : 0x8000)) & 0xffff0000;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Where weights may become the one or the other: the middle, and how far both are from it. */
+static void spread_rounded(struct check *check, enum kt_projection projection, uint64_t n)
+{
+    const struct kt_shape *shape = &check->layout.shape;
+    uint64_t k = projection_cols(shape, projection);
+    const float *w = check->weights[projection];
+    double relative =
+        check->model->expanded_error ? check->model->expanded_error(shape->format[projection].dtype) : 0;
+    check->spread[projection] = check_need(malloc(n * sizeof(float)));
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t column = i % k, begin = i - column % 16;
+        double most = 0;
+        for (uint64_t c = begin; relative > 0 && c < n && c < begin + 16; c++)
+            most = fmax(most, fabs((double)w[c]));
+        float below = (float)(w[i] - relative * most), above = (float)(w[i] + relative * most);
+        float even[2] = {round_bf16(below), round_bf16(above)};
+        float other[2] = {round_by_column(below, column), round_by_column(above, column)};
+        float low = fminf(even[0], other[0]), high = fmaxf(even[1], other[1]);
+        check->rounded[projection][i] = low + (high - low) / 2;
+        check->spread[projection][i] = (high - low) / 2;
+    }
+}
+
 void model_round(struct check *check, enum kt_projection projection)
 {
     const struct kt_shape *shape = &check->layout.shape;
@@ -164,6 +199,8 @@ void model_round(struct check *check, enum kt_projection projection)
     check->rounded[projection] = check_need(malloc(n * sizeof(float)));
     for (uint64_t i = 0; i < n; i++)
         check->rounded[projection][i] = round_bf16(check->weights[projection][i]);
+    if (check->model->expanded && model_lists(check->model->expanded, check->level))
+        spread_rounded(check, projection, n);
 }
 
 struct value model_dot_rounded(const struct check *check, enum kt_projection projection, uint64_t row,
@@ -172,14 +209,17 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
     uint64_t k = projection_cols(&check->layout.shape, projection);
     const float *w = check->rounded[projection] + row * k;
     struct terms terms = model_add_terms(w, x, k);
-    double x_sum = 0, w_sum = 0;
+    const float *spread = check->spread[projection] ? check->spread[projection] + row * k : NULL;
+    double x_sum = 0, w_sum = 0, either = 0;
     bool flushed = flushes(check);
+    for (uint64_t i = 0; i < k && spread; i++)
+        either += fabs((double)spread[i] * x[i]);
     for (uint64_t i = 0; i < k && flushed; i++) {
         x_sum += fabs(x[i]);
         w_sum += fabs((double)w[i]);
     }
-    return (struct value){terms.sum,
-                          ((double)k + 3) * HALF_ULP * terms.sizes + find_least(check, x_sum, w_sum, k)};
+    return (struct value){terms.sum, ((double)k + 3) * HALF_ULP * (terms.sizes + either) + either +
+                                         find_least(check, x_sum, w_sum, k)};
 }
 
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,

@@ -95,6 +95,7 @@ void free_case(struct check *check)
     for (int p = 0; p < 3; p++) {
         free(check->weights[p]);
         free(check->rounded[p]);
+        free(check->spread[p]);
         free(check->minima[p]);
     }
     free(check->input);

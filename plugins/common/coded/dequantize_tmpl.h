@@ -4,12 +4,19 @@
  * then pass over them as over weights that are bfloat16. A weight is rounded once, to 2^-9 of itself at
  * most.
  *
- * Parameters  those of coded/gemv_tmpl.h
+ * Parameters  DEQUANTIZES_CODES(encoding)   has the backend dequantize_codes for it? It takes scales and
+ *                 offsets as load_scale and load_offset give them; default 0
+ * and those of coded/gemv_tmpl.h.
  */
 #ifndef KT_PLUGINS_COMMON_CODED_DEQUANTIZE_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_DEQUANTIZE_TMPL_H
 
 #include "plugins/common/coded/gemv_tmpl.h"
+
+#ifndef DEQUANTIZES_CODES
+#define DEQUANTIZES_CODES(encoding) 0
+#define dequantize_codes(...) (void)0
+#endif
 
 /* A line of codes of both tiles, all of it in one group, whose scales and offsets are given. */
 INLINE void dequantize_line(const uint8_t *codes, const vf *scale, const vf *offset, int encoding,
@@ -18,6 +25,10 @@ INLINE void dequantize_line(const uint8_t *codes, const vf *scale, const vf *off
     UNROLL_FOR (unsigned v = 0; v < VECS; v++) {
         uint8_t *line = to + v / VEC_PARTS * TILE_SIZE + v % VEC_PARTS * (4 * VEC_ROWS);
         vi w[CODE_LINES];
+        if (DEQUANTIZES_CODES(encoding)) {
+            dequantize_codes(vi_load(find_codes(codes, v)), scale[v], offset[v], line);
+            continue;
+        }
         decode(vi_load_once(find_codes(codes, v)), decoder, encoding, w);
         UNROLL_FOR (unsigned i = 0; i < CODE_LINES; i++) {
             vf even = vf_from_bf16_even(w[i]), odd = vf_from_bf16_odd(w[i]);

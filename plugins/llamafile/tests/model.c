@@ -34,7 +34,7 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
     int sum = 0;
     for (unsigned i = 0; i < GROUP; i++) {
         double value = (double)scale * q[i], wanted = i < n ? (double)x[i] : 0;
-        if (q[i] == -128 || fabs(value - wanted) > (double)scale * 0.50002 + 0x1p-118)
+        if (q[i] == -128 || fabs(value - wanted) > (double)scale * 0.50002 + 0x1p-128)
             return false;
         sum += q[i];
         if (i < n)
@@ -76,6 +76,15 @@ static const uint32_t compact_dtypes[] = {KT_DTYPE_IQ1_S, KT_DTYPE_IQ1_M,   KT_D
                                           KT_DTYPE_IQ2_S, KT_DTYPE_IQ3_XXS, KT_DTYPE_IQ3_S,   KT_DTYPE_TQ1_0,
                                           KT_DTYPE_Q1_0,  KT_DTYPE_NONE};
 
+/* Level amx rounds what it adds to a scaled code, (2^8 + zero) * scale + minimum at most, where that has
+ * more bits than float32: 2^-24 of it, and the scale is hardly 16 times the largest weight of 16. */
+static double find_expanded_error(uint32_t dtype)
+{
+    bool minima = dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q4_K || dtype == KT_DTYPE_Q5_K ||
+                  dtype == KT_DTYPE_Q4_1 || dtype == KT_DTYPE_Q5_1;
+    return minima ? 0x1p-11 : 0;
+}
+
 static const struct crossover crossovers[] = {{"amx", 9}, {NULL, 0}};
 
 const struct model llamafile_model = {
@@ -86,6 +95,8 @@ const struct model llamafile_model = {
     .own_order = "amx",
     .crossovers = crossovers,
     .rounded = true,
+    .expanded = "amx",
+    .expanded_error = find_expanded_error,
     .read_row = read_llamafile,
     .compact = is_compact,
     .also_dtypes = compact_dtypes,

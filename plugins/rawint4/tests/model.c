@@ -16,6 +16,7 @@ const struct model rawint4_model = {
     .own_order = "amx avx512_bf16 arm_bf16",
     .crossovers = crossovers,
     .rounded = true,
+    .expanded = "amx",
     .read_row = model_read_bf16_sums,
     .fixed_point = "avx2 avx512",
 };
