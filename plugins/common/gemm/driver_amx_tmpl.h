@@ -340,7 +340,8 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .made = (uint8_t *)((struct block *)job->scratch + count_blocks(layout)),
         .prefetcher = &prefetcher,
     };
-    if (base && row_block < job->n_rows && has_groups(layout, stage)) {
+    if (base && has_groups(layout, stage) &&
+        takes_groups(job->n_rows, n_panels, bytes, layout->act_row_size[stage], row_block)) {
         part.blocking = choose_blocking(job, job->n_rows);
         multiply_groups(&part, bytes);
         return;

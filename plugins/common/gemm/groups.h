@@ -21,7 +21,7 @@
 /* Layouts of which so many rows fit into L2 are not grouped: few products have more. */
 #define UNGROUPED_ROWS 256
 
-/* Is a stage's product grouped where it has more rows than a row block? */
+/* May a stage's product be grouped? Its scratch must have room. */
 static inline bool has_groups(const struct kt_layout *layout, enum kt_stage stage)
 {
     return layout->words[WORD_ROW_BLOCK + stage] < UNGROUPED_ROWS && stage_tiles(layout, stage) > GROUP_PIECE;
@@ -55,6 +55,14 @@ static inline uint64_t count_block_traffic(uint32_t n_rows, uint64_t n_panels, u
 {
     uint64_t blocks = (n_rows + row_block - 1) / row_block;
     return blocks * n_panels * panel_bytes + n_rows * row_bytes;
+}
+
+/* Is a product with more rows than a row block better grouped? */
+static inline bool takes_groups(uint32_t n_rows, uint64_t n_panels, uint64_t panel_bytes, uint64_t row_bytes,
+                                uint32_t row_block)
+{
+    return n_rows > row_block && count_group_traffic(n_rows, n_panels, panel_bytes, row_bytes) <
+                                     count_block_traffic(n_rows, n_panels, panel_bytes, row_bytes, row_block);
 }
 
 #endif

@@ -334,6 +334,22 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
     return _mm256_add_epi32(sum, dot_bytes(u, s));
 }
 
+static inline simde__m512i mask_alignr_epi8(simde__m512i src, uint64_t mask, simde__m512i high,
+                                            simde__m512i low, int bytes)
+{
+    uint8_t out[64], from[2][64];
+    memcpy(out, &src, 64);
+    memcpy(from[0], &low, 64);
+    memcpy(from[1], &high, 64);
+    for (int i = 0; i < 64; i++) {
+        int place = i % 16 + bytes;
+        if (mask >> i & 1)
+            out[i] = from[place / 16][i / 16 * 16 + place % 16];
+    }
+    memcpy(&src, out, 64);
+    return src;
+}
+
 #undef _mm256_dpbusd_avx_epi32
 #undef _mm512_cvtepu16_epi32
 #undef _mm512_cvtepi32_epi16
@@ -395,6 +411,8 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
 #undef _mm512_mask_sub_epi8
 #undef _mm512_permutexvar_epi8
 #undef _mm512_permutexvar_epi16
+#undef _mm512_mask_alignr_epi8
+#define _mm512_mask_alignr_epi8 mask_alignr_epi8
 #define _mm512_set1_epi32 set1_epi32
 #define _mm512_set1_ps set1_ps
 #define _mm512_movepi8_mask movepi8_mask
