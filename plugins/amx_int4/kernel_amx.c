@@ -2,9 +2,9 @@
 /*
  * kernel_amx.c - AMX tiles, with AVX-512 for all that is not the product.
  *
- * Up to 8 rows are multiplied by VNNI straight from the codes, which keeps up with memory. With more, 8
- * tiles of both columns are dequantized to int8 in 16 KB of scratch, which stay in L1 while all rows pass:
- * dequantizing a tile costs about what its product with 64 rows does.
+ * Up to 4 rows are multiplied by VNNI straight from the codes, which keeps up with memory. With more, tiles
+ * of both columns are dequantized to int8 in scratch, which stays in L1 while all rows pass: dequantizing a
+ * tile costs about what its product with 64 rows does.
  */
 #define SIMD avx512
 #define VEC_VNNI 1

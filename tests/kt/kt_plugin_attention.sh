@@ -79,7 +79,7 @@ set -- --set "plugin.wrong_attention.module=$plugin" --set plugin.off.enabled=no
 kt backends "$@" --set plugin.wrong_attention.enabled=yes
 exits 0
 says '^wrong_attention  *loaded  *scalar .*  attention'
-says '^reference  *loaded .*  experts, linears'
+says '^reference  *loaded .*  experts linears'
 kt backends wrong_attention off "$@" --set plugin.wrong_attention.enabled=yes --format json
 says '"linears": false,'
 says '"attention": true,'

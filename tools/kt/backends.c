@@ -46,8 +46,8 @@ static const struct kt_column option_columns[] = {
 static const char *say_computes(const struct kt_backend_info *info)
 {
     if (!info->takes_attention)
-        return info->takes_linears ? "experts, linears" : "experts";
-    return info->takes_linears ? "experts, linears, attention" : "attention";
+        return info->takes_linears ? "experts linears" : "experts";
+    return info->takes_linears ? "experts linears attention" : "attention";
 }
 
 static void add_backend(struct kt_table *table, const struct kt_backend_info *info)

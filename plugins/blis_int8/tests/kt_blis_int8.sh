@@ -100,7 +100,7 @@ unset HWLOC_SYNTHETIC
 # $1 value of library, $2 what is said
 passes_over()
 {
-    kt explain --model "$model" --set core.backend=blis_int8 --set "plugin.blis_int8.library=$1"
+    kt explain -v --model "$model" --set core.backend=blis_int8 --set "plugin.blis_int8.library=$1"
     exits 0
     says "blis_int8 .*avx512_vnni .*chosen .*not aocl: $2"
     kt backends blis_int8 --set "plugin.blis_int8.library=$1" --set plugin.blis_int8.level=aocl
