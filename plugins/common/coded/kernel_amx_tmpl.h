@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * coded/kernel_amx_tmpl.h - products with panels of codes on AMX tiles: a few rows by GEMV on vectors, more
- * with tiles that are dequantized into scratch, which stays in L1 while all rows pass: up to 32 rows 2 of both
- * columns at a time in two buffers in turn, more rows 8.
+ * with tiles that are dequantized into scratch, which stays in L1 while all rows pass: up to 32 rows, 2 of
+ * both columns at a time in two buffers in turn; of more rows, 8.
  *
  * Parameters  VECTOR_MAX_ROWS  the most rows that go by GEMV on vectors
  *             PANEL_OWN        the type of what the backend knows of a panel
