@@ -334,6 +334,57 @@ static inline __m256i dpbusd_avx(__m256i sum, __m256i u, __m256i s)
     return _mm256_add_epi32(sum, dot_bytes(u, s));
 }
 
+/* y - floor(y), of infinities 0. */
+static inline simde__m512 reduce_floor_ps(simde__m512 v)
+{
+    float y[16];
+    memcpy(y, &v, sizeof y);
+    for (int i = 0; i < 16; i++)
+        y[i] = __builtin_isinf(y[i]) ? 0.0f : y[i] - __builtin_floorf(y[i]);
+    memcpy(&v, y, sizeof y);
+    return v;
+}
+
+static inline float reduce_add_ps(simde__m512 v)
+{
+    float y[16];
+    memcpy(y, &v, sizeof y);
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++)
+            y[i] += y[i + n];
+    return y[0];
+}
+
+static inline float reduce_max_ps(simde__m512 v)
+{
+    float y[16];
+    memcpy(y, &v, sizeof y);
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++)
+            y[i] = y[i] > y[i + n] ? y[i] : y[i + n];
+    return y[0];
+}
+
+static inline void mask_storeu_ps(void *to, uint16_t mask, simde__m512 v)
+{
+    float y[16];
+    memcpy(y, &v, sizeof y);
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            memcpy((char *)to + 4 * i, &y[i], 4);
+}
+
+static inline simde__m512 maskz_loadu_ps(uint16_t mask, const void *from)
+{
+    float y[16] = {0};
+    simde__m512 v;
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            memcpy(&y[i], (const char *)from + 4 * i, 4);
+    memcpy(&v, y, sizeof v);
+    return v;
+}
+
 static inline simde__m512i mask_alignr_epi8(simde__m512i src, uint64_t mask, simde__m512i high,
                                             simde__m512i low, int bytes)
 {
@@ -412,6 +463,15 @@ static inline simde__m512i mask_alignr_epi8(simde__m512i src, uint64_t mask, sim
 #undef _mm512_permutexvar_epi8
 #undef _mm512_permutexvar_epi16
 #undef _mm512_mask_alignr_epi8
+#undef _mm512_mask_storeu_ps
+#undef _mm512_maskz_loadu_ps
+#define _mm512_mask_storeu_ps mask_storeu_ps
+#define _mm512_maskz_loadu_ps maskz_loadu_ps
+#undef _mm512_reduce_add_ps
+#undef _mm512_reduce_max_ps
+#define _mm512_reduce_add_ps reduce_add_ps
+#define _mm512_reduce_max_ps reduce_max_ps
+#define _mm512_reduce_ps(v, control) reduce_floor_ps(v) /* control is 1 */
 #define _mm512_mask_alignr_epi8 mask_alignr_epi8
 #define _mm512_set1_epi32 set1_epi32
 #define _mm512_set1_ps set1_ps

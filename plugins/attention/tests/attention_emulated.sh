@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The AVX-512 and AMX levels of the plugin attention, emulated: the tests of attention and of rows with a third of
+# their cases.
+plugin=${KT_TEST_BUILD:?}/tests/checkkernel/emulated/.libs/kt_attention.so
+if [ ! -e "$plugin" ]; then
+    echo "SKIP: SIMDe (Debian: libsimde-dev) or a compiler for AVX2 is missing, or attention was not built"
+    exit 77
+fi
+if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
+    echo "SKIP: this CPU has no AVX2 to emulate AVX-512 with"
+    exit 77
+fi
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/.libs"
+cp "$plugin" "$work/.libs/kt_attention.so"
+for test in attention/test_attention; do
+    # shellcheck disable=SC2086 # an emulator comes with its arguments
+    KT_TEST_QUICK=1 KT_TEST_BUILD=$work "$KT_TEST_BUILD/libtool" --mode=execute ${EMULATOR:-} \
+        "$KT_TEST_BUILD/tests/core/$test" || exit 1
+done
