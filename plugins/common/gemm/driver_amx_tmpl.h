@@ -340,9 +340,9 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .made = (uint8_t *)((struct block *)job->scratch + count_blocks(layout)),
         .prefetcher = &prefetcher,
     };
-    if (base && has_groups(layout, stage) &&
+    part.blocking = choose_blocking(job, job->n_rows);
+    if (base && !part.blocking->gemv && has_groups(layout, stage) &&
         takes_groups(job->n_rows, n_panels, bytes, layout->act_row_size[stage], row_block)) {
-        part.blocking = choose_blocking(job, job->n_rows);
         multiply_groups(&part, bytes);
         return;
     }
