@@ -471,6 +471,7 @@ static inline simde__m512i mask_alignr_epi8(simde__m512i src, uint64_t mask, sim
 #undef _mm512_reduce_max_ps
 #define _mm512_reduce_add_ps reduce_add_ps
 #define _mm512_reduce_max_ps reduce_max_ps
+#undef _mm512_reduce_ps
 #define _mm512_reduce_ps(v, control) reduce_floor_ps(v) /* control is 1 */
 #define _mm512_mask_alignr_epi8 mask_alignr_epi8
 #define _mm512_set1_epi32 set1_epi32
