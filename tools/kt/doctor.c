@@ -4,6 +4,9 @@
 #include "tools/kt/selftest.h"
 #include "tools/kt/table.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <inttypes.h>
 #include <kt/plugin.h>
 #include <stdio.h>
@@ -222,13 +225,22 @@ static void check_cpu(struct doctor *doctor, const struct kt_context_info *info)
         report(doctor, "cpu level", OK, info->cpu_variant, "");
 }
 
+/* Asked of the CPU itself: what the kernel lists is that of the host, where a CPU is emulated. */
+static bool cpu_has_tiles(void)
+{
+#ifdef __x86_64__
+    unsigned eax, ebx, ecx, edx;
+    return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) && edx >> 24 & 1;
+#else
+    return false;
+#endif
+}
+
 static void check_amx(struct doctor *doctor, const struct kt_context_info *info)
 {
-    char *flags = read_cpuinfo("flags");
-    bool has = flags && strstr(flags, "amx_tile");
     if (info->cpu & KT_CPU_AMX_TILE)
         report(doctor, "amx", OK, "permitted", "");
-    else if (!has)
+    else if (!cpu_has_tiles())
         report(doctor, "amx", SKIPPED, "this CPU has none", "");
     else if (*find_setting(doctor, "cpu_variant"))
         report(doctor, "amx", SKIPPED, "masked by the configuration", "");
@@ -236,7 +248,6 @@ static void check_amx(struct doctor *doctor, const struct kt_context_info *info)
         report(doctor, "amx", FAILED, "the CPU has it, the kernel refuses it",
                "needs Linux 5.16 or later and arch_prctl(ARCH_REQ_XCOMP_PERM); a container or "
                "sandbox must allow that call, or set core.cpu_variant = avx512_bf16");
-    free(flags);
 }
 
 static void check_threads(struct doctor *doctor, const struct kt_context_info *info)
