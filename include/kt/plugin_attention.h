@@ -94,7 +94,8 @@ struct kt_attend {
  * Adds up partial results of queries, chunk after chunk: first + second, with m the larger of both,
  *     l = l1 exp(m1 - m) + l2 exp(m2 - m), o likewise.
  * Where one saw no key, the result is the other to the bit. Results are merged and finished as attend made
- * them: all queries of a call, in its order, so a plugin may keep them in a form of its own for the whole call.
+ * them: all queries of a call, in its order, so a plugin may keep them in a form of its own for the whole
+ * call.
  */
 struct kt_attention_merge {
     const struct kt_attention_layout *layout;
