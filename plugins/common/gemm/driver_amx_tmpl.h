@@ -167,6 +167,21 @@ static void finish_block(const struct part *part, uint32_t row, const struct blo
     }
 }
 
+/* Up to 32 rows with tiles t..stop-1 of K, those of the weights at b; sums wait in `block` until the last. */
+static void multiply_block(const struct part *part, struct block *block, uint32_t row, uint32_t end,
+                           const uint8_t *b, uint64_t t, uint64_t stop)
+{
+    bool two = end - row > TILE_ROWS;
+    if (t == 0)
+        zero_sum_tiles(two);
+    else
+        load_sum_tiles(block, two);
+    add_products(part, find_block(part, row) + t * TILE_SIZE, b, stop - t, two);
+    store_sum_tiles(block, two);
+    if (stop == part->tiles)
+        finish_block(part, row, block);
+}
+
 /* Rows row..end-1 with all of K, `piece` tiles of it at a time. */
 static void multiply_rows(struct part *part, uint32_t row, uint32_t end, uint64_t piece)
 {
@@ -177,15 +192,7 @@ static void multiply_rows(struct part *part, uint32_t row, uint32_t end, uint64_
         if (stop == part->tiles)
             load_scales(part->job, part->stage, part->panel, &part->scales);
         for (uint32_t r = row; r < end; r += 2 * TILE_ROWS) {
-            bool two = end - r > TILE_ROWS;
-            if (t == 0)
-                zero_sum_tiles(two);
-            else
-                load_sum_tiles(block, two);
-            add_products(part, find_block(part, r) + t * TILE_SIZE, b, stop - t, two);
-            store_sum_tiles(block, two);
-            if (stop == part->tiles)
-                finish_block(part, r, block);
+            multiply_block(part, block, r, end, b, t, stop);
             if (piece < part->tiles) /* else the next block's sums take its place */
                 block++;
         }
@@ -291,17 +298,8 @@ static void multiply_part(struct part *part, const struct walk *walk, uint32_t r
     if (stop == part->tiles)
         load_scales(part->job, part->stage, part->panel, &part->scales);
     prefetch_part(part, *walk, blocks * (stop - t));
-    for (; row < end; row += BLOCK_ROWS, block++) {
-        bool two = end - row > TILE_ROWS;
-        if (t == 0)
-            zero_sum_tiles(two);
-        else
-            load_sum_tiles(block, two);
-        add_products(part, find_block(part, row) + t * TILE_SIZE, b, stop - t, two);
-        store_sum_tiles(block, two);
-        if (stop == part->tiles)
-            finish_block(part, row, block);
-    }
+    for (; row < end; row += BLOCK_ROWS, block++)
+        multiply_block(part, block, row, end, b, t, stop);
 }
 
 static void multiply_groups(struct part *part, uint64_t panel_bytes)
