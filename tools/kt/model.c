@@ -138,16 +138,3 @@ bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *che
     free(name);
     return found;
 }
-
-uint64_t kt_model_read_number(const char *path, const char *format)
-{
-    char line[256];
-    uint64_t number = 0;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    while (fgets(line, sizeof(line), file) && sscanf(line, format, &number) != 1)
-        number = 0;
-    fclose(file);
-    return number;
-}

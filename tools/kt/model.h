@@ -25,7 +25,4 @@ int kt_model_layers(const struct kt_cli *cli, const struct kt_checkpoint *checkp
 bool kt_model_has_file(const struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const char *model,
                        const char *path);
 
-/* The number in the first line of the file that fits the format; 0 if there is none. */
-uint64_t kt_model_read_number(const char *path, const char *format);
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* verbose.c - what -v tells: the configuration, the machine, the plugins, memory and times. */
-#include "tools/kt/model.h"
+#include "tools/kt/cli.h"
 #include "tools/kt/table.h"
 
 #include <inttypes.h>
@@ -116,13 +116,27 @@ void kt_verbose_context(const struct kt_cli *cli, const struct kt_context *conte
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/* The number that `format` finds in a file of /proc; 0: none. */
+static uint64_t read_number(const char *path, const char *format)
+{
+    char line[256];
+    uint64_t number = 0;
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    while (fgets(line, sizeof(line), file) && sscanf(line, format, &number) != 1)
+        number = 0;
+    fclose(file);
+    return number;
+}
+
 void kt_verbose_end(const struct kt_cli *cli, double since)
 {
     char now[32], most[32];
     if (!cli->verbose || !cli->runs)
         return;
-    uint64_t resident = kt_model_read_number("/proc/self/status", "VmRSS: %" SCNu64 " kB") * 1024;
-    uint64_t peak = kt_model_read_number("/proc/self/status", "VmHWM: %" SCNu64 " kB") * 1024;
+    uint64_t resident = read_number("/proc/self/status", "VmRSS: %" SCNu64 " kB") * 1024;
+    uint64_t peak = read_number("/proc/self/status", "VmHWM: %" SCNu64 " kB") * 1024;
     if (peak > 0)
         kt_cli_info(cli, "memory: %s resident, %s at most", kt_bytes_text(resident, now, sizeof(now)),
                     kt_bytes_text(peak, most, sizeof(most)));

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* engine.c - verbs that need whole models: another program runs them, so that kt needs no libraries for that. */
+#include "tools/kt/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROGRAM "kt-engine"
+
+/* The folder of this very program, without a slash at its end; "" if it cannot be known. */
+static void find_own_folder(char *folder, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+    folder[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+}
+
+/* Runs FOLDER/kt-engine; returns only if it cannot, with errno as execv has set it. */
+static void run_there(const char *folder, char *const *words)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof(path), "%s/" PROGRAM, folder) < (int)sizeof(path))
+        (void)execv(path, words);
+    else
+        errno = ENAMETOOLONG;
+}
+
+int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv)
+{
+    static char name[] = "kt";
+    char own[PATH_MAX - 32], moved[PATH_MAX];
+    char **words = kt_cli_alloc(cli, (size_t)argc + 2, sizeof(*words));
+    words[0] = name;
+    memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
+    words[argc + 1] = NULL;
+    find_own_folder(own, sizeof(own));
+    snprintf(moved, sizeof(moved), "%s/../libexec/kt-kernel", own);
+    /* Beside kt in a build; below the same prefix, wherever that was moved to; where it was configured. */
+    const char *const folders[] = {own, moved, KT_LIBEXECDIR};
+    int code = KT_EXIT_OK;
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && code == KT_EXIT_OK; i++) {
+        run_there(folders[i], words);
+        if (errno != ENOENT && errno != ENOTDIR)
+            code = kt_cli_error(cli, "%s/" PROGRAM " cannot be run: %s", folders[i], strerror(errno));
+    }
+    free(words);
+    if (code != KT_EXIT_OK)
+        return code;
+    return kt_cli_error(cli,
+                        "'kt %s' needs the program " PROGRAM ", which is in neither %s nor " KT_LIBEXECDIR
+                        "; install the package kt-kernel-engine",
+                        argv[0], own);
+}
