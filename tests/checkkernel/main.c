@@ -257,6 +257,20 @@ static bool changes_nothing(const struct check *check)
     return check->model->also_dtypes;
 }
 
+/* Doubles K of the first product until it has many tiles, and a linear's rows until they are several groups of
+ * panels; scales of a whole row stay such. */
+static void make_large(struct kt_shape *shape, bool is_linear)
+{
+    uint64_t *k = is_linear ? &shape->intermediate_size : &shape->hidden_size;
+    for (; *k <= 1024; *k *= 2) {
+        for (int p = is_linear ? KT_DOWN : KT_GATE; p <= (is_linear ? KT_DOWN : KT_UP); p++)
+            if (shape->format[p].group_cols >= *k)
+                shape->format[p].group_cols *= 2;
+    }
+    while (is_linear && shape->hidden_size <= 1400)
+        shape->hidden_size *= 2;
+}
+
 /* One case on one level, `also`: with the instance of --also; false: the plugin does not take it. */
 static bool run_case(struct run *run, const struct kt_level *level, void *instance, bool also,
                      const struct wanted *wanted, struct answer *first)
@@ -275,6 +289,10 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
         check.n_rows = 1 + random_below(&state, random_below(&state, 2) ? 70 : 9);
     else
         check.n_rows = 1 + random_below(&state, kind % 3 ? 9 : 33);
+    if (kind % 8 == 7) { /* more than what fits into L2, and K of many tiles: blocked in another way */
+        make_large(shape, wanted->linear);
+        check.n_rows = 65 + random_below(&state, 32);
+    }
     check.n_acts = 1 + random_below(&state, check.n_rows + 3);
     check.layout.deterministic = random_below(&state, 3) == 0;
     describe(run, &check, text);
