@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - verbs that need whole models: another program runs them, so that kt needs no libraries for that. */
+/* engine.c - verbs that need whole models: another program runs them, so that kt needs no libraries for that.
+ */
 #include "tools/kt/cli.h"
 
 #include <errno.h>

@@ -5,5 +5,4 @@
 
 #include "tools/kt/cli.h"
 
-
 #endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gguf.c - the vocabulary in the metadata of a GGUF file. */
+#include "tools/engine/base/fail.h"
+#include "tools/engine/text/tokenizer/byte_map.h"
+#include "tools/engine/text/tokenizer/load.h"
+#include "tools/engine/text/tokenizer/pre.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file at work. */
+struct gguf {
+    struct kt_tokenizer *tokenizer;
+    struct kt_checkpoint *checkpoint;
+    struct kt_error *error;
+};
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* ---- values ---- */
+
+static enum kt_status find_array(const struct gguf *g, const char *key, struct kt_value *value)
+{
+    enum kt_status status = kt_checkpoint_value_find(g->checkpoint, key, value, g->error);
+    if (status == KT_OK && !value->is_array)
+        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is no array", g->tokenizer->source, key);
+    return status;
+}
+
+/* A text, copied; leaves `text` as it is if there is no such key. */
+static enum kt_status read_word(const struct gguf *g, const char *key, char *text, size_t size)
+{
+    struct kt_value value;
+    const char *found;
+    uint64_t at = 0, length;
+    if (kt_checkpoint_value_find(g->checkpoint, key, &value, NULL) != KT_OK)
+        return KT_OK;
+    enum kt_status status = kt_value_text(&value, &at, &found, &length, g->error);
+    if (status == KT_OK)
+        snprintf(text, size, "%.*s", (int)(length < size ? length : size), found);
+    return status;
+}
+
+static enum kt_status read_id(const struct gguf *g, const char *key, int32_t *id)
+{
+    struct kt_value value;
+    uint64_t number;
+    if (kt_checkpoint_value_find(g->checkpoint, key, &value, NULL) != KT_OK)
+        return KT_OK;
+    enum kt_status status = kt_value_uint(&value, 0, &number, g->error);
+    if (status != KT_OK)
+        return status;
+    if (number >= g->tokenizer->vocab.n && number != UINT32_MAX) /* -1 as some files write it: none */
+        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is %" PRIu64 ", but there are %zu tokens",
+                              g->tokenizer->source, key, number, g->tokenizer->vocab.n);
+    *id = number == UINT32_MAX ? -1 : (int32_t)number;
+    return KT_OK;
+}
+
+static enum kt_status read_truth(const struct gguf *g, const char *key, bool *truth)
+{
+    struct kt_value value;
+    int found;
+    if (kt_checkpoint_value_find(g->checkpoint, key, &value, NULL) != KT_OK)
+        return KT_OK;
+    enum kt_status status = kt_value_bool(&value, 0, &found, g->error);
+    if (status == KT_OK)
+        *truth = found != 0;
+    return status;
+}
+
+/* ---- tokens ---- */
+
+static enum kt_status add_found(const struct gguf *g, const char *text, uint64_t length, uint64_t id,
+                                uint8_t type)
+{
+    struct kt_added_token token = {.text = (char *)(uintptr_t)text,
+                                   .length = length,
+                                   .id = (int32_t)id,
+                                   .is_control = type != KT_TOKEN_USER};
+    if (length == 0)
+        return KT_OK;
+    return kt_added_add(&g->tokenizer->added, &token, g->error);
+}
+
+static enum kt_status set_token(const struct gguf *g, uint64_t id, const char *text, uint64_t length,
+                                uint8_t type)
+{
+    char bytes[1024];
+    size_t n;
+    if (type == KT_TOKEN_CONTROL || type == KT_TOKEN_USER || type == KT_TOKEN_UNKNOWN) {
+        enum kt_status status = add_found(g, text, length, id, type);
+        if (status != KT_OK)
+            return status;
+    } else if (g->tokenizer->has_bytes && length <= sizeof(bytes) &&
+               kt_byte_map_read(text, length, bytes, &n)) {
+        return kt_tokenizer_set(g->tokenizer, id, bytes, n, type, g->error);
+    }
+    return kt_tokenizer_set(g->tokenizer, id, text, length, type, g->error);
+}
+
+static enum kt_status read_types(const struct gguf *g, uint64_t n, struct kt_value *types, bool *has_types)
+{
+    *has_types = kt_checkpoint_value_find(g->checkpoint, KEY("token_type"), types, NULL) == KT_OK;
+    if (*has_types && types->count != n)
+        return kt_engine_fail(g->error, KT_E_FORMAT,
+                              "%s: %" PRIu64 " tokens, but " KEY("token_type") " has %" PRIu64 " elements",
+                              g->tokenizer->source, n, types->count);
+    return KT_OK;
+}
+
+static enum kt_status read_tokens(const struct gguf *g)
+{
+    struct kt_value tokens, types;
+    bool has_types;
+    uint64_t at = 0;
+    enum kt_status status = find_array(g, KEY("tokens"), &tokens);
+    if (status == KT_OK)
+        status = read_types(g, tokens.count, &types, &has_types);
+    for (uint64_t id = 0; status == KT_OK && id < tokens.count; id++) {
+        const char *text;
+        uint64_t length, type = KT_TOKEN_NORMAL;
+        status = kt_value_text(&tokens, &at, &text, &length, g->error);
+        if (status == KT_OK && has_types)
+            status = kt_value_uint(&types, id, &type, g->error);
+        if (status == KT_OK && (type == 0 || type > KT_TOKEN_BYTE))
+            type = KT_TOKEN_NORMAL;
+        if (status == KT_OK)
+            status = set_token(g, id, text, length, (uint8_t)type);
+    }
+    if (status != KT_OK)
+        return status;
+    struct kt_vocab *vocab = &g->tokenizer->vocab;
+    if (!kt_vocab_index(vocab, vocab->n))
+        return kt_engine_fail(g->error, KT_E_NOMEM, "no memory for a vocabulary");
+    for (uint32_t id = 0; id < vocab->n; id++)
+        if (vocab->tokens[id].type == KT_TOKEN_NORMAL ||
+            (vocab->tokens[id].type == KT_TOKEN_USER && !g->tokenizer->has_bytes))
+            kt_vocab_enter(vocab, id);
+    return KT_OK;
+}
+
+/* ---- byte pairs ---- */
+
+/* The pair "A B" of GPT-2's characters. */
+static enum kt_status add_merge(const struct gguf *g, uint32_t rank, const char *text, uint64_t length)
+{
+    const struct kt_vocab *vocab = &g->tokenizer->vocab;
+    char bytes[2048];
+    size_t n_left, n_right;
+    const char *space = length > 1 ? memchr(text + 1, ' ', length - 1) : NULL;
+    int32_t left = -1, right = -1, both = -1;
+    if (space && length < sizeof(bytes) && kt_byte_map_read(text, (size_t)(space - text), bytes, &n_left) &&
+        kt_byte_map_read(space + 1, length - (size_t)(space + 1 - text), bytes + n_left, &n_right)) {
+        left = kt_vocab_find_any(vocab, bytes, n_left);
+        right = kt_vocab_find_any(vocab, bytes + n_left, n_right);
+        both = kt_vocab_find_any(vocab, bytes, n_left + n_right);
+    }
+    if (left < 0 || right < 0 || both < 0)
+        return kt_engine_fail(g->error, KT_E_FORMAT,
+                              "%s: " KEY("merges") "[%" PRIu32 "], '%.*s', joins no tokens",
+                              g->tokenizer->source, rank, (int)(length < 100 ? length : 100), text);
+    kt_merges_add(&g->tokenizer->merges, left, right, rank, both);
+    return KT_OK;
+}
+
+static enum kt_status read_merges(const struct gguf *g)
+{
+    struct kt_value merges;
+    uint64_t at = 0;
+    enum kt_status status = find_array(g, KEY("merges"), &merges);
+    if (status == KT_OK && merges.count >= UINT32_MAX)
+        return kt_engine_fail(g->error, KT_E_FORMAT, "%s: more merges than are possible",
+                              g->tokenizer->source);
+    if (status == KT_OK && !kt_merges_create(&g->tokenizer->merges, merges.count))
+        return kt_engine_fail(g->error, KT_E_NOMEM, "no memory for merges");
+    for (uint32_t i = 0; status == KT_OK && i < merges.count; i++) {
+        const char *text;
+        uint64_t length;
+        status = kt_value_text(&merges, &at, &text, &length, g->error);
+        if (status == KT_OK)
+            status = add_merge(g, i, text, length);
+    }
+    return status;
+}
+
+static enum kt_status load_bpe(const struct gguf *g)
+{
+    struct kt_tokenizer *t = g->tokenizer;
+    char pre[64] = "";
+    t->kind = KT_TOKENIZER_BPE;
+    t->has_bytes = true;
+    t->order = KT_BPE_MERGES;
+    enum kt_status status = read_word(g, KEY("pre"), pre, sizeof(pre));
+    if (status == KT_OK && !pre[0])
+        return kt_engine_fail(g->error, KT_E_UNSUPPORTED,
+                              "%s: it has no " KEY(
+                                  "pre") ", so how it cuts words is unknown; convert it again",
+                              t->source);
+    if (status == KT_OK)
+        status = kt_pre_set(t, pre, g->error);
+    t->adds_bos = strcmp(t->pre, "llama-bpe") == 0;
+    if (status == KT_OK)
+        status = read_tokens(g);
+    return status == KT_OK ? read_merges(g) : status;
+}
+
+/* ---- SentencePiece ---- */
+
+static enum kt_status read_scores(const struct gguf *g)
+{
+    struct kt_tokenizer *t = g->tokenizer;
+    struct kt_value scores;
+    enum kt_status status = find_array(g, KEY("scores"), &scores);
+    if (status == KT_OK && scores.count != t->vocab.n)
+        return kt_engine_fail(g->error, KT_E_FORMAT,
+                              "%s: %zu tokens, but " KEY("scores") " has %" PRIu64 " elements", t->source,
+                              t->vocab.n, scores.count);
+    if (status == KT_OK && !(t->scores = calloc(t->vocab.n + 1, sizeof(*t->scores))))
+        return kt_engine_fail(g->error, KT_E_NOMEM, "no memory for scores");
+    for (uint64_t i = 0; status == KT_OK && i < scores.count; i++) {
+        double score;
+        status = kt_value_real(&scores, i, &score, g->error);
+        t->scores[i] = status == KT_OK ? (float)score : 0;
+    }
+    return status;
+}
+
+static enum kt_status load_spm(const struct gguf *g)
+{
+    struct kt_tokenizer *t = g->tokenizer;
+    struct kt_norm_step *step;
+    bool adds_space = true;
+    t->kind = KT_TOKENIZER_SPM;
+    t->order = KT_BPE_SCORES;
+    t->fuses_unknown = true;
+    t->adds_bos = true;
+    enum kt_status status = read_truth(g, KEY("add_space_prefix"), &adds_space);
+    if (status == KT_OK)
+        status = read_tokens(g);
+    if (status == KT_OK)
+        status = read_scores(g);
+    t->strips_space = adds_space;
+    if (status == KT_OK && adds_space) {
+        status = kt_normalizer_add(&t->normalizer, KT_NORM_PREPEND, &step, g->error);
+        if (status == KT_OK && !kt_buffer_add_text(&step->text, "\xE2\x96\x81"))
+            status = kt_engine_fail(g->error, KT_E_NOMEM, "no memory for a tokenizer");
+    }
+    if (status == KT_OK)
+        status = kt_normalizer_add(&t->normalizer, KT_NORM_REPLACE, &step, g->error);
+    if (status == KT_OK &&
+        !(kt_buffer_add_text(&step->what, " ") && kt_buffer_add_text(&step->text, "\xE2\x96\x81")))
+        status = kt_engine_fail(g->error, KT_E_NOMEM, "no memory for a tokenizer");
+    t->unk = 0;
+    return status;
+}
+
+/* ---- all of it ---- */
+
+/* Keys "tokenizer.chat_template" and "tokenizer.chat_template.NAME". */
+static enum kt_status read_chats(const struct gguf *g)
+{
+    static const char prefix[] = "tokenizer.chat_template";
+    enum kt_status status = KT_OK;
+    for (uint64_t i = 0; i < kt_checkpoint_value_count(g->checkpoint) && status == KT_OK; i++) {
+        struct kt_value value;
+        const char *text;
+        uint64_t at = 0, length;
+        status = kt_checkpoint_value(g->checkpoint, i, &value, g->error);
+        if (status != KT_OK || strncmp(value.key, prefix, sizeof(prefix) - 1) != 0 || value.is_array ||
+            value.type != KT_VALUE_TEXT)
+            continue;
+        const char *name = value.key + sizeof(prefix) - 1;
+        if (name[0] != '\0' && name[0] != '.')
+            continue;
+        status = kt_value_text(&value, &at, &text, &length, g->error);
+        if (status == KT_OK)
+            status = kt_tokenizer_add_chat(g->tokenizer, name[0] ? name + 1 : "default", text, length,
+                                           g->tokenizer->source, g->error);
+    }
+    return status;
+}
+
+static enum kt_status read_specials(const struct gguf *g)
+{
+    struct kt_tokenizer *t = g->tokenizer;
+    int32_t ends[2] = {-1, -1};
+    const struct {
+        const char *key;
+        int32_t *id;
+    } ids[] = {{KEY("bos_token_id"), &t->bos},     {KEY("eos_token_id"), &t->eos},
+               {KEY("unknown_token_id"), &t->unk}, {KEY("padding_token_id"), &t->pad},
+               {KEY("eot_token_id"), &ends[0]},    {KEY("eom_token_id"), &ends[1]}};
+    enum kt_status status = KT_OK;
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]) && status == KT_OK; i++)
+        status = read_id(g, ids[i].key, ids[i].id);
+    if (status == KT_OK)
+        status = read_truth(g, KEY("add_bos_token"), &t->adds_bos);
+    if (status == KT_OK)
+        status = read_truth(g, KEY("add_eos_token"), &t->adds_eos);
+    for (int i = 0; i < 2 && status == KT_OK; i++)
+        if (ends[i] >= 0)
+            t->vocab.tokens[ends[i]].ends = 1;
+    return status;
+}
+
+enum kt_status kt_load_gguf(struct kt_tokenizer *tokenizer, struct kt_checkpoint *checkpoint,
+                            struct kt_error *error)
+{
+    const struct gguf g = {tokenizer, checkpoint, error};
+    char model[64] = "";
+    enum kt_status status = read_word(&g, KEY("model"), model, sizeof(model));
+    if (status != KT_OK)
+        return status;
+    if (!model[0])
+        return kt_engine_fail(error, KT_E_NOT_FOUND, "%s: it has no vocabulary (no " KEY("model") ")",
+                              tokenizer->source);
+    if (strcmp(model, "gpt2") == 0)
+        status = load_bpe(&g);
+    else if (strcmp(model, "llama") == 0)
+        status = load_spm(&g);
+    else
+        return kt_engine_fail(
+            error, KT_E_UNSUPPORTED,
+            "%s: a vocabulary of the kind '%s'; gpt2 (byte pairs) and llama (SentencePiece) can be "
+            "read",
+            tokenizer->source, model);
+    if (status == KT_OK)
+        status = read_specials(&g);
+    return status == KT_OK ? read_chats(&g) : status;
+}

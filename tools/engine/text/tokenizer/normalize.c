@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+
+#include "tools/engine/text/tokenizer/normalize.h"
+
+#include "tools/engine/base/fail.h"
+#include "tools/engine/text/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum kt_status kt_normalizer_add(struct kt_normalizer *normalizer, enum kt_norm_kind kind,
+                                 struct kt_norm_step **step, struct kt_error *error)
+{
+    if (normalizer->n == KT_NORM_STEPS)
+        return kt_engine_fail(error, KT_E_UNSUPPORTED, "more than %d steps of normalisation", KT_NORM_STEPS);
+    *step = &normalizer->steps[normalizer->n++];
+    **step = (struct kt_norm_step){.kind = kind};
+    return KT_OK;
+}
+
+void kt_normalizer_free(struct kt_normalizer *normalizer)
+{
+    for (size_t i = 0; i < normalizer->n; i++) {
+        kt_buffer_free(&normalizer->steps[i].what);
+        kt_buffer_free(&normalizer->steps[i].text);
+        kt_regex_free(&normalizer->steps[i].regex);
+    }
+    normalizer->n = 0;
+}
+
+void kt_norm_room_free(struct kt_norm_room *room)
+{
+    for (int i = 0; i < 2; i++) {
+        kt_buffer_free(&room->text[i]);
+        kt_buffer_free(&room->marks[i]);
+    }
+}
+
+/* Where a step writes. */
+struct writer {
+    struct kt_buffer *text, *marks; /* marks NULL: none */
+};
+
+static bool write_bytes(const struct writer *writer, const char *bytes, size_t length, char mark)
+{
+    if (!kt_buffer_add(writer->text, bytes, length))
+        return false;
+    if (!writer->marks)
+        return true;
+    if (!kt_buffer_reserve(writer->marks, length))
+        return false;
+    memset(writer->marks->data + writer->marks->length, mark, length);
+    writer->marks->length += length;
+    return true;
+}
+
+static bool copy_bytes(const struct writer *writer, const struct kt_marked *in, size_t begin, size_t end)
+{
+    return kt_buffer_add(writer->text, in->text + begin, end - begin) &&
+           (!writer->marks || kt_buffer_add(writer->marks, in->marks + begin, end - begin));
+}
+
+/* ---- Unicode's forms ---- */
+
+/* Does nothing before this character change it, or change with it? Marks follow what they stand on; vowels
+ * and final consonants of Hangul follow the consonant before. */
+static bool begins_anew(uint32_t code)
+{
+    if (code < 0x300)
+        return true;
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
+    return category != UTF8PROC_CATEGORY_MN && category != UTF8PROC_CATEGORY_MC &&
+           category != UTF8PROC_CATEGORY_ME && (code < 0x1100 || code > 0x11FF) &&
+           (code < 0xD7B0 || code > 0xD7FF);
+}
+
+/* Is the character, with nothing that follows it, the same in this form? */
+static bool is_plain(uint32_t code, enum kt_norm_kind kind)
+{
+    if (code < 0x80 || (code >= 0x4E00 && code < 0xA000)) /* CJK's unified ideographs */
+        return true;
+    if (code >= 0xAC00 && code < 0xD7A4) /* Hangul's syllables, which are computed */
+        return kind == KT_NORM_NFC || kind == KT_NORM_NFKC;
+    return utf8proc_get_property((utf8proc_int32_t)code)->decomp_seqindex == UINT16_MAX;
+}
+
+static utf8proc_option_t form_options(enum kt_norm_kind kind)
+{
+    int options = UTF8PROC_STABLE;
+    options |= kind == KT_NORM_NFC || kind == KT_NORM_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
+    options |= kind == KT_NORM_NFKC || kind == KT_NORM_NFKD ? UTF8PROC_COMPAT : 0;
+    return (utf8proc_option_t)options;
+}
+
+/* Characters that may change each other, few but in hostile text. */
+static bool write_form(const struct writer *writer, const struct kt_marked *in, size_t begin, size_t end,
+                       enum kt_norm_kind kind)
+{
+    utf8proc_int32_t few[64], *codes = few;
+    utf8proc_ssize_t room = 64;
+    utf8proc_option_t options = form_options(kind);
+    const utf8proc_uint8_t *text = (const utf8proc_uint8_t *)in->text + begin;
+    utf8proc_ssize_t length = (utf8proc_ssize_t)(end - begin);
+    utf8proc_ssize_t n = utf8proc_decompose(text, length, codes, room, options);
+    if (n > room) {
+        room = n;
+        codes = malloc((size_t)room * sizeof(*codes));
+        if (!codes)
+            return false;
+        n = utf8proc_decompose(text, length, codes, room, options);
+    }
+    if (n > 0)
+        n = utf8proc_normalize_utf32(codes, n, options);
+    char mark = 0;
+    for (size_t i = begin; in->marks && i < end; i++)
+        mark |= in->marks[i];
+    bool taken = n >= 0;
+    for (utf8proc_ssize_t i = 0; taken && i < n; i++) {
+        char bytes[4];
+        taken = write_bytes(writer, bytes, kt_utf8_write((uint32_t)codes[i], bytes), mark);
+    }
+    if (codes != few)
+        free(codes);
+    return taken;
+}
+
+/* Bytes from `at` on that are the same in this form, whatever follows. */
+static size_t count_plain(const struct kt_marked *in, size_t at, enum kt_norm_kind kind)
+{
+    size_t done = at, previous = at; /* what is before `previous` stays; the character there is plain */
+    while (done < in->length) {
+        uint32_t code;
+        size_t size = kt_utf8_read(in->text + done, in->length - done, &code);
+        if (!begins_anew(code))
+            return previous - at;
+        previous = done;
+        if (!is_plain(code, kind))
+            return done - at;
+        done += size;
+    }
+    return done - at;
+}
+
+/* The end of the characters that may change with the one at `at`. */
+static size_t find_end(const struct kt_marked *in, size_t at)
+{
+    uint32_t code;
+    at += kt_utf8_read(in->text + at, in->length - at, &code);
+    while (at < in->length) {
+        size_t size = kt_utf8_read(in->text + at, in->length - at, &code);
+        if (begins_anew(code))
+            break;
+        at += size;
+    }
+    return at;
+}
+
+static bool run_form(const struct writer *writer, const struct kt_marked *in, enum kt_norm_kind kind)
+{
+    for (size_t at = 0; at < in->length;) {
+        size_t plain = count_plain(in, at, kind);
+        if (!copy_bytes(writer, in, at, at + plain))
+            return false;
+        at += plain;
+        if (at == in->length)
+            break;
+        size_t end = find_end(in, at);
+        if (!write_form(writer, in, at, end, kind))
+            return false;
+        at = end;
+    }
+    return true;
+}
+
+/* ---- other steps ---- */
+
+static enum kt_status run_replace(const struct kt_norm_step *step, const struct writer *writer,
+                                  struct kt_regex_room *regexes, const struct kt_marked *in,
+                                  struct kt_error *error)
+{
+    size_t done = 0;
+    for (size_t at = 0; at < in->length;) {
+        size_t begin = in->length, end = in->length;
+        if (step->regex.code) {
+            bool found;
+            enum kt_status status =
+                kt_regex_find(&step->regex, regexes, in->text, in->length, at, &found, &begin, &end, error);
+            if (status != KT_OK)
+                return status;
+            if (!found)
+                break;
+        } else {
+            const char *place = memmem(in->text + at, in->length - at, step->what.data, step->what.length);
+            if (!place)
+                break;
+            begin = (size_t)(place - in->text);
+            end = begin + step->what.length;
+        }
+        if (end == begin) /* an empty match changes nothing here */
+            break;
+        if (!copy_bytes(writer, in, done, begin) ||
+            !write_bytes(writer, step->text.data, step->text.length, in->marks ? in->marks[begin] : 0))
+            return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
+        at = done = end;
+    }
+    if (!copy_bytes(writer, in, done, in->length))
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
+    return KT_OK;
+}
+
+bool kt_norm_is_space(uint32_t code)
+{
+    if (code < 0x85)
+        return (code >= 9 && code <= 13) || code == ' ';
+    return code == 0x85 || code == 0xA0 || code == 0x1680 || (code >= 0x2000 && code <= 0x200A) ||
+           code == 0x2028 || code == 0x2029 || code == 0x202F || code == 0x205F || code == 0x3000;
+}
+
+static bool run_strip(const struct kt_norm_step *step, const struct writer *writer,
+                      const struct kt_marked *in)
+{
+    size_t begin = in->length, end = 0;
+    for (size_t at = 0; at < in->length;) {
+        uint32_t code;
+        size_t size = kt_utf8_read(in->text + at, in->length - at, &code);
+        if (!kt_norm_is_space(code)) {
+            begin = begin < at ? begin : at;
+            end = at + size;
+        }
+        at += size;
+    }
+    begin = step->left ? begin : 0;
+    end = step->right ? end : in->length;
+    return begin >= end || copy_bytes(writer, in, begin, end);
+}
+
+static bool run_prepend(const struct kt_norm_step *step, const struct writer *writer,
+                        const struct kt_marked *in, bool is_first)
+{
+    const struct kt_buffer *text = &step->text;
+    bool is_there = in->length >= text->length && memcmp(in->text, text->data, text->length) == 0;
+    if (in->length > 0 && !(step->unless_there && is_there) && !(step->first_only && !is_first) &&
+        !write_bytes(writer, text->data, text->length, in->marks ? in->marks[0] : 0))
+        return false;
+    return copy_bytes(writer, in, 0, in->length);
+}
+
+static enum kt_status run_step(const struct kt_norm_step *step, const struct writer *writer,
+                               struct kt_regex_room *regexes, bool is_first, const struct kt_marked *in,
+                               struct kt_error *error)
+{
+    bool taken;
+    if (step->kind == KT_NORM_REPLACE)
+        return run_replace(step, writer, regexes, in, error);
+    if (step->kind == KT_NORM_PREPEND)
+        taken = run_prepend(step, writer, in, is_first);
+    else if (step->kind == KT_NORM_STRIP)
+        taken = run_strip(step, writer, in);
+    else
+        taken = run_form(writer, in, step->kind);
+    return taken ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
+}
+
+/* Most texts are in their form already: then nothing is copied. */
+static bool changes_nothing(const struct kt_norm_step *step, const struct kt_marked *in)
+{
+    return step->kind <= KT_NORM_NFKD && count_plain(in, 0, step->kind) == in->length;
+}
+
+enum kt_status kt_normalize(const struct kt_normalizer *normalizer, struct kt_norm_room *room,
+                            struct kt_regex_room *regexes, bool is_first, struct kt_marked in,
+                            struct kt_marked *out, struct kt_error *error)
+{
+    size_t side = 0;
+    for (size_t i = 0; i < normalizer->n; i++) {
+        if (changes_nothing(&normalizer->steps[i], &in))
+            continue;
+        struct writer writer = {&room->text[side], in.marks ? &room->marks[side] : NULL};
+        room->text[side].length = room->marks[side].length = 0;
+        if (!kt_buffer_reserve(&room->text[side], 1) || !kt_buffer_reserve(&room->marks[side], 1))
+            return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in.length);
+        enum kt_status status = run_step(&normalizer->steps[i], &writer, regexes, is_first, &in, error);
+        if (status != KT_OK)
+            return status;
+        in = (struct kt_marked){writer.text->data, in.marks ? writer.marks->data : NULL, writer.text->length};
+        side ^= 1;
+    }
+    *out = in;
+    return KT_OK;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tokenizer.c - a tokenizer's life, and what it says of itself. */
+#define _GNU_SOURCE
+
+#include "tools/engine/text/tokenizer/tokenizer.h"
+
+#include "tools/engine/base/fail.h"
+#include "tools/engine/text/tokenizer/room.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kt_tokenizer *kt_tokenizer_new(void)
+{
+    struct kt_tokenizer *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    if (pthread_mutex_init(&t->lock, NULL) != 0) {
+        free(t);
+        return NULL;
+    }
+    t->bos = t->eos = t->unk = t->pad = -1;
+    for (int i = 0; i < 256; i++)
+        t->byte_ids[i] = -1;
+    return t;
+}
+
+void kt_tokenizer_destroy(struct kt_tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    kt_rooms_free(tokenizer->rooms);
+    kt_vocab_free(&tokenizer->vocab);
+    kt_merges_free(&tokenizer->merges);
+    kt_normalizer_free(&tokenizer->normalizer);
+    kt_split_free(&tokenizer->splitter);
+    kt_added_free(&tokenizer->added);
+    kt_added_free(&tokenizer->added_normalized);
+    for (size_t i = 0; i < tokenizer->n_chats; i++) {
+        free(tokenizer->chats[i].name);
+        free(tokenizer->chats[i].text);
+        free(tokenizer->chats[i].file);
+    }
+    free(tokenizer->chats);
+    free(tokenizer->scores);
+    free(tokenizer->source);
+    (void)pthread_mutex_destroy(&tokenizer->lock);
+    free(tokenizer);
+}
+
+/* ---- what loaders call ---- */
+
+static const char spm_space[] = "\xE2\x96\x81"; /* U+2581, which stands for a space */
+
+/* "<0x0A>" */
+static bool read_byte(const char *text, size_t length, unsigned *byte)
+{
+    char digits[3] = "";
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
+        return false;
+    memcpy(digits, text + 3, 2);
+    if (strspn(digits, "0123456789ABCDEFabcdef") != 2)
+        return false;
+    *byte = (unsigned)strtoul(digits, NULL, 16);
+    return true;
+}
+
+/* A token of characters, as it is shown: `out` has room for its length. */
+static size_t write_shown(const char *text, size_t length, char *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < length;) {
+        bool is_space = length - i >= 3 && memcmp(text + i, spm_space, 3) == 0;
+        out[n++] = is_space ? ' ' : text[i];
+        i += is_space ? 3 : 1;
+    }
+    return n;
+}
+
+enum kt_status kt_tokenizer_set(struct kt_tokenizer *t, uint64_t id, const char *text, size_t length,
+                                uint8_t type, struct kt_error *error)
+{
+    if (id >= KT_VOCAB_MAX)
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: token %.*s has the id %" PRIu64 ", ids end at %u",
+                              t->source, (int)(length < 100 ? length : 100), text, id, KT_VOCAB_MAX - 1);
+    bool taken;
+    unsigned byte;
+    char byte_text[1];
+    if (type == KT_TOKEN_BYTE && read_byte(text, length, &byte)) {
+        t->byte_ids[byte] = (int32_t)id;
+        byte_text[0] = (char)byte;
+        taken = kt_vocab_set(&t->vocab, (uint32_t)id, text, length, byte_text, 1, type);
+    } else if (t->kind == KT_TOKENIZER_SPM) {
+        char *shown = malloc(length + 1);
+        size_t shown_length = shown ? write_shown(text, length, shown) : 0;
+        taken = shown && kt_vocab_set(&t->vocab, (uint32_t)id, text, length, shown, shown_length, type);
+        free(shown);
+    } else {
+        taken = kt_vocab_set(&t->vocab, (uint32_t)id, text, length, text, length, type);
+    }
+    return taken ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for a vocabulary");
+}
+
+enum kt_status kt_tokenizer_add_chat(struct kt_tokenizer *t, const char *name, const char *text,
+                                     size_t length, const char *file, struct kt_error *error)
+{
+    struct kt_chat_text *chats = kt_array_grow(t->chats, &t->chats_capacity, t->n_chats + 1, sizeof(*chats));
+    if (!chats)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a chat template");
+    t->chats = chats;
+    size_t place = strcmp(name, "default") == 0 ? 0 : t->n_chats;
+    struct kt_chat_text chat = {strdup(name), malloc(length + 1), strdup(file), length};
+    if (!chat.name || !chat.text || !chat.file) {
+        free(chat.name);
+        free(chat.text);
+        free(chat.file);
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a chat template");
+    }
+    memcpy(chat.text, text, length);
+    chat.text[length] = '\0';
+    memmove(chats + place + 1, chats + place, (t->n_chats - place) * sizeof(*chats));
+    chats[place] = chat;
+    t->n_chats++;
+    return KT_OK;
+}
+
+/* Control tokens of these names end a turn, whatever else a file says. */
+static const char *const turn_ends[] = {
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "</s>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "[EOS]",
+    "[EOT]",
+    "<end_of_turn>",
+    "<|end_of_text|>",
+    "<|user|>",
+    "<|observation|>",
+    "[e~[",
+};
+
+static void mark_ends(struct kt_tokenizer *t)
+{
+    for (size_t i = 0; i < sizeof(turn_ends) / sizeof(turn_ends[0]); i++) {
+        int32_t id = kt_tokenizer_find(t, turn_ends[i], strlen(turn_ends[i]));
+        if (id >= 0 && t->vocab.tokens[id].type == KT_TOKEN_CONTROL)
+            t->vocab.tokens[id].ends = 1;
+    }
+    /* In gpt-oss' format, <|end|> ends a message of several. */
+    int32_t end = kt_tokenizer_find(t, "<|end|>", 7);
+    if (end >= 0 && kt_tokenizer_find(t, "<|return|>", 10) >= 0 && kt_tokenizer_find(t, "<|call|>", 8) >= 0)
+        t->vocab.tokens[end].ends = 0;
+    if (t->eos >= 0)
+        t->vocab.tokens[t->eos].ends = 1;
+}
+
+/* Do words of SentencePiece's end before each space that follows something else? */
+static bool ends_at_spaces(const struct kt_tokenizer *t)
+{
+    for (uint32_t id = 0; id < t->vocab.n; id++) {
+        const struct kt_vocab_token *token = &t->vocab.tokens[id];
+        const char *text = kt_vocab_text(&t->vocab, id);
+        size_t spaces = 0;
+        if (token->type != KT_TOKEN_NORMAL && token->type != KT_TOKEN_USER)
+            continue;
+        while (token->length - spaces >= 3 && memcmp(text + spaces, spm_space, 3) == 0)
+            spaces += 3;
+        if (memmem(text + spaces, token->length - spaces, spm_space, 3))
+            return false;
+    }
+    return true;
+}
+
+static enum kt_status check_special(const struct kt_tokenizer *t, const char *what, int32_t *id,
+                                    struct kt_error *error)
+{
+    if (*id < 0 || ((size_t)*id < t->vocab.n && t->vocab.tokens[*id].type != 0))
+        return KT_OK;
+    return kt_engine_fail(error, KT_E_FORMAT, "%s: its %s token has the id %d, which is no token", t->source,
+                          what, *id);
+}
+
+enum kt_status kt_tokenizer_finish(struct kt_tokenizer *t, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    if (t->vocab.n == 0)
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: the vocabulary has no tokens", t->source);
+    const struct {
+        const char *what;
+        int32_t *id;
+    } specials[] = {{"BOS", &t->bos}, {"EOS", &t->eos}, {"unknown", &t->unk}, {"padding", &t->pad}};
+    for (size_t i = 0; i < 4 && status == KT_OK; i++)
+        status = check_special(t, specials[i].what, specials[i].id, error);
+    if (status != KT_OK)
+        return status;
+    for (unsigned byte = 0; byte < 256 && t->has_bytes; byte++) {
+        char text = (char)byte;
+        t->byte_ids[byte] = kt_vocab_find(&t->vocab, &text, 1);
+    }
+    t->cuts_at_spaces = !t->has_bytes && ends_at_spaces(t);
+    kt_added_sort(&t->added);
+    kt_added_sort(&t->added_normalized);
+    mark_ends(t);
+    return KT_OK;
+}
+
+/* ---- what users ask ---- */
+
+void kt_tokenizer_info(const struct kt_tokenizer *tokenizer, struct kt_tokenizer_info *info)
+{
+    *info = (struct kt_tokenizer_info){
+        .kind = tokenizer->kind,
+        .n_tokens = (uint32_t)tokenizer->vocab.n,
+        .pre = tokenizer->pre,
+        .source = tokenizer->source,
+        .bos_token_id = tokenizer->bos,
+        .eos_token_id = tokenizer->eos,
+        .unk_token_id = tokenizer->unk,
+        .pad_token_id = tokenizer->pad,
+        .adds_bos = tokenizer->adds_bos,
+        .adds_eos = tokenizer->adds_eos,
+        .normalizes = tokenizer->normalizer.n > 0 && tokenizer->has_bytes,
+    };
+}
+
+enum kt_status kt_tokenizer_token(const struct kt_tokenizer *tokenizer, int64_t id, struct kt_token *token,
+                                  struct kt_error *error)
+{
+    if (id < 0 || (uint64_t)id >= tokenizer->vocab.n || tokenizer->vocab.tokens[id].type == 0)
+        return kt_engine_fail(error, KT_E_RANGE, "%s has no token %" PRId64 "; its ids are 0 to %zu",
+                              tokenizer->source, id, tokenizer->vocab.n - 1);
+    const struct kt_vocab_token *found = &tokenizer->vocab.tokens[id];
+    *token = (struct kt_token){tokenizer->vocab.bytes.data + found->shown_at, found->shown_length,
+                               found->type, found->ends};
+    return KT_OK;
+}
+
+static int32_t find_added(const struct kt_added *added, const char *text, size_t length)
+{
+    for (size_t i = 0; i < added->n; i++)
+        if (added->tokens[i].length == length && memcmp(added->tokens[i].text, text, length) == 0)
+            return added->tokens[i].id;
+    return -1;
+}
+
+int32_t kt_tokenizer_find(const struct kt_tokenizer *tokenizer, const char *text, uint64_t length)
+{
+    int32_t id = find_added(&tokenizer->added, text, length);
+    if (id < 0)
+        id = find_added(&tokenizer->added_normalized, text, length);
+    return id < 0 ? kt_vocab_find(&tokenizer->vocab, text, length) : id;
+}
+
+bool kt_tokenizer_chat(const struct kt_tokenizer *tokenizer, size_t index, struct kt_chat_source *source)
+{
+    if (index >= tokenizer->n_chats)
+        return false;
+    const struct kt_chat_text *chat = &tokenizer->chats[index];
+    *source = (struct kt_chat_source){chat->name, chat->text, chat->length, chat->file};
+    return true;
+}
