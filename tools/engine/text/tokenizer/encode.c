@@ -133,22 +133,30 @@ static enum kt_status encode_word(void *data, const char *word, size_t length)
 
 static const char spm_space[] = "\xE2\x96\x81"; /* U+2581 */
 
-/* Words of SentencePiece's end where a space follows something else. */
-static enum kt_status encode_spaced(struct encoding *e, const char *text, size_t length)
+/* Could a token of SentencePiece's go on from the character before byte `at` > 0 to the one there? */
+static bool can_join(const struct kt_tokenizer *t, const char *text, size_t length, size_t at)
+{
+    unsigned char before = (unsigned char)text[at - 1], here = (unsigned char)text[at];
+    if ((here & 0xC0) == 0x80) /* within a character */
+        return true;
+    if (!(t->joined[before][here / 8] >> here % 8 & 1))
+        return false;
+    if (!t->cuts_at_spaces || length - at < 3 || memcmp(text + at, spm_space, 3) != 0)
+        return true;
+    return at >= 3 && memcmp(text + at - 3, spm_space, 3) == 0;
+}
+
+static enum kt_status encode_uncut(struct encoding *e, const char *text, size_t length)
 {
     enum kt_status status = KT_OK;
     size_t begin = 0;
-    bool after_space = true;
-    for (size_t at = 0; at < length && status == KT_OK;) {
-        bool is_space = length - at >= 3 && memcmp(text + at, spm_space, 3) == 0;
-        if (is_space && !after_space) {
-            status = encode_word(e, text + begin, at - begin);
-            begin = at;
-        }
-        after_space = is_space;
-        at += is_space ? 3 : 1;
+    for (size_t at = 1; at < length && status == KT_OK; at++) {
+        if (can_join(e->tokenizer, text, length, at))
+            continue;
+        status = encode_word(e, text + begin, at - begin);
+        begin = at;
     }
-    return status == KT_OK && begin < length ? encode_word(e, text + begin, length - begin) : status;
+    return status == KT_OK ? encode_word(e, text + begin, length - begin) : status;
 }
 
 static enum kt_status encode_piece(struct encoding *e, const char *text, size_t length)
@@ -163,8 +171,8 @@ static enum kt_status encode_piece(struct encoding *e, const char *text, size_t 
         text = e->room->piece.data;
         length++;
     }
-    if (t->cuts_at_spaces && t->splitter.n == 0)
-        return encode_spaced(e, text, length);
+    if (!t->has_bytes && t->splitter.n == 0)
+        return encode_uncut(e, text, length);
     return kt_split_run(&t->splitter, &e->room->regexes, text, length, encode_word, e, e->error);
 }
 

@@ -68,7 +68,7 @@ static bool copy_bytes(const struct writer *writer, const struct kt_marked *in, 
  * and final consonants of Hangul follow the consonant before. */
 static bool begins_anew(uint32_t code)
 {
-    if (code < 0x300)
+    if (code < 0x300 || code == 0x11A7)
         return true;
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)code);
     return category != UTF8PROC_CATEGORY_MN && category != UTF8PROC_CATEGORY_MC &&

@@ -162,21 +162,23 @@ static void mark_ends(struct kt_tokenizer *t)
         t->vocab.tokens[t->eos].ends = 1;
 }
 
-/* Do words of SentencePiece's end before each space that follows something else? */
-static bool ends_at_spaces(const struct kt_tokenizer *t)
+/* Looks where words of SentencePiece's, which has none of its own, can be cut: where no token could go on. */
+static void find_cuts(struct kt_tokenizer *t)
 {
+    t->cuts_at_spaces = true;
     for (uint32_t id = 0; id < t->vocab.n; id++) {
         const struct kt_vocab_token *token = &t->vocab.tokens[id];
-        const char *text = kt_vocab_text(&t->vocab, id);
+        const unsigned char *text = (const unsigned char *)kt_vocab_text(&t->vocab, id);
         size_t spaces = 0;
         if (token->type != KT_TOKEN_NORMAL && token->type != KT_TOKEN_USER)
             continue;
         while (token->length - spaces >= 3 && memcmp(text + spaces, spm_space, 3) == 0)
             spaces += 3;
         if (memmem(text + spaces, token->length - spaces, spm_space, 3))
-            return false;
+            t->cuts_at_spaces = false;
+        for (uint32_t i = 1; i < token->length; i++)
+            t->joined[text[i - 1]][text[i] / 8] |= (uint8_t)(1U << text[i] % 8);
     }
-    return true;
 }
 
 static enum kt_status check_special(const struct kt_tokenizer *t, const char *what, int32_t *id,
@@ -205,7 +207,8 @@ enum kt_status kt_tokenizer_finish(struct kt_tokenizer *t, struct kt_error *erro
         char text = (char)byte;
         t->byte_ids[byte] = kt_vocab_find(&t->vocab, &text, 1);
     }
-    t->cuts_at_spaces = !t->has_bytes && ends_at_spaces(t);
+    if (!t->has_bytes)
+        find_cuts(t);
     kt_added_sort(&t->added);
     kt_added_sort(&t->added_normalized);
     mark_ends(t);
