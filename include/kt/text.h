@@ -8,7 +8,7 @@
  *     kt_template_render()    messages -> text, each piece marked as the template's or as content
  *     kt_tokenizer_encode()   such text -> ids; content never becomes a control token
  *     kt_detokenizer_add()    ids, as they are generated -> text, whole characters only
- *     kt_output_add()         that text -> reasoning, answer and calls of tools
+ *     kt_parser_add()         that text -> reasoning, answer and calls of tools
  *
  * Text is UTF-8 of a given length and may hold zero bytes. What is no UTF-8 is taken byte by byte where the
  * vocabulary has bytes.
@@ -30,7 +30,7 @@ struct kt_tokenizer;
 struct kt_detokenizer;
 struct kt_template;
 struct kt_rendering;
-struct kt_output;
+struct kt_parser;
 
 /** A piece of text and where it is from. */
 struct kt_text_part {
@@ -227,7 +227,7 @@ void kt_rendering_destroy(struct kt_rendering *rendering);
 
 /* ---- output ----------------------------------------------------------------------------------- */
 
-struct kt_output_params {
+struct kt_parser_params {
     size_t struct_size;
     uint32_t format;           /**< enum kt_output_format */
     uint32_t starts_reasoning; /**< not 0: the prompt ended within reasoning */
@@ -235,7 +235,7 @@ struct kt_output_params {
                                     format has none; NULL: unknown, then a value that is JSON is taken as such */
     uint64_t tools_length;
 };
-#define KT_OUTPUT_PARAMS_INIT KT_INIT(kt_output_params)
+#define KT_PARSER_PARAMS_INIT KT_INIT(kt_parser_params)
 
 enum kt_output_kind {
     KT_OUTPUT_REASONING = 1, /**< text of the reasoning */
@@ -246,7 +246,7 @@ enum kt_output_kind {
 };
 
 /** A piece of output. Strings are not ended by zero and live until the parser's next call. */
-struct kt_output_event {
+struct kt_parser_event {
     uint32_t kind;   /**< enum kt_output_kind */
     uint32_t call;   /**< number of the call, from 0 */
     uint32_t is_cut; /**< of KT_OUTPUT_CALL_END */
@@ -262,14 +262,14 @@ struct kt_output_event {
  * held back until it is whole; the events are the same however the text is cut, but for pieces of one kind,
  * which may be joined. What looks like a call and is none is content, as it stands.
  */
-enum kt_status kt_output_create(const struct kt_output_params *params, struct kt_output **output,
+enum kt_status kt_parser_create(const struct kt_parser_params *params, struct kt_parser **parser,
                                 struct kt_error *error);
-void kt_output_destroy(struct kt_output *output);
-enum kt_status kt_output_add(struct kt_output *output, const char *text, uint64_t length,
-                             const struct kt_output_event **events, uint64_t *n_events,
+void kt_parser_destroy(struct kt_parser *parser);
+enum kt_status kt_parser_add(struct kt_parser *parser, const char *text, uint64_t length,
+                             const struct kt_parser_event **events, uint64_t *n_events,
                              struct kt_error *error);
 /** The output is over: what was held back. */
-enum kt_status kt_output_end(struct kt_output *output, const struct kt_output_event **events,
+enum kt_status kt_parser_end(struct kt_parser *parser, const struct kt_parser_event **events,
                              uint64_t *n_events, struct kt_error *error);
 /** "hermes" for KT_OUTPUT_HERMES; NULL for an unknown number. Static. */
 const char *kt_output_format_name(uint32_t format);

@@ -9,7 +9,7 @@
 
 struct args {
     const char *model, *layers, *backend, *shape, *linear, *attention, *context, *sequences, *cache,
-        *source_type, *tokens, *level, *trace, *record, *runtime;
+        *source_type, *tokens, *level, *trace, *record, *runtime, *text;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits, stream;
@@ -78,6 +78,11 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, tokens),
      .argument = "LIST",
      .help = "tokens of a call, such as 1,8,32 (default: 1, or all sizes of the trace's batches)"},
+    {.name = "tokenize",
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, text),
+     .argument = "MODEL",
+     .help = "how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE..."},
     {.name = "trace",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, trace),
@@ -267,8 +272,20 @@ static int check_args(struct kt_cli *cli, const struct args *args)
     return check_attention(cli, args);
 }
 
+/* Of text, kt-engine knows more. */
+static bool is_of_text(int argc, char **argv)
+{
+    static const char name[] = "--tokenize";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strncmp(argv[i], name, sizeof(name) - 1) == 0)
+            return true;
+    return false;
+}
+
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
 {
+    if (is_of_text(argc, argv))
+        return kt_cmd_engine(cli, argc, argv);
     struct args args = {.runs = 3, .min_time = 1.0, .record_size = 64};
     struct bench_trace trace = {.n_layers = 0};
     struct bench_model model = {.checkpoint = NULL};

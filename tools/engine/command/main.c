@@ -6,6 +6,9 @@
 #include <string.h>
 
 const struct kt_cli_verb kt_cli_verbs[] = {
+    {"bench", "measure how fast text becomes tokens", kt_cmd_bench_text},
+    {"detokenize", "turn token ids into text", kt_cmd_detokenize},
+    {"tokenize", "turn text into a model's token ids", kt_cmd_tokenize},
     {NULL, NULL, NULL},
 };
 

@@ -36,8 +36,9 @@ struct kt_tokenizer {
     bool strips_space;        /**< the first space of decoded text is none of the text's */
     bool splits_spaces_first; /**< a space is put before what does not begin with one (ByteLevel) */
     int32_t byte_ids[256];    /**< the token of a byte; -1: none */
-    bool cuts_at_spaces;     /**< of SentencePiece: no token goes on behind a space, so words end before it */
-    uint8_t joined[256][32]; /**< of SentencePiece: bits of the pairs of bytes that a token has side by side */
+    bool cuts_at_spaces; /**< of SentencePiece: no token goes on behind a space, so words end before it */
+    uint8_t joined[256]
+                  [32]; /**< of SentencePiece: bits of the pairs of bytes that a token has side by side */
     struct kt_normalizer normalizer;
     struct kt_splitter splitter;
     struct kt_added added;            /**< found in text as it is */
