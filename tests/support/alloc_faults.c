@@ -32,6 +32,7 @@ static bool fails(void)
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *memory, size_t size);
 void *__real_reallocarray(void *memory, size_t n, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 char *__real_strdup(const char *text);
@@ -39,6 +40,7 @@ char *__real_strndup(const char *text, size_t length);
 int __real_vasprintf(char **text, const char *format, va_list arguments);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
 void *__wrap_reallocarray(void *memory, size_t n, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 char *__wrap_strdup(const char *text);
@@ -54,6 +56,11 @@ void *__wrap_malloc(size_t size)
 void *__wrap_calloc(size_t n, size_t size)
 {
     return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return fails() ? NULL : __real_realloc(memory, size);
 }
 
 void *__wrap_reallocarray(void *memory, size_t n, size_t size)

@@ -66,9 +66,13 @@ void kt_added_free(struct kt_added *added)
 
 /* ---- what stands around a token ---- */
 
-/* \w of regular expressions. */
+/* \w of Rust's regular expressions; utf8proc does not know which symbols are alphabetic. */
 static bool is_word(uint32_t code)
 {
+    if (code == 0x200C || code == 0x200D || (code >= 0x24B6 && code <= 0x24E9) ||
+        (code >= 0x1F130 && code <= 0x1F149) || (code >= 0x1F150 && code <= 0x1F169) ||
+        (code >= 0x1F170 && code <= 0x1F189))
+        return true;
     switch (utf8proc_category((utf8proc_int32_t)code)) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:

@@ -159,21 +159,19 @@ static enum kt_status encode_uncut(struct encoding *e, const char *text, size_t 
     return status == KT_OK ? encode_word(e, text + begin, length - begin) : status;
 }
 
-static enum kt_status encode_piece(struct encoding *e, const char *text, size_t length)
+static enum kt_status encode_piece(struct encoding *e, struct kt_marked text, bool is_first)
 {
     const struct kt_tokenizer *t = e->tokenizer;
-    if (length == 0)
+    text.marks = NULL;
+    if (text.length == 0)
         return KT_OK;
-    if (t->splits_spaces_first && text[0] != ' ') {
-        e->room->piece.length = 0;
-        if (!kt_buffer_add(&e->room->piece, " ", 1) || !kt_buffer_add(&e->room->piece, text, length))
-            return fail_memory(e);
-        text = e->room->piece.data;
-        length++;
-    }
+    enum kt_status status =
+        kt_normalize(&t->piece_steps, &e->room->piece, &e->room->regexes, is_first, text, &text, e->error);
+    if (status != KT_OK)
+        return status;
     if (!t->has_bytes && t->splitter.n == 0)
-        return encode_uncut(e, text, length);
-    return kt_split_run(&t->splitter, &e->room->regexes, text, length, encode_word, e, e->error);
+        return encode_uncut(e, text.text, text.length);
+    return kt_split_run(&t->splitter, &e->room->regexes, text.text, text.length, encode_word, e, e->error);
 }
 
 /* ---- text between added tokens ---- */
@@ -191,13 +189,14 @@ static enum kt_status encode_valid(struct encoding *e, struct kt_marked text, bo
         kt_normalize(&t->normalizer, &e->room->norm, &e->room->regexes, is_first, text, &text, e->error);
     size_t at = 0;
     while (status == KT_OK && kt_added_find(&t->added_normalized, text, is_content, at, &match)) {
-        if (match.begin > at)
-            status = encode_piece(e, text.text + at, match.begin - at);
+        status = encode_piece(e, cut_marked(text, at, match.begin), is_first && at == 0);
         if (status == KT_OK)
             status = add_id(e, match.token->id);
         at = match.end;
     }
-    return status == KT_OK && at < text.length ? encode_piece(e, text.text + at, text.length - at) : status;
+    if (status == KT_OK)
+        status = encode_piece(e, cut_marked(text, at, text.length), is_first && at == 0);
+    return status;
 }
 
 /* Bytes that are no characters are words of their own. */

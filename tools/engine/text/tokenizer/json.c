@@ -163,6 +163,8 @@ enum kt_status kt_load_added(struct kt_tokenizer *t, uint64_t id, const json_t *
         added.length = text.length;
         status = kt_added_add(&t->added_normalized, &added, error);
     }
+    if (status == KT_OK) /* decoded as it is found, as Hugging Face's tokenizers do */
+        status = kt_tokenizer_show(t, (uint32_t)id, text.text, text.length, error);
     kt_regex_room_free(&regexes);
     kt_norm_room_free(&room);
     return status;

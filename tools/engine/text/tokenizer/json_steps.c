@@ -142,18 +142,34 @@ static enum kt_status read_split(struct kt_tokenizer *t, const json_t *object, s
     return status;
 }
 
+/* Puts a text before each piece that does not begin with it. */
+static enum kt_status add_before(struct kt_tokenizer *t, const char *text, size_t length, bool first_only,
+                                 struct kt_error *error)
+{
+    struct kt_norm_step *step;
+    enum kt_status status = kt_normalizer_add(&t->piece_steps, KT_NORM_PREPEND, &step, error);
+    if (status != KT_OK)
+        return status;
+    step->unless_there = true;
+    step->first_only = first_only;
+    if (!kt_buffer_add(&step->text, text, length))
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a tokenizer");
+    return KT_OK;
+}
+
 static enum kt_status read_bytes(struct kt_tokenizer *t, const json_t *object, struct kt_error *error)
 {
     const json_t *uses_regex = json_object_get(object, "use_regex");
+    enum kt_status status = KT_OK;
     t->has_bytes = true;
     if (is_true(object, "add_prefix_space")) {
         if (t->splitter.n > 0)
             return kt_engine_fail(error, KT_E_UNSUPPORTED,
                                   "%s: ByteLevel with add_prefix_space behind other steps", t->source);
-        t->splits_spaces_first = true;
+        status = add_before(t, " ", 1, false, error);
     }
-    if (uses_regex && !json_is_true(uses_regex))
-        return KT_OK;
+    if (status != KT_OK || (uses_regex && !json_is_true(uses_regex)))
+        return status;
     return kt_split_add(&t->splitter, gpt2_words, sizeof(gpt2_words) - 1, KT_SPLIT_ISOLATED, false, error);
 }
 
@@ -173,18 +189,12 @@ static enum kt_status read_metaspace(struct kt_tokenizer *t, const json_t *objec
     if (t->splitter.n > 0 || !json_is_string(mark) || json_string_length(mark) == 0)
         return kt_engine_fail(error, KT_E_UNSUPPORTED,
                               "%s: Metaspace behind other steps or without replacement", t->source);
-    enum kt_status status = kt_normalizer_add(&t->normalizer, KT_NORM_REPLACE, &step, error);
+    enum kt_status status = kt_normalizer_add(&t->piece_steps, KT_NORM_REPLACE, &step, error);
     if (status == KT_OK && !(kt_buffer_add_text(&step->what, " ") && copy_text(mark, &step->text)))
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for a tokenizer");
-    if (status == KT_OK && strcmp(scheme, "never") != 0) {
-        status = kt_normalizer_add(&t->normalizer, KT_NORM_PREPEND, &step, error);
-        if (status == KT_OK) {
-            step->unless_there = true;
-            step->first_only = strcmp(scheme, "first") == 0;
-            if (!copy_text(mark, &step->text))
-                status = kt_engine_fail(error, KT_E_NOMEM, "no memory for a tokenizer");
-        }
-    }
+    if (status == KT_OK && strcmp(scheme, "never") != 0)
+        status = add_before(t, json_string_value(mark), json_string_length(mark),
+                            strcmp(scheme, "first") == 0, error);
     if (status != KT_OK || json_is_false(splits))
         return status;
     return kt_split_add(&t->splitter, json_string_value(mark), json_string_length(mark),

@@ -16,10 +16,10 @@ static void free_one(struct kt_room *room)
 {
     kt_regex_room_free(&room->regexes);
     kt_norm_room_free(&room->norm);
+    kt_norm_room_free(&room->piece);
     kt_bpe_room_free(&room->bpe);
     kt_buffer_free(&room->text);
     kt_buffer_free(&room->marks);
-    kt_buffer_free(&room->piece);
     free(room->cache);
     free(room);
 }
@@ -56,10 +56,10 @@ void kt_room_give_back(struct kt_tokenizer *tokenizer, struct kt_room *room)
 {
     drop_large(&room->text);
     drop_large(&room->marks);
-    drop_large(&room->piece);
     for (int i = 0; i < 2; i++) {
         drop_large(&room->norm.text[i]);
         drop_large(&room->norm.marks[i]);
+        drop_large(&room->piece.text[i]);
     }
     if (room->bpe.capacity > KEPT_BYTES / sizeof(struct kt_symbol))
         kt_bpe_room_free(&room->bpe);

@@ -9,10 +9,9 @@
 struct kt_room {
     struct kt_room *next;
     struct kt_regex_room regexes;
-    struct kt_norm_room norm;
+    struct kt_norm_room norm, piece;
     struct kt_bpe_room bpe;
     struct kt_buffer text, marks; /**< the parts in one piece */
-    struct kt_buffer piece;       /**< a piece with a space before it */
     struct kt_cache_slot *cache;  /**< [KT_CACHE_SLOTS] */
 };
 

@@ -35,6 +35,7 @@ void kt_tokenizer_destroy(struct kt_tokenizer *tokenizer)
     kt_vocab_free(&tokenizer->vocab);
     kt_merges_free(&tokenizer->merges);
     kt_normalizer_free(&tokenizer->normalizer);
+    kt_normalizer_free(&tokenizer->piece_steps);
     kt_split_free(&tokenizer->splitter);
     kt_added_free(&tokenizer->added);
     kt_added_free(&tokenizer->added_normalized);
@@ -79,6 +80,33 @@ static size_t write_shown(const char *text, size_t length, char *out)
     return n;
 }
 
+/* Sets a token whose text is not shown as it is. */
+static bool set_shown(struct kt_tokenizer *t, uint32_t id, const char *text, size_t length, const char *shown,
+                      size_t shown_length, uint8_t type)
+{
+    char *spaced = malloc(shown_length + 1);
+    size_t n = spaced ? write_shown(shown, shown_length, spaced) : 0;
+    bool taken = spaced && kt_vocab_set(&t->vocab, id, text, length, spaced, n, type);
+    free(spaced);
+    return taken;
+}
+
+enum kt_status kt_tokenizer_show(struct kt_tokenizer *t, uint32_t id, const char *text, size_t length,
+                                 struct kt_error *error)
+{
+    const struct kt_vocab_token token = t->vocab.tokens[id];
+    char *old = malloc(token.length + 1);
+    bool taken = old != NULL;
+    if (taken) {
+        memcpy(old, kt_vocab_text(&t->vocab, id), token.length);
+        taken = t->kind == KT_TOKENIZER_SPM
+                    ? set_shown(t, id, old, token.length, text, length, token.type)
+                    : kt_vocab_set(&t->vocab, id, old, token.length, text, length, token.type);
+    }
+    free(old);
+    return taken ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for a vocabulary");
+}
+
 enum kt_status kt_tokenizer_set(struct kt_tokenizer *t, uint64_t id, const char *text, size_t length,
                                 uint8_t type, struct kt_error *error)
 {
@@ -93,10 +121,7 @@ enum kt_status kt_tokenizer_set(struct kt_tokenizer *t, uint64_t id, const char 
         byte_text[0] = (char)byte;
         taken = kt_vocab_set(&t->vocab, (uint32_t)id, text, length, byte_text, 1, type);
     } else if (t->kind == KT_TOKENIZER_SPM) {
-        char *shown = malloc(length + 1);
-        size_t shown_length = shown ? write_shown(text, length, shown) : 0;
-        taken = shown && kt_vocab_set(&t->vocab, (uint32_t)id, text, length, shown, shown_length, type);
-        free(shown);
+        taken = set_shown(t, (uint32_t)id, text, length, text, length, type);
     } else {
         taken = kt_vocab_set(&t->vocab, (uint32_t)id, text, length, text, length, type);
     }
@@ -246,19 +271,23 @@ enum kt_status kt_tokenizer_token(const struct kt_tokenizer *tokenizer, int64_t 
     return KT_OK;
 }
 
-static int32_t find_added(const struct kt_added *added, const char *text, size_t length)
+/* Of added tokens the vocabulary has the text as the file has it. */
+static int32_t find_added(const struct kt_vocab *vocab, const struct kt_added *added, const char *text,
+                          size_t length)
 {
-    for (size_t i = 0; i < added->n; i++)
-        if (added->tokens[i].length == length && memcmp(added->tokens[i].text, text, length) == 0)
+    for (size_t i = 0; i < added->n; i++) {
+        uint32_t id = (uint32_t)added->tokens[i].id;
+        if (vocab->tokens[id].length == length && memcmp(kt_vocab_text(vocab, id), text, length) == 0)
             return added->tokens[i].id;
+    }
     return -1;
 }
 
 int32_t kt_tokenizer_find(const struct kt_tokenizer *tokenizer, const char *text, uint64_t length)
 {
-    int32_t id = find_added(&tokenizer->added, text, length);
+    int32_t id = find_added(&tokenizer->vocab, &tokenizer->added, text, length);
     if (id < 0)
-        id = find_added(&tokenizer->added_normalized, text, length);
+        id = find_added(&tokenizer->vocab, &tokenizer->added_normalized, text, length);
     return id < 0 ? kt_vocab_find(&tokenizer->vocab, text, length) : id;
 }
 

@@ -30,16 +30,16 @@ struct kt_tokenizer {
     struct kt_merges merges;
     float *scores; /**< [vocab.n], of SentencePiece's, owned */
     enum kt_bpe_order order;
-    bool has_bytes;           /**< symbols are bytes, not characters */
-    bool ignores_merges;      /**< a word that is a token is not cut */
-    bool fuses_unknown;       /**< unknown characters next to each other are one unknown token */
-    bool strips_space;        /**< the first space of decoded text is none of the text's */
-    bool splits_spaces_first; /**< a space is put before what does not begin with one (ByteLevel) */
-    int32_t byte_ids[256];    /**< the token of a byte; -1: none */
-    bool cuts_at_spaces; /**< of SentencePiece: no token goes on behind a space, so words end before it */
+    bool has_bytes;        /**< symbols are bytes, not characters */
+    bool ignores_merges;   /**< a word that is a token is not cut */
+    bool fuses_unknown;    /**< unknown characters next to each other are one unknown token */
+    bool strips_space;     /**< the first space of decoded text is none of the text's */
+    int32_t byte_ids[256]; /**< the token of a byte; -1: none */
+    bool cuts_at_spaces;   /**< of SentencePiece: no token goes on behind a space, so words end before it */
     uint8_t joined[256]
                   [32]; /**< of SentencePiece: bits of the pairs of bytes that a token has side by side */
     struct kt_normalizer normalizer;
+    struct kt_normalizer piece_steps; /**< what is done to each text between added tokens besides */
     struct kt_splitter splitter;
     struct kt_added added;            /**< found in text as it is */
     struct kt_added added_normalized; /**< found in normalised text */
@@ -59,6 +59,9 @@ enum kt_status kt_tokenizer_finish(struct kt_tokenizer *tokenizer, struct kt_err
  * them. */
 enum kt_status kt_tokenizer_set(struct kt_tokenizer *tokenizer, uint64_t id, const char *text, size_t length,
                                 uint8_t type, struct kt_error *error);
+/** Changes how token `id` is shown. */
+enum kt_status kt_tokenizer_show(struct kt_tokenizer *tokenizer, uint32_t id, const char *text, size_t length,
+                                 struct kt_error *error);
 /** Adds a chat template, texts copied; "default" goes to the front. */
 enum kt_status kt_tokenizer_add_chat(struct kt_tokenizer *tokenizer, const char *name, const char *text,
                                      size_t length, const char *file, struct kt_error *error);
