@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Bytes of the longest token that is read; the longest known are runs of 1024 spaces. */
+#define MAX_TOKEN 16384
+
 /* A file at work. */
 struct gguf {
     struct kt_tokenizer *tokenizer;
@@ -88,7 +91,7 @@ static enum kt_status add_found(const struct gguf *g, const char *text, uint64_t
 static enum kt_status set_token(const struct gguf *g, uint64_t id, const char *text, uint64_t length,
                                 uint8_t type)
 {
-    char bytes[1024];
+    char bytes[MAX_TOKEN];
     size_t n;
     if (type == KT_TOKEN_CONTROL || type == KT_TOKEN_USER || type == KT_TOKEN_UNKNOWN) {
         enum kt_status status = add_found(g, text, length, id, type);
@@ -148,7 +151,7 @@ static enum kt_status read_tokens(const struct gguf *g)
 static enum kt_status add_merge(const struct gguf *g, uint32_t rank, const char *text, uint64_t length)
 {
     const struct kt_vocab *vocab = &g->tokenizer->vocab;
-    char bytes[2048];
+    char bytes[2 * MAX_TOKEN];
     size_t n_left, n_right;
     const char *space = length > 1 ? memchr(text + 1, ' ', length - 1) : NULL;
     int32_t left = -1, right = -1, both = -1;

@@ -7,6 +7,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* Bytes of the longest token that is read; the longest known are runs of 1024 spaces. */
+#define MAX_TOKEN 16384
+
 /* ---- vocabulary ---- */
 
 static bool is_byte_name(const char *text, size_t length)
@@ -19,7 +22,7 @@ static bool is_byte_name(const char *text, size_t length)
 static enum kt_status set_token(struct kt_tokenizer *t, const char *text, size_t length, uint64_t id,
                                 bool has_byte_names, bool *known, struct kt_error *error)
 {
-    char bytes[1024];
+    char bytes[MAX_TOKEN];
     size_t n;
     *known = true;
     if (t->has_bytes) {
@@ -107,7 +110,7 @@ static enum kt_status read_merges(struct kt_tokenizer *t, const json_t *merges, 
     if (!kt_merges_create(&t->merges, n))
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for merges");
     for (uint32_t i = 0; i < n; i++) {
-        char bytes[4096];
+        char bytes[2 * MAX_TOKEN];
         size_t n_left, n_right;
         int32_t left = -1, right = -1, both = -1;
         if (read_pair(t, json_array_get(merges, i), bytes, sizeof(bytes), &n_left, &n_right)) {

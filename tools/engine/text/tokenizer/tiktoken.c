@@ -7,14 +7,14 @@
 
 #include <string.h>
 
+/* Bytes of the longest token that is read; the longest known are runs of 1024 spaces. */
+#define MAX_TOKEN 16384
+
 static const struct {
     uint64_t n;
     const char *pre;
-} sizes[] = {{163584, "kimi-k2"},
-             {128000, "llama-bpe"},
-             {151643, "qwen2"},
-             {199998, "gpt-4o"},
-             {50256, "gpt-2"}};
+} sizes[] = {{163584, "kimi-k2"}, {128000, "llama-bpe"}, {151643, "qwen2"},
+             {199998, "gpt-4o"},  {200000, "gpt-4o"},    {50256, "gpt-2"}};
 
 static int read_digit(char c)
 {
@@ -45,13 +45,13 @@ static bool read_base64(const char *at, const char *end, char *out, size_t *leng
 static enum kt_status read_line(struct kt_tokenizer *t, const char *line, const char *end, uint64_t number,
                                 struct kt_error *error)
 {
-    char bytes[1024];
+    char bytes[MAX_TOKEN];
     size_t length;
     uint64_t rank = 0;
     const char *space = memchr(line, ' ', (size_t)(end - line)), *at = space ? space + 1 : end;
     for (; at < end && *at >= '0' && *at <= '9' && rank < KT_VOCAB_MAX; at++)
         rank = 10 * rank + (uint64_t)(*at - '0');
-    if (!space || at != end || at == space + 1 || (size_t)(space - line) > sizeof(bytes) ||
+    if (!space || at != end || at == space + 1 || (size_t)(space - line) > MAX_TOKEN ||
         !read_base64(line, space, bytes, &length))
         return kt_engine_fail(error, KT_E_FORMAT, "%s:%llu: no line \"BASE64 RANK\" of a tiktoken file",
                               t->source, (unsigned long long)number);
@@ -83,7 +83,7 @@ enum kt_status kt_load_tiktoken(struct kt_tokenizer *t, const struct kt_buffer *
         return kt_engine_fail(
             error, KT_E_UNSUPPORTED,
             "%s: a tiktoken file of %zu tokens; known are Kimi's 163584, Llama's 128000, Qwen's "
-            "151643, gpt-oss' 199998 and GPT-2's 50256. Others need a tokenizer.json",
+            "151643, gpt-oss' 199998, Llama 4's 200000 and GPT-2's 50256. Others need a tokenizer.json",
             t->source, t->vocab.n);
     if (!kt_vocab_index(&t->vocab, t->vocab.n))
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a vocabulary");
