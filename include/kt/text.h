@@ -241,15 +241,18 @@ enum kt_output_kind {
     KT_OUTPUT_REASONING = 1, /**< text of the reasoning */
     KT_OUTPUT_CONTENT = 2,   /**< text of the answer */
     KT_OUTPUT_CALL = 3, /**< a call begins: text is the tool's name, whole; id where the model gave one */
-    KT_OUTPUT_ARGUMENTS = 4, /**< the next piece of its arguments; together they are a JSON object */
-    KT_OUTPUT_CALL_END = 5   /**< is_cut: the output ended before the call did */
+    KT_OUTPUT_ARGUMENTS = 4,    /**< the next piece of its arguments; together they are a JSON object */
+    KT_OUTPUT_CALL_END = 5,     /**< is_cut: the call is not whole: the output ended before it did, or its
+                                     arguments are no JSON object. id: also one that stood behind them */
+    KT_OUTPUT_REASONING_END = 6 /**< is_cut: the output ended before the reasoning did. A model that
+                                     stopped by itself there may have meant it as the answer */
 };
 
 /** A piece of output. Strings are not ended by zero and live until the parser's next call. */
 struct kt_parser_event {
     uint32_t kind;   /**< enum kt_output_kind */
     uint32_t call;   /**< number of the call, from 0 */
-    uint32_t is_cut; /**< of KT_OUTPUT_CALL_END */
+    uint32_t is_cut; /**< of KT_OUTPUT_CALL_END and KT_OUTPUT_REASONING_END */
     uint32_t reserved;
     const char *text;
     uint64_t length;
@@ -258,17 +261,24 @@ struct kt_parser_event {
 };
 
 /**
- * Parses what a model writes, as it comes, control tokens included. A tag that is cut between two calls is
- * held back until it is whole; the events are the same however the text is cut, but for pieces of one kind,
- * which may be joined. What looks like a call and is none is content, as it stands.
+ * Parses what a model writes, as it comes, control tokens included, but for the token that ends the model's
+ * turn. A tag that is cut between two calls is held back until it is whole; the events are the same however
+ * the text is cut, but for pieces of one kind, which may be joined. What looks like a call and is none is
+ * text, as it stands.
+ *
+ * Reasoning ends at its closing tag or at a call. Newlines next to the tags of reasoning belong to them, and
+ * so does white space before a call's tag where the template writes some, and behind a call unless text
+ * follows. Arguments that the model writes as JSON go out as they stand, with control characters in strings
+ * escaped; arguments that are a JSON string which holds an object are that object.
  */
 enum kt_status kt_parser_create(const struct kt_parser_params *params, struct kt_parser **parser,
                                 struct kt_error *error);
 void kt_parser_destroy(struct kt_parser *parser);
+/** KT_E_NOMEM: the parser can then only be destroyed. */
 enum kt_status kt_parser_add(struct kt_parser *parser, const char *text, uint64_t length,
                              const struct kt_parser_event **events, uint64_t *n_events,
                              struct kt_error *error);
-/** The output is over: what was held back. */
+/** The output is over: what was held back. The parser may then begin again, with another output. */
 enum kt_status kt_parser_end(struct kt_parser *parser, const struct kt_parser_event **events,
                              uint64_t *n_events, struct kt_error *error);
 /** "hermes" for KT_OUTPUT_HERMES; NULL for an unknown number. Static. */

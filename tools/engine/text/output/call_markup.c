@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls whose arguments stand in tags, each key and value by itself: a JSON object is made of them. */
+#include "tools/engine/text/output/parser.h"
+
+#include <string.h>
+
+static kt_parser_step in_name, between, in_key, before_value, in_value, behind_value, behind_call;
+
+void kt_parser_markup_section(struct kt_parser *parser, char byte)
+{
+    const char *const tags[] = {parser->family->markup->call, NULL};
+    int tag = kt_parser_expect(parser, tags, byte);
+    if (tag == 0)
+        parser->step = kt_parser_markup_name;
+    else if (tag == KT_TAG_NONE)
+        kt_parser_break(parser);
+}
+
+/* A byte of white space, which may stand before a name where it may stand behind it. */
+void kt_parser_markup_name(struct kt_parser *parser, char byte)
+{
+    parser->step = in_name;
+    parser->name.length = 0;
+    in_name(parser, byte);
+}
+
+/* The section's tag was left out: so what follows must show that this is a call. */
+void kt_parser_markup_bare(struct kt_parser *parser, char byte)
+{
+    parser->is_bare = true;
+    kt_parser_markup_name(parser, byte);
+}
+
+static void end_name(struct kt_parser *parser)
+{
+    if (!kt_parser_is_name(parser->name.data, parser->name.length)) {
+        kt_parser_break(parser);
+        return;
+    }
+    if (!parser->is_bare && parser->family->markup->name_end)
+        kt_parser_confirm(parser);
+    parser->gap.length = 0;
+    parser->step = between;
+}
+
+static void in_name(struct kt_parser *parser, char byte)
+{
+    const char *const tags[] = {parser->family->markup->name_end, NULL};
+    int tag = kt_parser_match(parser, tags, byte);
+    if (tag == KT_TAG_PART)
+        return;
+    if (tag == 0) {
+        end_name(parser);
+        return;
+    }
+    char first = kt_parser_first(parser);
+    bool is_name = kt_parser_is_name(&first, 1) && parser->name.length < KT_PARSER_NAME;
+    if (is_name) {
+        kt_bytes_add(&parser->name, &first, 1);
+    } else if (!tags[0] && parser->name.length && (kt_is_space(first) || first == '<')) {
+        kt_parser_unread(parser, &first, 1);
+        end_name(parser);
+    } else if (parser->name.length || !kt_is_space(first)) {
+        kt_parser_unread(parser, &first, 1);
+        kt_parser_break(parser);
+    }
+}
+
+static void begin_key(struct kt_parser *parser)
+{
+    parser->key.length = 0;
+    parser->step = in_key;
+}
+
+static void end_call(struct kt_parser *parser, bool ends_section)
+{
+    if (parser->has_arguments)
+        kt_parser_put(parser, "}", 1);
+    kt_parser_end_call(parser, false);
+    parser->gap.length = 0;
+    parser->step = behind_call;
+    if (ends_section || !parser->family->markup->section)
+        kt_parser_after_call(parser);
+}
+
+/* What may follow a name or a value: 0 a key, 1 and 2 the end of the call. */
+static void follow(struct kt_parser *parser, int tag)
+{
+    if (parser->is_candidate)
+        kt_parser_confirm(parser);
+    if (tag == 0)
+        begin_key(parser);
+    else
+        end_call(parser, tag == 2);
+}
+
+static void between(struct kt_parser *parser, char byte)
+{
+    const struct kt_markup *markup = parser->family->markup;
+    const char *const tags[] = {markup->key, markup->call_end, markup->section_end, NULL};
+    int tag = kt_parser_expect(parser, tags, byte);
+    if (tag >= 0)
+        follow(parser, tag);
+    else if (tag == KT_TAG_NONE)
+        kt_parser_break(parser);
+}
+
+/* The types that the value may have; KT_SCHEMA_UNKNOWN: JSON if it is JSON. */
+static uint32_t find_types(struct kt_parser *parser, int key_end)
+{
+    uint32_t types;
+    if (key_end == 1)
+        return KT_SCHEMA_STRING;
+    types = kt_schema_types(parser->schema, kt_bytes_string(&parser->name), kt_bytes_string(&parser->key));
+    return key_end == 2 ? types & ~(uint32_t)KT_SCHEMA_STRING : types;
+}
+
+static void begin_value(struct kt_parser *parser)
+{
+    if (parser->streams)
+        kt_parser_put(parser, "\"", 1);
+    parser->value.length = 0;
+    parser->at_start = true;
+    parser->step = in_value;
+}
+
+static void end_key(struct kt_parser *parser, int key_end)
+{
+    parser->types = find_types(parser, key_end);
+    parser->streams = parser->types == KT_SCHEMA_STRING;
+    if (parser->has_arguments)
+        kt_parser_put(parser, ", \"", 3);
+    else
+        kt_parser_put(parser, "{\"", 2);
+    kt_parser_put_string(parser, parser->key.data, parser->key.length);
+    kt_parser_put(parser, "\": ", 3);
+    parser->gap.length = 0;
+    if (parser->family->markup->value)
+        parser->step = before_value;
+    else
+        begin_value(parser);
+}
+
+static void in_key(struct kt_parser *parser, char byte)
+{
+    int tag = kt_parser_match(parser, parser->family->markup->key_ends, byte);
+    if (tag >= 0) {
+        end_key(parser, tag);
+    } else if (tag == KT_TAG_NONE) {
+        char first = kt_parser_first(parser);
+        kt_bytes_add(&parser->key, &first, 1);
+    }
+}
+
+static void before_value(struct kt_parser *parser, char byte)
+{
+    const char *const tags[] = {parser->family->markup->value, NULL};
+    int tag = kt_parser_expect(parser, tags, byte);
+    if (tag == 0)
+        begin_value(parser);
+    else if (tag == KT_TAG_NONE)
+        kt_parser_break(parser);
+}
+
+static void add_value(struct kt_parser *parser, const char *bytes, size_t length)
+{
+    if (parser->streams)
+        kt_parser_put_string(parser, bytes, length);
+    else
+        kt_bytes_add(&parser->value, bytes, length);
+}
+
+static void in_value(struct kt_parser *parser, char byte)
+{
+    const struct kt_markup *markup = parser->family->markup;
+    int tag = kt_parser_match(parser, markup->value_ends, byte);
+    if (tag >= 0) { /* it may be a part of the value yet */
+        parser->header.length = parser->gap.length = 0;
+        kt_bytes_add(&parser->header, markup->value_ends[tag], strlen(markup->value_ends[tag]));
+        parser->depth = tag < markup->n_value_ends ? 0 : 2;
+        parser->step = behind_value;
+    } else if (tag == KT_TAG_NONE) {
+        char first = kt_parser_first(parser);
+        if (!markup->lines || !parser->at_start || first != '\n')
+            add_value(parser, &first, 1);
+        parser->at_start = false;
+    }
+}
+
+static uint32_t type_of(const char *text, size_t length, char first)
+{
+    switch (first) {
+    case '{':
+        return KT_SCHEMA_OBJECT;
+    case '[':
+        return KT_SCHEMA_ARRAY;
+    case '"':
+        return KT_SCHEMA_STRING;
+    case 't':
+    case 'f':
+        return KT_SCHEMA_BOOLEAN;
+    case 'n':
+        return KT_SCHEMA_NULL;
+    default:
+        for (size_t i = 0; i < length; i++)
+            if (strchr(".eE", text[i]))
+                return KT_SCHEMA_NUMBER;
+        return KT_SCHEMA_INTEGER | KT_SCHEMA_NUMBER;
+    }
+}
+
+/* What templates that print values as Python does write. */
+static const char *python_literal(const struct kt_parser *parser)
+{
+    const struct kt_bytes *value = &parser->value;
+    if (value->length == 4 && memcmp(value->data, "True", 4) == 0)
+        return parser->types & KT_SCHEMA_BOOLEAN ? "true" : NULL;
+    if (value->length == 5 && memcmp(value->data, "False", 5) == 0)
+        return parser->types & KT_SCHEMA_BOOLEAN ? "false" : NULL;
+    if (value->length == 4 && memcmp(value->data, "None", 4) == 0)
+        return parser->types & KT_SCHEMA_NULL ? "null" : NULL;
+    return NULL;
+}
+
+/* The value is JSON: without the white space around it, control characters escaped. */
+static void put_json(struct kt_parser *parser)
+{
+    const char *text = parser->value.data;
+    size_t from = 0, to = parser->value.length;
+    struct kt_json json = {.state = 0};
+    while (kt_is_space(text[from]))
+        from++;
+    while (kt_is_space(text[to - 1]))
+        to--;
+    for (; from < to; from++) {
+        if (kt_json_control(&json, text[from]))
+            kt_parser_put_string(parser, &text[from], 1);
+        else
+            kt_parser_put(parser, &text[from], 1);
+        (void)kt_json_scan(&json, text[from]);
+    }
+}
+
+static void end_value(struct kt_parser *parser)
+{
+    const struct kt_bytes *value = &parser->value;
+    const char *literal = python_literal(parser);
+    char first = '\0';
+    bool is_json = kt_json_whole(value->data, value->length, &first);
+    if (is_json && parser->types & KT_SCHEMA_STRING) {
+        uint32_t type = type_of(value->data, value->length, first);
+        is_json = type != KT_SCHEMA_STRING && type & parser->types;
+    }
+    if (parser->streams) {
+        kt_parser_put(parser, "\"", 1);
+    } else if (literal) {
+        kt_parser_put(parser, literal, strlen(literal));
+    } else if (is_json) {
+        put_json(parser);
+    } else {
+        kt_parser_put(parser, "\"", 1);
+        kt_parser_put_string(parser, value->data, value->length);
+        kt_parser_put(parser, "\"", 1);
+    }
+}
+
+/* A value ends where its end is followed by what may follow: a text about markup goes on. */
+static void behind_value(struct kt_parser *parser, char byte)
+{
+    const struct kt_markup *markup = parser->family->markup;
+    const char *const all[] = {markup->key, markup->call_end, markup->section_end, NULL};
+    int from = (int)parser->depth;
+    int tag = kt_parser_expect(parser, all + from, byte);
+    if (tag >= 0) {
+        end_value(parser);
+        follow(parser, from + tag);
+    } else if (tag == KT_TAG_NONE) {
+        add_value(parser, parser->header.data, parser->header.length);
+        add_value(parser, parser->gap.data, parser->gap.length);
+        parser->at_start = false;
+        parser->step = in_value;
+    }
+}
+
+/* Between the calls of a section. */
+static void behind_call(struct kt_parser *parser, char byte)
+{
+    const struct kt_markup *markup = parser->family->markup;
+    const char *const tags[] = {markup->section_end, markup->call, NULL};
+    int tag = kt_parser_expect(parser, tags, byte);
+    if (tag == KT_TAG_PART)
+        return;
+    if (tag == 1) {
+        kt_parser_next(parser, kt_parser_markup_name, markup->call);
+        return;
+    }
+    if (tag == 0)
+        parser->gap.length = 0;
+    kt_parser_after_call(parser);
+}
+
+void kt_parser_markup_cut(struct kt_parser *parser)
+{
+    if (parser->step == behind_value)
+        end_value(parser);
+    else if (parser->step == in_value && parser->streams)
+        kt_parser_put_string(parser, parser->part, parser->n_part);
+}
