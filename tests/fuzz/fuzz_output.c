@@ -10,9 +10,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char tools[] =
-    "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"s\": {\"type\": \"string\"}, \"i\": {\"type\": "
-    "\"integer\"}, \"o\": {\"type\": [\"object\", \"string\"]}, \"city\": {\"type\": \"string\"}}}}}, {\"function\": "
-    "{\"name\": \"now\"}}]";
+    "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {"
+    "\"s\": {\"type\": \"string\"}, \"i\": {\"type\": \"integer\"}, \"city\": {\"type\": \"string\"}, "
+    "\"o\": {\"type\": [\"object\", \"string\"]}}}}}, {\"function\": {\"name\": \"now\"}}]";
 
 /* ---- a reader of JSON that shares nothing with the one under test ---- */
 

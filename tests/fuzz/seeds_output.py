@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds of fuzz_output: the cases of tests/data/output, behind the bytes that say the format and the options, and
-the tags of each format as a dictionary. seeds_output.py SOURCE CORPUS DICTIONARY"""
+"""Seeds of fuzz_output: the cases of tests/data/output, behind the bytes that say the format and the
+options, and the tags of each format as a dictionary. seeds_output.py SOURCE CORPUS DICTIONARY"""
 import re
 import sys
 
-FORMATS = ["plain", "hermes", "function", "glm", "deepseek", "dsml", "kimi", "minimax", "harmony", "mistral", "json"]
+FORMATS = ["plain", "hermes", "function", "glm", "deepseek", "dsml", "kimi", "minimax",
+           "harmony", "mistral", "json"]
 source, corpus, dictionary = sys.argv[1:]
 tags = set()
 for number, name in enumerate(FORMATS):
