@@ -103,7 +103,7 @@ INLINE void dequantize_bytes(struct traits t, const vi codes[2], struct factors 
 
 INLINE bool has_plain_nibbles(struct traits t)
 {
-    return t.bits == 4 && !has_points(t) && !has_trits(t) && !find_values(t.dtype) && !is_signed(t);
+    return t.bits == 4 && !has_points(t) && !has_trits(t) && !find_values(t) && !is_signed(t);
 }
 
 INLINE struct factors quiet_factors(struct factors factors)

@@ -114,8 +114,9 @@ static const int8_t mxfp4_codes[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 1
 
 INLINE bool is_signed(struct traits t)
 {
-    return !t.offset && (t.dtype == KT_DTYPE_Q8_0 || t.dtype == KT_DTYPE_IQ4_NL ||
-                         t.dtype == KT_DTYPE_NVFP4 || format_table(t.dtype) != NULL);
+    return !t.offset &&
+           (t.dtype == KT_DTYPE_Q8_0 || t.dtype == KT_DTYPE_IQ4_NL || t.dtype == KT_DTYPE_NVFP4 ||
+            t.dtype == KT_DTYPE_MXFP4 || format_table(t.dtype) != NULL);
 }
 
 INLINE bool has_half_groups(uint32_t dtype)
@@ -131,18 +132,19 @@ INLINE bool has_minima(uint32_t dtype)
 }
 
 /* The table in which codes of 3 or 4 bits are looked up, or NULL. */
-INLINE const int8_t *find_values(uint32_t dtype)
+INLINE const int8_t *find_values(struct traits t)
 {
-    return dtype == KT_DTYPE_MXFP4    ? mxfp4_codes
-           : dtype == KT_DTYPE_IQ4_NL ? llamafile_iq4_values
-           : dtype == KT_DTYPE_NVFP4  ? llamafile_mxfp4_values
-                                      : format_table(dtype);
+    if (t.dtype == KT_DTYPE_MXFP4)
+        return t.offset ? mxfp4_codes : llamafile_mxfp4_values;
+    return t.dtype == KT_DTYPE_IQ4_NL  ? llamafile_iq4_values
+           : t.dtype == KT_DTYPE_NVFP4 ? llamafile_mxfp4_values
+                                       : format_table(t.dtype);
 }
 
 INLINE void decode_weights(struct traits t, struct group group, const struct planes *planes, int c, int part,
                            vi w[2])
 {
-    const int8_t *values = find_values(t.dtype);
+    const int8_t *values = find_values(t);
     if (has_points(t)) {
         decode_points(t, group, planes->one, c, part, w);
         if (has_turns(t))

@@ -28,6 +28,8 @@ struct half_panels {
     uint64_t k, distance; /* bytes to prefetch ahead; 0: weights come from a cache */
     uint64_t sums_size;   /* of a row's tables */
     uint32_t row_block;
+    const uint8_t *blocks; /* of the row block (blocks.h) */
+    uint64_t block_size;
 };
 #define PANEL_OWN struct half_panels
 
@@ -76,18 +78,43 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         .distance = job->packed ? prefetch_distance(layout, PREFETCH_BYTES) : 0,
         .sums_size = size_sums(layout, stage),
         .row_block = size_row_block(job, stage),
+#ifdef ROWS_BLOCKED
+        .blocks = job->scratch,
+        .block_size = size_block(stage_k(layout, stage)),
+#endif
     };
 }
 
-/* 1, 2 or 4 rows with both half panels, one after the other, as they lie in memory. */
+#ifdef ROWS_BLOCKED
+/* Several rows with one half panel, if its format takes blocks. */
+INLINE bool run_block(const struct half_panels *panel, const struct half_panel *half_panel,
+                      const struct act_rows *x, unsigned rows, float *out)
+{
+    if (rows == 1 || !half_panel->kernel->blocked[rows - 2])
+        return false;
+    half_panel->kernel->blocked[rows - 2](half_panel->data, panel->k,
+                                          panel->blocks +
+                                              x->first % panel->row_block / BLOCK_ROWS * panel->block_size,
+                                          panel->distance, out);
+    return true;
+}
+#else
+#define run_block(panel, half_panel, x, rows, out) false
+#endif
+
+/* Up to 8 rows with both half panels, one after the other, as they lie in memory. */
 INLINE void run_half_panels(const struct half_panels *panel, const struct act_rows *x, unsigned rows,
                             float out[MAX_ROWS][PANEL_ROWS])
 {
     for (unsigned i = 0; i < 2; i++) {
         const struct half_panel *half_panel = &panel->half_panel[i];
-        unsigned n = rows < half_panel->kernel->block ? rows : half_panel->kernel->block;
-        for (unsigned row = 0; row < rows; row += n) {
+        if (run_block(panel, half_panel, x, rows, &out[0][i * TILE_ROWS]))
+            continue;
+        for (unsigned row = 0, n; row < rows; row += n) {
             const uint8_t *from[MAX_ROWS], *sums[MAX_ROWS];
+            n = half_panel->kernel->block;
+            while (n > rows - row)
+                n /= 2;
             for (unsigned r = 0; r < n; r++) {
                 from[r] = (const uint8_t *)x->x[row + r] + half_panel->at;
                 sums[r] = half_panel->sums + (x->first + row + r) % panel->row_block * panel->sums_size;
@@ -108,13 +135,26 @@ INLINE void run_half_panels(const struct half_panels *panel, const struct act_ro
 DEFINE_HALF_PANELS(half_panels_1, 1)
 DEFINE_HALF_PANELS(half_panels_2, 2)
 DEFINE_HALF_PANELS(half_panels_4, 4)
+#ifdef ROWS_BLOCKED
+DEFINE_HALF_PANELS(half_panels_3, 3)
+DEFINE_HALF_PANELS(half_panels_5, 5)
+DEFINE_HALF_PANELS(half_panels_6, 6)
+DEFINE_HALF_PANELS(half_panels_7, 7)
+DEFINE_HALF_PANELS(half_panels_8, 8)
+#endif
 
 static const struct microkernel *list_gemv(const struct kt_product *job, enum kt_stage stage)
 {
     static const struct microkernel microkernels[] = {
+#ifdef ROWS_BLOCKED
+        {8, 2, {half_panels_8, half_panels_8}}, {7, 2, {half_panels_7, half_panels_7}},
+        {6, 2, {half_panels_6, half_panels_6}}, {5, 2, {half_panels_5, half_panels_5}},
+#endif
         {4, 1, {half_panels_4, half_panels_4}},
-        {2, 1, {half_panels_2, half_panels_2}},
-        {1, 1, {half_panels_1, half_panels_1}},
+#ifdef ROWS_BLOCKED
+        {3, 1, {half_panels_3, half_panels_3}},
+#endif
+        {2, 1, {half_panels_2, half_panels_2}}, {1, 1, {half_panels_1, half_panels_1}},
     };
     (void)job;
     (void)stage;

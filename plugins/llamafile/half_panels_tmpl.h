@@ -6,6 +6,8 @@
  *             DEQUANTIZES                  1: half panels can be dequantized to tiles of bfloat16
  *                 (dequantize.h)
  *             DOTS_PAIRED                  defined: two rows of activations go together (pairs.h)
+ *             ROWS_BLOCKED                 defined: several rows lie in blocks (blocks.h), of all formats but
+ *                 the compact forms and floats
  */
 #ifndef KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
 #define KT_PLUGINS_LLAMAFILE_HALF_PANELS_TMPL_H
@@ -25,10 +27,16 @@
 #if DEQUANTIZES
 #include "plugins/llamafile/dequantize.h"
 #endif
+#ifdef ROWS_BLOCKED
+#include "plugins/llamafile/blocks.h"
+#endif
 
 /* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
 typedef void (*half_panel_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *const *x,
                               const uint8_t *const *sums, uint64_t distance, float *out);
+/* ... and those with 2 to 8 rows of a block (blocks.h). */
+typedef void (*block_fn)(const uint8_t *half_panel, uint64_t k, const uint8_t *block, uint64_t distance,
+                         float *out);
 /* Tiles t..stop-1 of one half panel, PAIR_SIZE apart. */
 typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t, uint64_t stop,
                               uint64_t distance, uint8_t *to);
@@ -98,7 +106,26 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     FLOAT_PRODUCT(name, 2, dtype)   \
     FLOAT_PRODUCT(name, 4, dtype)
 
+#ifdef ROWS_BLOCKED
+#define BLOCK_PRODUCT(name, rows, ...)                                                           \
+    static void name##_block_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block, \
+                                    uint64_t distance, float *out)                               \
+    {                                                                                            \
+        multiply_block((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
+    }
+#define BLOCK_PRODUCTS(name, ...)       \
+    QUANT_PRODUCT(name, 1, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 2, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 3, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 4, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 5, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 6, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 7, __VA_ARGS__) \
+    BLOCK_PRODUCT(name, 8, __VA_ARGS__)
+EACH_QUANT(BLOCK_PRODUCTS)
+#else
 EACH_QUANT(QUANT_PRODUCTS)
+#endif
 EACH_COMPACT(QUANT_PRODUCTS)
 EACH_FLOAT(FLOAT_PRODUCTS)
 
@@ -129,13 +156,28 @@ struct half_panel_kernel {
     unsigned block;            /* rows at once, at most */
     half_panel_fn multiply[3]; /* 1, 2 and 4 of them */
     dequantize_fn dequantize;  /* NULL: without DEQUANTIZES */
+    block_fn blocked[7];       /* 2 to 8 rows of a block; NULL: without ROWS_BLOCKED */
 };
 
-#define KERNEL(name, dtype, compact, block)                                     \
-    {                                                                           \
-        dtype, compact, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name) \
+#define KERNEL(name, dtype, compact, block)                                      \
+    {                                                                            \
+        dtype, compact, block, {name##_1, name##_2, name##_4}, DEQUANTIZE(name), \
+        {                                                                        \
+            NULL                                                                 \
+        }                                                                        \
     }
+#ifdef ROWS_BLOCKED
+#define QUANT_KERNEL(name, dtype, ...)                                                                \
+    {dtype,                                                                                           \
+     false,                                                                                           \
+     1,                                                                                               \
+     {name##_1, NULL, NULL},                                                                          \
+     DEQUANTIZE(name),                                                                                \
+     {name##_block_2, name##_block_3, name##_block_4, name##_block_5, name##_block_6, name##_block_7, \
+      name##_block_8}},
+#else
 #define QUANT_KERNEL(name, dtype, ...) KERNEL(name, dtype, false, BLOCK_QUANTS),
+#endif
 #define COMPACT_KERNEL(name, dtype, ...) KERNEL(name, dtype, true, BLOCK_QUANTS),
 #define FLOAT_KERNEL(name, dtype) KERNEL(name, dtype, false, BLOCK_FLOATS),
 

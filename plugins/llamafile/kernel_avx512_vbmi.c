@@ -5,6 +5,7 @@
 #define VEC_VBMI 1
 
 #define BLOCK_QUANTS 4
+#define ROWS_BLOCKED
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 0
 

@@ -4,6 +4,7 @@
 #define VEC_VNNI 1
 
 #define BLOCK_QUANTS 4
+#define ROWS_BLOCKED
 #define BLOCK_FLOATS 4
 #define DEQUANTIZES 0
 

@@ -9,7 +9,9 @@
 #define TILED 0
 #include "plugins/llamafile/gemv_tmpl.h"
 
-#ifdef VEC_SUMS
+#ifdef ROWS_BLOCKED
+#define OPEN_ROWS(job, stage, begin, end) make_blocks(job, stage, begin, end)
+#elif defined VEC_SUMS
 #define OPEN_ROWS(job, stage, begin, end) make_sums(job, stage, begin, end)
 #endif
 
@@ -41,6 +43,10 @@ static enum kt_status lay_out_level(void *instance, struct kt_layout *layout, st
 #ifdef VEC_SUMS
     if (status == KT_OK)
         lay_out_sums(instance, layout);
+#endif
+#ifdef ROWS_BLOCKED
+    if (status == KT_OK)
+        lay_out_blocks(layout);
 #endif
     return status;
 }

@@ -224,6 +224,27 @@ INLINE vi vi_dot_scale(vdot sum, vi scale)
     return _mm512_mullo_epi32(sum, scale);
 }
 
+/* `times` of the int32 at p in all lanes; most are powers of two, and a shift leaves the multiplier free. */
+INLINE vi vi_broadcast_times(const void *p, int times)
+{
+    vi v = splat4(p);
+    if ((times & (times - 1)) == 0)
+        return _mm512_slli_epi32(v, (unsigned)__builtin_ctz((unsigned)times));
+    return _mm512_mullo_epi32(v, _mm512_set1_epi32(times));
+}
+
+/* As vi_dot_add, with the quad as an operand in memory: gcc broadcasts it to a register first, an instruction
+ * for each product. */
+INLINE vdot vi_dot_add_at(vdot sum, vi w, const int8_t *x)
+{
+#if defined __GNUC__ && !defined __clang__ && !defined VEC_OUT_OF_LINE
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(const int8_t(*)[4])x));
+    return sum;
+#else
+    return _mm512_dpbusd_epi32(sum, w, splat4(x));
+#endif
+}
+
 /* Signed weights as w + 128; the start subtracts what that adds. */
 INLINE vi vi_signed_ready(vi w)
 {
