@@ -53,34 +53,6 @@ INLINE void copy_row(const uint8_t *act, uint64_t groups, unsigned r, uint8_t *t
     }
 }
 
-/* Rows begin..end-1 of a product, to its scratch. One row by itself is multiplied where it is. */
-static void make_blocks(const struct kt_product *job, enum kt_stage stage, uint32_t begin, uint32_t end)
-{
-    const struct kt_layout *layout = job->layout;
-    const uint64_t k = stage_k(layout, stage);
-    if (!has_part(layout, stage, false))
-        return;
-    for (uint32_t row = begin; row < end && end - begin > 1; row++) {
-        const unsigned i = row - begin;
-        copy_row((const uint8_t *)job->act +
-                     (job->index ? job->index[row] : row) * layout->act_row_size[stage],
-                 k / GROUP, i % BLOCK_ROWS, (uint8_t *)job->scratch + i / BLOCK_ROWS * size_block(k));
-    }
-}
-
-/* Room in scratch for a row block of either stage. */
-static void lay_out_blocks(struct kt_layout *layout)
-{
-    uint64_t room = 0;
-    for (int stage = first_stage(&layout->shape); stage <= KT_STAGE_DOWN; stage++) {
-        uint64_t rows = round_up(layout->words[WORD_ROW_BLOCK + stage], 32);
-        uint64_t size = rows / BLOCK_ROWS * size_block(stage_k(layout, (enum kt_stage)stage));
-        if (has_part(layout, (enum kt_stage)stage, false) && size > room)
-            room = size;
-    }
-    layout->scratch_size += round_up(room, 64);
-}
-
 /* ---- products ---- */
 
 /* How the format's codes are multiplied here: those of MXFP4 as signed ones, whose offset is a power of two.

@@ -22,6 +22,9 @@ struct half_panel {
     const uint8_t *data;
     uint64_t at;         /* offset of the part of an activation row that the kernel reads */
     const uint8_t *sums; /* tables of the row block's first row, where they have been made */
+#ifdef ROWS_BLOCKED
+    const struct paired_kernel *paired; /* NULL: its rows' superblocks share no scale */
+#endif
 };
 struct half_panels {
     struct half_panel half_panel[2];
@@ -46,9 +49,15 @@ INLINE struct half_panel find_half_panel(const struct kt_layout *layout, enum kt
 {
     uint32_t dtype = layout->shape.format[projection].dtype;
     enum kt_stage stage = projection == KT_DOWN ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-    return (struct half_panel){find_kernel(dtype, layout->words[WORD_COMPACT] || dtype_is_compact(dtype)),
-                               data, dtype_is_float(dtype) ? floats_offset(layout, stage) : 0,
-                               scratch + sums_offset(layout, projection)};
+    return (struct half_panel){
+        .kernel = find_kernel(dtype, layout->words[WORD_COMPACT] || dtype_is_compact(dtype)),
+        .data = data,
+        .at = dtype_is_float(dtype) ? floats_offset(layout, stage) : 0,
+        .sums = scratch + sums_offset(layout, projection),
+#ifdef ROWS_BLOCKED
+        .paired = has_shared_scales(layout, stage) ? find_paired_kernel(dtype) : NULL,
+#endif
+    };
 }
 
 /* Where a panel is packed whose weights are used in place. */
@@ -80,22 +89,23 @@ INLINE struct half_panels find_own_panel(const struct kt_product *job, enum kt_s
         .row_block = size_row_block(job, stage),
 #ifdef ROWS_BLOCKED
         .blocks = job->scratch,
-        .block_size = size_block(stage_k(layout, stage)),
+        .block_size = size_stage_block(layout, stage),
 #endif
     };
 }
 
 #ifdef ROWS_BLOCKED
-/* Several rows with one half panel, if its format takes blocks. */
+/* Several rows with one half panel, if its format takes blocks; one row, too, of pairs. */
 INLINE bool run_block(const struct half_panels *panel, const struct half_panel *half_panel,
                       const struct act_rows *x, unsigned rows, float *out)
 {
-    if (rows == 1 || !half_panel->kernel->blocked[rows - 2])
+    const uint8_t *block = panel->blocks + x->first % panel->row_block / BLOCK_ROWS * panel->block_size;
+    const block_fn multiply = half_panel->paired ? half_panel->paired->multiply[rows - 1]
+                              : rows > 1         ? half_panel->kernel->blocked[rows - 2]
+                                                 : NULL;
+    if (!multiply)
         return false;
-    half_panel->kernel->blocked[rows - 2](half_panel->data, panel->k,
-                                          panel->blocks +
-                                              x->first % panel->row_block / BLOCK_ROWS * panel->block_size,
-                                          panel->distance, out);
+    multiply(half_panel->data, panel->k, block, panel->distance, out);
     return true;
 }
 #else

@@ -28,7 +28,7 @@
 #include "plugins/llamafile/dequantize.h"
 #endif
 #ifdef ROWS_BLOCKED
-#include "plugins/llamafile/blocks.h"
+#include "plugins/llamafile/block_rows.h"
 #endif
 
 /* The products of one half panel with up to BLOCK rows, and their tables of sums, if it has those. */
@@ -123,6 +123,47 @@ typedef void (*dequantize_fn)(const uint8_t *half_panel, uint64_t k, uint64_t t,
     BLOCK_PRODUCT(name, 7, __VA_ARGS__) \
     BLOCK_PRODUCT(name, 8, __VA_ARGS__)
 EACH_QUANT(BLOCK_PRODUCTS)
+
+/* Those that multiply pairs (paired.h), by a row too. */
+#define EACH_PAIRED(DO)                                     \
+    DO(q2_k, KT_DTYPE_Q2_K, 2, 4, 16, 256, 0, false, false) \
+    DO(q3_k, KT_DTYPE_Q3_K, 3, 2, 16, 256, 4, false, false) \
+    DO(q4_k, KT_DTYPE_Q4_K, 4, 4, 16, 256, 0, false, false) \
+    DO(q6_k, KT_DTYPE_Q6_K, 6, 2, 16, 256, 32, false, false)
+#define PAIRED_PRODUCT(name, rows, ...)                                                          \
+    static void name##_pairs_##rows(const uint8_t *half_panel, uint64_t k, const uint8_t *block, \
+                                    uint64_t distance, float *out)                               \
+    {                                                                                            \
+        multiply_pairs((struct traits){__VA_ARGS__}, rows, half_panel, k, block, distance, out); \
+    }
+#define PAIRED_PRODUCTS(name, ...)       \
+    PAIRED_PRODUCT(name, 1, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 2, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 3, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 4, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 5, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 6, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 7, __VA_ARGS__) \
+    PAIRED_PRODUCT(name, 8, __VA_ARGS__)
+EACH_PAIRED(PAIRED_PRODUCTS)
+
+struct paired_kernel {
+    uint32_t dtype;
+    block_fn multiply[8]; /* 1 to 8 rows */
+};
+#define PAIRED_KERNEL(name, dtype, ...)                                                               \
+    {dtype,                                                                                           \
+     {name##_pairs_1, name##_pairs_2, name##_pairs_3, name##_pairs_4, name##_pairs_5, name##_pairs_6, \
+      name##_pairs_7, name##_pairs_8}},
+
+static const struct paired_kernel *find_paired_kernel(uint32_t dtype)
+{
+    static const struct paired_kernel kernels[] = {EACH_PAIRED(PAIRED_KERNEL)};
+    const struct paired_kernel *kernel = kernels;
+    while (kernel->dtype != dtype) /* dtype_is_paired */
+        kernel++;
+    return kernel;
+}
 #else
 EACH_QUANT(QUANT_PRODUCTS)
 #endif

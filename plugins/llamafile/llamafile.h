@@ -75,6 +75,14 @@ struct llamafile_instance {
 #define ACT_PAIR32 448 /* int16[8][2]: over a group */
 #define ACT_SIZE 512
 
+/* One whose groups share a scale (shared.h): 256 q as above, and */
+#define ACT_UNIT 256     /* float: the scale of group g is unit * factor[g] */
+#define ACT_FACTOR 260   /* uint8[8]: 1..16 */
+#define ACT_HALF_SUM 320 /* int16[16]: sums of q over half groups */
+#define SHARED_SUM32 \
+    2046 /* sum of |q|, at most, over a group: 16 times this is an int16, and so is 15 times */
+#define SHARED_SUM16 1023 /* over half a group: 32 times this is an int16 */
+
 /* A format of weights. */
 struct llamafile_format {
     uint32_t dtype;
@@ -90,6 +98,7 @@ struct llamafile_format {
 
 /* kt_layout.words beside those of gemm/geometry.h: bytes of a projection's half panels. */
 enum { WORD_HALF_GATE = WORD_OWN, WORD_HALF_UP, WORD_HALF_DOWN, WORD_COMPACT };
+#define WORD_SHARED WORD_INT8_ROWS /* bit `stage`: superblocks of its rows share a scale (shared.h) */
 
 /* The row of a dtype, or NULL if this plugin does not take it. `compact`: in the compact form, if it has one.
  */
@@ -215,6 +224,19 @@ static inline uint64_t floats_offset(const struct kt_layout *layout, enum kt_sta
     if (!has_part(layout, stage, false))
         return 0;
     return round_up(stage_k(layout, stage), SUPERBLOCK) / SUPERBLOCK * ACT_SIZE;
+}
+
+/* Formats whose integer scales multiply pairs of int16 (paired.h). */
+static inline bool dtype_is_paired(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q2_K || dtype == KT_DTYPE_Q3_K || dtype == KT_DTYPE_Q4_K ||
+           dtype == KT_DTYPE_Q6_K;
+}
+
+/* Do superblocks of a stage's rows share a scale? */
+static inline bool has_shared_scales(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return layout->words[WORD_SHARED] >> stage & 1;
 }
 
 static inline uint64_t pairs_offset(const struct kt_layout *layout, enum kt_stage stage)

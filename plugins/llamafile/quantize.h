@@ -13,6 +13,9 @@
 #include "plugins/llamafile/llamafile.h"
 
 #include "plugins/common/simd/simd.h"
+#ifdef ROWS_BLOCKED
+#include "plugins/llamafile/shared.h"
+#endif
 
 #include <string.h>
 
@@ -60,19 +63,28 @@ INLINE void read_source(const uint8_t *from, uint32_t dtype, uint64_t c, unsigne
     memset(x + n, 0, (SUPERBLOCK - n) * sizeof(float));
 }
 
-INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, uint8_t *quants, uint8_t *floats)
+INLINE void quantize_groups(const float *x, uint8_t *block)
+{
+    for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++)
+        quantize_group(x + GROUP * g, block, g);
+    memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
+}
+
+/* `shared`: superblocks share a scale. */
+INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, bool shared, uint8_t *quants,
+                     uint8_t *floats)
 {
     _Alignas(64) float x[SUPERBLOCK];
 
     for (uint64_t c = 0; c < k; c += SUPERBLOCK) {
         unsigned n = k - c < SUPERBLOCK ? (unsigned)(k - c) : SUPERBLOCK;
         read_source(from, dtype, c, n, x);
-        if (quants) {
-            uint8_t *block = quants + c / SUPERBLOCK * ACT_SIZE;
-            for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++)
-                quantize_group(x + GROUP * g, block, g);
-            memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
-        }
+#ifdef ROWS_BLOCKED
+        if (quants && shared)
+            quantize_superblock(x, quants + c / SUPERBLOCK * ACT_SIZE);
+#endif
+        if (quants && !shared)
+            quantize_groups(x, quants + c / SUPERBLOCK * ACT_SIZE);
         if (floats) /* up to the 64 bytes at which rows are aligned */
             memcpy(floats + 4 * c, x, round_up(n * sizeof(float), 64));
     }
@@ -89,7 +101,7 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
         pack_row(source.first + (int64_t)row * source.stride, source.dtype, stage_k(layout, job->stage),
-                 quants ? to : NULL, floats ? to + at : NULL);
+                 has_shared_scales(layout, job->stage), quants ? to : NULL, floats ? to + at : NULL);
     }
 }
 

@@ -17,11 +17,11 @@
  *   ranges      any split of the panels gives the same bits, and so does any number of rows that the level
  *               multiplies by the same method
  *   places      so does any order of the rows
- *   levels      all levels give the same bits, where a plugin promises that, or its rows are int8
- *   NaN         in one input row changes no bit of another
- *   linears     a case in five is one: the same of its one product. Plain rows, as BF16, F16 or F32, are
- *               packed in any jobs of whole row units; those of h give the bytes that h gave an expert
- *   memory      weights, activations, h, y and biases stand against pages that cannot be touched
+ *   levels      all levels give the same bits, where a plugin promises that, or its rows are int8; those
+ * whose rows are packed by a rule of their own give the same among themselves NaN         in one input row
+ * changes no bit of another linears     a case in five is one: the same of its one product. Plain rows, as
+ * BF16, F16 or F32, are packed in any jobs of whole row units; those of h give the bytes that h gave an
+ * expert memory      weights, activations, h, y and biases stand against pages that cannot be touched
  */
 #ifndef KT_CHECKKERNEL_CHECK_H
 #define KT_CHECKKERNEL_CHECK_H
@@ -61,6 +61,8 @@ struct model {
      * is the first of its row_unit. */
     bool (*read_row)(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum method method, double *out);
+    bool (*own_rule)(
+        const struct kt_layout *layout); /* are its rows packed by a rule of some levels? NULL: no */
     bool (*compact)(const struct kt_layout *layout); /* may it take at most 1.12 times the source? NULL: no */
     const uint32_t
         *also_dtypes;        /* formats that an option's value for --also can change, then NONE; NULL: all */

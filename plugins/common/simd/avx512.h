@@ -245,6 +245,50 @@ INLINE vdot vi_dot_add_at(vdot sum, vi w, const int8_t *x)
 #endif
 }
 
+INLINE vi vi_broadcast(const void *p)
+{
+    return splat4(p);
+}
+
+INLINE vi vi_set32(int32_t value)
+{
+    return _mm512_set1_epi32(value);
+}
+
+INLINE vi vi_xor(vi a, vi b)
+{
+    return _mm512_xor_si512(a, b);
+}
+
+/* The low 16 bits of each lane, as its high ones. */
+INLINE vi vi_to_upper16(vi v)
+{
+    return _mm512_slli_epi32(v, 16);
+}
+
+/* The low 16 bits of both in each lane. */
+INLINE vi vi_join16(vi high, vi low)
+{
+    return _mm512_mask_blend_epi16(0x55555555, vi_to_upper16(high), low);
+}
+
+INLINE vi vi_mul16(vi a, vi b)
+{
+    return _mm512_mullo_epi16(a, b);
+}
+
+/* Adds both products of int16 of each lane. */
+INLINE vi vi_add_products16(vi sum, vi a, vi b)
+{
+    return _mm512_dpwssd_epi32(sum, a, b);
+}
+
+/* The high 4 bits of 16 bytes, one in each lane. */
+INLINE vi vi_high_u4(const uint8_t *p)
+{
+    return _mm512_srli_epi32(vi_widen_u8(p, 0), 4);
+}
+
 /* Signed weights as w + 128; the start subtracts what that adds. */
 INLINE vi vi_signed_ready(vi w)
 {

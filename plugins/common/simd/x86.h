@@ -29,7 +29,19 @@ INLINE uint32_t vec_absmax32(const float *x)
     return (uint32_t)_mm_cvtsi128_si32(m);
 }
 
-/* The same of n bfloat16, a multiple of 64. Without their sign they are ordered like integers. */
+/* The sum of |x| * factor of 16 numbers. */
+INLINE float vec_abs_sum16(const float *x, float factor)
+{
+    const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    __m256 low = _mm256_mul_ps(_mm256_and_ps(_mm256_loadu_ps(x), mask), _mm256_set1_ps(factor));
+    __m256 high = _mm256_mul_ps(_mm256_and_ps(_mm256_loadu_ps(x + 8), mask), _mm256_set1_ps(factor));
+    __m256 both = _mm256_add_ps(low, high);
+    __m128 sum = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
+    sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+    return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+}
+
+/* As vec_absmax32 of n bfloat16, a multiple of 64. Without their sign they are ordered like integers. */
 INLINE uint32_t vec_absmax_bf16(const uint8_t *from, uint64_t n)
 {
     const __m256i mask = _mm256_set1_epi16(0x7fff);

@@ -4,6 +4,7 @@
 #include "tests/checkkernel/check.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static float load_float(const uint8_t *from)
@@ -44,6 +45,59 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
            check_sums(block, 2 * g + 1, scale);
 }
 
+/* The least scale that a group may have: see shared.h. */
+static double find_least(const float *x)
+{
+    double least = 0, all = 0;
+    for (int half = 0; half < 2; half++) {
+        double sum = 0;
+        for (int i = 0; i < 16; i++) {
+            double size = fabs((double)x[16 * half + i]);
+            sum += size;
+            least = fmax(least, size / 127);
+        }
+        least = fmax(least, sum / (SHARED_SUM16 - 8));
+        all += sum;
+    }
+    return fmax(least, all / (SHARED_SUM32 - 16));
+}
+
+/* A superblock whose groups share a scale: q within half a scale, sums within what int16 take, and no factor
+ * larger than the numbers want, but for the rounding of a few float32 operations. */
+static bool read_superblock(const uint8_t *block, const float *x, double *out)
+{
+    const float unit = load_float(block + ACT_UNIT);
+    double least[8], largest = 0;
+    for (int g = 0; g < 8; g++) {
+        least[g] = find_least(x + GROUP * g);
+        largest = fmax(largest, least[g]);
+    }
+    if (fabs((double)unit * 16 - largest) > largest * 0x1p-20 + (unit == 0 ? 0x1p-116 : 0))
+        return false;
+    for (int g = 0; g < 8; g++) {
+        const int8_t *q = (const int8_t *)block + ACT_Q + GROUP * g;
+        const int n = block[ACT_FACTOR + g];
+        const double scale = (double)unit * n;
+        int sizes[2] = {0, 0};
+        int16_t sums[2];
+        memcpy(sums, block + ACT_HALF_SUM + 4 * g, sizeof sums);
+        if (n < 1 || n > 16 || (n > 1 && (n - 1) * (double)unit > least[g] * (1 + 0x1p-20)))
+            return false;
+        for (int i = 0; i < GROUP; i++) {
+            out[GROUP * g + i] = scale * q[i];
+            sizes[i / 16] += abs(q[i]);
+            sums[i / 16] = (int16_t)(sums[i / 16] - q[i]);
+            if (q[i] == -128 ||
+                fabs(scale * q[i] - (double)x[GROUP * g + i]) > scale * 0.50003 + (unit == 0 ? 0x1p-109 : 0))
+                return false;
+        }
+        if (sums[0] || sums[1] || sizes[0] > SHARED_SUM16 || sizes[1] > SHARED_SUM16 ||
+            sizes[0] + sizes[1] > SHARED_SUM32)
+            return false;
+    }
+    return true;
+}
+
 static bool read_llamafile(const struct kt_layout *layout, enum kt_projection projection,
                            const uint8_t *packed, const float *x, enum method method, double *out)
 {
@@ -59,11 +113,22 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
             out[i] = (double)load_float(packed + 4 * i);
         return memcmp(packed, x, k * sizeof *x) == 0;
     }
+    if (has_shared_scales(layout, stage)) {
+        for (uint64_t i = 0; i < k; i += SUPERBLOCK)
+            if (!read_superblock(packed + i / SUPERBLOCK * ACT_SIZE, x + i, out + i))
+                return false;
+        return true;
+    }
     for (uint64_t i = 0; i < k; i += GROUP)
         if (!read_group(packed + i / SUPERBLOCK * ACT_SIZE, (unsigned)(i % SUPERBLOCK / GROUP), x + i,
                         k - i < GROUP ? k - i : GROUP, out + i))
             return false;
     return true;
+}
+
+static bool has_own_rule(const struct kt_layout *layout)
+{
+    return layout->words[WORD_SHARED];
 }
 
 static bool is_compact(const struct kt_layout *layout)
@@ -98,6 +163,7 @@ const struct model llamafile_model = {
     .expanded = "amx",
     .expanded_error = find_expanded_error,
     .read_row = read_llamafile,
+    .own_rule = has_own_rule,
     .compact = is_compact,
     .also_dtypes = compact_dtypes,
 };

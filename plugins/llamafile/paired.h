@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * paired.h - the products of a half panel with 1 to 8 rows of activations whose superblocks share a scale
+ * (shared.h), for AVX-512 with VNNI and formats whose superblocks have integer scales.
+ *
+ * vpdpbusd, vpmulld, vpdpwssd and FMA take turns in one unit, so what counts is how few of them are not
+ * vpdpbusd. The dot products of two groups, or of both halves of a group, fit into int16: the first is
+ * shifted to the upper half of its lane, the second adds up in the lower one. Then one vpdpwssd multiplies
+ * both by their scales. The lower half starts at 2^15, which keeps it from borrowing, and one xor takes that
+ * away again: all integers are exact, and so is their sum over a superblock, whose float parts come last.
+ */
+#ifndef KT_PLUGINS_LLAMAFILE_PAIRED_H
+#define KT_PLUGINS_LLAMAFILE_PAIRED_H
+
+#include "plugins/llamafile/blocks.h"
+
+/* A group of a block of n rows, 8 or, of a row by itself, 1: offsets in bytes of what row 0 has, n times. */
+#define PAIRED_Q 0       /* int8[n][32] */
+#define PAIRED_FACTOR 32 /* uint16[n][2]: of the scales, the second of a pair first */
+#define PAIRED_START 36  /* int32[n][2]: where the dot products of halves start */
+#define PAIRED_SUM 44    /* int16[n][2]: factor * sum of q, in the order of factors */
+#define PAIRED_UNIT 48   /* float[n] */
+#define PAIRED_SIZE 52
+
+INLINE uint64_t size_paired_block(uint64_t k)
+{
+    return k / GROUP * PAIRED_SIZE * BLOCK_ROWS;
+}
+
+/* ---- copies ---- */
+
+INLINE void store_pair(uint8_t *to, int first, int second)
+{
+    int16_t pair[2] = {(int16_t)second, (int16_t)first};
+    memcpy(to, pair, sizeof pair);
+}
+
+/* Row r of a block of n rows. */
+INLINE void copy_paired_row(const struct llamafile_format *format, const uint8_t *act, uint64_t groups,
+                            unsigned r, unsigned n, uint8_t *to)
+{
+    const bool halves = has_half_groups(format->dtype);
+    for (uint64_t g = 0; g < groups; g++, to += n * PAIRED_SIZE) {
+        const uint8_t *from = act + g / 8 * ACT_SIZE;
+        const unsigned i = (unsigned)(g % 8), before = halves ? i : i & 6;
+        const int factor = from[ACT_FACTOR + i], first = from[ACT_FACTOR + before];
+        int16_t sum[2], last[2];
+        memcpy(to + n * PAIRED_Q + GROUP * r, from + ACT_Q + GROUP * i, GROUP);
+        memcpy(to + n * PAIRED_UNIT + 4 * r, from + ACT_UNIT, 4);
+        memcpy(sum, from + ACT_HALF_SUM + 4 * i, 4);
+        memcpy(last, from + ACT_HALF_SUM + 4 * before, 4);
+        store_pair(to + n * PAIRED_FACTOR + 4 * r, first, factor);
+        if (halves) {
+            int32_t start[2] = {-format->offset * sum[0], 0x8000 - format->offset * sum[1]};
+            memcpy(to + n * PAIRED_START + 8 * r, start, sizeof start);
+            store_pair(to + n * PAIRED_SUM + 4 * r, factor * sum[0], factor * sum[1]);
+        } else {
+            store_pair(to + n * PAIRED_SUM + 4 * r, first * (last[0] + last[1]), factor * (sum[0] + sum[1]));
+        }
+    }
+}
+
+/* ---- products ---- */
+
+/* Adds the products of columns 8 * begin.. to 8 * end. */
+INLINE void add_columns(struct traits t, int rows, struct group view, const struct planes *planes,
+                        const uint8_t *group, int begin, int end, vi sum[8])
+{
+    const bool two_chains = rows < 4;
+    vi second[8];
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        second[r] = vi_dot_zero();
+    UNROLL_FOR (int c = begin; c < end; c++) {
+        vi w[2];
+        decode_weights(t, view, planes, c, 0, w);
+        UNROLL_FOR (int i = 0; i < 2; i++) {
+            UNROLL_FOR (int r = 0; r < rows; r++) {
+                const int8_t *quad = (const int8_t *)group + PAIRED_Q + GROUP * r + 8 * c + 4 * i;
+                if (two_chains && i)
+                    second[r] = vi_dot_add_at(second[r], w[i], quad);
+                else
+                    sum[r] = vi_dot_add_at(sum[r], w[i], quad);
+            }
+        }
+    }
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        sum[r] = two_chains ? vi_add32(sum[r], second[r]) : sum[r];
+}
+
+/* The scales of groups g and g + 1, or of the halves of group g: the first ones in the upper int16. */
+INLINE vi load_pair_scales(struct traits t, struct group view)
+{
+    const uint8_t *from = find_scales(t, view, has_half_groups(t.dtype));
+    if (t.dtype == KT_DTYPE_Q4_K)
+        return vi_join16(vi_widen_u8(from, 0), vi_widen_u8(from + 16, 0));
+    if (t.dtype == KT_DTYPE_Q2_K)
+        return vi_join16(vi_scale_u4(from, 0), vi_scale_u4(from + 16, 0));
+    return vi_join16(vi_wide_scale_s8(from, 0), vi_wide_scale_s8(from + 16, 0));
+}
+
+/* Adds both dot products of each row, times scales and factors, which are at `factors`. */
+INLINE void add_pairs(int rows, vi scales, const vi dots[8], const uint8_t *factors, vi sums[8])
+{
+    UNROLL_FOR (int r = 0; r < rows; r++) {
+        vi pair = vi_xor(dots[r], vi_set32(0x8000));
+        sums[r] = vi_add_products16(sums[r], pair, vi_mul16(scales, vi_broadcast(factors + 4 * r)));
+    }
+}
+
+/* A group whose halves are a pair; groups g and g + 1. */
+INLINE void add_half_pair(struct traits t, int rows, struct group view, const uint8_t *group, vi sums[8])
+{
+    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS;
+    const struct planes planes = load_planes(t, view, 0);
+    vi dots[8];
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        dots[r] = t.offset ? vi_broadcast(group + n * PAIRED_START + 8 * r) : vi_dot_zero();
+    add_columns(t, rows, view, &planes, group, 0, 2, dots);
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        dots[r] = vi_add32(vi_to_upper16(dots[r]),
+                           t.offset ? vi_broadcast(group + n * PAIRED_START + 8 * r + 4) : vi_set32(0x8000));
+    add_columns(t, rows, view, &planes, group, 2, 4, dots);
+    add_pairs(rows, load_pair_scales(t, view), dots, group + n * PAIRED_FACTOR, sums);
+}
+
+INLINE void add_group_pair(struct traits t, int rows, struct group view, const uint8_t *group, vi sums[8])
+{
+    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS;
+    const vi scales = load_pair_scales(t, view);
+    struct planes planes = load_planes(t, view, 0);
+    vi dots[8];
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        dots[r] = vi_dot_zero();
+    add_columns(t, rows, view, &planes, group, 0, 4, dots);
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        dots[r] = vi_or(vi_to_upper16(dots[r]), vi_set32(0x8000));
+    view.codes += 64 * t.bits;
+    view.g++;
+    group += n * PAIRED_SIZE;
+    planes = load_planes(t, view, 0);
+    add_columns(t, rows, view, &planes, group, 0, 4, dots);
+    add_pairs(rows, scales, dots, group + n * PAIRED_FACTOR, sums);
+}
+
+/* The sums of a superblock's minima, whose groups are at `group`: exact in float32, being below 2^24. */
+INLINE void add_pair_minima(struct traits t, int rows, const uint8_t *scales, const uint8_t *group,
+                            vi minima[8])
+{
+    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS, step = has_half_groups(t.dtype) ? 1 : 2;
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        minima[r] = vi_dot_zero();
+    for (unsigned g = 0; g < 8; g += step, group += step * n * PAIRED_SIZE) {
+        const uint8_t *from = scales + 128 + 16 * g,
+                      *sums = group + (step - 1) * n * PAIRED_SIZE + n * PAIRED_SUM;
+        vi min = step == 2 ? vi_join16(vi_widen_u8(from, 0), vi_widen_u8(from + 16, 0)) : vi_dot_zero();
+        if (t.dtype == KT_DTYPE_Q2_K)
+            min = vi_join16(vi_high_u4(scales + 32 * g), vi_high_u4(scales + 32 * g + 16));
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            minima[r] = vi_add_products16(minima[r], min, vi_broadcast(sums + 4 * r));
+    }
+}
+
+/* out += unit * (d * sums - dmin * minima): totals wait there, registers are scarce. */
+INLINE void end_pairs(struct traits t, int rows, const uint8_t *head, const uint8_t *scales,
+                      const uint8_t *group, const vi sums[8], float *out)
+{
+    const unsigned n = rows == 1 ? 1 : BLOCK_ROWS;
+    vf d = vf_from_half(head), dmin = vf_set(0.0f), total[8];
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        total[r] = vf_mul(d, vf_from_int(sums[r]));
+    if (has_minima(t.dtype)) {
+        vi minima[8];
+        add_pair_minima(t, rows, scales, group, minima);
+        dmin = vf_from_half(head + 2 * TILE_ROWS);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            total[r] = vf_fnma(dmin, vf_from_int(minima[r]), total[r]);
+    }
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        vf_store(out + r * PANEL_ROWS,
+                 vf_fma(total[r], vf_splat(group + n * PAIRED_UNIT + 4 * r), vf_load(out + r * PANEL_ROWS)));
+}
+
+INLINE void multiply_pairs(struct traits t, int rows, const uint8_t *half_panel, uint64_t k,
+                           const uint8_t *block, uint64_t distance, float *out)
+{
+    const unsigned step = has_half_groups(t.dtype) ? 1 : 2, size = PAIRED_SIZE * (rows == 1 ? 1 : BLOCK_ROWS);
+    const uint8_t *scales = half_panel, *head = NULL;
+    UNROLL_FOR (int r = 0; r < rows; r++)
+        vf_store(out + r * PANEL_ROWS, vf_set(0.0f));
+    for (uint64_t s = 0; s < k / SUPERBLOCK; s++) {
+        const uint8_t *heads = scales + size_scales(t, 8), *codes = heads + size_heads(t, s);
+        vi sums[8];
+        head = codes > heads ? heads : head + t.head_bytes * TILE_ROWS;
+        for (const uint8_t *line = scales; line < codes; line += 64)
+            bring(line, distance, 1);
+        UNROLL_FOR (int r = 0; r < rows; r++)
+            sums[r] = vi_dot_zero();
+        for (unsigned g = 0; g < 8; g += step, codes += 64 * step * t.bits, block += step * size) {
+            const struct group view = {.codes = codes, .scales = scales, .g = g};
+            bring(codes, distance, step * t.bits);
+            if (step == 2)
+                add_group_pair(t, rows, view, block, sums);
+            else
+                add_half_pair(t, rows, view, block, sums);
+        }
+        end_pairs(t, rows, head, scales, block - 8 * size, sums, out);
+        scales = codes;
+    }
+}
+
+#endif
