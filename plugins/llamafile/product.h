@@ -2,8 +2,8 @@
 /*
  * product.h - the products of a half panel with a few rows of activations: out[r * PANEL_ROWS + i]. A row's
  * result does not depend on the rows beside it, nor on their number. Integer parts are exact, and float
- * parts have one order on all levels, so results agree to the bit, but for rows whose superblocks share a scale
- * (paired.h).
+ * parts have one order on all levels, so results agree to the bit; rows whose superblocks share a scale are
+ * multiplied elsewhere (paired.h).
  */
 #ifndef KT_PLUGINS_LLAMAFILE_PRODUCT_H
 #define KT_PLUGINS_LLAMAFILE_PRODUCT_H
