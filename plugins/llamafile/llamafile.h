@@ -239,6 +239,12 @@ static inline bool has_shared_scales(const struct kt_layout *layout, enum kt_sta
     return layout->words[WORD_SHARED] >> stage & 1;
 }
 
+/* Are the pairs of such a stage halves of groups? */
+static inline bool has_half_pairs(const struct kt_layout *layout, enum kt_stage stage)
+{
+    return layout->shape.format[stage == KT_STAGE_DOWN ? KT_DOWN : KT_GATE].dtype != KT_DTYPE_Q4_K;
+}
+
 static inline uint64_t pairs_offset(const struct kt_layout *layout, enum kt_stage stage)
 {
     uint64_t floats = has_part(layout, stage, true) ? stage_k(layout, stage) * sizeof(float) : 0;

@@ -70,8 +70,10 @@ INLINE void quantize_groups(const float *x, uint8_t *block)
     memset(block + ACT_PAIR32 + 32, 0, ACT_SIZE - ACT_PAIR32 - 32);
 }
 
-/* `shared`: superblocks share a scale. */
-INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, bool shared, uint8_t *quants,
+/* How superblocks share a scale: not, with halves of groups as pairs, or with groups. */
+enum sharing { SHARES_NONE, SHARES_HALVES, SHARES_GROUPS };
+
+INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, enum sharing shared, uint8_t *quants,
                      uint8_t *floats)
 {
     _Alignas(64) float x[SUPERBLOCK];
@@ -81,9 +83,9 @@ INLINE void pack_row(const uint8_t *from, uint32_t dtype, uint64_t k, bool share
         read_source(from, dtype, c, n, x);
 #ifdef ROWS_BLOCKED
         if (quants && shared)
-            quantize_superblock(x, quants + c / SUPERBLOCK * ACT_SIZE);
+            quantize_superblock(x, shared == SHARES_HALVES, quants + c / SUPERBLOCK * ACT_SIZE);
 #endif
-        if (quants && !shared)
+        if (quants && shared == SHARES_NONE)
             quantize_groups(x, quants + c / SUPERBLOCK * ACT_SIZE);
         if (floats) /* up to the 64 bytes at which rows are aligned */
             memcpy(floats + 4 * c, x, round_up(n * sizeof(float), 64));
@@ -96,12 +98,15 @@ static void pack_activations(void *instance, const struct kt_act_pack *job)
     const struct kt_layout *layout = job->layout;
     bool quants = has_part(layout, job->stage, false), floats = has_part(layout, job->stage, true);
     uint64_t at = floats_offset(layout, job->stage);
+    const enum sharing shared = !has_shared_scales(layout, job->stage) ? SHARES_NONE
+                                : has_half_pairs(layout, job->stage)   ? SHARES_HALVES
+                                                                       : SHARES_GROUPS;
     const struct act_source source = find_act_source(job);
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         uint8_t *to = (uint8_t *)job->packed + row * layout->act_row_size[job->stage];
         pack_row(source.first + (int64_t)row * source.stride, source.dtype, stage_k(layout, job->stage),
-                 has_shared_scales(layout, job->stage), quants ? to : NULL, floats ? to + at : NULL);
+                 shared, quants ? to : NULL, floats ? to + at : NULL);
     }
 }
 

@@ -16,21 +16,17 @@
 
 #include <string.h>
 
-/* The least scale of a group: sums of |q| stay, with half a unit of rounding for each, below SHARED_SUM32 and
- * SHARED_SUM16. NaN or infinite, if a number is. */
-INLINE float find_least_scale(const float *x)
+/* The least scale of a group: sums of |q| over it, or over each of its halves, stay at SHARED_SUM32 or
+ * SHARED_SUM16, with half a unit of rounding for each q. NaN, if a number is infinite or NaN. */
+INLINE float find_least_scale(const float *x, bool halves)
 {
-    uint32_t max_bits = vec_absmax32(x);
-    float low = vec_abs_sum16(x, 1.0f / (SHARED_SUM16 - 8)),
-          high = vec_abs_sum16(x + 16, 1.0f / (SHARED_SUM16 - 8));
-    float both =
-        vec_abs_sum16(x, 1.0f / (SHARED_SUM32 - 16)) + vec_abs_sum16(x + 16, 1.0f / (SHARED_SUM32 - 16));
-    float least = bits_to_float(max_bits) / 127.0f;
+    const float factor = halves ? 1.0f / (SHARED_SUM16 - 8) : 1.0f / (SHARED_SUM32 - 16);
+    const uint32_t max_bits = vec_absmax32(x);
+    float low = vec_abs_sum16(x, factor), high = vec_abs_sum16(x + 16, factor);
+    float sum = !halves ? low + high : low < high ? high : low, least = bits_to_float(max_bits) / 127.0f;
     if (max_bits > 0x7f7fffff)
         return bits_to_float(0x7fc00000);
-    least = least < low ? low : least;
-    least = least < high ? high : least;
-    return least < both ? both : least;
+    return least < sum ? sum : least;
 }
 
 /* n of a group: scale <= n / 16 of the largest. */
@@ -42,13 +38,14 @@ INLINE unsigned find_factor(float scale, float largest)
     return n < 1 ? 1 : n > 16 ? 16 : n;
 }
 
-INLINE void quantize_superblock(const float *x, uint8_t *block)
+/* `halves`: pairs are the halves of a group. */
+INLINE void quantize_superblock(const float *x, bool halves, uint8_t *block)
 {
     float scales[SUPERBLOCK / GROUP], largest = 0.0f, unit;
     bool valid = true;
     memset(block, 0, ACT_SIZE);
     for (unsigned g = 0; g < SUPERBLOCK / GROUP; g++) {
-        scales[g] = find_least_scale(x + GROUP * g);
+        scales[g] = find_least_scale(x + GROUP * g, halves);
         valid = valid && scales[g] <= 0x1p127f;
         largest = scales[g] > largest ? scales[g] : largest;
         block[ACT_FACTOR + g] = 1;

@@ -46,7 +46,7 @@ static bool read_group(const uint8_t *block, unsigned g, const float *x, uint64_
 }
 
 /* The least scale that a group may have: see shared.h. */
-static double find_least(const float *x)
+static double find_least(const float *x, bool halves)
 {
     double least = 0, all = 0;
     for (int half = 0; half < 2; half++) {
@@ -56,20 +56,20 @@ static double find_least(const float *x)
             sum += size;
             least = fmax(least, size / 127);
         }
-        least = fmax(least, sum / (SHARED_SUM16 - 8));
+        least = fmax(least, halves ? sum / (SHARED_SUM16 - 8) : 0);
         all += sum;
     }
-    return fmax(least, all / (SHARED_SUM32 - 16));
+    return halves ? least : fmax(least, all / (SHARED_SUM32 - 16));
 }
 
 /* A superblock whose groups share a scale: q within half a scale, sums within what int16 take, and no factor
  * larger than the numbers want, but for the rounding of a few float32 operations. */
-static bool read_superblock(const uint8_t *block, const float *x, double *out)
+static bool read_superblock(const uint8_t *block, bool halves, const float *x, double *out)
 {
     const float unit = load_float(block + ACT_UNIT);
     double least[8], largest = 0;
     for (int g = 0; g < 8; g++) {
-        least[g] = find_least(x + GROUP * g);
+        least[g] = find_least(x + GROUP * g, halves);
         largest = fmax(largest, least[g]);
     }
     if (fabs((double)unit * 16 - largest) > largest * 0x1p-20 + (unit == 0 ? 0x1p-116 : 0))
@@ -91,7 +91,7 @@ static bool read_superblock(const uint8_t *block, const float *x, double *out)
                 fabs(scale * q[i] - (double)x[GROUP * g + i]) > scale * 0.50003 + (unit == 0 ? 0x1p-109 : 0))
                 return false;
         }
-        if (sums[0] || sums[1] || sizes[0] > SHARED_SUM16 || sizes[1] > SHARED_SUM16 ||
+        if (sums[0] || sums[1] || (halves && (sizes[0] > SHARED_SUM16 || sizes[1] > SHARED_SUM16)) ||
             sizes[0] + sizes[1] > SHARED_SUM32)
             return false;
     }
@@ -115,7 +115,8 @@ static bool read_llamafile(const struct kt_layout *layout, enum kt_projection pr
     }
     if (has_shared_scales(layout, stage)) {
         for (uint64_t i = 0; i < k; i += SUPERBLOCK)
-            if (!read_superblock(packed + i / SUPERBLOCK * ACT_SIZE, x + i, out + i))
+            if (!read_superblock(packed + i / SUPERBLOCK * ACT_SIZE, has_half_pairs(layout, stage), x + i,
+                                 out + i))
                 return false;
         return true;
     }
