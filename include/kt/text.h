@@ -205,13 +205,15 @@ struct kt_render_params {
     uint32_t max_depth;  /**< of macros, expressions and values; 0: 100 */
     uint32_t has_time;   /**< not 0: strftime_now reads `time`, else the clock */
     int64_t time;        /**< seconds since 1970, shown as local time */
+    uint32_t parse_arguments; /**< not 0: arguments of calls that are JSON text become objects, for templates that
+                                   do not want text; 0: they stay as they are, as Hugging Face renders them */
 };
 #define KT_RENDER_PARAMS_INIT KT_INIT(kt_render_params)
 
 /**
  * Renders a template with `variables`, a JSON object: messages, tools, add_generation_prompt, bos_token and
  * whatever else the template asks for. Its strings are content, but for those at the top whose names end in
- * "_token". Arguments of calls that are JSON text become objects, unless the template wants text.
+ * "_token".
  * KT_E_INVALID: the template itself refused, by raise_exception: the message is its own words and nothing
  * else. KT_E_FORMAT: no JSON object. KT_E_UNSUPPORTED: an operation on values that it does not fit, with line
  * and column. KT_E_RANGE: a limit.
