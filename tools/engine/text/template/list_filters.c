@@ -6,6 +6,8 @@
 #include "tools/engine/text/template/sort.h"
 #include "tools/engine/text/template/write.h"
 
+#include <string.h>
+
 static struct jinja_list *copy_list(struct jinja *j, struct jinja_value value)
 {
     const struct jinja_list *from = jinja_iterate(j, value);
@@ -100,31 +102,35 @@ static struct jinja_value run_reverse(struct jinja *j, struct jinja_call *call)
     return direct ? once(list, "list_reverseiterator") : jinja_list(list);
 }
 
+/* By lists of attributes, of one as of several: so two that are undefined are equal. */
+static struct jinja_list *sort_keys(struct jinja *j, const struct jinja_list *list, struct jinja_value path,
+                                    bool exact)
+{
+    struct jinja_list *keys = jinja_list_new(j, JINJA_IS_LIST, list->n);
+    for (uint64_t i = 0; i < list->n; i++)
+        jinja_list_add(j, keys, jinja_list(jinja_list_new(j, JINJA_IS_LIST, 1)));
+    for (uint64_t at = 0;;) {
+        const char *comma = NULL;
+        struct jinja_value part = path;
+        if (path.kind == JINJA_TEXT) {
+            comma = memchr(path.text->bytes + at, ',', path.text->length - at);
+            uint64_t end = comma ? (uint64_t)(comma - path.text->bytes) : path.text->length;
+            part = jinja_text(jinja_slice(j, path.text, at, end));
+            at = end + 1;
+        }
+        const struct jinja_list *column = jinja_pick_keys(j, list, part, jinja_none(), exact);
+        for (uint64_t i = 0; i < list->n; i++)
+            jinja_list_add(j, keys->items[i].list, column->items[i]);
+        if (!comma)
+            return keys;
+    }
+}
+
 static struct jinja_value run_sort(struct jinja *j, struct jinja_call *call)
 {
     struct jinja_list *list = copy_list(j, call->self);
-    struct jinja_value path = call->arguments[2];
-    bool exact = jinja_truth(call->arguments[1]);
-    const char *comma =
-        path.kind == JINJA_TEXT ? __builtin_memchr(path.text->bytes, ',', path.text->length) : NULL;
-    struct jinja_list *keys;
-    if (!comma) {
-        keys = jinja_pick_keys(j, list, path, jinja_none(), exact);
-    } else { /* several attributes: by lists of them */
-        keys = jinja_list_new(j, JINJA_IS_LIST, list->n);
-        for (uint64_t i = 0; i < list->n; i++)
-            jinja_list_add(j, keys, jinja_list(jinja_list_new(j, JINJA_IS_LIST, 2)));
-        for (uint64_t at = 0; at <= path.text->length;) {
-            comma = __builtin_memchr(path.text->bytes + at, ',', path.text->length - at);
-            uint64_t end = comma ? (uint64_t)(comma - path.text->bytes) : path.text->length;
-            struct jinja_list *part =
-                jinja_pick_keys(j, list, jinja_text(jinja_slice(j, path.text, at, end)), jinja_none(), exact);
-            for (uint64_t i = 0; i < list->n; i++)
-                jinja_list_add(j, keys->items[i].list, part->items[i]);
-            at = end + 1;
-        }
-    }
-    jinja_sort(j, list, keys, jinja_truth(call->arguments[0]));
+    bool reverse = jinja_argument_int(j, call->arguments[0], 0) != 0;
+    jinja_sort(j, list, sort_keys(j, list, call->arguments[2], jinja_truth(call->arguments[1])), reverse);
     return jinja_list(list);
 }
 
@@ -142,7 +148,7 @@ static struct jinja_value run_dictsort(struct jinja *j, struct jinja_call *call)
     jinja_sort(j, list,
                jinja_pick_keys(j, list, jinja_int(jinja_text_is(by, "value")), jinja_none(),
                                jinja_truth(call->arguments[0])),
-               jinja_truth(call->arguments[2]));
+               jinja_argument_int(j, call->arguments[2], 0) != 0);
     return jinja_list(list);
 }
 

@@ -216,6 +216,7 @@ bool jinja_contains(struct jinja *j, struct jinja_value where, struct jinja_valu
 static struct jinja_list *list_chars(struct jinja *j, const struct jinja_text *text)
 {
     struct jinja_list *list = jinja_list_new(j, JINJA_IS_LIST, (uint64_t)jinja_chars(text));
+    text = jinja_as_markup(j, text, false);
     for (uint64_t at = 0, size; at < text->length; at += size) {
         (void)jinja_char(text, at, &size);
         jinja_list_add(j, list, jinja_text(jinja_slice(j, text, at, at + size)));
