@@ -108,17 +108,20 @@ static enum flow execute_for(struct jinja *j, const struct jinja_node *node)
     if (node->d)
         list = choose(j, node, list);
     struct jinja_loop *loop = jinja_new(j, sizeof *loop);
+    bool completed = false; /* Jinja2's `else` is for loops of which no round came to its end */
     loop->list = list;
     for (; loop->index < list->n; loop->index++) {
         jinja_charge(j, 0);
         j->scope = jinja_scope_new(j, outer);
         jinja_scope_set(j, j->scope, &loop_name, (struct jinja_value){.kind = JINJA_LOOP, .loop = loop});
         assign(j, node->a, list->items[loop->index]);
-        if (execute(j, node->body) == FLOW_BREAK)
+        enum flow flow = execute(j, node->body);
+        completed = completed || flow == FLOW_ON;
+        if (flow == FLOW_BREAK)
             break;
     }
     j->scope = outer;
-    if (node->c && list->n == 0)
+    if (node->c && !completed)
         return execute_inside(j, node->c);
     return FLOW_ON;
 }
