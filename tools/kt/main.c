@@ -19,6 +19,7 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"place", "choose which experts lie on a GPU, by what was used", kt_cmd_place},
     {"plugin", "check a plugin against the contract, or write the project of a new one", kt_cmd_plugin},
     {"stats", "show how often experts were asked for, and how unevenly", kt_cmd_stats},
+    {"template", "render a chat template, or say what it supports", kt_cmd_engine},
     {"tokenize", "turn text into a model's token ids", kt_cmd_engine},
     {"tune", "find values with which the backends are faster on this machine", kt_cmd_tune},
     {"verify", "compare a store with its checksums", kt_cmd_verify},

@@ -46,7 +46,7 @@ FILTERS0 = ["upper", "lower", "title", "capitalize", "trim", "length", "count", 
             "tojson", "items|list", "int", "float", "abs", "sort", "unique|list", "join", "safe", "e", "default", "d", "min", "max",
             "sum", "dictsort", "round", "wordcount", "reverse", "forceescape", "escape", "from_json", "urlencode", "list|length",
             "center|length", "indent", "truncate(5)", "string|safe"]
-FILTERS1 = ["join(%s)", "default(%s)", "default(%s, true)", "trim(%s)", "replace(%s, 'Z')", "replace('a', %s)", "tojson(indent=%s)",
+FILTERS1 = ["join(%s)", "default(%s)", "default(%s, true)", "trim(%s)", "replace(%s, 'Z')", "replace('a', %s)", "tojson(indent=2)", "tojson(indent='--')", "tojson(indent=0)",
             "replace('', %s)", "int(%s)", "round(%s)", "batch(3)|list", "batch(2, %s)|list", "slice(3, %s)|list", "map('upper')|list", "map('string')|list",
             "map(attribute=%s)|list", "select|list", "reject|list", "select('string')|list", "select('eq', %s)|list",
             "reject('in', %s)|list", "selectattr(%s)|list", "selectattr('k', 'defined')|list", "selectattr('k', 'eq', %s)|list",

@@ -10,6 +10,7 @@
 
 int kt_cmd_bench_text(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_detokenize(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_template(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_tokenize(struct kt_cli *cli, int argc, char **argv);
 
 /* ---- input.c ---- */

@@ -8,6 +8,7 @@
 const struct kt_cli_verb kt_cli_verbs[] = {
     {"bench", "measure how fast text becomes tokens", kt_cmd_bench_text},
     {"detokenize", "turn token ids into text", kt_cmd_detokenize},
+    {"template", "render a chat template, or say what it supports", kt_cmd_template},
     {"tokenize", "turn text into a model's token ids", kt_cmd_tokenize},
     {NULL, NULL, NULL},
 };

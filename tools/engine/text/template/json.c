@@ -174,6 +174,22 @@ static struct jinja_value convert(struct jinja *j, const json_t *json, bool cont
     return value;
 }
 
+/* Why jansson did not read it. Where memory runs out it often says nothing. */
+_Noreturn static void refuse(struct jinja *j, const char *bytes, uint64_t length, const json_error_t *error)
+{
+    if (!*error->text || json_error_code(error) == json_error_out_of_memory)
+        jinja_raise(j, KT_E_NOMEM, "out of memory for JSON");
+    if (strncmp(error->text, "too big integer", 15) == 0 && error->position > 0) {
+        uint64_t end = (uint64_t)error->position < length ? (uint64_t)error->position : length, begin = end;
+        while (begin > 0 && strchr("-0123456789", bytes[begin - 1]) && bytes[begin - 1])
+            begin--;
+        int shown = end - begin > 100 ? 100 : (int)(end - begin);
+        jinja_raise(j, KT_E_FORMAT, "JSON, line %d, column %d: the integer %.*s has more than 64 bits",
+                    error->line, error->column, shown, bytes + begin);
+    }
+    jinja_raise(j, KT_E_FORMAT, "JSON, line %d, column %d: %s", error->line, error->column, error->text);
+}
+
 struct jinja_value jinja_read_json(struct jinja *j, const char *bytes, uint64_t length, bool content)
 {
     json_error_t error;
@@ -182,10 +198,8 @@ struct jinja_value jinja_read_json(struct jinja *j, const char *bytes, uint64_t 
     if (outer)
         jinja_raise(j, KT_E_UNSUPPORTED, "JSON within JSON");
     j->json = json_loadb(bytes, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (!j->json && json_error_code(&error) == json_error_out_of_memory)
-        jinja_raise(j, KT_E_NOMEM, "out of memory for JSON");
     if (!j->json)
-        jinja_raise(j, KT_E_FORMAT, "JSON, line %d, column %d: %s", error.line, error.column, error.text);
+        refuse(j, bytes, length, &error);
     struct jinja_value value = convert(j, j->json, content);
     json_decref(j->json);
     j->json = NULL;

@@ -89,8 +89,6 @@ static struct jinja_value run_reverse(struct jinja *j, struct jinja_call *call)
 {
     if (call->self.kind == JINJA_TEXT)
         return jinja_slice_value(j, call->self, jinja_none(), jinja_none(), jinja_int(-1));
-    if (call->self.kind == JINJA_UNDEFINED)
-        jinja_raise_undefined(j, call->self);
     bool direct = call->self.kind == JINJA_DICT ||
                   (call->self.kind == JINJA_LIST && call->self.list->form != JINJA_IS_ONCE);
     struct jinja_list *list = copy_list(j, call->self);

@@ -95,7 +95,7 @@ void jinja_raise(struct jinja *j, enum kt_status status, const char *format, ...
 {
     char *text = j->error.message;
     size_t room = sizeof j->error.message;
-    if (j->chat && j->chat->source) {
+    if (j->at != JINJA_NOWHERE) {
         uint32_t line = 1, column = 1;
         for (uint32_t i = 0; i < j->at && i < j->chat->length; i++) {
             unsigned char c = (unsigned char)j->chat->source[i];

@@ -16,6 +16,9 @@ struct jinja_scope;
 struct jinja_buffer;
 struct jinja_dict;
 
+/** No place in the source: the error is about something else. */
+#define JINJA_NOWHERE UINT32_MAX
+
 struct jinja {
     /* memory */
     struct jinja_chunk *chunks;

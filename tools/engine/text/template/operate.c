@@ -220,7 +220,7 @@ struct jinja_value jinja_operate(struct jinja *j, uint32_t operation, struct jin
         return repeat(j, a, jinja_number(b));
     if (operation == '*' && is_sequence(b) && whole_a)
         return repeat(j, b, jinja_number(a));
-    if (operation == '%' && a.kind == JINJA_TEXT && b.kind != JINJA_UNDEFINED)
+    if (operation == '%' && a.kind == JINJA_TEXT)
         return jinja_format(j, a.text, b);
     refuse(j, operation, a, b);
 }

@@ -185,6 +185,18 @@ static const struct jinja_node *parse_print(struct jinja_parser *p, uint32_t at)
     return jinja_node_done(p, node);
 }
 
+/* {% print a, b %} */
+static const struct jinja_node *parse_prints(struct jinja_parser *p, uint32_t at)
+{
+    struct jinja_node *block = jinja_node_new(p, JINJA_NODE_BLOCK, at);
+    do {
+        struct jinja_node *node = jinja_node_new(p, JINJA_NODE_PRINT, p->token->at);
+        node->a = jinja_parse_expression(p, true);
+        jinja_node_add(p, block, jinja_node_done(p, node));
+    } while (jinja_skip(p, ','));
+    return jinja_node_done(p, block);
+}
+
 static const struct jinja_node *parse_jump(struct jinja_parser *p, uint32_t at, bool is_break)
 {
     p->j->at = at;
@@ -208,7 +220,7 @@ static const struct jinja_node *parse_statement(struct jinja_parser *p)
     if (jinja_skip_name(p, "with"))
         return parse_with(p, at);
     if (jinja_skip_name(p, "print"))
-        return parse_print(p, at);
+        return parse_prints(p, at);
     if (jinja_is_name(p, p->token, "break") || jinja_is_name(p, p->token, "continue"))
         return parse_jump(p, at, jinja_is_name(p, p->token++, "break"));
     struct jinja_node *node = jinja_node_new(p, JINJA_NODE_SCOPE, at);

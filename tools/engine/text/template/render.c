@@ -138,6 +138,7 @@ static struct kt_rendering *make_rendering(const struct jinja_text *text)
 /* The names at the top that hold the tokenizer's own tokens, such as bos_token, are the template's. */
 static void read_variables(struct jinja *j, const char *variables, uint64_t length)
 {
+    j->at = JINJA_NOWHERE;
     struct jinja_value value = jinja_read_json(j, variables, length, true);
     if (value.kind != JINJA_DICT)
         jinja_raise(j, KT_E_FORMAT, "the variables are no JSON object");

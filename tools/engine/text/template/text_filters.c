@@ -125,14 +125,15 @@ static struct jinja_value run_indent(struct jinja *j, struct jinja_call *call)
 
 static struct jinja_value run_truncate(struct jinja *j, struct jinja_call *call)
 {
-    const struct jinja_text *text = jinja_argument_text(j, call->self, "");
     int64_t length = jinja_argument_int(j, call->arguments[0], 255);
     const struct jinja_text *end = jinja_argument_text(j, call->arguments[2], "...");
     int64_t leeway = call->arguments[3].kind == JINJA_NONE ? 5 : jinja_argument_int(j, call->arguments[3], 5);
     if (length < jinja_chars(end) || leeway < 0)
         jinja_raise(j, KT_E_UNSUPPORTED, "expected length >= %lld", (long long)jinja_chars(end));
-    if (jinja_chars(text) <= length + leeway)
-        return jinja_text(text);
+    int64_t n = jinja_length(j, call->self);
+    if (n >= 0 && n <= length + leeway)
+        return call->self;
+    const struct jinja_text *text = jinja_argument_text(j, call->self, "");
     const struct jinja_text *cut = jinja_slice(j, text, 0, jinja_offset(text, length - jinja_chars(end)));
     if (!jinja_truth(call->arguments[1]))
         cut = jinja_split(j, cut, jinja_words(j, " "), 1, true)->items[0].text;
