@@ -52,7 +52,7 @@ FILTERS1 = ["join(%s)", "default(%s)", "default(%s, true)", "trim(%s)", "replace
             "reject('in', %s)|list", "selectattr(%s)|list", "selectattr('k', 'defined')|list", "selectattr('k', 'eq', %s)|list",
             "rejectattr('k', 'equalto', %s)|list", "map(attribute='k', default=%s)|list", "map(attribute='k')|join(%s)", "attr(%s)",
             "sort(reverse=%s)", "sort(attribute='k')", "indent(%s)", "indent(%s, true, true)", "format(%s)", "center(%s)",
-            "truncate(%s, true)", "truncate(12, false, %s)", "tojson(ensure_ascii=%s)", "tojson(separators=(',', '=>'))",
+            "truncate(%s, true)", "truncate(12, false, '..')", "tojson(ensure_ascii=%s)", "tojson(separators=(',', '=>'))",
             "tojson(sort_keys=true, indent=2)", "dictsort(true)", "dictsort(by='value')", "dictsort(reverse=%s)", "groupby(%s)",
             "unique(attribute=%s)|list", "max(attribute=%s)", "sum(attribute=%s)", "sum(start=%s)", "round(1, %s)", "int(%s, 16)",
             "map('trim')|map('length')|list", "map('default', %s)|list", "map('tojson')|join(%s)"]
@@ -173,8 +173,8 @@ class Generator:
             return out + self.tag("endfor")
         if r < 0.80:
             return self.tag("set " + self.target() + " = " + expression())
-        if r < 0.85:
-            return self.tag("set " + self.target() + rng.choice(["", "|upper", "|trim|length"])) + body(False) + self.tag("endset")
+        if r < 0.85:  # Jinja2 takes a name that is set so for undefined within its own block
+            return self.tag("set blk" + rng.choice(["", "|upper", "|trim|length"])) + body(False) + self.tag("endset") + "{{ blk }}"
         if r < 0.90:
             return (self.tag("macro mac(a, b=" + expression() + ")") + body(False) + "{{ a }}{{ b }}" + self.tag("endmacro"))
         if r < 0.93:

@@ -82,6 +82,18 @@ static enum flow execute_if(struct jinja *j, const struct jinja_node *node)
     return node->c ? execute(j, node->c) : FLOW_ON;
 }
 
+/* Behind a condition, Jinja2 has made tuples of what was unpacked. */
+static struct jinja_value repack(struct jinja *j, const struct jinja_node *target, struct jinja_value item)
+{
+    if (target->kind != JINJA_NODE_TUPLE)
+        return item;
+    const struct jinja_list *list = jinja_iterate(j, item);
+    struct jinja_list *tuple = jinja_list_new(j, JINJA_IS_TUPLE, list->n);
+    for (uint64_t i = 0; i < list->n; i++)
+        jinja_list_add(j, tuple, list->items[i]);
+    return jinja_list(tuple);
+}
+
 /* The items that the loop's own condition lets through. */
 static struct jinja_list *choose(struct jinja *j, const struct jinja_node *node, struct jinja_list *all)
 {
@@ -92,7 +104,7 @@ static struct jinja_list *choose(struct jinja *j, const struct jinja_node *node,
         j->scope = jinja_scope_new(j, outer);
         assign(j, node->a, all->items[i]);
         if (jinja_truth(jinja_evaluate(j, node->d)))
-            jinja_list_add(j, chosen, all->items[i]);
+            jinja_list_add(j, chosen, repack(j, node->a, all->items[i]));
     }
     j->scope = outer;
     return chosen;

@@ -53,8 +53,6 @@ static struct jinja_value run_first(struct jinja *j, struct jinja_call *call)
 
 static struct jinja_value run_last(struct jinja *j, struct jinja_call *call)
 {
-    if (call->self.kind == JINJA_UNDEFINED)
-        jinja_raise_undefined(j, call->self);
     if (call->self.kind == JINJA_LIST && call->self.list->form == JINJA_IS_ONCE)
         jinja_raise(j, KT_E_UNSUPPORTED, "'%s' object is not reversible", jinja_type(call->self));
     const struct jinja_list *list = jinja_iterate(j, call->self);

@@ -4,6 +4,7 @@
 
 #include "tools/engine/text/template/lexer.h"
 #include "tools/engine/text/template/unicode.h"
+#include "tools/engine/text/template/write.h"
 
 #define TEST(name, condition)                                                       \
     static struct jinja_value test_##name(struct jinja *j, struct jinja_call *call) \
@@ -43,8 +44,7 @@ static bool is_sequence(struct jinja_value value)
 /* str.islower and str.isupper: some letter has a case, and none the other one. */
 static bool has_case(struct jinja *j, struct jinja_value value, bool upper)
 {
-    const struct jinja_text *text =
-        jinja_as_markup(j, value.kind == JINJA_TEXT ? value.text : jinja_words(j, ""), false);
+    const struct jinja_text *text = jinja_str(j, value);
     bool found = false;
     for (uint64_t at = 0, size; at < text->length; at += size) {
         uint32_t c = jinja_char(text, at, &size);

@@ -237,7 +237,7 @@ struct jinja_list *jinja_iterate(struct jinja *j, struct jinja_value value)
     if (value.list->form != JINJA_IS_ONCE)
         return value.list;
     struct jinja_list *rest = jinja_list_new(j, JINJA_IS_LIST, 0);
-    rest->items = value.list->items + value.list->begin;
+    rest->items = value.list->items ? value.list->items + value.list->begin : NULL;
     rest->n = value.list->n - value.list->begin;
     rest->room = rest->n;
     value.list->begin = value.list->n;
