@@ -41,13 +41,14 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
 complete -c kt -n '__kt_at 0' -a bench -d 'measure backends against this machine\'s limits'
 complete -c kt -n '__kt_at 0' -a config -d 'show the configuration, its files and its errors, or change it'
 complete -c kt -n '__kt_at 0' -a convert -d 'pack a checkpoint\'s experts and linears into a store, which loads at once'
+complete -c kt -n '__kt_at 0' -a detokenize -d 'turn token ids into text'
 complete -c kt -n '__kt_at 0' -a doctor -d 'check this machine and each backend'
 complete -c kt -n '__kt_at 0' -a explain -d 'say which backend would run each layer of a model, and why'
 complete -c kt -n '__kt_at 0' -a forward -d 'run MoE layers of a model on recorded input and check the output'
@@ -55,11 +56,12 @@ complete -c kt -n '__kt_at 0' -a inspect -d 'show what a checkpoint holds'
 complete -c kt -n '__kt_at 0' -a place -d 'choose which experts lie on a GPU, by what was used'
 complete -c kt -n '__kt_at 0' -a plugin -d 'check a plugin against the contract, or write the project of a new one'
 complete -c kt -n '__kt_at 0' -a stats -d 'show how often experts were asked for, and how unevenly'
+complete -c kt -n '__kt_at 0' -a tokenize -d 'turn text into a model\'s token ids'
 complete -c kt -n '__kt_at 0' -a tune -d 'find values with which the backends are faster on this machine'
 complete -c kt -n '__kt_at 0' -a verify -d 'compare a store with its checksums'
 complete -c kt -n '__kt_at 0' -a version -d 'show versions'
 complete -c kt -n '__kt_at 0' -a help -d 'show the help of a verb'
-complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert doctor explain forward inspect place plugin stats tune verify version'
+complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward inspect place plugin stats tokenize tune verify version'
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
@@ -78,6 +80,7 @@ complete -c kt -n '__kt_verb bench' -l sequences -r -f -a '1 8 64' -d 'of --atte
 complete -c kt -n '__kt_verb bench' -l cache -r -f -a 'bf16 q8_0 f32' -d 'of --attention: forms of the cache, bf16, q8_0, f32'
 complete -c kt -n '__kt_verb bench' -l source-type -r -f -a 'f32 f16 bf16 fp8_block fp8_channel mxfp8 fp4_g32 int4_g16 int4_g32 int4_g128 int4_channel gptq_g128 awq_g128 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 nvfp4 q1_0 q2_0' -d 'weight formats such as q4_k,q8_0'
 complete -c kt -n '__kt_verb bench' -l tokens -r -f -d 'tokens of a call, such as 1,8,32'
+complete -c kt -n '__kt_verb bench' -l tokenize -r -F -d 'how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE...'
 complete -c kt -n '__kt_verb bench' -l trace -r -F -d 'routing, router weights and hidden states of this trace, not drawn ones'
 complete -c kt -n '__kt_verb bench' -l record -r -F -d 'write the batches that are timed to this trace'
 complete -c kt -n '__kt_verb bench' -l record-size -r -f -d 'buffer of --record, in MiB'
@@ -109,6 +112,10 @@ complete -c kt -n '__kt_verb convert' -s j -l threads -r -f -d 'threads of all n
 complete -c kt -n '__kt_verb convert' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb convert' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb convert' -F
+complete -c kt -n '__kt_verb detokenize' -s f -l file -r -F -d 'read the ids from FILE, - for standard input'
+complete -c kt -n '__kt_verb detokenize' -l jsonl -d 'read an array of ids a line, write a JSON string a line'
+complete -c kt -n '__kt_verb detokenize' -l no-specials -d 'leave control tokens out'
+complete -c kt -n '__kt_verb detokenize' -F
 complete -c kt -n '__kt_verb doctor' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb explain' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb explain' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
@@ -160,6 +167,12 @@ complete -c kt -n '__kt_at 2 plugin check' -k -a '(__fish_complete_suffix .so)'
 complete -c kt -n '__kt_verb stats' -l experts -d 'a row for each expert'
 complete -c kt -n '__kt_verb stats' -s o -l output -r -F -d 'write the sum to this file of statistics'
 complete -c kt -n '__kt_verb stats' -F
+complete -c kt -n '__kt_verb tokenize' -s f -l file -r -F -d 'read the text from FILE, - for standard input'
+complete -c kt -n '__kt_verb tokenize' -l pieces -d 'show what each token is'
+complete -c kt -n '__kt_verb tokenize' -l jsonl -d 'read a JSON string a line, write an array of ids a line'
+complete -c kt -n '__kt_verb tokenize' -l no-specials -d 'control tokens in the text, such as <|im_end|>, are text like any other'
+complete -c kt -n '__kt_verb tokenize' -l bos -d 'begin with BOS where the model\'s text does'
+complete -c kt -n '__kt_verb tokenize' -F
 complete -c kt -n '__kt_verb tune' -s l -l layers -r -f -a 'all' -d 'of the MODEL: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb tune' -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'backends, "llamafile,bf16", or all'
 complete -c kt -n '__kt_verb tune' -l level -r -f -a 'amx aocl avx512_bf16 avx512_vbmi avx512_vnni avx512 avx_vnni avx2 arm_bf16 kml i8mm sve dotprod neon scalar' -d 'level that the backends named by --backend must take, such as avx2'

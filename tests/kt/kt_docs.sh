@@ -4,6 +4,7 @@
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 man=$KT_TEST_SOURCE/etc/man
 verbs="backends bench config convert doctor explain forward inspect place plugin stats tune verify version"
+find_engine_verbs
 command_line="documentation"
 : >"$out"
 : >"$err"
@@ -30,7 +31,7 @@ kt --help
 help_options >"$dir/shared"
 man_options "$man/kt.1" | grep -vx io >"$dir/man"
 same "$dir/shared" "$dir/man" "options of kt" "--help" "kt(1)"
-for verb in $verbs; do
+for verb in $verbs $engine_verbs; do
     grep -q "^\.BR kt-$verb (1)" "$man/kt.1" || fail "kt(1) must name kt-$verb(1)"
     kt $verb --help
     help_options >"$dir/help"

@@ -199,6 +199,20 @@ runs_trained()
     unset HWLOC_SYNTHETIC
 }
 
+# The verbs that kt-engine runs, in $engine_verbs; none where it cannot, and then says why.
+find_engine_verbs()
+{
+    engine_verbs=$(sed -n 's/^    {"\([a-z]*\)", .*kt_cmd_engine},$/\1/p' "$KT_TEST_SOURCE/tools/kt/main.c")
+    [ -n "$engine_verbs" ] || fail "tools/kt/main.c must hold the verbs of kt-engine"
+    why=
+    [ -x "$(dirname "$kt_program")/kt-engine" ] || why="kt-engine was not built"
+    [ -z "${EMULATOR:-}" ] || why="a program that is emulated cannot execute another one" # it would run here
+    [ -n "$why" ] || return 0
+    # shellcheck disable=SC2086 # on one line
+    echo "not run: kt" $engine_verbs "and bench --tokenize: $why"
+    engine_verbs=
+}
+
 finish()
 {
     if [ "$n_failed" -gt 0 ]; then
