@@ -22,6 +22,8 @@
 #include <kt/types.h>
 
 #ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in <kt/kt.h> */
 extern "C" {
 #endif
 
@@ -288,5 +290,6 @@ const char *kt_output_format_name(uint32_t format);
 
 #ifdef __cplusplus
 }
+#pragma GCC diagnostic pop
 #endif
 #endif

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The public headers and their macros in C++11 to C++20: g++ and clang++ have nothing to say, a program in C++ runs a
-# layer, and a plugin in C++ is loaded and computes what it should.
+# layer, another one tokenizes, and a plugin in C++ is loaded and computes what it should.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 here=$KT_TEST_SOURCE/tests/cxx
 words=
@@ -36,9 +36,23 @@ for compiler in "$cxx" g++ clang++; do
     for standard in c++11 c++14 c++17 c++20; do
         compile "$compiler" $standard program.cc
         compile "$compiler" $standard plugin.cc
+        compile "$compiler" $standard text.cc
     done
 done
 [ "$n_failed" -eq 0 ] || finish
+
+engine=$KT_TEST_BUILD/.libs/libktengine.so
+if [ -f "$engine" ]; then
+    compile "$cxx" c++11 text.cc "${KT_TEST_SANITIZERS:-} -o $dir/text $engine -L$KT_TEST_BUILD/.libs -lktkernel"
+    command_line=text
+    # shellcheck disable=SC2086
+    LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs ${EMULATOR:-} "$dir/text" "$data/tiny-moe-q4_k_m.gguf" >"$out" 2>"$err"
+    code=$?
+    exits 0
+    says '^the text came back$'
+else
+    echo "text.cc is not run: libktengine was not built"
+fi
 
 with_plugin llamafile || skip "the backend llamafile was not built"
 compile "$cxx" c++11 program.cc "${KT_TEST_SANITIZERS:-} -o $dir/program $KT_TEST_BUILD/.libs/libktkernel.so"
