@@ -5,7 +5,7 @@ set -eu
 cd "${KT_TEST_SOURCE:?run by make check}/tests/abi"
 command -v python3 >/dev/null || { echo "SKIP: python3 is not installed"; exit 77; }
 PYTHONDONTWRITEBYTECODE=1 exec python3 - <<'END'
-from check import HANDED_OUT, compare, library_number, plugin_number
+from check import HANDED_OUT, compare, engine_number, library_number, plugin_number
 
 BASE = {
     "function kt_wait": "int (void)",
@@ -53,6 +53,7 @@ assert library_number("added", (0, 0, 0), (1, 0, 1)) is None
 assert "4:0:3" in library_number("added", (3, 1, 2), (3, 2, 2))
 assert "4:0:0" in library_number("broken", (3, 1, 2), (4, 0, 3))
 assert library_number("broken", (3, 1, 2), (4, 0, 0)) is None
+assert "KT_ENGINE_VERSION in configure.ac from 0:0:0 to 1:0:1" in engine_number("added", (0, 0, 0), (0, 0, 0))
 assert "MINOR" in plugin_number("added", (1, 1), (1, 1))
 assert plugin_number("added", (1, 1), (1, 2)) is None
 assert "MAJOR" in plugin_number("broken", (1, 1), (1, 2))

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """check.py SOURCE BUILD [--write]
 
-Compares the ABI of the library and that of plugins with tests/abi/baseline, which is what the last release
-promised, and says which number to raise. --write makes the baseline anew."""
+Compares the ABI of the libraries and that of plugins with tests/abi/baseline, which is what the last release
+promised, and says which number to raise. --write makes the baseline anew. A build without libktengine is compared
+as far as it goes, and writes no baseline."""
 import os
 import re
 import sys
@@ -15,12 +16,24 @@ HANDED_OUT = {f"struct kt_{name}" for name in
               ("act_pack", "caps", "cut", "gather", "layout", "pack", "product", "unpack")}
 
 
+KINDS = {"library": ":", "engine": ":", "plugin": "."}  # what joins their numbers
+ENGINE = ("text.h",)  # of include/kt
+
+
 def search(path, pattern):
     with open(path, encoding="utf-8") as text:
         match = re.search(pattern, text.read(), re.M)
     if not match:
         raise SystemExit(f"check.py: {path} does not hold {pattern}")
     return tuple(int(number) for number in match.groups())
+
+
+def headers_of(header):
+    """The header and what it includes of its folder, all of which are public."""
+    with open(header, encoding="utf-8") as text:
+        names = re.findall(r"^#include <kt/(\w+\.h)>", text.read(), re.M)
+    found = [os.path.join(os.path.dirname(header), name) for name in names]
+    return [header, *filter(os.path.exists, found)]  # version.h is made, and has no types
 
 
 def read_baseline(path):
@@ -30,7 +43,7 @@ def read_baseline(path):
             if line.startswith("#") or not line.strip():
                 continue
             key, _, value = line.rstrip("\n").partition(": ")
-            if key in ("library", "plugin"):
+            if key in KINDS:
                 numbers[key] = tuple(int(number) for number in re.split("[:.]", value))
                 facts = sections[key] = {}
             else:
@@ -41,7 +54,7 @@ def read_baseline(path):
 def write_baseline(path, numbers, sections):
     with open(path, "w", encoding="utf-8") as out:
         out.write("# The ABI as it was last released; make abi-check compares, make abi-baseline writes it.\n")
-        for name, joint in (("library", ":"), ("plugin", ".")):
+        for name, joint in KINDS.items():
             out.write(f"\n{name}: {joint.join(map(str, numbers[name]))}\n")
             out.writelines(f"{key}: {value}\n" for key, value in sorted(sections[name].items()))
 
@@ -95,14 +108,18 @@ def compare(name, old, new, handed_out):
     return verdict
 
 
-def library_number(verdict, was, now):
-    """What KT_LIBRARY_VERSION must be, or None if it is that."""
+def library_number(verdict, was, now, variable="KT_LIBRARY_VERSION"):
+    """What that variable of configure.ac must be, or None if it is that."""
     current, _, age = was
     soname = now[0] - now[2]
     if soname > current - age or (verdict == "added" and soname == current - age and now[0] > current):
         return None
     wanted = f"{current + 1}:0:0" if verdict == "broken" else f"{current + 1}:0:{age + 1}"
-    return f"KT_LIBRARY_VERSION in configure.ac from {':'.join(map(str, now))} to {wanted}"
+    return f"{variable} in configure.ac from {':'.join(map(str, now))} to {wanted}"
+
+
+def engine_number(verdict, was, now):
+    return library_number(verdict, was, now, "KT_ENGINE_VERSION")
 
 
 def plugin_number(verdict, was, now):
@@ -122,22 +139,31 @@ def main():
     shared = os.path.join(include, "types.h")
     now = {
         "library": search(os.path.join(source, "configure.ac"), r"KT_LIBRARY_VERSION\], \[(\d+):(\d+):(\d+)\]"),
+        "engine": search(os.path.join(source, "configure.ac"), r"KT_ENGINE_VERSION\], \[(\d+):(\d+):(\d+)\]"),
         "plugin": (*search(plugin_h, r"^#define KT_PLUGIN_ABI_MAJOR (\d+)$"),
                    *search(plugin_h, r"^#define KT_PLUGIN_ABI_MINOR (\d+)$")),
     }
     new = {
-        "library": describe(os.path.join(build, ".libs/libktkernel.so"),
-                            [os.path.join(include, name) for name in ("kt.h", "gpu.h", "kv.h", "linear.h", "model.h", "stats.h", "types.h")]),
+        "library": describe(os.path.join(build, ".libs/libktkernel.so"), headers_of(os.path.join(include, "kt.h"))),
         "plugin": describe(os.path.join(build, "tests/abi/now/kt_example.so"), [plugin_h, shared]),
     }
+    engine = os.path.join(build, ".libs/libktengine.so")
+    if os.path.exists(engine):
+        # What it shares with libktkernel is that one's.
+        new["engine"] = describe(engine, [os.path.join(include, name) for name in ENGINE])
     if sys.argv[3:] == ["--write"]:
+        if "engine" not in new:
+            raise SystemExit("check.py: the baseline has libktengine too: build with it")
         write_baseline(path, now, new)
         return 0
     was, old = read_baseline(path)
-    raise_number = {"library": library_number, "plugin": plugin_number}
+    raise_number = {"library": library_number, "engine": engine_number, "plugin": plugin_number}
     code = 0
-    for name, handed_out in (("library", set()), ("plugin", HANDED_OUT)):
-        verdict = compare(name, old[name], new[name], handed_out)
+    for name in KINDS:
+        if name not in new:
+            print(f"{name}: libktengine was not built")
+            continue
+        verdict = compare(name, old[name], new[name], HANDED_OUT if name == "plugin" else set())
         advice = raise_number[name](verdict, was[name], now[name]) if verdict else None
         if advice:
             print(f"{name}: raise {advice}")
