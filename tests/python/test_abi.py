@@ -8,17 +8,17 @@ import re
 import shlex
 import subprocess
 
-from kt_kernel import _abi
+from kt_kernel import _abi, _abi_text
 
 SOURCE = pathlib.Path(os.environ["KT_TEST_SOURCE"])
 
 
 def headers():
-    return "".join((SOURCE / "include" / "kt" / name).read_text() for name in ("types.h", "kt.h", "linear.h", "gpu.h"))
+    return "".join((SOURCE / "include" / "kt" / name).read_text() for name in ("types.h", "kt.h", "linear.h", "gpu.h", "text.h"))
 
 
 def assertions():
-    for struct in _abi.STRUCTS:
+    for struct in _abi.STRUCTS + _abi_text.STRUCTS:
         name = struct.__name__
         yield f"sizeof(struct {name}) == {ctypes.sizeof(struct)}"
         for field, kind in struct._fields_:
@@ -26,18 +26,27 @@ def assertions():
             yield f"sizeof(((struct {name} *)0)->{field}) == {ctypes.sizeof(kind)}"
     for name, number in _abi.STATUS_NUMBER.items():
         yield f"{name} == {number}"
-    for prefix, numbers in (("KT_DTYPE", _abi.DTYPE), ("KT_ACTIVATION", _abi.ACTIVATION), ("KT_IO", _abi.IO), ("KT_SPLIT", _abi.SPLIT)):
+    for prefix, numbers in (
+        ("KT_DTYPE", _abi.DTYPE),
+        ("KT_ACTIVATION", _abi.ACTIVATION),
+        ("KT_IO", _abi.IO),
+        ("KT_SPLIT", _abi.SPLIT),
+        ("KT_TOKENIZER", _abi_text.TOKENIZER_KIND),
+        ("KT_TOKEN", _abi_text.TOKEN_TYPE),
+    ):
         for name, number in numbers.items():
             yield f"{prefix}_{name.upper()} == {number}"
     for number, name in enumerate(_abi.BACKEND_STATES):
         yield f"KT_BACKEND_{name.upper()} == {number}"
+    yield f"KT_ENCODE_BOS == {_abi_text.ENCODE_BOS}"
+    yield f"KT_DECODE_NO_CONTROL == {_abi_text.DECODE_NO_CONTROL}"
     yield f"KT_MAX_LINEARS == {_abi.MAX_LINEARS}"
     yield f"KT_PLACE_FREQUENCY == {_abi.PLACE_FREQUENCY}"
 
 
 def compile_with(tmp_path, lines):
     source = tmp_path / "abi.c"
-    source.write_text("#include <kt/kt.h>\n" + "".join(f'_Static_assert({line}, "{line}");\n' for line in lines))
+    source.write_text("#include <kt/kt.h>\n#include <kt/text.h>\n" + "".join(f'_Static_assert({line}, "{line}");\n' for line in lines))
     includes = [f"-I{SOURCE / 'include'}", f"-I{os.environ['KT_TEST_BUILD']}/include"]
     compiler = shlex.split(os.environ.get("KT_TEST_CC") or "cc")
     words = [*compiler, "-std=gnu11", "-fsyntax-only", *includes, str(source)]
@@ -55,7 +64,7 @@ def test_layout(tmp_path):
 
 def test_fields_are_in_the_headers_order():
     text = re.sub(r"/\*.*?\*/", "", headers(), flags=re.S)
-    for struct in _abi.STRUCTS:
+    for struct in _abi.STRUCTS + _abi_text.STRUCTS:
         body = re.search(r"struct %s \{(.*?)\n\};" % struct.__name__, text, re.S)
         assert body, struct.__name__
         fields = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", body.group(1))

@@ -11,6 +11,9 @@ are the library's own objects:
         y = layer.forward(x, ids, weights)      # numpy arrays or torch tensors
         q, k, v = kt_kernel.linears([wq, wk, wv], x)        # of kt_kernel.Linear
 
+    tokenizer = kt_kernel.Tokenizer("MODEL")    # by libktengine, of the package kt-kernel-engine
+    ids = tokenizer.encode_chat([{"role": "user", "content": "Hello"}])
+
 Neither torch nor a GPU is needed. What goes wrong in the library is a KTError with its words.
 """
 
@@ -29,6 +32,7 @@ from .command import bench
 from .context import Backend, Context, ContextInfo, backends
 from .layer import Layer, LayerInfo, Ticket, methods
 from .linear import Linear, LinearInfo, linears
+from .tokenizer import Detokenizer, Token, Tokenizer
 from .wrapper import AMXSFTMoEWrapper, KTMoEWrapper, generate_gpu_experts_masks
 
 __all__ = [
@@ -38,6 +42,7 @@ __all__ = [
     "CheckpointInfo",
     "Context",
     "ContextInfo",
+    "Detokenizer",
     "KTError",
     "KTFileError",
     "KTKeyError",
@@ -51,6 +56,8 @@ __all__ = [
     "LinearInfo",
     "Moe",
     "Ticket",
+    "Token",
+    "Tokenizer",
     "__cpu_variant__",
     "__version__",
     "backends",

@@ -479,9 +479,9 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-def declare(library):
-    """Gives each function of the library its types; AttributeError names one that it lacks."""
-    for name, (result, arguments) in _FUNCTIONS.items():
+def declare(library, functions=_FUNCTIONS):
+    """Gives each function of a library its types; AttributeError names one that it lacks."""
+    for name, (result, arguments) in functions.items():
         function = getattr(library, name)
         function.restype = c.c_int if result == "status" else result
         function.argtypes = arguments + [_P] * (result == "status")

@@ -122,17 +122,17 @@ def bundled_folders(files):
     return plugins, files / "share" / "kt-kernel" / "plugins.d"
 
 
-def _of_prefix():
-    """The library's path in the prefix that this package is installed in, PREFIX/lib/python3.N/site-packages, or its
+def _of_prefix(soname=SONAME):
+    """A library's path in the prefix that this package is installed in, PREFIX/lib/python3.N/site-packages, or its
     soname. As with a program's RUNPATH, LD_LIBRARY_PATH goes before it and the system's folders come after it."""
-    if any(pathlib.Path(folder, SONAME).is_file() for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")):
-        return SONAME
+    if any(pathlib.Path(folder, soname).is_file() for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":")):
+        return soname
     for parent in _FOLDER.parents:
         if parent.name in ("lib", "lib64", "lib32"):
             multiarch = getattr(sys.implementation, "_multiarch", "")
             folders = (parent, parent.parent / "lib64", parent.parent / "lib", parent.parent / "lib" / multiarch)
-            return next((str(folder / SONAME) for folder in folders if (folder / SONAME).is_file()), SONAME)
-    return SONAME
+            return next((str(folder / soname) for folder in folders if (folder / soname).is_file()), soname)
+    return soname
 
 
 def _load():
@@ -143,6 +143,16 @@ def _load():
     if not files:
         return ctypes.CDLL(_of_prefix())
     return ctypes.CDLL(str(files / "lib" / SONAME))  # its RUNPATH finds the others
+
+
+def load_beside(soname):
+    """Another library of ours, from where libktkernel is from. OSError: it is not there."""
+    path, files = os.environ.get("KT_KERNEL_LIBRARY"), bundled()
+    if path and pathlib.Path(path).with_name(soname).is_file():
+        return ctypes.CDLL(str(pathlib.Path(path).with_name(soname)))
+    if files and not path:
+        return ctypes.CDLL(str(files / "lib" / soname))
+    return ctypes.CDLL(_of_prefix(soname))
 
 
 def _open():
