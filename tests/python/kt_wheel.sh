@@ -16,7 +16,7 @@ code=$?
 exits 0
 # Its files find each other and nothing of the build.
 command_line="readelf -d"
-find "$dir/site" -type f \( -name '*.so*' -o -name kt \) ! -name '*.txt' -exec "${READELF:-readelf}" -d {} + >"$out" 2>&1
+find "$dir/site" -type f \( -name '*.so*' -o -name kt -o -name kt-engine \) ! -name '*.txt' -exec "${READELF:-readelf}" -d {} + >"$out" 2>&1
 code=0
 says 'RUNPATH.*\[\$ORIGIN\]$'
 says_not 'R[A-Z]*PATH.*\[[^$]'
@@ -57,6 +57,18 @@ y = wrapper.forward(numpy.ones((3, 256), "float32"), numpy.zeros((3, 1), int), n
 assert numpy.isfinite(y).all() and y.any()
 print("works", wrapper.moe.info.backend)
 END
+cat >"$dir/text.py" <<'END'
+import os, sys
+import kt_kernel
+model, folder = sys.argv[1:]
+tokenizer = kt_kernel.Tokenizer(model)
+assert tokenizer.decode(tokenizer.encode("To be, or not")) == "To be, or not"
+maps = {line.split()[-1] for line in open("/proc/self/maps") if "/lib" in line}
+for name in ("libktengine.so.0", "libpcre2-8.so", "libutf8proc.so"):
+    places = [path for path in maps if os.path.basename(path).startswith(name)]
+    assert places and all(path.startswith(folder) for path in places), (name, places)
+print("tokenizes")
+END
 run_python()
 {
     command_line="python3 $*"
@@ -66,6 +78,15 @@ run_python()
 run_python "$dir/use.py" "$data/tiny-moe-q4_k_m.gguf" "$dir/site"
 exits 0
 says '^works llamafile$'
+find_engine_verbs
+if [ -n "$engine_verbs" ]; then
+    run_python "$dir/text.py" "$data/tiny-moe-q4_k_m.gguf" "$dir/site"
+    exits 0
+    says '^tokenizes$'
+    run_python -m kt_kernel tokenize "$data/tiny-moe-q4_k_m.gguf" 'To be'
+    exits 0
+    says '^398 304$'
+fi
 
 # pip makes the same of the source tree, and only the package where no library was built; make install says that
 # the package is there.

@@ -34,14 +34,14 @@ def read(path):
     return elf.Elf(pathlib.Path(path).read_bytes())
 
 
-def find_libraries(library):
-    """soname: path of all that the library needs beside what every system has."""
+def find_libraries(library, ours=()):
+    """soname: path of all that the library needs beside what every system has, and the wheel's own libraries."""
     places = dict(re.findall(r"^\s*(\S+) => (/\S+)", run("ldd", library), re.M))
     found = {}
 
     def visit(path):
         for name in read(path).needed():
-            if name not in found and not SYSTEM.match(name):
+            if name not in found and name not in ours and not SYSTEM.match(name):
                 if name not in places:
                     raise SystemExit(f"wheel.py: {path} needs {name}, which the dynamic linker does not find")
                 found[name] = pathlib.Path(places[name])
@@ -111,8 +111,11 @@ def fill(wheel, options, glibc):
     """Adds all files; returns the platform's tag."""
     files = "kt_kernel/_files"
     wheel.add_package()
-    libraries = find_libraries(options.library)
-    for soname, path in {**libraries, COMPAT: options.compat, options.library.name: options.library}.items():
+    libraries, ours = find_libraries(options.library), {options.library.name: options.library}
+    if options.engine:
+        ours[options.engine.name] = options.engine
+        libraries.update(find_libraries(options.engine, ours))
+    for soname, path in {**libraries, COMPAT: options.compat, **ours}.items():
         wheel.add_binary(f"{files}/lib/{soname}", path, "$ORIGIN")
     for path in options.plugin:
         wheel.add_binary(f"{files}/lib/kt-kernel/abi{options.abi}/{path.name}", path, "$ORIGIN/../..")
@@ -120,6 +123,8 @@ def fill(wheel, options, glibc):
         wheel.add(f"{files}/share/kt-kernel/plugins.d/{path.name}", path.read_bytes())
     wheel.add(f"{files}/share/kt-kernel/tuned.ini", options.tuned.read_bytes())
     wheel.add_binary(f"{files}/bin/kt", options.command, "$ORIGIN/../lib")
+    if options.engine_command:  # where kt looks for it
+        wheel.add_binary(f"{files}/libexec/kt-kernel/kt-engine", options.engine_command, "$ORIGIN/../../lib")
     for soname, path in libraries.items():
         notice = notice_of(path)
         if notice:
@@ -135,6 +140,8 @@ def main():
     parser.add_argument("--abi", required=True, help="major of the plugin ABI")
     parser.add_argument("--library", type=pathlib.Path, required=True, help="libktkernel.so.0")
     parser.add_argument("--command", type=pathlib.Path, required=True, help="the program kt")
+    parser.add_argument("--engine", type=pathlib.Path, help="libktengine.so.0")
+    parser.add_argument("--engine-command", type=pathlib.Path, help="the program kt-engine")
     parser.add_argument("--compat", type=pathlib.Path, required=True, help=f"{COMPAT}, of glibc.c")
     parser.add_argument("--plugin", type=pathlib.Path, action="append", default=[], help="kt_NAME.so")
     parser.add_argument("--dropin", type=pathlib.Path, action="append", default=[], help="NAME.ini")
