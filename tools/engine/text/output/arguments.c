@@ -41,7 +41,7 @@ static enum kt_scan argue_inner(struct kt_parser *parser, char byte)
     struct kt_arguments *arguments = &parser->arguments;
     if ((!arguments->has_begun || arguments->has_ended) && kt_is_space(byte))
         return KT_SCAN_MORE;
-    if (arguments->has_ended || (!arguments->has_begun && byte != '{'))
+    if (!arguments->has_begun && byte != '{')
         return KT_SCAN_BAD;
     arguments->has_begun = true;
     enum kt_scan scan = argue_object(parser, byte);
