@@ -87,7 +87,7 @@ static struct jinja_value run_reverse(struct jinja *j, struct jinja_call *call)
 {
     if (call->self.kind == JINJA_TEXT)
         return jinja_slice_value(j, call->self, jinja_none(), jinja_none(), jinja_int(-1));
-    bool direct = call->self.kind == JINJA_DICT ||
+    bool direct = call->self.kind == JINJA_DICT || call->self.kind == JINJA_UNDEFINED ||
                   (call->self.kind == JINJA_LIST && call->self.list->form != JINJA_IS_ONCE);
     struct jinja_list *list = copy_list(j, call->self);
     for (uint64_t a = 0, b = list->n; a + 1 < b; a++, b--) {
