@@ -392,6 +392,7 @@ START_TEST(limits)
     how.max_output = 10;
     expect("{{ 'x' * 10 }}", no_variables, &how, KT_OK, NULL);
     expect("{{ 'x' * 11 }}", no_variables, &how, KT_E_RANGE, "10 bytes");
+    expect("{% for i in range(4) %}xxx{% endfor %}", no_variables, &how, KT_E_RANGE, "10 bytes");
     how = params();
     how.max_steps = 20;
     expect("{{ 1 }}", no_variables, &how, KT_OK, NULL);

@@ -14,11 +14,11 @@ struct jinja_buffer *jinja_buffer_new(struct jinja *j)
 
 static void make_room(struct jinja *j, struct jinja_buffer *buffer, uint64_t more)
 {
+    if (buffer->used + more > j->max_output)
+        jinja_raise(j, KT_E_RANGE, "makes a text of more than %llu bytes", (unsigned long long)j->max_output);
     if (more <= buffer->room - buffer->used)
         return;
     uint64_t room = buffer->used ? 2 * (buffer->used + more) : more;
-    if (buffer->used + more > j->max_output)
-        jinja_raise(j, KT_E_RANGE, "makes a text of more than %llu bytes", (unsigned long long)j->max_output);
     buffer->bytes = jinja_grow(j, buffer->bytes, buffer->used, room);
     if (buffer->marks)
         buffer->marks = jinja_grow(j, buffer->marks, buffer->used, room);
