@@ -300,6 +300,7 @@ class Tokenizer(Handle):
         return opened
 
     def close(self) -> None:
+        """Frees the memory once calls of other threads, detokenizers and chat templates have ended."""
         self._template = None
         super().close()
 
