@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --request -r --chat-template --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -56,12 +56,13 @@ complete -c kt -n '__kt_at 0' -a inspect -d 'show what a checkpoint holds'
 complete -c kt -n '__kt_at 0' -a place -d 'choose which experts lie on a GPU, by what was used'
 complete -c kt -n '__kt_at 0' -a plugin -d 'check a plugin against the contract, or write the project of a new one'
 complete -c kt -n '__kt_at 0' -a stats -d 'show how often experts were asked for, and how unevenly'
+complete -c kt -n '__kt_at 0' -a template -d 'render a chat template, or say what it supports'
 complete -c kt -n '__kt_at 0' -a tokenize -d 'turn text into a model\'s token ids'
 complete -c kt -n '__kt_at 0' -a tune -d 'find values with which the backends are faster on this machine'
 complete -c kt -n '__kt_at 0' -a verify -d 'compare a store with its checksums'
 complete -c kt -n '__kt_at 0' -a version -d 'show versions'
 complete -c kt -n '__kt_at 0' -a help -d 'show the help of a verb'
-complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward inspect place plugin stats tokenize tune verify version'
+complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward inspect place plugin stats template tokenize tune verify version'
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
@@ -167,6 +168,9 @@ complete -c kt -n '__kt_at 2 plugin check' -k -a '(__fish_complete_suffix .so)'
 complete -c kt -n '__kt_verb stats' -l experts -d 'a row for each expert'
 complete -c kt -n '__kt_verb stats' -s o -l output -r -F -d 'write the sum to this file of statistics'
 complete -c kt -n '__kt_verb stats' -F
+complete -c kt -n '__kt_verb template' -s r -l request -r -F -d 'render the JSON object in FILE, - for standard input: messages, tools, add_generation_prompt and what else the template reads'
+complete -c kt -n '__kt_verb template' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or chatml, llama3, mistral or deepseek, which are built in'
+complete -c kt -n '__kt_verb template' -F
 complete -c kt -n '__kt_verb tokenize' -s f -l file -r -F -d 'read the text from FILE, - for standard input'
 complete -c kt -n '__kt_verb tokenize' -l pieces -d 'show what each token is'
 complete -c kt -n '__kt_verb tokenize' -l jsonl -d 'read a JSON string a line, write an array of ids a line'

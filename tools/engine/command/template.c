@@ -18,13 +18,13 @@ static const struct kt_cli_option options[] =
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, request),
       .argument = "FILE",
-      .help = "render the JSON object in FILE, - for standard input: messages,\n"
+      .help = "render the JSON object in FILE, - for standard input: messages, "
               "tools, add_generation_prompt and what else the template reads"},
      {.name = "chat-template",
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, chat_template),
       .argument = "FILE",
-      .help = "this template instead of the model's: a file, or chatml, llama3,\n"
+      .help = "this template instead of the model's: a file, or chatml, llama3, "
               "mistral or deepseek, which are built in"},
      {.name = NULL}};
 static const struct kt_cli_command command =
