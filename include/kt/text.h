@@ -110,10 +110,10 @@ enum kt_encode_flag {
 };
 
 /**
- * The ids of a text that is given in parts, which are read as one: a word may go from one part into the next,
- * a control token may not, and none is found in parts that are content. *ids is allocated: free it by
- * kt_ids_free(). An empty text has no ids. The same text in other parts of the same kind has the same ids.
- * KT_E_UNSUPPORTED: a byte that the vocabulary cannot write, and it has no token for unknown ones.
+ * The ids of a text that is given in parts, which are read as one: a word may go from one part into the next;
+ * a control token is found only where all of it is the template's. *ids is allocated: free it by
+ * kt_ids_free(). An empty text has no ids but BOS. The same text in other parts of the same kind has the same
+ * ids. KT_E_UNSUPPORTED: a byte that the vocabulary cannot write, and it has no token for unknown ones.
  */
 enum kt_status kt_tokenizer_encode(const struct kt_tokenizer *tokenizer, const struct kt_text_part *parts,
                                    uint64_t n_parts, uint32_t flags, int32_t **ids, uint64_t *n_ids,
@@ -181,8 +181,9 @@ struct kt_template_info {
 };
 
 /**
- * Reads a template. `name` is how errors call it, copied. KT_E_FORMAT says line and column;
- * KT_E_UNSUPPORTED names what real templates do not use (import, include, extends, recursive loops ...).
+ * Reads a template. `name` is how errors call it, copied. At most 4 MiB: KT_E_RANGE. KT_E_FORMAT says line
+ * and column; KT_E_UNSUPPORTED names what real templates do not use (import, include, extends, recursive
+ * loops ...).
  */
 enum kt_status kt_template_create(const char *source, uint64_t length, const char *name,
                                   struct kt_template **chat, struct kt_error *error);
@@ -204,11 +205,12 @@ struct kt_render_params {
     size_t struct_size;
     uint64_t max_steps;  /**< 0: 10 million */
     uint64_t max_output; /**< bytes; 0: 64 MiB */
-    uint32_t max_depth;  /**< of macros, expressions and values; 0: 100 */
+    uint32_t max_depth;  /**< of macros, expressions and values; 0: 100, at most 1000 */
     uint32_t has_time;   /**< not 0: strftime_now reads `time`, else the clock */
     int64_t time;        /**< seconds since 1970, shown as local time */
-    uint32_t parse_arguments; /**< not 0: arguments of calls that are JSON text become objects, for templates that
-                                   do not want text; 0: they stay as they are, as Hugging Face renders them */
+    uint32_t
+        parse_arguments; /**< not 0: arguments of calls that are JSON text become objects, for templates that
+                              do not want text; 0: they stay as they are, as Hugging Face renders them */
 };
 #define KT_RENDER_PARAMS_INIT KT_INIT(kt_render_params)
 

@@ -258,8 +258,8 @@ static bool changes_nothing(const struct check *check)
     return check->model->also_dtypes;
 }
 
-/* Doubles K of the first product until it has many tiles, and a linear's rows until they are several groups of
- * panels; scales of a whole row stay such. */
+/* Doubles K of the first product until it has many tiles, and a linear's rows until they are several groups
+ * of panels; scales of a whole row stay such. */
 static void make_large(struct kt_shape *shape, bool is_linear)
 {
     uint64_t *k = is_linear ? &shape->intermediate_size : &shape->hidden_size;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The input is a text, a zero byte, and a tokenizer.json, or a tiktoken file if it does not begin with '{'. What can be
- * opened encodes the text in parts of both kinds, and decodes it again. */
+/* The input is a text, a zero byte, and a tokenizer.json, or a tiktoken file if it does not begin with '{'.
+ * What can be opened encodes the text in parts of both kinds, and decodes it again. */
 #define _GNU_SOURCE
 #include <kt/text.h>
 #include <stdbool.h>
@@ -34,7 +34,8 @@ static void write_file(struct file *file, const char *ending, const uint8_t *dat
 
 static void use(const struct kt_tokenizer *tokenizer, const char *text, size_t length)
 {
-    const struct kt_text_part parts[] = {{text, length / 3, 0, 0}, {text + length / 3, length - length / 3, 1, 0}};
+    const struct kt_text_part parts[] = {{text, length / 3, 0, 0},
+                                         {text + length / 3, length - length / 3, 1, 0}};
     struct kt_error error = {KT_OK, ""};
     int32_t *ids;
     uint64_t n_ids, back;

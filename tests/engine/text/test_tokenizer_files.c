@@ -185,7 +185,7 @@ START_TEST(says_what_a_path_lacks)
 {
     sandbox_folder("empty");
     expect_failure("empty", KT_E_NOT_FOUND, "neither tokenizer.json nor a tiktoken file");
-    expect_failure("nowhere", KT_E_NOT_FOUND, "nowhere: No such file");
+    expect_failure("nowhere", KT_E_IO, "nowhere: No such file");
     sandbox_folder("t/tokenizer.json");
     expect_failure("t", KT_E_IO, "no regular file");
     sandbox_write("x.gguf", "GGUF");

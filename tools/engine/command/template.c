@@ -158,7 +158,7 @@ static int show(struct kt_cli *cli, const struct kt_template *chat)
     struct kt_output *output = kt_output_create(cli, "kt.template", 1);
     struct kt_table *table = kt_output_table(output, "rows", columns, sizeof(columns) / sizeof(columns[0]));
     kt_output_fact_text(output, "source", "template", info.source);
-    kt_output_fact_uint(output, "format", NULL, info.format);
+    kt_output_fact_text(output, "format", NULL, kt_output_format_name(info.format));
     add_row(table, "system", info.takes_system, "messages of the role system");
     add_row(table, "parts", info.takes_parts, "content as a list of parts");
     add_row(table, "tools", info.takes_tools, "definitions of tools");

@@ -123,8 +123,7 @@ static enum kt_status load_path(struct kt_tokenizer *t, const char *path, struct
     struct stat found;
     char name[256] = "";
     if (stat(path, &found) != 0)
-        return kt_engine_fail(error, errno == ENOENT ? KT_E_NOT_FOUND : KT_E_IO, "%s: %s", path,
-                              strerror(errno));
+        return kt_engine_fail(error, KT_E_IO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(found.st_mode) && is_gguf(path))
         return load_gguf_path(t, path, error);
     char *folder = strdup(path);
