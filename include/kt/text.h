@@ -205,7 +205,8 @@ struct kt_render_params {
     size_t struct_size;
     uint64_t max_steps;  /**< 0: 10 million */
     uint64_t max_output; /**< bytes; 0: 64 MiB */
-    uint32_t max_depth;  /**< of macros, expressions and values; 0: 100, at most 1000 */
+    uint32_t max_depth;  /**< of macros, expressions and values; 0: 100, which need up to 192 KiB of stack; at
+                              most 200 */
     uint32_t has_time;   /**< not 0: strftime_now reads `time`, else the clock */
     int64_t time;        /**< seconds since 1970, shown as local time */
     uint32_t

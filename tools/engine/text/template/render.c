@@ -175,8 +175,8 @@ enum kt_status kt_template_render(const struct kt_template *chat, const char *va
                               params->struct_size);
     if (params)
         memcpy(&all, params, params->struct_size < sizeof all ? params->struct_size : sizeof all);
-    if (all.max_depth > 1000)
-        return kt_engine_fail(error, KT_E_RANGE, "kt_template_render: max_depth is %u, which may be 1000",
+    if (all.max_depth > 200)
+        return kt_engine_fail(error, KT_E_RANGE, "kt_template_render: max_depth is %u, which may be 200",
                               all.max_depth);
     uint64_t output = all.max_output ? all.max_output : UINT64_C(64) << 20;
     if (output > UINT64_C(1) << 36)
