@@ -161,8 +161,7 @@ static const char *const turn_ends[] = {
     "<|endoftext|>",
     "<|eom_id|>",
     "</s>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    "<\357\275\234end\342\226\201of\342\226\201sentence\357\275\234>", /* DeepSeek's */
     "[EOS]",
     "[EOT]",
     "<end_of_turn>",
