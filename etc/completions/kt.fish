@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --request -r --chat-template --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --placement -p --gpu-experts -g --ratio --total --seed --model -m --update -u --max-moves --cases --dir --like --timeout --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -52,7 +52,9 @@ complete -c kt -n '__kt_at 0' -a detokenize -d 'turn token ids into text'
 complete -c kt -n '__kt_at 0' -a doctor -d 'check this machine and each backend'
 complete -c kt -n '__kt_at 0' -a explain -d 'say which backend would run each layer of a model, and why'
 complete -c kt -n '__kt_at 0' -a forward -d 'run MoE layers of a model on recorded input and check the output'
+complete -c kt -n '__kt_at 0' -a generate -d 'go on with a text, or answer it, by a whole model'
 complete -c kt -n '__kt_at 0' -a inspect -d 'show what a checkpoint holds'
+complete -c kt -n '__kt_at 0' -a perplexity -d 'measure how well a model foretells a text'
 complete -c kt -n '__kt_at 0' -a place -d 'choose which experts lie on a GPU, by what was used'
 complete -c kt -n '__kt_at 0' -a plugin -d 'check a plugin against the contract, or write the project of a new one'
 complete -c kt -n '__kt_at 0' -a stats -d 'show how often experts were asked for, and how unevenly'
@@ -62,7 +64,7 @@ complete -c kt -n '__kt_at 0' -a tune -d 'find values with which the backends ar
 complete -c kt -n '__kt_at 0' -a verify -d 'compare a store with its checksums'
 complete -c kt -n '__kt_at 0' -a version -d 'show versions'
 complete -c kt -n '__kt_at 0' -a help -d 'show the help of a verb'
-complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward inspect place plugin stats template tokenize tune verify version'
+complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward generate inspect perplexity place plugin stats template tokenize tune verify version'
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
@@ -139,10 +141,29 @@ complete -c kt -n '__kt_verb forward' -s e -l expected -r -F -d 'recorded output
 complete -c kt -n '__kt_verb forward' -l recorded-tolerance -r -f -d 'most relative L2 error against the recorded output'
 complete -c kt -n '__kt_verb forward' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb forward' -F
+complete -c kt -n '__kt_verb generate' -s p -l prompt -r -f -d 'the text to go on with'
+complete -c kt -n '__kt_verb generate' -s f -l file -r -F -d 'read the text from FILE, - for standard input'
+complete -c kt -n '__kt_verb generate' -s n -l tokens -r -f -d 'write at most N tokens'
+complete -c kt -n '__kt_verb generate' -l chat -d 'the text is a message to be answered: it is wrapped in the model\'s chat template'
+complete -c kt -n '__kt_verb generate' -l system -r -f -d 'with --chat: the system\'s message before it'
+complete -c kt -n '__kt_verb generate' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or a built-in one as of kt template'
+complete -c kt -n '__kt_verb generate' -l ignore-eos -d 'go on behind tokens that end the text'
+complete -c kt -n '__kt_verb generate' -l context -r -f -a '0 4096 32768' -d 'room for N tokens'
+complete -c kt -n '__kt_verb generate' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
+complete -c kt -n '__kt_verb generate' -s j -l threads -r -f -d 'threads of all nodes'
+complete -c kt -n '__kt_verb generate' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
+complete -c kt -n '__kt_verb generate' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
+complete -c kt -n '__kt_verb generate' -F
 complete -c kt -n '__kt_verb inspect' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb inspect' -s t -l tensors -d 'list every tensor'
 complete -c kt -n '__kt_verb inspect' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb inspect' -F
+complete -c kt -n '__kt_verb perplexity' -l context -r -f -a '0 4096 32768' -d 'tokens of a window'
+complete -c kt -n '__kt_verb perplexity' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
+complete -c kt -n '__kt_verb perplexity' -s j -l threads -r -f -d 'threads of all nodes'
+complete -c kt -n '__kt_verb perplexity' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
+complete -c kt -n '__kt_verb perplexity' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
+complete -c kt -n '__kt_verb perplexity' -F
 complete -c kt -n '__kt_verb place' -s p -l placement -r -f -a 'uniform frequency front-loading random' -d 'uniform, frequency, front-loading or random'
 complete -c kt -n '__kt_verb place' -s g -l gpu-experts -r -f -d 'budget: N experts times the number of layers'
 complete -c kt -n '__kt_verb place' -l ratio -r -f -d 'budget: this part of all experts, 0 to 1, rounded down'

@@ -8,6 +8,8 @@
 const struct kt_cli_verb kt_cli_verbs[] = {
     {"bench", "measure how fast text becomes tokens", kt_cmd_bench_text},
     {"detokenize", "turn token ids into text", kt_cmd_detokenize},
+    {"generate", "go on with a text, or answer it, by a whole model", kt_cmd_generate},
+    {"perplexity", "measure how well a model foretells a text", kt_cmd_perplexity},
     {"template", "render a chat template, or say what it supports", kt_cmd_template},
     {"tokenize", "turn text into a model's token ids", kt_cmd_tokenize},
     {NULL, NULL, NULL},

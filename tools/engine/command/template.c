@@ -50,21 +50,6 @@ static bool is_template(const char *path)
            (length > 3 && strcmp(path + length - 3, ".j2") == 0);
 }
 
-static int read_template(const struct kt_cli *cli, const char *path, struct kt_template **chat)
-{
-    struct kt_error error;
-    struct kt_buffer source = {.data = NULL};
-    const char *name;
-    for (size_t i = 0; (name = kt_template_builtin_name(i)); i++)
-        if (strcmp(name, path) == 0)
-            return kt_template_builtin(name, chat, &error) == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
-    int code = kt_input_read(cli, path, &source);
-    if (code == KT_EXIT_OK && kt_template_create(source.data, source.length, path, chat, &error) != KT_OK)
-        code = kt_cli_fail(cli, &error);
-    free(source.data);
-    return code;
-}
-
 /* The template, and the tokenizer where there is one. */
 static int open_template(const struct kt_cli *cli, const struct args *args, struct kt_tokenizer **tokenizer,
                          struct kt_template **chat)
@@ -72,39 +57,24 @@ static int open_template(const struct kt_cli *cli, const struct args *args, stru
     const char *model = cli->arguments[0];
     struct kt_error error;
     if (is_template(model))
-        return read_template(cli, args->chat_template ? args->chat_template : model, chat);
+        return kt_chat_read(cli, args->chat_template ? args->chat_template : model, chat);
     int code = kt_input_tokenizer(cli, model, tokenizer);
     if (code == KT_EXIT_OK && args->chat_template)
-        return read_template(cli, args->chat_template, chat);
+        return kt_chat_read(cli, args->chat_template, chat);
     if (code == KT_EXIT_OK && kt_template_open(*tokenizer, NULL, chat, &error) != KT_OK)
         code = kt_cli_fail(cli, &error);
     return code;
 }
 
-/* Sets "bos_token" and the like where the request has none; false: out of memory. */
-static bool add_token(json_t *request, const struct kt_tokenizer *tokenizer, const char *name, int32_t id)
-{
-    struct kt_token token;
-    if (id < 0 || json_object_get(request, name) || kt_tokenizer_token(tokenizer, id, &token, NULL) != KT_OK)
-        return true;
-    json_t *text = json_stringn(token.text, token.length);
-    return !text || json_object_set_new(request, name, text) == 0; /* NULL: it is no text */
-}
-
 /* The request with the model's own tokens; the bytes are malloc'ed. */
 static int add_tokens(const struct kt_cli *cli, const struct kt_tokenizer *tokenizer, struct kt_buffer *bytes)
 {
-    struct kt_tokenizer_info info;
     json_t *request = json_loadb(bytes->data, bytes->length, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(request)) { /* the rendering says what is wrong with it */
         json_decref(request);
         return KT_EXIT_OK;
     }
-    kt_tokenizer_info(tokenizer, &info);
-    bool added = add_token(request, tokenizer, "bos_token", info.bos_token_id) &&
-                 add_token(request, tokenizer, "eos_token", info.eos_token_id) &&
-                 add_token(request, tokenizer, "unk_token", info.unk_token_id) &&
-                 add_token(request, tokenizer, "pad_token", info.pad_token_id);
+    bool added = kt_chat_add_tokens(tokenizer, request);
     char *text = added ? json_dumps(request, JSON_COMPACT) : NULL;
     json_decref(request);
     if (!text)

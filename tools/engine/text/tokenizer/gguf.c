@@ -32,17 +32,28 @@ static enum kt_status find_array(const struct gguf *g, const char *key, struct k
     return status;
 }
 
+/* A value that need not be there: *found says whether it is. */
+static enum kt_status find_optional(const struct gguf *g, const char *key, struct kt_value *value,
+                                    bool *found)
+{
+    enum kt_status status = kt_checkpoint_value_find(g->checkpoint, key, value, g->error);
+    *found = status == KT_OK;
+    return status == KT_E_NOT_FOUND ? KT_OK : status;
+}
+
 /* A text, copied; leaves `text` as it is if there is no such key. */
 static enum kt_status read_word(const struct gguf *g, const char *key, char *text, size_t size)
 {
     struct kt_value value;
-    const char *found;
+    const char *word;
     uint64_t at = 0, length;
-    if (kt_checkpoint_value_find(g->checkpoint, key, &value, NULL) != KT_OK)
-        return KT_OK;
-    enum kt_status status = kt_value_text(&value, &at, &found, &length, g->error);
+    bool found;
+    enum kt_status status = find_optional(g, key, &value, &found);
+    if (status != KT_OK || !found)
+        return status;
+    status = kt_value_text(&value, &at, &word, &length, g->error);
     if (status == KT_OK)
-        snprintf(text, size, "%.*s", (int)(length < size ? length : size), found);
+        snprintf(text, size, "%.*s", (int)(length < size ? length : size), word);
     return status;
 }
 
@@ -50,10 +61,11 @@ static enum kt_status read_id(const struct gguf *g, const char *key, int32_t *id
 {
     struct kt_value value;
     uint64_t number;
-    if (kt_checkpoint_value_find(g->checkpoint, key, &value, NULL) != KT_OK)
-        return KT_OK;
-    enum kt_status status = kt_value_uint(&value, 0, &number, g->error);
-    if (status != KT_OK)
+    bool found;
+    enum kt_status status = find_optional(g, key, &value, &found);
+    if (status == KT_OK && found)
+        status = kt_value_uint(&value, 0, &number, g->error);
+    if (status != KT_OK || !found)
         return status;
     if (number >= g->tokenizer->vocab.n && number != UINT32_MAX) /* -1 as some files write it: none */
         return kt_engine_fail(g->error, KT_E_FORMAT, "%s: %s is %" PRIu64 ", but there are %zu tokens",
@@ -65,12 +77,14 @@ static enum kt_status read_id(const struct gguf *g, const char *key, int32_t *id
 static enum kt_status read_truth(const struct gguf *g, const char *key, bool *truth)
 {
     struct kt_value value;
-    int found;
-    if (kt_checkpoint_value_find(g->checkpoint, key, &value, NULL) != KT_OK)
-        return KT_OK;
-    enum kt_status status = kt_value_bool(&value, 0, &found, g->error);
+    int value_truth;
+    bool found;
+    enum kt_status status = find_optional(g, key, &value, &found);
+    if (status != KT_OK || !found)
+        return status;
+    status = kt_value_bool(&value, 0, &value_truth, g->error);
     if (status == KT_OK)
-        *truth = found != 0;
+        *truth = value_truth != 0;
     return status;
 }
 
@@ -106,7 +120,9 @@ static enum kt_status set_token(const struct gguf *g, uint64_t id, const char *t
 
 static enum kt_status read_types(const struct gguf *g, uint64_t n, struct kt_value *types, bool *has_types)
 {
-    *has_types = kt_checkpoint_value_find(g->checkpoint, KEY("token_type"), types, NULL) == KT_OK;
+    enum kt_status status = find_optional(g, KEY("token_type"), types, has_types);
+    if (status != KT_OK)
+        return status;
     if (*has_types && types->count != n)
         return kt_engine_fail(g->error, KT_E_FORMAT,
                               "%s: %" PRIu64 " tokens, but " KEY("token_type") " has %" PRIu64 " elements",

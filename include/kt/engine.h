@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/engine.h - whole language models on CPUs: ids of tokens in, logits out. A part of libktengine
+ * (pkg-config kt-kernel-engine); <kt/text.h> has what makes ids of text.
+ *
+ *     kt_model_open()         weights of a checkpoint, packed by the backends of a context; a cache of one
+ * bound kt_session_open()       a sequence of tokens, empty kt_model_step()         the next tokens of any
+ * number of sessions, prompts and single tokens mixed kt_session_truncate()   back to an earlier token
+ *
+ * Families: qwen3moe, qwen3, qwen2, llama and Mixtral, each from GGUF files and from safetensors folders.
+ * What a checkpoint has and is not computed is refused by its name.
+ *
+ * Thread-safety: a model's functions, those of its sessions included, are called by one thread at a time.
+ */
+#ifndef KT_ENGINE_H
+#define KT_ENGINE_H
+
+#include <kt/kt.h>
+
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in <kt/kt.h> */
+extern "C" {
+#endif
+
+struct kt_model;
+struct kt_session;
+
+struct kt_model_params {
+    size_t struct_size;
+    uint64_t max_tokens;   /**< of one session; 0: as many as the model was made for, at most 4096 */
+    uint64_t cache_tokens; /**< room of all sessions together; 0: max_tokens */
+    uint32_t max_sessions; /**< open at once; 0: 1 */
+    uint32_t max_batch;    /**< tokens that are computed at once; more run in slices. 0: 512, at most 1024 */
+    uint32_t cache_dtype;  /**< KT_DTYPE_BF16, KT_DTYPE_Q8_0 or KT_DTYPE_F32; 0: KT_DTYPE_BF16 */
+    uint32_t reserved;
+    /** Called while weights are packed, by the calling thread: layers done of all; NULL: not wanted. Not 0:
+     * stop, and kt_model_open fails with KT_E_STATE. */
+    int (*progress)(void *data, uint64_t done, uint64_t total);
+    void *data;
+};
+#define KT_MODEL_PARAMS_INIT KT_INIT(kt_model_params)
+
+/** Strings live as long as the model. */
+struct kt_model_info {
+    const char *family; /**< "qwen3moe" */
+    uint32_t n_layers;
+    uint32_t n_experts; /**< of a layer; 0: a dense model */
+    uint64_t hidden_size;
+    uint64_t vocabulary;     /**< logits of a token */
+    uint64_t context_length; /**< that the model was made for */
+    uint64_t max_tokens;     /**< of a session */
+    uint64_t weight_size;    /**< bytes of packed weights */
+    uint64_t cache_size;     /**< bytes of the cache */
+};
+
+/**
+ * Loads a model. The context and the checkpoint must live longer than it: rows of the embedding are read
+ * there. KT_E_UNSUPPORTED names the family, the setting or the tensor that is not computed; KT_E_FORMAT sizes
+ * that contradict each other; KT_E_NOMEM what is needed and what there is.
+ */
+enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *checkpoint,
+                             const struct kt_model_params *params, struct kt_model **model,
+                             struct kt_error *error);
+/** Its sessions must be closed. `model` may be NULL. */
+void kt_model_close(struct kt_model *model);
+void kt_model_info(const struct kt_model *model, struct kt_model_info *info);
+
+/** An empty session. KT_E_NOMEM: max_sessions are open. */
+enum kt_status kt_session_open(struct kt_model *model, struct kt_session **session, struct kt_error *error);
+/** `session` may be NULL. */
+void kt_session_close(struct kt_session *session);
+/** Tokens that it holds. */
+uint64_t kt_session_tokens(const struct kt_session *session);
+/** Keeps the first n_tokens. */
+enum kt_status kt_session_truncate(struct kt_session *session, uint64_t n_tokens, struct kt_error *error);
+/** Opens a session of the first n_tokens of another one; memory is shared until one of them goes on. */
+enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, struct kt_session **fork,
+                               struct kt_error *error);
+
+/** The next tokens of a session. */
+struct kt_step {
+    struct kt_session *session;
+    const int32_t *ids; /**< [n_ids] */
+    uint32_t n_ids;
+    uint32_t n_logits; /**< logits of so many tokens, the last ones; 0: none */
+    float *logits;     /**< [n_logits][vocabulary] */
+};
+
+/**
+ * Computes the next tokens of sessions, each of which may stand here once. Checks everything before it
+ * computes. Logits have the same bits for any number of threads. KT_E_RANGE names an id that is none, or a
+ * session that would be longer than max_tokens; KT_E_NOMEM: the cache is full. After KT_E_BACKEND, sessions
+ * have the tokens of whole slices; else, on failure, they are as they were.
+ */
+enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps, uint32_t n_steps,
+                             struct kt_error *error);
+
+#ifdef __cplusplus
+}
+#pragma GCC diagnostic pop
+#endif
+#endif

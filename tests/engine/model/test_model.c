@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_model.c - whole models: logits beside float64's, bits, sessions, errors. */
+#include "tests/support/alloc_faults.h"
+#include "tests/support/layer_fixture.h"
+#include "tests/support/sandbox.h"
+
+#include <check.h>
+#include <kt/engine.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VOCABULARY 2048
+#define N_IDS 70
+
+/* As tests/engine/model/make_logits.py has them. */
+static const int kept[] = {0, 1, 31, 62, 63, 64, 65, 69};
+#define N_KEPT (int)(sizeof(kept) / sizeof(kept[0]))
+
+struct world {
+    struct kt_context *context;
+    struct kt_checkpoint *checkpoint;
+    struct kt_model *model;
+    struct kt_session *session;
+    int32_t ids[N_IDS];
+};
+
+static const char *tiny(void)
+{
+    static char path[4096];
+    snprintf(path, sizeof(path), "%s/tiny-moe/tiny-moe-q4_k_m.gguf", getenv("KT_TEST_DATA"));
+    return path;
+}
+
+static struct kt_context *open_context(int threads, const char *level)
+{
+    char module[512], wish[64], count[32];
+    const char *file = sandbox_backend("attention");
+    if (!file) {
+        printf("SKIP: the plugin attention was not built\n");
+        return NULL;
+    }
+    snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
+    snprintf(wish, sizeof(wish), "plugin.attention.level=%s", level);
+    snprintf(count, sizeof(count), "core.threads=%d", threads);
+    return fixture_context_with((const char *const[]){module, wish, count, "core.backend=reference"}, 4);
+}
+
+/* The model in `path` with float32 in its cache; false: it cannot be run here. */
+static bool open_world(struct world *w, const char *path, int threads, const struct kt_model_params *params)
+{
+    struct kt_error error = {KT_OK, ""};
+    memset(w, 0, sizeof(*w));
+    w->context = open_context(threads, "scalar");
+    if (!w->context)
+        return false;
+    struct kt_model_params own = KT_MODEL_PARAMS_INIT;
+    if (params)
+        own = *params;
+    own.cache_dtype = KT_DTYPE_F32;
+    ck_assert(kt_checkpoint_open(path, NULL, &w->checkpoint, NULL) == KT_OK);
+    ck_assert_msg(kt_model_open(w->context, w->checkpoint, &own, &w->model, &error) == KT_OK, "%s",
+                  error.message);
+    ck_assert(kt_session_open(w->model, &w->session, NULL) == KT_OK);
+    for (int i = 0; i < N_IDS; i++)
+        w->ids[i] = (7 * i * i + 11 * i + 5) % 2000;
+    return true;
+}
+
+static void close_world(struct world *w)
+{
+    kt_session_close(w->session);
+    kt_model_close(w->model);
+    kt_checkpoint_close(w->checkpoint);
+    kt_context_destroy(w->context);
+}
+
+static float *step(struct world *w, struct kt_session *session, const int32_t *ids, uint32_t n)
+{
+    struct kt_error error = {KT_OK, ""};
+    float *logits = malloc((size_t)n * VOCABULARY * sizeof(*logits));
+    const struct kt_step one = {session, ids, n, n, logits};
+    ck_assert_msg(kt_model_step(w->model, &one, 1, &error) == KT_OK, "%s", error.message);
+    return logits;
+}
+
+static double difference(const float *got, const float *wanted, size_t n)
+{
+    double sum = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += pow((double)got[i] - (double)wanted[i], 2);
+        size += pow((double)wanted[i], 2);
+    }
+    return sqrt(sum / size);
+}
+
+static void expect_same(const float *got, const float *wanted, size_t n_tokens, const char *what)
+{
+    ck_assert_msg(memcmp(got, wanted, n_tokens * VOCABULARY * sizeof(*got)) == 0, "%s: other bits", what);
+}
+
+/* ---- against float64 ---- */
+
+/* Every place of a page's border has its row. */
+START_TEST(logits_are_those_of_float64)
+{
+    struct world w;
+    float wanted[VOCABULARY];
+    char path[4096];
+    if (!open_world(&w, tiny(), 2, NULL))
+        return;
+    snprintf(path, sizeof(path), "%s/tests/data/logits/tiny-moe-q4_k_m.f32", getenv("KT_TEST_SOURCE"));
+    FILE *file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    float *logits = step(&w, w.session, w.ids, N_IDS);
+    for (int i = 0; i < N_KEPT; i++) {
+        ck_assert_uint_eq(fread(wanted, sizeof(float), VOCABULARY, file), VOCABULARY);
+        double error = difference(logits + (size_t)kept[i] * VOCABULARY, wanted, VOCABULARY);
+        ck_assert_msg(error < 1e-5, "token %d: relative difference %g", kept[i], error);
+    }
+    fclose(file);
+    free(logits);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- bits ---- */
+
+START_TEST(bits_do_not_depend_on_threads_or_slices)
+{
+    static const struct {
+        int threads;
+        uint32_t batch;
+    } ways[] = {{1, 0}, {3, 0}, {2, 7}, {1, 1}, {2, 64}};
+    struct world first, w;
+    if (!open_world(&first, tiny(), 2, NULL))
+        return;
+    float *wanted = step(&first, first.session, first.ids, N_IDS);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+        params.max_batch = ways[i].batch;
+        ck_assert(open_world(&w, tiny(), ways[i].threads, &params));
+        float *logits = step(&w, w.session, w.ids, N_IDS);
+        expect_same(logits, wanted, N_IDS, "another slice or another number of threads");
+        free(logits);
+        close_world(&w);
+    }
+    free(wanted);
+    close_world(&first);
+}
+END_TEST
+
+/* Sessions of other lengths beside it, prompts and single tokens mixed. */
+START_TEST(bits_do_not_depend_on_other_sessions)
+{
+    struct world w;
+    struct kt_session *others[2];
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    params.max_sessions = 3;
+    params.cache_tokens = 1024;
+    params.max_batch = 32;
+    if (!open_world(&w, tiny(), 2, &params))
+        return;
+    float *wanted = step(&w, w.session, w.ids, N_IDS), *prompt = malloc(69 * VOCABULARY * sizeof(float));
+    float last[VOCABULARY], other[VOCABULARY];
+    ck_assert(kt_session_truncate(w.session, 0, NULL) == KT_OK);
+    for (int i = 0; i < 2; i++)
+        ck_assert(kt_session_open(w.model, &others[i], NULL) == KT_OK);
+    const struct kt_step mixed[] = {{others[0], w.ids + 3, 40, 0, NULL},
+                                    {w.session, w.ids, 69, 69, prompt},
+                                    {others[1], w.ids + 9, 1, 1, other}};
+    ck_assert(kt_model_step(w.model, mixed, 3, NULL) == KT_OK);
+    expect_same(prompt, wanted, 69, "a prompt beside others");
+    const struct kt_step decodes[] = {{others[1], w.ids, 1, 0, NULL},
+                                      {w.session, w.ids + 69, 1, 1, last},
+                                      {others[0], w.ids + 1, 1, 1, other}};
+    ck_assert(kt_model_step(w.model, decodes, 3, NULL) == KT_OK);
+    expect_same(last, wanted + (size_t)69 * VOCABULARY, 1, "a token beside others");
+    ck_assert_uint_eq(kt_session_tokens(w.session), 70);
+    ck_assert_uint_eq(kt_session_tokens(others[1]), 2);
+    for (int i = 0; i < 2; i++)
+        kt_session_close(others[i]);
+    free(wanted);
+    free(prompt);
+    close_world(&w);
+}
+END_TEST
+
+START_TEST(sessions_go_back_and_fork)
+{
+    struct world w;
+    struct kt_session *fork;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    params.max_sessions = 2;
+    params.cache_tokens = 512;
+    if (!open_world(&w, tiny(), 2, &params))
+        return;
+    float *wanted = step(&w, w.session, w.ids, N_IDS);
+    ck_assert(kt_session_truncate(w.session, 33, NULL) == KT_OK);
+    float *again = step(&w, w.session, w.ids + 33, N_IDS - 33);
+    expect_same(again, wanted + (size_t)33 * VOCABULARY, N_IDS - 33, "after going back");
+    free(again);
+    ck_assert(kt_session_fork(w.session, 50, &fork, NULL) == KT_OK);
+    float *elsewhere = step(&w, fork, w.ids, 5); /* another way */
+    ck_assert(memcmp(elsewhere, wanted + (size_t)50 * VOCABULARY, 5 * VOCABULARY * sizeof(float)) != 0);
+    free(elsewhere);
+    ck_assert(kt_session_truncate(fork, 50, NULL) == KT_OK);
+    again = step(&w, fork, w.ids + 50, N_IDS - 50);
+    expect_same(again, wanted + (size_t)50 * VOCABULARY, N_IDS - 50, "of a fork");
+    free(again);
+    kt_session_close(fork);
+    free(wanted);
+    close_world(&w);
+}
+END_TEST
+
+/* ---- what is wrong ---- */
+
+static void expect_failure(struct world *w, const struct kt_step *steps, uint32_t n, enum kt_status status,
+                           const char *words)
+{
+    struct kt_error error = {KT_OK, ""};
+    uint64_t before = kt_session_tokens(w->session);
+    enum kt_status got = kt_model_step(w->model, steps, n, &error);
+    ck_assert_msg(got == status && strstr(error.message, words), "status %d: %s", (int)got, error.message);
+    ck_assert_uint_eq(kt_session_tokens(w->session), before);
+}
+
+START_TEST(names_what_is_wrong_with_a_step)
+{
+    struct world w;
+    float logits[VOCABULARY];
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    params.max_sessions = 2;
+    params.max_tokens = 100;
+    params.cache_tokens = 128;
+    if (!open_world(&w, tiny(), 1, &params))
+        return;
+    const int32_t strange[] = {5, -1}, large[] = {VOCABULARY};
+    const struct kt_step good = {w.session, w.ids, 40, 1, logits};
+    ck_assert(kt_model_step(w.model, &good, 1, NULL) == KT_OK);
+    expect_failure(&w, &(struct kt_step){w.session, strange, 2, 0, NULL}, 1, KT_E_RANGE, "id -1, number 1");
+    expect_failure(&w, &(struct kt_step){w.session, large, 1, 0, NULL}, 1, KT_E_RANGE, "2048");
+    expect_failure(&w, &(struct kt_step){w.session, w.ids, 61, 0, NULL}, 1, KT_E_RANGE,
+                   "61 tokens behind 40");
+    expect_failure(&w, &(struct kt_step){w.session, w.ids, 2, 3, logits}, 1, KT_E_INVALID,
+                   "more logits than ids");
+    expect_failure(&w, &(struct kt_step){w.session, w.ids, 2, 1, NULL}, 1, KT_E_INVALID, "step 0");
+    expect_failure(&w, &(struct kt_step){NULL, w.ids, 2, 0, NULL}, 1, KT_E_INVALID, "no session");
+    const struct kt_step twice[] = {{w.session, w.ids, 1, 0, NULL}, {w.session, w.ids, 1, 0, NULL}};
+    expect_failure(&w, twice, 2, KT_E_INVALID, "steps 0 and 1");
+    struct kt_session *other;
+    ck_assert(kt_session_open(w.model, &other, NULL) == KT_OK);
+    const struct kt_step full[] = {{w.session, w.ids, 10, 0, NULL}, {other, w.ids, 70, 0, NULL}};
+    expect_failure(&w, full, 2, KT_E_NOMEM, "page"); /* two pages, and three are needed */
+    ck_assert_uint_eq(kt_session_tokens(other), 0);
+    const struct kt_step fits[] = {{w.session, w.ids, 10, 1, logits}, {other, w.ids, 60, 0, NULL}};
+    ck_assert(kt_model_step(w.model, fits, 2, NULL) == KT_OK);
+    kt_session_close(other);
+    close_world(&w);
+}
+END_TEST
+
+START_TEST(names_what_is_wrong_with_a_model)
+{
+    static const struct {
+        const char *file, *words;
+        enum kt_status status;
+    } cases[] = {{"tiny-moe/tiny-moe-q8_0-l0-l3.gguf", "token_embd", KT_E_NOT_FOUND},
+                 {"tiny-moe/fp8-block-l0", "model.embed_tokens", KT_E_NOT_FOUND},
+                 {"block-types.gguf", "families\\", KT_E_UNSUPPORTED}};
+    struct kt_context *context = open_context(1, "scalar");
+    struct kt_checkpoint *checkpoint;
+    struct kt_model *model;
+    struct kt_error error = {KT_OK, ""};
+    char path[4096];
+    if (!context)
+        return;
+    snprintf(path, sizeof(path), "%s/%s", getenv("KT_TEST_DATA"), cases[_i].file);
+    ck_assert(kt_checkpoint_open(path, NULL, &checkpoint, NULL) == KT_OK);
+    enum kt_status status = kt_model_open(context, checkpoint, NULL, &model, &error);
+    ck_assert_msg(status == cases[_i].status, "status %d: %s", (int)status, error.message);
+    if (_i < 2)
+        ck_assert_msg(strstr(error.message, cases[_i].words) != NULL, "%s", error.message);
+    ck_assert(kt_model_open(context, NULL, NULL, &model, NULL) == KT_E_INVALID);
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    params.max_batch = 5000;
+    ck_assert(kt_model_open(context, checkpoint, &params, &model, NULL) != KT_OK);
+    kt_checkpoint_close(checkpoint);
+    kt_context_destroy(context);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+START_TEST(survives_failed_allocations)
+{
+    struct kt_context *context = open_context(1, "scalar");
+    struct kt_checkpoint *checkpoint;
+    float *logits = malloc(VOCABULARY * sizeof(*logits));
+    const int32_t id = 5;
+    bool hit = true;
+    if (!context)
+        return;
+    ck_assert(kt_checkpoint_open(tiny(), NULL, &checkpoint, NULL) == KT_OK);
+    for (unsigned long n = 1; hit; n += n < 40 ? 1 : 1 + n / 8) {
+        struct kt_model *model = NULL;
+        struct kt_session *session = NULL;
+        struct kt_error error = {KT_OK, ""};
+        faults_arm(n);
+        enum kt_status status = kt_model_open(context, checkpoint, NULL, &model, &error);
+        if (status == KT_OK)
+            status = kt_session_open(model, &session, &error);
+        const struct kt_step step = {session, &id, 1, 1, logits};
+        if (status == KT_OK)
+            status = kt_model_step(model, &step, 1, &error);
+        hit = faults_hit();
+        faults_arm(0);
+        ck_assert_msg(status == (hit ? KT_E_NOMEM : KT_OK), "allocation %lu: status %d, %s", n, (int)status,
+                      error.message);
+        kt_session_close(session);
+        kt_model_close(model);
+    }
+    free(logits);
+    kt_checkpoint_close(checkpoint);
+    kt_context_destroy(context);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("models");
+    TCase *tests = tcase_create("models");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
+    tcase_add_test(tests, logits_are_those_of_float64);
+    tcase_add_test(tests, bits_do_not_depend_on_threads_or_slices);
+    tcase_add_test(tests, bits_do_not_depend_on_other_sessions);
+    tcase_add_test(tests, sessions_go_back_and_fork);
+    tcase_add_test(tests, names_what_is_wrong_with_a_step);
+    tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
+    tcase_add_test(tests, survives_failed_allocations);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

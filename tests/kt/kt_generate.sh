@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kt generate and kt perplexity on a trained model, beside what ik_llama.cpp made of the same file.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+find_engine_verbs
+[ -n "$engine_verbs" ] || skip "$why"
+with_plugin attention || skip "the plugin attention was not built"
+with_plugin llamafile || skip "the backend llamafile was not built"
+model=$data/tiny-moe-q4_k_m.gguf
+
+# Greedily, from the same file.
+cat >"$dir/wanted" <<'END'
+ sir, I will not be so.
+
+PETRUCHIO:
+I'll tell you, sir, I will not be a gentleman.
+END
+printf 'KATHARINA:\nI pray you,' >"$dir/prompt"
+for how in "--threads 1" "--threads 2" "--backend reference"; do
+    # shellcheck disable=SC2086 # two words
+    kt generate "$model" -f "$dir/prompt" --tokens 28 $how
+    exits 0
+    head -n 4 "$out" | cmp -s - "$dir/wanted" || fail "the text must be $(cat "$dir/wanted")"
+    grep -q '^kt generate: 7 tokens read, ' "$err" || fail "the speed must be shown"
+done
+cp "$out" "$dir/whole"
+kt generate "$model" --prompt "$(cat "$dir/prompt")" -n 28
+cmp -s "$out" "$dir/whole" || fail "--prompt must do what --file does"
+kt generate "$model" -f - -n 28 <"$dir/prompt"
+cmp -s "$out" "$dir/whole" || fail "standard input must do what --file does"
+kt generate "$model" -f "$dir/prompt" -n 0
+exits 0
+[ ! -s "$out" ] || fail "no token was asked for"
+
+# A message is wrapped: whatever the template is, the model answers something.
+kt generate "$model" --chat --chat-template chatml --system Speak. -p Hello -n 5
+exits 0
+
+# What does not fit, and what is wrong.
+kt generate "$model" -f "$dir/prompt" --context 3
+exits 1
+grep -q '7 tokens, more than the room for 3' "$err" || fail "both numbers must be named"
+kt generate "$model" -f "$dir/prompt" --context 9 -n 100
+exits 0
+kt generate "$model" -f "$dir/prompt" --context 100000
+exits 1
+grep -q 'made for 2048' "$err" || fail "the model's context must be named"
+kt generate "$model"
+exits 2
+kt generate "$model" -p x -f "$dir/prompt"
+exits 2
+kt generate "$model" -p x --system y
+exits 2
+kt generate "$dir/nowhere" -p x
+exits 1
+kt generate "$KT_TEST_SOURCE/tests/data/block-types.gguf" -p x
+exits 1
+kt generate "$data/tiny-moe-q8_0-l0-l3.gguf" -p x
+exits 1
+grep -q token_embd "$err" || fail "the missing tensor must be named"
+
+# Perplexity, of a text of the model's own kind and windows of 64 tokens.
+for i in 1 2 3 4 5 6; do cat "$dir/prompt" "$dir/whole"; echo; done >"$dir/text"
+kt perplexity "$model" "$dir/text" --context 64 --format csv
+exits 0
+awk -F, 'NR == 2 { exit !($1 > 1 && $1 < 30 && $3 >= 2 && $5 == 31 * $3) }' "$out" || fail "a text that it wrote itself"
+cp "$out" "$dir/first"
+kt perplexity "$model" "$dir/text" --context 64 --format csv --threads 1
+[ "$(cut -d, -f1-5 "$out")" = "$(cut -d, -f1-5 "$dir/first")" ] || fail "the same for any number of threads"
+kt perplexity "$model" "$dir/prompt"
+exits 1
+grep -q 'has 7 tokens, a window 512' "$err" || fail "both numbers must be named"
+kt perplexity "$model"
+exits 2
+
+# All of it, by ik_llama.cpp's figures over the same windows.
+large=${KT_TEST_DATA_SHARED:-}/tiny-moe
+if [ -f "$large/heldout.txt" ]; then
+    for pair in bf16:62.59 q8_0:62.59 q4_k_m:63.18 iq4_xs:62.59; do
+        with_plugin bf16 || [ "$pair" != bf16:62.59 ] || continue
+        kt perplexity "$large/tiny-moe-${pair%:*}.gguf" "$large/heldout.txt" --context 256 --format csv
+        exits 0
+        awk -F, -v wanted="${pair#*:}" 'NR == 2 { d = $1 / wanted - 1; exit !(d < 0.002 && d > -0.002 && $3 == 75) }' "$out" ||
+            fail "the perplexity of $pair must be within 0.2 %"
+    done
+else
+    echo "SKIP: perplexity over a whole play: KT_TEST_DATA names no folder with large test data"
+fi
+finish

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chat.c - templates as the verbs take them, and messages as a model reads them. */
+#include "tools/engine/command/command.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+int kt_chat_read(const struct kt_cli *cli, const char *path, struct kt_template **chat)
+{
+    struct kt_error error;
+    struct kt_buffer source = {.data = NULL};
+    const char *name;
+    for (size_t i = 0; (name = kt_template_builtin_name(i)); i++)
+        if (strcmp(name, path) == 0)
+            return kt_template_builtin(name, chat, &error) == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+    int code = kt_input_read(cli, path, &source);
+    if (code == KT_EXIT_OK && kt_template_create(source.data, source.length, path, chat, &error) != KT_OK)
+        code = kt_cli_fail(cli, &error);
+    free(source.data);
+    return code;
+}
+
+/* Sets "bos_token" and the like where the request has none; false: out of memory. */
+static bool add_token(json_t *request, const struct kt_tokenizer *tokenizer, const char *name, int32_t id)
+{
+    struct kt_token token;
+    if (id < 0 || json_object_get(request, name) || kt_tokenizer_token(tokenizer, id, &token, NULL) != KT_OK)
+        return true;
+    json_t *text = json_stringn(token.text, token.length);
+    return !text || json_object_set_new(request, name, text) == 0; /* NULL: it is no text */
+}
+
+bool kt_chat_add_tokens(const struct kt_tokenizer *tokenizer, json_t *request)
+{
+    struct kt_tokenizer_info info;
+    kt_tokenizer_info(tokenizer, &info);
+    return add_token(request, tokenizer, "bos_token", info.bos_token_id) &&
+           add_token(request, tokenizer, "eos_token", info.eos_token_id) &&
+           add_token(request, tokenizer, "unk_token", info.unk_token_id) &&
+           add_token(request, tokenizer, "pad_token", info.pad_token_id);
+}
+
+/* {"messages": [{"role": .., "content": ..}, ...], "add_generation_prompt": true}; NULL: out of memory, or a
+ * text is no UTF-8. */
+static json_t *make_request(const struct kt_tokenizer *tokenizer, const char *system, const char *text,
+                            size_t length)
+{
+    json_t *request = json_pack("{s:[{s:s, s:s%}], s:b}", "messages", "role", "user", "content", text, length,
+                                "add_generation_prompt", 1);
+    if (request && system &&
+        json_array_insert_new(json_object_get(request, "messages"), 0,
+                              json_pack("{s:s, s:s}", "role", "system", "content", system)) != 0) {
+        json_decref(request);
+        return NULL;
+    }
+    if (request && !kt_chat_add_tokens(tokenizer, request)) {
+        json_decref(request);
+        return NULL;
+    }
+    return request;
+}
+
+int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenizer,
+                   const struct kt_template *chat, const char *system, const char *text, size_t length,
+                   int32_t **ids, uint64_t *n_ids)
+{
+    struct kt_rendering *rendering = NULL;
+    struct kt_error error;
+    json_t *request = make_request(tokenizer, system, text, length);
+    char *json = request ? json_dumps(request, JSON_COMPACT) : NULL;
+    json_decref(request);
+    if (!json)
+        return kt_cli_error(cli, "the prompt is no UTF-8, or there is no memory for it");
+    enum kt_status status = kt_template_render(chat, json, strlen(json), NULL, &rendering, &error);
+    if (status == KT_OK) {
+        uint64_t n_parts;
+        const struct kt_text_part *parts = kt_rendering_parts(rendering, &n_parts);
+        status = kt_tokenizer_encode(tokenizer, parts, n_parts, KT_ENCODE_BOS, ids, n_ids, &error);
+    }
+    kt_rendering_destroy(rendering);
+    free(json);
+    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+}

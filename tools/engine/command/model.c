@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* model.c - loads what the verbs on whole models need. */
+#include "tools/engine/command/command.h"
+
+static int show_progress(void *data, uint64_t done, uint64_t total)
+{
+    (void)data;
+    kt_progress_update(done, total);
+    return 0;
+}
+
+int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_params *params,
+                   struct kt_loaded *loaded)
+{
+    struct kt_model_params own = *params;
+    struct kt_error error;
+    own.progress = show_progress;
+    *loaded = (struct kt_loaded){.context = NULL};
+    int code = kt_cli_context(cli, &loaded->context);
+    if (code == KT_EXIT_OK)
+        code = kt_cli_checkpoint(cli, path, &loaded->checkpoint);
+    if (code == KT_EXIT_OK && kt_tokenizer_create(loaded->checkpoint, &loaded->tokenizer, &error) != KT_OK)
+        code = kt_cli_fail(cli, &error);
+    if (code != KT_EXIT_OK)
+        return code;
+    double start = kt_cli_now();
+    kt_progress_start(cli, "loading");
+    enum kt_status status = kt_model_open(loaded->context, loaded->checkpoint, &own, &loaded->model, &error);
+    kt_progress_stop();
+    if (status != KT_OK)
+        return kt_cli_fail(cli, &error);
+    kt_verbose_time(cli, "load", start, "%s", path);
+    return KT_EXIT_OK;
+}
+
+void kt_loaded_close(struct kt_loaded *loaded)
+{
+    kt_model_close(loaded->model);
+    kt_tokenizer_destroy(loaded->tokenizer);
+    kt_checkpoint_close(loaded->checkpoint);
+    kt_context_destroy(loaded->context);
+}
