@@ -55,7 +55,8 @@ enum kt_token_type {
     KT_TOKEN_NORMAL = 1,
     KT_TOKEN_UNKNOWN = 2,
     KT_TOKEN_CONTROL = 3, /**< such as <|im_end|>: a part of the template's language, never of content */
-    KT_TOKEN_USER = 4,    /**< added to the vocabulary, and found in content too */
+    KT_TOKEN_USER = 4, /**< added to the vocabulary, and found in content too, unless it is called <|..|> or
+                          stands in a chat template of the model, as <think> and <tool_call> do */
     KT_TOKEN_UNUSED = 5,
     KT_TOKEN_BYTE = 6 /**< a byte of SentencePiece's, <0x0A> */
 };
@@ -205,7 +206,7 @@ struct kt_render_params {
     size_t struct_size;
     uint64_t max_steps;  /**< 0: 10 million */
     uint64_t max_output; /**< bytes; 0: 64 MiB */
-    uint32_t max_depth;  /**< of macros, expressions and values; 0: 100, which need up to 192 KiB of stack; at
+    uint32_t max_depth;  /**< of macros, expressions and values; 0: 100, which need up to 256 KiB of stack; at
                               most 200 */
     uint32_t has_time;   /**< not 0: strftime_now reads `time`, else the clock */
     int64_t time;        /**< seconds since 1970, shown as local time */

@@ -58,6 +58,23 @@ kt template "$dir/model" --chat-template llama3 -r "$dir/request.json"
 exits 0
 grep -q 'start_header_id' "$out" || fail "built-in templates must be found by name"
 
+# Templates come with downloads: each of these ends with an error, and soon.
+doubled="{% set ns = namespace(a='a') %}{% for i in range(21) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}"
+cat >"$dir/hostile" <<END
+{% set ns = namespace(a=(1,)) %}{% for i in range(60) %}{% set ns.a = (ns.a, ns.a) %}{% endfor %}{{ {ns.a: 1}|length }}
+{% set ns = namespace(a=(1,)) %}{% for i in range(90000) %}{% set ns.a = (ns.a,) %}{% endfor %}{{ {ns.a: 1}|length }}
+$doubled{% set b = ns.a[:1000000] ~ 'b' %}{{ ns.a.rfind(b) }}
+$doubled{% for i in range(100000) %}{% set x = ns.a.removeprefix(ns.a) %}{% endfor %}
+$doubled{% for i in range(100000) %}{% if ns.a in ns.a %}{% endif %}{% endfor %}
+$doubled{% for i in range(100000) %}{% if ns.a is lower %}{% endif %}{% endfor %}
+END
+while read -r line; do
+    printf '%s' "$line" >"$dir/hostile.jinja"
+    kt template "$dir/hostile.jinja" -r "$dir/request.json"
+    exits 1
+    grep -q 'hostile.jinja:1:' "$err" || fail "the place must be named"
+done <"$dir/hostile"
+
 # Damage.
 printf '{%% if %%}' >"$dir/broken.jinja"
 kt template "$dir/broken.jinja"

@@ -192,7 +192,7 @@ for id in x 1x 99999999999999999999; do
     refused "'$id' is no id of a token"
 done
 kt bench --tokenize "$model"
-refused 'FILEs of text is missing'
+refused 'FILE is missing'
 kt bench --tokenize
 refused '--tokenize needs a value'
 kt bench --tokenize "$model" "$dir/text" --runs 0

@@ -201,6 +201,7 @@ START_TEST(marks)
         "l|first",
         "l|last",
         "l|list|first",
+        "strftime_now('%Y ' ~ m)",
         "l|tojson",
         "d|tojson",
         "d|tojson(indent=2)",

@@ -142,6 +142,78 @@ START_TEST(reads_what_stands_beside_a_vocabulary)
 }
 END_TEST
 
+static uint64_t count_control(const struct kt_tokenizer *tokenizer, const char *text, bool is_content)
+{
+    const struct kt_text_part part = {text, strlen(text), is_content, 0};
+    int32_t *ids;
+    uint64_t n_ids, n = 0;
+    ck_assert(kt_tokenizer_encode(tokenizer, &part, 1, 0, &ids, &n_ids, NULL) == KT_OK);
+    for (uint64_t i = 0; i < n_ids; i++) {
+        struct kt_token token;
+        ck_assert(kt_tokenizer_token(tokenizer, ids[i], &token, NULL) == KT_OK);
+        n += token.type == KT_TOKEN_CONTROL || (token.length > 2 && token.text[0] == '<');
+    }
+    kt_ids_free(ids);
+    return n;
+}
+
+/* Tags of a template's language are no content, even where files do not call them special; nor is a token
+ * that only the files beside a vocabulary call so, and that its merges would make. */
+START_TEST(tags_of_the_template_are_no_content)
+{
+    sandbox_write(
+        "t/tokenizer.json",
+        "{\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"use_regex\": false}, \"added_tokens\": ["
+        "{\"id\": 20, \"content\": \"<tool>\"}, {\"id\": 21, \"content\": \"<|turn|>\"}, "
+        "{\"id\": 22, \"content\": \"<other>\"}], \"model\": {\"vocab\": {\"<\": 0, \"s\": 1, \">\": 2, "
+        "\"<s\": 3, \"<s>\": 4, \"t\": 5, \"o\": 6, \"l\": 7, \"|\": 8, \"u\": 9, \"r\": 10, \"n\": 11, "
+        "\"h\": 12, \"e\": 13, \"!\": 14}, \"merges\": [\"< s\", \"<s >\"]}}");
+    sandbox_write("t/tokenizer_config.json",
+                  "{\"eos_token\": \"<s>\", \"pad_token\": \"!\", \"chat_template\": "
+                  "\"{{ '<tool>' }}\"}");
+    struct kt_tokenizer *tokenizer = text_open(sandbox_path("t"));
+    ck_assert_uint_eq(count_control(tokenizer, "<s>", false), 1);
+    ck_assert_uint_eq(count_control(tokenizer, "<s><tool><|turn|>", false), 3);
+    ck_assert_uint_eq(count_control(tokenizer, "<s><tool><|turn|>!", true), 0);
+    ck_assert_uint_eq(count_control(tokenizer, "<other>", true), 1); /* no part of the template's language */
+    kt_tokenizer_destroy(tokenizer);
+}
+END_TEST
+
+/* 100,000 marks of two classes in turns, and a step that would make gigabytes of a letter. */
+START_TEST(normalising_is_bounded)
+{
+    size_t n = 200000;
+    char *text = malloc(n + 1);
+    struct kt_error error = {KT_OK, ""};
+    struct kt_tokenizer *tokenizer = text_open(text_data("tokenizers/qwen2.json"));
+    text[0] = 'e';
+    for (size_t i = 0; 4 * i + 5 <= n; i++)
+        memcpy(text + 1 + 4 * i, "\xCC\x81\xCC\xA3", 4);
+    const struct kt_text_part part = {text, n - 3, 0, 0};
+    int32_t *ids;
+    uint64_t n_ids;
+    ck_assert(kt_tokenizer_encode(tokenizer, &part, 1, 0, &ids, &n_ids, NULL) == KT_OK);
+    kt_ids_free(ids);
+    free(text);
+    kt_tokenizer_destroy(tokenizer);
+    sandbox_write(
+        "t/tokenizer.json", TINY,
+        BYTES
+        "\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": ["
+        "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaaaaaaaaaa\"}, "
+        "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaaaaaaaaaa\"}, "
+        "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaaaaaaaaaa\"}, "
+        "{\"type\": \"Replace\", \"pattern\": {\"String\": \"a\"}, \"content\": \"aaaaaaaaaaaaaaaa\"}]},",
+        "");
+    tokenizer = text_open(sandbox_path("t"));
+    const struct kt_text_part letter = {"a", 1, 0, 0};
+    ck_assert(kt_tokenizer_encode(tokenizer, &letter, 1, 0, &ids, &n_ids, &error) == KT_E_RANGE);
+    ck_assert(strstr(error.message, "normalising") != NULL);
+    kt_tokenizer_destroy(tokenizer);
+}
+END_TEST
+
 START_TEST(says_which_byte_cannot_be_written)
 {
     sandbox_write("t/tokenizer.json", TINY, BYTES, "");
@@ -310,6 +382,8 @@ int main(void)
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_file, 0, N_WRONG);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_vocabulary, 0, N_VOCABULARIES);
     tcase_add_test(tests, reads_what_stands_beside_a_vocabulary);
+    tcase_add_test(tests, tags_of_the_template_are_no_content);
+    tcase_add_test(tests, normalising_is_bounded);
     tcase_add_test(tests, says_which_byte_cannot_be_written);
     tcase_add_test(tests, a_hostile_expression_ends);
     tcase_add_test(tests, says_what_a_path_lacks);

@@ -32,7 +32,7 @@ static const struct kt_cli_command command = {.usage = "--tokenize MODEL FILE...
                                                   "Measures how fast the text of each FILE becomes tokens of "
                                                   "MODEL, and these text again, by one thread.",
                                               .options = options,
-                                              .arguments = "FILEs of text",
+                                              .arguments = "FILE",
                                               .min_arguments = 1,
                                               .max_arguments = 1000};
 

@@ -56,14 +56,16 @@ static void add_id(const struct kt_cli *cli, struct ids *ids, int32_t id)
     grown[ids->n++] = id;
 }
 
-/* Reads a word as an id. */
-static int add_word(const struct kt_cli *cli, const char *word, struct ids *ids)
+/* Reads a word as an id: of the command line, or of a file. */
+static int add_word(const struct kt_cli *cli, const char *path, const char *word, struct ids *ids)
 {
     char *end;
+    bool from_line = !path;
     errno = 0;
     long long number = strtoll(word, &end, 10);
     if (end == word || *end || errno || number < INT32_MIN || number > INT32_MAX)
-        return kt_cli_usage(cli, "'%s' is no id of a token", word);
+        return from_line ? kt_cli_usage(cli, "'%s' is no id of a token", word)
+                         : kt_cli_error(cli, "%s: '%s' is no id of a token", path, word);
     add_id(cli, ids, (int32_t)number);
     return KT_EXIT_OK;
 }
@@ -140,14 +142,14 @@ static int read_ids(struct kt_cli *cli, const struct args *args, struct ids *ids
     struct kt_buffer bytes = {.data = NULL};
     int code = KT_EXIT_OK;
     for (int i = 1; i < cli->n_arguments && code == KT_EXIT_OK; i++)
-        code = add_word(cli, cli->arguments[i], ids);
+        code = add_word(cli, NULL, cli->arguments[i], ids);
     if (code != KT_EXIT_OK || cli->n_arguments > 1)
         return code;
     code = kt_input_read(cli, args->file ? args->file : "-", &bytes);
     char *rest = NULL;
     for (char *word = code == KT_EXIT_OK ? strtok_r(bytes.data, " \t\r\n,[]", &rest) : NULL;
          word && code == KT_EXIT_OK; word = strtok_r(NULL, " \t\r\n,[]", &rest))
-        code = add_word(cli, word, ids);
+        code = add_word(cli, args->file ? args->file : "standard input", word, ids);
     kt_buffer_free(&bytes);
     return code;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_BYTES (UINT64_C(1) << 31)
+
 int kt_input_tokenizer(const struct kt_cli *cli, const char *model, struct kt_tokenizer **tokenizer)
 {
     struct kt_error error;
@@ -41,6 +43,10 @@ int kt_input_read(const struct kt_cli *cli, const char *path, struct kt_buffer *
         return KT_EXIT_PROBLEM;
     size_t n;
     do {
+        if (bytes->length > MOST_BYTES) {
+            close_file(file);
+            return kt_cli_error(cli, "%s: more than 2 GiB", path);
+        }
         if (!kt_buffer_reserve(bytes, 65536)) {
             close_file(file);
             return kt_cli_error(cli, "%s: no memory for it", path);

@@ -38,18 +38,26 @@ struct jinja_value jinja_pair(struct jinja *j, struct jinja_value a, struct jinj
     return jinja_list(pair);
 }
 
-bool jinja_can_hash(struct jinja_value key)
+/* Tuples that hold more than *left values, or are deeper, are no keys: templates come with downloads. */
+static bool can_hash(struct jinja_value key, uint64_t *left, int depth)
 {
-    if (key.kind == JINJA_DICT)
+    if (key.kind == JINJA_DICT || *left == 0 || depth == 0)
         return false;
+    --*left;
     if (key.kind != JINJA_LIST)
         return true;
     if (key.list->form != JINJA_IS_TUPLE)
         return key.list->form == JINJA_IS_ONCE || key.list->form == JINJA_IS_RANGE;
     for (uint64_t i = 0; i < key.list->n; i++)
-        if (!jinja_can_hash(key.list->items[i]))
+        if (!can_hash(key.list->items[i], left, depth - 1))
             return false;
     return true;
+}
+
+bool jinja_can_hash(struct jinja_value key)
+{
+    uint64_t left = 1000;
+    return can_hash(key, &left, 16);
 }
 
 static uint64_t hash_bytes(const char *bytes, uint64_t length)

@@ -107,7 +107,7 @@ static struct jinja_value run_strftime(struct jinja *j, struct jinja_call *call)
         jinja_raise(j, KT_E_NOMEM, "out of memory for a locale");
     size_t length = strftime_l(text, 65536, expanded, &parts, plain);
     freelocale(plain);
-    const struct jinja_text *result = jinja_text_of(j, text, length, format->content);
+    const struct jinja_text *result = jinja_text_of(j, text, length, jinja_has_content(format));
     return jinja_text(result);
 }
 

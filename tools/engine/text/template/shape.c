@@ -182,7 +182,7 @@ struct jinja_list *jinja_split_lines(struct jinja *j, const struct jinja_text *t
 const struct jinja_text *jinja_pad(struct jinja *j, const struct jinja_text *text, int64_t width,
                                    const struct jinja_text *fill, int side)
 {
-    int64_t missing = width - jinja_chars(text);
+    int64_t missing = width < 0 ? -1 : width - jinja_chars(text);
     if (jinja_chars(fill) != 1)
         jinja_raise(j, KT_E_UNSUPPORTED, "The fill character must be exactly one character long");
     if (missing <= 0)

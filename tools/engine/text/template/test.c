@@ -46,6 +46,7 @@ static bool has_case(struct jinja *j, struct jinja_value value, bool upper)
 {
     const struct jinja_text *text = jinja_str(j, value);
     bool found = false;
+    jinja_charge(j, 16 * text->length); /* a character takes as long as many bytes elsewhere */
     for (uint64_t at = 0, size; at < text->length; at += size) {
         uint32_t c = jinja_char(text, at, &size);
         if (!jinja_is_cased(c))

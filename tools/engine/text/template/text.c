@@ -51,6 +51,11 @@ int jinja_text_compare(const struct jinja_text *a, const struct jinja_text *b)
     return a->length < b->length ? -1 : a->length > b->length;
 }
 
+bool jinja_has_content(const struct jinja_text *text)
+{
+    return text->marks ? memchr(text->marks, 1, text->length) != NULL : text->content;
+}
+
 int64_t jinja_find(struct jinja *j, const struct jinja_text *text, const struct jinja_text *what,
                    uint64_t from)
 {
@@ -59,7 +64,8 @@ int64_t jinja_find(struct jinja *j, const struct jinja_text *text, const struct 
     if (what->length == 0)
         return (int64_t)from;
     const char *found = memmem(text->bytes + from, text->length - from, what->bytes, what->length);
-    jinja_charge(j, found ? (uint64_t)(found - text->bytes) - from : text->length - from);
+    uint64_t seen = found ? (uint64_t)(found - text->bytes) - from : text->length - from;
+    jinja_charge(j, 8 * (what->length + seen));
     return found ? found - text->bytes : -1;
 }
 
@@ -69,10 +75,12 @@ int64_t jinja_find_last(struct jinja *j, const struct jinja_text *text, const st
     if (what->length > end)
         return -1;
     for (uint64_t at = end - what->length;; at--) {
-        if (what->length == 0 ||
-            (text->bytes[at] == what->bytes[0] && memcmp(text->bytes + at, what->bytes, what->length) == 0)) {
-            jinja_charge(j, (end - at) * (what->length > 64 ? what->length / 64 : 1));
-            return (int64_t)at;
+        if (what->length == 0 || text->bytes[at] == what->bytes[0]) {
+            jinja_charge(j, what->length);
+            if (memcmp(text->bytes + at, what->bytes, what->length) == 0) {
+                jinja_charge(j, end - at);
+                return (int64_t)at;
+            }
         }
         if (at == 0)
             break;

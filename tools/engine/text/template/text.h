@@ -13,6 +13,9 @@ struct jinja_buffer {
     bool content;
 };
 
+/* Is any of it content? */
+bool jinja_has_content(const struct jinja_text *text);
+
 /** Bytes that outlive the machine or are its own; not copied. */
 const struct jinja_text *jinja_text_of(struct jinja *j, const char *bytes, uint64_t length, bool content);
 /** Words of the template's side, static or the machine's own. */

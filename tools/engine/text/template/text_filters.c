@@ -206,10 +206,7 @@ static struct jinja_value run_tojson(struct jinja *j, struct jinja_call *call)
 static struct jinja_value run_from_json(struct jinja *j, struct jinja_call *call)
 {
     const struct jinja_text *text = jinja_argument_text(j, call->self, "");
-    bool content = text->content && !text->marks;
-    for (uint64_t i = 0; i < text->length && text->marks; i++)
-        content = content || text->marks[i];
-    return jinja_read_json(j, text->bytes, text->length, content);
+    return jinja_read_json(j, text->bytes, text->length, jinja_has_content(text));
 }
 
 const struct jinja_builtin jinja_text_filters[] = {

@@ -117,8 +117,9 @@ static struct jinja_value run_rpartition(struct jinja *j, struct jinja_call *cal
     return partition(j, call, true);
 }
 
-static bool begins(const struct jinja_text *text, const struct jinja_text *what, bool at_end)
+static bool begins(struct jinja *j, const struct jinja_text *text, const struct jinja_text *what, bool at_end)
 {
+    jinja_charge(j, what->length);
     return what->length <= text->length &&
            __builtin_memcmp(text->bytes + (at_end ? text->length - what->length : 0), what->bytes,
                             what->length) == 0;
@@ -127,13 +128,14 @@ static bool begins(const struct jinja_text *text, const struct jinja_text *what,
 static struct jinja_value run_removeprefix(struct jinja *j, struct jinja_call *call)
 {
     const struct jinja_text *text = call->self.text, *what = jinja_argument_text(j, call->arguments[0], "");
-    return jinja_text(begins(text, what, false) ? jinja_slice(j, text, what->length, text->length) : text);
+    return jinja_text(begins(j, text, what, false) ? jinja_slice(j, text, what->length, text->length) : text);
 }
 
 static struct jinja_value run_removesuffix(struct jinja *j, struct jinja_call *call)
 {
     const struct jinja_text *text = call->self.text, *what = jinja_argument_text(j, call->arguments[0], "");
-    return jinja_text(begins(text, what, true) ? jinja_slice(j, text, 0, text->length - what->length) : text);
+    return jinja_text(begins(j, text, what, true) ? jinja_slice(j, text, 0, text->length - what->length)
+                                                  : text);
 }
 
 static struct jinja_value run_center(struct jinja *j, struct jinja_call *call)

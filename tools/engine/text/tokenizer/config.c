@@ -18,23 +18,38 @@ static enum kt_status read_optional(const struct kt_files *files, const char *na
 
 /* ---- special tokens ---- */
 
-/* "bos_token": "<s>" or {"content": "<s>"}. */
-static void read_special(const struct kt_tokenizer *t, const json_t *config, const char *key, int32_t *id)
+/* "<s>" or {"content": "<s>"}, which is a control token from now on. */
+static enum kt_status read_special(struct kt_tokenizer *t, const json_t *token, int32_t *id,
+                                   struct kt_error *error)
 {
-    const json_t *token = json_object_get(config, key);
     const json_t *text = json_is_object(token) ? json_object_get(token, "content") : token;
     if (!json_is_string(text))
-        return;
+        return KT_OK;
     int32_t found = kt_tokenizer_find(t, json_string_value(text), json_string_length(text));
-    *id = found >= 0 ? found : *id;
+    if (found < 0)
+        return KT_OK;
+    *id = found;
+    return kt_tokenizer_make_control(t, found, error);
 }
 
-static void read_specials(struct kt_tokenizer *t, const json_t *config)
+static enum kt_status read_specials(struct kt_tokenizer *t, const json_t *config, struct kt_error *error)
 {
-    read_special(t, config, "bos_token", &t->bos);
-    read_special(t, config, "eos_token", &t->eos);
-    read_special(t, config, "unk_token", &t->unk);
-    read_special(t, config, "pad_token", &t->pad);
+    int32_t other;
+    const struct {
+        const char *key;
+        int32_t *id;
+    } keys[] = {{"bos_token", &t->bos}, {"eos_token", &t->eos}, {"unk_token", &t->unk},
+                {"pad_token", &t->pad}, {"sep_token", &other},  {"cls_token", &other},
+                {"mask_token", &other}};
+    enum kt_status status = KT_OK;
+    size_t i;
+    json_t *token;
+    for (i = 0; i < sizeof(keys) / sizeof(keys[0]) && status == KT_OK; i++)
+        status = read_special(t, json_object_get(config, keys[i].key), keys[i].id, error);
+    json_array_foreach (json_object_get(config, "additional_special_tokens"), i, token) {
+        status = status == KT_OK ? read_special(t, token, &other, error) : status;
+    }
+    return status;
 }
 
 static void read_truth(const json_t *config, const char *key, bool *truth)
@@ -58,6 +73,8 @@ static enum kt_status read_added(struct kt_tokenizer *t, json_t *list, struct kt
                                   "tokenizer_config.json: added_tokens_decoder: '%.40s' is no id", key);
         if (status == KT_OK && (id >= t->vocab.n || t->vocab.tokens[id].type == 0))
             status = kt_load_added(t, id, token, error);
+        else if (status == KT_OK && json_is_true(json_object_get(token, "special")))
+            status = kt_tokenizer_make_control(t, (int32_t)id, error);
     }
     return status;
 }
@@ -127,8 +144,10 @@ enum kt_status kt_load_config(struct kt_tokenizer *t, const struct kt_files *fil
         status = read_optional(files, "tokenizer_config.json", &config, error);
     if (status == KT_OK)
         status = read_added(t, json_object_get(config, "added_tokens_decoder"), error);
-    read_specials(t, map);
-    read_specials(t, config);
+    if (status == KT_OK)
+        status = read_specials(t, map, error);
+    if (status == KT_OK)
+        status = read_specials(t, config, error);
     read_truth(config, "add_bos_token", &t->adds_bos);
     read_truth(config, "add_eos_token", &t->adds_eos);
     if (status == KT_OK)

@@ -7,8 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define KT_MERGE_NONE (UINT64_MAX - 1)
+
 struct kt_merge {
-    uint64_t pair; /**< left id << 32 | right id; UINT64_MAX: an empty slot */
+    uint64_t
+        pair; /**< left id << 32 | right id; UINT64_MAX: an empty slot; KT_MERGE_NONE: one that was removed */
     uint32_t rank;
     int32_t id; /**< what they become */
 };

@@ -41,6 +41,7 @@ void kt_norm_room_free(struct kt_norm_room *room)
 /* Where a step writes. */
 struct writer {
     struct kt_buffer *text, *marks; /* marks NULL: none */
+    size_t most;                    /* bytes that the text may have */
 };
 
 static bool write_bytes(const struct writer *writer, const char *bytes, size_t length, char mark)
@@ -94,25 +95,67 @@ static utf8proc_option_t form_options(enum kt_norm_kind kind)
     return (utf8proc_option_t)options;
 }
 
-/* Characters that may change each other, few but in hostile text. */
+/* Marks behind a letter stand in the order of their classes. Of hostile text there may be a million, which
+ * utf8proc_decompose sorts in quadratic time: so they are counted, class by class. */
+static void sort_run(utf8proc_int32_t *codes, utf8proc_int32_t *sorted, size_t n)
+{
+    size_t first[257] = {0};
+    for (size_t i = 0; i < n; i++)
+        first[utf8proc_get_property(codes[i])->combining_class % 256 + 1]++;
+    for (size_t i = 1; i < 257; i++)
+        first[i] += first[i - 1];
+    for (size_t i = 0; i < n; i++)
+        sorted[first[utf8proc_get_property(codes[i])->combining_class % 256]++] = codes[i];
+    memcpy(codes, sorted, n * sizeof(*codes));
+}
+
+static void sort_marks(utf8proc_int32_t *codes, utf8proc_int32_t *room, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        size_t end = i;
+        while (end < n && utf8proc_get_property(codes[end])->combining_class != 0)
+            end++;
+        if (end - i > 1)
+            sort_run(codes + i, room, end - i);
+        i = end > i ? end : i + 1;
+    }
+}
+
+/* Decomposes text into codes[0 .. room - 1]; returns their number, or a negative one. */
+static utf8proc_ssize_t decompose(const char *text, size_t length, utf8proc_int32_t *codes, size_t room,
+                                  utf8proc_option_t options)
+{
+    int boundary = 0;
+    size_t n = 0;
+    for (size_t at = 0; at < length;) {
+        uint32_t code;
+        at += kt_utf8_read(text + at, length - at, &code);
+        utf8proc_ssize_t more = utf8proc_decompose_char((utf8proc_int32_t)code, codes + n,
+                                                        (utf8proc_ssize_t)(room - n), options, &boundary);
+        if (more < 0 || (size_t)more > room - n)
+            return -1;
+        n += (size_t)more;
+    }
+    return (utf8proc_ssize_t)n;
+}
+
+/* Characters that may change each other. */
 static bool write_form(const struct writer *writer, const struct kt_marked *in, size_t begin, size_t end,
                        enum kt_norm_kind kind)
 {
-    utf8proc_int32_t few[64], *codes = few;
-    utf8proc_ssize_t room = 64;
+    utf8proc_int32_t few[128], *codes = few;
     utf8proc_option_t options = form_options(kind);
-    const utf8proc_uint8_t *text = (const utf8proc_uint8_t *)in->text + begin;
-    utf8proc_ssize_t length = (utf8proc_ssize_t)(end - begin);
-    utf8proc_ssize_t n = utf8proc_decompose(text, length, codes, room, options);
-    if (n > room) {
-        room = n;
-        codes = malloc((size_t)room * sizeof(*codes));
-        if (!codes)
-            return false;
-        n = utf8proc_decompose(text, length, codes, room, options);
-    }
-    if (n > 0)
+    /* Without room it only counts. */
+    utf8proc_ssize_t n = utf8proc_decompose((const utf8proc_uint8_t *)in->text + begin,
+                                            (utf8proc_ssize_t)(end - begin), NULL, 0, options);
+    size_t room = n > 0 ? (size_t)n : 0;
+    if (2 * room > sizeof(few) / sizeof(few[0]) && !(codes = malloc(2 * room * sizeof(*codes))))
+        return false;
+    n = decompose(in->text + begin, end - begin, codes, room, options);
+    if (n > 0) {
+        sort_marks(codes, codes + room, (size_t)n);
         n = utf8proc_normalize_utf32(codes, n, options);
+    }
     char mark = 0;
     for (size_t i = begin; in->marks && i < end; i++)
         mark |= in->marks[i];
@@ -201,9 +244,12 @@ static enum kt_status run_replace(const struct kt_norm_step *step, const struct 
         if (end == begin) /* an empty match changes nothing here */
             break;
         if (!copy_bytes(writer, in, done, begin) ||
-            !write_bytes(writer, step->text.data, step->text.length, in->marks ? in->marks[begin] : 0))
+            !write_bytes(writer, step->text.data, step->text.length,
+                         in->marks && memchr(in->marks + begin, 1, end - begin) != NULL))
             return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
         at = done = end;
+        if (writer->text->length > writer->most)
+            break;
     }
     if (!copy_bytes(writer, in, done, in->length))
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
@@ -263,6 +309,9 @@ static enum kt_status run_step(const struct kt_norm_step *step, const struct wri
     return taken ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in->length);
 }
 
+/* Forms make at most 11 times as many bytes, and spaces become three. */
+#define MOST_GROWTH 100
+
 /* Most texts are in their form already: then nothing is copied. */
 static bool changes_nothing(const struct kt_norm_step *step, const struct kt_marked *in)
 {
@@ -273,17 +322,19 @@ enum kt_status kt_normalize(const struct kt_normalizer *normalizer, struct kt_no
                             struct kt_regex_room *regexes, bool is_first, struct kt_marked in,
                             struct kt_marked *out, struct kt_error *error)
 {
-    size_t side = 0;
+    size_t side = 0, most = MOST_GROWTH * in.length + 4096;
     for (size_t i = 0; i < normalizer->n; i++) {
         if (changes_nothing(&normalizer->steps[i], &in))
             continue;
-        struct writer writer = {&room->text[side], in.marks ? &room->marks[side] : NULL};
+        struct writer writer = {&room->text[side], in.marks ? &room->marks[side] : NULL, most};
         room->text[side].length = room->marks[side].length = 0;
         if (!kt_buffer_reserve(&room->text[side], 1) || !kt_buffer_reserve(&room->marks[side], 1))
             return kt_engine_fail(error, KT_E_NOMEM, "no memory for %zu bytes of text", in.length);
         enum kt_status status = run_step(&normalizer->steps[i], &writer, regexes, is_first, &in, error);
         if (status != KT_OK)
             return status;
+        if (writer.text->length > most)
+            return kt_engine_fail(error, KT_E_RANGE, "normalising makes more than %zu bytes of a text", most);
         in = (struct kt_marked){writer.text->data, in.marks ? writer.marks->data : NULL, writer.text->length};
         side ^= 1;
     }

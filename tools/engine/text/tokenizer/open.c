@@ -124,6 +124,8 @@ static enum kt_status load_path(struct kt_tokenizer *t, const char *path, struct
     char name[256] = "";
     if (stat(path, &found) != 0)
         return kt_engine_fail(error, KT_E_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(found.st_mode) && !S_ISREG(found.st_mode))
+        return kt_engine_fail(error, KT_E_IO, "%s: neither a regular file nor a folder", path);
     if (!S_ISDIR(found.st_mode) && is_gguf(path))
         return load_gguf_path(t, path, error);
     char *folder = strdup(path);

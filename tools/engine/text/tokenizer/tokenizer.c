@@ -151,6 +151,56 @@ enum kt_status kt_tokenizer_add_chat(struct kt_tokenizer *t, const char *name, c
     return KT_OK;
 }
 
+static bool keep_from_content(struct kt_added *added, int32_t id)
+{
+    bool found = false;
+    for (size_t i = 0; i < added->n; i++) {
+        if (added->tokens[i].id == id)
+            found = added->tokens[i].is_control = true;
+    }
+    return found;
+}
+
+enum kt_status kt_tokenizer_make_control(struct kt_tokenizer *t, int32_t id, struct kt_error *error)
+{
+    struct kt_vocab_token *token = &t->vocab.tokens[id];
+    bool found = keep_from_content(&t->added, id) | keep_from_content(&t->added_normalized, id);
+    if (!found && token->length < 3) /* "!", which some files name for padding, stays what it is */
+        return KT_OK;
+    token->type = KT_TOKEN_CONTROL;
+    if (found)
+        return KT_OK;
+    struct kt_added_token added = {.text = (char *)(uintptr_t)kt_vocab_text(&t->vocab, (uint32_t)id),
+                                   .length = token->length,
+                                   .id = id,
+                                   .is_control = true};
+    return kt_added_add(&t->added, &added, error);
+}
+
+/* "<|name|>", or with DeepSeek's wide bars. */
+static bool looks_like_control(const char *text, size_t length)
+{
+    static const char wide[] = "\357\275\234";
+    return (length > 4 && memcmp(text, "<|", 2) == 0 && memcmp(text + length - 2, "|>", 2) == 0) ||
+           (length > 8 && text[0] == '<' && memcmp(text + 1, wide, 3) == 0 && text[length - 1] == '>' &&
+            memcmp(text + length - 4, wide, 3) == 0);
+}
+
+/* Added tokens that are not called special, but are a part of the template's language: tags of turns, of
+ * tools and of reasoning. They are shown when decoded, as tokens that are not special are, but content never
+ * becomes one. */
+static void keep_language_from_content(const struct kt_tokenizer *t, struct kt_added *added)
+{
+    for (size_t i = 0; i < added->n; i++) {
+        struct kt_added_token *token = &added->tokens[i];
+        bool is_used = looks_like_control(token->text, token->length);
+        for (size_t c = 0; c < t->n_chats && !is_used; c++)
+            is_used =
+                token->length > 2 && memmem(t->chats[c].text, t->chats[c].length, token->text, token->length);
+        token->is_control |= is_used;
+    }
+}
+
 /* Control tokens of these names end a turn, whatever else a file says. */
 static const char *const turn_ends[] = {
     "<|im_end|>",
@@ -233,6 +283,13 @@ enum kt_status kt_tokenizer_finish(struct kt_tokenizer *t, struct kt_error *erro
     }
     if (!t->has_bytes)
         find_cuts(t);
+    /* Joined from its pieces, content would become one after all. */
+    for (size_t i = 0; t->merges.slots && i <= t->merges.mask; i++)
+        if (t->merges.slots[i].pair != UINT64_MAX &&
+            t->vocab.tokens[t->merges.slots[i].id].type == KT_TOKEN_CONTROL)
+            t->merges.slots[i].pair = KT_MERGE_NONE;
+    keep_language_from_content(t, &t->added);
+    keep_language_from_content(t, &t->added_normalized);
     kt_added_sort(&t->added);
     kt_added_sort(&t->added_normalized);
     mark_ends(t);

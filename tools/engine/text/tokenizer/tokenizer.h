@@ -62,6 +62,8 @@ enum kt_status kt_tokenizer_set(struct kt_tokenizer *tokenizer, uint64_t id, con
 /** Changes how token `id` is shown. */
 enum kt_status kt_tokenizer_show(struct kt_tokenizer *tokenizer, uint32_t id, const char *text, size_t length,
                                  struct kt_error *error);
+/** Makes token `id` one that content never becomes, whatever the vocabulary's own file says. */
+enum kt_status kt_tokenizer_make_control(struct kt_tokenizer *tokenizer, int32_t id, struct kt_error *error);
 /** Adds a chat template, texts copied; "default" goes to the front. */
 enum kt_status kt_tokenizer_add_chat(struct kt_tokenizer *tokenizer, const char *name, const char *text,
                                      size_t length, const char *file, struct kt_error *error);
