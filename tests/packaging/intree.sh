@@ -8,7 +8,7 @@ like=${KT_TEST_LIKE:-rawint4} tree=$KT_TEST_BUILD/intree
 rm -rf "$tree"
 mkdir -p "$tree"
 cd "$KT_TEST_SOURCE"
-for entry in configure.ac kt-kernel.pc.in Makefile.am COPYING HACKING README.md core etc include m4 plugins tests tools; do
+for entry in configure.ac kt-kernel.pc.in kt-kernel-engine.pc.in Makefile.am COPYING HACKING README.md core etc include m4 plugins tests tools; do
     cp -R "$entry" "$tree"
 done
 chmod -R u+w "$tree"
