@@ -164,7 +164,8 @@ static bool keep_from_content(struct kt_added *added, int32_t id)
 enum kt_status kt_tokenizer_make_control(struct kt_tokenizer *t, int32_t id, struct kt_error *error)
 {
     struct kt_vocab_token *token = &t->vocab.tokens[id];
-    bool found = keep_from_content(&t->added, id) | keep_from_content(&t->added_normalized, id);
+    bool found = keep_from_content(&t->added, id);
+    found = keep_from_content(&t->added_normalized, id) || found;
     if (!found && token->length < 3) /* "!", which some files name for padding, stays what it is */
         return KT_OK;
     token->type = KT_TOKEN_CONTROL;
