@@ -285,3 +285,10 @@ int kt_cli_finish(const struct kt_cli *cli, int code)
     end_layer_warnings(cli);
     return kt_cli_flush(cli) == KT_EXIT_OK ? code : KT_EXIT_PROBLEM;
 }
+
+void kt_cli_free(struct kt_cli *cli)
+{
+    for (size_t i = 0; i < cli->n_settings; i++)
+        free((char *)cli->settings[i]);
+    free(cli->settings);
+}

@@ -214,6 +214,8 @@ char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF
 int kt_cli_flush(const struct kt_cli *cli);
 /* The same at the end of the command or of its output. Returns `code`, or 1. */
 int kt_cli_finish(const struct kt_cli *cli, int code);
+/* Frees the settings. */
+void kt_cli_free(struct kt_cli *cli);
 
 /* ---- verbose.c ------------------------------------------------------------------------------ */
 

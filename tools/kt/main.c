@@ -90,8 +90,6 @@ int main(int argc, char **argv)
     kt_signals_install();
     int code = kt_cli_finish(&cli, run(&cli, argc, argv));
     kt_verbose_end(&cli, start);
-    for (size_t i = 0; i < cli.n_settings; i++)
-        free((char *)cli.settings[i]);
-    free(cli.settings);
+    kt_cli_free(&cli);
     return code;
 }

@@ -26,6 +26,7 @@ int main(int argc, char **argv)
         cli.verb = verb->name;
         int code = kt_cli_finish(&cli, verb->run(&cli, argc - 1, argv + 1));
         kt_verbose_end(&cli, start);
+        kt_cli_free(&cli);
         return code;
     }
     fputs("kt-engine is a part of kt: see 'kt --help'.\n", stderr);
