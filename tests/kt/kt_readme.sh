@@ -9,6 +9,8 @@ with_plugin amx_int8 || skip "the backend amx_int8 was not built"
 sed -n 's/^    \(kt [a-z].*\)/\1/p' "$readme" | sed 's/  *#.*//' >"$dir/commands"
 [ "$(wc -l <"$dir/commands")" -ge 15 ] || fail "README.md must show what kt can do"
 with_plugin bf16 || skip "the backend bf16 was not built"
+with_plugin attention || skip "the plugin attention was not built"
+find_engine_verbs
 module=$dir/plugins/kt_bf16.so
 mkdir "$dir/here"
 cd "$dir/here" || exit 99
@@ -18,6 +20,8 @@ while read -r program words; do
     case $words in # as short as can be
     bench*) words="$words --runs 1 --repeats 5 --cycle 8" ;;
     plugin\ check*) words="$words --cases 1" ;;
+    generate*) [ -n "$engine_verbs" ] || continue
+               words="$words --tokens 3" ;;
     doctor) continue ;; # what it says depends on the machine
     esac
     case $words in # the address sanitizer is a constructor in each plugin, which the check refuses
