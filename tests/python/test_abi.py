@@ -14,7 +14,8 @@ SOURCE = pathlib.Path(os.environ["KT_TEST_SOURCE"])
 
 
 def headers():
-    return "".join((SOURCE / "include" / "kt" / name).read_text() for name in ("types.h", "kt.h", "linear.h", "gpu.h", "text.h"))
+    names = ("types.h", "kt.h", "config.h", "linear.h", "gpu.h", "text.h")
+    return "".join((SOURCE / "include" / "kt" / name).read_text() for name in names)
 
 
 def assertions():
