@@ -3,9 +3,10 @@
  * kt/engine.h - whole language models on CPUs: ids of tokens in, logits out. A part of libktengine
  * (pkg-config kt-kernel-engine); <kt/text.h> has what makes ids of text.
  *
- *     kt_model_open()         weights of a checkpoint, packed by the backends of a context; a cache of one
- * bound kt_session_open()       a sequence of tokens, empty kt_model_step()         the next tokens of any
- * number of sessions, prompts and single tokens mixed kt_session_truncate()   back to an earlier token
+ *     kt_model_open()         weights of a checkpoint, packed by the backends of a context; a bounded cache
+ *     kt_session_open()       a sequence of tokens, empty
+ *     kt_model_step()         the next tokens of any number of sessions, prompts and single tokens mixed
+ *     kt_session_truncate()   back to an earlier token
  *
  * Families: qwen3moe, qwen3, qwen2, llama and Mixtral, each from GGUF files and from safetensors folders.
  * What a checkpoint has and is not computed is refused by its name.

@@ -7,48 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory ---- */
-
-static void free_block(struct kt_block *b)
-{
-    kt_linear_destroy(b->q);
-    kt_linear_destroy(b->k);
-    kt_linear_destroy(b->v);
-    kt_linear_destroy(b->o);
-    kt_linear_destroy(b->gate);
-    kt_linear_destroy(b->up);
-    kt_linear_destroy(b->down);
-    kt_layer_destroy(b->experts);
-    kt_attention_destroy(b->attention);
-    free(b->attention_norm);
-    free(b->ffn_norm);
-    free(b->query_norm);
-    free(b->key_norm);
-    free(b->router);
-}
-
-static void free_scratch(struct kt_scratch *s)
-{
-    void *const all[] = {s->x,  s->h,      s->q,       s->k,       s->v,   s->mix,       s->gate,
-                         s->up, s->logits, s->weights, s->experts, s->ids, s->positions, s->items};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        free(all[i]);
-}
-
 void kt_model_close(struct kt_model *model)
 {
     if (!model)
         return;
-    for (uint32_t i = 0; model->blocks && i < model->config.n_layers; i++)
-        free_block(&model->blocks[i]);
-    free(model->blocks);
-    kt_linear_destroy(model->head);
+    kt_model_free_owned(model);
     kt_kv_destroy(model->kv);
-    free_scratch(&model->scratch);
-    free(model->final_norm);
-    free(model->divisors);
-    free(model->rope);
-    free(model->used);
+    kt_engine_config_free(&model->config);
     free(model);
 }
 
@@ -84,25 +49,20 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
 
 static enum kt_status create_cache(struct kt_model *m, struct kt_error *error)
 {
-    const struct kt_model_config *c = &m->config;
-    struct kt_kv_field fields[2] = {{.kind = KT_KV_ROWS,
-                                     .layout = KT_KV_KEY,
-                                     .dtype = m->params.cache_dtype,
-                                     .heads = c->n_kv_heads,
-                                     .width = c->head_size},
-                                    {.kind = KT_KV_ROWS,
-                                     .layout = KT_KV_VALUE,
-                                     .dtype = m->params.cache_dtype,
-                                     .heads = c->n_kv_heads,
-                                     .width = c->head_size}};
+    const struct kt_engine_config *c = &m->config;
     struct kt_kv_params params = KT_KV_PARAMS_INIT;
     struct kt_kv_layer *layers = calloc(c->n_layers, sizeof(*layers));
+    struct kt_kv_field *fields = calloc(c->n_layers, KT_MIXER_FIELDS * sizeof(*fields));
     char fingerprint[17];
-    if (!layers)
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    for (uint32_t i = 0; i < c->n_layers; i++)
-        layers[i] = (struct kt_kv_layer){.fields = fields, .n_fields = 2};
-    enum kt_status status = kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error);
+    enum kt_status status =
+        layers && fields ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    for (uint32_t i = 0; i < c->n_layers && status == KT_OK; i++) {
+        struct kt_kv_field *own = fields + (size_t)i * KT_MIXER_FIELDS;
+        layers[i].fields = own;
+        layers[i].n_fields = kt_mixer_find(c->layers[i].mixer)->fields(c, m->params.cache_dtype, own);
+    }
+    if (status == KT_OK)
+        status = kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error);
     params.layers = layers;
     params.n_layers = c->n_layers;
     params.max_sequences = m->params.max_sessions;
@@ -111,40 +71,25 @@ static enum kt_status create_cache(struct kt_model *m, struct kt_error *error)
     params.model = fingerprint;
     if (status == KT_OK)
         status = kt_kv_create(m->context, &params, &m->kv, error);
+    free(fields);
     free(layers);
     return status;
 }
 
-static bool make_scratch(struct kt_model *m)
+/* Room for a slice, after every layer said how wide its rows are. */
+static bool make_buffers(struct kt_model *m)
 {
-    const struct kt_model_config *c = &m->config;
-    struct kt_scratch *s = &m->scratch;
     size_t n = m->params.max_batch;
-    uint64_t width = 1;
-    for (uint32_t i = 0; i < c->n_layers; i++)
-        width = m->blocks[i].width > width ? m->blocks[i].width : width;
-    uint64_t heads = (uint64_t)c->n_heads * c->head_size, keys = (uint64_t)c->n_kv_heads * c->head_size;
-    const struct {
-        float **rows;
-        uint64_t size;
-    } all[] = {{&s->x, c->hidden_size},
-               {&s->h, c->hidden_size},
-               {&s->q, heads},
-               {&s->k, keys},
-               {&s->v, keys},
-               {&s->mix, heads},
-               {&s->gate, width},
-               {&s->up, width},
-               {&s->logits, (uint64_t)c->n_experts + 1},
-               {&s->weights, (uint64_t)c->top_k + 1}};
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (!(*all[i].rows = calloc(n, all[i].size * sizeof(float))))
+    kt_model_need(m, KT_BUFFER_X, m->config.hidden_size);
+    kt_model_need(m, KT_BUFFER_H, m->config.hidden_size);
+    for (int i = 0; i < KT_BUFFERS; i++)
+        if (m->widths[i] > 0 && !(m->buffers[i] = kt_model_alloc(m, n, m->widths[i] * sizeof(float))))
             return false;
-    s->experts = calloc(n, ((size_t)c->top_k + 1) * sizeof(*s->experts));
-    s->ids = calloc(n, sizeof(*s->ids));
-    s->positions = calloc(n, sizeof(*s->positions));
-    s->items = calloc(m->params.max_sessions, sizeof(*s->items));
-    return s->experts && s->ids && s->positions && s->items;
+    m->experts = kt_model_alloc(m, n, m->config.top_k * sizeof(*m->experts) + 1);
+    m->ids = kt_model_alloc(m, n, sizeof(*m->ids));
+    m->positions = kt_model_alloc(m, n, sizeof(*m->positions));
+    m->items = kt_model_alloc(m, m->params.max_sessions, sizeof(*m->items));
+    return m->experts && m->ids && m->positions && m->items;
 }
 
 enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *checkpoint,
@@ -159,7 +104,7 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
     m->context = context;
     m->checkpoint = checkpoint;
-    enum kt_status status = kt_config_read(checkpoint, &m->config, error);
+    enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
     if (status == KT_OK)
         status = take_params(m, params, error);
     if (status == KT_OK)
@@ -168,7 +113,7 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
         status = create_cache(m, error);
     if (status == KT_OK)
         status = kt_model_load(m, error);
-    if (status == KT_OK && !make_scratch(m))
+    if (status == KT_OK && !make_buffers(m))
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for %u tokens at once", m->params.max_batch);
     if (status == KT_OK)
         *model = m;

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention.c - grouped-query attention: norms of heads, windows and sinks where a family has them. */
+#include "tools/engine/base/fail.h"
+#include "tools/engine/model/block/block.h"
+
+#include <stdio.h>
+
+struct attention {
+    struct kt_linear *q, *k, *v, *o;
+    float *query_norm, *key_norm; /* [head_size] or [heads * head_size], or NULL */
+    struct kt_attention *attention;
+};
+
+static uint32_t fields(const struct kt_engine_config *c, uint32_t cache_dtype, struct kt_kv_field *out)
+{
+    out[0] = (struct kt_kv_field){.kind = KT_KV_ROWS,
+                                  .layout = KT_KV_KEY,
+                                  .dtype = cache_dtype,
+                                  .heads = c->attention.n_kv_heads,
+                                  .width = c->attention.head_size};
+    out[1] = out[0];
+    out[1].layout = KT_KV_VALUE;
+    return 2;
+}
+
+/* ---- loading ---- */
+
+static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct attention *a,
+                                 struct kt_error *error)
+{
+    const struct kt_attention_config *c = &m->config.attention;
+    bool whole = c->norm == KT_HEAD_NORM_WHOLE;
+    if (c->norm == KT_HEAD_NORM_NONE)
+        return KT_OK;
+    enum kt_status status =
+        kt_load_vector(m, layer, "attn_q_norm", "self_attn.q_norm", 1,
+                       (whole ? c->n_heads : 1) * (uint64_t)c->head_size, &a->query_norm, error);
+    return status == KT_OK
+               ? kt_load_vector(m, layer, "attn_k_norm", "self_attn.k_norm", 1,
+                                (whole ? c->n_kv_heads : 1) * (uint64_t)c->head_size, &a->key_norm, error)
+               : status;
+}
+
+static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct attention *a,
+                                    struct kt_error *error)
+{
+    const struct kt_attention_config *c = &m->config.attention;
+    uint64_t hidden = m->config.hidden_size, size = c->head_size;
+    const struct {
+        const char *gguf, *json;
+        uint64_t rows, cols;
+        struct kt_linear **out;
+    } all[] = {{"attn_q", "self_attn.q_proj", c->n_heads * size, hidden, &a->q},
+               {"attn_k", "self_attn.k_proj", c->n_kv_heads * size, hidden, &a->k},
+               {"attn_v", "self_attn.v_proj", c->n_kv_heads * size, hidden, &a->v},
+               {"attn_output", "self_attn.o_proj", hidden, c->n_heads * size, &a->o}};
+    enum kt_status status = KT_OK;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && status == KT_OK; i++)
+        status =
+            kt_load_matrix(m, layer, all[i].gguf, all[i].json, all[i].rows, all[i].cols, all[i].out, error);
+    return status;
+}
+
+static enum kt_status create(struct kt_model *m, uint32_t layer, struct attention *a, struct kt_error *error)
+{
+    const struct kt_attention_config *c = &m->config.attention;
+    struct kt_attention_params params = KT_ATTENTION_PARAMS_INIT;
+    char name[32];
+    float *sinks = NULL;
+    enum kt_status status = KT_OK;
+    if (c->has_sinks)
+        status = kt_load_vector(m, layer, "attn_sinks", "self_attn.sinks", 1, c->n_heads, &sinks, error);
+    if (status != KT_OK)
+        return status;
+    snprintf(name, sizeof(name), "attention of layer %u", layer);
+    params.layer = layer;
+    params.value_field = 1;
+    params.n_heads = c->n_heads;
+    params.max_sequences = m->params.max_sessions;
+    params.window = m->config.layers[layer].window;
+    params.sinks = sinks;
+    params.name = name;
+    status = kt_attention_create(m->kv, &params, &a->attention, error);
+    return status == KT_OK ? kt_model_own_attention(m, a->attention, error) : status;
+}
+
+static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
+{
+    const struct kt_attention_config *c = &m->config.attention;
+    uint64_t queries = (uint64_t)c->n_heads * c->head_size, keys = (uint64_t)c->n_kv_heads * c->head_size;
+    struct attention *a = kt_model_alloc(m, 1, sizeof(*a));
+    if (!a)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    block->mixer_weights = a;
+    kt_model_need(m, KT_BUFFER_Q, queries);
+    kt_model_need(m, KT_BUFFER_MIX, queries);
+    kt_model_need(m, KT_BUFFER_K, keys);
+    kt_model_need(m, KT_BUFFER_V, keys);
+    enum kt_status status = load_matrices(m, layer, a, error);
+    if (status == KT_OK)
+        status = load_norms(m, layer, a, error);
+    return status == KT_OK ? create(m, layer, a, error) : status;
+}
+
+/* ---- running ---- */
+
+static enum kt_status norm_heads(const struct kt_model *m, float *rows, const float *weight, uint32_t n,
+                                 uint32_t n_heads, struct kt_error *error)
+{
+    const struct kt_attention_config *c = &m->config.attention;
+    if (!weight)
+        return KT_OK;
+    return c->norm == KT_HEAD_NORM_WHOLE
+               ? kt_slice_norm(m, rows, weight, rows, n, 1, (uint64_t)n_heads * c->head_size, error)
+               : kt_slice_norm(m, rows, weight, rows, n, n_heads, c->head_size, error);
+}
+
+/* Norms and rotates queries and keys, and writes keys and values into the cache. */
+static enum kt_status place_heads(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_attention_config *c = &m->config.attention;
+    const struct attention *a = s->block->mixer_weights;
+    float *q = m->buffers[KT_BUFFER_Q] + (uint64_t)range.begin * c->n_heads * c->head_size;
+    float *k = m->buffers[KT_BUFFER_K] + (uint64_t)range.begin * c->n_kv_heads * c->head_size;
+    uint32_t n = range.end - range.begin;
+    enum kt_status status = norm_heads(m, q, a->query_norm, n, c->n_heads, error);
+    if (status == KT_OK)
+        status = norm_heads(m, k, a->key_norm, n, c->n_kv_heads, error);
+    if (status == KT_OK)
+        status = kt_slice_rotate(s, q, c->n_heads, c->head_size, range, error);
+    if (status == KT_OK)
+        status = kt_slice_rotate(s, k, c->n_kv_heads, c->head_size, range, error);
+    if (status == KT_OK)
+        status = kt_slice_write(s, 0, c->n_kv_heads, c->head_size, m->buffers[KT_BUFFER_K], range, error);
+    return status == KT_OK
+               ? kt_slice_write(s, 1, c->n_kv_heads, c->head_size, m->buffers[KT_BUFFER_V], range, error)
+               : status;
+}
+
+static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_attention_config *c = &m->config.attention;
+    const struct attention *a = s->block->mixer_weights;
+    uint64_t width = (uint64_t)c->n_heads * c->head_size;
+    struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
+    for (uint32_t i = 0; i < s->n_pieces; i++) {
+        const struct kt_piece *piece = &s->pieces[i];
+        m->items[i] = (struct kt_attention_item){.sequence = piece->step->session->sequence,
+                                                 .position = piece->position,
+                                                 .n_tokens = piece->n,
+                                                 .queries = m->buffers[KT_BUFFER_Q] + piece->begin * width,
+                                                 .output = m->buffers[KT_BUFFER_MIX] + piece->begin * width};
+    }
+    batch.items = m->items;
+    batch.n_items = s->n_pieces;
+    batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
+    return kt_attention_forward(a->attention, &batch, error);
+}
+
+static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
+{
+    float *const *b = s->model->buffers;
+    const struct attention *a = s->block->mixer_weights;
+    const struct kt_linear_output heads[] = {kt_slice_output(a->q, b[KT_BUFFER_Q], false),
+                                             kt_slice_output(a->k, b[KT_BUFFER_K], false),
+                                             kt_slice_output(a->v, b[KT_BUFFER_V], false)};
+    const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
+    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], heads, 3, error);
+    if (status == KT_OK)
+        status = kt_slice_run_tokens(s, place_heads, error);
+    if (status == KT_OK)
+        status = attend(s, error);
+    return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_MIX], &o, 1, error) : status;
+}
+
+const struct kt_mixer kt_mixer_attention = {.fields = fields, .load = load, .run = run};

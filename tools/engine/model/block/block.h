@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * block.h - what layers are made of, and what they share: a mixer (attention or its like), then a dense
+ * network or experts. Each kind loads its weights once and runs for each slice of a step.
+ */
+#ifndef KT_ENGINE_MODEL_BLOCK_BLOCK_H
+#define KT_ENGINE_MODEL_BLOCK_BLOCK_H
+
+#include "tools/engine/model/config/config.h"
+
+#include <kt/engine.h>
+
+/** Rows of a slice, float32 and dense: as wide as the layer that uses them wants. Which layer uses a buffer
+ * for what is that layer's business, but for the first two. */
+enum kt_buffer {
+    KT_BUFFER_X, /**< [hidden_size] from layer to layer */
+    KT_BUFFER_H, /**< [hidden_size] normed: what mixers and networks read */
+    KT_BUFFER_Q,
+    KT_BUFFER_K,
+    KT_BUFFER_V,
+    KT_BUFFER_MIX,  /**< what a mixer's last matrix reads */
+    KT_BUFFER_GATE, /**< dense networks */
+    KT_BUFFER_UP,
+    KT_BUFFER_LOGITS,  /**< of routers */
+    KT_BUFFER_WEIGHTS, /**< of the chosen experts */
+    KT_BUFFERS
+};
+
+struct kt_block {
+    const struct kt_mixer *mixer;
+    void *mixer_weights; /**< of the mixer's own type */
+    float *mixer_norm, *ffn_norm;
+    struct kt_ffn *ffn;
+};
+
+struct kt_model {
+    struct kt_context *context;
+    struct kt_checkpoint *checkpoint;
+    struct kt_engine_config config;
+    struct kt_model_params params; /**< with defaults filled in */
+    uint64_t vocabulary;
+    const struct kt_rows *rows;
+    struct kt_view embedding;
+    struct kt_linear *head;
+    float *final_norm;
+    float *rope; /**< [max_tokens][rotated / 2][2] */
+    struct kt_kv *kv;
+    struct kt_block *blocks; /**< [n_layers] */
+    uint64_t weight_size;
+    uint32_t n_threads; /**< of the context */
+
+    /* Room for a slice of max_batch tokens. */
+    float *buffers[KT_BUFFERS];
+    uint64_t widths[KT_BUFFERS]; /**< the widest that a layer wants */
+    int64_t *experts;            /**< [max_batch][top_k] */
+    int64_t *ids;                /**< of tokens */
+    uint32_t *positions;
+    struct kt_attention_item *items; /**< [max_sessions] */
+
+    /* What kt_model_close frees. */
+    struct kt_owned *owned;
+    uint32_t n_owned, owned_capacity;
+    uint8_t *used; /**< [n_tensors] of the checkpoint: computed with */
+};
+
+struct kt_session {
+    struct kt_model *model;
+    struct kt_kv_sequence *sequence;
+};
+
+/* ---- slices ----------------------------------------------------------------------------------- */
+
+/** Tokens of a session in a slice. */
+struct kt_piece {
+    const struct kt_step *step;
+    uint32_t first;    /**< of the step's ids */
+    uint32_t begin, n; /**< tokens of the slice */
+    uint64_t position; /**< of the first one in the session */
+};
+
+struct kt_slice {
+    struct kt_model *model;
+    const struct kt_block *block;
+    uint32_t layer;
+    struct kt_piece *pieces;
+    uint32_t n_pieces, n_tokens;
+};
+
+/** Items begin .. end - 1, tokens or heads, for thread number `thread`, below kt_model.n_threads. */
+struct kt_range {
+    uint32_t begin, end, thread;
+};
+typedef enum kt_status (*kt_part_fn)(const struct kt_slice *slice, struct kt_range range,
+                                     struct kt_error *error);
+
+/** Divides the slice's tokens over the threads; few tokens are the caller's alone. */
+enum kt_status kt_slice_run_tokens(const struct kt_slice *slice, kt_part_fn function, struct kt_error *error);
+/** Divides n items over the threads in any case. */
+enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_part_fn function,
+                                  struct kt_error *error);
+
+/** Norms n_parts parts of `size` numbers of n rows, with the model's epsilon and offset of weights. */
+enum kt_status kt_slice_norm(const struct kt_model *model, const float *in, const float *weight, float *out,
+                             uint32_t n, uint32_t n_parts, uint64_t size, struct kt_error *error);
+/** Rotates the first numbers of each head in place; rows begin .. end - 1 of the slice, data at row begin. */
+enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32_t n_heads,
+                               uint32_t head_size, struct kt_range range, struct kt_error *error);
+/** Multiplies rows of all tokens by matrices over one input. */
+enum kt_status kt_slice_multiply(const struct kt_slice *slice, const float *input,
+                                 const struct kt_linear_output *outputs, uint32_t n_outputs,
+                                 struct kt_error *error);
+/** Such an output of float32 rows; `adds`: to what stands there. */
+struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *output, bool adds);
+/** Writes rows begin .. end - 1 of the slice into a field of their sessions' cache; data: [n_tokens][heads]
+ * [width] of the whole slice. */
+enum kt_status kt_slice_write(const struct kt_slice *slice, uint32_t field, uint32_t n_heads, uint64_t width,
+                              const float *data, struct kt_range range, struct kt_error *error);
+
+/* ---- kinds of layers --------------------------------------------------------------------------- */
+
+#define KT_MIXER_FIELDS 4
+
+/** What mixes the tokens of a sequence: it reads KT_BUFFER_H and adds to KT_BUFFER_X. */
+struct kt_mixer {
+    /** What the cache keeps for a layer; returns how many fields, at most KT_MIXER_FIELDS. */
+    uint32_t (*fields)(const struct kt_engine_config *config, uint32_t cache_dtype,
+                       struct kt_kv_field *fields);
+    enum kt_status (*load)(struct kt_model *model, uint32_t layer, struct kt_block *block,
+                           struct kt_error *error);
+    enum kt_status (*run)(const struct kt_slice *slice, struct kt_error *error);
+};
+extern const struct kt_mixer kt_mixer_attention;
+/** The mixer of an enum kt_mixer_kind. */
+const struct kt_mixer *kt_mixer_find(uint32_t kind);
+
+/** Dense networks, experts, and experts that every token goes through. */
+enum kt_status kt_ffn_load(struct kt_model *model, uint32_t layer, struct kt_block *block,
+                           struct kt_error *error);
+/** Reads KT_BUFFER_H and adds to KT_BUFFER_X. */
+enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
+
+/* ---- loading ----------------------------------------------------------------------------------- */
+
+#define KT_WEIGHT_NAME 160
+
+/** The name of a layer's weight in GGUF files or in safetensors; NULL or "" there: no name, which is not
+ * found. */
+void kt_weight_name(const struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
+                    char *name);
+/** Zeroed memory that lives as long as the model; NULL: none. */
+void *kt_model_alloc(struct kt_model *model, uint64_t n, uint64_t size);
+/** A buffer is to have rows of that many numbers at least. */
+void kt_model_need(struct kt_model *model, enum kt_buffer buffer, uint64_t width);
+
+/** The numbers of a tensor of rows x cols as float32; all of them live as long as the model. */
+enum kt_status kt_load_numbers(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
+                               float **out, struct kt_error *error);
+/** A matrix of any name. */
+enum kt_status kt_load_linear(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
+                              struct kt_linear **out, struct kt_error *error);
+/** The same of a layer. */
+enum kt_status kt_load_vector(struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
+                              uint64_t rows, uint64_t cols, float **out, struct kt_error *error);
+enum kt_status kt_load_matrix(struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
+                              uint64_t rows, uint64_t cols, struct kt_linear **out, struct kt_error *error);
+/** Takes what was created before; kt_model_close destroys it. On failure it is destroyed now. */
+enum kt_status kt_model_own_attention(struct kt_model *model, struct kt_attention *attention,
+                                      struct kt_error *error);
+enum kt_status kt_model_own_layer(struct kt_model *model, struct kt_layer *layer, struct kt_error *error);
+/** Frees all of that, the newest first. */
+void kt_model_free_owned(struct kt_model *model);
+
+/** A tensor counts as computed with, by its exact name. */
+void kt_model_mark_used(struct kt_model *model, const char *tensor);
+/** KT_E_UNSUPPORTED names a tensor that nothing was computed with. */
+enum kt_status kt_model_refuse_unused(const struct kt_model *model, struct kt_error *error);
+
+#endif

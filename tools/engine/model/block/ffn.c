@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ffn.c - what works on each token by itself: a dense network, or experts and what is shared by all tokens.
+ */
+#include "tools/engine/base/fail.h"
+#include "tools/engine/model/block/block.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* down(silu(gate) * up). */
+struct network {
+    struct kt_linear *gate, *up, *down; /* NULL: there is none */
+    uint64_t width;
+};
+
+struct kt_ffn {
+    struct network dense;        /* the layer's, or the experts' shared one */
+    float *shared_gate;          /* [hidden_size], or NULL */
+    float *router, *router_bias; /* [n_experts][hidden_size], [n_experts] or NULL */
+    float *correction;           /* [n_experts], or NULL */
+    struct kt_layer *experts;    /* NULL: a dense layer */
+};
+
+/* ---- loading ---- */
+
+static enum kt_status load_network(struct kt_model *m, const char *const names[3], struct network *network,
+                                   struct kt_error *error)
+{
+    struct kt_view view;
+    uint64_t hidden = m->config.hidden_size;
+    enum kt_status status = kt_checkpoint_weight(m->checkpoint, names[0], &view, NULL, error);
+    if (status != KT_OK)
+        return status;
+    network->width = view.rows;
+    kt_model_need(m, KT_BUFFER_GATE, view.rows);
+    kt_model_need(m, KT_BUFFER_UP, view.rows);
+    status = kt_load_linear(m, names[0], view.rows, hidden, &network->gate, error);
+    if (status == KT_OK)
+        status = kt_load_linear(m, names[1], view.rows, hidden, &network->up, error);
+    return status == KT_OK ? kt_load_linear(m, names[2], hidden, view.rows, &network->down, error) : status;
+}
+
+/* A network whose GGUF names end in `suffix`, and whose names in config.json begin with `json`. */
+static enum kt_status load_named(struct kt_model *m, uint32_t layer, const char *suffix, const char *json,
+                                 struct network *network, struct kt_error *error)
+{
+    static const char *const parts[] = {"gate", "up", "down"};
+    char names[3][KT_WEIGHT_NAME];
+    for (int i = 0; i < 3; i++) {
+        char gguf[40], other[80];
+        snprintf(gguf, sizeof(gguf), "ffn_%s%s", parts[i], suffix);
+        snprintf(other, sizeof(other), "%s.%s_proj", json, parts[i]);
+        kt_weight_name(m, layer, gguf, other, names[i]);
+    }
+    const char *const all[] = {names[0], names[1], names[2]};
+    return load_network(m, all, network, error);
+}
+
+static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
+                                  struct kt_error *error)
+{
+    const struct kt_engine_config *c = &m->config;
+    const struct kt_family_names *names = &c->family->names;
+    const char *router = names->json_router ? names->json_router : "mlp.gate";
+    const float *bias;
+    struct kt_view view;
+    char name[KT_WEIGHT_NAME];
+    enum kt_status status =
+        kt_load_vector(m, layer, "ffn_gate_inp", router, c->n_experts, c->hidden_size, &ffn->router, error);
+    kt_weight_name(m, layer, "ffn_gate_inp", router, name);
+    if (status == KT_OK)
+        status = kt_checkpoint_weight(m->checkpoint, name, &view, &bias, error);
+    if (status == KT_OK && bias) {
+        snprintf(name + strlen(name), 6, ".bias");
+        status = kt_load_numbers(m, name, 1, c->n_experts, &ffn->router_bias, error);
+    }
+    if (status == KT_OK && c->router.has_correction)
+        status = kt_load_vector(m, layer, "exp_probs_b.bias",
+                                names->json_correction ? names->json_correction
+                                                       : "mlp.gate.e_score_correction_bias",
+                                1, c->n_experts, &ffn->correction, error);
+    return status;
+}
+
+static enum kt_status load_shared(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
+                                  struct kt_error *error)
+{
+    const struct kt_family_names *names = &m->config.family->names;
+    enum kt_status status =
+        load_named(m, layer, "_shexp", names->json_shared ? names->json_shared : "mlp.shared_experts",
+                   &ffn->dense, error);
+    if (status == KT_OK && m->config.gates_shared)
+        status = kt_load_vector(m, layer, "ffn_gate_inp_shexp",
+                                names->json_shared_gate ? names->json_shared_gate : "mlp.shared_expert_gate",
+                                1, m->config.hidden_size, &ffn->shared_gate, error);
+    return status;
+}
+
+static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
+                                   struct kt_error *error)
+{
+    const struct kt_engine_config *c = &m->config;
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_layer_info info;
+    char name[32];
+    enum kt_status status = load_router(m, layer, ffn, error);
+    if (status == KT_OK && c->has_shared)
+        status = load_shared(m, layer, ffn, error);
+    if (status == KT_OK)
+        status = kt_checkpoint_layer_params(m->checkpoint, layer, &params, error);
+    if (status != KT_OK)
+        return status;
+    if (params.n_experts != c->n_experts || params.hidden_size != c->hidden_size)
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "layer %u has %u experts of a hidden size of %" PRIu64
+                              ", the configuration says %u and %" PRIu64,
+                              layer, params.n_experts, params.hidden_size, c->n_experts, c->hidden_size);
+    kt_model_need(m, KT_BUFFER_LOGITS, c->n_experts);
+    kt_model_need(m, KT_BUFFER_WEIGHTS, c->top_k);
+    snprintf(name, sizeof(name), "layer %u", layer);
+    params.top_k = c->top_k;
+    params.max_tokens = m->params.max_batch;
+    params.name = name;
+    status = kt_layer_create(m->context, &params, &ffn->experts, error);
+    if (status == KT_OK)
+        status = kt_model_own_layer(m, ffn->experts, error);
+    if (status == KT_OK)
+        status = kt_layer_load_checkpoint(ffn->experts, m->checkpoint, layer, error);
+    if (status != KT_OK)
+        return status;
+    kt_layer_info(ffn->experts, &info);
+    m->weight_size += info.packed_size;
+    return KT_OK;
+}
+
+enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
+{
+    block->ffn = kt_model_alloc(m, 1, sizeof(*block->ffn));
+    if (!block->ffn)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    return m->config.layers[layer].dense ? load_named(m, layer, "", "mlp", &block->ffn->dense, error)
+                                         : load_experts(m, layer, block->ffn, error);
+}
+
+/* ---- running ---- */
+
+static enum kt_status gate_rows(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    uint64_t width = s->block->ffn->dense.width, first = range.begin * width;
+    struct kt_rows_gate job = KT_ROWS_GATE_INIT;
+    job.gating = KT_GATING_SILU;
+    job.n_rows = range.end - range.begin;
+    job.size = (uint32_t)width;
+    job.input = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_UP] + first, .dtype = KT_DTYPE_F32};
+    job.gate = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_GATE] + first, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = m->buffers[KT_BUFFER_UP] + first, .dtype = KT_DTYPE_F32};
+    return kt_rows_gate(m->rows, &job, error);
+}
+
+/* What the shared expert's output is multiplied by, a number for each token, is multiplied into the rows that
+ * its last matrix reads: all is linear from there on. */
+static enum kt_status gate_shared(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_ffn *ffn = s->block->ffn;
+    uint64_t hidden = m->config.hidden_size, width = ffn->dense.width;
+    float *rows = m->buffers[KT_BUFFER_UP] + range.begin * width;
+    struct kt_rows_multiply product = KT_ROWS_MULTIPLY_INIT;
+    struct kt_rows_gate job = KT_ROWS_GATE_INIT;
+    product.n_rows = range.end - range.begin;
+    product.n_outputs = 1;
+    product.size = (uint32_t)hidden;
+    product.weight_dtype = KT_DTYPE_F32;
+    product.input =
+        (struct kt_rows_input){.data = m->buffers[KT_BUFFER_H] + range.begin * hidden, .dtype = KT_DTYPE_F32};
+    product.weight = ffn->shared_gate;
+    product.output = m->buffers[KT_BUFFER_LOGITS] + range.begin;
+    job.gating = KT_GATING_SIGMOID;
+    job.n_rows = product.n_rows;
+    job.size = (uint32_t)width;
+    job.one_gate = 1;
+    job.input = (struct kt_rows_input){.data = rows, .dtype = KT_DTYPE_F32};
+    job.gate = (struct kt_rows_input){.data = product.output, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = rows, .dtype = KT_DTYPE_F32};
+    enum kt_status status = gate_rows(s, range, error);
+    if (status == KT_OK)
+        status = kt_rows_multiply(m->rows, &product, error);
+    return status == KT_OK ? kt_rows_gate(m->rows, &job, error) : status;
+}
+
+static enum kt_status run_network(const struct kt_slice *s, struct kt_error *error)
+{
+    float *const *b = s->model->buffers;
+    const struct network *n = &s->block->ffn->dense;
+    const struct kt_linear_output both[] = {kt_slice_output(n->gate, b[KT_BUFFER_GATE], false),
+                                            kt_slice_output(n->up, b[KT_BUFFER_UP], false)};
+    const struct kt_linear_output down = kt_slice_output(n->down, b[KT_BUFFER_X], true);
+    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], both, 2, error);
+    if (status == KT_OK)
+        status = kt_slice_run_tokens(s, s->block->ffn->shared_gate ? gate_shared : gate_rows, error);
+    return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_UP], &down, 1, error) : status;
+}
+
+static enum kt_status route(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_engine_config *c = &m->config;
+    const struct kt_ffn *ffn = s->block->ffn;
+    struct kt_rows_multiply product = KT_ROWS_MULTIPLY_INIT;
+    product.n_rows = range.end - range.begin;
+    product.n_outputs = c->n_experts;
+    product.size = (uint32_t)c->hidden_size;
+    product.weight_dtype = KT_DTYPE_F32;
+    product.input = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_H] + range.begin * c->hidden_size,
+                                           .dtype = KT_DTYPE_F32};
+    product.weight = ffn->router;
+    product.bias = ffn->router_bias;
+    product.output = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)range.begin * c->n_experts;
+    enum kt_status status = kt_rows_multiply(m->rows, &product, error);
+    if (status != KT_OK)
+        return status;
+    struct kt_rows_route job = KT_ROWS_ROUTE_INIT;
+    job.routing = c->router.routing;
+    job.n_rows = product.n_rows;
+    job.n_experts = c->n_experts;
+    job.top_k = c->top_k;
+    job.n_groups = c->router.n_groups;
+    job.top_groups = c->router.top_groups;
+    job.group_score = c->router.group_score;
+    job.normalize = c->router.normalizes;
+    job.scale = c->router.scale;
+    job.logits = product.output;
+    job.correction = ffn->correction;
+    job.ids = m->experts + (uint64_t)range.begin * c->top_k;
+    job.weights = m->buffers[KT_BUFFER_WEIGHTS] + (uint64_t)range.begin * c->top_k;
+    return kt_rows_route(m->rows, &job, error);
+}
+
+static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    struct kt_forward forward = KT_FORWARD_INIT;
+    enum kt_status status = kt_slice_run_tokens(s, route, error);
+    if (status != KT_OK)
+        return status;
+    forward.n_tokens = s->n_tokens;
+    forward.expert_ids = m->experts;
+    forward.router_weights = m->buffers[KT_BUFFER_WEIGHTS];
+    forward.input = m->buffers[KT_BUFFER_H];
+    forward.output = m->buffers[KT_BUFFER_X];
+    forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
+    forward.accumulate = 1;
+    return kt_layer_forward(s->block->ffn->experts, &forward, error);
+}
+
+enum kt_status kt_ffn_run(const struct kt_slice *s, struct kt_error *error)
+{
+    const struct kt_ffn *ffn = s->block->ffn;
+    enum kt_status status = ffn->dense.down ? run_network(s, error) : KT_OK;
+    return status == KT_OK && ffn->experts ? run_experts(s, error) : status;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mixer.c - the mixer of each kind of layer. */
+#include "tools/engine/model/block/block.h"
+
+static const struct kt_mixer *const mixers[KT_MIXER_KINDS] = {[KT_MIXER_ATTENTION] = &kt_mixer_attention};
+
+const struct kt_mixer *kt_mixer_find(uint32_t kind)
+{
+    return mixers[kind];
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* slice.c - what all kinds of layers do with the rows of a slice, and how threads share it. */
+#include "tools/engine/model/block/block.h"
+
+/* ---- threads ---- */
+
+struct stage {
+    const struct kt_slice *slice;
+    uint32_t n; /* items */
+    kt_part_fn function;
+    int failed; /* the first thread that fails says why */
+    enum kt_status status;
+    struct kt_error error;
+};
+
+static void run_part(void *data, const struct kt_thread *thread)
+{
+    struct stage *stage = data;
+    uint64_t n = stage->n;
+    struct kt_range range = {.begin = (uint32_t)(n * thread->index / thread->n_threads),
+                             .end = (uint32_t)(n * (thread->index + 1) / thread->n_threads),
+                             .thread = thread->index};
+    struct kt_error error = {KT_OK, ""};
+    enum kt_status status = range.begin < range.end ? stage->function(stage->slice, range, &error) : KT_OK;
+    if (status != KT_OK && !__atomic_exchange_n(&stage->failed, 1, __ATOMIC_RELAXED)) {
+        stage->status = status;
+        stage->error = error;
+    }
+}
+
+enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_part_fn function,
+                                  struct kt_error *error)
+{
+    struct stage stage = {.slice = slice, .n = n, .function = function};
+    enum kt_status status = kt_context_run_threads(slice->model->context, run_part, &stage, error);
+    if (status == KT_OK && stage.failed) {
+        status = stage.status;
+        if (error)
+            *error = stage.error;
+    }
+    return status;
+}
+
+/* Few tokens take less time than it takes to call the threads. */
+#define FEW_TOKENS 8
+
+enum kt_status kt_slice_run_tokens(const struct kt_slice *slice, kt_part_fn function, struct kt_error *error)
+{
+    struct kt_range all = {.begin = 0, .end = slice->n_tokens, .thread = 0};
+    return slice->n_tokens < FEW_TOKENS ? function(slice, all, error)
+                                        : kt_slice_run_items(slice, slice->n_tokens, function, error);
+}
+
+/* ---- rows ---- */
+
+enum kt_status kt_slice_norm(const struct kt_model *m, const float *in, const float *weight, float *out,
+                             uint32_t n, uint32_t n_parts, uint64_t size, struct kt_error *error)
+{
+    struct kt_rows_norm job = KT_ROWS_NORM_INIT;
+    job.norm = KT_NORM_RMS;
+    job.n_rows = n;
+    job.n_parts = n_parts;
+    job.size = (uint32_t)size;
+    job.input = (struct kt_rows_input){.data = in, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = out, .dtype = KT_DTYPE_F32};
+    job.weight = weight;
+    job.weight_offset = m->config.norm_offset;
+    job.eps = m->config.eps;
+    return kt_rows_norm(m->rows, &job, error);
+}
+
+enum kt_status kt_slice_rotate(const struct kt_slice *s, float *data, uint32_t n_heads, uint32_t head_size,
+                               struct kt_range range, struct kt_error *error)
+{
+    const struct kt_engine_config *c = &s->model->config;
+    struct kt_rows_rotate job = KT_ROWS_ROTATE_INIT;
+    job.pairing = c->pairing;
+    job.n_rows = range.end - range.begin;
+    job.n_heads = n_heads;
+    job.size = c->rope.size;
+    job.data = data;
+    job.head_stride = (int64_t)head_size * (int64_t)sizeof(float);
+    job.stride = job.head_stride * n_heads;
+    job.table = s->model->rope;
+    job.table_row = s->model->positions + range.begin;
+    job.n_table_rows = (uint32_t)s->model->params.max_tokens;
+    return kt_rows_rotate(s->model->rows, &job, error);
+}
+
+enum kt_status kt_slice_write(const struct kt_slice *s, uint32_t field, uint32_t n_heads, uint64_t width,
+                              const float *data, struct kt_range range, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++) {
+        const struct kt_piece *piece = &s->pieces[i];
+        uint32_t first = piece->begin > range.begin ? piece->begin : range.begin;
+        uint32_t last = piece->begin + piece->n < range.end ? piece->begin + piece->n : range.end;
+        struct kt_kv_rows rows = KT_KV_ROWS_INIT;
+        if (first >= last)
+            continue;
+        rows.layer = s->layer;
+        rows.field = field;
+        rows.n_heads = n_heads;
+        rows.row = piece->position + (first - piece->begin);
+        rows.n_rows = last - first;
+        rows.dtype = KT_DTYPE_F32;
+        status = kt_kv_sequence_write(piece->step->session->sequence, &rows, data + first * n_heads * width,
+                                      error);
+    }
+    return status;
+}
+
+/* ---- matrices ---- */
+
+enum kt_status kt_slice_multiply(const struct kt_slice *s, const float *input,
+                                 const struct kt_linear_output *outputs, uint32_t n_outputs,
+                                 struct kt_error *error)
+{
+    struct kt_linear_batch batch = KT_LINEAR_BATCH_INIT;
+    batch.outputs = outputs;
+    batch.n_outputs = n_outputs;
+    batch.n_tokens = s->n_tokens;
+    batch.input = input;
+    batch.input_dtype = KT_DTYPE_F32;
+    return kt_linear_forward(&batch, error);
+}
+
+struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *output, bool adds)
+{
+    return (struct kt_linear_output){.linear = linear,
+                                     .output = output,
+                                     .output_dtype = KT_DTYPE_F32,
+                                     .accumulate = adds};
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/model/config/config.h"
+
+#include "tools/engine/base/fail.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_LAYERS 4096
+
+/* ---- rope ---- */
+
+static void read_yarn(struct kt_settings *s, struct kt_rope_params *rope)
+{
+    rope->scaling = KT_ROPE_YARN;
+    rope->attention_factor =
+        kt_settings_real(s, "rope.scaling.attn_factor", "rope_scaling/attention_factor", 0);
+    rope->beta_fast = kt_settings_real(s, "rope.scaling.yarn_beta_fast", "rope_scaling/beta_fast", 0);
+    rope->beta_slow = kt_settings_real(s, "rope.scaling.yarn_beta_slow", "rope_scaling/beta_slow", 0);
+    rope->mscale = kt_settings_real(s, NULL, "rope_scaling/mscale", 0);
+    rope->mscale_all_dim = kt_settings_real(s, NULL, "rope_scaling/mscale_all_dim", 0);
+    rope->no_truncate = !kt_settings_flag(s, NULL, "rope_scaling/truncate", true);
+}
+
+static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_rope_params *rope = &c->rope;
+    char type[32];
+    kt_settings_text(s, "rope.scaling.type", "rope_scaling/rope_type", 0, type, sizeof(type));
+    if (!type[0])
+        kt_settings_text(s, NULL, "rope_scaling/type", 0, type, sizeof(type));
+    if (!type[0] || strcmp(type, "none") == 0 || strcmp(type, "default") == 0)
+        return;
+    rope->factor = kt_settings_real(s, "rope.scaling.factor", "rope_scaling/factor", 0);
+    rope->original_positions =
+        kt_settings_real(s, "rope.scaling.original_context_length",
+                         "rope_scaling/original_max_position_embeddings", (double)c->context_length);
+    if (strcmp(type, "linear") == 0) {
+        rope->scaling = KT_ROPE_LINEAR;
+    } else if (strcmp(type, "yarn") == 0) {
+        read_yarn(s, rope);
+    } else if (strcmp(type, "llama3") == 0 && !s->is_gguf) {
+        rope->scaling = KT_ROPE_LLAMA3;
+        rope->low_frequency = kt_settings_real(s, NULL, "rope_scaling/low_freq_factor", 0);
+        rope->high_frequency = kt_settings_real(s, NULL, "rope_scaling/high_freq_factor", 0);
+    } else {
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "the scaling '%s' of rope is not computed", type);
+    }
+}
+
+static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
+{
+    double part = kt_settings_real(s, NULL, "partial_rotary_factor", 1);
+    part = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", part);
+    c->rope.size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
+                                              (uint64_t)((double)c->attention.head_size * part));
+    c->rope.base = kt_settings_real(s, "rope.freq_base", "rope_theta", 10000);
+    c->rope.base = kt_settings_real(s, NULL, "rope_scaling/rope_theta", c->rope.base);
+    read_scaling(s, c);
+}
+
+/* ---- what all families have ---- */
+
+static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
+{
+    static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts"};
+    c->n_experts = (uint32_t)kt_settings_uint(s, "expert_count", NULL, 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && c->n_experts == 0; i++)
+        c->n_experts = (uint32_t)kt_settings_uint(s, NULL, names[i], 0);
+    if (c->n_experts > 0)
+        c->top_k = (uint32_t)kt_settings_need(s, "expert_used_count", "num_experts_per_tok");
+    c->router.normalizes = true;
+}
+
+static void read_common(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_attention_config *a = &c->attention;
+    uint64_t n_layers = kt_settings_need(s, "block_count", "num_hidden_layers");
+    c->hidden_size = kt_settings_need(s, "embedding_length", "hidden_size");
+    c->context_length = kt_settings_need(s, "context_length", "max_position_embeddings");
+    a->n_heads = (uint32_t)kt_settings_need(s, "attention.head_count", "num_attention_heads");
+    a->n_kv_heads =
+        (uint32_t)kt_settings_uint(s, "attention.head_count_kv", "num_key_value_heads", a->n_heads);
+    a->head_size = (uint32_t)kt_settings_uint(s, "attention.key_length", "head_dim",
+                                              a->n_heads ? c->hidden_size / a->n_heads : 0);
+    c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
+    c->ties = kt_settings_flag(s, NULL, "tie_word_embeddings", false);
+    if (n_layers < 1 || n_layers > MAX_LAYERS)
+        kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " layers, which must be 1 to %d", n_layers, MAX_LAYERS);
+    if (s->status != KT_OK)
+        return;
+    c->layers = calloc(n_layers, sizeof(*c->layers));
+    c->n_layers = (uint32_t)n_layers;
+    if (!c->layers) {
+        kt_settings_fail(s, KT_E_NOMEM, "no memory for %" PRIu64 " layers", n_layers);
+        return;
+    }
+    read_experts(s, c);
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].dense = c->n_experts == 0;
+}
+
+void kt_engine_config_dense_first(struct kt_settings *s, struct kt_engine_config *c, uint64_t n)
+{
+    if (n > c->n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " dense layers of %u", n, c->n_layers);
+    for (uint64_t i = 0; i < n && i < c->n_layers; i++)
+        c->layers[i].dense = true;
+}
+
+/* ---- what is right ---- */
+
+/* Sizes that no model has would only overflow later. */
+static void check(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    const struct kt_attention_config *a = &c->attention;
+    const struct {
+        const char *what;
+        uint64_t value, least, most;
+    } bounds[] = {{"hidden size", c->hidden_size, 1, 1 << 20},
+                  {"attention heads", a->n_heads, 1, 4096},
+                  {"heads of keys", a->n_kv_heads, 1, 4096},
+                  {"numbers of a head", a->head_size, 2, 1024},
+                  {"rotated numbers of a head", c->rope.size, 2, a->head_size},
+                  {"experts", c->n_experts, 0, 4096},
+                  {"experts of a token", c->top_k, c->n_experts ? 1 : 0, c->n_experts ? c->n_experts : 0},
+                  {"context length", c->context_length, 1, UINT64_C(1) << 32}};
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+        if (bounds[i].value < bounds[i].least || bounds[i].value > bounds[i].most)
+            kt_settings_fail(s, KT_E_FORMAT, "%s: %" PRIu64 ", which must be %" PRIu64 " to %" PRIu64,
+                             bounds[i].what, bounds[i].value, bounds[i].least, bounds[i].most);
+    if (s->status != KT_OK)
+        return;
+    if (a->n_heads % a->n_kv_heads != 0 || a->head_size % 2 != 0 || c->rope.size % 2 != 0)
+        kt_settings_fail(s, KT_E_FORMAT, "%u heads of %u numbers, %u of them rotated, over %u heads of keys",
+                         a->n_heads, a->head_size, c->rope.size, a->n_kv_heads);
+    if (!(c->eps >= 0 && c->eps < 1) || !(c->rope.base > 1))
+        kt_settings_fail(s, KT_E_FORMAT, "an epsilon of %g, a rope base of %g", (double)c->eps, c->rope.base);
+}
+
+/* What no family is computed with otherwise. */
+static void refuse(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    char activation[32];
+    kt_settings_text(s, NULL, "hidden_act", 0, activation, sizeof(activation));
+    if (activation[0] && strcmp(activation, "silu") != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "the hidden_act '%s' is not computed", activation);
+    if (kt_settings_uint(s, "attention.value_length", NULL, c->attention.head_size) != c->attention.head_size)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "keys and values of different sizes are not computed");
+    kt_settings_refuse_unread(s);
+}
+
+enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *c,
+                                     struct kt_error *error)
+{
+    const struct kt_rope_params rope = KT_ROPE_PARAMS_INIT;
+    struct kt_settings s;
+    char names[256];
+    enum kt_status status = kt_settings_open(&s, checkpoint, error);
+    *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope};
+    if (status != KT_OK)
+        return status;
+    c->family = kt_family_find(s.architecture, s.is_gguf);
+    kt_family_list(names, sizeof(names));
+    if (!c->family) {
+        kt_settings_fail(&s, KT_E_UNSUPPORTED, "models of the family '%.60s' are not computed; these are: %s",
+                         s.architecture, names);
+    } else {
+        c->pairing = s.is_gguf ? c->family->gguf_pairing : c->family->json_pairing;
+        read_common(&s, c);
+        read_rope(&s, c);
+    }
+    if (s.status == KT_OK && c->family->read)
+        c->family->read(&s, c);
+    check(&s, c);
+    if (s.status == KT_OK)
+        refuse(&s, c);
+    kt_settings_close(&s);
+    if (s.status != KT_OK)
+        kt_engine_config_free(c);
+    return s.status;
+}
+
+void kt_engine_config_free(struct kt_engine_config *config)
+{
+    free(config->layers);
+    config->layers = NULL;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* config.h - what a model is made of, as its checkpoint says. */
+#ifndef KT_ENGINE_MODEL_CONFIG_CONFIG_H
+#define KT_ENGINE_MODEL_CONFIG_CONFIG_H
+
+#include "tools/engine/model/config/settings.h"
+
+/** What mixes the tokens of a sequence in a layer. */
+enum kt_mixer_kind {
+    KT_MIXER_ATTENTION, /**< grouped-query attention */
+    KT_MIXER_KINDS
+};
+
+struct kt_layer_config {
+    uint32_t mixer;  /**< enum kt_mixer_kind */
+    bool dense;      /**< a dense network instead of experts */
+    uint64_t window; /**< tokens that a query sees, its own among them; 0: all */
+};
+
+/** What is normed in queries and keys before they are rotated. */
+enum kt_head_norm { KT_HEAD_NORM_NONE, KT_HEAD_NORM_EACH, KT_HEAD_NORM_WHOLE };
+
+struct kt_attention_config {
+    uint32_t n_heads, n_kv_heads, head_size;
+    uint32_t norm;  /**< enum kt_head_norm */
+    bool has_sinks; /**< a logit for each head that takes its share of the softmax and gives nothing */
+    bool has_gate;  /**< queries come with as many numbers whose sigmoid the output is multiplied by */
+};
+
+struct kt_router_config {
+    uint32_t routing; /**< enum kt_routing */
+    uint32_t n_groups, top_groups, group_score;
+    bool normalizes; /**< weights of the chosen experts sum up to `scale` */
+    float scale;
+    bool has_correction; /**< a number for each expert that counts in the choice only */
+};
+
+struct kt_engine_config {
+    const struct kt_family *family;
+    bool is_gguf;
+    uint32_t n_layers;
+    struct kt_layer_config *layers; /**< [n_layers] */
+    uint64_t hidden_size, context_length;
+    bool ties; /**< the head is the embedding */
+    float eps;
+    float norm_offset; /**< 1: weights of norms are stored less 1 */
+    struct kt_attention_config attention;
+    uint32_t pairing;           /**< enum kt_rope_pairing */
+    struct kt_rope_params rope; /**< divisors NULL: they are loaded with the weights */
+    uint32_t n_experts, top_k;
+    struct kt_router_config router;
+    bool has_shared;   /**< an expert that every token goes through */
+    bool gates_shared; /**< its output is multiplied by the sigmoid of one number */
+};
+
+/** Names of what a layer has, where families differ. */
+struct kt_family_names {
+    const char *gguf_ffn_norm;    /**< NULL: "ffn_norm" */
+    const char *json_router;      /**< NULL: "mlp.gate" */
+    const char *json_correction;  /**< NULL: "mlp.gate.e_score_correction_bias" */
+    const char *json_shared;      /**< NULL: "mlp.shared_experts" */
+    const char *json_shared_gate; /**< NULL: "mlp.shared_expert_gate" */
+};
+
+/** A family of models: what they have in common and files do not say. */
+struct kt_family {
+    const char *name;      /**< as GGUF files call it */
+    const char *classes;   /**< " Qwen3MoeForCausalLM " of config.json */
+    uint32_t gguf_pairing; /**< enum kt_rope_pairing */
+    uint32_t json_pairing;
+    struct kt_family_names names;
+    /** Reads what the family has besides, after everything else was read. NULL: nothing. */
+    void (*read)(struct kt_settings *settings, struct kt_engine_config *config);
+};
+
+/** The family of a GGUF architecture or of a class of config.json; NULL: none. */
+const struct kt_family *kt_family_find(const char *name, bool is_gguf);
+/** Their names, ", " between. */
+void kt_family_list(char *text, size_t size);
+
+/** Frees what it allocated if it fails; else kt_engine_config_free does. */
+enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *config,
+                                     struct kt_error *error);
+void kt_engine_config_free(struct kt_engine_config *config);
+
+/** For families: layers 0 .. n - 1 are dense. */
+void kt_engine_config_dense_first(struct kt_settings *settings, struct kt_engine_config *config, uint64_t n);
+
+extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama;
+
+#endif

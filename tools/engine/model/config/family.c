@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* family.c - the families that are computed. Each has a file of its own name. */
+#include "tools/engine/model/config/config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct kt_family *const families[] = {&kt_family_qwen3moe, &kt_family_qwen3, &kt_family_qwen2,
+                                                   &kt_family_llama};
+
+const struct kt_family *kt_family_find(const char *name, bool is_gguf)
+{
+    char word[80];
+    snprintf(word, sizeof(word), " %.70s ", name);
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        if (is_gguf ? strcmp(families[i]->name, name) == 0 : strstr(families[i]->classes, word) != NULL)
+            return families[i];
+    return NULL;
+}
+
+void kt_family_list(char *text, size_t size)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
+        snprintf(text + strlen(text), size - strlen(text), "%s%s", i ? ", " : "", families[i]->name);
+}

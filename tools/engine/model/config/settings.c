@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/model/config/settings.h"
+
+#include "tools/engine/base/fail.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A setting where it stands: one of the two. */
+struct place {
+    struct kt_value value;
+    const json_t *json; /* NULL: there is none */
+    const char *name;
+};
+
+void kt_settings_fail(struct kt_settings *s, enum kt_status status, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    if (s->status != KT_OK)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    s->status = kt_engine_fail(s->error, status, "%s%s",
+                               s->is_gguf ? "the model's metadata: " : "config.json: ", text);
+}
+
+/* ---- finding ---- */
+
+/* Of later files, "rope_parameters" has what "rope_scaling" had. */
+static const json_t *find_json(const json_t *object, const char *path)
+{
+    char key[64];
+    const char *slash;
+    while (object && (slash = strchr(path, '/'))) {
+        snprintf(key, sizeof(key), "%.*s", (int)(slash - path), path);
+        const json_t *inner = json_object_get(object, key);
+        if (!json_is_object(inner) && strcmp(key, "rope_scaling") == 0)
+            inner = json_object_get(object, "rope_parameters");
+        object = inner;
+        path = slash + 1;
+    }
+    const json_t *found = json_object_get(object, path);
+    return json_is_null(found) ? NULL : found;
+}
+
+static bool find(struct kt_settings *s, const char *gguf, const char *json, struct place *place)
+{
+    char key[128];
+    *place = (struct place){.name = s->is_gguf ? gguf : json};
+    if (!place->name || s->status != KT_OK)
+        return false;
+    if (s->n_read < KT_SETTINGS_READ)
+        s->read[s->n_read++] = place->name;
+    if (!s->is_gguf)
+        return (place->json = find_json(s->model, json)) != NULL;
+    snprintf(key, sizeof(key), "%s.%s", s->architecture, gguf);
+    enum kt_status status = kt_checkpoint_value_find(s->checkpoint, key, &place->value, s->error);
+    if (status != KT_OK && status != KT_E_NOT_FOUND)
+        s->status = status;
+    return status == KT_OK;
+}
+
+bool kt_settings_has(struct kt_settings *s, const char *gguf, const char *json)
+{
+    struct place place;
+    return find(s, gguf, json, &place);
+}
+
+uint64_t kt_settings_count(struct kt_settings *s, const char *gguf, const char *json)
+{
+    struct place place;
+    if (!find(s, gguf, json, &place))
+        return 0;
+    if (!s->is_gguf)
+        return json_is_array(place.json) ? json_array_size(place.json) : 1;
+    return place.value.is_array ? place.value.count : 1;
+}
+
+/* Element `index` of a list in config.json, or what is no list. */
+static const json_t *element(struct kt_settings *s, const struct place *place, uint64_t index)
+{
+    const json_t *found = json_is_array(place->json) ? json_array_get(place->json, index) : place->json;
+    if (!found)
+        kt_settings_fail(s, KT_E_FORMAT, "%s has no element %llu", place->name, (unsigned long long)index);
+    return found;
+}
+
+/* ---- reading ---- */
+
+static uint64_t json_uint(struct kt_settings *s, const struct place *place, uint64_t index)
+{
+    const json_t *found = element(s, place, index);
+    double number = json_number_value(found);
+    if (found &&
+        (!json_is_number(found) || !(number >= 0 && number < 9e15) || number != (double)(uint64_t)number)) {
+        kt_settings_fail(s, KT_E_FORMAT, "%s is no whole number from 0 on", place->name);
+        return 0;
+    }
+    return (uint64_t)number;
+}
+
+uint64_t kt_settings_uint_at(struct kt_settings *s, const char *gguf, const char *json, uint64_t index,
+                             uint64_t fallback)
+{
+    struct place place;
+    uint64_t number = fallback;
+    if (!find(s, gguf, json, &place))
+        return fallback;
+    if (!s->is_gguf)
+        number = json_uint(s, &place, index);
+    else
+        s->status = kt_value_uint(&place.value, place.value.is_array ? index : 0, &number, s->error);
+    return s->status == KT_OK ? number : fallback;
+}
+
+uint64_t kt_settings_uint(struct kt_settings *s, const char *gguf, const char *json, uint64_t fallback)
+{
+    return kt_settings_uint_at(s, gguf, json, 0, fallback);
+}
+
+uint64_t kt_settings_need(struct kt_settings *s, const char *gguf, const char *json)
+{
+    if (!kt_settings_has(s, gguf, json))
+        kt_settings_fail(s, KT_E_FORMAT, "%s%s%s is missing", s->is_gguf ? s->architecture : "",
+                         s->is_gguf ? "." : "", s->is_gguf ? gguf : json);
+    return kt_settings_uint(s, gguf, json, 0);
+}
+
+double kt_settings_real(struct kt_settings *s, const char *gguf, const char *json, double fallback)
+{
+    struct place place;
+    double number = fallback;
+    if (!find(s, gguf, json, &place))
+        return fallback;
+    if (s->is_gguf)
+        s->status = kt_value_real(&place.value, 0, &number, s->error);
+    else if (json_is_number(place.json))
+        number = json_number_value(place.json);
+    else
+        kt_settings_fail(s, KT_E_FORMAT, "%s is no number", json);
+    return s->status == KT_OK ? number : fallback;
+}
+
+bool kt_settings_flag(struct kt_settings *s, const char *gguf, const char *json, bool fallback)
+{
+    struct place place;
+    int truth = fallback;
+    if (!find(s, gguf, json, &place))
+        return fallback;
+    if (s->is_gguf)
+        s->status = kt_value_bool(&place.value, 0, &truth, s->error);
+    else if (json_is_boolean(place.json))
+        truth = json_is_true(place.json);
+    else
+        kt_settings_fail(s, KT_E_FORMAT, "%s is neither true nor false", json);
+    return s->status == KT_OK ? truth != 0 : fallback;
+}
+
+void kt_settings_text(struct kt_settings *s, const char *gguf, const char *json, uint64_t index, char *text,
+                      size_t size)
+{
+    struct place place;
+    const char *found = NULL;
+    uint64_t at = 0, length = 0;
+    text[0] = '\0';
+    if (!find(s, gguf, json, &place))
+        return;
+    if (!s->is_gguf) {
+        const json_t *item = element(s, &place, index);
+        found = json_string_value(item);
+        length = json_string_length(item);
+        if (item && !found)
+            kt_settings_fail(s, KT_E_FORMAT, "%s is no text", json);
+    }
+    for (uint64_t i = 0; s->is_gguf && i <= index && s->status == KT_OK; i++)
+        s->status = kt_value_text(&place.value, &at, &found, &length, s->error);
+    if (s->status == KT_OK)
+        snprintf(text, size, "%.*s", (int)(length < size ? length : size), found);
+}
+
+/* ---- what nobody asked for ---- */
+
+/* Settings that change what is computed wherever they are not 0, false or null. */
+static const char *const gguf_changes[] = {"attention.sliding_window",
+                                           "attn_logit_softcapping",
+                                           "final_logit_softcapping",
+                                           "attention.scale",
+                                           "attention.clamp_kqv",
+                                           "attention.max_alibi_bias",
+                                           "attention.indexer.head_count",
+                                           "attention.q_lora_rank",
+                                           "attention.kv_lora_rank",
+                                           "attention.key_length_mla",
+                                           "expert_shared_count",
+                                           "expert_shared_feed_forward_length",
+                                           "expert_group_count",
+                                           "expert_weights_scale",
+                                           "leading_dense_block_count",
+                                           "interleave_moe_layer_step",
+                                           "full_attention_interval",
+                                           "ssm.conv_kernel",
+                                           "residual_scale",
+                                           "logit_scale",
+                                           "embedding_scale"};
+static const char *const json_changes[] = {"sliding_window",
+                                           "attn_logit_softcapping",
+                                           "final_logit_softcapping",
+                                           "attention_multiplier",
+                                           "embedding_multiplier",
+                                           "residual_multiplier",
+                                           "logits_scaling",
+                                           "query_pre_attn_scalar",
+                                           "mlp_only_layers",
+                                           "first_k_dense_replace",
+                                           "moe_layer_freq",
+                                           "n_shared_experts",
+                                           "shared_expert_intermediate_size",
+                                           "shared_intermediate_size",
+                                           "n_group",
+                                           "routed_scaling_factor",
+                                           "q_lora_rank",
+                                           "kv_lora_rank",
+                                           "index_topk",
+                                           "linear_num_value_heads",
+                                           "clip_qkv",
+                                           "no_rope_layers",
+                                           "attn_output_gate",
+                                           "attention_chunk_size"};
+
+static bool was_read(const struct kt_settings *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->n_read; i++)
+        if (strcmp(s->read[i], name) == 0)
+            return true;
+    return false;
+}
+
+static bool changes(struct kt_settings *s, const char *name)
+{
+    struct place place;
+    double number = 0;
+    if (was_read(s, name) || !find(s, name, name, &place))
+        return false;
+    if (s->is_gguf)
+        return kt_value_real(&place.value, 0, &number, NULL) != KT_OK || number != 0;
+    if (json_is_boolean(place.json))
+        return json_is_true(place.json);
+    if (json_is_number(place.json))
+        return json_number_value(place.json) != 0 && json_number_value(place.json) != 1;
+    return !json_is_array(place.json) || json_array_size(place.json) > 0;
+}
+
+void kt_settings_refuse_unread(struct kt_settings *s)
+{
+    const char *const *names = s->is_gguf ? gguf_changes : json_changes;
+    size_t n = s->is_gguf ? sizeof(gguf_changes) / sizeof(*names) : sizeof(json_changes) / sizeof(*names);
+    for (size_t i = 0; i < n && s->status == KT_OK; i++)
+        if (changes(s, names[i]))
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "%s is not computed for models of the family %s", names[i],
+                             s->architecture);
+}
+
+/* ---- opening ---- */
+
+static enum kt_status open_json(struct kt_settings *s)
+{
+    const void *data;
+    uint64_t size;
+    json_error_t place;
+    enum kt_status status = kt_checkpoint_file(s->checkpoint, "config.json", &data, &size, s->error);
+    if (status != KT_OK)
+        return status;
+    s->root = json_loadb(data, size, JSON_ALLOW_NUL, &place);
+    if (!s->root)
+        return kt_engine_fail(s->error, KT_E_FORMAT, "config.json:%d: %s", place.line, place.text);
+    const json_t *text = json_object_get(s->root, "text_config");
+    s->model = json_is_object(text) ? text : s->root;
+    const char *name = json_string_value(json_array_get(json_object_get(s->root, "architectures"), 0));
+    s->architecture = name ? name : "?";
+    return KT_OK;
+}
+
+enum kt_status kt_settings_open(struct kt_settings *s, struct kt_checkpoint *checkpoint,
+                                struct kt_error *error)
+{
+    struct kt_checkpoint_info info;
+    *s = (struct kt_settings){.checkpoint = checkpoint,
+                              .is_gguf = kt_checkpoint_value_count(checkpoint) > 0,
+                              .error = error};
+    kt_checkpoint_info(checkpoint, &info);
+    s->architecture = info.architecture;
+    if (!s->is_gguf)
+        s->status = open_json(s);
+    return s->status;
+}
+
+void kt_settings_close(struct kt_settings *s)
+{
+    json_decref(s->root);
+    s->root = NULL;
+}

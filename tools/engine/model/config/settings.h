@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * settings.h - what a checkpoint says of its model, in the metadata of a GGUF file or in config.json, read in
+ * one way. A setting has two names: a GGUF key without "ARCHITECTURE." before it, and a key of config.json,
+ * in which a slash leads into an object ("rope_scaling/factor"). NULL: that kind of file has no such setting.
+ *
+ * After the first failure, which `status` and `error` keep, all functions return their fallbacks.
+ */
+#ifndef KT_ENGINE_MODEL_CONFIG_SETTINGS_H
+#define KT_ENGINE_MODEL_CONFIG_SETTINGS_H
+
+#include <jansson.h>
+#include <kt/kt.h>
+#include <stdbool.h>
+
+#define KT_SETTINGS_READ 160
+
+struct kt_settings {
+    struct kt_checkpoint *checkpoint;
+    bool is_gguf;
+    const char *architecture; /**< of a GGUF file, or the class of config.json */
+    json_t *root;             /**< of config.json */
+    const json_t *model;      /**< its root, or "text_config" where models for images have theirs */
+    struct kt_error *error;
+    enum kt_status status;
+    const char *read[KT_SETTINGS_READ]; /**< names that were asked for */
+    uint32_t n_read;
+};
+
+enum kt_status kt_settings_open(struct kt_settings *settings, struct kt_checkpoint *checkpoint,
+                                struct kt_error *error);
+void kt_settings_close(struct kt_settings *settings);
+
+bool kt_settings_has(struct kt_settings *settings, const char *gguf, const char *json);
+/** How many elements a list has; 1: it is no list, 0: there is none. */
+uint64_t kt_settings_count(struct kt_settings *settings, const char *gguf, const char *json);
+
+/** A number, or element `index` of a list; a number that is no list serves for each index. */
+uint64_t kt_settings_uint_at(struct kt_settings *settings, const char *gguf, const char *json, uint64_t index,
+                             uint64_t fallback);
+uint64_t kt_settings_uint(struct kt_settings *settings, const char *gguf, const char *json,
+                          uint64_t fallback);
+/** One that must be there. */
+uint64_t kt_settings_need(struct kt_settings *settings, const char *gguf, const char *json);
+double kt_settings_real(struct kt_settings *settings, const char *gguf, const char *json, double fallback);
+bool kt_settings_flag(struct kt_settings *settings, const char *gguf, const char *json, bool fallback);
+/** A text, or element `index` of a list; "" where there is none. */
+void kt_settings_text(struct kt_settings *settings, const char *gguf, const char *json, uint64_t index,
+                      char *text, size_t size);
+
+/** Keeps the first failure; the message is given the place before it. */
+void kt_settings_fail(struct kt_settings *settings, enum kt_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/** Fails on settings that change what is computed and that nobody asked for. */
+void kt_settings_refuse_unread(struct kt_settings *settings);
+
+#endif
