@@ -66,6 +66,9 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
 /** Its sessions must be closed. `model` may be NULL. */
 void kt_model_close(struct kt_model *model);
 void kt_model_info(const struct kt_model *model, struct kt_model_info *info);
+/** The cache of all sessions: pages, how many are free now, sessions that are open. state_bytes not 0: layers
+ * have recurrent states, and sessions are truncated and forked with all of their tokens or none. Any thread. */
+void kt_model_cache(const struct kt_model *model, struct kt_kv_info *info);
 
 /** An empty session. KT_E_NOMEM: max_sessions are open. */
 enum kt_status kt_session_open(struct kt_model *model, struct kt_session **session, struct kt_error *error);

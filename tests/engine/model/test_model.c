@@ -201,7 +201,12 @@ START_TEST(sessions_go_back_and_fork)
     float *again = step(&w, w.session, w.ids + 33, N_IDS - 33);
     expect_same(again, wanted + (size_t)33 * VOCABULARY, N_IDS - 33, "after going back");
     free(again);
+    struct kt_kv_info cache;
     ck_assert(kt_session_fork(w.session, 50, &fork, NULL) == KT_OK);
+    kt_model_cache(w.model, &cache);
+    ck_assert_uint_eq(cache.n_sequences, 2);
+    ck_assert_uint_eq(cache.n_pages, 8);
+    ck_assert_uint_eq(cache.free_pages, 5); /* of 70 tokens, and a copy of the first page */
     float *elsewhere = step(&w, fork, w.ids, 5); /* another way */
     ck_assert(memcmp(elsewhere, wanted + (size_t)50 * VOCABULARY, 5 * VOCABULARY * sizeof(float)) != 0);
     free(elsewhere);

@@ -137,6 +137,11 @@ void kt_model_info(const struct kt_model *model, struct kt_model_info *info)
                                    .cache_size = cache.bytes};
 }
 
+void kt_model_cache(const struct kt_model *model, struct kt_kv_info *info)
+{
+    kt_kv_info(model->kv, info);
+}
+
 /* ---- sessions ---- */
 
 static struct kt_session *new_session(struct kt_model *model, struct kt_error *error)
