@@ -53,6 +53,24 @@ struct kt_model_info {
     uint64_t max_tokens;     /**< of a session */
     uint64_t weight_size;    /**< bytes of packed weights */
     uint64_t cache_size;     /**< bytes of the cache */
+    uint64_t expert_size;    /**< of weight_size, those of experts */
+    uint32_t top_k;          /**< experts of a token */
+    uint32_t reserved;
+    uint64_t n_weights;        /**< numbers in matrices, but for the embedding */
+    uint64_t n_expert_weights; /**< of these, those of experts */
+    const char *instruction; /**< that multiplies the largest part of them, as struct kt_layer_info has it */
+    const char *level;       /**< of the backend that does */
+};
+
+/** Where the time of all steps went so far, in seconds of the calling thread. What is missing of `total` are
+ * norms, rope, routers and all else that works on rows. */
+struct kt_model_times {
+    uint64_t n_tokens;
+    double total;
+    double linears; /**< of layers */
+    double experts;
+    double attention;
+    double head; /**< the product that gives logits */
 };
 
 /**
@@ -66,8 +84,10 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
 /** Its sessions must be closed. `model` may be NULL. */
 void kt_model_close(struct kt_model *model);
 void kt_model_info(const struct kt_model *model, struct kt_model_info *info);
+void kt_model_times(const struct kt_model *model, struct kt_model_times *times);
 /** The cache of all sessions: pages, how many are free now, sessions that are open. state_bytes not 0: layers
- * have recurrent states, and sessions are truncated and forked with all of their tokens or none. Any thread. */
+ * have recurrent states, and sessions are truncated and forked with all of their tokens or none. Any thread.
+ */
 void kt_model_cache(const struct kt_model *model, struct kt_kv_info *info);
 
 /** An empty session. KT_E_NOMEM: max_sessions are open. */

@@ -87,3 +87,24 @@ else
     echo "SKIP: perplexity over a whole play: KT_TEST_DATA names no folder with large test data"
 fi
 finish
+
+# A whole model, measured: every test is there, shares add up to the whole.
+kt bench "$model" -p 70 -n 5 -d 0,130 --sequences 1,3 --runs 1 --format json
+exits 0
+python3 - "$out" <<'END_PYTHON' || fail "the measurements must be whole"
+import json, sys
+rows = json.load(open(sys.argv[1]))["rows"]
+names = [row["test"] for row in rows]
+assert names == ["pp70", "tg5", "tg5 x 3", "pp70 @ d130", "tg5 @ d130", "tg5 x 3 @ d130"], names
+for row in rows:
+    shares = [row[name + "_share"] for name in ("experts", "linears", "attention", "head", "rest")]
+    assert abs(sum(shares) - 1) < 1e-3 and min(shares) >= 0, row
+    assert row["tokens_per_s"] > 0 and row["limit_fraction"] > 0, row
+END_PYTHON
+kt bench "$model" -n 0
+exits 2
+kt bench "$model" -n 5 --cache q4_0
+exits 2
+kt bench "$model" -p 3000
+exits 1
+grep -q 'made for 2048' "$err" || fail "the model's context must be named"

@@ -42,7 +42,7 @@ judge() {
             print $1 ": " $2 " is no public header"
         else if ($2 ~ /^</)
             next
-        else if (from == top "command" && header ~ /^tools\/kt\/(cli|table)\.h$/)
+        else if (from == top "command" && header ~ /^tools\/kt\/(bench|cli|table)\.h$/)
             next
         else if (index(header, top) != 1)
             print $1 ": " $2 " is of another folder"
@@ -63,7 +63,7 @@ $top/base/x.c <kt/nothing.h>
 $top/base/x.c "$top/text/utf8.h"
 $top/text/tokenizer/x.c "$top/command/command.h"
 $top/text/x.c "tools/kt/cli.h"
-$top/command/x.c "tools/kt/bench.h"
+$top/command/x.c "tools/kt/trace.h"
 $top/command/x.c "plugins/common/simd/sve.h"
 $top/text/tokenizer/x.c "x.h"
 $top/nowhere/x.c <stdio.h>

@@ -9,7 +9,7 @@
 
 struct args {
     const char *model, *layers, *backend, *shape, *linear, *attention, *context, *sequences, *cache,
-        *source_type, *tokens, *level, *trace, *record, *runtime, *text;
+        *source_type, *tokens, *level, *trace, *record, *runtime, *text, *prompts, *answers, *depths;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
     bool levels, dispatch, latency, limits, stream;
@@ -78,6 +78,24 @@ static const struct kt_cli_option options[] = {
      .offset = offsetof(struct args, tokens),
      .argument = "LIST",
      .help = "tokens of a call, such as 1,8,32 (default: 1, or all sizes of the trace's batches)"},
+    {.name = "n-prompt",
+     .letter = 'p',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, prompts),
+     .argument = "LIST",
+     .help = "the whole MODEL instead of its experts: it reads prompts of so many tokens"},
+    {.name = "n-gen",
+     .letter = 'n',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, answers),
+     .argument = "LIST",
+     .help = "likewise: it writes so many tokens"},
+    {.name = "n-depth",
+     .letter = 'd',
+     .type = KT_CLI_TEXT,
+     .offset = offsetof(struct args, depths),
+     .argument = "LIST",
+     .help = "likewise: so many tokens stand before them; see kt bench MODEL -n 128 --help"},
     {.name = "tokenize",
      .type = KT_CLI_TEXT,
      .offset = offsetof(struct args, text),
@@ -272,19 +290,20 @@ static int check_args(struct kt_cli *cli, const struct args *args)
     return check_attention(cli, args);
 }
 
-/* Of text, kt-engine knows more. */
-static bool is_of_text(int argc, char **argv)
+/* Of text and of whole models, kt-engine knows more. */
+static bool is_of_engine(int argc, char **argv)
 {
-    static const char name[] = "--tokenize";
+    static const char *const names[] = {"--tokenize", "--n-prompt", "--n-gen", "--n-depth", "-p", "-n", "-d"};
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (strncmp(argv[i], name, sizeof(name) - 1) == 0)
-            return true;
+        for (size_t k = 0; k < COUNT(names); k++)
+            if (strncmp(argv[i], names[k], strlen(names[k])) == 0)
+                return true;
     return false;
 }
 
 int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
 {
-    if (is_of_text(argc, argv))
+    if (is_of_engine(argc, argv))
         return kt_cmd_engine(cli, argc, argv);
     struct args args = {.runs = 3, .min_time = 1.0, .record_size = 64};
     struct bench_trace trace = {.n_layers = 0};

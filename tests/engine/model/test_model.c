@@ -206,7 +206,7 @@ START_TEST(sessions_go_back_and_fork)
     kt_model_cache(w.model, &cache);
     ck_assert_uint_eq(cache.n_sequences, 2);
     ck_assert_uint_eq(cache.n_pages, 8);
-    ck_assert_uint_eq(cache.free_pages, 5); /* of 70 tokens, and a copy of the first page */
+    ck_assert_uint_eq(cache.free_pages, 5);      /* of 70 tokens, and a copy of the first page */
     float *elsewhere = step(&w, fork, w.ids, 5); /* another way */
     ck_assert(memcmp(elsewhere, wanted + (size_t)50 * VOCABULARY, 5 * VOCABULARY * sizeof(float)) != 0);
     free(elsewhere);

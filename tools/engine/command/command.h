@@ -10,6 +10,7 @@
 #include <kt/engine.h>
 #include <kt/text.h>
 
+int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_bench_text(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_detokenize(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv);
@@ -40,6 +41,9 @@ struct kt_loaded {
 /* Loads MODEL, with progress. Returns 0, or an exit code after a message; kt_loaded_close either way. */
 int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_params *params,
                    struct kt_loaded *loaded);
+/* The model alone, with progress. */
+int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
+                    const struct kt_model_params *params, struct kt_model **model);
 void kt_loaded_close(struct kt_loaded *loaded);
 
 /* ---- input.c ---- */

@@ -5,8 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What kt itself cannot measure. */
+static int run_bench(struct kt_cli *cli, int argc, char **argv)
+{
+    static const char name[] = "--tokenize";
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strncmp(argv[i], name, sizeof(name) - 1) == 0)
+            return kt_cmd_bench_text(cli, argc, argv);
+    return kt_cmd_bench_model(cli, argc, argv);
+}
+
 const struct kt_cli_verb kt_cli_verbs[] = {
-    {"bench", "measure how fast text becomes tokens", kt_cmd_bench_text},
+    {"bench", "measure a whole model, or how fast text becomes tokens", run_bench},
     {"detokenize", "turn token ids into text", kt_cmd_detokenize},
     {"generate", "go on with a text, or answer it, by a whole model", kt_cmd_generate},
     {"perplexity", "measure how well a model foretells a text", kt_cmd_perplexity},

@@ -9,28 +9,35 @@ static int show_progress(void *data, uint64_t done, uint64_t total)
     return 0;
 }
 
-int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_params *params,
-                   struct kt_loaded *loaded)
+int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
+                    const struct kt_model_params *params, struct kt_model **model)
 {
     struct kt_model_params own = *params;
     struct kt_error error;
+    double start = kt_cli_now();
     own.progress = show_progress;
+    kt_progress_start(cli, "loading");
+    enum kt_status status = kt_model_open(context, checkpoint, &own, model, &error);
+    kt_progress_stop();
+    if (status != KT_OK)
+        return kt_cli_fail(cli, &error);
+    kt_verbose_time(cli, "load", start, "%s", cli->arguments[0]);
+    return KT_EXIT_OK;
+}
+
+int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_params *params,
+                   struct kt_loaded *loaded)
+{
+    struct kt_error error;
     *loaded = (struct kt_loaded){.context = NULL};
     int code = kt_cli_context(cli, &loaded->context);
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(cli, path, &loaded->checkpoint);
     if (code == KT_EXIT_OK && kt_tokenizer_create(loaded->checkpoint, &loaded->tokenizer, &error) != KT_OK)
         code = kt_cli_fail(cli, &error);
-    if (code != KT_EXIT_OK)
-        return code;
-    double start = kt_cli_now();
-    kt_progress_start(cli, "loading");
-    enum kt_status status = kt_model_open(loaded->context, loaded->checkpoint, &own, &loaded->model, &error);
-    kt_progress_stop();
-    if (status != KT_OK)
-        return kt_cli_fail(cli, &error);
-    kt_verbose_time(cli, "load", start, "%s", path);
-    return KT_EXIT_OK;
+    return code == KT_EXIT_OK
+               ? kt_loaded_model(cli, loaded->context, loaded->checkpoint, params, &loaded->model)
+               : code;
 }
 
 void kt_loaded_close(struct kt_loaded *loaded)

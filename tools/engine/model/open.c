@@ -102,6 +102,9 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
     struct kt_model *m = calloc(1, sizeof(*m));
     if (!m)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    struct kt_context_info info;
+    kt_context_info(context, &info);
+    m->n_threads = info.n_threads;
     m->context = context;
     m->checkpoint = checkpoint;
     enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
@@ -134,7 +137,18 @@ void kt_model_info(const struct kt_model *model, struct kt_model_info *info)
                                    .context_length = model->config.context_length,
                                    .max_tokens = model->params.max_tokens,
                                    .weight_size = model->weight_size,
-                                   .cache_size = cache.bytes};
+                                   .cache_size = cache.bytes,
+                                   .expert_size = model->expert_size,
+                                   .top_k = model->config.top_k,
+                                   .n_weights = model->n_weights,
+                                   .n_expert_weights = model->n_expert_weights,
+                                   .instruction = model->instruction,
+                                   .level = model->level};
+}
+
+void kt_model_times(const struct kt_model *model, struct kt_model_times *times)
+{
+    *times = model->times;
 }
 
 void kt_model_cache(const struct kt_model *model, struct kt_kv_info *info)

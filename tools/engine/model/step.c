@@ -80,7 +80,10 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     const struct kt_linear_output head = kt_slice_output(m->head, logits, false);
     struct kt_slice rows = *s;
     rows.n_tokens = n;
+    double before = m->times.linears;
     status = kt_slice_multiply(&rows, h, &head, 1, error);
+    m->times.head += m->times.linears - before;
+    m->times.linears = before;
     uint64_t row = 0;
     for (uint32_t i = 0; i < s->n_pieces && n_direct > 1; i++) {
         uint32_t first, wanted = count_wanted(&s->pieces[i], &first);
@@ -120,6 +123,7 @@ static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
         status = run_head(s, error);
     for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++)
         status = kt_kv_sequence_commit(s->pieces[i].step->session->sequence, s->pieces[i].n, error);
+    m->times.n_tokens += s->n_tokens;
     return status;
 }
 
@@ -199,6 +203,7 @@ enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps
     if (status != KT_OK)
         return status;
     uint32_t n_reserved = 0;
+    double start = kt_slice_now();
     for (; n_reserved < n_steps && status == KT_OK; n_reserved++)
         status = kt_kv_sequence_reserve(steps[n_reserved].session->sequence,
                                         kt_session_tokens(steps[n_reserved].session), steps[n_reserved].n_ids,
@@ -207,6 +212,7 @@ enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps
         status = run_slices(model, steps, n_steps, pieces, error);
     if (status != KT_OK)
         drop_room(steps, n_reserved);
+    model->times.total += kt_slice_now() - start;
     free(pieces);
     return status;
 }

@@ -140,10 +140,11 @@ static enum kt_status place_heads(const struct kt_slice *s, struct kt_range rang
 
 static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
 {
-    const struct kt_model *m = s->model;
+    struct kt_model *m = s->model;
     const struct kt_attention_config *c = &m->config.attention;
     const struct attention *a = s->block->mixer_weights;
     uint64_t width = (uint64_t)c->n_heads * c->head_size;
+    double start = kt_slice_now();
     struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
     for (uint32_t i = 0; i < s->n_pieces; i++) {
         const struct kt_piece *piece = &s->pieces[i];
@@ -156,7 +157,9 @@ static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
     batch.items = m->items;
     batch.n_items = s->n_pieces;
     batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
-    return kt_attention_forward(a->attention, &batch, error);
+    enum kt_status status = kt_attention_forward(a->attention, &batch, error);
+    m->times.attention += kt_slice_now() - start;
+    return status;
 }
 
 static enum kt_status run(const struct kt_slice *s, struct kt_error *error)

@@ -45,9 +45,13 @@ struct kt_model {
     float *final_norm;
     float *rope; /**< [max_tokens][rotated / 2][2] */
     struct kt_kv *kv;
-    struct kt_block *blocks; /**< [n_layers] */
-    uint64_t weight_size;
+    struct kt_block *blocks;           /**< [n_layers] */
+    uint64_t weight_size, expert_size; /**< bytes */
+    uint64_t n_weights, n_expert_weights;
+    uint64_t most_weights; /**< with one instruction */
+    const char *instruction, *level;
     uint32_t n_threads; /**< of the context */
+    struct kt_model_times times;
 
     /* Room for a slice of max_batch tokens. */
     float *buffers[KT_BUFFERS];
@@ -105,7 +109,7 @@ enum kt_status kt_slice_norm(const struct kt_model *model, const float *in, cons
 /** Rotates the first numbers of each head in place; rows begin .. end - 1 of the slice, data at row begin. */
 enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32_t n_heads,
                                uint32_t head_size, struct kt_range range, struct kt_error *error);
-/** Multiplies rows of all tokens by matrices over one input. */
+/** Multiplies rows of all tokens by matrices over one input. The time counts as that of linears. */
 enum kt_status kt_slice_multiply(const struct kt_slice *slice, const float *input,
                                  const struct kt_linear_output *outputs, uint32_t n_outputs,
                                  struct kt_error *error);
@@ -115,6 +119,9 @@ struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *o
  * [width] of the whole slice. */
 enum kt_status kt_slice_write(const struct kt_slice *slice, uint32_t field, uint32_t n_heads, uint64_t width,
                               const float *data, struct kt_range range, struct kt_error *error);
+
+/** Seconds of a clock. */
+double kt_slice_now(void);
 
 /* ---- kinds of layers --------------------------------------------------------------------------- */
 
@@ -163,6 +170,9 @@ enum kt_status kt_load_vector(struct kt_model *model, uint32_t layer, const char
                               uint64_t rows, uint64_t cols, float **out, struct kt_error *error);
 enum kt_status kt_load_matrix(struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                               uint64_t rows, uint64_t cols, struct kt_linear **out, struct kt_error *error);
+/** Packed weights count in what kt_model_info says. */
+void kt_model_count(struct kt_model *model, uint64_t n_weights, uint64_t size, const char *instruction,
+                    const char *level);
 /** Takes what was created before; kt_model_close destroys it. On failure it is destroyed now. */
 enum kt_status kt_model_own_attention(struct kt_model *model, struct kt_attention *attention,
                                       struct kt_error *error);

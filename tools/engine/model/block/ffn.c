@@ -130,7 +130,10 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
     if (status != KT_OK)
         return status;
     kt_layer_info(ffn->experts, &info);
-    m->weight_size += info.packed_size;
+    uint64_t n = 3 * info.hidden_size * info.intermediate_size * info.n_experts;
+    kt_model_count(m, n, info.packed_size, info.instruction, info.level);
+    m->n_expert_weights += n;
+    m->expert_size += info.packed_size;
     return KT_OK;
 }
 
@@ -240,11 +243,12 @@ static enum kt_status route(const struct kt_slice *s, struct kt_range range, str
 
 static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *error)
 {
-    const struct kt_model *m = s->model;
+    struct kt_model *m = s->model;
     struct kt_forward forward = KT_FORWARD_INIT;
     enum kt_status status = kt_slice_run_tokens(s, route, error);
     if (status != KT_OK)
         return status;
+    double start = kt_slice_now();
     forward.n_tokens = s->n_tokens;
     forward.expert_ids = m->experts;
     forward.router_weights = m->buffers[KT_BUFFER_WEIGHTS];
@@ -252,7 +256,9 @@ static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *err
     forward.output = m->buffers[KT_BUFFER_X];
     forward.input_dtype = forward.output_dtype = KT_DTYPE_F32;
     forward.accumulate = 1;
-    return kt_layer_forward(s->block->ffn->experts, &forward, error);
+    status = kt_layer_forward(s->block->ffn->experts, &forward, error);
+    m->times.experts += kt_slice_now() - start;
+    return status;
 }
 
 enum kt_status kt_ffn_run(const struct kt_slice *s, struct kt_error *error)

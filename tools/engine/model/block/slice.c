@@ -2,6 +2,8 @@
 /* slice.c - what all kinds of layers do with the rows of a slice, and how threads share it. */
 #include "tools/engine/model/block/block.h"
 
+#include <time.h>
+
 /* ---- threads ---- */
 
 struct stage {
@@ -112,6 +114,13 @@ enum kt_status kt_slice_write(const struct kt_slice *s, uint32_t field, uint32_t
 
 /* ---- matrices ---- */
 
+double kt_slice_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
 enum kt_status kt_slice_multiply(const struct kt_slice *s, const float *input,
                                  const struct kt_linear_output *outputs, uint32_t n_outputs,
                                  struct kt_error *error)
@@ -122,7 +131,10 @@ enum kt_status kt_slice_multiply(const struct kt_slice *s, const float *input,
     batch.n_tokens = s->n_tokens;
     batch.input = input;
     batch.input_dtype = KT_DTYPE_F32;
-    return kt_linear_forward(&batch, error);
+    double start = kt_slice_now();
+    enum kt_status status = kt_linear_forward(&batch, error);
+    s->model->times.linears += kt_slice_now() - start;
+    return status;
 }
 
 struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *output, bool adds)

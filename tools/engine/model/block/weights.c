@@ -179,6 +179,18 @@ enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t ro
     return KT_OK;
 }
 
+void kt_model_count(struct kt_model *m, uint64_t n_weights, uint64_t size, const char *instruction,
+                    const char *level)
+{
+    m->weight_size += size;
+    m->n_weights += n_weights;
+    if (n_weights > m->most_weights) {
+        m->most_weights = n_weights;
+        m->instruction = instruction;
+        m->level = level;
+    }
+}
+
 enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_linear **out, struct kt_error *error)
 {
@@ -197,7 +209,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     if (status != KT_OK)
         return status;
     kt_linear_info(linear, &info);
-    m->weight_size += info.packed_size;
+    kt_model_count(m, rows * cols, info.packed_size, info.instruction, info.level);
     mark_weight(m, name, true);
     *out = linear;
     return KT_OK;
