@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * family.h - tiny random models of a family, made from its table in tests/data/families: README says how one
+ * is written. The functions end the program with a sentence where a table is wrong.
+ */
+#ifndef KT_TESTS_ENGINE_FAMILIES_FAMILY_H
+#define KT_TESTS_ENGINE_FAMILIES_FAMILY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { MOST_DIMS = 6, MOST_WORDS = 40, MOST_KEEP = 16 };
+
+/* A line of a table. */
+struct line {
+    char *text, *word[MOST_WORDS];
+    int n_words;
+};
+
+/* A tensor as safetensors files have it: where all numbers are from. */
+struct source {
+    char name[160];
+    uint64_t dims[MOST_DIMS], count;
+    int n_dims;
+    double mean, deviation;
+    bool is_wide; /* float32 in all files */
+};
+
+/* A cut of a source, its axes in another order. */
+struct part {
+    const struct source *source; /* NULL: the divisors of Llama 3's rope */
+    uint64_t begin[MOST_DIMS], count[MOST_DIMS], stride[MOST_DIMS];
+    int n_axes;
+    const char *function; /* of each number, or NULL */
+};
+
+/* A tensor of a GGUF file: parts one behind another. */
+struct target {
+    char name[160];
+    uint64_t dims[MOST_DIMS], count;
+    int n_dims;
+    struct part *parts;
+    int n_parts;
+    bool is_wide;
+};
+
+struct family {
+    char folder[4096], arch[40];
+    json_t *config;
+    struct line *lines;
+    int n_lines, n_sources, n_targets, n_errors, n_keep;
+    struct source *sources;
+    struct target *targets;
+    uint32_t n_tokens, keep[MOST_KEEP], vocabulary;
+};
+
+/* What names stand for besides those of the table and the configuration. */
+struct scope {
+    int layer, expert, index;
+};
+
+#define die(...) (fprintf(stderr, __VA_ARGS__), fputc('\n', stderr), exit(1))
+
+/* ---- numbers.c ---- */
+uint64_t numbers_hash(const char *name);
+/* 64 random bits. */
+uint64_t numbers_draw(uint64_t hash, uint64_t index);
+/* A number of bfloat16, nearly normal. */
+float numbers_value(uint64_t hash, uint64_t index, double mean, double deviation);
+
+/* ---- expression.c ---- */
+/* A number; a text counts as its hash, what is missing as 0. */
+double expression_value(const struct family *family, const struct scope *scope, const char *text);
+/* {EXPRESSION} becomes its whole number. */
+void expression_fill(const struct family *family, const struct scope *scope, const char *text, char *out,
+                     size_t size);
+/* A value of the configuration, a.b.0; NULL: none. */
+json_t *expression_find(const struct family *family, const char *path);
+
+/* ---- family.c ---- */
+/* Reads FOLDER/NAME/model and config.json. */
+void family_open(struct family *family, const char *folder, const char *name);
+void family_close(struct family *family);
+/* The word behind `if` holds, or there is none. */
+bool family_applies(const struct family *family, const struct line *line, const struct scope *scope);
+bool family_has_word(const struct line *line, const char *word);
+int32_t family_id(const struct family *family, uint32_t position);
+
+/* ---- write.c ---- */
+/* config.json and model.safetensors into a folder that is there. Matrices are bfloat16, or float32 where
+ * is_wide; the numbers are the same. */
+void family_write_folder(const struct family *family, const char *folder, bool is_wide);
+void family_write_gguf(const struct family *family, const char *path, bool is_wide);
+
+#endif

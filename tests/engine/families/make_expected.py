@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""make_expected.py [FAMILY...] - logits of tiny random models as Hugging Face transformers computes them.
+
+For each family of tests/data/families (all without arguments) it makes the weights that its table `model` names,
+opens them with the class of its config.json in float64 and writes expected.f32: float32 logits [positions of
+`keep`][vocabulary], then for each deliberate error of the table [vocabulary] at the last of those positions.
+Prints what the weights do: how much each block changes the residual, how peaked the routing is, how far each
+error is from the truth; and stops where that is too little for a test. README says how a table is written.
+Needs torch, transformers, safetensors and numpy.
+"""
+import copy
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import save_file
+
+import patches
+
+DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
+TOLERANCE = 1e-4  # of the test
+MASK = (1 << 64) - 1
+
+
+# ---- numbers: families/random.c has the same ----
+
+def hash_name(name):
+    value = 0xcbf29ce484222325
+    for byte in name.encode():
+        value = (value ^ byte) * 0x100000001b3 & MASK
+    return value
+
+
+def draw(name, count):
+    """64 random bits for each index."""
+    with np.errstate(over="ignore"):
+        z = np.uint64(hash_name(name)) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9e3779b97f4a7c15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
+        return z ^ (z >> np.uint64(31))
+
+
+def numbers(name, count, mean, deviation):
+    """Nearly normal: the sum of four uniform numbers of 16 bits, rounded to bfloat16."""
+    bits = draw(name, count)
+    total = sum((bits >> np.uint64(16 * i)) & np.uint64(0xffff) for i in range(4)).astype(np.float64)
+    values = mean + deviation * ((total - 131070.0) / 65536.0 * 1.7320508075688772)
+    whole = values.astype(np.float32).view(np.uint32)
+    whole = (whole + np.uint32(0x7fff) + ((whole >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xffff0000)
+    return whole.view(np.float32)
+
+
+# ---- tables ----
+
+class Table:
+    """What Python needs of a table; the lines key, array, gguf and part are for C."""
+
+    def __init__(self, family):
+        self.config = json.loads((DATA / family / "config.json").read_text())
+        self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
+        self.read(DATA / family / "model")
+
+    def read(self, path):
+        for line in path.read_text().splitlines():
+            words = line.split()
+            if not words or words[0].startswith("#"):
+                continue
+            if words[0] == "include":
+                self.read(DATA / words[1])
+            elif words[0] == "let":
+                self.names[words[1]] = words[2]
+            elif words[0] == "tensor":
+                self.tensors.append(words[1:])
+            elif words[0] == "error":
+                self.errors.append(line.split(maxsplit=4)[1:])
+            elif words[0] == "tokens":
+                self.tokens = int(words[1])
+            elif words[0] == "keep":
+                self.keep = [int(word) for word in words[1:]]
+
+    def look_up(self, name, known):
+        if name in known:
+            return known[name]
+        if name in self.names:
+            return self.evaluate(self.names[name], known)
+        value = self.config
+        for part in name.split("."):
+            if isinstance(value, list):
+                value = value[int(part)]
+            else:
+                value = value.get(part) if isinstance(value, dict) else None
+        return 0 if value is None else value
+
+    def evaluate(self, text, known=None):
+        """Sums, products and comparisons of numbers, 'texts' and names of the configuration."""
+        known = known or {}
+        text = self.substitute(text, known)
+        tokens = re.findall(r"'[^']*'|[0-9.]+(?:e-?[0-9]+)?|[A-Za-z_][\w.]*|[=<>]=|[-+*/%<>()]", text)
+        code = "".join(repr(self.look_up(t, known)) if re.match("[A-Za-z_]", t) else "//" if t == "/" else t
+                       for t in tokens)
+        return eval(code, {"__builtins__": {}})  # of a table of this tree
+
+    def substitute(self, text, known):
+        return re.sub(r"\{([^}]*)\}", lambda m: str(int(self.evaluate(m[1], known))), text)
+
+    def expand(self):
+        """(name, shape, mean, deviation, in float32) of every tensor."""
+        for name, shape, scale, *rest in self.tensors:
+            condition = rest[rest.index("if") + 1] if "if" in rest else "1"
+            mean, deviation = (float(word) for word in scale.split(","))
+            for layer in range(self.evaluate("LAYERS") if "{l}" in name else 1):
+                if not self.evaluate(condition, {"l": layer}):
+                    continue
+                for expert in range(self.evaluate("EXPERTS") if "{e}" in name else 1):
+                    known = {"l": layer, "e": expert}
+                    dims = [int(self.evaluate(word, known)) for word in shape.split(",")]
+                    yield self.substitute(name, known), dims, mean, deviation, "f32" in rest
+
+
+# ---- models ----
+
+def write_model(folder, table, config, fills):
+    (folder / "config.json").write_text(json.dumps(config))
+    tensors = {}
+    for name, dims, mean, deviation, is_wide in table.expand():
+        values = numbers(name, int(np.prod(dims)), mean, deviation)
+        for part, value in fills:
+            if part in name:
+                values[:] = value
+        tensor = torch.from_numpy(values.reshape(dims).copy())
+        tensors[name] = tensor if is_wide else tensor.to(torch.bfloat16)
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def open_model(folder):
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model, info = getattr(transformers, config.architectures[0]).from_pretrained(
+        folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager", output_loading_info=True)
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
+        if info.get(kind):
+            sys.exit(f"{config.architectures[0]}: {kind}: {sorted(info[kind])[:8]}")
+    return model.eval()
+
+
+def ids(table):
+    return (draw("tokens", table.tokens) % np.uint64(table.config["vocab_size"])).astype(np.int64)
+
+
+def run(model, table):
+    with torch.no_grad():
+        return model(torch.from_numpy(ids(table))[None], use_cache=False).logits[0].double().numpy()
+
+
+def compute(table, config=None, fills=(), patch=None):
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        write_model(folder, table, config or table.config, fills)
+        model = open_model(folder)
+    with patches.applied(patch, model):
+        return run(model, table)
+
+
+def compute_error(table, kind, what, value):
+    if kind == "patch":
+        return compute(table, patch=what)
+    if kind == "fill":
+        return compute(table, fills=[(what, float(value))])
+    config = copy.deepcopy(table.config)
+    place = config
+    *path, last = what.split(".")
+    for part in path:
+        place = place[part]
+    place[last] = json.loads(value)
+    return compute(table, config=config)
+
+
+# ---- whether the weights are worth a test ----
+
+def check_blocks(table):
+    """Each block changes the residual by a tenth; the first expert of a token has more than the second."""
+    with tempfile.TemporaryDirectory() as name:
+        write_model(pathlib.Path(name), table, table.config, ())
+        model = open_model(pathlib.Path(name))
+    residual, changes = [None], {}
+
+    def before(module, args, kwargs):
+        residual[0] = (args[0] if args else kwargs["hidden_states"]).clone()
+
+    def after(label):
+        def hook(module, args, output):
+            out = output[0] if isinstance(output, tuple) else output
+            out = out.reshape(residual[0].shape)
+            changes.setdefault(label, []).append(float(out.norm() / residual[0].norm()))
+            residual[0] = residual[0] + out
+        return hook
+
+    for number, layer in enumerate(model.model.layers):
+        layer.register_forward_pre_hook(before, with_kwargs=True)
+        for child, module in layer.named_children():
+            if not child.endswith("layernorm"):
+                module.register_forward_hook(after(f"{number}.{child}"))
+    run(model, table)
+    for label, (change,) in changes.items():
+        print(f"    {label}: {change:.3f}")
+        if change < 0.1:
+            sys.exit(f"layer {label} changes the residual by {change:.3f}, less than a tenth")
+
+
+def distance(got, wanted):
+    return float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
+
+
+def make(family):
+    table = Table(family)
+    print(family)
+    check_blocks(table)
+    logits = compute(table)
+    rows = [logits[table.keep]]
+    for name, kind, what, *value in table.errors:
+        wrong = compute_error(table, kind, what, value[0] if value else None)[table.keep[-1]]
+        far = distance(wrong, logits[table.keep[-1]])
+        print(f"    {name}: {far:.4f}")
+        if not far > 20 * TOLERANCE:
+            sys.exit(f"{family}: {name} changes the logits by {far}, at most 20 tolerances")
+        rows.append(wrong[None])
+    np.concatenate(rows).astype("<f4").tofile(DATA / family / "expected.f32")
+
+
+def main():
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for family in sys.argv[1:] or sorted(p.parent.name for p in DATA.glob("*/model")):
+        make(family)
+
+
+if __name__ == "__main__":
+    main()

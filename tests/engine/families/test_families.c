@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_families.c - tiny random models of each family, from safetensors and from GGUF, beside the logits that
+ * make_expected.py recorded of Hugging Face transformers; and beside what deliberate errors give there, which
+ * must be far away: so each of these errors, made here, would fail the test.
+ */
+#include "tests/engine/families/family.h"
+#include "tests/support/layer_fixture.h"
+#include "tests/support/sandbox.h"
+
+#include <check.h>
+#include <kt/engine.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Folders of tests/data/families. */
+static const char *const names[] = {"qwen3moe"};
+#define N_NAMES (int)(sizeof(names) / sizeof(names[0]))
+
+enum form { SAFETENSORS, GGUF, GGUF_F32, N_FORMS };
+
+/* float32 through four layers; make_expected.py asks for errors 20 times as far. */
+#define TOLERANCE 1e-4
+/* Inputs of matrices, keys and values rounded to bfloat16: half a unit in the last of 8 bits, 2^-9, at
+ * most 1.1e-3 on average, in 14 places of each of 4 layers: 1.1e-3 * sqrt(56) = 8e-3. Attention and routing
+ * pass it on with a slope above 1. */
+#define BF16_TOLERANCE 3e-2
+
+struct world {
+    struct family family;
+    struct kt_context *context;
+    struct kt_checkpoint *checkpoint;
+    struct kt_model *model;
+    struct kt_session *session;
+    float *expected; /* rows of keep, then of errors */
+    int32_t *ids;
+};
+
+static struct kt_context *open_context(const char *backend)
+{
+    char modules[2][512], wish[64];
+    const char *settings[5];
+    size_t n = 0;
+    const char *const plugins[] = {"attention", backend};
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(plugins[i], "reference") == 0)
+            continue;
+        const char *file = sandbox_backend(plugins[i]);
+        if (!file) {
+            printf("SKIP: the plugin %s was not built\n", plugins[i]);
+            return NULL;
+        }
+        (void)snprintf(modules[i], sizeof(modules[i]), "plugin.%s.module=%s", plugins[i], file);
+        settings[n++] = modules[i];
+    }
+    (void)snprintf(wish, sizeof(wish), "core.backend=%s", backend);
+    settings[n++] = wish;
+    settings[n++] = "core.threads=2";
+    return fixture_context_with(settings, n);
+}
+
+static const char *write_form(const struct family *family, enum form form)
+{
+    const char *path = sandbox_path(form == SAFETENSORS ? "model" : "model.gguf");
+    if (form == SAFETENSORS) {
+        sandbox_folder("model");
+        family_write_folder(family, path, false);
+    } else {
+        family_write_gguf(family, path, form == GGUF_F32);
+    }
+    return path;
+}
+
+static void read_expected(struct world *w)
+{
+    char path[4300];
+    size_t count = (size_t)(w->family.n_keep + w->family.n_errors) * w->family.vocabulary;
+    (void)snprintf(path, sizeof(path), "%s/expected.f32", w->family.folder);
+    FILE *file = fopen(path, "re");
+    ck_assert_msg(file != NULL, "cannot open %s", path);
+    w->expected = malloc(count * sizeof(float));
+    ck_assert_uint_eq(fread(w->expected, sizeof(float), count, file), count);
+    ck_assert_msg(fgetc(file) == EOF, "%s is longer than its table says", path);
+    ck_assert_int_eq(fclose(file), 0);
+    w->ids = malloc(w->family.n_tokens * sizeof(*w->ids));
+    for (uint32_t i = 0; i < w->family.n_tokens; i++)
+        w->ids[i] = family_id(&w->family, i);
+}
+
+static void open_model(struct world *w, enum form form, uint32_t cache)
+{
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    params.cache_dtype = cache;
+    ck_ok(kt_checkpoint_open(write_form(&w->family, form), NULL, &w->checkpoint, &ck_error));
+    ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
+    ck_ok(kt_session_open(w->model, &w->session, &ck_error));
+}
+
+static bool open_world(struct world *w, const char *name, const char *backend)
+{
+    char folder[4096];
+    memset(w, 0, sizeof(*w));
+    w->context = open_context(backend);
+    if (!w->context)
+        return false;
+    (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
+    family_open(&w->family, folder, name);
+    read_expected(w);
+    return true;
+}
+
+static void close_model(struct world *w)
+{
+    kt_session_close(w->session);
+    kt_model_close(w->model);
+    kt_checkpoint_close(w->checkpoint);
+}
+
+static void close_world(struct world *w)
+{
+    kt_context_destroy(w->context);
+    family_close(&w->family);
+    free(w->expected);
+    free(w->ids);
+}
+
+static double difference(const float *got, const float *wanted, size_t n)
+{
+    double sum = 0, size = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += pow((double)got[i] - (double)wanted[i], 2);
+        size += pow((double)wanted[i], 2);
+    }
+    return sqrt(sum / size);
+}
+
+/* Tokens from `first` on go in steps of `size` tokens; their logits to their rows. */
+static void step(struct world *w, float *logits, uint32_t first, uint32_t end, uint32_t size)
+{
+    for (uint32_t at = first; at < end; at += size) {
+        uint32_t n = end - at < size ? end - at : size;
+        const struct kt_step one = {w->session, w->ids + at, n, n,
+                                    logits + (size_t)at * w->family.vocabulary};
+        ck_ok(kt_model_step(w->model, &one, 1, &ck_error));
+    }
+}
+
+static void compare(const struct world *w, const float *logits, double tolerance, const char *what)
+{
+    const struct family *f = &w->family;
+    for (int i = 0; i < f->n_keep; i++) {
+        double error = difference(logits + (size_t)f->keep[i] * f->vocabulary,
+                                  w->expected + (size_t)i * f->vocabulary, f->vocabulary);
+        ck_assert_msg(error < tolerance, "%s, %s: token %u: relative difference %g", f->arch, what,
+                      f->keep[i], error);
+    }
+}
+
+/* Whole, in pieces, token by token over the border of a page of the cache. */
+static void run_ways(struct world *w, const char *what)
+{
+    const struct family *f = &w->family;
+    float *logits = malloc((size_t)f->n_tokens * f->vocabulary * sizeof(*logits));
+    step(w, logits, 0, f->n_tokens, f->n_tokens);
+    compare(w, logits, TOLERANCE, what);
+    ck_ok(kt_session_truncate(w->session, 0, &ck_error));
+    memset(logits, 0, (size_t)f->n_tokens * f->vocabulary * sizeof(*logits));
+    step(w, logits, 0, f->n_tokens, 37);
+    compare(w, logits, TOLERANCE, what);
+    ck_ok(kt_session_truncate(w->session, 60, &ck_error));
+    memset(logits + 60 * (size_t)f->vocabulary, 0, (f->n_tokens - 60) * f->vocabulary * sizeof(*logits));
+    step(w, logits, 60, 70, 1);
+    step(w, logits, 70, f->n_tokens, f->n_tokens);
+    compare(w, logits, TOLERANCE, what);
+    free(logits);
+}
+
+START_TEST(logits_are_those_of_transformers)
+{
+    static const char *const forms[N_FORMS] = {"safetensors", "GGUF", "GGUF in float32"};
+    struct world w;
+    if (!open_world(&w, names[_i], "reference"))
+        return;
+    for (int form = 0; form < N_FORMS; form++) {
+        open_model(&w, (enum form)form, KT_DTYPE_F32);
+        run_ways(&w, forms[form]);
+        close_model(&w);
+    }
+    close_world(&w);
+}
+END_TEST
+
+START_TEST(bfloat16_is_near)
+{
+    struct world w;
+    if (!open_world(&w, names[_i], "bf16"))
+        return;
+    open_model(&w, _i % 2 ? SAFETENSORS : GGUF, KT_DTYPE_BF16);
+    float *logits = malloc((size_t)w.family.n_tokens * w.family.vocabulary * sizeof(*logits));
+    step(&w, logits, 0, w.family.n_tokens, w.family.n_tokens);
+    compare(&w, logits, BF16_TOLERANCE, "in bfloat16");
+    free(logits);
+    close_model(&w);
+    close_world(&w);
+}
+END_TEST
+
+/* A place where an error would not show proves nothing. */
+START_TEST(errors_would_show)
+{
+    struct world w;
+    if (!open_world(&w, names[_i], "reference"))
+        return;
+    const struct family *f = &w.family;
+    float *logits = malloc((size_t)f->n_tokens * f->vocabulary * sizeof(*logits));
+    open_model(&w, GGUF, KT_DTYPE_F32);
+    step(&w, logits, 0, f->n_tokens, f->n_tokens);
+    ck_assert_int_ge(f->n_errors, 3);
+    for (int i = 0; i < f->n_errors; i++) {
+        const float *wrong = w.expected + (size_t)(f->n_keep + i) * f->vocabulary;
+        double error =
+            difference(logits + (size_t)f->keep[f->n_keep - 1] * f->vocabulary, wrong, f->vocabulary);
+        ck_assert_msg(error > 20 * TOLERANCE, "%s: deliberate error %d is only %g away", f->arch, i, error);
+    }
+    free(logits);
+    close_model(&w);
+    close_world(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("families");
+    TCase *tests = tcase_create("families");
+    tcase_set_timeout(tests, 300);
+    tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
+    tcase_add_loop_test(tests, logits_are_those_of_transformers, 0, N_NAMES);
+    tcase_add_loop_test(tests, bfloat16_is_near, 0, N_NAMES);
+    tcase_add_loop_test(tests, errors_would_show, 0, N_NAMES);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

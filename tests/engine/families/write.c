@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* write.c - a family's tensors as a folder of safetensors and as a GGUF file. */
+#define _GNU_SOURCE /* open_memstream */
+#include "tests/engine/families/family.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void put(FILE *file, const void *data, size_t size)
+{
+    if (fwrite(data, 1, size, file) != size)
+        die("cannot write");
+}
+
+static void put_number(FILE *file, uint64_t value, size_t size)
+{
+    uint8_t bytes[8];
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)(value >> 8 * i);
+    put(file, bytes, size);
+}
+
+static void put_values(FILE *file, const float *values, uint64_t count, bool is_wide)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof(bits));
+        if (!is_wide && bits & 0xffff)
+            die("%g is no number of bfloat16", (double)values[i]);
+        put_number(file, is_wide ? bits : bits >> 16, is_wide ? 4 : 2);
+    }
+}
+
+static FILE *open_file(const char *path)
+{
+    FILE *file = fopen(path, "we");
+    if (!file)
+        die("cannot write %s", path);
+    return file;
+}
+
+static void close_file(FILE *file, const char *path)
+{
+    if (fclose(file) != 0)
+        die("cannot write %s", path);
+}
+
+static float *allocate(uint64_t count)
+{
+    float *values = calloc(count, sizeof(*values));
+    if (!values)
+        die("no memory");
+    return values;
+}
+
+/* ---- safetensors ---- */
+
+static void put_header(const struct family *f, FILE *file, bool is_wide)
+{
+    char *text;
+    size_t size, at = 0;
+    FILE *header = open_memstream(&text, &size);
+    if (!header)
+        die("no memory");
+    (void)fprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (int i = 0; i < f->n_sources; i++) {
+        const struct source *s = &f->sources[i];
+        size_t end = at + s->count * (is_wide || s->is_wide ? 4 : 2);
+        (void)fprintf(header, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", s->name,
+                      is_wide || s->is_wide ? "F32" : "BF16");
+        for (int axis = 0; axis < s->n_dims; axis++)
+            (void)fprintf(header, "%s%llu", axis ? "," : "", (unsigned long long)s->dims[axis]);
+        (void)fprintf(header, "],\"data_offsets\":[%zu,%zu]}", at, end);
+        at = end;
+    }
+    (void)fprintf(header, "}");
+    for (long n = ftell(header); n % 8 != 0; n++)
+        (void)fputc(' ', header);
+    close_file(header, "a header");
+    put_number(file, size, 8);
+    put(file, text, size);
+    free(text);
+}
+
+void family_write_folder(const struct family *family, const char *folder, bool is_wide)
+{
+    char path[4300];
+    (void)snprintf(path, sizeof(path), "%.4200s/config.json", folder);
+    if (json_dump_file(family->config, path, JSON_INDENT(2)) != 0)
+        die("cannot write %s", path);
+    (void)snprintf(path, sizeof(path), "%.4200s/model.safetensors", folder);
+    FILE *file = open_file(path);
+    put_header(family, file, is_wide);
+    for (int i = 0; i < family->n_sources; i++) {
+        const struct source *s = &family->sources[i];
+        float *values = allocate(s->count);
+        uint64_t hash = numbers_hash(s->name);
+        for (uint64_t n = 0; n < s->count; n++)
+            values[n] = numbers_value(hash, n, s->mean, s->deviation);
+        put_values(file, values, s->count, is_wide || s->is_wide);
+        free(values);
+    }
+    close_file(file, path);
+}
+
+/* ---- numbers of GGUF tensors ---- */
+
+/* What converters store of Llama 3's scaling: by how much each frequency is divided. */
+static double llama3_divisor(const struct family *f, uint64_t pair)
+{
+    const struct scope none = {0, 0, 0};
+    double size = expression_value(f, &none, "D"), base = expression_value(f, &none, "rope_theta");
+    double factor = expression_value(f, &none, "rope_scaling.factor");
+    double low = expression_value(f, &none, "rope_scaling.low_freq_factor");
+    double high = expression_value(f, &none, "rope_scaling.high_freq_factor");
+    double original = expression_value(f, &none, "rope_scaling.original_max_position_embeddings");
+    double wavelength = 2 * acos(-1.0) * pow(base, 2 * (double)pair / size);
+    if (wavelength < original / high)
+        return 1;
+    if (wavelength > original / low)
+        return factor;
+    double smooth = (original / wavelength - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+static float apply(const char *function, double value)
+{
+    if (!function || strcmp(function, "if") == 0)
+        return (float)value;
+    if (strcmp(function, "plus-one") == 0)
+        return (float)(1 + value);
+    if (strcmp(function, "minus-exp") == 0)
+        return (float)-exp(value);
+    die("there is no function %s", function);
+}
+
+/* The numbers of a part in the order of its axes; how many. */
+static uint64_t fill_part(const struct family *f, const struct part *part, float *out)
+{
+    uint64_t at[MOST_DIMS] = {0}, n = 0;
+    uint64_t hash = part->source ? numbers_hash(part->source->name) : 0;
+    for (;;) {
+        uint64_t index = 0;
+        for (int axis = 0; axis < part->n_axes; axis++)
+            index += (part->begin[axis] + at[axis]) * part->stride[axis];
+        double value = part->source
+                           ? (double)numbers_value(hash, index, part->source->mean, part->source->deviation)
+                           : llama3_divisor(f, index);
+        out[n++] = apply(part->function, value);
+        int axis = part->n_axes - 1;
+        while (axis >= 0 && ++at[axis] == part->count[axis])
+            at[axis--] = 0;
+        if (axis < 0)
+            return n;
+    }
+}
+
+static void put_target(const struct family *f, FILE *file, const struct target *target, bool is_wide)
+{
+    float *values = allocate(target->count);
+    uint64_t n = 0;
+    for (int i = 0; i < target->n_parts; i++)
+        n += fill_part(f, &target->parts[i], values + n);
+    put_values(file, values, n, is_wide || target->is_wide);
+    while (ftell(file) % 32 != 0)
+        put_number(file, 0, 1);
+    free(values);
+}
+
+/* ---- GGUF ---- */
+
+enum { GGUF_U32 = 4, GGUF_I32 = 5, GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_STRING = 8, GGUF_ARRAY = 9 };
+enum { GGML_F32 = 0, GGML_BF16 = 30 };
+
+static void put_text(FILE *file, const char *text)
+{
+    put_number(file, strlen(text), 8);
+    put(file, text, strlen(text));
+}
+
+static uint32_t type_of(const char *name)
+{
+    static const char *const names[] = {"u32", "i32", "f32", "bool", "str"};
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return GGUF_U32 + i;
+    die("there is no type %s", name);
+}
+
+static void put_value(FILE *file, uint32_t type, double value)
+{
+    float single = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &single, sizeof(bits));
+    put_number(file, type == GGUF_F32 ? bits : (uint64_t)(int64_t)value, type == GGUF_BOOL ? 1 : 4);
+}
+
+static void put_string_value(const struct family *f, FILE *file, const char *word)
+{
+    char text[200];
+    const char *found = json_string_value(expression_find(f, word));
+    (void)snprintf(text, sizeof(text), "%s", found ? found : word);
+    if (*word == '\'')
+        (void)snprintf(text, sizeof(text), "%.*s", (int)strlen(word) - 2, word + 1);
+    put_text(file, text);
+}
+
+/* key TYPE NAME VALUE, or array TYPE NAME COUNT VALUE; false: the line is none, or does not apply. */
+static bool put_key(const struct family *f, FILE *file, const struct line *line)
+{
+    struct scope scope = {0, 0, 0};
+    char name[200];
+    bool is_array = strcmp(line->word[0], "array") == 0;
+    if ((!is_array && strcmp(line->word[0], "key") != 0) || !family_applies(f, line, &scope))
+        return false;
+    if (line->n_words < 4 + is_array)
+        die("%s: the line '%s %s' lacks something", f->folder, line->word[0], line->word[1]);
+    uint32_t type = type_of(line->word[1]);
+    (void)snprintf(name, sizeof(name), "%s.%s", f->arch, line->word[2]);
+    put_text(file, name);
+    put_number(file, is_array ? GGUF_ARRAY : type, 4);
+    if (!is_array && type == GGUF_STRING)
+        put_string_value(f, file, line->word[3]);
+    else if (!is_array)
+        put_value(file, type, expression_value(f, &scope, line->word[3]));
+    if (!is_array)
+        return true;
+    int count = (int)expression_value(f, &scope, line->word[3]);
+    put_number(file, type, 4);
+    put_number(file, (uint64_t)count, 8);
+    for (; scope.index < count; scope.index++) {
+        scope.layer = scope.index;
+        put_value(file, type, expression_value(f, &scope, line->word[4]));
+    }
+    return true;
+}
+
+/* A vocabulary of bytes, so that other programs open the file. Returns the number of keys. */
+static int put_vocabulary(const struct family *f, FILE *file)
+{
+    static const char *const named[] = {"<unk>", "<s>", "</s>"};
+    put_text(file, "tokenizer.ggml.model");
+    put_number(file, GGUF_STRING, 4);
+    put_text(file, "llama");
+    static const struct {
+        const char *name;
+        uint32_t type;
+    } lists[] = {{"tokens", GGUF_STRING}, {"scores", GGUF_F32}, {"token_type", GGUF_I32}};
+    for (int list = 0; list < 3; list++) {
+        char text[80];
+        (void)snprintf(text, sizeof(text), "tokenizer.ggml.%s", lists[list].name);
+        put_text(file, text);
+        put_number(file, GGUF_ARRAY, 4);
+        put_number(file, lists[list].type, 4);
+        put_number(file, f->vocabulary, 8);
+        for (uint32_t i = 0; i < f->vocabulary; i++) {
+            (void)snprintf(text, sizeof(text), i < 259 ? "<0x%02X>" : "t%u", i < 259 ? i - 3 : i);
+            if (list == 0)
+                put_text(file, i < 3 ? named[i] : text);
+            else /* unknown 2, control 3, byte 6, normal 1 */
+                put_value(file, lists[list].type, list == 1 ? 0 : i == 0 ? 2 : i < 3 ? 3 : i < 259 ? 6 : 1);
+        }
+    }
+    return 4;
+}
+
+static void put_tensor_infos(const struct family *f, FILE *file, bool is_wide)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < f->n_targets; i++) {
+        const struct target *t = &f->targets[i];
+        bool wide = is_wide || t->is_wide;
+        put_text(file, t->name);
+        put_number(file, (uint64_t)t->n_dims, 4);
+        for (int axis = t->n_dims - 1; axis >= 0; axis--)
+            put_number(file, t->dims[axis], 8);
+        put_number(file, wide ? GGML_F32 : GGML_BF16, 4);
+        put_number(file, at, 8);
+        at = (at + t->count * (wide ? 4 : 2) + 31) / 32 * 32;
+    }
+}
+
+void family_write_gguf(const struct family *family, const char *path, bool is_wide)
+{
+    char *keys;
+    size_t size;
+    FILE *list = open_memstream(&keys, &size);
+    if (!list)
+        die("no memory");
+    put_text(list, "general.architecture");
+    put_number(list, GGUF_STRING, 4);
+    put_text(list, family->arch);
+    int n_keys = 1 + put_vocabulary(family, list);
+    for (int i = 0; i < family->n_lines; i++)
+        n_keys += put_key(family, list, &family->lines[i]);
+    close_file(list, "keys");
+    FILE *file = open_file(path);
+    put(file, "GGUF", 4);
+    put_number(file, 3, 4);
+    put_number(file, (uint64_t)family->n_targets, 8);
+    put_number(file, (uint64_t)n_keys, 8);
+    put(file, keys, size);
+    free(keys);
+    put_tensor_infos(family, file, is_wide);
+    while (ftell(file) % 32 != 0)
+        put_number(file, 0, 1);
+    for (int i = 0; i < family->n_targets; i++)
+        put_target(family, file, &family->targets[i], is_wide);
+    close_file(file, path);
+}
