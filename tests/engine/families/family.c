@@ -261,6 +261,7 @@ void family_open(struct family *family, const char *folder, const char *name)
     char path[4300];
     json_error_t error;
     memset(family, 0, sizeof(*family));
+    (void)snprintf(family->name, sizeof(family->name), "%.79s", name);
     (void)snprintf(family->folder, sizeof(family->folder), "%.3900s/%.100s", folder, name);
     (void)snprintf(path, sizeof(path), "%s/config.json", family->folder);
     family->config = json_load_file(path, 0, &error);

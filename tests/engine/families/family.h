@@ -47,7 +47,7 @@ struct target {
 };
 
 struct family {
-    char folder[4096], arch[40];
+    char folder[4096], name[80], arch[40];
     json_t *config;
     struct line *lines;
     int n_lines, n_sources, n_targets, n_errors, n_keep;

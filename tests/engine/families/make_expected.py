@@ -74,7 +74,7 @@ class Table:
             if words[0] == "include":
                 self.read(DATA / words[1])
             elif words[0] == "let":
-                self.names[words[1]] = words[2]
+                self.names.setdefault(words[1], words[2])
             elif words[0] == "tensor":
                 self.tensors.append(words[1:])
             elif words[0] == "error":
@@ -125,14 +125,17 @@ class Table:
 
 # ---- models ----
 
-def write_model(folder, table, config, fills):
+def write_model(folder, table, config, fill=None, swap=None):
     (folder / "config.json").write_text(json.dumps(config))
     tensors = {}
     for name, dims, mean, deviation, is_wide in table.expand():
-        values = numbers(name, int(np.prod(dims)), mean, deviation)
-        for part, value in fills:
-            if part in name:
-                values[:] = value
+        source = name
+        for this, other in (swap, swap[::-1]) if swap else ():
+            if this in name:
+                source = name.replace(this, other)
+        values = numbers(source, int(np.prod(dims)), mean, deviation)
+        if fill and fill[0] in name:
+            values[:] = fill[1]
         tensor = torch.from_numpy(values.reshape(dims).copy())
         tensors[name] = tensor if is_wide else tensor.to(torch.bfloat16)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
@@ -157,10 +160,10 @@ def run(model, table):
         return model(torch.from_numpy(ids(table))[None], use_cache=False).logits[0].double().numpy()
 
 
-def compute(table, config=None, fills=(), patch=None):
+def compute(table, config=None, fill=None, swap=None, patch=None):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        write_model(folder, table, config or table.config, fills)
+        write_model(folder, table, config or table.config, fill, swap)
         model = open_model(folder)
     with patches.applied(patch, model):
         return run(model, table)
@@ -170,12 +173,14 @@ def compute_error(table, kind, what, value):
     if kind == "patch":
         return compute(table, patch=what)
     if kind == "fill":
-        return compute(table, fills=[(what, float(value))])
+        return compute(table, fill=(what, float(value)))
+    if kind == "swap":
+        return compute(table, swap=(what, value))
     config = copy.deepcopy(table.config)
     place = config
     *path, last = what.split(".")
     for part in path:
-        place = place[part]
+        place = place[int(part) if isinstance(place, list) else part]
     place[last] = json.loads(value)
     return compute(table, config=config)
 
@@ -185,7 +190,7 @@ def compute_error(table, kind, what, value):
 def check_blocks(table):
     """Each block changes the residual by a tenth; the first expert of a token has more than the second."""
     with tempfile.TemporaryDirectory() as name:
-        write_model(pathlib.Path(name), table, table.config, ())
+        write_model(pathlib.Path(name), table, table.config)
         model = open_model(pathlib.Path(name))
     residual, changes = [None], {}
 

@@ -9,15 +9,15 @@
 #include "tests/support/sandbox.h"
 
 #include <check.h>
+#include <glob.h>
 #include <kt/engine.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* Folders of tests/data/families. */
-static const char *const names[] = {"qwen3moe"};
-#define N_NAMES (int)(sizeof(names) / sizeof(names[0]))
+/* Tables: tests/data/families/NAME/model. */
+static glob_t tables;
 
 enum form { SAFETENSORS, GGUF, GGUF_F32, N_FORMS };
 
@@ -98,14 +98,17 @@ static void open_model(struct world *w, enum form form, uint32_t cache)
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
 }
 
-static bool open_world(struct world *w, const char *name, const char *backend)
+static bool open_world(struct world *w, int number, const char *backend)
 {
     char folder[4096];
     memset(w, 0, sizeof(*w));
     w->context = open_context(backend);
     if (!w->context)
         return false;
-    (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
+    (void)snprintf(folder, sizeof(folder), "%s", tables.gl_pathv[number]);
+    *strrchr(folder, '/') = '\0';
+    char *name = strrchr(folder, '/');
+    *name++ = '\0';
     family_open(&w->family, folder, name);
     read_expected(w);
     return true;
@@ -153,7 +156,7 @@ static void compare(const struct world *w, const float *logits, double tolerance
     for (int i = 0; i < f->n_keep; i++) {
         double error = difference(logits + (size_t)f->keep[i] * f->vocabulary,
                                   w->expected + (size_t)i * f->vocabulary, f->vocabulary);
-        ck_assert_msg(error < tolerance, "%s, %s: token %u: relative difference %g", f->arch, what,
+        ck_assert_msg(error < tolerance, "%s, %s: token %u: relative difference %g", f->name, what,
                       f->keep[i], error);
     }
 }
@@ -181,7 +184,7 @@ START_TEST(logits_are_those_of_transformers)
 {
     static const char *const forms[N_FORMS] = {"safetensors", "GGUF", "GGUF in float32"};
     struct world w;
-    if (!open_world(&w, names[_i], "reference"))
+    if (!open_world(&w, _i, "reference"))
         return;
     for (int form = 0; form < N_FORMS; form++) {
         open_model(&w, (enum form)form, KT_DTYPE_F32);
@@ -195,7 +198,7 @@ END_TEST
 START_TEST(bfloat16_is_near)
 {
     struct world w;
-    if (!open_world(&w, names[_i], "bf16"))
+    if (!open_world(&w, _i, "bf16"))
         return;
     open_model(&w, _i % 2 ? SAFETENSORS : GGUF, KT_DTYPE_BF16);
     float *logits = malloc((size_t)w.family.n_tokens * w.family.vocabulary * sizeof(*logits));
@@ -211,7 +214,7 @@ END_TEST
 START_TEST(errors_would_show)
 {
     struct world w;
-    if (!open_world(&w, names[_i], "reference"))
+    if (!open_world(&w, _i, "reference"))
         return;
     const struct family *f = &w.family;
     float *logits = malloc((size_t)f->n_tokens * f->vocabulary * sizeof(*logits));
@@ -222,7 +225,7 @@ START_TEST(errors_would_show)
         const float *wrong = w.expected + (size_t)(f->n_keep + i) * f->vocabulary;
         double error =
             difference(logits + (size_t)f->keep[f->n_keep - 1] * f->vocabulary, wrong, f->vocabulary);
-        ck_assert_msg(error > 20 * TOLERANCE, "%s: deliberate error %d is only %g away", f->arch, i, error);
+        ck_assert_msg(error > 20 * TOLERANCE, "%s: deliberate error %d is only %g away", f->name, i, error);
     }
     free(logits);
     close_model(&w);
@@ -232,17 +235,22 @@ END_TEST
 
 int main(void)
 {
+    char pattern[4096];
+    (void)snprintf(pattern, sizeof(pattern), "%s/tests/data/families/*/model", getenv("KT_TEST_SOURCE"));
+    if (glob(pattern, 0, NULL, &tables) != 0)
+        die("there is no %s", pattern);
     Suite *suite = suite_create("families");
     TCase *tests = tcase_create("families");
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
-    tcase_add_loop_test(tests, logits_are_those_of_transformers, 0, N_NAMES);
-    tcase_add_loop_test(tests, bfloat16_is_near, 0, N_NAMES);
-    tcase_add_loop_test(tests, errors_would_show, 0, N_NAMES);
+    tcase_add_loop_test(tests, logits_are_those_of_transformers, 0, (int)tables.gl_pathc);
+    tcase_add_loop_test(tests, bfloat16_is_near, 0, (int)tables.gl_pathc);
+    tcase_add_loop_test(tests, errors_would_show, 0, (int)tables.gl_pathc);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
+    globfree(&tables);
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
