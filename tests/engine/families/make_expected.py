@@ -65,6 +65,7 @@ class Table:
         self.config = json.loads((DATA / family / "config.json").read_text())
         self.names, self.tensors, self.errors, self.keep, self.tokens = {}, [], [], [], 0
         self.read(DATA / family / "model")
+        self.top_k = self.config.get("num_experts_per_tok") or 1
 
     def read(self, path):
         for line in path.read_text().splitlines():
@@ -192,7 +193,7 @@ def check_blocks(table):
     with tempfile.TemporaryDirectory() as name:
         write_model(pathlib.Path(name), table, table.config)
         model = open_model(pathlib.Path(name))
-    residual, changes = [None], {}
+    residual, changes, shares = [None], {}, []
 
     def before(module, args, kwargs):
         residual[0] = (args[0] if args else kwargs["hidden_states"]).clone()
@@ -205,6 +206,13 @@ def check_blocks(table):
             residual[0] = residual[0] + out
         return hook
 
+    def routed(module, args, output):
+        weights = next((x for x in output if x.is_floating_point() and x.shape[-1] == table.top_k), None)
+        shares.append(float((weights.max(-1).values / weights.sum(-1)).mean()) if weights is not None else 0)
+
+    for module in model.modules():
+        if "Router" in type(module).__name__:
+            module.register_forward_hook(routed)
     for number, layer in enumerate(model.model.layers):
         layer.register_forward_pre_hook(before, with_kwargs=True)
         for child, module in layer.named_children():
@@ -215,6 +223,9 @@ def check_blocks(table):
         print(f"    {label}: {change:.3f}")
         if change < 0.1:
             sys.exit(f"layer {label} changes the residual by {change:.3f}, less than a tenth")
+    print(f"    share of a token's first expert, of {table.top_k}:", *(f"{share:.2f}" for share in shares))
+    if any(share < 1.2 / table.top_k for share in shares):
+        sys.exit("the experts of a token count alike")
 
 
 def distance(got, wanted):
