@@ -119,7 +119,7 @@ enum kt_status kt_sampling_breakers(const struct kt_tokenizer *tokenizer, const 
  * A sampler for logits of ids 0 .. vocabulary - 1. A model may have more logits than its tokenizer has tokens
  * (kt_tokenizer_info.n_tokens); with the smaller number as vocabulary, those behind are never read.
  * `params` is copied with its arrays. KT_E_INVALID names a field outside its range; KT_E_RANGE an id that is
- * none. It takes at most some 20 bytes for each token of the vocabulary, and 8 to 40 for each of the history
+ * none. It takes at most some 24 bytes for each token of the vocabulary, and 4 to 80 for each of the history
  * where penalties or DRY are on.
  */
 enum kt_status kt_sampler_create(uint64_t vocabulary, const struct kt_sampling_params *params,
@@ -131,7 +131,8 @@ void kt_sampler_destroy(struct kt_sampler *sampler);
 enum kt_token_origin { KT_ORIGIN_PROMPT = 0, KT_ORIGIN_GENERATED = 1 };
 
 /** The next tokens of the history; the chosen ones do not become a part of it by themselves. KT_E_RANGE names
- * an id that is none, and nothing is added then. May be left out where neither penalties nor DRY are on. */
+ * an id that is none, and nothing is added then; after KT_E_NOMEM the history is empty. May be left out where
+ * neither penalties nor DRY are on. */
 enum kt_status kt_sampler_accept(struct kt_sampler *sampler, const int32_t *ids, uint64_t n_ids,
                                  uint32_t origin, struct kt_error *error);
 /** Forgets the history, for another sequence or to go back in this one. */
@@ -145,7 +146,7 @@ struct kt_logprob {
 /** Logprobs are those of the model: of the logits as they came, before steps 1 to 11. */
 struct kt_choice {
     int32_t id;
-    uint32_t n_left; /**< tokens that could be drawn after the filters; 1 at temperature 0 */
+    uint32_t n_left; /**< tokens that the filters left, the vocabulary if none is on; 1 at temperature 0 */
     float logprob;   /**< of id; NaN where the settings do not ask for it */
     uint32_t n_top;
     const struct kt_logprob *top; /**< the likeliest tokens, that first; live until the sampler's next call */

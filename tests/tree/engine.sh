@@ -3,7 +3,8 @@
 # engine.sh - do files of tools/engine use only public headers, and rooms below their own?
 #
 # A folder is a room; the order is that of tools/engine/README: base, text and its parts as text.am includes them,
-# model/config, model/block, model, command. Of other folders the verbs may use the command's own options and tables, and no room anything else.
+# then those of the list below. Of other folders the verbs may use the command's own options, tables and
+# measurements, and no room anything else.
 set -eu
 source=${KT_TEST_SOURCE-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
@@ -14,7 +15,14 @@ top=tools/engine
 {
     printf '%s\n' $top/base $top/text
     sed -n "s|^include \($top/text/[^/]*\)/[^/]*\.am\$|\1|p" $top/text/text.am
-    printf '%s\n' $top/model/config $top/model/block $top/model $top/command
+    for room in \
+        sampling \
+        model/config \
+        model/block \
+        model \
+        command; do
+        echo "$top/$room"
+    done
 } >"$work/rooms"
 (cd include && find kt -name '*.h' && echo kt/version.h) | sort -u >"$work/public"
 find $top -name '*.[ch]' | sort >"$work/files"
