@@ -136,8 +136,8 @@ void kt_filter_xtc(struct kt_candidates *c, double threshold)
             keep(c, i);
 }
 
-/* How far below the largest logit to look first; a weight there is 1e-7. */
-#define FIRST_WIDTH 16.0f
+/* How far below the largest logit to look first: a weight there is 3e-4. */
+#define FIRST_WIDTH 8.0f
 
 static float widen(float width)
 {

@@ -39,25 +39,23 @@ static float sum(v4f v)
     return (v[0] + v[1]) + (v[2] + v[3]);
 }
 
-/* exp(x), x <= 0 or NaN: 2^n times a Taylor polynomial on [-ln 2 / 2, ln 2 / 2]. */
-static v4f exponential(v4f x)
+/* exp(x), x <= 0 or NaN: 2^n times a Taylor polynomial on [-ln 2 / 2, ln 2 / 2], whose next term is 1.2e-7.
+ * What comes of numbers below LOWEST on the way is cleared at the end. */
+static inline __attribute__((always_inline)) v4f exponential(v4f x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to a whole number, which the low bits then hold */
-    v4i counts = x >= ALL(LOWEST);
-    x = where(counts, x, ALL(LOWEST));
     v4f shifted = x * ALL(0x1.715476p0f) + ALL(magic);
     v4f n = shifted - ALL(magic);
     v4f r = x - n * ALL(0x1.63p-1f); /* ln 2 in two parts, so that n times the first is exact */
     r = r - n * ALL(-0x1.bd0106p-13f);
-    v4f p = ALL(1.0f / 5040) * r + ALL(1.0f / 720);
-    p = p * r + ALL(1.0f / 120);
+    v4f p = ALL(1.0f / 720) * r + ALL(1.0f / 120);
     p = p * r + ALL(1.0f / 24);
     p = p * r + ALL(1.0f / 6);
     p = p * r + ALL(0.5f);
     p = p * r + ALL(1.0f);
     p = p * r + ALL(1.0f);
     v4i power = ((v4i)shifted - (v4i)ALL(magic) + 127) << 23;
-    return (v4f)((v4i)(p * (v4f)power) & counts);
+    return (v4f)((v4i)(p * (v4f)power) & (x >= ALL(LOWEST)));
 }
 
 /* The last elements of an array, filled up to a vector. */
