@@ -20,6 +20,7 @@ top=tools/engine
         model/config \
         model/block \
         model \
+        scheduler \
         command; do
         echo "$top/$room"
     done

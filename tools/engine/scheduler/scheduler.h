@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scheduler.h - many requests on one model.
+ *
+ *     kt_scheduler_create()    a thread that steps the model from now on
+ *     kt_scheduler_submit()    a request: ids of a prompt; its tokens come by callbacks
+ *     kt_scheduler_cancel()    the client has gone: no more tokens, its pages are free in the same step
+ *     kt_scheduler_drain()     no new requests; returns when none is left
+ *     kt_scheduler_destroy()   ends what is left, and the thread
+ *
+ * Steps. A step computes one token of every request that is being answered, and of prompts as many tokens as
+ * take no longer than that (struct kt_scheduler_params). There are no slots: a request has as many pages as
+ * it has tokens.
+ *
+ * Pages. A request starts when its prompt and `headroom` more tokens fit beside those that run; for that,
+ * kept prefixes are dropped, the one that was not used for longest first. If pages end later, prefixes are
+ * dropped, too, and then the request that was started last goes back into the queue with what it has, and is
+ * computed again when there is room: its client notices a pause, and the text is the same. The oldest one is
+ * never put back, and what could not fit alone is refused at once, so every request ends.
+ *
+ * Prefixes. What a request has computed is kept, and a later one with the same beginning goes on from there:
+ * in whole pages, or, if layers have recurrent states, at the points where a snapshot was made (every
+ * `snapshot_tokens` tokens of a prompt, at its last whole page, and at the end of the answer). Prefixes lie
+ * in the model's cache, whose size is the one bound on all of this.
+ *
+ * Fairness. Each client is charged for tokens that were computed for it. The one that has been charged least
+ * is next: when a request is started, and when prompts share a step. One that comes back after a pause begins
+ * with the least charge of those that are there.
+ *
+ * Determinism. The tokens of a request do not depend on other requests if the logits do not, which
+ * core.deterministic promises.
+ *
+ * Threads. All functions may be called from any thread, but create, drain and destroy not from callbacks.
+ * While a scheduler lives, nobody else may call functions of its model, of its sessions or of its samplers.
+ */
+#ifndef KT_ENGINE_SCHEDULER_SCHEDULER_H
+#define KT_ENGINE_SCHEDULER_SCHEDULER_H
+
+#include <kt/engine.h>
+#include <kt/sampling.h>
+#include <stdbool.h>
+
+struct kt_scheduler;
+struct kt_ticket;
+
+/** All zero: the defaults. */
+struct kt_scheduler_params {
+    const int32_t *end_ids; /**< [n_end_ids] tokens that end an answer, as kt_token.ends has them; copied */
+    uint32_t n_end_ids;
+    uint64_t vocabulary;   /**< ids that may be chosen, as kt_tokenizer_info.n_tokens; 0: all of the model */
+    uint32_t max_running;  /**< requests that are computed at once; 0: half of the model's sessions, at least
+                              1:  the others keep prefixes */
+    uint32_t max_queued;   /**< requests that wait; 0: 256 */
+    uint32_t slice_tokens; /**< tokens of prompts in a step, at most; 0: 512 */
+    uint32_t min_slice;    /**< and at least, so that prompts go on; 0: 8 */
+    uint32_t slice_us;     /**< time that they may take while others are answered, if that is less than the
+                                answers' own part of the step; 0: only the latter counts */
+    uint32_t step_us;      /**< time that they may take while nobody is answered; 0: 1000000 */
+    uint32_t headroom;     /**< tokens behind its prompt for which a request must find room; 0: 256 */
+    uint32_t snapshot_tokens; /**< from a snapshot of recurrent states to the next; 0: 2048 */
+    bool no_prefixes;         /**< keep none */
+};
+
+/** Why a request ended. */
+enum kt_end {
+    KT_END_STOP = 1,      /**< a token that ends the answer, or on_token wished it */
+    KT_END_LENGTH = 2,    /**< max_tokens, or the longest session is full */
+    KT_END_CANCELLED = 3, /**< by kt_scheduler_cancel or kt_scheduler_destroy */
+    KT_END_ERROR = 4
+};
+
+/** How a request went. */
+struct kt_request_end {
+    enum kt_end reason;
+    int32_t end_id; /**< of KT_END_STOP: the token that ended it, which on_token did not get; -1:
+                         on_token ended it */
+    const struct kt_error *error; /**< of KT_END_ERROR; until the callback returns */
+    uint64_t n_prompt;
+    uint64_t n_cached;    /**< tokens of the prompt that were not computed: a kept prefix */
+    uint64_t n_generated; /**< tokens that were chosen, the one that ended it among them */
+    uint64_t queue_ns;    /**< from submit until it was first started, or its end */
+    uint64_t prompt_ns;   /**< from there to the first token */
+    uint64_t decode_ns;   /**< from there to the last one */
+};
+
+/**
+ * A request. Callbacks are called by the scheduler's thread, without locks, and all others wait meanwhile:
+ * they must not block, but may submit, cancel and release. They may come before kt_scheduler_submit returns,
+ * which has then set *ticket already.
+ */
+struct kt_request {
+    const int32_t *ids; /**< [n_ids] the prompt, at least one; copied */
+    uint64_t n_ids;
+    uint64_t max_tokens; /**< of the answer; 0, or more than fit: until the session is full */
+    uint64_t min_tokens; /**< before so many, no token comes that would end it */
+    const struct kt_sampling_params *sampling; /**< copied; NULL: the likeliest token each time. n_top and
+                                                    logprobs say what on_token gets besides the id */
+    const int32_t *stop_ids;                   /**< [n_stop_ids] tokens that end it, too; copied */
+    uint32_t n_stop_ids;
+    bool ignore_eos;    /**< end_ids of the scheduler do not end it (stop_ids do) */
+    const char *client; /**< whose share it takes, such as an API key; NULL: ""; copied */
+    void *data;
+    /** Tokens of the prompt that are in the session so far, of all; NULL: not wanted. */
+    void (*on_prompt)(void *data, uint64_t done, uint64_t total);
+    /** May this token come next, which was chosen without a mask? NULL: yes. Else a mask as of
+     * kt_sampler_choose, by which another one is chosen. NULL: all may. */
+    const uint64_t *(*allow)(void *data, int32_t id);
+    /** The next token; not one that ends the answer. Not 0: the answer ends here, as with a stop string. What
+     * `token` points to lives until the callback returns. */
+    int (*on_token)(void *data, const struct kt_choice *token);
+    /** Comes once, and last, for every request that was taken. */
+    void (*on_end)(void *data, const struct kt_request_end *end);
+};
+
+/**
+ * Takes the model, which must live longer, and starts a thread. KT_E_INVALID names settings that contradict
+ * the model. `context` is the model's: samplers run on its threads.
+ */
+enum kt_status kt_scheduler_create(struct kt_context *context, struct kt_model *model,
+                                   const struct kt_scheduler_params *params, struct kt_scheduler **scheduler,
+                                   struct kt_error *error);
+/** Ends what is left as cancelled, and waits for that. Tickets may be released later. May be NULL. */
+void kt_scheduler_destroy(struct kt_scheduler *scheduler);
+/** From now on requests are refused; returns when those that were taken have ended. */
+void kt_scheduler_drain(struct kt_scheduler *scheduler);
+/** The same, without waiting: for handlers of signals' threads. Cheap. */
+void kt_scheduler_refuse(struct kt_scheduler *scheduler);
+
+/**
+ * Puts a request into the queue. *ticket (`ticket` may be NULL) is released by kt_ticket_release.
+ * KT_E_BUSY: the queue is full, and how long it is; KT_E_STATE: it drains; KT_E_RANGE: the prompt is longer
+ * than a session or the cache, with both numbers, or an id that is none; KT_E_INVALID: the request or its
+ * sampling contradicts itself. No callback comes then.
+ */
+enum kt_status kt_scheduler_submit(struct kt_scheduler *scheduler, const struct kt_request *request,
+                                   struct kt_ticket **ticket, struct kt_error *error);
+/** Ends a request after the step that is being computed, if it has not ended yet. */
+void kt_scheduler_cancel(struct kt_ticket *ticket);
+/** Does not end it. May be NULL. */
+void kt_ticket_release(struct kt_ticket *ticket);
+
+/* ---- figures ---------------------------------------------------------------------------------- */
+
+#define KT_HISTOGRAM_BUCKETS 20
+
+/** Seconds: bucket i counts those of at most kt_histogram_bound(i) and more than the one before; the last one
+ * has no bound. */
+struct kt_histogram {
+    uint64_t counts[KT_HISTOGRAM_BUCKETS];
+    uint64_t n;
+    double sum;
+};
+/** 0.0001, 0.0002, 0.0005, 0.001 .. ; infinity for the last one. */
+double kt_histogram_bound(unsigned int bucket);
+
+struct kt_scheduler_stats {
+    uint64_t queued, running;         /**< requests now; running: their prompts, too */
+    uint64_t taken, refused;          /**< since it was created, and so all that follow */
+    uint64_t ended[KT_END_ERROR + 1]; /**< by enum kt_end */
+    uint64_t prompt_tokens, cached_tokens, generated_tokens; /**< of prompts, computed and not */
+    uint64_t preempted;                                      /**< put back into the queue */
+    uint64_t prefixes;                                       /**< kept now */
+    uint64_t prefix_hits, prefix_misses, prefixes_dropped;
+    uint64_t pages, pages_free; /**< of the cache now */
+    uint64_t pages_kept;        /**< that only prefixes use: they are free when they are needed */
+    uint64_t steps;
+    double model_seconds, other_seconds; /**< in kt_model_step; in all else that steps need */
+    struct kt_histogram first_token;     /**< from submit to the first token */
+    struct kt_histogram inter_token;     /**< of a request, from one token to the next */
+    struct kt_histogram step;            /**< kt_model_step */
+};
+void kt_scheduler_stats(struct kt_scheduler *scheduler, struct kt_scheduler_stats *stats);
+
+#endif
