@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * internal.h - the parts of a scheduler. What stands under `lock` is shared; all else belongs to the
+ * scheduler's thread as soon as a request was taken.
+ */
+#ifndef KT_ENGINE_SCHEDULER_INTERNAL_H
+#define KT_ENGINE_SCHEDULER_INTERNAL_H
+
+#include "tools/engine/scheduler/pace.h"
+#include "tools/engine/scheduler/scheduler.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/** Requests in order. */
+struct kt_queue {
+    struct kt_ticket *first, *last;
+    uint64_t n;
+};
+
+/** Who shares the model with others. */
+struct kt_client {
+    struct kt_client *next;
+    uint64_t charge; /**< tokens that were computed for it, and what it did not ask for while it was away */
+    uint64_t n_requests; /**< that wait or run */
+    uint64_t pending; /**< tokens that requests which run still have to compute, kept by kt_clients_measure */
+    bool passed;      /**< its first request cannot start in this turn */
+    struct kt_queue queue; /**< that wait */
+    char name[];
+};
+
+/** Tokens and the hashes of their beginnings. */
+struct kt_chain {
+    int32_t *ids;
+    uint64_t *hashes; /**< [n_hashes] of the first 1, 2, .. whole pages */
+    size_t n_ids, n_hashes, ids_capacity, hashes_capacity;
+};
+
+/** A request. */
+struct kt_ticket {
+    atomic_uint references;
+    atomic_bool cancelled;
+    struct kt_scheduler *scheduler;
+    struct kt_ticket *next;
+    struct kt_client *client;  /**< until it is in the queue: one that may be made of its name */
+    struct kt_request request; /**< its arrays but stop_ids are the caller's, and not used */
+    int32_t *stop_ids;
+    struct kt_sampler *sampler;
+    struct kt_chain chain;      /**< prompt and answer */
+    struct kt_session *session; /**< NULL: it waits */
+    uint64_t n_done;            /**< tokens of the session */
+    uint64_t limit;             /**< tokens of prompt and answer */
+    uint64_t stamp;             /**< its place among those that were started; 0: it was not yet */
+    bool copies;                /**< the session's last page is another one's too, and not full */
+    uint32_t n_step;            /**< tokens in this step */
+    struct kt_choice choice;
+    enum kt_status chosen;
+    struct kt_error error;
+    uint64_t n_generated, n_cached, submit_ns, start_ns, first_ns, last_ns;
+};
+
+/** A session that is kept for what begins as it does. */
+struct kt_prefix {
+    struct kt_session *session;
+    struct kt_chain chain;
+    uint64_t used; /**< when it was used last */
+};
+
+struct kt_scheduler {
+    atomic_uint references;
+    struct kt_context *context;
+    struct kt_model *model;
+    struct kt_scheduler_params params; /**< with defaults filled in */
+    int32_t *end_ids;
+    uint64_t vocabulary, chosen_from; /**< logits of a token; ids that may be chosen */
+    uint64_t longest;                 /**< tokens of a request */
+    uint32_t n_pages, max_sessions;
+    bool has_states;
+
+    pthread_mutex_t lock;
+    pthread_cond_t wake; /**< the thread: something has come */
+    pthread_cond_t idle; /**< kt_scheduler_drain: nothing is left */
+    struct kt_queue inbox;
+    uint64_t n_waiting, n_live; /**< in the inbox or a queue; taken and not ended */
+    uint64_t n_taken, n_refused;
+    bool refuses, stops, cancels;
+    struct kt_scheduler_stats shown;
+    pthread_t thread;
+
+    struct kt_ticket **running; /**< [n_running], in the order in which they were started */
+    uint32_t n_running;
+    uint64_t n_mine; /**< requests that run or stand in a client's queue */
+    struct kt_client *clients;
+    uint32_t n_clients;
+    uint64_t clock;              /**< the least charge of clients that have requests; it never goes back */
+    struct kt_prefix **prefixes; /**< [n_prefixes], room for max_sessions */
+    uint32_t n_prefixes;
+    uint64_t uses, stamps; /**< the last ones given */
+    struct kt_pace pace;
+    struct kt_step *steps;                 /**< [max_running] */
+    struct kt_ticket **stepped, **ordered; /**< [max_running] */
+    float *logits;                         /**< [max_running][vocabulary] */
+    uint64_t *mask;                        /**< of min_tokens */
+    struct kt_scheduler_stats stats;
+};
+
+static inline uint64_t kt_pages(uint64_t n_tokens)
+{
+    return (n_tokens + KT_KV_PAGE - 1) / KT_KV_PAGE;
+}
+
+static inline uint64_t kt_pending(const struct kt_ticket *ticket)
+{
+    return ticket->chain.n_ids - ticket->n_done;
+}
+
+uint64_t kt_now(void); /**< nanoseconds */
+
+/* chain.c */
+
+/** False: no memory, and the chain is as it was. */
+bool kt_chain_add(struct kt_chain *chain, const int32_t *ids, size_t n_ids);
+/** Copies the first n_ids. */
+bool kt_chain_copy(const struct kt_chain *chain, size_t n_ids, struct kt_chain *copy);
+/** Keeps the first n_ids. */
+void kt_chain_cut(struct kt_chain *chain, size_t n_ids);
+void kt_chain_free(struct kt_chain *chain);
+/** Tokens that both begin with, in whole pages. */
+uint64_t kt_chain_common(const struct kt_chain *a, const struct kt_chain *b);
+
+/* request.c */
+
+void kt_ticket_hold(struct kt_ticket *ticket);
+/** Frees what only a running request needs. */
+void kt_ticket_empty(struct kt_ticket *ticket);
+void kt_scheduler_release(struct kt_scheduler *scheduler);
+
+/* clients.c */
+
+void kt_queue_push(struct kt_queue *queue, struct kt_ticket *ticket);
+void kt_queue_push_first(struct kt_queue *queue, struct kt_ticket *ticket);
+struct kt_ticket *kt_queue_pop(struct kt_queue *queue);
+/** Puts a request that has just come into its client's queue. */
+void kt_clients_enter(struct kt_scheduler *s, struct kt_ticket *ticket);
+/** One of its requests has ended. */
+void kt_clients_leave(struct kt_scheduler *s, struct kt_client *client);
+/** The clock, and what requests of each client that run have to compute; nobody is passed. */
+void kt_clients_measure(struct kt_scheduler *s);
+/** Whose first waiting request is next, but for those that are passed; NULL: nobody's. */
+struct kt_client *kt_clients_next(const struct kt_scheduler *s);
+void kt_clients_free(struct kt_scheduler *s);
+
+/* prefix.c */
+
+/** What a request can go on from. */
+struct kt_source {
+    struct kt_session *session; /**< NULL: nothing */
+    struct kt_prefix *prefix;   /**< it is kept; NULL: it runs */
+    uint64_t n_tokens;
+};
+struct kt_source kt_prefix_find(struct kt_scheduler *s, const struct kt_ticket *ticket);
+/** Keeps `session`, which has the tokens of `chain`; both are given away, and so is their memory if they are
+ * not kept after all. */
+void kt_prefix_keep(struct kt_scheduler *s, struct kt_session *session, struct kt_chain *chain);
+/** The next token at which a request's session is kept; UINT64_MAX: none. */
+uint64_t kt_prefix_point(const struct kt_scheduler *s, const struct kt_ticket *ticket);
+/** Keeps a fork of a request's session if this is such a point. */
+void kt_prefix_snapshot(struct kt_scheduler *s, struct kt_ticket *ticket);
+/** The last token up to which `ticket` shall be computed by somebody else, `runner`, who is about to. */
+uint64_t kt_prefix_promise(const struct kt_scheduler *s, const struct kt_ticket *runner,
+                           const struct kt_ticket *ticket);
+/** Drops the one that was not used for longest, but not `spared`. False: there is none. */
+bool kt_prefix_drop(struct kt_scheduler *s, const struct kt_prefix *spared);
+/** Drops all that share tokens with `chain`, whose logits are no numbers. */
+void kt_prefix_forget(struct kt_scheduler *s, const struct kt_chain *chain);
+/** Gives a prefix's session to the caller, cut to n_tokens; the prefix is gone. */
+struct kt_session *kt_prefix_take(struct kt_scheduler *s, struct kt_prefix *prefix, uint64_t n_tokens);
+
+/* room.c */
+
+/** Starts what can be started. */
+void kt_room_start(struct kt_scheduler *s);
+/** Makes room for the tokens of this step (n_step of all that run). False: a request was put back, and the
+ * step must be planned again. */
+bool kt_room_make(struct kt_scheduler *s);
+/** Gives back some room: a prefix, or a request is put back. False: nothing is left. */
+bool kt_room_relieve(struct kt_scheduler *s);
+uint64_t kt_room_free(const struct kt_scheduler *s);
+
+/* run.c */
+
+/** Computes a step of what runs. */
+void kt_run_step(struct kt_scheduler *s);
+/** Ends a request, which neither waits nor runs any more. */
+void kt_run_end(struct kt_scheduler *s, struct kt_ticket *ticket, enum kt_end reason, int32_t end_id);
+/** Takes it from those that run. */
+void kt_run_remove(struct kt_scheduler *s, struct kt_ticket *ticket);
+
+/* scheduler.c */
+
+/** What kt_scheduler_stats gives from now on. */
+void kt_scheduler_show(struct kt_scheduler *s);
+void *kt_scheduler_main(void *scheduler);
+
+/* histogram.c */
+
+void kt_histogram_add(struct kt_histogram *histogram, uint64_t ns);
+
+#endif
