@@ -41,17 +41,24 @@ static double adjust(const struct kt_pace *pace, double now, uint32_t n_tokens, 
 {
     double ratio = seconds > 0 ? bound / seconds : 2;
     ratio = ratio > 1.5 ? 1.5 : ratio < 0.5 ? 0.5 : ratio;
-    double wanted = n_tokens * ratio;
+    double wanted = (n_tokens == (uint32_t)now ? now : n_tokens) * ratio; /* so that 1 becomes 1.5, and 2 */
     if (wanted < now && ratio > 1)
         return now;
     return wanted > pace->most ? pace->most : wanted < pace->least ? pace->least : wanted;
+}
+
+/* One step that was held up counts for little; a machine that has become slower is followed soon. */
+static double smooth(double before, double seconds)
+{
+    double likely = seconds > 2 * before ? 2 * before : seconds;
+    return (before + likely) / 2;
 }
 
 void kt_pace_learn(struct kt_pace *pace, uint32_t n_answers, uint32_t n_tokens, double seconds)
 {
     if (n_tokens == 0) {
         bool afresh = pace->answers <= 0 || differs(n_answers, pace->n_answers);
-        pace->answers = afresh ? seconds : pace->answers + (seconds - pace->answers) / 4;
+        pace->answers = afresh ? seconds : smooth(pace->answers, seconds);
         pace->n_answers = n_answers;
         pace->n_mixed = 0;
     } else if (n_answers == 0) {

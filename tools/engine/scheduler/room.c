@@ -34,7 +34,7 @@ static uint64_t lacking_pages(const struct kt_scheduler *s, const struct kt_tick
 static bool pays_to_wait(const struct kt_scheduler *s, const struct kt_ticket *ticket, uint64_t n_have)
 {
     for (uint32_t i = 0; i < s->n_running; i++)
-        if (kt_prefix_promise(s, s->running[i], ticket) > n_have + KT_KV_PAGE)
+        if (kt_prefix_promise(s, s->running[i], ticket) >= n_have + KT_KV_PAGE)
             return true;
     return false;
 }

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stand_in.h - stands in for <kt/engine.h>: a model without weights, whose next token follows from all tokens
+ * before it, and whose sessions take pages as those of the real one do. So thousands of requests cost
+ * nothing, every answer is known, and what is called from a wrong thread, or with a full cache, is noticed.
+ */
+#ifndef KT_TESTS_ENGINE_SCHEDULER_STAND_IN_H
+#define KT_TESTS_ENGINE_SCHEDULER_STAND_IN_H
+
+#include <kt/engine.h>
+#include <stdbool.h>
+
+enum {
+    STAND_IN_VOCABULARY = 256,
+    STAND_IN_END = 255, /* ends answers */
+    STAND_IN_NAN = 254, /* logits of sessions that have it are NaN */
+    STAND_IN_IDS = 250  /* of prompts and answers, else */
+};
+
+struct stand_in {
+    uint32_t n_pages, max_sessions;
+    uint64_t max_tokens;
+    bool has_states;
+    uint64_t fails_at; /* the step of this number fails, counted from 1; 0: none */
+    enum kt_status fails_with;
+    uint32_t answer_length; /* the token behind so many others is STAND_IN_END; 0: never */
+};
+
+/* Before a scheduler is created. The model is static. */
+struct kt_model *stand_in_open(const struct stand_in *how);
+/* All sessions are closed, and all pages are free. */
+bool stand_in_is_empty(void);
+/* Steps wait while it is held. */
+void stand_in_hold(void);
+void stand_in_go_on(void);
+/* A step waits now, because it is held. */
+void stand_in_wait_for_step(void);
+
+/* The token behind n ids. */
+int32_t stand_in_next(const int32_t *ids, uint64_t n);
+/* Tokens of all steps so far, and the largest number of sessions in a step. */
+uint64_t stand_in_tokens(void);
+uint32_t stand_in_width(void);
+
+#endif
