@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_scheduled_model.c - a trained model behind a scheduler: the same tokens as by hand, whatever else
+ * runs, and what is kept is what was computed. */
+#include "tests/engine/scheduler/asker.h"
+#include "tests/support/layer_fixture.h"
+#include "tests/support/sandbox.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_ANSWER = 12, N_OTHERS = 20 };
+
+struct world {
+    struct kt_context *context;
+    struct kt_checkpoint *checkpoint;
+    struct kt_model *model;
+};
+
+static bool open_world(struct world *w, uint64_t cache_tokens)
+{
+    char module[512], path[4096];
+    struct kt_error error = {KT_OK, ""};
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    const char *file = sandbox_backend("attention");
+    if (!file) {
+        printf("SKIP: the plugin attention was not built\n");
+        return false;
+    }
+    snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
+    snprintf(path, sizeof(path), "%s/tiny-moe/tiny-moe-q4_k_m.gguf", getenv("KT_TEST_DATA"));
+    w->context =
+        fixture_context_with((const char *const[]){module, "core.threads=2", "core.backend=reference",
+                                                   "core.deterministic=yes"},
+                             4);
+    params.max_sessions = 48;
+    params.max_tokens = 512;
+    params.cache_tokens = cache_tokens;
+    params.max_batch = 64;
+    ck_assert(kt_checkpoint_open(path, NULL, &w->checkpoint, NULL) == KT_OK);
+    ck_assert_msg(kt_model_open(w->context, w->checkpoint, &params, &w->model, &error) == KT_OK, "%s",
+                  error.message);
+    return true;
+}
+
+static void close_world(struct world *w)
+{
+    struct kt_kv_info cache;
+    kt_model_cache(w->model, &cache);
+    ck_assert_uint_eq(cache.used_pages, 0);
+    ck_assert_uint_eq(cache.n_sequences, 0);
+    kt_model_close(w->model);
+    kt_checkpoint_close(w->checkpoint);
+    kt_context_destroy(w->context);
+}
+
+/* The answer token by token, without a scheduler. */
+static void answer_by_hand(struct world *w, const struct asker *asker, int32_t *answer)
+{
+    const struct kt_sampling_params likeliest = KT_SAMPLING_PARAMS_INIT;
+    const struct kt_sampling_params *sampling = asker->request.sampling;
+    struct kt_model_info info;
+    struct kt_session *session;
+    struct kt_sampler *sampler;
+    struct kt_choice choice;
+    kt_model_info(w->model, &info);
+    float *logits = malloc(info.vocabulary * sizeof(*logits));
+    ck_assert(kt_session_open(w->model, &session, NULL) == KT_OK);
+    ck_assert(kt_sampler_create(info.vocabulary, sampling ? sampling : &likeliest, &sampler, NULL) == KT_OK);
+    ck_assert(kt_sampler_accept(sampler, asker->prompt, asker->n_prompt, KT_ORIGIN_PROMPT, NULL) == KT_OK);
+    struct kt_step step = {session, asker->prompt, (uint32_t)asker->n_prompt, 1, logits};
+    for (uint64_t i = 0; i < asker->request.max_tokens; i++) {
+        ck_assert(kt_model_step(w->model, &step, 1, NULL) == KT_OK);
+        ck_assert(kt_sampler_choose(sampler, logits, asker->n_prompt + i, NULL, &choice, NULL) == KT_OK);
+        answer[i] = choice.id;
+        ck_assert(kt_sampler_accept(sampler, &answer[i], 1, KT_ORIGIN_GENERATED, NULL) == KT_OK);
+        step.ids = &answer[i];
+        step.n_ids = 1;
+    }
+    kt_sampler_destroy(sampler);
+    kt_session_close(session);
+    free(logits);
+}
+
+static void expect_answer(const struct asker *asker, const int32_t *wanted, const char *when)
+{
+    ck_assert_msg(asker->end.reason == KT_END_LENGTH, "%s: %s", when, asker->error.message);
+    ck_assert_uint_eq(asker->n_got, asker->request.max_tokens);
+    for (uint64_t i = 0; i < asker->n_got; i++)
+        ck_assert_msg(asker->got[i] == wanted[i], "%s: token %d is %d, not %d", when, (int)i, asker->got[i],
+                      wanted[i]);
+}
+
+/* Greedily, and drawn with penalties. */
+START_TEST(answers_do_not_depend_on_others)
+{
+    struct world w;
+    struct kt_scheduler *scheduler;
+    struct kt_sampling_params drawn = KT_SAMPLING_PARAMS_INIT;
+    struct asker *others = calloc(N_OTHERS, sizeof(*others));
+    int32_t wanted[2][N_ANSWER];
+    struct asker one[2];
+    if (!open_world(&w, 2048))
+        return;
+    drawn.temperature = 1.5;
+    drawn.seed = 42;
+    drawn.repetition_penalty = 1.3;
+    for (unsigned int i = 0; i < 2; i++) {
+        asker_init(&one[i], 70 + i, 75, 0, N_ANSWER);
+        one[i].request.sampling = i ? &drawn : NULL;
+        answer_by_hand(&w, &one[i], wanted[i]);
+    }
+    const struct kt_scheduler_params params = {.max_running = 24, .slice_tokens = 48};
+    ck_assert(kt_scheduler_create(w.context, w.model, &params, &scheduler, NULL) == KT_OK);
+    for (unsigned int i = 0; i < N_OTHERS; i++) {
+        asker_init(&others[i], i, 3 + 5 * i, 0, 6 + i % 8);
+        asker_submit(&others[i], scheduler);
+        if (i == 4 || i == 12)
+            asker_submit(&one[i / 8], scheduler);
+    }
+    for (int i = 0; i < 2; i++) {
+        asker_wait(&one[i]);
+        expect_answer(&one[i], wanted[i], "beside others");
+    }
+    for (int i = 0; i < N_OTHERS; i++)
+        asker_wait(&others[i]);
+    kt_scheduler_destroy(scheduler);
+    free(others);
+    close_world(&w);
+}
+END_TEST
+
+/* A prompt again, whose first pages are kept; and requests that push each other out of a small cache. */
+START_TEST(kept_prefixes_are_what_was_computed)
+{
+    struct world w;
+    struct kt_scheduler *scheduler;
+    struct kt_scheduler_stats stats;
+    int32_t wanted[4][80];
+    struct asker *askers = calloc(4, sizeof(*askers));
+    if (!open_world(&w, 512))
+        return;
+    for (unsigned int i = 0; i < 4; i++) {
+        asker_init(&askers[i], 1000 + i, 110, 70, 80);
+        answer_by_hand(&w, &askers[i], wanted[i]);
+    }
+    const struct kt_scheduler_params params = {.max_running = 4, .headroom = 1};
+    ck_assert(kt_scheduler_create(w.context, w.model, &params, &scheduler, NULL) == KT_OK);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned int i = 0; i < 4; i++) {
+            askers[i].ended = false;
+            askers[i].n_got = 0;
+            asker_submit(&askers[i], scheduler);
+        }
+        for (int i = 0; i < 4; i++) {
+            asker_wait(&askers[i]);
+            expect_answer(&askers[i], wanted[i], round ? "again" : "at first");
+        }
+    }
+    kt_scheduler_stats(scheduler, &stats);
+    ck_assert_uint_ge(stats.prefix_hits, 4);
+    ck_assert_uint_gt(stats.prefixes_dropped + stats.preempted, 0);
+    kt_scheduler_destroy(scheduler);
+    free(askers);
+    close_world(&w);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("a scheduled model");
+    TCase *tests = tcase_create("a scheduled model");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
+    tcase_add_test(tests, answers_do_not_depend_on_others);
+    tcase_add_test(tests, kept_prefixes_are_what_was_computed);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
