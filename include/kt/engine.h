@@ -7,6 +7,7 @@
  *     kt_session_open()       a sequence of tokens, empty
  *     kt_model_step()         the next tokens of any number of sessions, prompts and single tokens mixed
  *     kt_session_truncate()   back to an earlier token
+ *     kt_session_save()       a session in a file
  *
  * Families: qwen3moe, qwen3, qwen2, llama and Mixtral, each from GGUF files and from safetensors folders.
  * What a checkpoint has and is not computed is refused by its name.
@@ -101,6 +102,21 @@ enum kt_status kt_session_truncate(struct kt_session *session, uint64_t n_tokens
 /** Opens a session of the first n_tokens of another one; memory is shared until one of them goes on. */
 enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, struct kt_session **fork,
                                struct kt_error *error);
+
+/**
+ * Writes a session to a file, which appears only when it is complete, with checksums of everything: what the
+ * cache has of its tokens, and `ids`, all of them. It does not depend on threads or NUMA nodes.
+ */
+enum kt_status kt_session_save(struct kt_session *session, const char *path, const int32_t *ids,
+                               struct kt_error *error);
+/**
+ * Opens a session as it was saved; *ids: its *n_ids tokens, for kt_ids_free() of <kt/text.h>.
+ * KT_E_UNSUPPORTED: the file is of another model, or of a cache of another form; KT_E_FORMAT: it is damaged,
+ * at which byte; KT_E_NOMEM: no page or session is free. A file that anybody could have written does no harm,
+ * apart from this session's logits.
+ */
+enum kt_status kt_session_restore(struct kt_model *model, const char *path, struct kt_session **session,
+                                  int32_t **ids, uint64_t *n_ids, struct kt_error *error);
 
 /** The next tokens of a session. */
 struct kt_step {

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <kt/engine.h>
+#include <kt/text.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -220,6 +221,96 @@ START_TEST(sessions_go_back_and_fork)
 }
 END_TEST
 
+/* ---- files ---- */
+
+/* Writes a copy of the file with one byte changed, or cut off there. */
+static void spoil(const char *from, const char *to, long at, bool cuts)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    ck_assert(in != NULL && out != NULL);
+    for (long i = 0;; i++) {
+        int byte = fgetc(in);
+        if (byte == EOF || (cuts && i == at))
+            break;
+        fputc(i == at ? byte ^ 4 : byte, out);
+    }
+    fclose(in);
+    ck_assert(fclose(out) == 0);
+}
+
+START_TEST(sessions_are_saved_and_restored)
+{
+    struct world w;
+    struct kt_session *restored = NULL;
+    int32_t *ids = NULL;
+    uint64_t n_ids = 0;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_error error = {KT_OK, ""};
+    char path[4096], spoilt[4096];
+    params.max_sessions = 2;
+    params.cache_tokens = 512;
+    if (!open_world(&w, tiny(), 1, &params))
+        return;
+    snprintf(path, sizeof(path), "%s", sandbox_path("prefix"));
+    snprintf(spoilt, sizeof(spoilt), "%s", sandbox_path("spoilt"));
+    free(step(&w, w.session, w.ids, 66));
+    ck_assert_msg(kt_session_save(w.session, path, w.ids, &error) == KT_OK, "%s", error.message);
+    float *wanted = step(&w, w.session, w.ids + 66, N_IDS - 66);
+    ck_assert_msg(kt_session_restore(w.model, path, &restored, &ids, &n_ids, &error) == KT_OK, "%s",
+                  error.message);
+    ck_assert_uint_eq(n_ids, 66);
+    ck_assert_uint_eq(kt_session_tokens(restored), 66);
+    ck_assert(memcmp(ids, w.ids, 66 * sizeof(*ids)) == 0);
+    float *got = step(&w, restored, w.ids + 66, N_IDS - 66);
+    expect_same(got, wanted, N_IDS - 66, "of a restored session");
+    kt_session_close(restored);
+    kt_ids_free(ids);
+    free(got);
+    free(wanted);
+    /* Wherever it is damaged, it is refused, and no session stays open. */
+    for (long at = 0; at < 3000; at += 1 + at / 2)
+        for (int cuts = 0; cuts < 2; cuts++) {
+            spoil(path, spoilt, at, cuts);
+            enum kt_status status = kt_session_restore(w.model, spoilt, &restored, &ids, &n_ids, &error);
+            ck_assert_msg(status != KT_OK && error.message[0], "byte %ld is not looked at", at);
+            struct kt_kv_info cache;
+            kt_model_cache(w.model, &cache);
+            ck_assert_uint_eq(cache.n_sequences, 1);
+        }
+    close_world(&w);
+}
+END_TEST
+
+/* Ids that the model has not, beside what its cache takes. */
+START_TEST(foreign_ids_are_refused)
+{
+    struct world w;
+    struct kt_session *restored = NULL;
+    int32_t *ids = NULL;
+    uint64_t n_ids = 0;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_error error = {KT_OK, ""};
+    char path[4096];
+    params.max_sessions = 2;
+    if (!open_world(&w, tiny(), 1, &params))
+        return;
+    snprintf(path, sizeof(path), "%s", sandbox_path("prefix"));
+    ck_assert(kt_session_save(w.session, path, w.ids, NULL) == KT_OK); /* of no tokens */
+    ck_assert_msg(kt_session_restore(w.model, path, &restored, &ids, &n_ids, &error) == KT_OK, "%s",
+                  error.message);
+    ck_assert_uint_eq(n_ids, 0);
+    kt_session_close(restored);
+    kt_ids_free(ids);
+    free(step(&w, w.session, w.ids, 3));
+    const int32_t foreign[] = {1, VOCABULARY, 2};
+    ck_assert(kt_session_save(w.session, path, foreign, NULL) == KT_OK);
+    ck_assert(kt_session_restore(w.model, path, &restored, &ids, &n_ids, &error) == KT_E_FORMAT);
+    ck_assert_msg(strstr(error.message, "2048"), "%s", error.message);
+    ck_assert(kt_session_save(w.session, "/nowhere/at/all", w.ids, &error) != KT_OK);
+    close_world(&w);
+}
+END_TEST
+
 /* ---- what is wrong ---- */
 
 static void expect_failure(struct world *w, const struct kt_step *steps, uint32_t n, enum kt_status status,
@@ -343,6 +434,8 @@ int main(void)
     tcase_add_test(tests, bits_do_not_depend_on_threads_or_slices);
     tcase_add_test(tests, bits_do_not_depend_on_other_sessions);
     tcase_add_test(tests, sessions_go_back_and_fork);
+    tcase_add_test(tests, sessions_are_saved_and_restored);
+    tcase_add_test(tests, foreign_ids_are_refused);
     tcase_add_test(tests, names_what_is_wrong_with_a_step);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
     tcase_add_test(tests, survives_failed_allocations);
