@@ -16,6 +16,11 @@ import tempfile
 import numpy as np
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
+# What they compute otherwise, each at the version that README names.
+KNOWN = {("xllamacpp", "mistral"): "has no window for the arch llama",
+         ("ik_llama_cpp", "mistral"): "has no window for the arch llama",
+         ("ik_llama_cpp", "llama3"): "does not apply rope_freqs",
+         ("ik_llama_cpp", "mixtral"): "is another one from the first token on"}
 LETTER = 68  # what the server is to write, so that it answers; probabilities are those of before
 TOLERANCE = 1e-3  # values of attention are float16 in ik_llama.cpp
 
@@ -103,10 +108,14 @@ def main():
             print(f"SKIP: the package {engine} is not installed")
             continue
         for family in families:
+            if "arch none" in (DATA / family / "model").read_text():
+                continue
             with tempfile.TemporaryDirectory() as folder:
                 words, agrees = compare(engine, family, program, folder)
-            failed |= not agrees
-            print(f"{'ok ' if agrees else 'BAD'} {engine} {family}: {words}", flush=True)
+            known = None if agrees else KNOWN.get((engine, family))
+            failed |= not agrees and not known
+            print(f"{'ok ' if agrees else 'known' if known else 'BAD'} {engine} {family}: {words}",
+                  f"({known})" if known else "", flush=True)
     sys.exit(failed)
 
 

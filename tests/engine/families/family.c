@@ -288,6 +288,11 @@ void family_close(struct family *family)
     json_decref(family->config);
 }
 
+bool family_has_gguf(const struct family *family)
+{
+    return strcmp(family->arch, "none") != 0;
+}
+
 int32_t family_id(const struct family *family, uint32_t position)
 {
     return (int32_t)(numbers_draw(numbers_hash("tokens"), position) % family->vocabulary);

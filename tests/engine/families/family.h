@@ -86,6 +86,8 @@ void family_close(struct family *family);
 /* The word behind `if` holds, or there is none. */
 bool family_applies(const struct family *family, const struct line *line, const struct scope *scope);
 bool family_has_word(const struct line *line, const char *word);
+/* "arch none": a model that GGUF files cannot express. */
+bool family_has_gguf(const struct family *family);
 int32_t family_id(const struct family *family, uint32_t position);
 
 /* ---- write.c ---- */
