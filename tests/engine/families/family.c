@@ -297,3 +297,51 @@ int32_t family_id(const struct family *family, uint32_t position)
 {
     return (int32_t)(numbers_draw(numbers_hash("tokens"), position) % family->vocabulary);
 }
+
+/* ---- deliberate errors ---- */
+
+static const struct line *find_error(const struct family *f, int number)
+{
+    for (int i = 0; i < f->n_lines; i++)
+        if (strcmp(f->lines[i].word[0], "error") == 0 && number-- == 0)
+            return &f->lines[i];
+    die("%s has no error %d", f->folder, number);
+}
+
+const char *family_error_name(const struct family *family, int error)
+{
+    return find_error(family, error)->word[1];
+}
+
+/* Words: error NAME config PATH VALUE. */
+static void change_config(struct family *f, const struct line *line)
+{
+    char path[160];
+    json_error_t error;
+    json_t *value = json_loads(line->word[4], JSON_DECODE_ANY, &error), *place = f->config;
+    (void)snprintf(path, sizeof(path), "%s", line->word[3]);
+    char *last = strrchr(path, '.');
+    if (last) {
+        *last++ = '\0';
+        place = expression_find(f, path);
+    } else {
+        last = path;
+    }
+    int status = json_is_array(place) ? json_array_set_new(place, (size_t)atoi(last), value)
+                                      : json_object_set_new(place, last, value);
+    if (!value || status != 0)
+        die("%s: error %s: cannot set %s", f->folder, line->word[1], line->word[3]);
+}
+
+bool family_spoil(struct family *family, int error)
+{
+    const struct line *line = find_error(family, error);
+    if (strcmp(line->word[2], "patch") == 0)
+        return false;
+    if (line->n_words < 5)
+        die("%s: error %s lacks something", family->folder, line->word[1]);
+    family->error = line;
+    if (strcmp(line->word[2], "config") == 0)
+        change_config(family, line);
+    return true;
+}

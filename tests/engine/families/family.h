@@ -53,6 +53,7 @@ struct family {
     int n_lines, n_sources, n_targets, n_errors, n_keep;
     struct source *sources;
     struct target *targets;
+    const struct line *error; /* what is done wrong on purpose, or NULL */
     uint32_t n_tokens, keep[MOST_KEEP], vocabulary;
 };
 
@@ -89,10 +90,13 @@ bool family_has_word(const struct line *line, const char *word);
 /* "arch none": a model that GGUF files cannot express. */
 bool family_has_gguf(const struct family *family);
 int32_t family_id(const struct family *family, uint32_t position);
+/* From now on the model has the deliberate error of this number; false: it is a patch of transformers. */
+bool family_spoil(struct family *family, int error);
+const char *family_error_name(const struct family *family, int error);
 
 /* ---- write.c ---- */
-/* config.json and model.safetensors into a folder that is there. Matrices are bfloat16, or float32 where
- * is_wide; the numbers are the same. */
+/* config.json and model.safetensors, with the deliberate error if there is one, into a folder that is there.
+ * Matrices are bfloat16, or float32 where is_wide; the numbers are the same. */
 void family_write_folder(const struct family *family, const char *folder, bool is_wide);
 void family_write_gguf(const struct family *family, const char *path, bool is_wide);
 

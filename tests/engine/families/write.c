@@ -56,6 +56,33 @@ static float *allocate(uint64_t count)
 
 /* ---- safetensors ---- */
 
+/* Words: error NAME swap PART OTHER. The name of the tensor whose numbers it gets. */
+static const char *swapped(const struct line *error, const char *name, char *out, size_t size)
+{
+    if (!error || strcmp(error->word[2], "swap") != 0)
+        return name;
+    for (int i = 0; i < 2; i++) {
+        const char *from = error->word[3 + i], *to = error->word[4 - i], *at = strstr(name, from);
+        if (!at)
+            continue;
+        (void)snprintf(out, size, "%.*s%s%s", (int)(at - name), name, to, at + strlen(from));
+        return out;
+    }
+    return name;
+}
+
+static float *fill_source(const struct family *f, const struct source *s)
+{
+    const struct line *error = f->error;
+    char other[300];
+    bool is_filled = error && strcmp(error->word[2], "fill") == 0 && strstr(s->name, error->word[3]);
+    float filling = is_filled ? strtof(error->word[4], NULL) : 0, *values = allocate(s->count);
+    uint64_t hash = numbers_hash(swapped(error, s->name, other, sizeof(other)));
+    for (uint64_t n = 0; n < s->count; n++)
+        values[n] = is_filled ? filling : numbers_value(hash, n, s->mean, s->deviation);
+    return values;
+}
+
 static void put_header(const struct family *f, FILE *file, bool is_wide)
 {
     char *text;
@@ -94,10 +121,7 @@ void family_write_folder(const struct family *family, const char *folder, bool i
     put_header(family, file, is_wide);
     for (int i = 0; i < family->n_sources; i++) {
         const struct source *s = &family->sources[i];
-        float *values = allocate(s->count);
-        uint64_t hash = numbers_hash(s->name);
-        for (uint64_t n = 0; n < s->count; n++)
-            values[n] = numbers_value(hash, n, s->mean, s->deviation);
+        float *values = fill_source(family, s);
         put_values(file, values, s->count, is_wide || s->is_wide);
         free(values);
     }
