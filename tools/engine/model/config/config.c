@@ -21,6 +21,9 @@ static void read_yarn(struct kt_settings *s, struct kt_rope_params *rope)
     rope->mscale = kt_settings_real(s, NULL, "rope_scaling/mscale", 0);
     rope->mscale_all_dim = kt_settings_real(s, NULL, "rope_scaling/mscale_all_dim", 0);
     rope->no_truncate = !kt_settings_flag(s, NULL, "rope_scaling/truncate", true);
+    /* Converters write what config.json has under this name, attn_factor for other scalings. */
+    rope->attention_factor =
+        kt_settings_real(s, "rope.scaling.yarn_attn_factor", NULL, rope->attention_factor);
 }
 
 static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
