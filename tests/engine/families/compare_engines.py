@@ -17,7 +17,9 @@ import numpy as np
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "data" / "families"
 # What they compute otherwise, each at the version that README names.
-KNOWN = {("xllamacpp", "mistral"): "has no window for the arch llama",
+KNOWN = {("xllamacpp", "llama-yarn"): "reads no attention factor and no borders for the arch llama",
+         ("ik_llama_cpp", "llama-yarn"): "reads no attention factor and no borders for the arch llama",
+         ("xllamacpp", "mistral"): "has no window for the arch llama",
          ("ik_llama_cpp", "mistral"): "has no window for the arch llama",
          ("ik_llama_cpp", "llama3"): "does not apply rope_freqs",
          ("ik_llama_cpp", "mixtral"): "is another one from the first token on"}
