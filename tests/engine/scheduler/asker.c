@@ -3,7 +3,6 @@
 
 #include "tests/engine/scheduler/stand_in.h"
 
-#include <check.h>
 #include <string.h>
 
 static uint64_t n_ended;
@@ -12,8 +11,8 @@ static int take_token(void *data, const struct kt_choice *token)
 {
     struct asker *asker = data;
     pthread_mutex_lock(&asker->lock);
-    ck_assert_msg(!asker->ended, "a token behind the end");
-    ck_assert_uint_lt(asker->n_got, ASKER_IDS);
+    must_say(!asker->ended, "a token behind the end");
+    must(asker->n_got < ASKER_IDS);
     asker->got[asker->n_got++] = token->id;
     bool stop = asker->n_got == asker->stop_after;
     pthread_cond_broadcast(&asker->changed);
@@ -27,7 +26,7 @@ static void take_end(void *data, const struct kt_request_end *end)
     struct kt_scheduler_stats stats;
     kt_scheduler_stats(asker->scheduler, &stats);
     pthread_mutex_lock(&asker->lock);
-    ck_assert_msg(!asker->ended, "two ends");
+    must_say(!asker->ended, "two ends");
     asker->ended = true;
     asker->end = *end;
     if (end->error)
@@ -48,7 +47,7 @@ static int32_t number(uint64_t seed, uint64_t i)
 void asker_init(struct asker *asker, unsigned int seed, uint64_t n, uint64_t common, uint64_t max_tokens)
 {
     memset(asker, 0, sizeof(*asker));
-    ck_assert_uint_le(n, ASKER_IDS);
+    must(n <= ASKER_IDS);
     for (uint64_t i = 0; i < n; i++)
         asker->prompt[i] = number(i < common ? seed / 1000 : seed + 1000000, i);
     asker->n_prompt = n;
@@ -71,7 +70,7 @@ enum kt_status asker_try(struct asker *asker, struct kt_scheduler *scheduler, st
 void asker_submit(struct asker *asker, struct kt_scheduler *scheduler)
 {
     struct kt_error error = {KT_OK, ""};
-    ck_assert_msg(asker_try(asker, scheduler, &error) == KT_OK, "%s", error.message);
+    must_say(asker_try(asker, scheduler, &error) == KT_OK, "%s", error.message);
 }
 
 void asker_wait(struct asker *asker)

@@ -3,7 +3,6 @@
 
 #include "tools/engine/base/fail.h"
 
-#include <check.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,7 +39,7 @@ struct kt_model *stand_in_open(const struct stand_in *how)
 {
     memset(&model, 0, sizeof(model));
     model.how = *how;
-    ck_assert(how->n_pages <= MAX_PAGES);
+    must(how->n_pages <= MAX_PAGES);
     return &model;
 }
 
@@ -131,7 +130,7 @@ static void expect_thread(void)
         model.thread = pthread_self();
         model.has_thread = true;
     }
-    ck_assert_msg(pthread_equal(model.thread, pthread_self()), "the model is used from two threads");
+    must_say(pthread_equal(model.thread, pthread_self()), "the model is used from two threads");
 }
 
 /* ---- sessions ---- */
@@ -211,8 +210,8 @@ uint64_t kt_session_tokens(const struct kt_session *session)
 enum kt_status kt_session_truncate(struct kt_session *session, uint64_t n_tokens, struct kt_error *error)
 {
     expect_thread();
-    ck_assert_uint_le(n_tokens, session->n_tokens);
-    ck_assert_msg(n_tokens % KT_KV_PAGE == 0, "the stand-in copies no page here");
+    must(n_tokens <= session->n_tokens);
+    must_say(n_tokens % KT_KV_PAGE == 0, "the stand-in copies no page here");
     if (model.how.has_states && n_tokens != session->n_tokens && n_tokens != 0)
         return kt_engine_fail(error, KT_E_UNSUPPORTED, "a session with states has all of its tokens or none");
     cut(session, n_tokens);
@@ -223,8 +222,8 @@ enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, st
                                struct kt_error *error)
 {
     struct kt_session *s;
-    ck_assert_uint_le(n_tokens, session->n_tokens);
-    ck_assert_msg(model.how.has_states || n_tokens % KT_KV_PAGE == 0, "the stand-in copies no page here");
+    must(n_tokens <= session->n_tokens);
+    must_say(model.how.has_states || n_tokens % KT_KV_PAGE == 0, "the stand-in copies no page here");
     if (model.how.has_states && n_tokens != session->n_tokens && n_tokens != 0)
         return kt_engine_fail(error, KT_E_UNSUPPORTED, "a session with states has all of its tokens or none");
     enum kt_status status = kt_session_open(&model, &s, error);
@@ -249,10 +248,10 @@ static enum kt_status check_step(const struct kt_model *m, const struct kt_step 
     for (uint32_t i = 0; i < n; i++) {
         const struct kt_session *s = steps[i].session;
         need += lacking(s, steps[i].n_ids);
-        ck_assert_uint_gt(steps[i].n_ids, 0);
-        ck_assert_uint_le(s->n_tokens + steps[i].n_ids, m->how.max_tokens);
+        must(steps[i].n_ids > 0);
+        must(s->n_tokens + steps[i].n_ids <= m->how.max_tokens);
         for (uint32_t j = 0; j < i; j++)
-            ck_assert_ptr_ne(steps[j].session, s);
+            must(steps[j].session != s);
     }
     if (need > m->how.n_pages - m->used_pages)
         return kt_engine_fail(error, KT_E_NOMEM, "%u pages are free", m->how.n_pages - m->used_pages);
@@ -278,7 +277,7 @@ static void compute(struct kt_session *s, const struct kt_step *step)
 {
     memcpy(s->ids + s->n_tokens, step->ids, step->n_ids * sizeof(*s->ids));
     s->n_tokens += step->n_ids;
-    ck_assert_uint_le(step->n_logits, 1);
+    must(step->n_logits <= 1);
     if (step->n_logits == 0)
         return;
     bool broken = false;

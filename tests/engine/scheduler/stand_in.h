@@ -7,8 +7,17 @@
 #ifndef KT_TESTS_ENGINE_SCHEDULER_STAND_IN_H
 #define KT_TESTS_ENGINE_SCHEDULER_STAND_IN_H
 
+#include <check.h>
 #include <kt/engine.h>
 #include <stdbool.h>
+
+/* As ck_assert, which allocates also when all is well: allocations are made to fail here. */
+#define must_say(condition, ...)       \
+    do {                               \
+        if (!(condition))              \
+            ck_abort_msg(__VA_ARGS__); \
+    } while (0)
+#define must(condition) must_say(condition, "%s", #condition)
 
 enum {
     STAND_IN_VOCABULARY = 256,
