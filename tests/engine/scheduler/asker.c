@@ -15,6 +15,8 @@ static int take_token(void *data, const struct kt_choice *token)
     must(asker->n_got < ASKER_IDS);
     asker->got[asker->n_got++] = token->id;
     bool stop = asker->n_got == asker->stop_after;
+    if (asker->n_got == asker->hold_after)
+        asker->hold();
     pthread_cond_broadcast(&asker->changed);
     pthread_mutex_unlock(&asker->lock);
     return stop;

@@ -16,6 +16,8 @@ struct asker {
     int32_t prompt[ASKER_IDS], got[ASKER_IDS];
     uint64_t n_prompt, n_got, n_calls;
     uint64_t stop_after; /* on_token ends the answer behind so many; 0: never */
+    uint64_t hold_after; /* hold() is called behind so many */
+    void (*hold)(void);
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool ended;

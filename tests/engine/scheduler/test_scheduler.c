@@ -2,6 +2,7 @@
 /* test_scheduler.c - requests on a stand-in for a model: answers, prefixes, pages, fairness, ends. */
 #include "tests/engine/scheduler/asker.h"
 #include "tests/engine/scheduler/stand_in.h"
+#include "tools/engine/scheduler/internal.h"
 
 #include <check.h>
 #include <math.h>
@@ -214,6 +215,8 @@ START_TEST(what_was_computed_is_not_computed_again)
     ck_assert_uint_eq(stats.prefix_hits, 3);
     ck_assert_uint_eq(stats.prefix_misses, 3);
     ck_assert_uint_eq(stats.cached_tokens, 256 + (_i ? 399 : 384) + 128);
+    if (!_i) /* the talk at its end, the other one, and the page: each once */
+        ck_assert_uint_eq(stats.prefixes, 3);
     destroy(scheduler);
 }
 END_TEST
@@ -272,6 +275,25 @@ START_TEST(the_prefix_that_was_not_used_for_longest_goes_first)
 }
 END_TEST
 
+/* Who knows the hash could make up a prompt that has another one's. */
+START_TEST(equal_hashes_share_nothing)
+{
+    struct kt_chain a = {.ids = NULL}, b = {.ids = NULL};
+    int32_t ids[256];
+    for (int i = 0; i < 256; i++)
+        ids[i] = i;
+    ck_assert(kt_chain_add(&a, ids, 256));
+    ids[70] = 7;
+    ck_assert(kt_chain_add(&b, ids, 100) && kt_chain_add(&b, ids + 100, 156));
+    ck_assert_uint_eq(b.n_hashes, 4);
+    ck_assert_uint_eq(kt_chain_common(&a, &b), 64);
+    memcpy(b.hashes, a.hashes, 4 * sizeof(*a.hashes));
+    ck_assert_uint_eq(kt_chain_common(&a, &b), 64);
+    kt_chain_free(&a);
+    kt_chain_free(&b);
+}
+END_TEST
+
 /* ---- pages ---- */
 
 START_TEST(whoever_has_no_room_waits_or_is_put_back)
@@ -291,6 +313,7 @@ START_TEST(whoever_has_no_room_waits_or_is_put_back)
     for (int i = 0; i < N; i++) {
         asker_wait(&askers[i]);
         expect_answer(&askers[i], how.max_tokens);
+        ck_assert_msg(i == 0 || askers[i].order > askers[0].order, "the first one was put back");
     }
     kt_scheduler_stats(scheduler, &stats);
     ck_assert_uint_eq(stats.ended[KT_END_LENGTH], N);
@@ -378,10 +401,12 @@ START_TEST(who_comes_later_does_not_catch_up)
     for (unsigned int i = 0; i < N; i++) {
         asker_init(&old[i], i, 100, 0, 10);
         old[i].request.client = "old";
+        old[i].hold = stand_in_hold;
+        old[i].hold_after = i == 10;
         asker_submit(&old[i], scheduler);
     }
-    asker_wait(&old[9]);
-    stand_in_hold();
+    asker_wait_for_tokens(&old[10], 1);
+    stand_in_wait_for_step();
     for (unsigned int i = 0; i < N; i++) {
         asker_init(&late[i], 900 + i, 100, 0, 10);
         late[i].request.client = "late";
@@ -390,11 +415,12 @@ START_TEST(who_comes_later_does_not_catch_up)
     stand_in_go_on();
     for (int i = 0; i < N; i++)
         asker_wait(&late[i]);
-    for (int i = 10; i < N; i++)
+    for (int i = 0; i < N; i++)
         asker_wait(&old[i]);
-    for (int i = 0; i < 9; i++)
-        kt_ticket_release(old[i].ticket);
-    ck_assert_uint_lt(old[N - 1].order, late[N - 1].order);
+    for (int i = 1; i < 9; i++) { /* they take turns */
+        ck_assert_uint_lt(old[10 + i].order, late[i + 1].order);
+        ck_assert_uint_lt(late[i - 1].order, old[10 + i + 1].order);
+    }
     free(old);
     free(late);
     destroy(scheduler);
@@ -410,6 +436,7 @@ int main(void)
     tcase_add_loop_test(tests, what_was_computed_is_not_computed_again, 0, 2);
     tcase_add_loop_test(tests, a_common_beginning_is_computed_once, 0, 2);
     tcase_add_loop_test(tests, the_prefix_that_was_not_used_for_longest_goes_first, 0, 2);
+    tcase_add_test(tests, equal_hashes_share_nothing);
     tcase_add_loop_test(tests, whoever_has_no_room_waits_or_is_put_back, 0, 4);
     tcase_add_loop_test(tests, one_request_may_have_all_pages, 0, 2);
     tcase_add_test(tests, a_client_with_many_requests_does_not_starve_another);
