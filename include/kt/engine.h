@@ -36,8 +36,8 @@ struct kt_model_params {
     uint32_t max_batch;    /**< tokens that are computed at once; more run in slices. 0: 512, at most 1024 */
     uint32_t cache_dtype;  /**< KT_DTYPE_BF16, KT_DTYPE_Q8_0 or KT_DTYPE_F32; 0: KT_DTYPE_BF16 */
     uint32_t reserved;
-    /** Called while weights are packed, by the calling thread: layers done of all; NULL: not wanted. Not 0:
-     * stop, and kt_model_open fails with KT_E_STATE. */
+    /** Called while weights are packed, by the calling thread: bytes of packed weights that are done, of all;
+     * NULL: not wanted. Not 0: stop, and kt_model_open fails with KT_E_STATE. */
     int (*progress)(void *data, uint64_t done, uint64_t total);
     void *data;
 };
@@ -74,10 +74,32 @@ struct kt_model_times {
     double head; /**< the product that gives logits */
 };
 
+/** What a model will take, in bytes. */
+struct kt_model_plan {
+    uint32_t n_nodes;
+    uint32_t reserved;
+    struct {
+        uint64_t weight_size; /**< packed weights on this NUMA node */
+        uint64_t buffer_size; /**< activations and outputs */
+    } node[KT_MAX_NODES];
+    uint64_t weight_size; /**< of all nodes */
+    uint64_t buffer_size;
+    uint64_t cache_size; /**< of max_tokens and cache_tokens, spread over the nodes by heads */
+    uint64_t row_size;   /**< norms, routers, angles of rope, and rows of max_batch tokens */
+    uint64_t total;
+    uint64_t available;  /**< kt_memory_available(); 0: unknown */
+    uint64_t max_tokens; /**< of a session, with the default filled in */
+};
+
+/** What kt_model_open would take, without taking it; it fails where that would fail. */
+enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *checkpoint,
+                             const struct kt_model_params *params, struct kt_model_plan *plan,
+                             struct kt_error *error);
+
 /**
  * Loads a model. The context and the checkpoint must live longer than it: rows of the embedding are read
  * there. KT_E_UNSUPPORTED names the family, the setting or the tensor that is not computed; KT_E_FORMAT sizes
- * that contradict each other; KT_E_NOMEM what is needed and what there is.
+ * that contradict each other; KT_E_NOMEM what is needed and what there is, before anything large is read.
  */
 enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *checkpoint,
                              const struct kt_model_params *params, struct kt_model **model,

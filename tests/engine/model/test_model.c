@@ -311,6 +311,40 @@ START_TEST(foreign_ids_are_refused)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+START_TEST(takes_what_was_planned)
+{
+    struct world w;
+    struct kt_model_plan plan;
+    struct kt_model_info info;
+    struct kt_model *model = NULL;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_error error = {KT_OK, ""};
+    params.cache_dtype = KT_DTYPE_F32;
+    if (!open_world(&w, tiny(), 2, &params))
+        return;
+    ck_assert_msg(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK, "%s",
+                  error.message);
+    kt_model_info(w.model, &info);
+    ck_assert_uint_eq(plan.weight_size, info.weight_size);
+    ck_assert_uint_eq(plan.cache_size, info.cache_size);
+    ck_assert_uint_eq(plan.max_tokens, 2048);
+    ck_assert_uint_eq(plan.total, plan.weight_size + plan.cache_size + plan.buffer_size + plan.row_size);
+    ck_assert(plan.row_size > 512 * 256 * sizeof(float) && plan.buffer_size > 0);
+    /* Too much is known before anything is read. */
+    params.cache_tokens = UINT64_C(1) << 31;
+    params.max_sessions = 1;
+    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK);
+    ck_assert(plan.available == 0 || plan.total > plan.available);
+    if (plan.available > 0) {
+        ck_assert(kt_model_open(w.context, w.checkpoint, &params, &model, &error) == KT_E_NOMEM);
+        ck_assert_msg(strstr(error.message, "GB are free"), "%s", error.message);
+    }
+    close_world(&w);
+}
+END_TEST
+
 /* ---- what is wrong ---- */
 
 static void expect_failure(struct world *w, const struct kt_step *steps, uint32_t n, enum kt_status status,
@@ -436,6 +470,7 @@ int main(void)
     tcase_add_test(tests, sessions_go_back_and_fork);
     tcase_add_test(tests, sessions_are_saved_and_restored);
     tcase_add_test(tests, foreign_ids_are_refused);
+    tcase_add_test(tests, takes_what_was_planned);
     tcase_add_test(tests, names_what_is_wrong_with_a_step);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
     tcase_add_test(tests, survives_failed_allocations);

@@ -2,11 +2,29 @@
 /* model.c - loads what the verbs on whole models need. */
 #include "tools/engine/command/command.h"
 
+#include <inttypes.h>
+
 static int show_progress(void *data, uint64_t done, uint64_t total)
 {
     (void)data;
-    kt_progress_update(done, total);
+    kt_progress_bytes(done, total);
     return 0;
+}
+
+/* What loading will take, for those who want to know. */
+static void show_plan(const struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
+                      const struct kt_model_params *params)
+{
+    struct kt_model_plan plan;
+    double start = kt_cli_now();
+    if (!cli->verbose || kt_model_plan(context, checkpoint, params, &plan, NULL) != KT_OK)
+        return;
+    kt_verbose_time(cli, "plan", start,
+                    " %.3f GB: weights %.3f, cache of %" PRIu64
+                    " tokens a sequence %.3f, buffers %.3f, rows %.3f; %.3f GB are free",
+                    (double)plan.total / 1e9, (double)plan.weight_size / 1e9, plan.max_tokens,
+                    (double)plan.cache_size / 1e9, (double)plan.buffer_size / 1e9,
+                    (double)plan.row_size / 1e9, (double)plan.available / 1e9);
 }
 
 int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
@@ -15,6 +33,7 @@ int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_ch
     struct kt_model_params own = *params;
     struct kt_error error;
     double start = kt_cli_now();
+    show_plan(cli, context, checkpoint, params);
     own.progress = show_progress;
     kt_progress_start(cli, "loading");
     enum kt_status status = kt_model_open(context, checkpoint, &own, model, &error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* load.c - the weights of a model, layer by layer. */
+/* load.c - the parts of a model, layer by layer: made and planned, without what is large. */
 #include "tools/engine/base/fail.h"
 #include "tools/engine/model/model.h"
 
@@ -69,13 +69,6 @@ static enum kt_status load_rope(struct kt_model *m, struct kt_error *error)
     return kt_rope_table(rope, 0, (uint32_t)m->params.max_tokens, m->rope, 0, error);
 }
 
-static enum kt_status report(const struct kt_model *m, uint64_t done, struct kt_error *error)
-{
-    if (m->params.progress && m->params.progress(m->params.data, done, (uint64_t)m->config.n_layers + 1) != 0)
-        return kt_engine_fail(error, KT_E_STATE, "loading was stopped");
-    return KT_OK;
-}
-
 enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
 {
     struct kt_checkpoint_info info;
@@ -84,17 +77,10 @@ enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
     model->blocks = kt_model_alloc(model, model->config.n_layers, sizeof(*model->blocks));
     if (!model->used || !model->blocks)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    enum kt_status status = report(model, 0, error);
-    if (status == KT_OK)
-        status = load_ends(model, error);
+    enum kt_status status = load_ends(model, error);
     if (status == KT_OK)
         status = load_rope(model, error);
-    for (uint32_t i = 0; i < model->config.n_layers && status == KT_OK; i++) {
-        status = report(model, (uint64_t)i + 1, error);
-        if (status == KT_OK)
-            status = load_block(model, i, error);
-    }
-    if (status == KT_OK)
-        status = kt_model_refuse_unused(model, error);
-    return status == KT_OK ? report(model, (uint64_t)model->config.n_layers + 1, error) : status;
+    for (uint32_t i = 0; i < model->config.n_layers && status == KT_OK; i++)
+        status = load_block(model, i, error);
+    return status == KT_OK ? kt_model_refuse_unused(model, error) : status;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* model.h - loading a model, after its configuration and the cache are known. */
+/* model.h - making the parts of a model whose configuration is known. */
 #ifndef KT_ENGINE_MODEL_MODEL_H
 #define KT_ENGINE_MODEL_MODEL_H
 

@@ -47,7 +47,8 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
     return KT_OK;
 }
 
-static enum kt_status create_cache(struct kt_model *m, struct kt_error *error)
+/* Plans the cache, or (`creates`) creates it. */
+static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
     struct kt_kv_params params = KT_KV_PARAMS_INIT;
@@ -69,8 +70,11 @@ static enum kt_status create_cache(struct kt_model *m, struct kt_error *error)
     params.max_tokens = m->params.max_tokens;
     params.tokens = m->params.cache_tokens;
     params.model = fingerprint;
-    if (status == KT_OK)
+    struct kt_kv_info info;
+    if (status == KT_OK && creates)
         status = kt_kv_create(m->context, &params, &m->kv, error);
+    else if (status == KT_OK && (status = kt_kv_plan(m->context, &params, &info, error)) == KT_OK)
+        m->plan.cache_size = info.bytes;
     free(fields);
     free(layers);
     return status;
@@ -92,6 +96,71 @@ static bool make_buffers(struct kt_model *m)
     return m->experts && m->ids && m->positions && m->items;
 }
 
+/* ---- what a model takes ---- */
+
+/* Makes all parts but those that are large, and sums up what these will take. */
+static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *checkpoint,
+                              const struct kt_model_params *params, struct kt_model *m,
+                              struct kt_error *error)
+{
+    struct kt_context_info info;
+    struct kt_model_plan *plan = &m->plan;
+    kt_context_info(context, &info);
+    m->n_threads = info.n_threads;
+    m->context = context;
+    m->checkpoint = checkpoint;
+    plan->n_nodes = info.n_nodes;
+    plan->available = kt_memory_available();
+    enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
+    if (status == KT_OK)
+        status = take_params(m, params, error);
+    if (status == KT_OK)
+        status = kt_rows_find(context, NULL, &m->rows, error);
+    if (status == KT_OK)
+        status = make_cache(m, false, error);
+    if (status == KT_OK)
+        status = kt_model_load(m, error);
+    if (status == KT_OK && !make_buffers(m))
+        status = kt_engine_fail(error, KT_E_NOMEM, "no memory for %u tokens at once", m->params.max_batch);
+    for (uint32_t i = 0; i < plan->n_nodes; i++)
+        plan->buffer_size += plan->node[i].buffer_size;
+    plan->row_size = m->owned_size;
+    plan->total = plan->weight_size + plan->cache_size + plan->buffer_size + plan->row_size;
+    plan->max_tokens = m->params.max_tokens;
+    return status;
+}
+
+static enum kt_status check_memory(const struct kt_model_plan *plan, struct kt_error *error)
+{
+    const double giga = 1e9;
+    if (plan->available == 0 || plan->total <= plan->available)
+        return KT_OK;
+    return kt_engine_fail(error, KT_E_NOMEM,
+                          "the model takes %.2f GB: weights %.2f, the cache %.2f, buffers %.2f; %.2f GB are "
+                          "free. Fewer tokens make the cache smaller",
+                          (double)plan->total / giga, (double)plan->weight_size / giga,
+                          (double)plan->cache_size / giga,
+                          (double)(plan->buffer_size + plan->row_size) / giga,
+                          (double)plan->available / giga);
+}
+
+enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *checkpoint,
+                             const struct kt_model_params *params, struct kt_model_plan *plan,
+                             struct kt_error *error)
+{
+    if (!context || !checkpoint || !plan)
+        return kt_engine_fail(error, KT_E_INVALID,
+                              "kt_model_plan: context, checkpoint and plan must not be NULL");
+    struct kt_model *m = calloc(1, sizeof(*m));
+    if (!m)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    enum kt_status status = prepare(context, checkpoint, params, m, error);
+    if (status == KT_OK)
+        *plan = m->plan;
+    kt_model_close(m);
+    return status;
+}
+
 enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *checkpoint,
                              const struct kt_model_params *params, struct kt_model **model,
                              struct kt_error *error)
@@ -102,22 +171,13 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
     struct kt_model *m = calloc(1, sizeof(*m));
     if (!m)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    struct kt_context_info info;
-    kt_context_info(context, &info);
-    m->n_threads = info.n_threads;
-    m->context = context;
-    m->checkpoint = checkpoint;
-    enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
+    enum kt_status status = prepare(context, checkpoint, params, m, error);
     if (status == KT_OK)
-        status = take_params(m, params, error);
+        status = check_memory(&m->plan, error);
     if (status == KT_OK)
-        status = kt_rows_find(context, NULL, &m->rows, error);
+        status = make_cache(m, true, error);
     if (status == KT_OK)
-        status = create_cache(m, error);
-    if (status == KT_OK)
-        status = kt_model_load(m, error);
-    if (status == KT_OK && !make_buffers(m))
-        status = kt_engine_fail(error, KT_E_NOMEM, "no memory for %u tokens at once", m->params.max_batch);
+        status = kt_model_finish(m, error);
     if (status == KT_OK)
         *model = m;
     else

@@ -3,8 +3,6 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/model/block/block.h"
 
-#include <stdio.h>
-
 struct attention {
     struct kt_linear *q, *k, *v, *o;
     float *query_norm, *key_norm; /* [head_size] or [heads * head_size], or NULL */
@@ -65,23 +63,19 @@ static enum kt_status create(struct kt_model *m, uint32_t layer, struct attentio
 {
     const struct kt_attention_config *c = &m->config.attention;
     struct kt_attention_params params = KT_ATTENTION_PARAMS_INIT;
-    char name[32];
     float *sinks = NULL;
     enum kt_status status = KT_OK;
     if (c->has_sinks)
         status = kt_load_vector(m, layer, "attn_sinks", "self_attn.sinks", 1, c->n_heads, &sinks, error);
     if (status != KT_OK)
         return status;
-    snprintf(name, sizeof(name), "attention of layer %u", layer);
     params.layer = layer;
     params.value_field = 1;
     params.n_heads = c->n_heads;
     params.max_sequences = m->params.max_sessions;
     params.window = m->config.layers[layer].window;
     params.sinks = sinks;
-    params.name = name;
-    status = kt_attention_create(m->kv, &params, &a->attention, error);
-    return status == KT_OK ? kt_model_own_attention(m, a->attention, error) : status;
+    return kt_load_attention(m, layer, &params, &a->attention, error);
 }
 
 static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)

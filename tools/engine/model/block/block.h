@@ -45,7 +45,8 @@ struct kt_model {
     float *final_norm;
     float *rope; /**< [max_tokens][rotated / 2][2] */
     struct kt_kv *kv;
-    struct kt_block *blocks;           /**< [n_layers] */
+    struct kt_block *blocks; /**< [n_layers] */
+    struct kt_model_plan plan;
     uint64_t weight_size, expert_size; /**< bytes */
     uint64_t n_weights, n_expert_weights;
     uint64_t most_weights; /**< with one instruction */
@@ -64,7 +65,8 @@ struct kt_model {
     /* What kt_model_close frees. */
     struct kt_owned *owned;
     uint32_t n_owned, owned_capacity;
-    uint8_t *used; /**< [n_tensors] of the checkpoint: computed with */
+    uint64_t owned_size; /**< bytes of memory among it */
+    uint8_t *used;       /**< [n_tensors] of the checkpoint: computed with */
 };
 
 struct kt_session {
@@ -146,7 +148,9 @@ enum kt_status kt_ffn_load(struct kt_model *model, uint32_t layer, struct kt_blo
 /** Reads KT_BUFFER_H and adds to KT_BUFFER_X. */
 enum kt_status kt_ffn_run(const struct kt_slice *slice, struct kt_error *error);
 
-/* ---- loading ----------------------------------------------------------------------------------- */
+/* ---- loading -----------------------------------------------------------------------------------
+ * Loading a layer makes the objects, reads vectors, and plans what is large; kt_model_finish() packs that,
+ * after all is known to fit. */
 
 #define KT_WEIGHT_NAME 160
 
@@ -162,7 +166,7 @@ void kt_model_need(struct kt_model *model, enum kt_buffer buffer, uint64_t width
 /** The numbers of a tensor of rows x cols as float32; all of them live as long as the model. */
 enum kt_status kt_load_numbers(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                                float **out, struct kt_error *error);
-/** A matrix of any name. */
+/** A matrix of any name. It has no weights before kt_model_finish. */
 enum kt_status kt_load_linear(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                               struct kt_linear **out, struct kt_error *error);
 /** The same of a layer. */
@@ -170,13 +174,17 @@ enum kt_status kt_load_vector(struct kt_model *model, uint32_t layer, const char
                               uint64_t rows, uint64_t cols, float **out, struct kt_error *error);
 enum kt_status kt_load_matrix(struct kt_model *model, uint32_t layer, const char *gguf, const char *json,
                               uint64_t rows, uint64_t cols, struct kt_linear **out, struct kt_error *error);
-/** Packed weights count in what kt_model_info says. */
-void kt_model_count(struct kt_model *model, uint64_t n_weights, uint64_t size, const char *instruction,
-                    const char *level);
-/** Takes what was created before; kt_model_close destroys it. On failure it is destroyed now. */
-enum kt_status kt_model_own_attention(struct kt_model *model, struct kt_attention *attention,
-                                      struct kt_error *error);
-enum kt_status kt_model_own_layer(struct kt_model *model, struct kt_layer *layer, struct kt_error *error);
+/** The experts of a layer; those fields of params that do not come from the checkpoint are set here. */
+enum kt_status kt_load_experts(struct kt_model *model, uint32_t layer, struct kt_layer_params *params,
+                               struct kt_layer **out, struct kt_error *error);
+/** Attention over the cache. `params` is copied, what it points to must live as long as the model; its name
+ * is set here. *out is set by kt_model_finish. */
+enum kt_status kt_load_attention(struct kt_model *model, uint32_t layer,
+                                 const struct kt_attention_params *params, struct kt_attention **out,
+                                 struct kt_error *error);
+
+/** Loads and creates what was only planned so far, in the order in which it was asked for. */
+enum kt_status kt_model_finish(struct kt_model *model, struct kt_error *error);
 /** Frees all of that, the newest first. */
 void kt_model_free_owned(struct kt_model *model);
 

@@ -102,8 +102,6 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
 {
     const struct kt_engine_config *c = &m->config;
     struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
-    struct kt_layer_info info;
-    char name[32];
     enum kt_status status = load_router(m, layer, ffn, error);
     if (status == KT_OK && c->has_shared)
         status = load_shared(m, layer, ffn, error);
@@ -118,23 +116,7 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
                               layer, params.n_experts, params.hidden_size, c->n_experts, c->hidden_size);
     kt_model_need(m, KT_BUFFER_LOGITS, c->n_experts);
     kt_model_need(m, KT_BUFFER_WEIGHTS, c->top_k);
-    snprintf(name, sizeof(name), "layer %u", layer);
-    params.top_k = c->top_k;
-    params.max_tokens = m->params.max_batch;
-    params.name = name;
-    status = kt_layer_create(m->context, &params, &ffn->experts, error);
-    if (status == KT_OK)
-        status = kt_model_own_layer(m, ffn->experts, error);
-    if (status == KT_OK)
-        status = kt_layer_load_checkpoint(ffn->experts, m->checkpoint, layer, error);
-    if (status != KT_OK)
-        return status;
-    kt_layer_info(ffn->experts, &info);
-    uint64_t n = 3 * info.hidden_size * info.intermediate_size * info.n_experts;
-    kt_model_count(m, n, info.packed_size, info.instruction, info.level);
-    m->n_expert_weights += n;
-    m->expert_size += info.packed_size;
-    return KT_OK;
+    return kt_load_experts(m, layer, &params, &ffn->experts, error);
 }
 
 enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)

@@ -15,69 +15,65 @@ enum kind { MEMORY, LINEAR, ATTENTION, LAYER };
 struct kt_owned {
     enum kind kind;
     void *object;
+    char *name;     /* LINEAR: of its weight */
+    uint64_t index; /* LAYER: of the checkpoint */
+    struct kt_attention_params attention;
+    struct kt_attention **out;
 };
 
-static void destroy(enum kind kind, void *object)
+static void destroy(struct kt_owned *owned)
 {
-    switch (kind) {
+    switch (owned->kind) {
     case MEMORY:
-        free(object);
+        free(owned->object);
         break;
     case LINEAR:
-        kt_linear_destroy(object);
+        kt_linear_destroy(owned->object);
         break;
     case ATTENTION:
-        kt_attention_destroy(object);
+        kt_attention_destroy(owned->object);
         break;
     case LAYER:
-        kt_layer_destroy(object);
+        kt_layer_destroy(owned->object);
         break;
     }
+    free(owned->name);
 }
 
-static bool own(struct kt_model *m, enum kind kind, void *object)
+/* Takes it in any case; NULL: it was destroyed, as there is no memory. */
+static struct kt_owned *own(struct kt_model *m, struct kt_owned owned)
 {
     if (m->n_owned == m->owned_capacity) {
         uint32_t capacity = m->owned_capacity ? 2 * m->owned_capacity : 64;
         struct kt_owned *grown = realloc(m->owned, capacity * sizeof(*grown));
         if (!grown) {
-            destroy(kind, object);
-            return false;
+            destroy(&owned);
+            return NULL;
         }
         m->owned = grown;
         m->owned_capacity = capacity;
     }
-    m->owned[m->n_owned++] = (struct kt_owned){kind, object};
-    return true;
+    m->owned[m->n_owned] = owned;
+    return &m->owned[m->n_owned++];
 }
 
-static enum kt_status own_or_fail(struct kt_model *m, enum kind kind, void *object, struct kt_error *error)
+static enum kt_status fail_memory(struct kt_error *error)
 {
-    return own(m, kind, object) ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-}
-
-enum kt_status kt_model_own_attention(struct kt_model *m, struct kt_attention *attention,
-                                      struct kt_error *error)
-{
-    return own_or_fail(m, ATTENTION, attention, error);
-}
-
-enum kt_status kt_model_own_layer(struct kt_model *m, struct kt_layer *layer, struct kt_error *error)
-{
-    return own_or_fail(m, LAYER, layer, error);
+    return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
 }
 
 void *kt_model_alloc(struct kt_model *m, uint64_t n, uint64_t size)
 {
     void *memory = calloc(n ? n : 1, size);
-    return memory && own(m, MEMORY, memory) ? memory : NULL;
+    m->owned_size += n * size;
+    return memory && own(m, (struct kt_owned){.kind = MEMORY, .object = memory}) ? memory : NULL;
 }
 
 void kt_model_free_owned(struct kt_model *m)
 {
     while (m->n_owned > 0) {
         m->n_owned--;
-        destroy(m->owned[m->n_owned].kind, m->owned[m->n_owned].object);
+        destroy(&m->owned[m->n_owned]);
     }
     free(m->owned);
     m->owned = NULL;
@@ -179,15 +175,18 @@ enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t ro
     return KT_OK;
 }
 
-void kt_model_count(struct kt_model *m, uint64_t n_weights, uint64_t size, const char *instruction,
-                    const char *level)
+/* ---- what is planned ---- */
+
+static void add_plan(struct kt_model *m, const struct kt_plan *plan)
 {
-    m->weight_size += size;
-    m->n_weights += n_weights;
-    if (n_weights > m->most_weights) {
-        m->most_weights = n_weights;
-        m->instruction = instruction;
-        m->level = level;
+    struct kt_model_plan *sum = &m->plan;
+    sum->n_nodes = plan->n_nodes;
+    sum->weight_size += plan->weight_size;
+    for (uint32_t i = 0; i < plan->n_nodes; i++) {
+        sum->node[i].weight_size += plan->node[i].weight_size;
+        /* shared by all layers of the context */
+        if (sum->node[i].buffer_size < plan->node[i].buffer_size)
+            sum->node[i].buffer_size = plan->node[i].buffer_size;
     }
 }
 
@@ -195,25 +194,123 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
                               struct kt_linear **out, struct kt_error *error)
 {
     struct kt_linear_params params = KT_LINEAR_PARAMS_INIT;
-    struct kt_linear_info info;
+    struct kt_owned owned = {.kind = LINEAR, .name = strdup(name)};
     struct kt_linear *linear;
+    struct kt_plan plan;
     params.rows = rows;
     params.cols = cols;
     params.max_tokens = m->params.max_batch;
     params.name = name;
-    enum kt_status status = kt_linear_create(m->context, &params, &linear, error);
-    if (status == KT_OK)
-        status = own_or_fail(m, LINEAR, linear, error);
-    if (status == KT_OK)
-        status = kt_linear_load_checkpoint(linear, m->checkpoint, name, error);
+    enum kt_status status =
+        owned.name ? kt_linear_create(m->context, &params, &linear, error) : fail_memory(error);
+    if (status != KT_OK) {
+        free(owned.name);
+        return status;
+    }
+    owned.object = linear;
+    if (!own(m, owned))
+        return fail_memory(error);
+    status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
     if (status != KT_OK)
         return status;
-    kt_linear_info(linear, &info);
-    kt_model_count(m, rows * cols, info.packed_size, info.instruction, info.level);
+    add_plan(m, &plan);
+    m->n_weights += rows * cols;
     mark_weight(m, name, true);
     *out = linear;
     return KT_OK;
 }
+
+enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_layer_params *params,
+                               struct kt_layer **out, struct kt_error *error)
+{
+    struct kt_plan plan;
+    char name[32];
+    snprintf(name, sizeof(name), "layer %u", layer);
+    params->top_k = m->config.top_k;
+    params->max_tokens = m->params.max_batch;
+    params->name = name;
+    enum kt_status status = kt_layer_create(m->context, params, out, error);
+    if (status != KT_OK)
+        return status;
+    if (!own(m, (struct kt_owned){.kind = LAYER, .object = *out, .index = layer}))
+        return fail_memory(error);
+    status = kt_layer_plan_checkpoint(*out, m->checkpoint, layer, &plan, error);
+    if (status != KT_OK)
+        return status;
+    add_plan(m, &plan);
+    uint64_t n = 3 * params->hidden_size * params->intermediate_size * params->n_experts;
+    m->n_weights += n;
+    m->n_expert_weights += n;
+    m->expert_size += plan.weight_size;
+    return KT_OK;
+}
+
+enum kt_status kt_load_attention(struct kt_model *m, uint32_t layer, const struct kt_attention_params *params,
+                                 struct kt_attention **out, struct kt_error *error)
+{
+    struct kt_owned owned = {.kind = ATTENTION, .attention = *params, .index = layer, .out = out};
+    return own(m, owned) ? KT_OK : fail_memory(error);
+}
+
+/* ---- what was planned ---- */
+
+/* The instruction that multiplies the most weights is the model's. */
+static void count_weights(struct kt_model *m, uint64_t n, const char *instruction, const char *level)
+{
+    if (n > m->most_weights) {
+        m->most_weights = n;
+        m->instruction = instruction;
+        m->level = level;
+    }
+}
+
+static enum kt_status finish_one(struct kt_model *m, struct kt_owned *owned, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    if (owned->kind == LINEAR) {
+        struct kt_linear_info info;
+        status = kt_linear_load_checkpoint(owned->object, m->checkpoint, owned->name, error);
+        if (status != KT_OK)
+            return status;
+        kt_linear_info(owned->object, &info);
+        count_weights(m, info.rows * info.cols, info.instruction, info.level);
+        m->weight_size += info.packed_size;
+    } else if (owned->kind == LAYER) {
+        struct kt_layer_info info;
+        status = kt_layer_load_checkpoint(owned->object, m->checkpoint, owned->index, error);
+        if (status != KT_OK)
+            return status;
+        kt_layer_info(owned->object, &info);
+        count_weights(m, 3 * info.hidden_size * info.intermediate_size * info.n_experts, info.instruction,
+                      info.level);
+        m->weight_size += info.packed_size;
+    } else if (owned->kind == ATTENTION) {
+        struct kt_attention *attention;
+        char name[40];
+        snprintf(name, sizeof(name), "attention of layer %u", (unsigned int)owned->index);
+        owned->attention.name = name;
+        status = kt_attention_create(m->kv, &owned->attention, &attention, error);
+        if (status == KT_OK)
+            owned->object = *owned->out = attention;
+    }
+    return status;
+}
+
+enum kt_status kt_model_finish(struct kt_model *m, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (uint32_t i = 0; i < m->n_owned && status == KT_OK; i++) {
+        if (m->params.progress &&
+            m->params.progress(m->params.data, m->weight_size, m->plan.weight_size) != 0)
+            return kt_engine_fail(error, KT_E_STATE, "loading was stopped");
+        status = finish_one(m, &m->owned[i], error);
+    }
+    if (status == KT_OK && m->params.progress)
+        (void)m->params.progress(m->params.data, m->plan.weight_size, m->plan.weight_size);
+    return status;
+}
+
+/* ---- of a layer ---- */
 
 enum kt_status kt_load_vector(struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
                               uint64_t rows, uint64_t cols, float **out, struct kt_error *error)
