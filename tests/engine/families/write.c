@@ -23,12 +23,19 @@ static void put_number(FILE *file, uint64_t value, size_t size)
 
 static void put_values(FILE *file, const float *values, uint64_t count, bool is_wide)
 {
+    uint8_t bytes[4096];
+    size_t n = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof(bits));
         if (!is_wide && bits & 0xffff)
             die("%g is no number of bfloat16", (double)values[i]);
-        put_number(file, is_wide ? bits : bits >> 16, is_wide ? 4 : 2);
+        for (unsigned byte = is_wide ? 0 : 2; byte < 4; byte++)
+            bytes[n++] = (uint8_t)(bits >> 8 * byte);
+        if (n == sizeof(bytes) || i + 1 == count) {
+            put(file, bytes, n);
+            n = 0;
+        }
     }
 }
 
