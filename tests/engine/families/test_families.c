@@ -93,6 +93,8 @@ static void open_model(struct world *w, enum form form, uint32_t cache)
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     params.cache_dtype = cache;
+    params.max_sessions = 3;
+    params.cache_tokens = 1024;
     ck_ok(kt_checkpoint_open(write_form(&w->family, form), NULL, &w->checkpoint, &ck_error));
     ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
@@ -203,6 +205,41 @@ START_TEST(logits_are_those_of_transformers)
 }
 END_TEST
 
+/* Three tokens a step of one session, one of another, which goes on in a fork. */
+START_TEST(sessions_mix)
+{
+    struct world w;
+    struct kt_session *other, *fork;
+    if (!open_world(&w, _i, "reference"))
+        return;
+    const struct family *f = &w.family;
+    uint64_t row = f->vocabulary;
+    float *logits = calloc(f->n_tokens, row * sizeof(*logits)),
+          *others = calloc(f->n_tokens, row * sizeof(*others));
+    open_model(&w, SAFETENSORS, KT_DTYPE_F32);
+    ck_ok(kt_session_open(w.model, &other, &ck_error));
+    for (uint32_t at = 0; 3 * at < f->n_tokens; at++) {
+        uint32_t n = f->n_tokens - 3 * at < 3 ? f->n_tokens - 3 * at : 3;
+        const struct kt_step both[] = {{w.session, w.ids + 3 * at, n, n, logits + 3 * at * row},
+                                       {other, w.ids + at, 1, 1, others + at * row}};
+        ck_ok(kt_model_step(w.model, both, 2, &ck_error));
+    }
+    uint32_t done = (uint32_t)kt_session_tokens(other), rest = f->n_tokens - done;
+    ck_ok(kt_session_fork(other, done, &fork, &ck_error));
+    const struct kt_step last[] = {{other, w.ids, 1, 0, NULL},
+                                   {fork, w.ids + done, rest, rest, others + done * row}};
+    ck_ok(kt_model_step(w.model, last, 2, &ck_error));
+    compare(&w, logits, TOLERANCE, "beside another session");
+    compare(&w, others, TOLERANCE, "beside a prompt, then in a fork");
+    kt_session_close(fork);
+    kt_session_close(other);
+    close_model(&w);
+    free(logits);
+    free(others);
+    close_world(&w);
+}
+END_TEST
+
 START_TEST(bfloat16_is_near)
 {
     struct world w;
@@ -276,6 +313,7 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, logits_are_those_of_transformers, 0, (int)tables.gl_pathc);
+    tcase_add_loop_test(tests, sessions_mix, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, bfloat16_is_near, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, errors_show, 0, (int)tables.gl_pathc);
     suite_add_tcase(suite, tests);
