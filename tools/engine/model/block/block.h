@@ -18,8 +18,9 @@ enum kt_buffer {
     KT_BUFFER_Q,
     KT_BUFFER_K,
     KT_BUFFER_V,
-    KT_BUFFER_MIX,  /**< what a mixer's last matrix reads */
-    KT_BUFFER_GATE, /**< dense networks */
+    KT_BUFFER_ABSORBED, /**< queries of latent attention */
+    KT_BUFFER_MIX,      /**< what a mixer's last matrix reads */
+    KT_BUFFER_GATE,     /**< dense networks */
     KT_BUFFER_UP,
     KT_BUFFER_LOGITS,  /**< of routers */
     KT_BUFFER_WEIGHTS, /**< of the chosen experts */
@@ -138,7 +139,7 @@ struct kt_mixer {
                            struct kt_error *error);
     enum kt_status (*run)(const struct kt_slice *slice, struct kt_error *error);
 };
-extern const struct kt_mixer kt_mixer_attention;
+extern const struct kt_mixer kt_mixer_attention, kt_mixer_latent;
 /** The mixer of an enum kt_mixer_kind. */
 const struct kt_mixer *kt_mixer_find(uint32_t kind);
 
@@ -182,6 +183,11 @@ enum kt_status kt_load_experts(struct kt_model *model, uint32_t layer, struct kt
 enum kt_status kt_load_attention(struct kt_model *model, uint32_t layer,
                                  const struct kt_attention_params *params, struct kt_attention **out,
                                  struct kt_error *error);
+/** Weights that a mixer packs itself, `size` bytes of them: function(model, data) does that in
+ * kt_model_finish. */
+typedef enum kt_status (*kt_later_fn)(struct kt_model *model, void *data, struct kt_error *error);
+enum kt_status kt_load_later(struct kt_model *model, uint64_t n_weights, uint64_t size, kt_later_fn function,
+                             void *data, struct kt_error *error);
 
 /** Loads and creates what was only planned so far, in the order in which it was asked for. */
 enum kt_status kt_model_finish(struct kt_model *model, struct kt_error *error);
@@ -190,6 +196,8 @@ void kt_model_free_owned(struct kt_model *model);
 
 /** A tensor counts as computed with, by its exact name. */
 void kt_model_mark_used(struct kt_model *model, const char *tensor);
+/** NAME, NAME.weight and, of a matrix, whatever else is NAME.something: its bias, its scales. */
+void kt_model_mark_weight(struct kt_model *model, const char *name, bool is_matrix);
 /** KT_E_UNSUPPORTED names a tensor that nothing was computed with. */
 enum kt_status kt_model_refuse_unused(const struct kt_model *model, struct kt_error *error);
 

@@ -2,7 +2,8 @@
 /* mixer.c - the mixer of each kind of layer. */
 #include "tools/engine/model/block/block.h"
 
-static const struct kt_mixer *const mixers[KT_MIXER_KINDS] = {[KT_MIXER_ATTENTION] = &kt_mixer_attention};
+static const struct kt_mixer *const mixers[KT_MIXER_KINDS] =
+    {[KT_MIXER_ATTENTION] = &kt_mixer_attention, [KT_MIXER_LATENT] = &kt_mixer_latent};
 
 const struct kt_mixer *kt_mixer_find(uint32_t kind)
 {

@@ -10,7 +10,7 @@
 
 /* ---- what a model owns ---- */
 
-enum kind { MEMORY, LINEAR, ATTENTION, LAYER };
+enum kind { MEMORY, LINEAR, ATTENTION, LAYER, LATER };
 
 struct kt_owned {
     enum kind kind;
@@ -19,6 +19,8 @@ struct kt_owned {
     uint64_t index; /* LAYER: of the checkpoint */
     struct kt_attention_params attention;
     struct kt_attention **out;
+    kt_later_fn function; /* LATER, which owns nothing */
+    uint64_t n_weights, size;
 };
 
 static void destroy(struct kt_owned *owned)
@@ -35,6 +37,8 @@ static void destroy(struct kt_owned *owned)
         break;
     case LAYER:
         kt_layer_destroy(owned->object);
+        break;
+    case LATER:
         break;
     }
     free(owned->name);
@@ -94,8 +98,7 @@ void kt_model_mark_used(struct kt_model *m, const char *tensor)
         m->used[index] = 1;
 }
 
-/* NAME, NAME.weight and, of a matrix, whatever else is NAME.something: its bias, its scales. */
-static void mark_weight(struct kt_model *m, const char *name, bool is_matrix)
+void kt_model_mark_weight(struct kt_model *m, const char *name, bool is_matrix)
 {
     struct kt_checkpoint_info info;
     size_t length = strlen(name);
@@ -119,6 +122,16 @@ static bool is_expert(const char *name)
     return strstr(name, "_exps.") || strstr(name, ".experts.");
 }
 
+/* A layer behind the last one that is computed. */
+static bool is_skipped(const struct kt_model *m, const char *name)
+{
+    const char *begin = m->config.is_gguf ? "blk." : "model.layers.";
+    if (strncmp(name, begin, strlen(begin)) != 0)
+        return false;
+    uint64_t layer = strtoull(name + strlen(begin), NULL, 10), n = m->config.n_layers;
+    return layer >= n && layer < n + m->config.n_skipped;
+}
+
 /* Tensors that say nothing that is not said elsewhere. */
 static bool is_needless(const char *name)
 {
@@ -132,7 +145,8 @@ enum kt_status kt_model_refuse_unused(const struct kt_model *m, struct kt_error 
     for (uint64_t i = 0; i < info.n_tensors; i++) {
         struct kt_tensor_info tensor;
         if (m->used[i] || kt_checkpoint_tensor(m->checkpoint, i, &tensor, NULL) != KT_OK ||
-            is_needless(tensor.name) || (m->config.n_experts > 0 && is_expert(tensor.name)))
+            is_needless(tensor.name) || is_skipped(m, tensor.name) ||
+            (m->config.n_experts > 0 && is_expert(tensor.name)))
             continue;
         return kt_engine_fail(
             error, KT_E_UNSUPPORTED,
@@ -170,7 +184,7 @@ enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t ro
         status = kt_view_row(&view, r, numbers + r * cols, error);
     if (status != KT_OK)
         return status;
-    mark_weight(m, name, false);
+    kt_model_mark_weight(m, name, false);
     *out = numbers;
     return KT_OK;
 }
@@ -215,7 +229,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
         return status;
     add_plan(m, &plan);
     m->n_weights += rows * cols;
-    mark_weight(m, name, true);
+    kt_model_mark_weight(m, name, true);
     *out = linear;
     return KT_OK;
 }
@@ -252,6 +266,21 @@ enum kt_status kt_load_attention(struct kt_model *m, uint32_t layer, const struc
     return own(m, owned) ? KT_OK : fail_memory(error);
 }
 
+enum kt_status kt_load_later(struct kt_model *m, uint64_t n_weights, uint64_t size, kt_later_fn function,
+                             void *data, struct kt_error *error)
+{
+    struct kt_owned owned = {.kind = LATER,
+                             .object = data,
+                             .function = function,
+                             .n_weights = n_weights,
+                             .size = size};
+    m->plan.weight_size += size;
+    for (uint32_t i = 0; i < m->plan.n_nodes; i++)
+        m->plan.node[i].weight_size += size / m->plan.n_nodes;
+    m->n_weights += n_weights;
+    return own(m, owned) ? KT_OK : fail_memory(error);
+}
+
 /* ---- what was planned ---- */
 
 /* The instruction that multiplies the most weights is the model's. */
@@ -264,10 +293,19 @@ static void count_weights(struct kt_model *m, uint64_t n, const char *instructio
     }
 }
 
-static enum kt_status finish_one(struct kt_model *m, struct kt_owned *owned, struct kt_error *error)
+/* What it does may own more. */
+static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error *error)
 {
+    struct kt_owned *owned = &m->owned[i];
     enum kt_status status = KT_OK;
-    if (owned->kind == LINEAR) {
+    if (owned->kind == LATER) {
+        struct kt_rows_info info;
+        const struct kt_owned own = *owned;
+        kt_rows_info(m->rows, &info);
+        status = own.function(m, own.object, error);
+        count_weights(m, own.n_weights, info.instruction, info.level);
+        m->weight_size += own.size;
+    } else if (owned->kind == LINEAR) {
         struct kt_linear_info info;
         status = kt_linear_load_checkpoint(owned->object, m->checkpoint, owned->name, error);
         if (status != KT_OK)
@@ -303,7 +341,7 @@ enum kt_status kt_model_finish(struct kt_model *m, struct kt_error *error)
         if (m->params.progress &&
             m->params.progress(m->params.data, m->weight_size, m->plan.weight_size) != 0)
             return kt_engine_fail(error, KT_E_STATE, "loading was stopped");
-        status = finish_one(m, &m->owned[i], error);
+        status = finish_one(m, i, error);
     }
     if (status == KT_OK && m->params.progress)
         (void)m->params.progress(m->params.data, m->plan.weight_size, m->plan.weight_size);

@@ -80,6 +80,9 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_attention_config *a = &c->attention;
     uint64_t n_layers = kt_settings_need(s, "block_count", "num_hidden_layers");
+    c->n_skipped = (uint32_t)kt_settings_uint(s, "nextn_predict_layers", "num_nextn_predict_layers", 0);
+    if (s->is_gguf) /* which counts them among the others */
+        n_layers -= c->n_skipped < n_layers ? c->n_skipped : 0;
     c->hidden_size = kt_settings_need(s, "embedding_length", "hidden_size");
     c->context_length = kt_settings_need(s, "context_length", "max_position_embeddings");
     a->n_heads = (uint32_t)kt_settings_need(s, "attention.head_count", "num_attention_heads");
@@ -149,7 +152,8 @@ static void refuse(struct kt_settings *s, const struct kt_engine_config *c)
     kt_settings_text(s, NULL, "hidden_act", 0, activation, sizeof(activation));
     if (activation[0] && strcmp(activation, "silu") != 0)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "the hidden_act '%s' is not computed", activation);
-    if (kt_settings_uint(s, "attention.value_length", NULL, c->attention.head_size) != c->attention.head_size)
+    if (c->latent.kv_rank == 0 &&
+        kt_settings_uint(s, "attention.value_length", NULL, c->attention.head_size) != c->attention.head_size)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "keys and values of different sizes are not computed");
     kt_settings_refuse_unread(s);
 }

@@ -8,6 +8,7 @@
 /** What mixes the tokens of a sequence in a layer. */
 enum kt_mixer_kind {
     KT_MIXER_ATTENTION, /**< grouped-query attention */
+    KT_MIXER_LATENT,    /**< multi-head latent attention */
     KT_MIXER_KINDS
 };
 
@@ -27,6 +28,14 @@ struct kt_attention_config {
     bool has_gate;  /**< queries come with as many numbers whose sigmoid the output is multiplied by */
 };
 
+/** Multi-head latent attention: a head's keys are nope_size numbers of a latent and rope_size rotated ones.
+ */
+struct kt_latent_config {
+    uint32_t q_rank;  /**< of the latent that queries are made of; 0: they are made of the layer's input */
+    uint32_t kv_rank; /**< of the one that keys and values are made of; 0: there is none */
+    uint32_t nope_size, rope_size, value_size;
+};
+
 struct kt_router_config {
     uint32_t routing; /**< enum kt_routing */
     uint32_t n_groups, top_groups, group_score;
@@ -39,12 +48,14 @@ struct kt_engine_config {
     const struct kt_family *family;
     bool is_gguf;
     uint32_t n_layers;
+    uint32_t n_skipped; /**< layers behind them, which predict tokens after the next: not computed */
     struct kt_layer_config *layers; /**< [n_layers] */
     uint64_t hidden_size, context_length;
     bool ties; /**< the head is the embedding */
     float eps;
     float norm_offset; /**< 1: weights of norms are stored less 1 */
     struct kt_attention_config attention;
+    struct kt_latent_config latent;
     uint32_t pairing;           /**< enum kt_rope_pairing */
     struct kt_rope_params rope; /**< divisors NULL: they are loaded with the weights */
     uint32_t n_experts, top_k;
@@ -86,6 +97,7 @@ void kt_engine_config_free(struct kt_engine_config *config);
 /** For families: layers 0 .. n - 1 are dense. */
 void kt_engine_config_dense_first(struct kt_settings *settings, struct kt_engine_config *config, uint64_t n);
 
-extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama;
+extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama,
+    kt_family_deepseek;
 
 #endif

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * latent.c - multi-head latent attention. All heads' keys and values are made of one latent c of a token, so
+ * that the cache keeps it and the rotated numbers kr of the keys alone:
+ *
+ *     key of head h = [Uk_h c | kr]        value = Uv_h c
+ *
+ * Neither is ever made. With q = [qn | qr] the score is qn . Uk_h c + qr . kr = [Uk_h^T qn | qr] . [c | kr],
+ * and a sum of values is Uv_h times the sum of the latents: attention with one head of keys for all heads of
+ * queries, whose values are the keys' first numbers, between two products a head.
+ */
+#include "tools/engine/base/fail.h"
+#include "tools/engine/model/block/block.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A matrix for each head, [n_heads][rows][cols], which kt_rows_multiply reads. */
+struct heads {
+    uint8_t *data;
+    uint32_t dtype, rows, cols;
+};
+
+struct latent {
+    struct kt_linear *q;        /* of the input, or of the queries' latent */
+    struct kt_linear *q_latent; /* NULL: there is none */
+    struct kt_linear *kv_latent, *o;
+    float *q_norm, *kv_norm;
+    struct heads absorb; /* Uk^T: [kv_rank][nope_size] */
+    struct heads expand; /* Uv: [value_size][kv_rank] */
+    struct kt_attention *attention;
+};
+
+/* The norms of latents have an epsilon of their own, whatever the configuration says of the layers'. */
+#define LATENT_EPS 1e-6f
+
+static uint32_t row_width(const struct kt_latent_config *l)
+{
+    return l->kv_rank + l->rope_size;
+}
+
+static uint32_t head_size(const struct kt_latent_config *l)
+{
+    return l->nope_size + l->rope_size;
+}
+
+static uint32_t fields(const struct kt_engine_config *c, uint32_t cache_dtype, struct kt_kv_field *out)
+{
+    out[0] = (struct kt_kv_field){.kind = KT_KV_ROWS,
+                                  .layout = KT_KV_KEY,
+                                  .dtype = cache_dtype,
+                                  .heads = 1,
+                                  .width = row_width(&c->latent)};
+    return 1;
+}
+
+/* ---- loading the heads' matrices ---- */
+
+/* One of the two, as the checkpoint has it: head h has `stride` rows of the view, ours from `first` on. */
+struct source {
+    struct kt_view view;
+    uint64_t stride, first;
+    bool transposed;
+};
+
+/* Heads are divided as they are for the products, so that each node has the memory of its own threads. */
+struct loading {
+    struct source source;
+    struct heads *out;
+};
+
+static size_t dtype_size(uint32_t dtype)
+{
+    return dtype == KT_DTYPE_F32 ? 4 : 2;
+}
+
+static void transpose(const void *in, uint32_t rows, uint32_t cols, uint32_t dtype, void *out)
+{
+    for (uint32_t r = 0; r < rows; r++)
+        for (uint32_t c = 0; c < cols; c++)
+            if (dtype == KT_DTYPE_F32)
+                ((float *)out)[(uint64_t)c * rows + r] = ((const float *)in)[(uint64_t)r * cols + c];
+            else
+                ((uint16_t *)out)[(uint64_t)c * rows + r] = ((const uint16_t *)in)[(uint64_t)r * cols + c];
+}
+
+static enum kt_status load_some_heads(const struct kt_slice *slice, struct kt_range range,
+                                      struct kt_error *error)
+{
+    const struct loading *loading = slice->block->mixer_weights;
+    const struct source *source = &loading->source;
+    const struct heads *out = loading->out;
+    uint32_t n = source->transposed ? out->cols : out->rows; /* rows there */
+    uint64_t size = (uint64_t)out->rows * out->cols * dtype_size(out->dtype);
+    int64_t *ids = malloc(n * sizeof(*ids));
+    void *rows = malloc(size);
+    enum kt_status status =
+        ids && rows ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for the matrix of a head");
+    for (uint32_t h = range.begin; h < range.end && status == KT_OK; h++) {
+        uint8_t *to = out->data + h * size;
+        for (uint32_t r = 0; r < n; r++)
+            ids[r] = (int64_t)(h * source->stride + source->first + r);
+        status = kt_view_gather(&source->view, ids, n, out->dtype, source->transposed ? rows : to, 0, error);
+        if (status == KT_OK && source->transposed)
+            transpose(rows, out->cols, out->rows, out->dtype, to);
+    }
+    free(ids);
+    free(rows);
+    return status;
+}
+
+static enum kt_status load_all_heads(struct kt_model *m, void *data, struct kt_error *error)
+{
+    const struct loading *loading = data;
+    struct heads *out = loading->out;
+    uint32_t n_heads = m->config.attention.n_heads;
+    const struct kt_block block = {.mixer_weights = data};
+    const struct kt_slice slice = {.model = m, .block = &block};
+    out->data = kt_model_alloc(m, (uint64_t)n_heads * out->rows * out->cols, dtype_size(out->dtype));
+    return out->data ? kt_slice_run_items(&slice, n_heads, load_some_heads, error)
+                     : kt_engine_fail(error, KT_E_NOMEM, "no memory for the matrices of %u heads", n_heads);
+}
+
+/* BF16 and F16 stay; of other formats each number becomes a float32, which loses nothing. */
+static enum kt_status load_heads(struct kt_model *m, const struct source *source, struct heads *out,
+                                 struct kt_error *error)
+{
+    uint32_t dtype = source->view.dtype;
+    bool small = (dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16) && !source->view.scales.data;
+    out->dtype = small ? dtype : KT_DTYPE_F32;
+    uint64_t n_weights = (uint64_t)m->config.attention.n_heads * out->rows * out->cols;
+    struct loading *loading = kt_model_alloc(m, 1, sizeof(*loading));
+    if (!loading)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    *loading = (struct loading){*source, out};
+    return kt_load_later(m, n_weights, n_weights * dtype_size(out->dtype), load_all_heads, loading, error);
+}
+
+/* A tensor of `rows` for each head. */
+static enum kt_status find_heads(struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
+                                 uint64_t rows, uint64_t cols, struct source *source, struct kt_error *error)
+{
+    char name[KT_WEIGHT_NAME];
+    uint64_t n = m->config.attention.n_heads * rows;
+    const float *bias;
+    kt_weight_name(m, layer, gguf, json, name);
+    *source = (struct source){.stride = rows};
+    enum kt_status status = kt_checkpoint_weight(m->checkpoint, name, &source->view, &bias, error);
+    if (status != KT_OK)
+        return status;
+    if (bias)
+        return kt_engine_fail(error, KT_E_UNSUPPORTED, "%s has a bias, which is not computed", name);
+    if (source->view.rows != n || source->view.cols != cols)
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "%s has %" PRIu64 " x %" PRIu64 " numbers instead of %" PRIu64 " x %" PRIu64,
+                              name, source->view.rows, source->view.cols, n, cols);
+    kt_model_mark_weight(m, name, true);
+    return KT_OK;
+}
+
+/* Two tensors in later GGUF files, which may have the other one besides; else one with the rows of a head
+ * after another, first those of its key. */
+static enum kt_status load_both_heads(struct kt_model *m, uint32_t layer, struct latent *a,
+                                      struct kt_error *error)
+{
+    const struct kt_latent_config *l = &m->config.latent;
+    struct source keys, values, both;
+    a->absorb = (struct heads){.rows = l->kv_rank, .cols = l->nope_size};
+    a->expand = (struct heads){.rows = l->value_size, .cols = l->kv_rank};
+    enum kt_status status = find_heads(m, layer, "attn_k_b", NULL, l->kv_rank, l->nope_size, &keys, error);
+    bool parted = status == KT_OK;
+    if (!parted && status != KT_E_NOT_FOUND)
+        return status;
+    status = find_heads(m, layer, "attn_kv_b", "self_attn.kv_b_proj", l->nope_size + l->value_size,
+                        l->kv_rank, &both, error);
+    if (parted && (status == KT_OK || status == KT_E_NOT_FOUND)) {
+        status = find_heads(m, layer, "attn_v_b", NULL, l->value_size, l->kv_rank, &values, error);
+    } else {
+        keys = values = both;
+        keys.transposed = true;
+        values.first = l->nope_size;
+    }
+    if (status == KT_OK)
+        status = load_heads(m, &keys, &a->absorb, error);
+    return status == KT_OK ? load_heads(m, &values, &a->expand, error) : status;
+}
+
+/* ---- loading ---- */
+
+static enum kt_status load_queries(struct kt_model *m, uint32_t layer, struct latent *a,
+                                   struct kt_error *error)
+{
+    const struct kt_latent_config *l = &m->config.latent;
+    uint64_t hidden = m->config.hidden_size, width = (uint64_t)m->config.attention.n_heads * head_size(l);
+    if (l->q_rank == 0)
+        return kt_load_matrix(m, layer, "attn_q", "self_attn.q_proj", width, hidden, &a->q, error);
+    kt_model_need(m, KT_BUFFER_V, l->q_rank);
+    enum kt_status status =
+        kt_load_matrix(m, layer, "attn_q_a", "self_attn.q_a_proj", l->q_rank, hidden, &a->q_latent, error);
+    if (status == KT_OK)
+        status = kt_load_vector(m, layer, "attn_q_a_norm", "self_attn.q_a_layernorm", 1, l->q_rank,
+                                &a->q_norm, error);
+    return status == KT_OK
+               ? kt_load_matrix(m, layer, "attn_q_b", "self_attn.q_b_proj", width, l->q_rank, &a->q, error)
+               : status;
+}
+
+static enum kt_status load_weights(struct kt_model *m, uint32_t layer, struct latent *a,
+                                   struct kt_error *error)
+{
+    const struct kt_latent_config *l = &m->config.latent;
+    uint64_t hidden = m->config.hidden_size;
+    enum kt_status status = load_queries(m, layer, a, error);
+    if (status == KT_OK)
+        status = kt_load_matrix(m, layer, "attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", row_width(l),
+                                hidden, &a->kv_latent, error);
+    if (status == KT_OK)
+        status = kt_load_vector(m, layer, "attn_kv_a_norm", "self_attn.kv_a_layernorm", 1, l->kv_rank,
+                                &a->kv_norm, error);
+    if (status == KT_OK)
+        status = load_both_heads(m, layer, a, error);
+    return status == KT_OK
+               ? kt_load_matrix(m, layer, "attn_output", "self_attn.o_proj", hidden,
+                                (uint64_t)m->config.attention.n_heads * l->value_size, &a->o, error)
+               : status;
+}
+
+static enum kt_status create(struct kt_model *m, uint32_t layer, struct latent *a, struct kt_error *error)
+{
+    const struct kt_latent_config *l = &m->config.latent;
+    struct kt_attention_params params = KT_ATTENTION_PARAMS_INIT;
+    double factor;
+    enum kt_status status = kt_rope_softmax_factor(&m->config.rope, &factor, error);
+    if (status != KT_OK)
+        return status;
+    params.layer = layer;
+    params.n_heads = m->config.attention.n_heads;
+    params.value_size = l->kv_rank;
+    params.scale = (float)(factor / sqrt(head_size(l)));
+    params.max_sequences = m->params.max_sessions;
+    params.window = m->config.layers[layer].window;
+    return kt_load_attention(m, layer, &params, &a->attention, error);
+}
+
+static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
+{
+    const struct kt_latent_config *l = &m->config.latent;
+    uint64_t n_heads = m->config.attention.n_heads;
+    struct latent *a = kt_model_alloc(m, 1, sizeof(*a));
+    if (!a)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
+    block->mixer_weights = a;
+    kt_model_need(m, KT_BUFFER_K, row_width(l));
+    kt_model_need(m, KT_BUFFER_Q, n_heads * head_size(l));
+    kt_model_need(m, KT_BUFFER_Q, n_heads * l->value_size);
+    kt_model_need(m, KT_BUFFER_ABSORBED, n_heads * row_width(l));
+    kt_model_need(m, KT_BUFFER_MIX, n_heads * l->kv_rank);
+    enum kt_status status = load_weights(m, layer, a, error);
+    return status == KT_OK ? create(m, layer, a, error) : status;
+}
+
+/* ---- running ---- */
+
+/* The first numbers of rows that are `stride` wide. */
+static enum kt_status norm_latent(const struct kt_model *m, float *rows, const float *weight, uint32_t n,
+                                  uint32_t size, uint32_t stride, struct kt_error *error)
+{
+    struct kt_rows_norm job = KT_ROWS_NORM_INIT;
+    int64_t bytes = (int64_t)stride * (int64_t)sizeof(float);
+    job.norm = KT_NORM_RMS;
+    job.n_rows = n;
+    job.size = size;
+    job.input = (struct kt_rows_input){.data = rows, .stride = bytes, .dtype = KT_DTYPE_F32};
+    job.output = (struct kt_rows_output){.data = rows, .stride = bytes, .dtype = KT_DTYPE_F32};
+    job.weight = weight;
+    job.eps = LATENT_EPS;
+    return kt_rows_norm(m->rows, &job, error);
+}
+
+/* Norms both latents, rotates the keys' numbers and writes the cache's rows. */
+static enum kt_status place_rows(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_latent_config *l = &m->config.latent;
+    const struct latent *a = s->block->mixer_weights;
+    uint32_t n = range.end - range.begin, width = row_width(l);
+    float *row = m->buffers[KT_BUFFER_K] + (uint64_t)range.begin * width;
+    enum kt_status status = KT_OK;
+    if (a->q_latent)
+        status = norm_latent(m, m->buffers[KT_BUFFER_V] + (uint64_t)range.begin * l->q_rank, a->q_norm, n,
+                             l->q_rank, l->q_rank, error);
+    if (status == KT_OK)
+        status = norm_latent(m, row, a->kv_norm, n, l->kv_rank, width, error);
+    if (status == KT_OK)
+        status = kt_slice_rotate(s, row + l->kv_rank, 1, width, range, error);
+    return status == KT_OK ? kt_slice_write(s, 0, 1, width, m->buffers[KT_BUFFER_K], range, error) : status;
+}
+
+/* Outputs of a head that a thread computes at least: its rows of weights stay in the first cache. */
+#define HEAD_OUTPUTS 32
+
+static uint32_t units_of_head(const struct heads *heads)
+{
+    return (heads->rows + HEAD_OUTPUTS - 1) / HEAD_OUTPUTS;
+}
+
+/* Multiplies outputs of units begin .. end - 1, which count through all heads, for all tokens of the slice.
+ * The rows of a head are in_width and out_width wide. */
+static enum kt_status multiply_heads(const struct kt_slice *s, const struct heads *heads, const float *in,
+                                     uint32_t in_width, float *out, uint32_t out_width, struct kt_range units,
+                                     struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    uint32_t n_heads = m->config.attention.n_heads, per_head = units_of_head(heads);
+    struct kt_rows_multiply job = KT_ROWS_MULTIPLY_INIT;
+    enum kt_status status = KT_OK;
+    job.n_rows = s->n_tokens;
+    job.size = heads->cols;
+    job.weight_dtype = heads->dtype;
+    job.output_stride = (int64_t)n_heads * out_width * (int64_t)sizeof(float);
+    for (uint32_t unit = units.begin, next; unit < units.end && status == KT_OK; unit = next) {
+        uint64_t head = unit / per_head;
+        uint64_t first = (uint64_t)(unit % per_head) * HEAD_OUTPUTS;
+        next = (uint32_t)(head + 1) * per_head < units.end ? (uint32_t)(head + 1) * per_head : units.end;
+        uint64_t last = first + (uint64_t)(next - unit) * HEAD_OUTPUTS;
+        job.n_outputs = (uint32_t)((last < heads->rows ? last : heads->rows) - first);
+        job.input = (struct kt_rows_input){.data = in + head * in_width,
+                                           .stride = (int64_t)n_heads * in_width * (int64_t)sizeof(float),
+                                           .dtype = KT_DTYPE_F32};
+        job.weight = heads->data + (head * heads->rows + first) * heads->cols * dtype_size(heads->dtype);
+        job.output = out + head * out_width + first;
+        status = kt_rows_multiply(m->rows, &job, error);
+    }
+    return status;
+}
+
+/* The rotated numbers of a head's queries go behind those that were multiplied. */
+static enum kt_status place_rotated(const struct kt_slice *s, uint32_t head, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_latent_config *l = &m->config.latent;
+    uint32_t n_heads = m->config.attention.n_heads;
+    const float *from = m->buffers[KT_BUFFER_Q] + (uint64_t)head * head_size(l) + l->nope_size;
+    float *to = m->buffers[KT_BUFFER_ABSORBED] + (uint64_t)head * row_width(l) + l->kv_rank;
+    struct kt_range all = {.begin = 0, .end = s->n_tokens};
+    struct kt_rows_gate copy = KT_ROWS_GATE_INIT;
+    copy.n_rows = s->n_tokens;
+    copy.size = l->rope_size;
+    copy.input = (struct kt_rows_input){.data = from,
+                                        .stride = (int64_t)n_heads * head_size(l) * (int64_t)sizeof(float),
+                                        .dtype = KT_DTYPE_F32};
+    copy.output = (struct kt_rows_output){.data = to,
+                                          .stride = (int64_t)n_heads * row_width(l) * (int64_t)sizeof(float),
+                                          .dtype = KT_DTYPE_F32};
+    enum kt_status status = kt_rows_gate(m->rows, &copy, error);
+    return status == KT_OK ? kt_slice_rotate(s, to, 1, n_heads * row_width(l), all, error) : status;
+}
+
+static enum kt_status absorb(const struct kt_slice *s, struct kt_range units, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_latent_config *l = &m->config.latent;
+    const struct latent *a = s->block->mixer_weights;
+    uint32_t per_head = units_of_head(&a->absorb);
+    enum kt_status status = multiply_heads(s, &a->absorb, m->buffers[KT_BUFFER_Q], head_size(l),
+                                           m->buffers[KT_BUFFER_ABSORBED], row_width(l), units, error);
+    /* Whoever has the first unit of a head has these, too. */
+    for (uint32_t head = (units.begin + per_head - 1) / per_head;
+         (uint64_t)head * per_head < units.end && status == KT_OK; head++)
+        status = place_rotated(s, head, error);
+    return status;
+}
+
+static enum kt_status expand(const struct kt_slice *s, struct kt_range units, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_latent_config *l = &m->config.latent;
+    const struct latent *a = s->block->mixer_weights;
+    return multiply_heads(s, &a->expand, m->buffers[KT_BUFFER_MIX], l->kv_rank, m->buffers[KT_BUFFER_Q],
+                          l->value_size, units, error);
+}
+
+static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_latent_config *l = &m->config.latent;
+    const struct latent *a = s->block->mixer_weights;
+    uint64_t n_heads = m->config.attention.n_heads;
+    struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
+    for (uint32_t i = 0; i < s->n_pieces; i++) {
+        const struct kt_piece *piece = &s->pieces[i];
+        m->items[i] = (struct kt_attention_item){.sequence = piece->step->session->sequence,
+                                                 .position = piece->position,
+                                                 .n_tokens = piece->n,
+                                                 .queries = m->buffers[KT_BUFFER_ABSORBED] +
+                                                            piece->begin * n_heads * row_width(l),
+                                                 .output = m->buffers[KT_BUFFER_MIX] +
+                                                           piece->begin * n_heads * l->kv_rank};
+    }
+    batch.items = m->items;
+    batch.n_items = s->n_pieces;
+    batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
+    return kt_attention_forward(a->attention, &batch, error);
+}
+
+/* The two latents, and the queries of theirs; or the latent of keys and values, and the queries at once. */
+static enum kt_status make_queries(const struct kt_slice *s, struct kt_error *error)
+{
+    float *const *b = s->model->buffers;
+    const struct latent *a = s->block->mixer_weights;
+    const struct kt_linear_output q = kt_slice_output(a->q, b[KT_BUFFER_Q], false);
+    const struct kt_linear_output both[] = {kt_slice_output(a->kv_latent, b[KT_BUFFER_K], false),
+                                            a->q_latent ? kt_slice_output(a->q_latent, b[KT_BUFFER_V], false)
+                                                        : q};
+    enum kt_status status = kt_slice_multiply(s, b[KT_BUFFER_H], both, 2, error);
+    if (status == KT_OK)
+        status = kt_slice_run_tokens(s, place_rows, error);
+    return status == KT_OK && a->q_latent ? kt_slice_multiply(s, b[KT_BUFFER_V], &q, 1, error) : status;
+}
+
+static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
+{
+    float *const *b = s->model->buffers;
+    const struct latent *a = s->block->mixer_weights;
+    const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
+    uint32_t n_heads = s->model->config.attention.n_heads;
+    enum kt_status status = make_queries(s, error);
+    if (status == KT_OK)
+        status = kt_slice_run_items(s, n_heads * units_of_head(&a->absorb), absorb, error);
+    if (status == KT_OK)
+        status = attend(s, error);
+    if (status == KT_OK)
+        status = kt_slice_run_items(s, n_heads * units_of_head(&a->expand), expand, error);
+    return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_Q], &o, 1, error) : status;
+}
+
+const struct kt_mixer kt_mixer_latent = {.fields = fields, .load = load, .run = run};

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * deepseek.c - models of multi-head latent attention: DeepSeek V2 and V3 (R1, V3.1), Kimi K2 and GLM 4.7
+ * Flash, which are one architecture in GGUF files.
+ */
+#include "tools/engine/model/config/config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_v2(const struct kt_settings *s)
+{
+    return !s->is_gguf && strcmp(s->architecture, "DeepseekV2ForCausalLM") == 0;
+}
+
+/* ---- attention ---- */
+
+/*
+ * Files of two kinds: those whose keys and values are counted as the cache has them, one head of kv_rank +
+ * rope and kv_rank numbers, say a head's own sizes by names of their own; in older ones the usual names do.
+ */
+static void read_gguf_sizes(struct kt_settings *s, struct kt_latent_config *l)
+{
+    uint64_t keys = kt_settings_uint(s, "attention.key_length_mla", NULL, 0);
+    uint64_t values = kt_settings_uint(s, "attention.value_length_mla", NULL, 0);
+    if (keys == 0)
+        keys = kt_settings_need(s, "attention.key_length", NULL);
+    if (values == 0)
+        values = kt_settings_need(s, "attention.value_length", NULL);
+    l->rope_size = (uint32_t)kt_settings_need(s, "rope.dimension_count", NULL);
+    if (s->status == KT_OK && keys <= l->rope_size)
+        kt_settings_fail(s, KT_E_FORMAT, "keys of %" PRIu64 " numbers, %u of them rotated", keys,
+                         l->rope_size);
+    l->nope_size = (uint32_t)keys - l->rope_size;
+    l->value_size = (uint32_t)values;
+}
+
+static void read_sizes(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_latent_config *l = &c->latent;
+    l->q_rank = (uint32_t)kt_settings_uint(s, "attention.q_lora_rank", "q_lora_rank", 0);
+    l->kv_rank = (uint32_t)kt_settings_need(s, "attention.kv_lora_rank", "kv_lora_rank");
+    if (s->is_gguf) {
+        read_gguf_sizes(s, l);
+    } else {
+        l->nope_size = (uint32_t)kt_settings_need(s, NULL, "qk_nope_head_dim");
+        l->rope_size = (uint32_t)kt_settings_need(s, NULL, "qk_rope_head_dim");
+        l->value_size = (uint32_t)kt_settings_need(s, NULL, "v_head_dim");
+        if (!kt_settings_flag(s, NULL, "rope_interleave", true))
+            c->pairing = KT_ROPE_NEOX;
+    }
+    const struct {
+        const char *what;
+        uint32_t value, least, most;
+    } bounds[] = {{"the rank of queries", l->q_rank, 0, 65536},
+                  {"the rank of keys and values", l->kv_rank, 1, 8192},
+                  {"numbers of a key that are not rotated", l->nope_size, 1, 1024},
+                  {"rotated numbers of a key", l->rope_size, 2, 1024},
+                  {"numbers of a value", l->value_size, 1, 1024}};
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
+        if (bounds[i].value < bounds[i].least || bounds[i].value > bounds[i].most)
+            kt_settings_fail(s, KT_E_FORMAT, "%s: %u, which must be %u to %u", bounds[i].what,
+                             bounds[i].value, bounds[i].least, bounds[i].most);
+}
+
+/* What kt_engine_config says of heads are a head's own sizes, not those that the cache has. */
+static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
+{
+    read_sizes(s, c);
+    c->attention.n_kv_heads = c->attention.n_heads;
+    c->attention.head_size = c->latent.nope_size + c->latent.rope_size;
+    c->rope.size = c->latent.rope_size;
+    for (uint32_t i = 0; i < c->n_layers; i++)
+        c->layers[i].mixer = KT_MIXER_LATENT;
+    /* Converters write 0.1 mscale_all_dim and leave mscale out, which is the same in all models. */
+    if (s->is_gguf && c->rope.scaling == KT_ROPE_YARN)
+        c->rope.mscale = c->rope.mscale_all_dim =
+            10 * kt_settings_real(s, "rope.scaling.yarn_log_multiplier", NULL, 0);
+}
+
+/* ---- experts ---- */
+
+/* Groups that older converters left out, by the sizes of the only models that have them: V3 and V2. */
+static void guess_groups(struct kt_engine_config *c)
+{
+    bool is_sigmoid = c->router.routing == KT_ROUTING_SIGMOID;
+    bool v3 = is_sigmoid && c->n_experts == 256 && c->hidden_size == 7168;
+    bool v2 = !is_sigmoid && c->n_experts == 160 && c->hidden_size == 5120;
+    if (v3 || v2) {
+        c->router.n_groups = 8;
+        c->router.top_groups = v3 ? 4 : 3;
+    }
+}
+
+/* A tensor of the first layer with experts. */
+static bool has_correction(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    uint64_t index;
+    char name[64];
+    uint32_t layer = 0;
+    while (layer + 1 < c->n_layers && c->layers[layer].dense)
+        layer++;
+    snprintf(name, sizeof(name), "blk.%u.exp_probs_b.bias", layer);
+    return kt_checkpoint_find(s->checkpoint, name, &index, NULL) == KT_OK;
+}
+
+/* Files that do not say how experts are weighted are older than those with the sigmoid, but for some of
+ * GLM's; only the sigmoid goes with a correction. */
+static void read_gguf_router(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_router_config *r = &c->router;
+    r->has_correction = has_correction(s, c);
+    uint64_t gating = kt_settings_uint(s, "expert_gating_func", NULL, r->has_correction ? 2 : 1);
+    if (gating != 1 && gating != 2)
+        kt_settings_fail(s, KT_E_UNSUPPORTED,
+                         "expert_gating_func is %" PRIu64 "; 1, softmax, and 2, sigmoid, are computed",
+                         gating);
+    r->routing = gating == 2 ? KT_ROUTING_SIGMOID : KT_ROUTING_SOFTMAX;
+    r->normalizes = kt_settings_flag(s, "expert_weights_norm", NULL, false);
+    r->scale = (float)kt_settings_real(s, "expert_weights_scale", NULL, 1);
+    if (!kt_settings_has(s, "expert_group_count", NULL))
+        guess_groups(c);
+}
+
+static void expect_text(struct kt_settings *s, const char *name, const char *wanted)
+{
+    char text[40];
+    kt_settings_text(s, NULL, name, 0, text, sizeof(text));
+    if (text[0] && strcmp(text, wanted) != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "the %s '%s' of %s is not computed, only '%s' is", name, text,
+                         s->architecture, wanted);
+}
+
+/* V2 has groups where its method says so only. */
+static void read_v2_router(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_router_config *r = &c->router;
+    char method[40];
+    expect_text(s, "scoring_func", "softmax");
+    kt_settings_text(s, NULL, "topk_method", 0, method, sizeof(method));
+    if (strcmp(method, "group_limited_greedy") != 0) {
+        r->n_groups = r->top_groups = 0;
+        if (method[0] && strcmp(method, "greedy") != 0)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "the topk_method '%s' is not computed", method);
+    }
+    r->routing = KT_ROUTING_SOFTMAX;
+    r->scale = (float)kt_settings_real(s, NULL, "routed_scaling_factor", 1);
+    r->normalizes = false;
+    /* Of the two programs that define the family, one ignores it and the other drops the factor then. */
+    if (kt_settings_flag(s, NULL, "norm_topk_prob", false))
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "norm_topk_prob is not computed for DeepseekV2ForCausalLM");
+}
+
+static void read_v3_router(struct kt_settings *s, struct kt_engine_config *c)
+{
+    static const char *const needed[] = {"routed_scaling_factor", "n_group", "topk_group"};
+    struct kt_router_config *r = &c->router;
+    expect_text(s, "scoring_func", "sigmoid");
+    expect_text(s, "topk_method", "noaux_tc");
+    r->routing = KT_ROUTING_SIGMOID;
+    r->has_correction = true;
+    r->normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", true);
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++)
+        if (!kt_settings_has(s, NULL, needed[i]))
+            kt_settings_fail(s, KT_E_FORMAT, "%s is missing", needed[i]);
+    r->scale = (float)kt_settings_real(s, NULL, "routed_scaling_factor", 1);
+}
+
+static void check_groups(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    const struct kt_router_config *r = &c->router;
+    uint32_t n = r->n_groups ? r->n_groups : 1, top = n > 1 ? r->top_groups : 1;
+    uint32_t kept = c->n_experts / n * top;
+    if (c->n_experts % n != 0 || top < 1 || top > n || c->top_k > kept)
+        kt_settings_fail(s, KT_E_FORMAT, "%u of %u experts in %u of %u groups", c->top_k, c->n_experts, top,
+                         n);
+}
+
+static void read_router(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_router_config *r = &c->router;
+    r->n_groups = (uint32_t)kt_settings_uint(s, "expert_group_count", "n_group", 0);
+    r->top_groups = (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group", 0);
+    if (s->is_gguf)
+        read_gguf_router(s, c);
+    else if (is_v2(s))
+        read_v2_router(s, c);
+    else
+        read_v3_router(s, c);
+    r->group_score = r->routing == KT_ROUTING_SIGMOID ? KT_GROUP_BEST_TWO : KT_GROUP_BEST;
+    check_groups(s, c);
+    c->has_shared = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", 0) > 0;
+}
+
+/* Later files of GLM list what each layer has. */
+static void read_dense(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t n = kt_settings_count(s, NULL, "mlp_layer_types");
+    uint64_t first = kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", 0);
+    if (n == 0)
+        kt_engine_config_dense_first(s, c, first);
+    else if (n != c->n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "mlp_layer_types has %" PRIu64 " layers of %u", n, c->n_layers);
+    for (uint32_t i = 0; i < n && s->status == KT_OK; i++) {
+        char type[16];
+        kt_settings_text(s, NULL, "mlp_layer_types", i, type, sizeof(type));
+        c->layers[i].dense = strcmp(type, "dense") == 0;
+        if (!c->layers[i].dense && strcmp(type, "sparse") != 0)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "the kind '%s' of layer %u is not computed", type, i);
+    }
+}
+
+static void read_deepseek(struct kt_settings *s, struct kt_engine_config *c)
+{
+    read_attention(s, c);
+    read_dense(s, c);
+    if (c->n_experts > 0)
+        read_router(s, c);
+}
+
+const struct kt_family kt_family_deepseek = {.name = "deepseek2",
+                                             .classes = " DeepseekV3ForCausalLM DeepseekV2ForCausalLM "
+                                                        "Glm4MoeLiteForCausalLM ",
+                                             .gguf_pairing = KT_ROPE_NORM,
+                                             .json_pairing = KT_ROPE_NORM,
+                                             .read = read_deepseek};
