@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deliberate errors that neither a configuration nor weights can express: what make_expected.py's `patch` names.
 
-A patch is a function of the model's module of transformers; it gives {name: replacement} for that module.
+A patch is a function of the model's module of transformers; it gives {name: replacement} for that module; the name
+may be that of a method, Class.method.
 """
 import contextlib
 import sys
@@ -32,18 +33,86 @@ def share_by_remainder(module):
     return {"repeat_kv": repeat}
 
 
+def rotate_halves(module):
+    """Rotated pairs are half a head apart instead of neighbours (DeepSeek-V2's complex numbers)."""
+    def rotate(xq, xk, freqs_cis):
+        def turn(x):
+            pairs = torch.view_as_complex(torch.stack(x.chunk(2, -1), -1).contiguous())
+            return torch.cat(torch.view_as_real(pairs * freqs_cis.unsqueeze(1)).unbind(-1), -1).type_as(x)
+        return turn(xq), turn(xk)
+    return {"apply_rotary_emb": rotate}
+
+
+def router_of(module):
+    return next(name for name in vars(module) if name.endswith("TopkRouter"))
+
+
+def route(scores, choice, group_scores, router):
+    """The scores of what is chosen; group_scores: of groups of experts, from their `choice`."""
+    groups = router.num_group or 1
+    parts = choice.view(len(choice), groups, -1)
+    best = group_scores(parts).topk(router.topk_group or 1, -1).indices
+    kept = torch.zeros(parts.shape[:2], dtype=torch.bool).scatter(1, best, True)
+    chosen = parts.masked_fill(~kept[..., None], float("-inf")).flatten(1).topk(router.top_k, -1).indices
+    weights = scores.gather(1, chosen)
+    if getattr(router, "norm_topk_prob", False):
+        weights = weights / weights.sum(-1, keepdim=True)
+    return weights * router.routed_scaling_factor, chosen
+
+
+def best(parts):
+    return parts.max(-1).values
+
+
+def best_two(parts):
+    return parts.topk(2, -1).values.sum(-1)
+
+
+def logits_of(router, hidden):
+    return torch.nn.functional.linear(hidden.view(-1, router.hidden_dim), router.weight)
+
+
+def weigh_by_choice(module):
+    """Weights have the correction that experts are chosen by."""
+    def forward(self, hidden):
+        logits = logits_of(self, hidden)
+        choice = logits.sigmoid() + self.e_score_correction_bias
+        return logits, *route(choice, choice, best_two, self)
+    return {router_of(module) + ".forward": forward}
+
+
+def score_groups_by_best(module):
+    """A group of V3 is worth its best expert instead of its best two."""
+    def forward(self, hidden):
+        logits = logits_of(self, hidden)
+        scores = logits.sigmoid()
+        return logits, *route(scores, scores + self.e_score_correction_bias, best, self)
+    return {router_of(module) + ".forward": forward}
+
+
+def score_groups_by_best_two(module):
+    """A group of V2 is worth its best two experts instead of its best."""
+    def forward(self, hidden):
+        logits = logits_of(self, hidden)
+        scores = logits.softmax(-1)
+        return logits, *route(scores, scores, best_two, self)
+    return {router_of(module) + ".forward": forward}
+
+
 @contextlib.contextmanager
 def applied(name, model):
     if not name:
         yield
         return
     module = sys.modules[type(model).__module__]
-    kept = {}
-    for attribute, replacement in globals()[name](module).items():
-        kept[attribute] = getattr(module, attribute)
-        setattr(module, attribute, replacement)
+    kept = []
+    for path, replacement in globals()[name](module).items():
+        *owners, attribute = path.split(".")
+        owner = getattr(module, owners[0]) if owners else module
+        kept.append((owner, attribute, getattr(owner, attribute)))
+        setattr(owner, attribute, replacement)
     try:
         yield
     finally:
-        for attribute, original in kept.items():
-            setattr(module, attribute, original)
+        for owner, attribute, original in kept:
+            setattr(owner, attribute, original)
