@@ -32,6 +32,53 @@ kt generate "$model" -f "$dir/prompt" -n 0
 exits 0
 [ ! -s "$out" ] || fail "no token was asked for"
 
+# Sampling: a seed gives its text again, whatever the threads; another one another text.
+kt generate "$model" -f "$dir/prompt" -n 40 --temperature 1 --seed 5
+exits 0
+cp "$out" "$dir/seed5"
+grep -q '^kt generate: temperature 1, seed 5$' "$err" || fail "what draws must be shown"
+kt generate "$model" -f "$dir/prompt" -n 40 --temperature 1 --seed 5 --threads 1
+cmp -s "$out" "$dir/seed5" || fail "a seed must give its text again"
+kt generate "$model" -f "$dir/prompt" -n 40 --temperature 1 --seed 6
+! cmp -s "$out" "$dir/seed5" || fail "another seed must give another text"
+kt generate "$model" -f "$dir/prompt" -n 40 --top-p 0.9
+exits 0
+grep -q '^kt generate: temperature 1, top_p 0.9, seed [0-9]*$' "$err" || fail "a filter alone must draw"
+seed=$(sed -n 's/.* seed //p' "$err")
+cp "$out" "$dir/some"
+kt generate "$model" -f "$dir/prompt" -n 40 --top-p 0.9 --seed "$seed"
+cmp -s "$out" "$dir/some" || fail "the seed that was shown must give the text again"
+kt generate "$model" -f "$dir/prompt" -n 28 --temperature 1 --top-k 1
+cmp -s "$out" "$dir/whole" || fail "the likeliest token alone is the likeliest token"
+kt generate "$model" -f "$dir/prompt" -n 28 --temperature 0 --top-p 0.5 --min-p 0.1
+cmp -s "$out" "$dir/whole" || fail "--temperature 0 must take the likeliest token"
+kt generate "$model" -f "$dir/prompt" -n 100
+cp "$out" "$dir/whole100"
+for option in "--repetition-penalty 1.5" "--frequency-penalty 1" "--presence-penalty 2" "--dry-multiplier 4"; do
+    # shellcheck disable=SC2086 # words
+    kt generate "$model" -f "$dir/prompt" -n 100 $option
+    ! cmp -s "$out" "$dir/whole100" || fail "$option must change a text"
+done
+
+# Stop strings, over tokens, the first of several.
+kt generate "$model" -f "$dir/prompt" -n 28 --stop gentleman --stop "t be so."
+exits 0
+[ "$(cat "$out")" = " sir, I will no" ] || fail "the text must end before the stop string"
+kt generate "$model" -f "$dir/prompt" -n 28 --stop "be so, never"
+cmp -s "$out" "$dir/whole" || fail "what only begins a stop string must be written"
+
+# What sampling cannot do.
+kt generate "$model" -f "$dir/prompt" --top-p 1.5
+exits 2
+grep -q 'top_p is 1.5' "$err" || fail "the option must be named"
+kt generate "$model" -f "$dir/prompt" --temperature -1
+exits 2
+set --
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do set -- "$@" --stop "$i"; done
+kt generate "$model" -f "$dir/prompt" "$@"
+exits 2
+grep -q 'given 16 times at most' "$err" || fail "the bound must be named"
+
 # A message is wrapped: whatever the template is, the model answers something.
 kt generate "$model" --chat --chat-template chatml --system Speak. -p Hello -n 5
 exits 0

@@ -61,11 +61,18 @@ struct kt_cli {
 enum kt_cli_type {
     KT_CLI_FLAG,   /* no argument; bool */
     KT_CLI_TEXT,   /* const char *, not empty */
+    KT_CLI_TEXTS,  /* struct kt_cli_texts: the option may be given more than once */
     KT_CLI_UINT,   /* uint64_t in minimum..maximum */
     KT_CLI_REAL,   /* double, finite and >= 0 */
     KT_CLI_CHOICE, /* int: index of the argument in values, "table|json|csv" */
     KT_CLI_SETTING /* nothing: adds the setting that `values` names, "core.threads"; with a maximum,
                       only a number in minimum..maximum is taken */
+};
+
+/* Texts of an option in the order in which they were given. */
+struct kt_cli_texts {
+    const char *text[16];
+    size_t n;
 };
 
 struct kt_cli_option {

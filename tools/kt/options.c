@@ -325,6 +325,18 @@ static bool take_shared(struct kt_cli *cli, const struct kt_cli_command *command
     }
 }
 
+static bool take_texts(const struct kt_cli *cli, const struct kt_cli_option *row, const char *text,
+                       struct kt_cli_texts *texts)
+{
+    size_t most = sizeof(texts->text) / sizeof(texts->text[0]);
+    if (texts->n == most) {
+        kt_cli_usage(cli, "--%s %s: this option can be given %zu times at most", row->name, text, most);
+        return false;
+    }
+    texts->text[texts->n++] = text;
+    return true;
+}
+
 static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const struct kt_cli_option *row,
                  const char *text, void *values)
 {
@@ -343,6 +355,8 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
     case KT_CLI_TEXT:
         *(const char **)place = text;
         return true;
+    case KT_CLI_TEXTS:
+        return take_texts(cli, row, text, (struct kt_cli_texts *)place);
     case KT_CLI_UINT:
         return take_uint(cli, row, text, (uint64_t *)place);
     case KT_CLI_REAL:

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <kt/engine.h>
+#include <kt/sampling.h>
 #include <kt/text.h>
 
 int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv);
@@ -45,6 +46,76 @@ int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_p
 int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
                     const struct kt_model_params *params, struct kt_model **model);
 void kt_loaded_close(struct kt_loaded *loaded);
+
+/* ---- sampling.c ---- */
+
+/* Options of sampling. Below 0, and KT_NOT_GIVEN: as the checkpoint advises. */
+struct kt_sampling_args {
+    double temperature, top_p, min_p, typical, top_n_sigma, xtc_probability, xtc_threshold;
+    double repetition_penalty, presence_penalty, frequency_penalty, dry_multiplier, dry_base;
+    uint64_t top_k, penalty_last_n, dry_length, dry_last_n, seed;
+    struct kt_cli_texts stop;
+};
+#define KT_NOT_GIVEN UINT64_MAX
+#define KT_SAMPLING_ARGS_INIT                                                                         \
+    {                                                                                                 \
+        .temperature = -1, .top_p = -1, .min_p = -1, .typical = -1, .top_n_sigma = -1,                \
+        .xtc_probability = -1, .xtc_threshold = -1, .repetition_penalty = -1, .presence_penalty = -1, \
+        .frequency_penalty = -1, .dry_multiplier = -1, .dry_base = -1, .top_k = KT_NOT_GIVEN,         \
+        .penalty_last_n = KT_NOT_GIVEN, .dry_length = KT_NOT_GIVEN, .dry_last_n = KT_NOT_GIVEN,       \
+        .seed = KT_NOT_GIVEN                                                                          \
+    }
+
+/* Rows of a verb whose struct args has them in `sampling`. */
+#define KT_SAMPLING_ROW(option, field, kind, word, most, text)                                           \
+    {                                                                                                    \
+        .name = option, .type = kind, .offset = offsetof(struct args, sampling.field), .argument = word, \
+        .maximum = most, .help = text                                                                    \
+    }
+#define KT_SAMPLING_REAL(option, field, word, text) KT_SAMPLING_ROW(option, field, KT_CLI_REAL, word, 0, text)
+#define KT_SAMPLING_UINT(option, field, text) \
+    KT_SAMPLING_ROW(option, field, KT_CLI_UINT, "N", UINT32_MAX, text)
+#define KT_SAMPLING_OPTIONS                                                                               \
+    KT_SAMPLING_REAL("temperature", temperature, "T",                                                     \
+                     "0: the likeliest token each time; 1: as the model has "                             \
+                     "it (default of this and the following: the model's own advice)"),                   \
+        KT_SAMPLING_UINT("top-k", top_k, "draw of the N likeliest tokens; 0: all"),                       \
+        KT_SAMPLING_REAL("top-p", top_p, "P", "draw of the fewest tokens that have this probability"),    \
+        KT_SAMPLING_REAL("min-p", min_p, "P",                                                             \
+                         "draw of tokens with P times the likeliest one's probability"),                  \
+        KT_SAMPLING_REAL("typical", typical, "P",                                                         \
+                         "draw of the most typical tokens that have this probability"),                   \
+        KT_SAMPLING_REAL("top-n-sigma", top_n_sigma, "S",                                                 \
+                         "draw of logits within S standard deviations of the highest"),                   \
+        KT_SAMPLING_REAL("xtc-probability", xtc_probability, "P",                                         \
+                         "how often the likeliest tokens are taken out"),                                 \
+        KT_SAMPLING_REAL("xtc-threshold", xtc_threshold, "P",                                             \
+                         "the probability from which on they are (default: 0.1)"),                        \
+        KT_SAMPLING_REAL("repetition-penalty", repetition_penalty, "R",                                   \
+                         "divide logits of tokens that the text has by R"),                               \
+        KT_SAMPLING_REAL("presence-penalty", presence_penalty, "R",                                       \
+                         "take R off logits of tokens that were written"),                                \
+        KT_SAMPLING_REAL("frequency-penalty", frequency_penalty, "R", "the same, as often as they were"), \
+        KT_SAMPLING_UINT("penalty-last-n", penalty_last_n, "penalties look back N tokens; 0: at all"),    \
+        KT_SAMPLING_REAL("dry-multiplier", dry_multiplier, "M",                                           \
+                         "DRY: M * base^(n - length) off a token that would go on "                       \
+                         "with a repetition of n tokens"),                                                \
+        KT_SAMPLING_REAL("dry-base", dry_base, "B", "its base (default: 1.75)"),                          \
+        KT_SAMPLING_UINT("dry-length", dry_length, "its length (default: 2)"),                            \
+        KT_SAMPLING_UINT("dry-last-n", dry_last_n, "DRY looks back N tokens; 0: at all"),                 \
+        KT_SAMPLING_ROW("seed", seed, KT_CLI_UINT, "N", INT64_MAX,                                        \
+                        "the same seed gives the same text again (default: a random one)"),               \
+        KT_SAMPLING_ROW("stop", stop, KT_CLI_TEXTS, "TEXT", 0,                                            \
+                        "the text ends before TEXT; may be given more than once")
+
+/* Are the options' numbers and stop strings right? 0, or an exit code after a message. */
+int kt_sampling_check(const struct kt_cli *cli, const struct kt_sampling_args *args);
+/* A sampler by the model's advice and the options, which it shows. Returns 0, or an exit code after a
+ * message. */
+int kt_sampling_start(const struct kt_cli *cli, const struct kt_sampling_args *args,
+                      const struct kt_loaded *loaded, struct kt_sampler **sampler);
+/* A matcher of --stop. */
+int kt_sampling_stop(const struct kt_cli *cli, const struct kt_sampling_args *args, struct kt_stop **stop);
 
 /* ---- input.c ---- */
 

@@ -12,6 +12,7 @@ struct args {
     const char *prompt, *file, *system, *chat_template;
     uint64_t n, context;
     bool chat, ignore_eos;
+    struct kt_sampling_args sampling;
 };
 
 static const struct kt_cli_option options[] =
@@ -59,34 +60,27 @@ static const struct kt_cli_option options[] =
       .minimum = 1,
       .maximum = UINT32_MAX,
       .help = "room for N tokens (default: those of the text and --tokens)"},
+     KT_SAMPLING_OPTIONS,
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
      {.name = NULL}};
-static const struct kt_cli_command command =
-    {.usage = "MODEL -p TEXT",
-     .about =
-         "Goes on with a text as a language model would, each time with the likeliest token, and prints what "
-         "it adds. MODEL is a GGUF file or a folder of safetensors files with its tokenizer.",
-     .options = options,
-     .arguments = "MODEL",
-     .min_arguments = 1,
-     .max_arguments = 1,
-     .opens_checkpoint = true};
+static const struct kt_cli_command command = {
+    .usage = "MODEL -p TEXT",
+    .about =
+        "Goes on with a text as a language model would and prints what it adds. Tokens are drawn as the model "
+        "advises; one that does not goes on with the likeliest token each time. MODEL is a GGUF file or a folder of safetensors files with its tokenizer.",
+    .options = options,
+    .arguments = "MODEL",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .opens_checkpoint = true};
 
 /* What is measured. */
 struct speed {
     double prompt, decode; /* seconds */
     uint64_t n_prompt, n_decode;
 };
-
-static int32_t choose(const float *logits, uint64_t n)
-{
-    uint64_t best = 0;
-    for (uint64_t i = 1; i < n; i++)
-        best = logits[i] > logits[best] ? i : best;
-    return (int32_t)best;
-}
 
 static int read_prompt(const struct kt_cli *cli, const struct args *args,
                        const struct kt_tokenizer *tokenizer, int32_t **ids, uint64_t *n_ids)
@@ -121,65 +115,104 @@ static bool ends(const struct kt_tokenizer *tokenizer, int32_t id)
     return kt_tokenizer_token(tokenizer, id, &token, NULL) == KT_OK && token.ends;
 }
 
-/* Writes a token's text, as far as it is whole characters. */
-static int print_token(const struct kt_cli *cli, struct kt_detokenizer *detokenizer, const int32_t *id)
+/* What a session writes by. */
+struct writer {
+    struct kt_session *session;
+    struct kt_detokenizer *detokenizer;
+    struct kt_sampler *sampler;
+    struct kt_stop *stop;
+    float *logits;
+};
+
+/* Writes a token's text, or what is left at the end, as far as it is whole characters and no stop string. */
+static int print_token(const struct kt_cli *cli, const struct writer *w, const int32_t *id, bool *stops)
 {
     struct kt_error error;
     const char *text;
     uint64_t length;
-    enum kt_status status = id ? kt_detokenizer_add(detokenizer, id, 1, &text, &length, &error)
-                               : kt_detokenizer_end(detokenizer, &text, &length, &error);
+    int64_t found = -1;
+    enum kt_status status = id ? kt_detokenizer_add(w->detokenizer, id, 1, &text, &length, &error)
+                               : kt_detokenizer_end(w->detokenizer, &text, &length, &error);
+    if (status == KT_OK)
+        status = kt_stop_add(w->stop, text, length, &text, &length, &found, &error);
+    if (status == KT_OK)
+        (void)fwrite(text, 1, length, stdout);
+    if (status == KT_OK && !id && found < 0) {
+        status = kt_stop_end(w->stop, &text, &length, &error);
+        if (status == KT_OK)
+            (void)fwrite(text, 1, length, stdout);
+    }
     if (status != KT_OK)
         return kt_cli_fail(cli, &error);
-    (void)fwrite(text, 1, length, stdout);
+    *stops = found >= 0;
     return kt_cli_flush(cli);
 }
 
 static int go_on(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
-                 struct kt_session *session, struct kt_detokenizer *detokenizer, const int32_t *ids,
-                 uint64_t n_ids, float *logits, struct speed *speed)
+                 const struct writer *w, const int32_t *ids, uint64_t n_ids, struct speed *speed)
 {
-    struct kt_model_info info;
     struct kt_error error;
-    int32_t id = 0;
-    struct kt_step step = {session, ids, (uint32_t)n_ids, 1, logits};
+    struct kt_choice choice;
+    struct kt_step step = {w->session, ids, (uint32_t)n_ids, 1, w->logits};
     int code = KT_EXIT_OK;
+    bool stops = false;
     double start = kt_cli_now();
-    kt_model_info(loaded->model, &info);
     speed->n_prompt = n_ids;
-    for (uint64_t i = 0; i < args->n && code == KT_EXIT_OK; i++) {
-        if (kt_model_step(loaded->model, &step, 1, &error) != KT_OK)
+    if (kt_sampler_accept(w->sampler, ids, n_ids, KT_ORIGIN_PROMPT, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    for (uint64_t i = 0; i < args->n && code == KT_EXIT_OK && !stops; i++) {
+        if (kt_model_step(loaded->model, &step, 1, &error) != KT_OK ||
+            kt_sampler_choose(w->sampler, w->logits, n_ids + i, NULL, &choice, &error) != KT_OK ||
+            kt_sampler_accept(w->sampler, &choice.id, 1, KT_ORIGIN_GENERATED, &error) != KT_OK)
             return kt_cli_fail(cli, &error);
         double now = kt_cli_now();
         *(i ? &speed->decode : &speed->prompt) += now - start;
         start = now;
         speed->n_decode += i > 0;
-        id = choose(logits, info.vocabulary);
-        if (!args->ignore_eos && ends(loaded->tokenizer, id))
+        if (!args->ignore_eos && ends(loaded->tokenizer, choice.id))
             break;
-        code = print_token(cli, detokenizer, &id);
-        step.ids = &id;
+        code = print_token(cli, w, &choice.id, &stops);
+        step.ids = &choice.id;
         step.n_ids = 1;
     }
-    return code == KT_EXIT_OK ? print_token(cli, detokenizer, NULL) : code;
+    return code == KT_EXIT_OK && !stops ? print_token(cli, w, NULL, &stops) : code;
+}
+
+static int open_writer(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
+                       struct writer *w)
+{
+    struct kt_model_info info;
+    struct kt_error error;
+    int code = kt_sampling_stop(cli, &args->sampling, &w->stop);
+    if (code == KT_EXIT_OK)
+        code = kt_sampling_start(cli, &args->sampling, loaded, &w->sampler);
+    if (code != KT_EXIT_OK)
+        return code;
+    kt_model_info(loaded->model, &info);
+    w->logits = kt_cli_alloc(cli, info.vocabulary, sizeof(*w->logits));
+    if (kt_session_open(loaded->model, &w->session, &error) != KT_OK ||
+        kt_detokenizer_create(loaded->tokenizer, KT_DECODE_NO_CONTROL, &w->detokenizer, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    return KT_EXIT_OK;
+}
+
+static void close_writer(struct writer *w)
+{
+    kt_stop_destroy(w->stop);
+    kt_sampler_destroy(w->sampler);
+    kt_detokenizer_destroy(w->detokenizer);
+    kt_session_close(w->session);
+    free(w->logits);
 }
 
 static int generate(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
                     const int32_t *ids, uint64_t n_ids)
 {
-    struct kt_session *session = NULL;
-    struct kt_detokenizer *detokenizer = NULL;
-    struct kt_model_info info;
-    struct kt_error error;
+    struct writer writer = {.session = NULL};
     struct speed speed = {.prompt = 0};
-    kt_model_info(loaded->model, &info);
-    float *logits = kt_cli_alloc(cli, info.vocabulary, sizeof(*logits));
-    int code = KT_EXIT_OK;
-    if (kt_session_open(loaded->model, &session, &error) != KT_OK ||
-        kt_detokenizer_create(loaded->tokenizer, KT_DECODE_NO_CONTROL, &detokenizer, &error) != KT_OK)
-        code = kt_cli_fail(cli, &error);
+    int code = open_writer(cli, args, loaded, &writer);
     if (code == KT_EXIT_OK)
-        code = go_on(cli, args, loaded, session, detokenizer, ids, n_ids, logits, &speed);
+        code = go_on(cli, args, loaded, &writer, ids, n_ids, &speed);
     if (code == KT_EXIT_OK) {
         if (isatty(STDOUT_FILENO))
             putchar('\n');
@@ -189,9 +222,7 @@ static int generate(const struct kt_cli *cli, const struct args *args, const str
                 speed.n_prompt, speed.prompt > 0 ? (double)speed.n_prompt / speed.prompt : 0.0,
                 speed.n_decode + 1, speed.decode > 0 ? (double)speed.n_decode / speed.decode : 0.0);
     }
-    kt_detokenizer_destroy(detokenizer);
-    kt_session_close(session);
-    free(logits);
+    close_writer(&writer);
     return code;
 }
 
@@ -210,7 +241,7 @@ static int count_tokens(const struct kt_cli *cli, const struct args *args, const
 
 int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
 {
-    struct args args = {.n = 256};
+    struct args args = {.n = 256, .sampling = KT_SAMPLING_ARGS_INIT};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_loaded loaded;
     int32_t *ids = NULL;
@@ -225,7 +256,9 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
         return kt_cli_usage(cli, "--chat-template goes with --chat");
     if (cli->format != KT_FORMAT_TABLE)
         return kt_cli_usage(cli, "the output is text; --format does not go with it");
-    int code = count_tokens(cli, &args, cli->arguments[0], &ids, &n_ids);
+    int code = kt_sampling_check(cli, &args.sampling);
+    if (code == KT_EXIT_OK)
+        code = count_tokens(cli, &args, cli->arguments[0], &ids, &n_ids);
     if (code != KT_EXIT_OK)
         return code;
     params.max_tokens = args.context ? args.context : n_ids + args.n;
