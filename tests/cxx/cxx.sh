@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The public headers and their macros in C++11 to C++20: g++ and clang++ have nothing to say, a program in C++ runs a
-# layer, another one tokenizes, and a plugin in C++ is loaded and computes what it should.
+# layer, another one tokenizes and chooses, and a plugin in C++ is loaded and computes what it should.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 here=$KT_TEST_SOURCE/tests/cxx
 words=

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.cc MODEL - a text to ids and back by <kt/text.h>, in any C++ from C++11 on.
+// text.cc MODEL - a text to ids and back by <kt/text.h>, and what of it <kt/sampling.h> chooses, in any C++ from
+// C++11 on.
+#include <kt/sampling.h>
 #include <kt/text.h>
 
 #include <cstdint>
@@ -24,7 +26,8 @@ bool initialisers()
 {
     kt_render_params render = KT_RENDER_PARAMS_INIT;
     kt_parser_params parser = KT_PARSER_PARAMS_INIT;
-    return render.struct_size == sizeof render && render.max_steps == 0 &&
+    kt_sampling_params sampling = KT_SAMPLING_PARAMS_INIT;
+    return sampling.struct_size == sizeof sampling && sampling.temperature == 0 && render.struct_size == sizeof render && render.max_steps == 0 &&
            parser.struct_size == sizeof parser && parser.tools == nullptr;
 }
 
@@ -49,6 +52,19 @@ std::string there_and_back(const char *path, const std::string &text)
     return std::string(back.get(), static_cast<std::size_t>(length));
 }
 
+std::int32_t choose()
+{
+    kt_error error = {};
+    kt_sampler *created = nullptr;
+    kt_sampling_params params = KT_SAMPLING_PARAMS_INIT;
+    check(kt_sampler_create(3, &params, &created, &error), error);
+    owned<kt_sampler> sampler(created, kt_sampler_destroy);
+    const float logits[3] = {1, 3, 2};
+    kt_choice choice = {};
+    check(kt_sampler_choose(sampler.get(), logits, 0, nullptr, &choice, &error), error);
+    return choice.id;
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -61,6 +77,8 @@ int main(int argc, char **argv)
         const std::string text = "To be, or not to be<|im_end|>";
         if (there_and_back(argv[1], text) != text)
             throw std::runtime_error("the text has not come back");
+        if (choose() != 1)
+            throw std::runtime_error("the likeliest token was not chosen");
         std::puts("the text came back");
     } catch (const std::exception &exception) {
         std::fprintf(stderr, "%s\n", exception.what());

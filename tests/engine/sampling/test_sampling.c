@@ -66,7 +66,7 @@ static void make_logits(void)
     static const int sizes[] = {1, 2, 3, 63, 64, 65, 200, 1000, 3000};
     static const double scales[] = {0.5, 2, 5};
     double scale = scales[random_below(3)];
-    int shape = (int)random_below(4);
+    int shape = (int)random_below(5);
     model.n = sizes[random_below(sizeof(sizes) / sizeof(sizes[0]))];
     for (int i = 0; i < model.n; i++) {
         double logit = random_normal() * scale - 3;
@@ -76,6 +76,8 @@ static void make_logits(void)
             logit = -INFINITY;
         if (shape == 3)
             logit -= 60 * (i % 5 > 0); /* far behind the others */
+        if (shape == 4)
+            logit = i == 0 ? 0 : -5 - 9 * random_real(); /* one in front of very many */
         logits[i] = (float)logit;
     }
 }
@@ -120,7 +122,7 @@ static void make_looking_back(struct kt_sampling_params *p)
         p->dry_last_n = random_below(2) ? 1 + random_below(80) : 0;
         p->n_dry_breakers = random_below(3);
         for (int i = 0; i < 3; i++)
-            breakers[i] = (int32_t)random_below((uint64_t)model.n);
+            breakers[i] = (int32_t)random_below((uint64_t)(random_below(2) ? model.n : alphabet));
         p->dry_breakers = breakers;
     }
     model.n_ids = (int)random_below(300);
