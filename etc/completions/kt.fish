@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -83,6 +83,9 @@ complete -c kt -n '__kt_verb bench' -l sequences -r -f -a '1 8 64' -d 'of --atte
 complete -c kt -n '__kt_verb bench' -l cache -r -f -a 'bf16 q8_0 f32' -d 'of --attention: forms of the cache, bf16, q8_0, f32'
 complete -c kt -n '__kt_verb bench' -l source-type -r -f -a 'f32 f16 bf16 fp8_block fp8_channel mxfp8 fp4_g32 int4_g16 int4_g32 int4_g128 int4_channel gptq_g128 awq_g128 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 iq1_s iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 nvfp4 q1_0 q2_0' -d 'weight formats such as q4_k,q8_0'
 complete -c kt -n '__kt_verb bench' -l tokens -r -f -d 'tokens of a call, such as 1,8,32'
+complete -c kt -n '__kt_verb bench' -s p -l n-prompt -r -f -d 'the whole MODEL instead of its experts: it reads prompts of so many tokens'
+complete -c kt -n '__kt_verb bench' -s n -l n-gen -r -f -d 'likewise: it writes so many tokens'
+complete -c kt -n '__kt_verb bench' -s d -l n-depth -r -f -d 'likewise: so many tokens stand before them'
 complete -c kt -n '__kt_verb bench' -l tokenize -r -F -d 'how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE...'
 complete -c kt -n '__kt_verb bench' -l trace -r -F -d 'routing, router weights and hidden states of this trace, not drawn ones'
 complete -c kt -n '__kt_verb bench' -l record -r -F -d 'write the batches that are timed to this trace'

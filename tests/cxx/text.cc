@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.cc MODEL - a text to ids and back by <kt/text.h>, and what of it <kt/sampling.h> chooses, in any C++ from
-// C++11 on.
+// text.cc MODEL - a text to ids and back by <kt/text.h>, and what of it <kt/sampling.h> chooses, in any C++
+// from C++11 on.
 #include <kt/sampling.h>
 #include <kt/text.h>
 
@@ -27,7 +27,8 @@ bool initialisers()
     kt_render_params render = KT_RENDER_PARAMS_INIT;
     kt_parser_params parser = KT_PARSER_PARAMS_INIT;
     kt_sampling_params sampling = KT_SAMPLING_PARAMS_INIT;
-    return sampling.struct_size == sizeof sampling && sampling.temperature == 0 && render.struct_size == sizeof render && render.max_steps == 0 &&
+    return sampling.struct_size == sizeof sampling && sampling.temperature == 0 &&
+           render.struct_size == sizeof render && render.max_steps == 0 &&
            parser.struct_size == sizeof parser && parser.tools == nullptr;
 }
 

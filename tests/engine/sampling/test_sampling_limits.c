@@ -5,6 +5,7 @@
 #include "tests/support/gguf_build.h"
 
 #include "tools/engine/sampling/sampler.h"
+#include "tools/engine/sampling/vector.h"
 
 #include <check.h>
 #include <kt/sampling.h>
@@ -143,6 +144,34 @@ START_TEST(test_extremes)
     ck_assert_int_eq(kt_sampler_choose(sampler, logits[0], 1, &(uint64_t){1}, &choice, &error), KT_OK);
     ck_assert_int_eq(choice.id, 0);
     kt_sampler_destroy(sampler);
+}
+END_TEST
+
+/* The exponential: the polynomial ends 1.2e-7 early, and its steps round some times. */
+START_TEST(test_exponential)
+{
+    enum { N = 89 * 64 + 3 };
+    static float logits[N], weights[N], block_max[N / 64 + 1];
+    static double sums[N / 64 + 1];
+    double total = 0;
+    float max;
+    for (int i = 0; i < N; i++) {
+        logits[i] = 7 - (float)i / 64 - (float)(i % 7) / 4096;
+        total += logits[i] - 7 < -87 ? 0 : exp((double)logits[i] - 7);
+    }
+    logits[N - 1] = -INFINITY;
+    ck_assert(fabs(kt_logits_weights(logits, N, 7, 1, weights) / total - 1) < 4e-7);
+    for (int i = 0; i < N; i++) {
+        double x = (double)logits[i] - 7, wanted = x < -87 ? 0 : exp(x);
+        ck_assert_msg(fabs((double)weights[i] - wanted) <= 4e-7 * wanted, "exp(%g) is %g", x,
+                      (double)weights[i]);
+    }
+    ck_assert(kt_logits_scan(logits, N, block_max, &max));
+    ck_assert(max == 7 && block_max[1] == logits[64]);
+    total = 0;
+    for (int i = 0; i < N; i++)
+        total += exp(0.5 * ((double)logits[i] - 7));
+    ck_assert(fabs(kt_logits_sums(logits, N, max, 0.5f, block_max, sums) / total - 1) < 4e-7);
 }
 END_TEST
 
@@ -504,6 +533,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_broken, 0, SETTINGS);
     tcase_add_loop_test(tcase, test_nothing_left, 0, SETTINGS);
     tcase_add_loop_test(tcase, test_extremes, 0, SETTINGS);
+    tcase_add_test(tcase, test_exponential);
     tcase_add_test(tcase, test_ranges);
     tcase_add_test(tcase, test_arguments);
     tcase_add_test(tcase, test_gguf);
