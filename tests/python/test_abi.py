@@ -8,18 +8,18 @@ import re
 import shlex
 import subprocess
 
-from kt_kernel import _abi, _abi_text
+from kt_kernel import _abi, _abi_engine, _abi_text
 
 SOURCE = pathlib.Path(os.environ["KT_TEST_SOURCE"])
 
 
 def headers():
-    names = ("types.h", "kt.h", "config.h", "linear.h", "gpu.h", "text.h")
+    names = ("types.h", "kt.h", "config.h", "linear.h", "gpu.h", "text.h", "engine.h", "sampling.h")
     return "".join((SOURCE / "include" / "kt" / name).read_text() for name in names)
 
 
 def assertions():
-    for struct in _abi.STRUCTS + _abi_text.STRUCTS:
+    for struct in _abi.STRUCTS + _abi_text.STRUCTS + _abi_engine.STRUCTS:
         name = struct.__name__
         yield f"sizeof(struct {name}) == {ctypes.sizeof(struct)}"
         for field, kind in struct._fields_:
@@ -34,6 +34,7 @@ def assertions():
         ("KT_SPLIT", _abi.SPLIT),
         ("KT_TOKENIZER", _abi_text.TOKENIZER_KIND),
         ("KT_TOKEN", _abi_text.TOKEN_TYPE),
+        ("KT_ORIGIN", _abi_engine.ORIGIN),
     ):
         for name, number in numbers.items():
             yield f"{prefix}_{name.upper()} == {number}"
@@ -47,7 +48,8 @@ def assertions():
 
 def compile_with(tmp_path, lines):
     source = tmp_path / "abi.c"
-    source.write_text("#include <kt/kt.h>\n#include <kt/text.h>\n" + "".join(f'_Static_assert({line}, "{line}");\n' for line in lines))
+    included = "".join(f"#include <kt/{name}.h>\n" for name in ("kt", "text", "engine", "sampling"))
+    source.write_text(included + "".join(f'_Static_assert({line}, "{line}");\n' for line in lines))
     includes = [f"-I{SOURCE / 'include'}", f"-I{os.environ['KT_TEST_BUILD']}/include"]
     compiler = shlex.split(os.environ.get("KT_TEST_CC") or "cc")
     words = [*compiler, "-std=gnu11", "-fsyntax-only", *includes, str(source)]
@@ -65,7 +67,7 @@ def test_layout(tmp_path):
 
 def test_fields_are_in_the_headers_order():
     text = re.sub(r"/\*.*?\*/", "", headers(), flags=re.S)
-    for struct in _abi.STRUCTS + _abi_text.STRUCTS:
+    for struct in _abi.STRUCTS + _abi_text.STRUCTS + _abi_engine.STRUCTS:
         body = re.search(r"struct %s \{(.*?)\n\};" % struct.__name__, text, re.S)
         assert body, struct.__name__
         fields = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", body.group(1))

@@ -13,6 +13,8 @@ are the library's own objects:
 
     tokenizer = kt_kernel.Tokenizer("MODEL")    # by libktengine, of the package kt-kernel-engine
     ids = tokenizer.encode_chat([{"role": "user", "content": "Hello"}])
+    for piece in kt_kernel.Model("MODEL").generate(ids, max_tokens=100, temperature=0.8, seed=1):
+        print(piece, end="", flush=True)
 
 Neither torch nor a GPU is needed. What goes wrong in the library is a KTError with its words.
 """
@@ -32,6 +34,7 @@ from .command import bench
 from .context import Backend, Context, ContextInfo, backends
 from .layer import Layer, LayerInfo, Ticket, methods
 from .linear import Linear, LinearInfo, linears
+from .model import Model, ModelInfo
 from .tokenizer import Detokenizer, Token, Tokenizer
 from .wrapper import AMXSFTMoEWrapper, KTMoEWrapper, generate_gpu_experts_masks
 
@@ -54,6 +57,8 @@ __all__ = [
     "LayerInfo",
     "Linear",
     "LinearInfo",
+    "Model",
+    "ModelInfo",
     "Moe",
     "Ticket",
     "Token",
