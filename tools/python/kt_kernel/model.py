@@ -6,20 +6,22 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import numbers
 import os
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from . import _abi, _abi_engine
+from . import _abi, _abi_engine, _arrays
 from ._handle import Handle, Pointer, pointer_of
 from ._lib import KTError, KTValueError, call, text, whole
 from .checkpoint import Checkpoint
 from .context import Context
 from .tokenizer import SONAME, Tokenizer, _address, _bytes, _engine, _ids
+
+if TYPE_CHECKING:
+    import numpy
 
 _REALS = ("temperature", "top_p", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "xtc_threshold",
           "repetition_penalty", "presence_penalty", "frequency_penalty", "dry_multiplier", "dry_base")  # fmt: skip
@@ -54,7 +56,7 @@ class ModelInfo:
 
 
 def _number(value, name):
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
     return float(value)
 
@@ -102,14 +104,14 @@ class Model(Handle):
             return self.tokenizer.encode_chat(prompt)
         return prompt
 
-    def logits(self, prompt: str | Iterable[int] | Sequence[Mapping[str, Any]]) -> np.ndarray:
+    def logits(self, prompt: str | Iterable[int] | Sequence[Mapping[str, Any]]) -> numpy.ndarray:
         """Logits behind each token, [tokens][vocabulary] in float32: of ids, a text, or a chat's messages."""
         ids = _ids(self._encode(prompt))
-        out = np.empty((len(ids), self.info.vocabulary), np.float32)
+        out = _arrays.numpy("for logits").empty((len(ids), self.info.vocabulary), "float32")
         handle = self._use()
         session = self._open_session(handle)
         try:
-            self._step(handle, session, ids, out)
+            self._step(handle, session, ids, len(ids), out.ctypes.data)
         finally:
             self._close_session(session)
         return out
@@ -150,8 +152,8 @@ class Model(Handle):
         with self._lock:
             _models().kt_session_close(session)
 
-    def _step(self, handle, session, ids, out):
-        step = _abi_engine.kt_step(session, _address(ids), len(ids), len(out), out.ctypes.data)
+    def _step(self, handle, session, ids, n_logits, logits):
+        step = _abi_engine.kt_step(session, _address(ids), len(ids), n_logits, logits)
         with self._lock:
             call(_models().kt_model_step, handle, ctypes.byref(step), 1)
 
@@ -209,7 +211,7 @@ class _Writing:
 
     def _choose(self, logits, position):
         choice = _abi_engine.kt_choice()
-        call(_models().kt_sampler_choose, self.sampler, logits.ctypes.data, position, None, ctypes.byref(choice))
+        call(_models().kt_sampler_choose, self.sampler, logits, position, None, ctypes.byref(choice))
         return _ids([choice.id])
 
     def _accept(self, ids, origin):
@@ -231,14 +233,14 @@ class _Writing:
 
     def run(self):
         model, given, position = self.model, self.ids, len(self.ids)
-        logits = np.empty((1, model.info.vocabulary), np.float32)
+        logits = (ctypes.c_float * model.info.vocabulary)()
         ends = frozenset() if self.ignore_eos else model.tokenizer.ends
         session = model._open_session(self.handle)
         try:
             self._accept(given, "prompt")
             for _ in range(self.max_tokens):
-                model._step(self.handle, session, given, logits)
-                given = self._choose(logits, position)
+                model._step(self.handle, session, given, 1, ctypes.addressof(logits))
+                given = self._choose(ctypes.addressof(logits), position)
                 self._accept(given, "generated")
                 position += 1
                 if given[0] in ends:
