@@ -458,6 +458,28 @@ START_TEST(test_order)
 }
 END_TEST
 
+/* Choices of all paths as x86 with and without AVX-512, by GCC and clang, and ARM made them. */
+START_TEST(test_any_cpu)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (int i = 0; i < 400; i++) {
+        struct kt_sampling_params params;
+        make_logits();
+        make_params(&params);
+        make_looking_back(&params);
+        struct kt_sampler *sampler = make((uint64_t)model.n, &params);
+        accept_history(sampler);
+        for (uint64_t position = 0; position < 10; position++) {
+            struct kt_choice choice = choose(sampler, logits, position, NULL);
+            hash = (hash ^ (uint64_t)choice.id) * 1099511628211u;
+            hash = (hash ^ choice.n_left) * 1099511628211u;
+        }
+        kt_sampler_destroy(sampler);
+    }
+    ck_assert_msg(hash == 0xb380009e8131246, "%#llx", (unsigned long long)hash);
+}
+END_TEST
+
 START_TEST(test_logprobs)
 {
     struct kt_sampling_params params = KT_SAMPLING_PARAMS_INIT;
@@ -503,6 +525,7 @@ int main(void)
     tcase_add_test(tcase, test_independence);
     tcase_add_test(tcase, test_greedy);
     tcase_add_test(tcase, test_order);
+    tcase_add_test(tcase, test_any_cpu);
     tcase_add_test(tcase, test_logprobs);
     tcase_set_timeout(tcase, 120);
     suite_add_tcase(suite, tcase);
