@@ -38,10 +38,11 @@ struct world {
     int32_t *ids;
 };
 
-static struct kt_context *open_context(const char *backend)
+/* Threads of a model so small would mostly wait for each other. */
+static struct kt_context *open_context(const char *backend, const char *threads, bool is_deterministic)
 {
     char modules[2][512], wish[64];
-    const char *settings[5];
+    const char *settings[6];
     size_t n = 0;
     const char *const plugins[] = {"attention", backend};
     for (int i = 0; i < 2; i++) {
@@ -57,7 +58,9 @@ static struct kt_context *open_context(const char *backend)
     }
     (void)snprintf(wish, sizeof(wish), "core.backend=%s", backend);
     settings[n++] = wish;
-    settings[n++] = "core.threads=1"; /* threads would mostly wait for each other */
+    settings[n++] = threads;
+    if (is_deterministic)
+        settings[n++] = "core.deterministic=yes";
     return fixture_context_with(settings, n);
 }
 
@@ -100,11 +103,12 @@ static void open_model(struct world *w, enum form form, uint32_t cache)
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
 }
 
-static bool open_world(struct world *w, int number, const char *backend)
+static bool open_world_with(struct world *w, int number, const char *backend, const char *threads,
+                            bool is_deterministic)
 {
     char folder[4096];
     memset(w, 0, sizeof(*w));
-    w->context = open_context(backend);
+    w->context = open_context(backend, threads, is_deterministic);
     if (!w->context)
         return false;
     (void)snprintf(folder, sizeof(folder), "%s", tables.gl_pathv[number]);
@@ -114,6 +118,11 @@ static bool open_world(struct world *w, int number, const char *backend)
     family_open(&w->family, folder, name);
     read_expected(w);
     return true;
+}
+
+static bool open_world(struct world *w, int number, const char *backend)
+{
+    return open_world_with(w, number, backend, "core.threads=1", false);
 }
 
 static void close_model(struct world *w)
@@ -255,6 +264,39 @@ START_TEST(bfloat16_is_near)
 }
 END_TEST
 
+/* The same logits, whatever threads there are and however a prompt is cut. */
+START_TEST(bits_are_the_same)
+{
+    static const struct {
+        const char *threads;
+        uint32_t size; /* of a step */
+    } ways[] = {{"core.threads=1", 1000}, {"core.threads=3", 37}, {"core.threads=2", 3}};
+    float *first = NULL;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        struct world w;
+        if (!open_world_with(&w, _i, "bf16", ways[i].threads, true))
+            return;
+        size_t count = (size_t)w.family.n_tokens * w.family.vocabulary;
+        float *logits = malloc(count * sizeof(*logits));
+        open_model(&w, SAFETENSORS, KT_DTYPE_BF16);
+        step(&w, logits, 0, w.family.n_tokens, ways[i].size);
+        for (uint32_t token = 0; first && token < w.family.n_tokens; token++)
+            ck_assert_msg(memcmp(logits + (size_t)token * w.family.vocabulary,
+                                 first + (size_t)token * w.family.vocabulary,
+                                 w.family.vocabulary * sizeof(*logits)) == 0,
+                          "%s: token %u has other bits in steps of %u tokens, %s", w.family.name, token,
+                          ways[i].size, ways[i].threads);
+        close_model(&w);
+        close_world(&w);
+        if (first)
+            free(logits);
+        else
+            first = logits;
+    }
+    free(first);
+}
+END_TEST
+
 /* What the engine makes of a model with that error, or refuses by name. */
 static void run_error(struct world *w, int error, float *logits)
 {
@@ -314,6 +356,7 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, logits_are_those_of_transformers, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, sessions_mix, 0, (int)tables.gl_pathc);
+    tcase_add_loop_test(tests, bits_are_the_same, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, bfloat16_is_near, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, errors_show, 0, (int)tables.gl_pathc);
     suite_add_tcase(suite, tests);
