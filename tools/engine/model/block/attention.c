@@ -3,6 +3,9 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/model/block/block.h"
 
+#include <stdio.h>
+#include <string.h>
+
 struct attention {
     struct kt_linear *q, *k, *v, *o;
     float *query_norm, *key_norm; /* [head_size] or [heads * head_size], or NULL */
@@ -39,6 +42,23 @@ static enum kt_status load_norms(struct kt_model *m, uint32_t layer, struct atte
                : status;
 }
 
+/* The file and the configuration must agree on biases. */
+static enum kt_status check_bias(const struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
+                                 bool wanted, struct kt_error *error)
+{
+    char name[KT_WEIGHT_NAME + 8];
+    uint64_t index;
+    kt_weight_name(m, layer, gguf, json, name);
+    snprintf(name + strlen(name), 8, ".bias");
+    if (m->config.attention.biases == KT_BIASES_ANY ||
+        wanted == (kt_checkpoint_find(m->checkpoint, name, &index, NULL) == KT_OK))
+        return KT_OK;
+    return kt_engine_fail(error, KT_E_FORMAT,
+                          wanted ? "%s is missing, which %s models have"
+                                 : "there is %s, which %s models so configured have not",
+                          name, m->config.family->name);
+}
+
 static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct attention *a,
                                     struct kt_error *error)
 {
@@ -53,9 +73,13 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
                {"attn_v", "self_attn.v_proj", c->n_kv_heads * size, hidden, &a->v},
                {"attn_output", "self_attn.o_proj", hidden, c->n_heads * size, &a->o}};
     enum kt_status status = KT_OK;
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && status == KT_OK; i++)
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && status == KT_OK; i++) {
         status =
             kt_load_matrix(m, layer, all[i].gguf, all[i].json, all[i].rows, all[i].cols, all[i].out, error);
+        if (status == KT_OK)
+            status = check_bias(m, layer, all[i].gguf, all[i].json,
+                                c->biases >= (i < 3 ? KT_BIASES_QKV : KT_BIASES_ALL), error);
+    }
     return status;
 }
 

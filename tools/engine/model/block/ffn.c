@@ -24,14 +24,18 @@ struct kt_ffn {
 
 /* ---- loading ---- */
 
-static enum kt_status load_network(struct kt_model *m, const char *const names[3], struct network *network,
-                                   struct kt_error *error)
+/* `width`: rows of the gate; 0: as many as the file has. */
+static enum kt_status load_network(struct kt_model *m, const char *const names[3], uint64_t width,
+                                   struct network *network, struct kt_error *error)
 {
     struct kt_view view;
     uint64_t hidden = m->config.hidden_size;
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, names[0], &view, NULL, error);
     if (status != KT_OK)
         return status;
+    if (width > 0 && view.rows != width)
+        return kt_engine_fail(error, KT_E_FORMAT, "%s has %" PRIu64 " rows, the configuration says %" PRIu64,
+                              names[0], view.rows, width);
     network->width = view.rows;
     kt_model_need(m, KT_BUFFER_GATE, view.rows);
     kt_model_need(m, KT_BUFFER_UP, view.rows);
@@ -43,7 +47,7 @@ static enum kt_status load_network(struct kt_model *m, const char *const names[3
 
 /* A network whose GGUF names end in `suffix`, and whose names in config.json begin with `json`. */
 static enum kt_status load_named(struct kt_model *m, uint32_t layer, const char *suffix, const char *json,
-                                 struct network *network, struct kt_error *error)
+                                 uint64_t width, struct network *network, struct kt_error *error)
 {
     static const char *const parts[] = {"gate", "up", "down"};
     char names[3][KT_WEIGHT_NAME];
@@ -54,7 +58,7 @@ static enum kt_status load_named(struct kt_model *m, uint32_t layer, const char 
         kt_weight_name(m, layer, gguf, other, names[i]);
     }
     const char *const all[] = {names[0], names[1], names[2]};
-    return load_network(m, all, network, error);
+    return load_network(m, all, width, network, error);
 }
 
 static enum kt_status load_router(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
@@ -89,11 +93,28 @@ static enum kt_status load_shared(struct kt_model *m, uint32_t layer, struct kt_
     const struct kt_family_names *names = &m->config.family->names;
     enum kt_status status =
         load_named(m, layer, "_shexp", names->json_shared ? names->json_shared : "mlp.shared_experts",
-                   &ffn->dense, error);
+                   m->config.shared_width, &ffn->dense, error);
     if (status == KT_OK && m->config.gates_shared)
         status = kt_load_vector(m, layer, "ffn_gate_inp_shexp",
                                 names->json_shared_gate ? names->json_shared_gate : "mlp.shared_expert_gate",
                                 1, m->config.hidden_size, &ffn->shared_gate, error);
+    return status;
+}
+
+static enum kt_status check_biases(const struct kt_model *m, uint32_t layer, const struct kt_ffn *ffn,
+                                   struct kt_error *error)
+{
+    static const char *const projections[] = {"gate", "up", "down"};
+    struct kt_moe_info info;
+    enum kt_status status = kt_checkpoint_moe(m->checkpoint, layer, &info, error);
+    if (status == KT_OK && !ffn->router_bias)
+        return kt_engine_fail(error, KT_E_FORMAT, "layer %u: the router has no bias, which %s models have",
+                              layer, m->config.family->name);
+    for (uint32_t p = 0; p < 3 && status == KT_OK; p++)
+        if (!(info.has_bias >> p & 1))
+            status = kt_engine_fail(error, KT_E_FORMAT,
+                                    "layer %u: experts have no bias of %s, which %s models have", layer,
+                                    projections[p], m->config.family->name);
     return status;
 }
 
@@ -114,9 +135,24 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
                               "layer %u has %u experts of a hidden size of %" PRIu64
                               ", the configuration says %u and %" PRIu64,
                               layer, params.n_experts, params.hidden_size, c->n_experts, c->hidden_size);
+    status = c->has_expert_biases ? check_biases(m, layer, ffn, error) : KT_OK;
+    if (status != KT_OK)
+        return status;
     kt_model_need(m, KT_BUFFER_LOGITS, c->n_experts);
     kt_model_need(m, KT_BUFFER_WEIGHTS, c->top_k);
     return kt_load_experts(m, layer, &params, &ffn->experts, error);
+}
+
+/* A dense layer's experts would be in nobody's sums. */
+static enum kt_status load_dense(struct kt_model *m, uint32_t layer, struct kt_ffn *ffn,
+                                 struct kt_error *error)
+{
+    struct kt_moe_info info;
+    if (m->config.n_experts > 0 && kt_checkpoint_moe(m->checkpoint, layer, &info, NULL) == KT_OK)
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "layer %u has %u experts, but is dense by the configuration", layer,
+                              info.n_experts);
+    return load_named(m, layer, "", "mlp", m->config.dense_width, &ffn->dense, error);
 }
 
 enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *block, struct kt_error *error)
@@ -124,7 +160,7 @@ enum kt_status kt_ffn_load(struct kt_model *m, uint32_t layer, struct kt_block *
     block->ffn = kt_model_alloc(m, 1, sizeof(*block->ffn));
     if (!block->ffn)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    return m->config.layers[layer].dense ? load_named(m, layer, "", "mlp", &block->ffn->dense, error)
+    return m->config.layers[layer].dense ? load_dense(m, layer, block->ffn, error)
                                          : load_experts(m, layer, block->ffn, error);
 }
 

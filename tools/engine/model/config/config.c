@@ -4,6 +4,7 @@
 #include "tools/engine/base/fail.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,8 +15,11 @@
 static void read_yarn(struct kt_settings *s, struct kt_rope_params *rope)
 {
     rope->scaling = KT_ROPE_YARN;
-    rope->attention_factor =
-        kt_settings_real(s, "rope.scaling.attn_factor", "rope_scaling/attention_factor", 0);
+    rope->attention_factor = kt_settings_real(s, NULL, "rope_scaling/attention_factor", 0);
+    /* GGUF's is multiplied with what the factor gives, that of config.json stands instead of it. */
+    if (kt_settings_has(s, "rope.scaling.attn_factor", NULL))
+        rope->attention_factor = kt_settings_real(s, "rope.scaling.attn_factor", NULL, 1) *
+                                 (rope->factor > 1 ? 0.1 * log(rope->factor) + 1 : 1);
     rope->beta_fast = kt_settings_real(s, "rope.scaling.yarn_beta_fast", "rope_scaling/beta_fast", 0);
     rope->beta_slow = kt_settings_real(s, "rope.scaling.yarn_beta_slow", "rope_scaling/beta_slow", 0);
     rope->mscale = kt_settings_real(s, NULL, "rope_scaling/mscale", 0);
@@ -92,6 +96,8 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
                                               a->n_heads ? c->hidden_size / a->n_heads : 0);
     c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
     c->ties = kt_settings_flag(s, NULL, "tie_word_embeddings", false);
+    if (kt_settings_count(s, "feed_forward_length", "intermediate_size") == 1)
+        c->dense_width = kt_settings_uint(s, "feed_forward_length", "intermediate_size", 0);
     if (n_layers < 1 || n_layers > MAX_LAYERS)
         kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " layers, which must be 1 to %d", n_layers, MAX_LAYERS);
     if (s->status != KT_OK)
@@ -105,14 +111,6 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
     read_experts(s, c);
     for (uint32_t i = 0; i < c->n_layers; i++)
         c->layers[i].dense = c->n_experts == 0;
-}
-
-void kt_engine_config_dense_first(struct kt_settings *s, struct kt_engine_config *c, uint64_t n)
-{
-    if (n > c->n_layers)
-        kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " dense layers of %u", n, c->n_layers);
-    for (uint64_t i = 0; i < n && i < c->n_layers; i++)
-        c->layers[i].dense = true;
 }
 
 /* ---- what is right ---- */
@@ -146,7 +144,7 @@ static void check(struct kt_settings *s, const struct kt_engine_config *c)
 }
 
 /* What no family is computed with otherwise. */
-static void refuse(struct kt_settings *s, const struct kt_engine_config *c)
+static void refuse(struct kt_settings *s, struct kt_engine_config *c)
 {
     char activation[32];
     kt_settings_text(s, NULL, "hidden_act", 0, activation, sizeof(activation));
@@ -155,6 +153,8 @@ static void refuse(struct kt_settings *s, const struct kt_engine_config *c)
     if (c->latent.kv_rank == 0 &&
         kt_settings_uint(s, "attention.value_length", NULL, c->attention.head_size) != c->attention.head_size)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "keys and values of different sizes are not computed");
+    if (!s->is_gguf && !kt_settings_was_read(s, "layer_types"))
+        kt_engine_config_layer_types(s, c, 0);
     kt_settings_refuse_unread(s);
 }
 

@@ -21,11 +21,15 @@ struct kt_layer_config {
 /** What is normed in queries and keys before they are rotated. */
 enum kt_head_norm { KT_HEAD_NORM_NONE, KT_HEAD_NORM_EACH, KT_HEAD_NORM_WHOLE };
 
+/** Which matrices of attention have biases: those that the file has, or exactly these. */
+enum kt_biases { KT_BIASES_ANY, KT_BIASES_NONE, KT_BIASES_QKV, KT_BIASES_ALL };
+
 struct kt_attention_config {
     uint32_t n_heads, n_kv_heads, head_size;
-    uint32_t norm;  /**< enum kt_head_norm */
-    bool has_sinks; /**< a logit for each head that takes its share of the softmax and gives nothing */
-    bool has_gate;  /**< queries come with as many numbers whose sigmoid the output is multiplied by */
+    uint32_t biases; /**< enum kt_biases */
+    uint32_t norm;   /**< enum kt_head_norm */
+    bool has_sinks;  /**< a logit for each head that takes its share of the softmax and gives nothing */
+    bool has_gate;   /**< queries come with as many numbers whose sigmoid the output is multiplied by */
 };
 
 /** Multi-head latent attention: a head's keys are nope_size numbers of a latent and rope_size rotated ones.
@@ -60,8 +64,10 @@ struct kt_engine_config {
     struct kt_rope_params rope; /**< divisors NULL: they are loaded with the weights */
     uint32_t n_experts, top_k;
     struct kt_router_config router;
-    bool has_shared;   /**< an expert that every token goes through */
-    bool gates_shared; /**< its output is multiplied by the sigmoid of one number */
+    bool has_shared;                    /**< an expert that every token goes through */
+    bool gates_shared;                  /**< its output is multiplied by the sigmoid of one number */
+    bool has_expert_biases;             /**< routers and experts must have biases */
+    uint64_t dense_width, shared_width; /**< rows of their gates; 0: as many as the file has */
 };
 
 /** Names of what a layer has, where families differ. */
@@ -94,10 +100,19 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
                                      struct kt_error *error);
 void kt_engine_config_free(struct kt_engine_config *config);
 
-/** For families: layers 0 .. n - 1 are dense. */
+/* What families call, parts.c. */
+
+/** Layers 0 .. n - 1 are dense. */
 void kt_engine_config_dense_first(struct kt_settings *settings, struct kt_engine_config *config, uint64_t n);
+/** Sets windows as "layer_types" of config.json says; false: there is no such list. */
+bool kt_engine_config_layer_types(struct kt_settings *settings, struct kt_engine_config *config,
+                                  uint64_t window);
+/** Experts are chosen by sigmoids and a correction, with what files say of scale and groups. */
+void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_engine_config *config);
+/** Fails where layers that would be skipped are none that predict tokens after the next. */
+void kt_engine_config_check_skipped(struct kt_settings *settings, const struct kt_engine_config *config);
 
 extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama,
-    kt_family_deepseek;
+    kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek;
 
 #endif

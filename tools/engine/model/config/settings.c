@@ -46,13 +46,21 @@ static const json_t *find_json(const json_t *object, const char *path)
     return json_is_null(found) ? NULL : found;
 }
 
+bool kt_settings_was_read(const struct kt_settings *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->n_read; i++)
+        if (strcmp(s->read[i], name) == 0)
+            return true;
+    return false;
+}
+
 static bool find(struct kt_settings *s, const char *gguf, const char *json, struct place *place)
 {
     char key[128];
     *place = (struct place){.name = s->is_gguf ? gguf : json};
     if (!place->name || s->status != KT_OK)
         return false;
-    if (s->n_read < KT_SETTINGS_READ)
+    if (s->n_read < KT_SETTINGS_READ && !kt_settings_was_read(s, place->name))
         s->read[s->n_read++] = place->name;
     if (!s->is_gguf)
         return (place->json = find_json(s->model, json)) != NULL;
@@ -230,19 +238,11 @@ static const char *const json_changes[] = {"sliding_window",
                                            "attn_output_gate",
                                            "attention_chunk_size"};
 
-static bool was_read(const struct kt_settings *s, const char *name)
-{
-    for (uint32_t i = 0; i < s->n_read; i++)
-        if (strcmp(s->read[i], name) == 0)
-            return true;
-    return false;
-}
-
 static bool changes(struct kt_settings *s, const char *name)
 {
     struct place place;
     double number = 0;
-    if (was_read(s, name) || !find(s, name, name, &place))
+    if (kt_settings_was_read(s, name) || !find(s, name, name, &place))
         return false;
     if (s->is_gguf)
         return kt_value_real(&place.value, 0, &number, NULL) != KT_OK || number != 0;

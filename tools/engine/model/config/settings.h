@@ -51,6 +51,8 @@ void kt_settings_text(struct kt_settings *settings, const char *gguf, const char
 /** Keeps the first failure; the message is given the place before it. */
 void kt_settings_fail(struct kt_settings *settings, enum kt_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/** Whether a setting was asked for, by the name that it has in this kind of file. */
+bool kt_settings_was_read(const struct kt_settings *settings, const char *name);
 /** Fails on settings that change what is computed and that nobody asked for. */
 void kt_settings_refuse_unread(struct kt_settings *settings);
 

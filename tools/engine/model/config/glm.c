@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* glm.c - GLM-4.5 to 4.7: biases of queries, keys and values, half of a head rotated, routers of sigmoids, a
+ * shared expert, dense layers first, and a layer at the end that predicts further tokens. */
+#include "tools/engine/model/config/config.h"
+
+/* GGUF files say by their tensors what is normed, and what has biases. */
+static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t index;
+    bool has_norm = s->is_gguf
+                        ? kt_checkpoint_find(s->checkpoint, "blk.0.attn_q_norm.weight", &index, NULL) == KT_OK
+                        : kt_settings_flag(s, NULL, "use_qk_norm", false);
+    bool has_bias = kt_settings_flag(s, NULL, "attention_bias", false);
+    c->attention.norm = has_norm ? KT_HEAD_NORM_EACH : KT_HEAD_NORM_NONE;
+    c->attention.biases = s->is_gguf ? KT_BIASES_ANY : has_bias ? KT_BIASES_QKV : KT_BIASES_NONE;
+    if (!s->is_gguf && !kt_settings_has(s, NULL, "partial_rotary_factor") &&
+        !kt_settings_has(s, NULL, "rope_scaling/partial_rotary_factor"))
+        c->rope.size = c->attention.head_size / 2;
+}
+
+static void read_glm4moe(struct kt_settings *s, struct kt_engine_config *c)
+{
+    uint64_t n_shared = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", s->is_gguf ? 0 : 1);
+    uint64_t width = kt_settings_need(s, "expert_feed_forward_length", "moe_intermediate_size");
+    uint64_t n_dense =
+        kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", s->is_gguf ? 0 : 1);
+    kt_engine_config_check_skipped(s, c);
+    read_attention(s, c);
+    kt_engine_config_sigmoid_router(s, c);
+    kt_engine_config_dense_first(s, c, n_dense);
+    if (n_shared > 64 || width > 1 << 24)
+        kt_settings_fail(s, KT_E_FORMAT, "%llu shared experts of %llu numbers", (unsigned long long)n_shared,
+                         (unsigned long long)width);
+    c->has_shared = n_shared > 0;
+    c->shared_width = n_shared * width;
+}
+
+const struct kt_family kt_family_glm4moe = {.name = "glm4moe",
+                                            .classes = " Glm4MoeForCausalLM ",
+                                            .names = {.gguf_ffn_norm = "post_attention_norm"},
+                                            .read = read_glm4moe};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* parts.c - what several families have and others have not: windows by layer, dense layers before those of
+ * experts, routers of sigmoids, layers that predict further tokens. */
+#include "tools/engine/model/config/config.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+void kt_engine_config_dense_first(struct kt_settings *s, struct kt_engine_config *c, uint64_t n)
+{
+    if (n > c->n_layers)
+        kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " dense layers of %u", n, c->n_layers);
+    for (uint64_t i = 0; i < n && i < c->n_layers; i++)
+        c->layers[i].dense = true;
+}
+
+bool kt_engine_config_layer_types(struct kt_settings *s, struct kt_engine_config *c, uint64_t window)
+{
+    uint64_t n = kt_settings_count(s, NULL, "layer_types");
+    if (n == 0)
+        return false;
+    if (n != c->n_layers && n != (uint64_t)c->n_layers + c->n_skipped)
+        kt_settings_fail(s, KT_E_FORMAT, "layer_types names %" PRIu64 " layers, there are %u", n,
+                         c->n_layers);
+    for (uint32_t i = 0; i < c->n_layers && s->status == KT_OK; i++) {
+        char type[32];
+        kt_settings_text(s, NULL, "layer_types", i, type, sizeof(type));
+        bool slides = strcmp(type, "sliding_attention") == 0;
+        if (s->status == KT_OK && !slides && strcmp(type, "full_attention") != 0)
+            kt_settings_fail(s, KT_E_UNSUPPORTED, "layer %u is of the type '%s', which is not computed", i,
+                             type);
+        if (slides && window == 0)
+            kt_settings_fail(s, KT_E_FORMAT, "layer %u is of the type '%s', and no sliding_window is given",
+                             i, type);
+        c->layers[i].window = slides ? window : 0;
+    }
+    return true;
+}
+
+/* ---- routers ---- */
+
+static void expect_sigmoid(struct kt_settings *s)
+{
+    const uint64_t sigmoid = 2; /* 1: softmax over all experts, 3: over those chosen */
+    char function[32];
+    uint64_t number = kt_settings_uint(s, "expert_gating_func", NULL, sigmoid);
+    kt_settings_text(s, NULL, "scoring_func", 0, function, sizeof(function));
+    if (number != sigmoid)
+        kt_settings_fail(s, KT_E_UNSUPPORTED,
+                         "expert_gating_func %" PRIu64 ", and only %" PRIu64 ", sigmoid, is computed", number,
+                         sigmoid);
+    if (function[0] && strcmp(function, "sigmoid") != 0)
+        kt_settings_fail(s, KT_E_UNSUPPORTED, "the scoring_func '%s' is not computed, only 'sigmoid' is",
+                         function);
+}
+
+void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_config *c)
+{
+    struct kt_router_config *r = &c->router;
+    double scale = kt_settings_real(s, "expert_weights_scale", "routed_scaling_factor", 1);
+    expect_sigmoid(s);
+    r->routing = KT_ROUTING_SIGMOID;
+    r->has_correction = true;
+    r->normalizes = kt_settings_flag(s, "expert_weights_norm", "norm_topk_prob", true);
+    r->scale = (float)scale;
+    r->n_groups = (uint32_t)kt_settings_uint(s, "expert_group_count", "n_group", 1);
+    r->top_groups = (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group", r->n_groups);
+    if (!(scale > 0 && scale < 1e6))
+        kt_settings_fail(s, KT_E_FORMAT, "weights of experts are multiplied by %g", scale);
+    if (s->status == KT_OK && r->n_groups > 1 &&
+        (c->n_experts % r->n_groups != 0 || r->top_groups < 1 || r->top_groups > r->n_groups))
+        kt_settings_fail(s, KT_E_FORMAT, "%u of %u groups of %u experts are kept", r->top_groups, r->n_groups,
+                         c->n_experts);
+}
+
+/* ---- layers behind the last one ---- */
+
+static bool has_tensor(const struct kt_settings *s, const char *name)
+{
+    uint64_t index;
+    return kt_checkpoint_find(s->checkpoint, name, &index, NULL) == KT_OK;
+}
+
+void kt_engine_config_check_skipped(struct kt_settings *s, const struct kt_engine_config *c)
+{
+    char norm[48], joint[64];
+    uint64_t n_blocks = kt_settings_uint(s, "block_count", "num_hidden_layers", 0);
+    if (c->n_skipped > 64 || (s->is_gguf && c->n_skipped >= n_blocks))
+        kt_settings_fail(s, KT_E_FORMAT, "%u of %" PRIu64 " layers predict tokens after the next",
+                         c->n_skipped, n_blocks);
+    if (!s->is_gguf || c->n_skipped == 0)
+        return;
+    snprintf(norm, sizeof(norm), "blk.%u.attn_norm.weight", c->n_layers);
+    snprintf(joint, sizeof(joint), "blk.%u.nextn.eh_proj.weight", c->n_layers);
+    if (has_tensor(s, norm) && !has_tensor(s, joint))
+        kt_settings_fail(s, KT_E_FORMAT,
+                         "nextn_predict_layers is %u, but block %u is no such layer: %s is missing",
+                         c->n_skipped, c->n_layers, joint);
+}
