@@ -99,6 +99,78 @@ def score_groups_by_best_two(module):
     return {router_of(module) + ".forward": forward}
 
 
+def find_class(module, *endings):
+    return next(name for name in vars(module) if name.endswith(endings))
+
+
+def router_that(weigh):
+    """A router's forward: weigh(logits, correction) gives what experts are chosen by and what they weigh."""
+    def forward(self, states, correction=None):
+        correction = self.e_score_correction_bias if correction is None else correction
+        logits = torch.nn.functional.linear(states.reshape(-1, states.shape[-1]), self.weight)
+        choice, weights = weigh(logits, correction)
+        ids = choice.topk(self.top_k, dim=-1)[1]
+        weights = weights.gather(1, ids)
+        weights = weights / weights.sum(-1, keepdim=True) * getattr(self, "routed_scaling_factor", 1)
+        return logits, weights, ids
+    return forward
+
+
+def correction_in_weights(module):
+    """What corrects the choice of experts is in their weights, too."""
+    def weigh(logits, correction):
+        return (logits.sigmoid() + correction,) * 2
+    return {find_class(module, "TopkRouter", "TopKRouter") + ".forward": router_that(weigh)}
+
+
+def softmax_scores(module):
+    def weigh(logits, correction):
+        return logits.softmax(-1) + correction, logits.softmax(-1)
+    return {find_class(module, "TopkRouter", "TopKRouter") + ".forward": router_that(weigh)}
+
+
+def softmax_over_all(module):
+    """Weights of experts are those of all experts, not of the chosen ones."""
+    def forward(self, states):
+        logits = torch.nn.functional.linear(states, self.weight, self.bias)
+        weights, ids = logits.softmax(-1).topk(self.top_k, dim=-1)
+        return logits, weights, ids
+    return {find_class(module, "TopKRouter") + ".forward": forward}
+
+
+def gates_first(module):
+    """All columns of gate stand before those of up."""
+    name = find_class(module, "Experts")
+    original = getattr(module, name)._apply_gate
+
+    def apply_gate(self, gate_up):
+        return original(self, torch.stack(gate_up.chunk(2, dim=-1), -1).flatten(-2))
+    return {name + "._apply_gate": apply_gate}
+
+
+def norm_with(variance):
+    def forward(self, states):
+        return self.weight * states * torch.rsqrt(variance(self, states) + self.variance_epsilon)
+    return forward
+
+
+def norm_whole(module):
+    """Heads of a query or a key are normed together instead of each by itself."""
+    def variance(self, states):
+        return states.pow(2).mean((-2, -1) if states.dim() == 4 else -1, keepdim=True)
+    return {find_class(module, "RMSNorm") + ".forward": norm_with(variance)}
+
+
+def norm_each(module, hidden_size=64, head_size=32):
+    """Heads of a query or a key are normed each by itself instead of together."""
+    def variance(self, states):
+        if states.shape[-1] == hidden_size:
+            return states.pow(2).mean(-1, keepdim=True)
+        parts = states.pow(2).unflatten(-1, (-1, head_size))
+        return parts.mean(-1, keepdim=True).expand_as(parts).flatten(-2)
+    return {find_class(module, "RMSNorm") + ".forward": norm_with(variance)}
+
+
 @contextlib.contextmanager
 def applied(name, model):
     if not name:
