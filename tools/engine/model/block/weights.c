@@ -308,6 +308,11 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
     } else if (owned->kind == LINEAR) {
         struct kt_linear_info info;
         status = kt_linear_load_checkpoint(owned->object, m->checkpoint, owned->name, error);
+        if (status == KT_E_INVALID) { /* other sizes than the configuration's, which were asked for */
+            status = KT_E_FORMAT;
+            if (error)
+                error->status = status;
+        }
         if (status != KT_OK)
             return status;
         kt_linear_info(owned->object, &info);

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * test_refusals.c - models whose configuration contradicts their tensors, asks for what is not computed, or
+ * which lack a tensor: the tiny models of tests/data/families with one thing changed. Each is refused by
+ * name.
+ */
+#include "tests/engine/families/family.h"
+#include "tests/support/layer_fixture.h"
+#include "tests/support/sandbox.h"
+
+#include <check.h>
+#include <kt/engine.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One of: a key of config.json with another value; a key of the GGUF file; a tensor left out, of that file
+ * which has it. */
+struct change {
+    const char *family, *key, *value, *gguf_key, *tensor;
+    enum kt_status status;
+    const char *words;
+};
+
+#define FORMAT KT_E_FORMAT
+#define UNSUPPORTED KT_E_UNSUPPORTED
+#define CONFIG(family, key, value, status, words)     \
+    {                                                 \
+        family, key, value, NULL, NULL, status, words \
+    }
+#define KEY(family, key, value, status, words)        \
+    {                                                 \
+        family, NULL, value, key, NULL, status, words \
+    }
+#define LACK(family, tensor, status, words)             \
+    {                                                   \
+        family, NULL, NULL, NULL, tensor, status, words \
+    }
+
+static const struct change changes[] = {
+    CONFIG("gpt-oss", "layer_types", "[\"full_attention\",\"chunked_attention\",\"\",\"\"]", UNSUPPORTED,
+           "layer 1 is of the type 'chunked_attention'"),
+    CONFIG("gpt-oss", "layer_types", "[\"full_attention\"]", FORMAT, "names 1 layers, there are 4"),
+    CONFIG("gpt-oss", "sliding_window", "null", FORMAT, "sliding_window is missing"),
+    CONFIG("gpt-oss", "sliding_window", "0", FORMAT, "window of 0 tokens"),
+    KEY("gpt-oss", "attention.sliding_window", "0", FORMAT, "window of 0 tokens"),
+    CONFIG("gpt-oss", "attention_bias", "false", FORMAT, "there is model.layers.0.self_attn.q_proj.bias"),
+    CONFIG("gpt-oss", "rope_scaling.rope_type", "\"longrope\"", UNSUPPORTED, "'longrope'"),
+    CONFIG("gpt-oss", "head_dim", "16", FORMAT, "q_proj"),
+    CONFIG("gpt-oss", "num_experts_per_tok", "9", FORMAT, "num_experts_per_tok"),
+    CONFIG("gpt-oss", "hidden_act", "\"gelu\"", UNSUPPORTED, "gelu"),
+    LACK("gpt-oss", "model.layers.2.self_attn.sinks", KT_E_NOT_FOUND, "model.layers.2.self_attn.sinks"),
+    LACK("gpt-oss", "model.layers.1.self_attn.k_proj.bias", FORMAT, "k_proj.bias is missing"),
+    LACK("gpt-oss", "model.layers.1.self_attn.o_proj.bias", FORMAT, "o_proj.bias is missing"),
+    LACK("gpt-oss", "model.layers.3.mlp.router.bias", FORMAT, "layer 3: the router has no bias"),
+    LACK("gpt-oss", "model.layers.1.mlp.experts.down_proj_bias", FORMAT,
+         "layer 1: experts have no bias of down"),
+    LACK("gpt-oss", "blk.2.attn_sinks.weight", KT_E_NOT_FOUND, "blk.2.attn_sinks"),
+    LACK("gpt-oss", "blk.1.attn_output.bias", FORMAT, "blk.1.attn_output.bias is missing"),
+    LACK("gpt-oss", "blk.0.ffn_up_exps.bias", FORMAT, "layer 0: experts have no bias of up"),
+    CONFIG("glm4moe", "attention_bias", "false", FORMAT, "there is model.layers.0.self_attn.q_proj.bias"),
+    CONFIG("glm4moe", "use_qk_norm", "true", KT_E_NOT_FOUND, "q_norm"),
+    CONFIG("glm4moe-norms", "use_qk_norm", "false", UNSUPPORTED, "_norm.weight"),
+    CONFIG("glm4moe", "n_shared_experts", "2", FORMAT, "has 64 rows, the configuration says 128"),
+    KEY("glm4moe", "expert_shared_count", "2", FORMAT, "has 64 rows, the configuration says 128"),
+    CONFIG("glm4moe", "n_shared_experts", "0", UNSUPPORTED, "shared_experts"),
+    CONFIG("glm4moe", "intermediate_size", "128", FORMAT, "has 96 rows, the configuration says 128"),
+    CONFIG("glm4moe", "first_k_dense_replace", "2", FORMAT, "layer 1 has 8 experts"),
+    KEY("glm4moe", "leading_dense_block_count", "2", FORMAT, "layer 1 has 8 experts"),
+    CONFIG("glm4moe", "first_k_dense_replace", "0", KT_E_NOT_FOUND, "model.layers.0.mlp.gate"),
+    CONFIG("glm4moe", "first_k_dense_replace", "5", FORMAT, "5 dense layers of 4"),
+    CONFIG("glm4moe", "num_nextn_predict_layers", "0", UNSUPPORTED, "model.layers.4."),
+    CONFIG("glm4moe", "num_nextn_predict_layers", "99", FORMAT, "99 of 4 layers predict"),
+    KEY("glm4moe", "nextn_predict_layers", "5", FORMAT, "5 of 5 layers predict"),
+    KEY("glm4moe", "nextn_predict_layers", "2", FORMAT, "block 3 is no such layer"),
+    LACK("glm4moe", "blk.4.nextn.eh_proj.weight", FORMAT, "block 4 is no such layer"),
+    CONFIG("glm4moe", "n_group", "3", FORMAT, "1 of 3 groups of 8 experts"),
+    CONFIG("glm4moe", "routed_scaling_factor", "-1", FORMAT, "multiplied by -1"),
+    KEY("glm4moe", "expert_gating_func", "1", UNSUPPORTED, "expert_gating_func 1"),
+    LACK("glm4moe", "model.layers.3.mlp.gate.e_score_correction_bias", KT_E_NOT_FOUND,
+         "e_score_correction_bias"),
+    LACK("glm4moe", "blk.2.exp_probs_b.bias", KT_E_NOT_FOUND, "blk.2.exp_probs_b.bias"),
+    LACK("glm4moe", "model.layers.2.mlp.shared_experts.up_proj.weight", KT_E_NOT_FOUND,
+         "shared_experts.up_proj"),
+    LACK("glm4moe", "blk.0.post_attention_norm.weight", KT_E_NOT_FOUND, "blk.0.post_attention_norm"),
+    CONFIG("minimax-m2", "qk_norm_type", "\"per_head\"", UNSUPPORTED, "'per_head'"),
+    CONFIG("minimax-m2", "use_qk_norm", "false", UNSUPPORTED, "use_qk_norm"),
+    CONFIG("minimax-m2", "use_routing_bias", "false", UNSUPPORTED, "use_routing_bias"),
+    CONFIG("minimax-m2", "scoring_func", "\"softmax\"", UNSUPPORTED, "'softmax'"),
+    CONFIG("minimax-m2", "attn_type_list", "[1, 0, 1, 1]", UNSUPPORTED, "layer 1 has another attention"),
+    CONFIG("minimax-m2", "rotary_dim", "64", FORMAT, "64 of 32 numbers"),
+    CONFIG("minimax-m2", "layernorm_mlp_beta", "2.0", UNSUPPORTED, "layernorm_mlp_beta"),
+    CONFIG("minimax-m2", "shared_intermediate_size", "64", UNSUPPORTED, "shared_intermediate_size"),
+    CONFIG("minimax-m2", "num_expert_group", "4", UNSUPPORTED, "num_expert_group"),
+    CONFIG("minimax-m2", "sliding_window", "64", UNSUPPORTED, "sliding_window"),
+    LACK("minimax-m2", "model.layers.1.self_attn.q_norm.weight", KT_E_NOT_FOUND, "q_norm"),
+    CONFIG("qwen3moe", "layer_types", "[\"full_attention\",\"x\",\"x\",\"x\"]", UNSUPPORTED, "layer 1"),
+};
+#define N_CHANGES (int)(sizeof(changes) / sizeof(changes[0]))
+
+/* ---- changing ---- */
+
+static void set_config(struct family *family, const struct change *change)
+{
+    char path[80], *key = path;
+    json_t *object = family->config;
+    (void)snprintf(path, sizeof(path), "%s", change->key);
+    for (char *dot; (dot = strchr(key, '.')); key = dot + 1) {
+        *dot = '\0';
+        object = json_object_get(object, key);
+    }
+    json_t *value = json_loads(change->value, JSON_DECODE_ANY, NULL);
+    ck_assert_ptr_nonnull(value);
+    ck_assert_int_eq(json_object_set_new(object, key, value), 0);
+}
+
+/* Key lines are `key TYPE NAME VALUE`. */
+static void set_key(struct family *family, const struct change *change)
+{
+    static char value[40];
+    int n = 0;
+    (void)snprintf(value, sizeof(value), "%s", change->value);
+    for (int i = 0; i < family->n_lines; i++) {
+        struct line *line = &family->lines[i];
+        if (strcmp(line->word[0], "key") != 0 || strcmp(line->word[2], change->gguf_key) != 0)
+            continue;
+        line->word[3] = value;
+        n++;
+    }
+    ck_assert_msg(n == 1, "%d keys %s", n, change->gguf_key);
+}
+
+/* Behind it all move up; whoever points to a source points elsewhere then, which only GGUF files use. */
+static void leave_out(struct family *family, const char *name)
+{
+    int n = family->n_sources + family->n_targets;
+    for (int i = 0; i < family->n_sources; i++)
+        if (strcmp(family->sources[i].name, name) == 0)
+            memmove(&family->sources[i], &family->sources[i + 1],
+                    (size_t)(--family->n_sources - i) * sizeof(*family->sources));
+    for (int i = 0; i < family->n_targets; i++)
+        if (strcmp(family->targets[i].name, name) == 0) {
+            free(family->targets[i].parts);
+            memmove(&family->targets[i], &family->targets[i + 1],
+                    (size_t)(--family->n_targets - i) * sizeof(*family->targets));
+        }
+    ck_assert_msg(family->n_sources + family->n_targets == n - 1, "there is no tensor %s", name);
+}
+
+/* ---- opening ---- */
+
+static struct kt_context *open_context(void)
+{
+    char module[512];
+    const char *file = sandbox_backend("attention");
+    if (!file) {
+        printf("SKIP: the plugin attention was not built\n");
+        return NULL;
+    }
+    (void)snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
+    return fixture_context_with((const char *const[]){module, "core.backend=reference", "core.threads=1"}, 3);
+}
+
+static enum kt_status open_model(const struct family *family, bool is_gguf, struct kt_context *context,
+                                 struct kt_error *error)
+{
+    const char *path = sandbox_path(is_gguf ? "model.gguf" : "model");
+    struct kt_checkpoint *checkpoint;
+    struct kt_model *model = NULL;
+    if (is_gguf) {
+        family_write_gguf(family, path, false);
+    } else {
+        sandbox_folder("model");
+        family_write_folder(family, path, false);
+    }
+    enum kt_status status = kt_checkpoint_open(path, NULL, &checkpoint, error);
+    if (status != KT_OK)
+        return status;
+    status = kt_model_open(context, checkpoint, NULL, &model, error);
+    kt_model_close(model);
+    kt_checkpoint_close(checkpoint);
+    return status;
+}
+
+START_TEST(is_refused_by_name)
+{
+    const struct change *change = &changes[_i];
+    struct kt_context *context = open_context();
+    struct kt_error error = {KT_OK, ""};
+    struct family family;
+    char folder[4096];
+    if (!context)
+        return;
+    (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
+    family_open(&family, folder, change->family);
+    bool is_gguf = change->gguf_key || (change->tensor && strncmp(change->tensor, "blk.", 4) == 0);
+    if (change->key)
+        set_config(&family, change);
+    else if (change->gguf_key)
+        set_key(&family, change);
+    else
+        leave_out(&family, change->tensor);
+    enum kt_status status = open_model(&family, is_gguf, context, &error);
+    ck_assert_msg(status == change->status && strstr(error.message, change->words),
+                  "%s, change %d (%s): status %d: %s", change->family, _i, change->words, (int)status,
+                  error.message);
+    family_close(&family);
+    kt_context_destroy(context);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("refusals");
+    TCase *tests = tcase_create("refusals");
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
+    tcase_add_loop_test(tests, is_refused_by_name, 0, N_CHANGES);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
