@@ -9,8 +9,10 @@
  *     kt_session_truncate()   back to an earlier token
  *     kt_session_save()       a session in a file
  *
- * Families: qwen3moe, qwen3, qwen2, llama and Mixtral, each from GGUF files and from safetensors folders.
- * What a checkpoint has and is not computed is refused by its name.
+ * Families: qwen3moe, qwen3, qwen2, llama, Mixtral, gpt-oss, glm4moe (GLM-4.5 to 4.7), minimax-m2 and
+ * deepseek2 (DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash), each from GGUF files and from safetensors folders.
+ * What a checkpoint has and is not computed is refused by its name; but layers that predict tokens after the
+ * next are left out.
  *
  * Thread-safety: a model's functions, those of its sessions included, are called by one thread at a time.
  */
