@@ -384,7 +384,8 @@ static enum kt_status expand(const struct kt_slice *s, struct kt_range units, st
 
 static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
 {
-    const struct kt_model *m = s->model;
+    struct kt_model *m = s->model;
+    double start = kt_slice_now();
     const struct kt_latent_config *l = &m->config.latent;
     const struct latent *a = s->block->mixer_weights;
     uint64_t n_heads = m->config.attention.n_heads;
@@ -402,7 +403,9 @@ static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
     batch.items = m->items;
     batch.n_items = s->n_pieces;
     batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
-    return kt_attention_forward(a->attention, &batch, error);
+    enum kt_status status = kt_attention_forward(a->attention, &batch, error);
+    m->times.attention += kt_slice_now() - start;
+    return status;
 }
 
 /* The two latents, and the queries of theirs; or the latent of keys and values, and the queries at once. */
@@ -420,19 +423,30 @@ static enum kt_status make_queries(const struct kt_slice *s, struct kt_error *er
     return status == KT_OK && a->q_latent ? kt_slice_multiply(s, b[KT_BUFFER_V], &q, 1, error) : status;
 }
 
+/* One of the two products between the heads' matrices and rows of all tokens. */
+static enum kt_status run_heads(const struct kt_slice *s, const struct heads *heads, kt_part_fn product,
+                                struct kt_error *error)
+{
+    struct kt_model *m = s->model;
+    double start = kt_slice_now();
+    enum kt_status status =
+        kt_slice_run_items(s, m->config.attention.n_heads * units_of_head(heads), product, error);
+    m->times.linears += kt_slice_now() - start;
+    return status;
+}
+
 static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
 {
     float *const *b = s->model->buffers;
     const struct latent *a = s->block->mixer_weights;
     const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
-    uint32_t n_heads = s->model->config.attention.n_heads;
     enum kt_status status = make_queries(s, error);
     if (status == KT_OK)
-        status = kt_slice_run_items(s, n_heads * units_of_head(&a->absorb), absorb, error);
+        status = run_heads(s, &a->absorb, absorb, error);
     if (status == KT_OK)
         status = attend(s, error);
     if (status == KT_OK)
-        status = kt_slice_run_items(s, n_heads * units_of_head(&a->expand), expand, error);
+        status = run_heads(s, &a->expand, expand, error);
     return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_Q], &o, 1, error) : status;
 }
 
