@@ -24,6 +24,7 @@ KNOWN = {("xllamacpp", "deepseek-v2"): "refuses files that have kv_b_proj whole 
          ("xllamacpp", "glm-4.7-flash"): "refuses files that have kv_b_proj whole and parted, and knows its router by 47 "
                                          "layers; without the whole one, and with expert_gating_func: 1.2e-5",
          ("xllamacpp", "gpt-oss"): "borders-rounded",
+         ("xllamacpp", "kimi-k2"): "refuses files that have kv_b_proj whole and parted",
          ("xllamacpp", "llama-yarn"): "only-the-factor",
          ("xllamacpp", "mistral"): "no-window",
          ("ik_llama_cpp", "deepseek-v2"): "aborts at heads of these sizes",
@@ -31,6 +32,7 @@ KNOWN = {("xllamacpp", "deepseek-v2"): "refuses files that have kv_b_proj whole 
          ("ik_llama_cpp", "deepseek-v3"): "aborts at heads of these sizes",
          ("ik_llama_cpp", "glm-4.7-flash"): "aborts at heads of these sizes",
          ("ik_llama_cpp", "gpt-oss"): "borders-rounded",
+         ("ik_llama_cpp", "kimi-k2"): "aborts at heads of these sizes",
          ("ik_llama_cpp", "llama-yarn"): "only-the-factor",
          ("ik_llama_cpp", "llama3"): "not-scaled",
          ("ik_llama_cpp", "mistral"): "no-window",

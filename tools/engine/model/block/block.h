@@ -164,6 +164,9 @@ void *kt_model_alloc(struct kt_model *model, uint64_t n, uint64_t size);
 /** A buffer is to have rows of that many numbers at least. */
 void kt_model_need(struct kt_model *model, enum kt_buffer buffer, uint64_t width);
 
+/** A weight of rows x cols and its bias, which may be NULL; KT_E_FORMAT: it has other sizes. */
+enum kt_status kt_find_weight(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
+                              struct kt_view *view, const float **bias, struct kt_error *error);
 /** The numbers of a tensor of rows x cols as float32; all of them live as long as the model. */
 enum kt_status kt_load_numbers(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,
                                float **out, struct kt_error *error);

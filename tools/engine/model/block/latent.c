@@ -12,7 +12,6 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/model/block/block.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,15 +146,11 @@ static enum kt_status find_heads(struct kt_model *m, uint32_t layer, const char 
     const float *bias;
     kt_weight_name(m, layer, gguf, json, name);
     *source = (struct source){.stride = rows};
-    enum kt_status status = kt_checkpoint_weight(m->checkpoint, name, &source->view, &bias, error);
+    enum kt_status status = kt_find_weight(m, name, n, cols, &source->view, &bias, error);
     if (status != KT_OK)
         return status;
     if (bias)
         return kt_engine_fail(error, KT_E_UNSUPPORTED, "%s has a bias, which is not computed", name);
-    if (source->view.rows != n || source->view.cols != cols)
-        return kt_engine_fail(error, KT_E_FORMAT,
-                              "%s has %" PRIu64 " x %" PRIu64 " numbers instead of %" PRIu64 " x %" PRIu64,
-                              name, source->view.rows, source->view.cols, n, cols);
     kt_model_mark_weight(m, name, true);
     return KT_OK;
 }

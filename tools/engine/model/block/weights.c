@@ -166,17 +166,24 @@ void kt_weight_name(const struct kt_model *m, uint32_t layer, const char *gguf, 
         snprintf(name, KT_WEIGHT_NAME, "model.layers.%u.%s", layer, json ? json : "");
 }
 
+enum kt_status kt_find_weight(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
+                              struct kt_view *view, const float **bias, struct kt_error *error)
+{
+    enum kt_status status = kt_checkpoint_weight(m->checkpoint, name, view, bias, error);
+    if (status == KT_OK && (view->rows != rows || view->cols != cols))
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "%s has %" PRIu64 " x %" PRIu64 " numbers instead of %" PRIu64 " x %" PRIu64,
+                              name, view->rows, view->cols, rows, cols);
+    return status;
+}
+
 enum kt_status kt_load_numbers(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
                                float **out, struct kt_error *error)
 {
     struct kt_view view;
-    enum kt_status status = kt_checkpoint_weight(m->checkpoint, name, &view, NULL, error);
+    enum kt_status status = kt_find_weight(m, name, rows, cols, &view, NULL, error);
     if (status != KT_OK)
         return status;
-    if (view.rows != rows || view.cols != cols)
-        return kt_engine_fail(error, KT_E_FORMAT,
-                              "%s has %" PRIu64 " x %" PRIu64 " numbers instead of %" PRIu64 " x %" PRIu64,
-                              name, view.rows, view.cols, rows, cols);
     float *numbers = kt_model_alloc(m, rows * cols, sizeof(*numbers));
     if (!numbers)
         return kt_engine_fail(error, KT_E_NOMEM, "%s: no memory for it", name);
@@ -211,6 +218,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     struct kt_owned owned = {.kind = LINEAR, .name = strdup(name)};
     struct kt_linear *linear;
     struct kt_plan plan;
+    struct kt_view view;
     params.rows = rows;
     params.cols = cols;
     params.max_tokens = m->params.max_batch;
@@ -224,7 +232,9 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     owned.object = linear;
     if (!own(m, owned))
         return fail_memory(error);
-    status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
+    status = kt_find_weight(m, name, rows, cols, &view, NULL, error);
+    if (status == KT_OK)
+        status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
     if (status != KT_OK)
         return status;
     add_plan(m, &plan);
