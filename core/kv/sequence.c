@@ -184,7 +184,7 @@ static enum kt_status cut(struct kt_kv_sequence *sequence, uint64_t n_tokens, st
         kt_kv_page_copy(kv, &sequence->pages[keep - 1]);
     if (partial && later)
         kt_kv_rows_clear(sequence, n_tokens, keep);
-    if (n_tokens == 0 && sequence->tokens)
+    if (n_tokens == 0) /* the caller may have changed them before the first token, too */
         kt_kv_states_set(kv, sequence->slot, sequence->slot);
     sequence->tokens = n_tokens;
     sequence->reserved = 0;

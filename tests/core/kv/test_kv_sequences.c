@@ -284,6 +284,9 @@ START_TEST(states)
     make(256, true, _i);
     ck_ok(kt_kv_sequence_open(kv, &sequence[0], &ck_error));
     check_states(0, 0);
+    fill_states(0, 30); /* before any token */
+    ck_ok(kt_kv_sequence_truncate(sequence[0], 0, &ck_error));
+    check_states(0, 0);
     ck_ok(grow(0, 70, 70, 70));
     fill_states(0, 10);
     ck_ok(kt_kv_sequence_fork(sequence[0], 70, &sequence[1], &ck_error)); /* a snapshot */
