@@ -33,6 +33,7 @@ struct kt_backend {
 struct kt_registry {
     struct kt_config *config; /* retained: origins and option texts live in it */
     struct kt_caps caps;
+    bool deterministic;         /* core.deterministic */
     struct kt_backend *backend; /* the reference last, with the lowest priority */
     size_t n_backends;
 };

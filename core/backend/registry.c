@@ -79,6 +79,7 @@ enum kt_status kt_registry_create(const struct kt_config *config, const struct k
         return kt_fail(error, KT_E_NOMEM, "no memory for the list of plugins");
     }
     fresh->config = kt_config_retain(config);
+    fresh->deterministic = kt_config_bool(config, "core", "deterministic");
     fresh->caps = *caps;
     enum kt_status status = fill(fresh, error);
     if (status != KT_OK) {

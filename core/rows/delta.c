@@ -163,6 +163,8 @@ enum kt_status kt_rows_delta(const struct kt_rows *rows, const struct kt_rows_de
     if (status != KT_OK || job->n_rows == 0)
         return status;
     struct kt_rows_delta checked = *job;
+    if (kt_rows_backend(rows)->registry->deterministic)
+        checked.deterministic = 1;
     status = check_widths("kt_rows_delta", job->key_size, job->value_size, error);
     if (status == KT_OK)
         status = check_heads(&checked, error);

@@ -362,8 +362,9 @@ enum kt_delta_order {
  *
  * Few rows are computed one after the other; from KT_DELTA_CHUNKED rows on, chunks of KT_DELTA_CHUNK rows
  * are, by matrix products (the WY form), which rounds otherwise. Which of the two depends on n_rows
- * only, and where chunks begin on the first row of the job; with `deterministic` it is always the former,
- * so that bits do not depend on how a sequence is cut into jobs.
+ * only, and where chunks begin on the first row of the job; with `deterministic`, or core.deterministic of
+ * the context's configuration, it is always the former, so that bits do not depend on how a sequence is cut
+ * into jobs.
  */
 #define KT_DELTA_CHUNKED 16
 struct kt_rows_delta {

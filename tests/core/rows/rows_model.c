@@ -33,12 +33,17 @@ static bool is_possible(const char *level)
 
 const struct kt_rows *level_open(int level)
 {
+    return level_open_with(level, NULL);
+}
+
+const struct kt_rows *level_open_with(int level, const char *setting)
+{
     const struct random_source source = {.backend = "attention"};
     const struct kt_rows *rows = NULL;
     struct kt_rows_info info;
     if (!is_possible(levels[level]))
         return NULL;
-    opened = random_view_context(&source, levels[level], 2, NULL, NULL);
+    opened = random_view_context(&source, levels[level], 2, NULL, setting);
     if (!opened)
         return NULL;
     if (kt_rows_find(opened, NULL, &rows, NULL) != KT_OK) {

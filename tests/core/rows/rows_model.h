@@ -17,6 +17,7 @@ const char *level_name(int level);
 
 /* The functions of a level; NULL: this CPU, or this build, has not got it. A sandbox must be open. */
 const struct kt_rows *level_open(int level);
+const struct kt_rows *level_open_with(int level, const char *setting);
 void level_close(void);
 struct kt_context *level_context(void);
 

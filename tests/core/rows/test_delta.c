@@ -379,6 +379,33 @@ START_TEST(rules_are_cut_anywhere)
 }
 END_TEST
 
+/* core.deterministic is every job's. */
+START_TEST(a_context_is_deterministic)
+{
+    uint64_t seed = 8;
+    struct rule rule = make_rule(100, 2, 1, 32, 32, &seed);
+    size_t size = (size_t)100 * (size_t)rule.value_stride * 4;
+    float *outputs[2] = {calloc(1, size), calloc(1, size)};
+    for (int way = 0; way < 2; way++) {
+        const struct kt_rows *rows =
+            level_open_with(_i, way ? "core.deterministic=yes" : "core.deterministic=no");
+        if (!rows)
+            break;
+        float *state = copy_state(&rule);
+        struct kt_rows_delta job = job_of(&rule, rows, state, outputs[way]);
+        job.deterministic = !way;
+        ck_ok(kt_rows_delta(rows, &job, &ck_error));
+        ck_holds(memcmp(outputs[way], outputs[0], size) == 0);
+        free(job.scratch);
+        free(state);
+        level_close();
+    }
+    free(outputs[0]);
+    free(outputs[1]);
+    free_rule(&rule);
+}
+END_TEST
+
 /* NaN in a row of one head: rows before it and other heads stay, in both forms; outputs over the values. */
 START_TEST(nan_stays_behind_its_row)
 {
@@ -445,6 +472,7 @@ int main(void)
     tcase_add_loop_test(tests, decays_are_the_formula, 0, N_LEVELS);
     tcase_add_loop_test(tests, the_rule_is_the_formula, 0, N_LEVELS);
     tcase_add_loop_test(tests, rules_are_cut_anywhere, 0, N_LEVELS);
+    tcase_add_loop_test(tests, a_context_is_deterministic, 0, N_LEVELS);
     tcase_add_loop_test(tests, nan_stays_behind_its_row, 0, N_LEVELS);
     tcase_add_loop_test(tests, a_decay_may_leave_nothing, 0, N_LEVELS);
     suite_add_tcase(suite, tests);
