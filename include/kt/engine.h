@@ -9,10 +9,10 @@
  *     kt_session_truncate()   back to an earlier token
  *     kt_session_save()       a session in a file
  *
- * Families: qwen3moe, qwen3, qwen2, llama, Mixtral, gpt-oss, glm4moe (GLM-4.5 to 4.7), minimax-m2 and
- * deepseek2 (DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash), each from GGUF files and from safetensors folders.
- * What a checkpoint has and is not computed is refused by its name; but layers that predict tokens after the
- * next are left out.
+ * Families: qwen3moe, qwen3, qwen2, llama, Mixtral, gpt-oss, glm4moe (GLM-4.5 to 4.7), minimax-m2,
+ * deepseek2 (DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash), qwen3next, qwen35moe and qwen35 (text only), each
+ * from GGUF files and from safetensors folders. What a checkpoint has and is not computed is refused by its
+ * name; but layers that predict tokens after the next are left out.
  *
  * Thread-safety: a model's functions, those of its sessions included, are called by one thread at a time.
  */
@@ -51,14 +51,14 @@ struct kt_model_info {
     uint32_t n_layers;
     uint32_t n_experts; /**< of a layer; 0: a dense model */
     uint64_t hidden_size;
-    uint64_t vocabulary;     /**< logits of a token */
-    uint64_t context_length; /**< that the model was made for */
-    uint64_t max_tokens;     /**< of a session */
-    uint64_t weight_size;    /**< bytes of packed weights */
-    uint64_t cache_size;     /**< bytes of the cache */
-    uint64_t expert_size;    /**< of weight_size, those of experts */
-    uint32_t top_k;          /**< experts of a token */
-    uint32_t reserved;
+    uint64_t vocabulary;       /**< logits of a token */
+    uint64_t context_length;   /**< that the model was made for */
+    uint64_t max_tokens;       /**< of a session */
+    uint64_t weight_size;      /**< bytes of packed weights */
+    uint64_t cache_size;       /**< bytes of the cache */
+    uint64_t expert_size;      /**< of weight_size, those of experts */
+    uint32_t top_k;            /**< experts of a token */
+    uint32_t has_states;       /**< not 0: sessions keep states, see kt_session_truncate */
     uint64_t n_weights;        /**< numbers in matrices, but for the embedding */
     uint64_t n_expert_weights; /**< of these, those of experts */
     const char *instruction; /**< that multiplies the largest part of them, as struct kt_layer_info has it */
@@ -121,9 +121,14 @@ enum kt_status kt_session_open(struct kt_model *model, struct kt_session **sessi
 void kt_session_close(struct kt_session *session);
 /** Tokens that it holds. */
 uint64_t kt_session_tokens(const struct kt_session *session);
-/** Keeps the first n_tokens. */
+/**
+ * Keeps the first n_tokens. A session with states, of layers that keep no row for each token (Gated
+ * DeltaNet), can only keep all of its tokens or none, else KT_E_UNSUPPORTED: fork it where you may want to
+ * return to.
+ */
 enum kt_status kt_session_truncate(struct kt_session *session, uint64_t n_tokens, struct kt_error *error);
-/** Opens a session of the first n_tokens of another one; memory is shared until one of them goes on. */
+/** Opens a session of the first n_tokens of another one; memory is shared until one of them goes on. One with
+ * states can be forked with all of its tokens or none; the states are copied. */
 enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, struct kt_session **fork,
                                struct kt_error *error);
 
@@ -155,7 +160,8 @@ struct kt_step {
  * Computes the next tokens of sessions, each of which may stand here once. Checks everything before it
  * computes. Logits have the same bits for any number of threads. KT_E_RANGE names an id that is none, or a
  * session that would be longer than max_tokens; KT_E_NOMEM: the cache is full. After KT_E_BACKEND, sessions
- * have the tokens of whole slices; else, on failure, they are as they were.
+ * have the tokens of whole slices; else, on failure, they are as they were. But a session with states that
+ * had tokens and was being computed can then only be truncated to 0, or closed: all else is KT_E_STATE.
  */
 enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps, uint32_t n_steps,
                              struct kt_error *error);

@@ -5,6 +5,7 @@ A patch is a function of the model's module of transformers; it gives {name: rep
 may be that of a method, Class.method.
 """
 import contextlib
+import itertools
 import sys
 
 import torch
@@ -169,6 +170,73 @@ def norm_each(module, hidden_size=64, head_size=32):
         parts = states.pow(2).unflatten(-1, (-1, head_size))
         return parts.mean(-1, keepdim=True).expand_as(parts).flatten(-2)
     return {find_class(module, "RMSNorm") + ".forward": norm_with(variance)}
+class Changed:
+    """A module but for some of its names."""
+
+    def __init__(self, module, **names):
+        self.__dict__.update(names, module=module)
+
+    def __getattr__(self, name):
+        return getattr(self.module, name)
+
+
+def norm_plainly(module):
+    """Norms multiply by w instead of by 1 + w."""
+    def forward(self, x):
+        return (self._norm(x.float()) * self.weight.float()).type_as(x)
+    return {f"{name}.forward": forward for name in vars(module) if name.endswith("RMSNorm")}
+
+
+def leave_out_attention_gate(module):
+    return {"torch": Changed(torch, sigmoid=torch.ones_like)}
+
+
+def leave_out_shared_gate(module):
+    return {"F": Changed(torch.nn.functional, sigmoid=torch.ones_like)}
+
+
+def change_rule(module, change):
+    """The delta rule with other arguments."""
+    original = module.torch_chunk_gated_delta_rule
+
+    def rule(query, key, value, g, beta, **rest):
+        return original(*change(query, key, value, g, beta), **rest)
+    return {"torch_chunk_gated_delta_rule": rule}
+
+
+def share_keys_by_remainder(module):
+    """Value head h has key head h mod n instead of h / (heads of a group)."""
+    def change(query, key, value, g, beta):
+        n = value.shape[2] // query.shape[2]
+        return query.repeat(1, 1, n, 1), key.repeat(1, 1, n, 1), value, g, beta
+    return change_rule(module, change)
+
+
+def leave_out_decay(module):
+    return change_rule(module, lambda q, k, v, g, beta: (q, k, v, torch.zeros_like(g), beta))
+
+
+def leave_out_lengths(module):
+    """Queries are not made as long as 1; keys are, or the state would grow without bound."""
+    original, calls = module.l2norm, itertools.count()
+    return {"l2norm": lambda x, **rest: x if next(calls) % 2 == 0 else original(x, **rest)}
+
+
+def change_convolution(module, change):
+    original = module.causal_conv1d_fn
+
+    def convolve(x, weight, bias=None, activation=None, **rest):
+        weight, activation = change(weight, activation)
+        return original(x, weight, bias, activation=activation, **rest)
+    return {"causal_conv1d_fn": convolve}
+
+
+def convolve_backwards(module):
+    return change_convolution(module, lambda weight, activation: (weight.flip(-1), activation))
+
+
+def convolve_plainly(module):
+    return change_convolution(module, lambda weight, activation: (weight, None))
 
 
 @contextlib.contextmanager

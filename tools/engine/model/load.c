@@ -4,6 +4,7 @@
 #include "tools/engine/model/model.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static enum kt_status load_block(struct kt_model *m, uint32_t layer, struct kt_error *error)
@@ -23,12 +24,19 @@ static enum kt_status load_block(struct kt_model *m, uint32_t layer, struct kt_e
 
 /* ---- before and behind the layers ---- */
 
+static void end_name(const struct kt_engine_config *c, const char *gguf, const char *json, char *name)
+{
+    snprintf(name, KT_WEIGHT_NAME, "%s%s", c->is_gguf ? "" : c->json_stem, c->is_gguf ? gguf : json);
+}
+
 static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
-    const char *embedding = c->is_gguf ? "token_embd" : "model.embed_tokens";
-    const char *head = c->is_gguf ? "output" : "lm_head", *norm = c->is_gguf ? "output_norm" : "model.norm";
+    const char *head = c->is_gguf ? "output" : "lm_head";
+    char embedding[KT_WEIGHT_NAME], norm[KT_WEIGHT_NAME], name[KT_WEIGHT_NAME + 8];
     struct kt_view view;
+    end_name(c, "token_embd", "embed_tokens", embedding);
+    end_name(c, "output_norm", "norm", norm);
     enum kt_status status = kt_checkpoint_weight(m->checkpoint, embedding, &m->embedding, NULL, error);
     if (status != KT_OK)
         return status;
@@ -36,7 +44,8 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s has rows of %" PRIu64 " numbers, the hidden size is %" PRIu64, embedding,
                               m->embedding.cols, c->hidden_size);
-    kt_model_mark_used(m, c->is_gguf ? "token_embd.weight" : "model.embed_tokens.weight");
+    snprintf(name, sizeof(name), "%s.weight", embedding);
+    kt_model_mark_used(m, name);
     m->vocabulary = m->embedding.rows;
     status = kt_checkpoint_weight(m->checkpoint, head, &view, NULL, error);
     bool has_head = status == KT_OK;

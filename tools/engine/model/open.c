@@ -93,7 +93,10 @@ static bool make_buffers(struct kt_model *m)
     m->ids = kt_model_alloc(m, n, sizeof(*m->ids));
     m->positions = kt_model_alloc(m, n, sizeof(*m->positions));
     m->items = kt_model_alloc(m, m->params.max_sessions, sizeof(*m->items));
-    return m->experts && m->ids && m->positions && m->items;
+    m->scratch = kt_model_alloc(m, m->n_threads * m->scratch_size + 64, 1);
+    if (m->scratch)
+        m->scratch += (64 - (uintptr_t)m->scratch % 64) % 64;
+    return m->experts && m->ids && m->positions && m->items && m->scratch;
 }
 
 /* ---- what a model takes ---- */
@@ -203,7 +206,8 @@ void kt_model_info(const struct kt_model *model, struct kt_model_info *info)
                                    .n_weights = model->n_weights,
                                    .n_expert_weights = model->n_expert_weights,
                                    .instruction = model->instruction,
-                                   .level = model->level};
+                                   .level = model->level,
+                                   .has_states = cache.state_bytes > 0};
 }
 
 void kt_model_times(const struct kt_model *model, struct kt_model_times *times)
@@ -258,11 +262,28 @@ uint64_t kt_session_tokens(const struct kt_session *session)
     return info.tokens;
 }
 
+enum kt_status kt_session_check_states(const struct kt_session *session, const char *function,
+                                       struct kt_error *error)
+{
+    return session->spoilt
+               ? kt_engine_fail(error, KT_E_STATE,
+                                "%s: a step of this session failed, and its states hold tokens that it does "
+                                "not have; truncate it to 0",
+                                function)
+               : KT_OK;
+}
+
 enum kt_status kt_session_truncate(struct kt_session *session, uint64_t n_tokens, struct kt_error *error)
 {
     if (!session)
         return kt_engine_fail(error, KT_E_INVALID, "kt_session_truncate: NULL");
-    return kt_kv_sequence_truncate(session->sequence, n_tokens, error);
+    enum kt_status status =
+        n_tokens == 0 ? KT_OK : kt_session_check_states(session, "kt_session_truncate", error);
+    if (status == KT_OK)
+        status = kt_kv_sequence_truncate(session->sequence, n_tokens, error);
+    if (status == KT_OK)
+        session->spoilt = false;
+    return status;
 }
 
 enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, struct kt_session **fork,
@@ -270,10 +291,14 @@ enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, st
 {
     if (!session || !fork)
         return kt_engine_fail(error, KT_E_INVALID, "kt_session_fork: NULL");
+    enum kt_status status =
+        n_tokens == 0 ? KT_OK : kt_session_check_states(session, "kt_session_fork", error);
+    if (status != KT_OK)
+        return status;
     struct kt_session *s = new_session(session->model, error);
     if (!s)
         return KT_E_NOMEM;
-    enum kt_status status = kt_kv_sequence_fork(session->sequence, n_tokens, &s->sequence, error);
+    status = kt_kv_sequence_fork(session->sequence, n_tokens, &s->sequence, error);
     if (status == KT_OK)
         *fork = s;
     else

@@ -12,13 +12,16 @@ enum kt_status kt_session_save(struct kt_session *session, const char *path, con
 {
     if (!session || !path || !ids)
         return kt_engine_fail(error, KT_E_INVALID, "kt_session_save: NULL");
+    enum kt_status status = kt_session_check_states(session, "kt_session_save", error);
+    if (status != KT_OK)
+        return status;
     uint64_t n = kt_session_tokens(session);
     uint8_t *note = malloc(4 * n + 1);
     if (!note)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for %" PRIu64 " ids", n);
     for (uint64_t i = 0; i < 4 * n; i++)
         note[i] = (uint8_t)((uint32_t)ids[i / 4] >> 8 * (i % 4));
-    enum kt_status status = kt_kv_sequence_export(session->sequence, path, note, 4 * n, error);
+    status = kt_kv_sequence_export(session->sequence, path, note, 4 * n, error);
     free(note);
     return status;
 }
@@ -76,7 +79,7 @@ enum kt_status kt_session_restore(struct kt_model *model, const char *path, stru
     if (!note || !s || !read) {
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for a session");
     } else {
-        *s = (struct kt_session){model, sequence};
+        *s = (struct kt_session){.model = model, .sequence = sequence};
         if (size != 4 * kt_session_tokens(s))
             status =
                 kt_engine_fail(error, KT_E_FORMAT, "%s: %" PRIu64 " bytes of ids beside %" PRIu64 " tokens",

@@ -140,6 +140,9 @@ static enum kt_status check_step(const struct kt_model *m, const struct kt_step 
         if (steps[i].session == step->session)
             return kt_engine_fail(error, KT_E_INVALID, "kt_model_step: steps %u and %u are of one session", i,
                                   at);
+    enum kt_status status = kt_session_check_states(step->session, "kt_model_step", error);
+    if (status != KT_OK)
+        return status;
     for (uint32_t i = 0; i < step->n_ids; i++)
         if (step->ids[i] < 0 || (uint64_t)step->ids[i] >= m->vocabulary)
             return kt_engine_fail(error, KT_E_RANGE,
@@ -160,6 +163,16 @@ static void drop_room(const struct kt_step *steps, uint32_t n_steps)
 {
     for (uint32_t i = 0; i < n_steps; i++)
         (void)kt_kv_sequence_truncate(steps[i].session->sequence, kt_session_tokens(steps[i].session), NULL);
+}
+
+/* Layers that keep states may have taken in tokens of a slice that failed; without tokens drop_room zeroes
+ * them. */
+static void mark_spoilt(const struct kt_slice *s)
+{
+    struct kt_kv_info cache;
+    kt_kv_info(s->model->kv, &cache);
+    for (uint32_t i = 0; i < s->n_pieces && cache.state_bytes > 0; i++)
+        s->pieces[i].step->session->spoilt = kt_session_tokens(s->pieces[i].step->session) > 0;
 }
 
 static enum kt_status run_slices(struct kt_model *m, const struct kt_step *steps, uint32_t n_steps,
@@ -185,6 +198,8 @@ static enum kt_status run_slices(struct kt_model *m, const struct kt_step *steps
         }
         if (slice.n_tokens > 0)
             status = run_slice(&slice, error);
+        if (status != KT_OK)
+            mark_spoilt(&slice);
     }
     return status;
 }

@@ -36,7 +36,7 @@ class kt_model_info(c.Structure):
         ("cache_size", c.c_uint64),
         ("expert_size", c.c_uint64),
         ("top_k", c.c_uint32),
-        ("reserved", c.c_uint32),
+        ("has_states", c.c_uint32),
         ("n_weights", c.c_uint64),
         ("n_expert_weights", c.c_uint64),
         ("instruction", c.c_char_p),

@@ -7,8 +7,8 @@
 #include <string.h>
 
 struct attention {
-    struct kt_linear *q, *k, *v, *o;
-    float *query_norm, *key_norm; /* [head_size] or [heads * head_size], or NULL */
+    struct kt_linear *q, *k, *v, *o; /* with a gate, rows of q are [query | gate] of each head */
+    float *query_norm, *key_norm;    /* [head_size] or [heads * head_size], or NULL */
     struct kt_attention *attention;
 };
 
@@ -68,7 +68,7 @@ static enum kt_status load_matrices(struct kt_model *m, uint32_t layer, struct a
         const char *gguf, *json;
         uint64_t rows, cols;
         struct kt_linear **out;
-    } all[] = {{"attn_q", "self_attn.q_proj", c->n_heads * size, hidden, &a->q},
+    } all[] = {{"attn_q", "self_attn.q_proj", c->n_heads * size * (c->has_gate ? 2 : 1), hidden, &a->q},
                {"attn_k", "self_attn.k_proj", c->n_kv_heads * size, hidden, &a->k},
                {"attn_v", "self_attn.v_proj", c->n_kv_heads * size, hidden, &a->v},
                {"attn_output", "self_attn.o_proj", hidden, c->n_heads * size, &a->o}};
@@ -112,6 +112,7 @@ static enum kt_status load(struct kt_model *m, uint32_t layer, struct kt_block *
     block->mixer_weights = a;
     kt_model_need(m, KT_BUFFER_Q, queries);
     kt_model_need(m, KT_BUFFER_MIX, queries);
+    kt_model_need(m, KT_BUFFER_GATE, c->has_gate ? 2 * queries : 0);
     kt_model_need(m, KT_BUFFER_K, keys);
     kt_model_need(m, KT_BUFFER_V, keys);
     enum kt_status status = load_matrices(m, layer, a, error);
@@ -133,6 +134,40 @@ static enum kt_status norm_heads(const struct kt_model *m, float *rows, const fl
                : kt_slice_norm(m, rows, weight, rows, n, n_heads, c->head_size, error);
 }
 
+/* Takes the queries of a range of tokens out of what came with their gates, or multiplies what attention
+ * gave by the gates. */
+static enum kt_status run_gate(const struct kt_slice *s, struct kt_range range, enum kt_buffer from,
+                               enum kt_buffer to, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_attention_config *c = &m->config.attention;
+    uint64_t width = (uint64_t)c->n_heads * c->head_size;
+    const float *both = m->buffers[KT_BUFFER_GATE] + range.begin * 2 * width;
+    struct kt_rows_input pairs = {.data = both,
+                                  .part_stride = 2 * (int64_t)(c->head_size * sizeof(float)),
+                                  .dtype = KT_DTYPE_F32};
+    struct kt_rows_gate job = KT_ROWS_GATE_INIT;
+    job.n_rows = range.end - range.begin;
+    job.n_parts = c->n_heads;
+    job.size = c->head_size;
+    pairs.stride = pairs.part_stride * c->n_heads;
+    job.input = pairs;
+    if (from != KT_BUFFER_GATE) {
+        job.gating = KT_GATING_SIGMOID;
+        job.gate = pairs;
+        job.gate.data = both + c->head_size;
+        job.input =
+            (struct kt_rows_input){.data = m->buffers[from] + range.begin * width, .dtype = KT_DTYPE_F32};
+    }
+    job.output = (struct kt_rows_output){.data = m->buffers[to] + range.begin * width, .dtype = KT_DTYPE_F32};
+    return kt_rows_gate(m->rows, &job, error);
+}
+
+static enum kt_status gate_output(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    return run_gate(s, range, KT_BUFFER_MIX, KT_BUFFER_MIX, error);
+}
+
 /* Norms and rotates queries and keys, and writes keys and values into the cache. */
 static enum kt_status place_heads(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
 {
@@ -142,7 +177,9 @@ static enum kt_status place_heads(const struct kt_slice *s, struct kt_range rang
     float *q = m->buffers[KT_BUFFER_Q] + (uint64_t)range.begin * c->n_heads * c->head_size;
     float *k = m->buffers[KT_BUFFER_K] + (uint64_t)range.begin * c->n_kv_heads * c->head_size;
     uint32_t n = range.end - range.begin;
-    enum kt_status status = norm_heads(m, q, a->query_norm, n, c->n_heads, error);
+    enum kt_status status = c->has_gate ? run_gate(s, range, KT_BUFFER_GATE, KT_BUFFER_Q, error) : KT_OK;
+    if (status == KT_OK)
+        status = norm_heads(m, q, a->query_norm, n, c->n_heads, error);
     if (status == KT_OK)
         status = norm_heads(m, k, a->key_norm, n, c->n_kv_heads, error);
     if (status == KT_OK)
@@ -184,7 +221,9 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
 {
     float *const *b = s->model->buffers;
     const struct attention *a = s->block->mixer_weights;
-    const struct kt_linear_output heads[] = {kt_slice_output(a->q, b[KT_BUFFER_Q], false),
+    bool has_gate = s->model->config.attention.has_gate;
+    float *queries = b[has_gate ? KT_BUFFER_GATE : KT_BUFFER_Q];
+    const struct kt_linear_output heads[] = {kt_slice_output(a->q, queries, false),
                                              kt_slice_output(a->k, b[KT_BUFFER_K], false),
                                              kt_slice_output(a->v, b[KT_BUFFER_V], false)};
     const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
@@ -193,6 +232,8 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
         status = kt_slice_run_tokens(s, place_heads, error);
     if (status == KT_OK)
         status = attend(s, error);
+    if (status == KT_OK && has_gate)
+        status = kt_slice_run_tokens(s, gate_output, error);
     return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_MIX], &o, 1, error) : status;
 }
 

@@ -62,6 +62,8 @@ struct kt_model {
     int64_t *ids;                /**< of tokens */
     uint32_t *positions;
     struct kt_attention_item *items; /**< [max_sessions] */
+    char *scratch;                   /**< [n_threads][scratch_size], aligned to 64 bytes */
+    uint64_t scratch_size;           /**< the most that a layer wants for a thread, a multiple of 64 */
 
     /* What kt_model_close frees. */
     struct kt_owned *owned;
@@ -73,7 +75,11 @@ struct kt_model {
 struct kt_session {
     struct kt_model *model;
     struct kt_kv_sequence *sequence;
+    bool spoilt; /**< its states have seen tokens that it does not have */
 };
+/** KT_E_STATE if they have. */
+enum kt_status kt_session_check_states(const struct kt_session *session, const char *function,
+                                       struct kt_error *error);
 
 /* ---- slices ----------------------------------------------------------------------------------- */
 
@@ -139,7 +145,7 @@ struct kt_mixer {
                            struct kt_error *error);
     enum kt_status (*run)(const struct kt_slice *slice, struct kt_error *error);
 };
-extern const struct kt_mixer kt_mixer_attention, kt_mixer_latent;
+extern const struct kt_mixer kt_mixer_attention, kt_mixer_latent, kt_mixer_delta;
 /** The mixer of an enum kt_mixer_kind. */
 const struct kt_mixer *kt_mixer_find(uint32_t kind);
 
@@ -163,6 +169,8 @@ void kt_weight_name(const struct kt_model *model, uint32_t layer, const char *gg
 void *kt_model_alloc(struct kt_model *model, uint64_t n, uint64_t size);
 /** A buffer is to have rows of that many numbers at least. */
 void kt_model_need(struct kt_model *model, enum kt_buffer buffer, uint64_t width);
+/** A thread is to have so many bytes of scratch at least. */
+void kt_model_need_scratch(struct kt_model *model, uint64_t size);
 
 /** A weight of rows x cols and its bias, which may be NULL; KT_E_FORMAT: it has other sizes. */
 enum kt_status kt_find_weight(struct kt_model *model, const char *name, uint64_t rows, uint64_t cols,

@@ -89,6 +89,13 @@ void kt_model_need(struct kt_model *m, enum kt_buffer buffer, uint64_t width)
         m->widths[buffer] = width;
 }
 
+void kt_model_need_scratch(struct kt_model *m, uint64_t size)
+{
+    size = (size + 63) / 64 * 64;
+    if (m->scratch_size < size)
+        m->scratch_size = size;
+}
+
 /* ---- what is used ---- */
 
 void kt_model_mark_used(struct kt_model *m, const char *tensor)
@@ -122,10 +129,17 @@ static bool is_expert(const char *name)
     return strstr(name, "_exps.") || strstr(name, ".experts.");
 }
 
-/* A layer behind the last one that is computed. */
+/* What the family's table names, or of a layer behind the last one that is computed. */
 static bool is_skipped(const struct kt_model *m, const char *name)
 {
-    const char *begin = m->config.is_gguf ? "blk." : "model.layers.";
+    const char *const *skipped = m->config.family->names.skipped;
+    char begin[40];
+    for (; skipped && *skipped; skipped++)
+        if (strncmp(name, *skipped, strlen(*skipped)) == 0)
+            return true;
+    snprintf(begin, sizeof(begin), "%s", m->config.is_gguf ? "blk." : m->config.json_stem);
+    if (!m->config.is_gguf)
+        strcat(begin, "layers.");
     if (strncmp(name, begin, strlen(begin)) != 0)
         return false;
     uint64_t layer = strtoull(name + strlen(begin), NULL, 10), n = m->config.n_layers;
@@ -163,7 +177,7 @@ void kt_weight_name(const struct kt_model *m, uint32_t layer, const char *gguf, 
     if (m->config.is_gguf)
         snprintf(name, KT_WEIGHT_NAME, "blk.%u.%s", layer, gguf ? gguf : "");
     else
-        snprintf(name, KT_WEIGHT_NAME, "model.layers.%u.%s", layer, json ? json : "");
+        snprintf(name, KT_WEIGHT_NAME, "%slayers.%u.%s", m->config.json_stem, layer, json ? json : "");
 }
 
 enum kt_status kt_find_weight(struct kt_model *m, const char *name, uint64_t rows, uint64_t cols,
@@ -223,8 +237,9 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     params.cols = cols;
     params.max_tokens = m->params.max_batch;
     params.name = name;
-    enum kt_status status =
-        owned.name ? kt_linear_create(m->context, &params, &linear, error) : fail_memory(error);
+    enum kt_status status = kt_find_weight(m, name, rows, cols, &view, NULL, error);
+    if (status == KT_OK)
+        status = owned.name ? kt_linear_create(m->context, &params, &linear, error) : fail_memory(error);
     if (status != KT_OK) {
         free(owned.name);
         return status;
@@ -232,9 +247,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
     owned.object = linear;
     if (!own(m, owned))
         return fail_memory(error);
-    status = kt_find_weight(m, name, rows, cols, &view, NULL, error);
-    if (status == KT_OK)
-        status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
+    status = kt_linear_plan_checkpoint(linear, m->checkpoint, name, &plan, error);
     if (status != KT_OK)
         return status;
     add_plan(m, &plan);

@@ -158,6 +158,15 @@ static void refuse(struct kt_settings *s, struct kt_engine_config *c)
     kt_settings_refuse_unread(s);
 }
 
+/* Models that see images, too, have their language model under another name. */
+static const char *find_stem(struct kt_checkpoint *checkpoint)
+{
+    uint64_t index;
+    return kt_checkpoint_find(checkpoint, "model.language_model.embed_tokens.weight", &index, NULL) == KT_OK
+               ? "model.language_model."
+               : "model.";
+}
+
 enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt_engine_config *c,
                                      struct kt_error *error)
 {
@@ -168,6 +177,7 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
     *c = (struct kt_engine_config){.is_gguf = s.is_gguf, .rope = rope};
     if (status != KT_OK)
         return status;
+    c->json_stem = find_stem(checkpoint);
     c->family = kt_family_find(s.architecture, s.is_gguf);
     kt_family_list(names, sizeof(names));
     if (!c->family) {

@@ -9,6 +9,7 @@
 enum kt_mixer_kind {
     KT_MIXER_ATTENTION, /**< grouped-query attention */
     KT_MIXER_LATENT,    /**< multi-head latent attention */
+    KT_MIXER_DELTA,     /**< Gated DeltaNet: a convolution and a recurrent state instead of keys and values */
     KT_MIXER_KINDS
 };
 
@@ -40,6 +41,13 @@ struct kt_latent_config {
     uint32_t nope_size, rope_size, value_size;
 };
 
+struct kt_delta_config {
+    uint32_t n_heads, n_key_heads; /**< heads of values, a multiple of those of keys */
+    uint32_t key_size, value_size; /**< numbers of a head */
+    uint32_t width;                /**< inputs that the convolution sees */
+    uint32_t order;                /**< enum kt_delta_order: which key head a value head has */
+};
+
 struct kt_router_config {
     uint32_t routing; /**< enum kt_routing */
     uint32_t n_groups, top_groups, group_score;
@@ -51,6 +59,7 @@ struct kt_router_config {
 struct kt_engine_config {
     const struct kt_family *family;
     bool is_gguf;
+    const char *json_stem; /**< of names in safetensors: "model." or another one */
     uint32_t n_layers;
     uint32_t n_skipped; /**< layers behind them, which predict tokens after the next: not computed */
     struct kt_layer_config *layers; /**< [n_layers] */
@@ -60,6 +69,7 @@ struct kt_engine_config {
     float norm_offset; /**< 1: weights of norms are stored less 1 */
     struct kt_attention_config attention;
     struct kt_latent_config latent;
+    struct kt_delta_config delta;
     uint32_t pairing;           /**< enum kt_rope_pairing */
     struct kt_rope_params rope; /**< divisors NULL: they are loaded with the weights */
     uint32_t n_experts, top_k;
@@ -77,6 +87,9 @@ struct kt_family_names {
     const char *json_correction;  /**< NULL: "mlp.gate.e_score_correction_bias" */
     const char *json_shared;      /**< NULL: "mlp.shared_experts" */
     const char *json_shared_gate; /**< NULL: "mlp.shared_expert_gate" */
+    /** Tensors whose names begin so are of parts that the logits of text do not depend on; NULL behind the
+     * last one. */
+    const char *const *skipped;
 };
 
 /** A family of models: what they have in common and files do not say. */
@@ -112,7 +125,11 @@ void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_eng
 /** Fails where layers that would be skipped are none that predict tokens after the next. */
 void kt_engine_config_check_skipped(struct kt_settings *settings, const struct kt_engine_config *config);
 
+/** The layers that decoder_sparse_step and mlp_only_layers say are dense. */
+void kt_engine_config_sparse_layers(struct kt_settings *settings, struct kt_engine_config *config);
+
 extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama,
     kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek;
+extern const struct kt_family kt_family_qwen3next, kt_family_qwen35moe, kt_family_qwen35;
 
 #endif

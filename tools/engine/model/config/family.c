@@ -8,7 +8,9 @@
 static const struct kt_family *const families[] = {&kt_family_qwen3moe,   &kt_family_qwen3,
                                                    &kt_family_qwen2,      &kt_family_llama,
                                                    &kt_family_gpt_oss,    &kt_family_glm4moe,
-                                                   &kt_family_minimax_m2, &kt_family_deepseek};
+                                                   &kt_family_minimax_m2, &kt_family_deepseek,
+                                                   &kt_family_qwen3next,  &kt_family_qwen35moe,
+                                                   &kt_family_qwen35};
 
 const struct kt_family *kt_family_find(const char *name, bool is_gguf)
 {

@@ -26,6 +26,11 @@ static void read_qwen3moe(struct kt_settings *s, struct kt_engine_config *c)
 {
     read_qwen3(s, c);
     c->router.normalizes = kt_settings_flag(s, NULL, "norm_topk_prob", s->is_gguf);
+    kt_engine_config_sparse_layers(s, c);
+}
+
+void kt_engine_config_sparse_layers(struct kt_settings *s, struct kt_engine_config *c)
+{
     uint64_t step = kt_settings_uint(s, NULL, "decoder_sparse_step", 1);
     uint64_t n = kt_settings_count(s, NULL, "mlp_only_layers");
     for (uint32_t i = 0; i < c->n_layers; i++)
