@@ -129,7 +129,7 @@ void kt_engine_config_check_skipped(struct kt_settings *settings, const struct k
 void kt_engine_config_sparse_layers(struct kt_settings *settings, struct kt_engine_config *config);
 
 extern const struct kt_family kt_family_qwen3moe, kt_family_qwen3, kt_family_qwen2, kt_family_llama,
-    kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek;
-extern const struct kt_family kt_family_qwen3next, kt_family_qwen35moe, kt_family_qwen35;
+    kt_family_gpt_oss, kt_family_glm4moe, kt_family_minimax_m2, kt_family_deepseek, kt_family_qwen3next,
+    kt_family_qwen35moe, kt_family_qwen35;
 
 #endif
