@@ -90,10 +90,15 @@ struct terms {
     double sum, sizes;
 };
 struct terms model_add_terms(const float *w, const double *x, uint64_t k);
+/* Sum of |w| + |x|. */
+double model_add_sizes(const float *w, const double *x, uint64_t k);
 /* sum(w x) of row `row` of a projection, and the bound of its error in float32. */
 struct value model_dot(const struct check *check, enum kt_projection projection, uint64_t row,
                        const double *x);
-/* Likewise for weights with scales: row `row` of a projection of the case. */
+/* A row of K activations, of weights with scales, as the level multiplies it: rounded to whole numbers of a
+ * unit or not. */
+void model_fix_row(const struct check *check, uint64_t k, double *x);
+/* Likewise for weights with scales: row `row` of a projection of the case, x from model_fix_row. */
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,
                               const double *x);
 /* Likewise with weights that are rounded to bfloat16: model_round() has done it. */

@@ -12,6 +12,7 @@
  * bit, and is no part of the bound.
  */
 #include "tests/checkkernel/check.h"
+#include "tests/checkkernel/lanes.h"
 
 #include <kt/kt.h>
 #include <math.h>
@@ -50,34 +51,38 @@ uint32_t model_crossover(const struct check *check)
     return check->layout.deterministic ? UINT32_MAX : model_level_crossover(check);
 }
 
-/* As many sums at a time as hide how long an addition takes. */
-#define LANES 8
-
 struct terms model_add_terms(const float *w, const double *x, uint64_t k)
 {
-    typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
-    typedef int64_t bits __attribute__((vector_size(LANES * sizeof(int64_t))));
-    typedef float floats __attribute__((vector_size(LANES * sizeof(float))));
-    lanes sum = {0}, sizes = {0};
-    struct terms all = {0, 0};
+    lanes sum = {0}, sizes = {0}, term, at;
     uint64_t i = 0;
     for (; i + LANES <= k; i += LANES) {
-        floats weight;
-        lanes term;
-        memcpy(&weight, w + i, sizeof weight);
-        memcpy(&term, x + i, sizeof term);
-        term *= __builtin_convertvector(weight, lanes);
+        lanes_load_floats(w + i, &term);
+        lanes_load(x + i, &at);
+        term *= at;
         sum += term;
-        sizes += (lanes)((bits)term & INT64_MAX);
+        lanes_add_size(&sizes, &term);
     }
-    for (int l = 0; l < LANES; l++) {
-        all.sum += sum[l];
-        all.sizes += sizes[l];
-    }
+    struct terms all = {lanes_sum(&sum), lanes_sum(&sizes)};
     for (; i < k; i++) {
         all.sum += (double)w[i] * x[i];
         all.sizes += fabs((double)w[i] * x[i]);
     }
+    return all;
+}
+
+double model_add_sizes(const float *w, const double *x, uint64_t k)
+{
+    lanes sizes = {0}, value;
+    uint64_t i = 0;
+    for (; i + LANES <= k; i += LANES) {
+        lanes_load_floats(w + i, &value);
+        lanes_add_size(&sizes, &value);
+        lanes_load(x + i, &value);
+        lanes_add_size(&sizes, &value);
+    }
+    double all = lanes_sum(&sizes);
+    for (; i < k; i++)
+        all += fabs(x[i]) + fabs((double)w[i]);
     return all;
 }
 
@@ -98,12 +103,8 @@ struct value model_dot(const struct check *check, enum kt_projection projection,
     if (strcmp(check->level->name, "arm_bf16") == 0) /* bfdot rounds to odd: by a whole unit */
         n *= 2;
     double least = 0x1p-126;
-    if (model_lists(model->own_order, check->level)) { /* a factor, a product or a sum that is taken for 0 */
-        double factors = 3 * (double)k + 1;
-        for (uint64_t i = 0; i < k; i++)
-            factors += fabs(x[i]) + fabs((double)w[i]);
-        least *= factors;
-    }
+    if (model_lists(model->own_order, check->level)) /* a factor, a product or a sum that is taken for 0 */
+        least *= 3 * (double)k + 1 + model_add_sizes(w, x, k);
     return (struct value){of_w.sum, n * HALF_ULP * terms + least};
 }
 

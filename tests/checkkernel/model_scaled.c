@@ -28,6 +28,7 @@
  */
 #include "core/weights/decode/dequantize.h"
 #include "tests/checkkernel/check.h"
+#include "tests/checkkernel/lanes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,10 +62,10 @@ static bool flushes(const struct check *check)
 }
 
 /* What of the sums is not relative to them: results below the least normal float32, and for levels that
- * take subnormal numbers for 0, each of them. */
-static double find_least(const struct check *check, double x_sum, double w_sum, uint64_t k)
+ * take subnormal numbers for 0, each of them: `sizes` is the sum of |x| and of |w|. */
+static double find_least(const struct check *check, double sizes, uint64_t k)
 {
-    return flushes(check) ? 0x1p-126 * (x_sum + w_sum + 3 * (double)k + 1) : 0x1p-126;
+    return flushes(check) ? 0x1p-126 * (sizes + 3 * (double)k + 1) : 0x1p-126;
 }
 
 #define WHOLE 32 /* columns that share a unit */
@@ -90,34 +91,59 @@ static double make_whole(const double *x, uint64_t n, int *q)
     return ldexp(1, exponent);
 }
 
-/* Columns c..c+n-1, of k and of one 32, as what a level multiplies. */
-static void fix_columns(const double *x, uint64_t k, uint64_t c, uint64_t n, bool whole, double *fixed)
+/* Does the level multiply few rows as whole numbers? */
+static bool takes_whole(const struct check *check)
 {
-    uint64_t first = c / WHOLE * WHOLE;
-    int q[WHOLE];
-    double unit = whole ? make_whole(x + first, k - first < WHOLE ? k - first : WHOLE, q) : 0;
-    for (uint64_t i = 0; i < n; i++)
-        fixed[i] = whole ? unit * q[c - first + i] : x[c + i];
+    return !model_is_int8(check) && check->model->fixed_point &&
+           model_lists(check->model->fixed_point, check->level);
 }
 
-/* Terms of a group, columns begin..end-1, added up. */
+void model_fix_row(const struct check *check, uint64_t k, double *x)
+{
+    int q[WHOLE];
+    for (uint64_t c = 0, n; c < k && takes_whole(check); c += n) {
+        n = k - c < WHOLE ? k - c : WHOLE;
+        double unit = make_whole(x + c, n, q);
+        for (uint64_t i = 0; i < n; i++)
+            x[c + i] = unit * q[i];
+    }
+}
+
+/* Terms of a group: their sum and the sums of their sizes, those of the codes d, and of x. */
 struct group {
-    double sum, terms, codes, x_sum, factors;
+    double sum, terms, products, codes, x_sum;
 };
 
-static void add_terms(struct group *group, const float *w, const double *x, uint64_t n, double scale,
-                      double offset)
+/* Where the scale is 0 nothing is left, whatever d is. */
+static struct group add_terms(const float *w, const double *x, uint64_t n, double scale, double offset)
 {
-    for (uint64_t i = 0; i < n; i++) {
-        double term = (double)w[i] * x[i];
-        /* where the scale is 0 nothing is left, whatever d is */
-        double d = scale < 0 || scale > 0 ? (double)w[i] / scale + offset : 0;
-        group->sum += term;
-        group->terms += fabs(term);
-        group->codes += fabs(d * x[i]);
-        group->x_sum += fabs(x[i]);
-        group->factors += fabs(d * scale);
+    const bool some = scale < 0 || scale > 0;
+    const double inverse = some ? 1 / scale : 0, shift = some ? offset : 0;
+    lanes sum = {0}, terms = {0}, products = {0}, codes = {0}, x_sum = {0}, weight, at, d;
+    uint64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        lanes_load_floats(w + i, &weight);
+        lanes_load(x + i, &at);
+        lanes_add_size(&x_sum, &at);
+        d = weight * inverse + shift;
+        lanes_add_size(&codes, &d);
+        d *= at;
+        lanes_add_size(&products, &d);
+        weight *= at;
+        lanes_add_size(&terms, &weight);
+        sum += weight;
     }
+    struct group group = {lanes_sum(&sum), lanes_sum(&terms), lanes_sum(&products), lanes_sum(&codes),
+                          lanes_sum(&x_sum)};
+    for (; i < n; i++) {
+        double term = (double)w[i] * x[i], code = (double)w[i] * inverse + shift;
+        group.sum += term;
+        group.terms += fabs(term);
+        group.products += fabs(code * x[i]);
+        group.codes += fabs(code);
+        group.x_sum += fabs(x[i]);
+    }
+    return group;
 }
 
 /* What is taken off each code of a group; `whole`: codes are multiplied as whole numbers. */
@@ -131,30 +157,23 @@ static double find_offset(const struct kt_view *view, uint64_t row, uint64_t gro
 static struct value dot_codes(const struct check *check, const struct kt_view *view, uint64_t row,
                               const float *w, const double *x)
 {
-    bool int8 = model_is_int8(check);
-    bool whole = !int8 && check->model->fixed_point && model_lists(check->model->fixed_point, check->level);
+    bool int8 = model_is_int8(check), whole = int8 || takes_whole(check);
     uint64_t k = view->cols, n = view->scales.group_cols < k ? view->scales.group_cols : k;
     uint64_t groups = (k + n - 1) / n;
     double sum = 0, terms = 0, errors = 0, x_all = 0, factors = 0;
     for (uint64_t g = 0; g < groups; g++) {
-        double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole || int8);
-        uint64_t end = k - g * n < n ? k : (g + 1) * n;
-        struct group group = {0};
-        for (uint64_t c = g * n, m; c < end; c += m) {
-            double fixed[WHOLE];
-            m = WHOLE - c % WHOLE < end - c ? WHOLE - c % WHOLE : end - c;
-            fix_columns(x, k, c, m, whole, fixed);
-            add_terms(&group, w + c, fixed, m, scale, offset);
-        }
-        double steps = (double)(whole || int8 ? (end - 1) / WHOLE - g * n / WHOLE + 1 : n);
-        errors += fabs(scale) * (steps + 3) * (group.codes + offset * group.x_sum);
+        double scale = read_group(&view->scales, row, g), offset = find_offset(view, row, g, whole);
+        uint64_t begin = g * n, end = k - begin < n ? k : begin + n;
+        struct group group = add_terms(w + begin, x + begin, end - begin, scale, offset);
+        double steps = (double)(whole ? (end - 1) / WHOLE - begin / WHOLE + 1 : n);
+        errors += fabs(scale) * (steps + 3) * (group.products + offset * group.x_sum);
         sum += group.sum;
         terms += group.terms;
         x_all += group.x_sum;
-        factors += group.factors;
+        factors += fabs(scale) * group.codes;
     }
     return (struct value){sum, HALF_ULP * (errors + ((double)groups + 2) * terms) +
-                                   find_least(check, x_all, factors, k)};
+                                   find_least(check, x_all + factors, k)};
 }
 
 /* As simd/avx512_expand.h rounds: halves of even columns away from 0, of odd columns towards it. */
@@ -210,16 +229,10 @@ struct value model_dot_rounded(const struct check *check, enum kt_projection pro
     const float *w = check->rounded[projection] + row * k;
     struct terms terms = model_add_terms(w, x, k);
     const float *spread = check->spread[projection] ? check->spread[projection] + row * k : NULL;
-    double x_sum = 0, w_sum = 0, either = 0;
-    bool flushed = flushes(check);
-    for (uint64_t i = 0; i < k && spread; i++)
-        either += fabs((double)spread[i] * x[i]);
-    for (uint64_t i = 0; i < k && flushed; i++) {
-        x_sum += fabs(x[i]);
-        w_sum += fabs((double)w[i]);
-    }
+    double either = spread ? model_add_terms(spread, x, k).sizes : 0;
+    double sizes = flushes(check) ? model_add_sizes(w, x, k) : 0;
     return (struct value){terms.sum, ((double)k + 3) * HALF_ULP * (terms.sizes + either) + either +
-                                         find_least(check, x_sum, w_sum, k)};
+                                         find_least(check, sizes, k)};
 }
 
 struct value model_dot_scaled(const struct check *check, enum kt_projection projection, uint64_t row,

@@ -185,6 +185,10 @@ static bool predict_row(const struct check *check, enum kt_stage stage, const ui
     double *first = check_need(malloc(k * sizeof *first)), *up = check_need(malloc(k * sizeof *up));
     bool right = check->model->read_row(&check->layout, down ? KT_DOWN : KT_GATE, act, x, method, first) &&
                  (down || check->model->read_row(&check->layout, KT_UP, act, x, method, up));
+    if (check->model->scaled && method == METHOD_CODES) {
+        model_fix_row(check, k, first);
+        model_fix_row(check, down ? 0 : k, up);
+    }
     for (uint64_t i = 0; i < n && right; i++)
         wanted[i] = down ? dot(check, KT_DOWN, i, first, method)
                          : value_activation(shape, dot(check, KT_GATE, i, first, method),
