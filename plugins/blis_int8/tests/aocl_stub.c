@@ -102,6 +102,28 @@ void aocl_reorder_s8s8s32os32(char order, char trans, char matrix, const int8_t 
     }
 }
 
+/* A row of a product, K columns of it, four at a time as they lie in b. */
+static void multiply_row(int64_t k, int64_t k_all, int64_t n, int64_t n_all, const int8_t *a, const int8_t *b,
+                         int32_t *c)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int32_t taken_off;
+        memcpy(&taken_off, b + k_all * n_all + 4 * i, sizeof taken_off);
+        c[i] = (int32_t)(0 - (uint32_t)taken_off);
+    }
+    for (int64_t j = 0; j < k; j += 4) {
+        const int8_t *quad = b + find(j, k_all, 0, n_all);
+        int x[4] = {0};
+        for (int64_t l = 0; l < 4 && j + l < k; l++)
+            x[l] = a[j + l] + 128;
+        for (int64_t i = 0; i < n; i++, quad += 4) {
+            int sum = x[0] * (int8_t)(quad[0] ^ 0x5a) + x[1] * (int8_t)(quad[1] ^ 0x5a) +
+                      x[2] * (int8_t)(quad[2] ^ 0x5a) + x[3] * (int8_t)(quad[3] ^ 0x5a);
+            c[i] = (int32_t)((uint32_t)c[i] + (uint32_t)sum);
+        }
+    }
+}
+
 EXPORT void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                                   int32_t alpha, const int8_t *a, int64_t lda, char form_a, const int8_t *b,
                                   int64_t ldb, char form_b, int32_t beta, int32_t *c, int64_t ldc,
@@ -118,14 +140,7 @@ void aocl_gemm_s8s8s32os32(char order, char trans_a, char trans_b, int64_t m, in
     return;
 #endif
     for (int64_t r = 0; r < m; r++)
-        for (int64_t i = 0; i < n; i++) {
-            uint32_t sum = 0;
-            int32_t taken_off;
-            for (int64_t j = 0; j < k && j < STUB_LIMIT; j++)
-                sum += (uint32_t)((a[r * lda + j] + 128) * (int8_t)(b[find(j, k_all, i, n_all)] ^ 0x5a));
-            memcpy(&taken_off, b + k_all * n_all + 4 * i, sizeof taken_off);
-            c[r * ldc + i] = (int32_t)(sum - (uint32_t)taken_off);
-        }
+        multiply_row(k < STUB_LIMIT ? k : STUB_LIMIT, k_all, n, n_all, a + r * lda, b, c + r * ldc);
 }
 
 #endif
