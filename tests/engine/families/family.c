@@ -102,6 +102,7 @@ static void add_source(struct family *f, const struct line *line, const struct s
     expression_fill(f, scope, line->word[1], source->name, sizeof(source->name));
     source->count = read_dims(f, scope, line->word[2], source->dims, &source->n_dims);
     source->is_wide = family_has_word(line, "f32");
+    source->is_byte = family_has_word(line, "u8");
     if (sscanf(line->word[3], "%lf,%lf", &source->mean, &source->deviation) != 2)
         die("%s: '%s' is no mean and deviation", source->name, line->word[3]);
 }

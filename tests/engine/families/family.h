@@ -26,6 +26,7 @@ struct source {
     int n_dims;
     double mean, deviation;
     bool is_wide; /* float32 in all files */
+    bool is_byte; /* whole numbers from `mean` to mean + deviation */
 };
 
 /* A cut of a source, its axes in another order. */
@@ -70,6 +71,8 @@ uint64_t numbers_hash(const char *name);
 uint64_t numbers_draw(uint64_t hash, uint64_t index);
 /* A number of bfloat16, nearly normal. */
 float numbers_value(uint64_t hash, uint64_t index, double mean, double deviation);
+/* A whole number from `first` to first + range. */
+float numbers_byte(uint64_t hash, uint64_t index, double first, double range);
 
 /* ---- expression.c ---- */
 /* A number; a text counts as its hash, what is missing as 0. */

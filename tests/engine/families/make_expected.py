@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import save_file
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 import patches
 
@@ -54,6 +55,11 @@ def numbers(name, count, mean, deviation):
     whole = values.astype(np.float32).view(np.uint32)
     whole = (whole + np.uint32(0x7fff) + ((whole >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xffff0000)
     return whole.view(np.float32)
+
+
+def whole_numbers(name, count, first, range_):
+    """Whole numbers from first to first + range."""
+    return (int(first) + draw(name, count) % np.uint64(int(range_) + 1)).astype(np.float32)
 
 
 # ---- tables ----
@@ -111,7 +117,7 @@ class Table:
         return re.sub(r"\{([^}]*)\}", lambda m: str(int(self.evaluate(m[1], known))), text)
 
     def expand(self):
-        """(name, shape, mean, deviation, in float32) of every tensor."""
+        """(name, shape, mean, deviation, kind of numbers) of every tensor."""
         for name, shape, scale, *rest in self.tensors:
             condition = rest[rest.index("if") + 1] if "if" in rest else "1"
             mean, deviation = (float(word) for word in scale.split(","))
@@ -121,24 +127,35 @@ class Table:
                 for expert in range(self.evaluate("EXPERTS") if "{e}" in name else 1):
                     known = {"l": layer, "e": expert}
                     dims = [int(self.evaluate(word, known)) for word in shape.split(",")]
-                    yield self.substitute(name, known), dims, mean, deviation, "f32" in rest
+                    kind = next((word for word in ("f32", "u8") if word in rest), "bf16")
+                    yield self.substitute(name, known), dims, mean, deviation, kind
 
 
 # ---- models ----
 
+def unpack_mxfp4(tensors, config):
+    """Experts in MXFP4 become those in bfloat16 that transformers would compute with where it has no kernels."""
+    for name in [name for name in tensors if name.endswith("_blocks")]:
+        plain = name.removesuffix("_blocks")
+        tensors[plain] = convert_moe_packed_tensors(tensors.pop(name), tensors.pop(plain + "_scales")).contiguous()
+    return {key: value for key, value in config.items() if key != "quantization_config"}
+
+
 def write_model(folder, table, config, fill=None, swap=None):
-    (folder / "config.json").write_text(json.dumps(config))
     tensors = {}
-    for name, dims, mean, deviation, is_wide in table.expand():
+    for name, dims, mean, deviation, kind in table.expand():
         source = name
         for this, other in (swap, swap[::-1]) if swap else ():
             if this in name:
                 source = name.replace(this, other)
-        values = numbers(source, int(np.prod(dims)), mean, deviation)
+        draw_numbers = whole_numbers if kind == "u8" else numbers
+        values = draw_numbers(source, int(np.prod(dims)), mean, deviation)
         if fill and fill[0] in name:
             values[:] = fill[1]
         tensor = torch.from_numpy(values.reshape(dims).copy())
-        tensors[name] = tensor if is_wide else tensor.to(torch.bfloat16)
+        tensors[name] = tensor.to({"f32": torch.float32, "u8": torch.uint8, "bf16": torch.bfloat16}[kind])
+    config = unpack_mxfp4(tensors, config)
+    (folder / "config.json").write_text(json.dumps(config))
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
 

@@ -34,3 +34,8 @@ float numbers_value(uint64_t hash, uint64_t index, double mean, double deviation
     memcpy(&value, &whole, sizeof(value));
     return value;
 }
+
+float numbers_byte(uint64_t hash, uint64_t index, double first, double range)
+{
+    return (float)((uint64_t)first + numbers_draw(hash, index) % ((uint64_t)range + 1));
+}

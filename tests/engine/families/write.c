@@ -39,6 +39,12 @@ static void put_values(FILE *file, const float *values, uint64_t count, bool is_
     }
 }
 
+static void put_bytes(FILE *file, const float *values, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++)
+        put_number(file, (uint64_t)values[i], 1);
+}
+
 static FILE *open_file(const char *path)
 {
     FILE *file = fopen(path, "we");
@@ -86,7 +92,9 @@ static float *fill_source(const struct family *f, const struct source *s)
     float filling = is_filled ? strtof(error->word[4], NULL) : 0, *values = allocate(s->count);
     uint64_t hash = numbers_hash(swapped(error, s->name, other, sizeof(other)));
     for (uint64_t n = 0; n < s->count; n++)
-        values[n] = is_filled ? filling : numbers_value(hash, n, s->mean, s->deviation);
+        values[n] = is_filled    ? filling
+                    : s->is_byte ? numbers_byte(hash, n, s->mean, s->deviation)
+                                 : numbers_value(hash, n, s->mean, s->deviation);
     return values;
 }
 
@@ -100,9 +108,11 @@ static void put_header(const struct family *f, FILE *file, bool is_wide)
     (void)fprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int i = 0; i < f->n_sources; i++) {
         const struct source *s = &f->sources[i];
-        size_t end = at + s->count * (is_wide || s->is_wide ? 4 : 2);
+        size_t end = at + s->count * (s->is_byte ? 1 : is_wide || s->is_wide ? 4 : 2);
         (void)fprintf(header, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", s->name,
-                      is_wide || s->is_wide ? "F32" : "BF16");
+                      s->is_byte              ? "U8"
+                      : is_wide || s->is_wide ? "F32"
+                                              : "BF16");
         for (int axis = 0; axis < s->n_dims; axis++)
             (void)fprintf(header, "%s%llu", axis ? "," : "", (unsigned long long)s->dims[axis]);
         (void)fprintf(header, "],\"data_offsets\":[%zu,%zu]}", at, end);
@@ -129,7 +139,10 @@ void family_write_folder(const struct family *family, const char *folder, bool i
     for (int i = 0; i < family->n_sources; i++) {
         const struct source *s = &family->sources[i];
         float *values = fill_source(family, s);
-        put_values(file, values, s->count, is_wide || s->is_wide);
+        if (s->is_byte)
+            put_bytes(file, values, s->count);
+        else
+            put_values(file, values, s->count, is_wide || s->is_wide);
         free(values);
     }
     close_file(file, path);
