@@ -4,7 +4,7 @@
 #
 # A folder is a room; the order is that of tools/engine/README: base, text and its parts as text.am includes them,
 # then those of the list below. Of other folders the verbs may use the command's own options, tables and
-# measurements, and no room anything else.
+# measurements, the server its options and tables, and no room anything else.
 set -eu
 source=${KT_TEST_SOURCE-$(cd "$(dirname "$0")/../.." && pwd)}
 work=$(mktemp -d)
@@ -21,7 +21,8 @@ top=tools/engine
         model/block \
         model \
         scheduler \
-        command; do
+        command \
+        serve; do
         echo "$top/$room"
     done
 } >"$work/rooms"
@@ -53,6 +54,8 @@ judge() {
             next
         else if (from == top "command" && header ~ /^tools\/kt\/(bench|cli|table)\.h$/)
             next
+        else if (from == top "serve" && header ~ /^tools\/kt\/(cli|table)\.h$/)
+            next
         else if (index(header, top) != 1)
             print $1 ": " $2 " is of another folder"
         else if (!(room_of(header) in floor) || floor[room_of(header)] > floor[from])
@@ -73,6 +76,10 @@ $top/base/x.c "$top/text/utf8.h"
 $top/text/tokenizer/x.c "$top/command/command.h"
 $top/text/x.c "tools/kt/cli.h"
 $top/command/x.c "tools/kt/trace.h"
+$top/serve/x.c "tools/kt/bench.h"
+$top/serve/x.c "core/base/log.h"
+$top/scheduler/x.c "$top/serve/http.h"
+$top/scheduler/x.c "tools/kt/cli.h"
 $top/command/x.c "plugins/common/simd/sve.h"
 $top/text/tokenizer/x.c "x.h"
 $top/nowhere/x.c <stdio.h>

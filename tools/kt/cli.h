@@ -147,7 +147,7 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_config(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_convert(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_doctor(struct kt_cli *cli, int argc, char **argv);
-int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv); /* of all verbs that kt-engine has */
+int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv); /* of all verbs that another program runs */
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);

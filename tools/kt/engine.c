@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - verbs that need whole models: another program runs them, so that kt needs no libraries for that.
- */
+/* engine.c - verbs that need whole models: other programs run them, so that kt needs no libraries for that. */
 #include "tools/kt/cli.h"
 
 #include <errno.h>
@@ -10,7 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PROGRAM "kt-engine"
+/* Which program has which verbs, and the package that brings it. */
+static const struct helper {
+    const char *verb, *program, *package;
+} helpers[] = {
+    {"run", "kt-serve", "kt-kernel-serve"},
+    {NULL, "kt-engine", "kt-kernel-engine"}, /* all others */
+};
+
+static const struct helper *find_helper(const char *verb)
+{
+    const struct helper *helper = helpers;
+    while (helper->verb && strcmp(helper->verb, verb) != 0)
+        helper++;
+    return helper;
+}
 
 /* The folder of this very program, without a slash at its end; "" if it cannot be known. */
 static void find_own_folder(char *folder, size_t size)
@@ -22,11 +35,11 @@ static void find_own_folder(char *folder, size_t size)
         *slash = '\0';
 }
 
-/* Runs FOLDER/kt-engine; returns only if it cannot, with errno as execv has set it. */
-static void run_there(const char *folder, char *const *words)
+/* Runs FOLDER/PROGRAM; returns only if it cannot, with errno as execv has set it. */
+static void run_there(const char *folder, const char *program, char *const *words)
 {
     char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/" PROGRAM, folder) < (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s", folder, program) < (int)sizeof(path))
         (void)execv(path, words);
     else
         errno = ENAMETOOLONG;
@@ -35,6 +48,7 @@ static void run_there(const char *folder, char *const *words)
 int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv)
 {
     static char name[] = "kt";
+    const struct helper *helper = find_helper(argv[0]);
     char own[PATH_MAX - 32], moved[PATH_MAX];
     char **words = kt_cli_alloc(cli, (size_t)argc + 2, sizeof(*words));
     words[0] = name;
@@ -46,15 +60,15 @@ int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv)
     const char *const folders[] = {own, moved, KT_LIBEXECDIR};
     int code = KT_EXIT_OK;
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]) && code == KT_EXIT_OK; i++) {
-        run_there(folders[i], words);
+        run_there(folders[i], helper->program, words);
         if (errno != ENOENT && errno != ENOTDIR)
-            code = kt_cli_error(cli, "%s/" PROGRAM " cannot be run: %s", folders[i], strerror(errno));
+            code = kt_cli_error(cli, "%s/%s cannot be run: %s", folders[i], helper->program, strerror(errno));
     }
     free(words);
     if (code != KT_EXIT_OK)
         return code;
     return kt_cli_error(cli,
-                        "'kt %s' needs the program " PROGRAM ", which is in neither %s nor " KT_LIBEXECDIR
-                        "; install the package kt-kernel-engine",
-                        argv[0], own);
+                        "'kt %s' needs the program %s, which is in neither %s nor " KT_LIBEXECDIR
+                        "; install the package %s",
+                        argv[0], helper->program, own, helper->package);
 }

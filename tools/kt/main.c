@@ -20,6 +20,7 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"perplexity", "measure how well a model foretells a text", kt_cmd_engine},
     {"place", "choose which experts lie on a GPU, by what was used", kt_cmd_place},
     {"plugin", "check a plugin against the contract, or write the project of a new one", kt_cmd_plugin},
+    {"run", "serve a model over HTTP, as OpenAI's API has it", kt_cmd_engine},
     {"stats", "show how often experts were asked for, and how unevenly", kt_cmd_stats},
     {"template", "render a chat template, or say what it supports", kt_cmd_engine},
     {"tokenize", "turn text into a model's token ids", kt_cmd_engine},

@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kt run: a server of the trained model, by clients that know nothing of how it is made.
+. "${KT_TEST_SOURCE:?}/tests/engine/serve/serve_lib.sh"
+
+# What is wrong is said before anything is loaded.
+kt run
+exits 2
+kt run "$model" --port 70000
+exits 2
+kt run "$model" --temperature 9
+exits 2
+kt run "$model" --kv-size much
+exits 2
+kt run "$dir/nowhere"
+exits 1
+kt run "$model" --context 100000
+exits 1
+warns '2048 that the model was made for'
+kt run "$model" --context 256 --kv-size 1K
+exits 1
+warns 'less than a context of 256'
+echo secret >"$dir/key"
+chmod 644 "$dir/key"
+kt run "$model" --dry-run --api-key-file "$dir/key"
+exits 1
+warns 'chmod 600'
+chmod 600 "$dir/key"
+kt run "$model" --dry-run --api-key-file "$dir/key" --format json
+exits 0
+says '"kv_tokens": *4096'
+says '"keys": *"1"'
+kt run "$model" --host 0.0.0.0 --dry-run
+exits 0
+warns 'lets other machines in'
+
+# All paths.
+start "$model" --context 256 --chat-template chatml
+run_python serve_endpoints.py "$port"
+grep -q '"POST /v1/completions" 200 ' "$dir/served" || fail "the log must have a line for each request"
+grep -q 'KATHARINA\|Hello' "$dir/served" && fail "the log must not have what was said"
+kt run "$model" --port "$port"
+exits 1
+warns 'Address already in use'
+stop 0
+
+# Keys, limits, signals: servers of their own.
+run_python serve_limits.py "$model" "$dir" "$kt_program"
+finish

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All paths of a server of the trained model: serve_endpoints.py PORT"""
+import json
+import socket
+import sys
+
+from serve_client import Server, check, equal, finish
+
+server = Server(int(sys.argv[1]))
+PROMPT = "KATHARINA:\nI pray you,"
+GREEDY = " sir, I will not be so.\n\nPETRUCHIO:\nI'll tell you, sir, I will not be a gentleman.\n"
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+
+
+def whole(events, index=0):
+    """What a stream says, as a reply that does not stream has it."""
+    message, calls, finish_reason = {"content": "", "reasoning_content": ""}, [], None
+    logprobs = []
+    for event in events:
+        for choice in event["choices"]:
+            if choice["index"] != index:
+                continue
+            delta = choice.get("delta", {"content": choice.get("text")})
+            for name in message:
+                message[name] += delta.get(name) or ""
+            for call in delta.get("tool_calls", []):
+                if "id" in call:
+                    calls.append({"name": call["function"]["name"], "arguments": ""})
+                calls[call["index"]]["arguments"] += call["function"]["arguments"]
+            if choice["logprobs"]:
+                logprobs += choice["logprobs"].get("content") or choice["logprobs"]["token_logprobs"]
+            if choice["finish_reason"]:
+                check(finish_reason is None, "two reasons to end")
+                finish_reason = choice["finish_reason"]
+    return message, calls, finish_reason, logprobs
+
+
+def both(path, body):
+    """A reply and a stream of the same request must say the same; the reply."""
+    status, reply = server.post(path, body)
+    if not equal(status, 200, path, body, reply):
+        return None
+    events, done = server.stream(path, dict(body, stream_options={"include_usage": True}))
+    check(done, path, "a stream must end with [DONE]")
+    for i, choice in enumerate(reply["choices"]):
+        message, calls, reason, logprobs = whole(events, i)
+        said = choice.get("message", {"content": choice.get("text")})
+        equal(message["content"], said.get("content") or "", path, body, "streamed content")
+        equal(message["reasoning_content"], said.get("reasoning_content") or "", path, body, "reasoning")
+        equal(reason, choice["finish_reason"], path, body, "streamed finish_reason")
+        wanted = [{k: c["function"][k] for k in ("name", "arguments")} for c in said.get("tool_calls", [])]
+        equal(calls, wanted, path, body, "calls")
+        if choice["logprobs"]:
+            equal(logprobs, choice["logprobs"].get("content") or choice["logprobs"]["token_logprobs"], "logprobs")
+    usage = dict(events[-1]["usage"], prompt_tokens_details=None)
+    equal(usage, dict(reply["usage"], prompt_tokens_details=None), path, body, "usage")
+    equal(events[-1]["choices"], [], "choices of the event with usage")
+    ids = {event["id"] for event in events}
+    equal(len(ids), 1, "one id for all events")
+    return reply
+
+
+def test_info():
+    equal(server.get("/health"), (200, {"status": "ok"}), "/health")
+    status, models = server.get("/v1/models")
+    equal(status, 200, "/v1/models")
+    equal([m["id"] for m in models["data"]], ["tiny-moe-q4_k_m"], "/v1/models")
+    equal(models["data"][0]["max_model_len"], 256, "max_model_len")
+    equal(server.get("/v1/models/tiny-moe-q4_k_m"), (200, models["data"][0]), "/v1/models/NAME")
+    equal(server.get("/v1/models/other")[0], 404, "/v1/models/other")
+    check("version" in server.get("/version")[1], "/version")
+    status, headers, page = server.request("GET", "/")
+    equal(status, 200, "/")
+    check(b"<title>" in page and b"http://" not in page and b"https://" not in page and b"//cdn" not in page,
+          "the page must load nothing from elsewhere")
+    check("default-src 'none'" in headers["Content-Security-Policy"], "the page's policy")
+    equal(server.request("HEAD", "/health")[::2], (200, b""), "HEAD")
+
+
+def test_text():
+    status, reply = server.post("/tokenize", {"prompt": PROMPT})
+    equal(status, 200, "/tokenize", reply)
+    equal(reply["count"], len(reply["tokens"]), "count")
+    equal(reply["count"], 7, "tokens")
+    status, back = server.post("/detokenize", {"tokens": reply["tokens"]})
+    equal((status, back["prompt"]), (200, PROMPT), "/detokenize")
+    status, pieces = server.post("/tokenize", {"content": PROMPT, "with_pieces": True})
+    equal("".join(t["piece"] for t in pieces["tokens"]), PROMPT, "pieces")
+    messages = [{"role": "user", "content": "Hello <|im_end|>"}]
+    status, reply = server.post("/apply-template", {"messages": messages})
+    equal(status, 200, "/apply-template", reply)
+    check("Hello <|im_end|>" in reply["prompt"], "the template's text", reply)
+    status, chat = server.post("/tokenize", {"messages": messages})
+    _, raw = server.post("/tokenize", {"prompt": reply["prompt"]})
+    check(len(chat["tokens"]) > len(raw["tokens"]), "a message's <|im_end|> must not become a control token")
+    end = server.post("/tokenize", {"prompt": "<|im_end|>"})[1]["tokens"]
+    equal(len(end), 1, "in a completion's prompt it is one")
+    equal(chat["tokens"].count(end[0]), raw["tokens"].count(end[0]) - 1, "control tokens of the chat")
+    equal(server.post("/tokenize", {"prompt": "a\u0000b"})[0], 200, "a zero byte")
+
+
+def test_completions():
+    reply = both(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": 28})
+    choice = reply["choices"][0]
+    check(GREEDY.startswith(choice["text"][:40]) and len(choice["text"]) > 40, "greedy", repr(choice["text"]))
+    equal(choice["finish_reason"], "length", "finish_reason")
+    equal((reply["usage"]["prompt_tokens"], reply["usage"]["completion_tokens"]), (7, 28), "usage")
+    text = choice["text"]
+    status, ids = server.post("/tokenize", {"prompt": PROMPT})
+    again = server.post(COMPLETIONS, {"prompt": ids["tokens"], "temperature": 0, "max_tokens": 28})[1]
+    equal(again["choices"][0]["text"], text, "ids as the prompt")
+    equal(server.post(COMPLETIONS, {"prompt": PROMPT, "temperature": 0})[1]["usage"]["completion_tokens"], 16,
+          "max_tokens where nothing is said")
+    # Stop strings, over tokens.
+    for stop in ("not be", ["zzz", "PETRUCHIO"], "\n\nPET", "o", " sir"):
+        stops = [stop] if isinstance(stop, str) else stop
+        reply = both(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": 28, "stop": stop})
+        at = min(text.find(s) for s in stops if s in text)
+        equal(reply["choices"][0]["text"], text[:at], "stop", stop)
+        equal(reply["choices"][0]["finish_reason"], "stop", "stop", stop)
+    reply = both(COMPLETIONS, {"prompt": [PROMPT, "ROMEO:"], "n": 2, "temperature": 0, "max_tokens": 6})
+    equal([c["index"] for c in reply["choices"]], [0, 1, 2, 3], "indexes")
+    equal(reply["choices"][0]["text"], reply["choices"][1]["text"], "two answers of temperature 0")
+    check(text.startswith(reply["choices"][0]["text"]), "the first prompt's answer")
+    reply = both(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": 4, "echo": True})
+    check(reply["choices"][0]["text"].startswith(PROMPT + " sir"), "echo", reply["choices"][0]["text"])
+
+
+def test_sampling():
+    body = {"prompt": PROMPT, "temperature": 1, "max_tokens": 20, "seed": 7}
+    first = both(COMPLETIONS, body)["choices"][0]["text"]
+    equal(server.post(COMPLETIONS, body)[1]["choices"][0]["text"], first, "the same seed")
+    others = {server.post(COMPLETIONS, dict(body, seed=s))[1]["choices"][0]["text"] for s in range(8, 12)}
+    check(len(others | {first}) > 2, "other seeds")
+    several = server.post(COMPLETIONS, dict(body, n=4))[1]["choices"]
+    check(len({c["text"] for c in several}) > 1, "n answers differ")
+    equal(several[0]["text"], first, "the first of n has the seed itself")
+    greedy = dict(body, temperature=0)
+    text = server.post(COMPLETIONS, greedy)[1]["choices"][0]["text"]
+    equal(server.post(COMPLETIONS, dict(body, top_k=1))[1]["choices"][0]["text"], text, "top_k 1")
+    equal(server.post(COMPLETIONS, dict(body, top_p=1e-6))[1]["choices"][0]["text"], text, "top_p 0")
+    equal(server.post(COMPLETIONS, dict(body, min_p=1))[1]["choices"][0]["text"], text, "min_p 1")
+    token = server.post("/tokenize", {"prompt": " sir", "add_special": False})[1]["tokens"][0]
+    biased = server.post(COMPLETIONS, dict(greedy, logit_bias={str(token): -100}))[1]["choices"][0]["text"]
+    check(not biased.startswith(" sir"), "logit_bias -100", biased)
+    forced = server.post(COMPLETIONS, dict(greedy, max_tokens=3, logit_bias={str(token): 100}))[1]
+    equal(forced["choices"][0]["text"], " sir" * 3, "logit_bias 100")
+    stopped = server.post(COMPLETIONS, dict(greedy, stop_token_ids=[token]))[1]["choices"][0]
+    equal((stopped["text"], stopped["finish_reason"]), ("", "stop"), "stop_token_ids")
+    repeated = server.post(COMPLETIONS, dict(greedy, frequency_penalty=2, presence_penalty=2))[1]
+    check(repeated["choices"][0]["text"] != text, "penalties")
+
+
+def test_logprobs():
+    reply = both(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": 5, "logprobs": 3})
+    old = reply["choices"][0]["logprobs"]
+    equal("".join(old["tokens"]), reply["choices"][0]["text"], "tokens")
+    equal(old["text_offset"][:2], [0, len(old["tokens"][0])], "text_offset")
+    for token, value, top in zip(old["tokens"], old["token_logprobs"], old["top_logprobs"]):
+        equal(len(top), 3, "top_logprobs")
+        equal(max(top, key=top.get), token, "the likeliest token of temperature 0")
+        check(top[token] == value and value < 0, "logprobs", token, value, top)
+    chat = both(CHAT, {"messages": [{"role": "user", "content": "Speak."}], "temperature": 0, "max_tokens": 5,
+                       "logprobs": True, "top_logprobs": 2})
+    content = chat["choices"][0]["logprobs"]["content"]
+    check(content and all(len(t["top_logprobs"]) == 2 for t in content), "logprobs of a chat")
+    check(all(bytes(t["bytes"]).decode("utf-8", "replace") == t["token"] for t in content), "bytes")
+
+
+def test_chat():
+    messages = [{"role": "system", "content": "Speak."}, {"role": "user", "content": "Hello"}]
+    reply = both(CHAT, {"messages": messages, "temperature": 0, "max_tokens": 12})
+    message = reply["choices"][0]["message"]
+    equal(message["role"], "assistant", "role")
+    check(reply["id"].startswith("chatcmpl-") and reply["object"] == "chat.completion", "object", reply)
+    parts = [{"role": "developer", "content": "Speak."},
+             {"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
+    same = server.post(CHAT, {"messages": parts, "temperature": 0, "max_tokens": 12})[1]
+    equal(same["choices"][0]["message"], message, "developer, and parts")
+    equal(same["usage"]["prompt_tokens"], reply["usage"]["prompt_tokens"], "prompt_tokens")
+    body = {"messages": messages, "temperature": 0, "max_tokens": 12, "unknown": [1], "user": "me"}
+    equal(server.post(CHAT, body)[1]["choices"][0]["message"], message, "unknown fields are ignored")
+    history = messages + [{"role": "assistant", "content": None, "tool_calls": [
+        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
+        {"role": "tool", "tool_call_id": "a", "content": "3"}]
+    status, reply = server.post("/apply-template", {"messages": history})
+    check(status in (200, 400), "calls in the history", reply)
+    equal(server.post(CHAT, {"messages": messages, "max_completion_tokens": 3, "max_tokens": 9})[1]["usage"]
+          ["completion_tokens"] <= 3, True, "max_completion_tokens")
+
+
+def test_refused():
+    ok = [{"role": "user", "content": "x"}]
+    for name, value in (("temperature", "hot"), ("temperature", 3), ("temperature", -1), ("top_p", 2), ("n", 0),
+                        ("n", 1.5), ("max_tokens", -1), ("max_tokens", "9"), ("stream", 1), ("stop", 7),
+                        ("stop", [""]), ("stop", ["x"] * 17), ("seed", "x"), ("logit_bias", []),
+                        ("logit_bias", {"x": 1}), ("logit_bias", {"1": 200}), ("logit_bias", {"99999999": 1}),
+                        ("presence_penalty", 9), ("logprobs", "x"), ("model", 3), ("stop_token_ids", [-1])):
+        server.error(CHAT, {"messages": ok, name: value}, 400, param=name)
+        server.error(COMPLETIONS, {"prompt": "x", name: value}, 400, param=name)
+    server.error(CHAT, {"messages": ok, "top_logprobs": 3}, 400, param="top_logprobs")
+    server.error(CHAT, {"messages": ok, "stream_options": {}}, 400, param="stream_options")
+    server.error(CHAT, {"messages": ok, "model": "gpt"}, 404, param="model", code="model_not_found")
+    server.error(CHAT, {}, 400, param="messages")
+    server.error(CHAT, {"messages": []}, 400, param="messages")
+    server.error(CHAT, {"messages": [1]}, 400, param="messages[0].role")
+    server.error(CHAT, {"messages": ok + [{"role": "king", "content": "x"}]}, 400, param="messages[1].role")
+    server.error(CHAT, {"messages": [{"role": "user", "content": 3}]}, 400, param="messages[0].content")
+    image = [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]
+    server.error(CHAT, {"messages": image}, 400, param="messages[0].content", holds="image_url")
+    server.error(CHAT, {"messages": [{"role": "assistant", "tool_calls": [{}]}]}, 400,
+                 param="messages[0].tool_calls")
+    server.error(CHAT, {"messages": ok, "tools": [{}]}, 400, param="tools")
+    server.error(CHAT, {"messages": ok, "tool_choice": "required"}, 400, param="tool_choice")
+    server.error(CHAT, {"messages": ok, "response_format": {"type": "json_object"}}, 400, param="response_format")
+    server.error(COMPLETIONS, {}, 400, param="prompt")
+    server.error(COMPLETIONS, {"prompt": 3}, 400, param="prompt")
+    server.error(COMPLETIONS, {"prompt": []}, 400, param="prompt")
+    server.error(COMPLETIONS, {"prompt": [99999]}, 400, param="prompt")
+    server.error(COMPLETIONS, {"prompt": ["x", {}]}, 400, param="prompt")
+    server.error(COMPLETIONS, {"prompt": ["x"] * 40, "n": 2}, 400, param="prompt")
+    server.error("/detokenize", {"tokens": ["x"]}, 400, param="tokens")
+    server.error("/tokenize", {"prompt": {}}, 400, param="prompt")
+    long = {"prompt": "word " * 400, "max_tokens": 1}
+    server.error(COMPLETIONS, long, 400, code="context_length_exceeded", holds="256")
+    server.error(COMPLETIONS, dict(long, stream=True), 400, code="context_length_exceeded")
+    server.error(CHAT, [1, 2], 400, holds="an array")
+    for body in (b"", b"{", b"\xff", b'{"a":1}x', b'{"a":' + b"[" * 5000, b"[" * 200 + b"]" * 200,
+                 b'{"messages":"\xc3\x28"}', b'{"seed": 99999999999999999999}'):
+        status, reply = server.post(CHAT, body)
+        equal((status, reply["error"]["type"]), (400, "invalid_request_error"), "body", body[:30])
+    equal(server.request("GET", CHAT)[0], 405, "GET")
+    equal(server.request("GET", CHAT)[1]["Allow"], "POST", "Allow")
+    equal(server.request("DELETE", "/health")[0], 405, "DELETE")
+    for path in ("/nowhere", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/v1", "//", "/v1/models/../../etc"):
+        equal(server.request("GET", path)[0], 404, path)
+
+
+def test_length():
+    body = {"prompt": "word " * 100, "temperature": 0, "max_tokens": 1000, "ignore_eos": True}
+    status, reply = server.post(COMPLETIONS, body)
+    equal((status, reply["choices"][0]["finish_reason"]), (200, "length"), "the context ends an answer")
+    check(reply["usage"]["total_tokens"] in (256, 257), "usage", reply["usage"])
+    again = server.post(COMPLETIONS, body)[1]
+    check(again["usage"]["prompt_tokens_details"]["cached_tokens"] >= 64, "a kept prefix", again["usage"])
+    equal(again["choices"], reply["choices"], "the same text from a kept prefix")
+
+
+def test_hosts():
+    for host, wanted in (("localhost", 200), ("127.0.0.1:9", 200), ("[::1]:30000", 200), ("a.localhost", 200),
+                         ("evil.example", 403), ("localhost.evil.example", 403), ("127.0.0.1.evil.example", 403)):
+        equal(server.request("GET", "/health", headers={"Host": host})[0], wanted, "Host", host)
+    for origin, wanted in (("http://evil.example", 403), ("null", 403),
+                           ("http://127.0.0.1:%d" % server.port, 200)):
+        equal(server.request("GET", "/health", headers={"Origin": origin})[0], wanted, "Origin", origin)
+    equal("Access-Control-Allow-Origin" in server.request("GET", "/health")[1], False, "CORS")
+
+
+def test_hang_up():
+    before = server.metrics()
+    body = json.dumps({"prompt": PROMPT, "max_tokens": 240, "ignore_eos": True, "n": 8}).encode()
+    for stream in (b'"stream": false', b'"stream": true'):
+        sent = b"{" + stream + b", " + body[1:]
+        s = socket.create_connection(("127.0.0.1", server.port))
+        s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(sent) + sent)
+        server.wait_metric("kt_running", lambda n: n > 0)
+        if b"true" in stream:
+            check(s.recv(10), "a stream must begin")
+        s.close()
+        server.wait_metric("kt_running", lambda n: n == 0)
+        server.wait_metric("kt_requests", lambda n: n == 1)  # that of /metrics itself
+    after = server.metrics()
+    equal(after["kt_hung_up_total"] - before["kt_hung_up_total"], 2, "hung up")
+    name = 'kt_answers_total{reason="cancelled"}'
+    check(after[name] > before[name], "answers must be cancelled", before[name], after[name])
+
+
+def test_metrics():
+    numbers = server.metrics()
+    for name in ("kt_time_to_first_token_seconds", "kt_inter_token_seconds", "kt_step_seconds", "kt_request_seconds"):
+        check(numbers[name + "_count"] > 0, name)
+        equal(numbers[name + '_bucket{le="+Inf"}'], numbers[name + "_count"], name)
+    check(numbers["kt_generated_tokens_total"] > 100, "kt_generated_tokens_total")
+    check(numbers['kt_requests_total{status="4xx"}'] > 50, "kt_requests_total")
+    equal(numbers['kt_kv_pages{state="used"}'], 0, "pages that nobody uses")
+
+
+def test_pipelined():
+    one = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    reply = server.raw(one * 3 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), end=False)
+    equal(reply.count(b"HTTP/1.1 200"), 4, "requests one behind the other")
+    reply = server.raw(b"GET /health HTTP/1.0\r\n\r\n", end=False)
+    check(b" 200 " in reply.split(b"\r\n")[0], "HTTP/1.0", reply[:80])
+    body = b'{"prompt": "x"}'
+    chunks = b"".join(b"1\r\n" + body[i:i + 1] + b"\r\n" for i in range(len(body))) + b"0\r\n\r\n"
+    reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n" + chunks, end=False)
+    check(b" 200 " in reply.split(b"\r\n")[0], "a body in chunks", reply[:80])
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_") and name != "test_metrics":
+        test()
+test_metrics()
+finish()

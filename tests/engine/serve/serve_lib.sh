@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the tests of kt run share; they read it with `.`.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+[ -z "${EMULATOR:-}" ] || skip "a program that is emulated cannot execute another one"
+[ -x "$(dirname "$kt_program")/kt-serve" ] || skip "kt-serve was not built"
+with_plugin attention || skip "the plugin attention was not built"
+with_plugin llamafile || skip "the backend llamafile was not built"
+model=$data/tiny-moe-q4_k_m.gguf
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
+LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+PYTHONDONTWRITEBYTECODE=1
+export LD_LIBRARY_PATH PYTHONDONTWRITEBYTECODE
+python=${PYTHON:-python3}
+"$python" -c 'import http.client' 2>/dev/null || python=python3
+"$python" -c 'import http.client' 2>/dev/null || skip "there is no Python"
+
+# start ARGUMENT...: a server in the background, its port in $port; what it logs goes to $dir/served.
+start()
+{
+    command_line="kt run $*"
+    "$kt_program" run --port 0 --threads 2 "$@" >"$out" 2>"$dir/served" &
+    server=$!
+    port=
+    for _ in $(seq 1200); do
+        port=$(sed -n 's/^kt run: note: ready: http:.*:\([0-9]*\)$/\1/p' "$dir/served")
+        [ -z "$port" ] || return 0
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.05
+    done
+    cp "$dir/served" "$err"
+    fail "the server did not start"
+    finish
+}
+
+# stop CODE: SIGTERM must end it with that.
+stop()
+{
+    kill "$server"
+    wait "$server"
+    code=$?
+    server=
+    cp "$dir/served" "$err"
+    exits "$1"
+    warns_not 'Sanitizer\|runtime error'
+}
+
+warns_not()
+{
+    ! grep -q -e "$1" "$err" || fail "the messages must not hold: $1"
+}
+
+run_python()
+{
+    command_line="$*"
+    script=$KT_TEST_SOURCE/tests/engine/serve/$1
+    shift
+    "$python" "$script" "$@" >"$out" 2>"$err"
+    code=$?
+    exits 0
+}

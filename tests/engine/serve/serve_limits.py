@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys, limits and signals, with servers of its own: serve_limits.py MODEL FOLDER KT"""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+from serve_client import Server, check, equal, finish
+
+model, folder, kt = sys.argv[1:]
+LONG = {"prompt": "ROMEO:", "max_tokens": 1500, "ignore_eos": True, "temperature": 0}
+COMPLETIONS = "/v1/completions"
+
+
+class Process(Server):
+    """A server that was started with `words`; `with` ends it."""
+
+    def __init__(self, *words, environment=None):
+        self.process = subprocess.Popen([kt, "run", model, "--port", "0", "--threads", "2", *words],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, **(environment or {})))
+        self.log, self.is_ready, port = [], threading.Event(), []
+
+        def read():
+            for line in self.process.stderr:
+                self.log.append(line)
+                found = re.search(r"ready: http://.*:(\d+)$", line)
+                if found:
+                    port.append(int(found.group(1)))
+                    self.is_ready.set()
+            self.is_ready.set()
+
+        self.reader = threading.Thread(target=read)
+        self.reader.start()
+        self.is_ready.wait(120)
+        if not port:
+            sys.exit("no server: " + "".join(self.log))
+        super().__init__(port[0])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.wait(0)
+
+    def wait(self, code):
+        try:
+            equal(self.process.wait(60), code, "exit status", "".join(self.log)[-2000:])
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            check(False, "the server did not end")
+        self.reader.join()
+        check("Sanitizer" not in "".join(self.log), "".join(self.log)[-3000:])
+
+
+def begin(server, body):
+    """Sends a request and leaves the answer in the socket."""
+    data = json.dumps(body).encode()
+    s = socket.create_connection(("127.0.0.1", server.port), 60)
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+              b"Content-Length: %d\r\n\r\n" % len(data) + data)
+    return s
+
+
+def read_all(s):
+    data = b""
+    while True:
+        try:
+            piece = s.recv(65536)
+        except OSError:
+            return data
+        if not piece:
+            return data
+        data += piece
+
+
+def test_keys():
+    keys = os.path.join(folder, "keys")
+    with open(keys, "w") as file:
+        file.write("# keys\nfirst-key\n\n  second-key  \n")
+    os.chmod(keys, 0o600)
+    with Process("--api-key-file", keys, "--api-key", "third-key", "--served-model-name", "a,b",
+                 "--cors", "https://page.example", "--context", "64") as server:
+        for path in ("/health", "/"):
+            equal(server.request("GET", path)[0], 200, path, "needs no key")
+        for path in ("/v1/models", "/metrics", "/version", "/nowhere"):
+            equal(server.request("GET", path)[0], 401, path, "needs a key")
+        status, headers, body = server.request("POST", COMPLETIONS, {"prompt": "x"})
+        equal((status, json.loads(body)["error"]["code"]), (401, "invalid_api_key"), "no key")
+        equal(headers["WWW-Authenticate"], "Bearer", "WWW-Authenticate")
+        for key, wanted in (("first-key", 200), ("second-key", 200), ("third-key", 200), ("first-ke", 401),
+                            ("first-keyy", 401), ("", 401), ("# keys", 401), ("first-keyfirst-key", 401)):
+            status = server.request("GET", "/v1/models", headers={"Authorization": "Bearer " + key})[0]
+            equal(status, wanted, "key", key)
+        equal(server.request("GET", "/v1/models", headers={"X-Api-Key": "first-key"})[0], 200, "X-Api-Key")
+        server.key = "second-key"
+        equal([m["id"] for m in server.get("/v1/models")[1]["data"]], ["a", "b"], "names")
+        equal(server.post(COMPLETIONS, {"prompt": "x", "model": "b"})[1]["model"], "b", "model")
+        status, headers, _ = server.request("GET", "/health", headers={"Origin": "https://page.example"})
+        equal((status, headers["Access-Control-Allow-Origin"]), (200, "https://page.example"), "CORS")
+        equal(server.request("GET", "/health", headers={"Origin": "https://other.example"})[0], 403, "CORS")
+        asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+        server.key = None
+        status, headers, _ = server.request("OPTIONS", "/v1/chat/completions", headers=asked)
+        equal((status, "authorization" in headers.get("Access-Control-Allow-Headers", "").lower()), (204, True),
+              "a browser's question before")
+        check("-key" not in "".join(server.log), "no key may be logged")
+
+
+def test_bodies():
+    with Process("--max-body", "1024", "--timeout", "1", "--context", "64") as server:
+        status, reply = server.post("/tokenize", {"prompt": "x" * 2000})
+        equal((status, reply["error"]["code"]), (413, "body_too_large"), "a long body")
+        chunk = b"3e8\r\n" + b" " * 1000 + b"\r\n"
+        head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        reply = server.raw(head + chunk * 2 + b"0\r\n\r\n", end=False)
+        check(b" 413 " in reply.split(b"\r\n")[0], "a long body in chunks", reply[:100])
+        equal(server.raw(head + chunk * 200), b"", "a very long one")
+        equal(server.post("/tokenize", {"prompt": "x" * 900})[0], 200, "a body that fits")
+        # A body that comes too slowly, and one that never comes.
+        start = time.monotonic()
+        with socket.create_connection(("127.0.0.1", server.port), 20) as s:
+            s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900\r\n\r\n")
+            try:
+                for _ in range(100):
+                    s.sendall(b" ")
+                    time.sleep(0.1)
+            except OSError:
+                pass
+            check(time.monotonic() - start < 9, "a slow body must be closed")
+        reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", end=False)
+        check(b"<timeout>" not in reply, "a body that never comes")
+        equal(server.get("/health")[0], 200, "still there")
+
+
+def test_queue():
+    with Process("--max-running", "1", "--max-queue", "1", "--timeout", "1") as server:
+        first = begin(server, dict(LONG, n=1))
+        server.wait_metric("kt_running", lambda n: n == 1)
+        second = begin(server, dict(LONG, stream=True))
+        server.wait_metric("kt_queue_depth", lambda n: n == 1)
+        status, headers, body = server.request("POST", COMPLETIONS, LONG)
+        equal((status, json.loads(body)["error"]["code"]), (429, "queue_full"), "a full queue")
+        check(int(headers["Retry-After"]) > 0, "Retry-After")
+        waited = read_all(second)  # also longer than --timeout
+        check(b"\n: keep-alive, prompt " in waited, "comments while a stream waits", waited[:500])
+        check(waited.rstrip(b"\r\n0").endswith(b"data: [DONE]"), "the stream is whole", waited[-100:])
+        check(b" 200 OK" in read_all(first)[:20], "the first one")
+        # The client that has waited in the queue, and hangs up there.
+        first, second = begin(server, LONG), None
+        server.wait_metric("kt_running", lambda n: n == 1)
+        second = begin(server, LONG)
+        server.wait_metric("kt_queue_depth", lambda n: n == 1)
+        second.close()
+        server.wait_metric("kt_queue_depth", lambda n: n == 0)
+        first.close()
+        server.wait_metric("kt_running", lambda n: n == 0)
+
+
+def test_connections():
+    with Process("--max-connections", "2", "--context", "2048") as server:
+        held = [begin(server, LONG) for _ in range(2)]
+        end = time.monotonic() + 20
+        status = 0
+        while status != 503 and time.monotonic() < end:
+            status, headers, body = server.request("GET", "/health")
+        equal(status, 503, "more requests than --max-connections")
+        equal(json.loads(body)["error"]["code"], "too_many_connections", "code")
+        check("Retry-After" in headers, "Retry-After")
+        for s in held:
+            s.close()
+
+
+def test_signals():
+    # Notices to systemd, by an abstract socket.
+    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    name = "kt-test-%d" % os.getpid()
+    notices.bind("\0" + name)
+    notices.settimeout(60)
+    server = Process(environment={"NOTIFY_SOCKET": "@" + name})
+    got = b""
+    while b"READY=1" not in got:
+        got += notices.recv(1000)
+    # SIGTERM: who is being answered gets all of it, others nothing.
+    s = begin(server, LONG)
+    server.wait_metric("kt_running", lambda n: n == 1)
+    server.process.terminate()
+    while b"STOPPING=1" not in got:
+        got += notices.recv(1000)
+    try:
+        status = server.request("GET", "/v1/models")[0]
+    except OSError:
+        status = 0
+    check(status in (0, 503), "a new request while it drains", status)
+    reply = read_all(s)
+    check(b'"finish_reason":"length"' in reply, "the answer is whole", reply[-300:])
+    server.wait(0)
+    # Without time to drain, answers are cut, and say so.
+    server = Process("--drain", "0")
+    whole, stream = begin(server, LONG), begin(server, dict(LONG, stream=True))
+    server.wait_metric("kt_running", lambda n: n == 2)
+    server.process.send_signal(signal.SIGINT)
+    check(b" 503 " in read_all(whole)[:20], "a reply that is cut")
+    check(b'data: {"error":' in read_all(stream), "a stream that is cut")
+    server.wait(0)
+
+
+for name, test in list(globals().items()):
+    if name.startswith("test_"):
+        test()
+finish()

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.c - from ids to reasoning, content and calls of tools. */
+#include "tools/engine/serve/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool fail(struct kt_job *job, const struct kt_error *error)
+{
+    kt_problem_error(&job->problem, 500, error);
+    return false;
+}
+
+static bool lack_memory(struct kt_job *job)
+{
+    return kt_problem_memory(&job->problem);
+}
+
+bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_problem *problem)
+{
+    const struct kt_ask *ask = &job->ask;
+    struct kt_error error;
+    /* A chat's parser reads control tokens; of a completion's text they are no part. */
+    uint32_t flags = ask->is_chat ? 0 : KT_DECODE_NO_CONTROL;
+    enum kt_status status =
+        kt_detokenizer_create(job->server->loaded.tokenizer, flags, &answer->detokenizer, &error);
+    if (status == KT_OK && ask->is_chat)
+        status = kt_parser_create(&ask->parser, &answer->parser, &error);
+    if (status == KT_OK && ask->n_stops > 0)
+        status = kt_stop_create(ask->stops, ask->n_stops, 0, &answer->stop, &error);
+    if (status != KT_OK)
+        return kt_problem_error(problem, 400, &error);
+    answer->is_reasoning = ask->is_chat && ask->parser.starts_reasoning;
+    answer->calls = json_array();
+    answer->logprobs = ask->has_logprobs ? json_array() : NULL;
+    return (answer->calls && (answer->logprobs || !ask->has_logprobs)) || kt_problem_memory(problem);
+}
+
+void kt_answer_close(struct kt_answer *answer)
+{
+    if (answer->ticket && !answer->has_ended)
+        kt_scheduler_cancel(answer->ticket);
+    kt_ticket_release(answer->ticket);
+    kt_stop_destroy(answer->stop);
+    kt_parser_destroy(answer->parser);
+    kt_detokenizer_destroy(answer->detokenizer);
+    kt_buffer_free(&answer->content);
+    kt_buffer_free(&answer->reasoning);
+    json_decref(answer->calls);
+    json_decref(answer->logprobs);
+}
+
+/* ---- pieces ---- */
+
+static bool emit(struct kt_job *job, struct kt_answer *answer, enum kt_piece_kind kind, const char *text,
+                 uint64_t length)
+{
+    const struct kt_piece piece = {.kind = kind, .text = text, .length = length};
+    return length == 0 || kt_shape_piece(job, answer, &piece) || lack_memory(job);
+}
+
+/* The answer is over before the model has ended it. */
+static bool finish_early(struct kt_job *job, struct kt_answer *answer, const char *why)
+{
+    answer->finish = why;
+    kt_scheduler_cancel(answer->ticket);
+    return kt_shape_finish(job, answer) || lack_memory(job);
+}
+
+static bool add_content(struct kt_job *job, struct kt_answer *answer, const char *text, uint64_t length)
+{
+    struct kt_error error;
+    int64_t found = -1;
+    if (answer->stop && kt_stop_add(answer->stop, text, length, &text, &length, &found, &error) != KT_OK)
+        return fail(job, &error);
+    if (!emit(job, answer, KT_PIECE_CONTENT, text, length))
+        return false;
+    return found < 0 || finish_early(job, answer, answer->n_calls > 0 ? "tool_calls" : "stop");
+}
+
+/* What the search for stop strings has held back. */
+static bool flush_content(struct kt_job *job, struct kt_answer *answer)
+{
+    struct kt_error error;
+    const char *text;
+    uint64_t length;
+    if (!answer->stop)
+        return true;
+    if (kt_stop_end(answer->stop, &text, &length, &error) != KT_OK)
+        return fail(job, &error);
+    return emit(job, answer, KT_PIECE_CONTENT, text, length);
+}
+
+static bool begin_call(struct kt_job *job, struct kt_answer *answer, const struct kt_parser_event *event)
+{
+    struct kt_piece piece = {.kind = KT_PIECE_CALL,
+                             .text = event->text,
+                             .length = event->length,
+                             .call = event->call};
+    if (!flush_content(job, answer))
+        return false;
+    if (job->ask.serial_calls && event->call > 0)
+        return finish_early(job, answer, "tool_calls");
+    if (event->id_length > 0 && event->id_length < sizeof(piece.id))
+        memcpy(piece.id, event->id, event->id_length);
+    else
+        kt_make_id("call_", piece.id, sizeof(piece.id));
+    return kt_shape_piece(job, answer, &piece) || lack_memory(job);
+}
+
+static bool take_event(struct kt_job *job, struct kt_answer *answer, const struct kt_parser_event *event)
+{
+    struct kt_piece piece = {.kind = KT_PIECE_ARGUMENTS,
+                             .text = event->text,
+                             .length = event->length,
+                             .call = event->call};
+    switch (event->kind) {
+    case KT_OUTPUT_REASONING:
+        answer->is_reasoning = true;
+        return emit(job, answer, KT_PIECE_REASONING, event->text, event->length);
+    case KT_OUTPUT_REASONING_END:
+        answer->is_reasoning = false;
+        return true;
+    case KT_OUTPUT_CONTENT:
+        answer->is_reasoning = false;
+        return add_content(job, answer, event->text, event->length);
+    case KT_OUTPUT_CALL:
+        answer->is_reasoning = false;
+        return begin_call(job, answer, event);
+    case KT_OUTPUT_ARGUMENTS:
+        return event->length == 0 || kt_shape_piece(job, answer, &piece) || lack_memory(job);
+    case KT_OUTPUT_CALL_END:
+        answer->n_calls += !event->is_cut;
+        return true;
+    default:
+        return true;
+    }
+}
+
+static bool take_events(struct kt_job *job, struct kt_answer *answer, const struct kt_parser_event *events,
+                        uint64_t n)
+{
+    for (uint64_t i = 0; i < n && !answer->finish; i++)
+        if (!take_event(job, answer, &events[i]))
+            return false;
+    return true;
+}
+
+static bool add_text(struct kt_job *job, struct kt_answer *answer, const char *text, uint64_t length)
+{
+    const struct kt_parser_event *events;
+    struct kt_error error;
+    uint64_t n;
+    if (length == 0)
+        return true;
+    if (!answer->parser)
+        return add_content(job, answer, text, length);
+    if (kt_parser_add(answer->parser, text, length, &events, &n, &error) != KT_OK)
+        return fail(job, &error);
+    return take_events(job, answer, events, n);
+}
+
+/* ---- tokens ---- */
+
+bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event)
+{
+    struct kt_error error;
+    const char *text;
+    uint64_t length;
+    if (answer->finish)
+        return true;
+    answer->n_tokens++;
+    answer->n_reasoning += answer->is_reasoning;
+    if (answer->logprobs && !kt_shape_logprob(job, answer, event))
+        return lack_memory(job);
+    if (kt_detokenizer_add(answer->detokenizer, &event->id, 1, &text, &length, &error) != KT_OK)
+        return fail(job, &error);
+    return add_text(job, answer, text, length);
+}
+
+static bool flush(struct kt_job *job, struct kt_answer *answer)
+{
+    const struct kt_parser_event *events;
+    struct kt_error error;
+    const char *text;
+    uint64_t length, n;
+    if (kt_detokenizer_end(answer->detokenizer, &text, &length, &error) != KT_OK)
+        return fail(job, &error);
+    if (!add_text(job, answer, text, length))
+        return false;
+    if (answer->parser && !answer->finish) {
+        if (kt_parser_end(answer->parser, &events, &n, &error) != KT_OK)
+            return fail(job, &error);
+        if (!take_events(job, answer, events, n))
+            return false;
+    }
+    return answer->finish || flush_content(job, answer);
+}
+
+bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event)
+{
+    answer->has_ended = true;
+    answer->end = event->end;
+    if (answer->finish)
+        return true;
+    if (event->end.reason == KT_END_ERROR)
+        return kt_problem_error(&job->problem, 500, &event->error);
+    if (event->end.reason == KT_END_CANCELLED)
+        return kt_problem_set(&job->problem, 503, "shutting_down", NULL, "the server ends");
+    answer->n_tokens = event->end.n_generated;
+    if (!flush(job, answer))
+        return false;
+    if (answer->finish) /* a stop string in what was held back */
+        return true;
+    answer->finish = "length";
+    if (event->end.reason == KT_END_STOP)
+        answer->finish = answer->n_calls > 0 ? "tool_calls" : "stop";
+    return kt_shape_finish(job, answer) || lack_memory(job);
+}
+
+bool kt_answer_echo(struct kt_job *job, struct kt_answer *answer)
+{
+    struct kt_error error;
+    char *text;
+    uint64_t length;
+    if (kt_tokenizer_decode(job->server->loaded.tokenizer, answer->prompt->ids, answer->prompt->n_ids,
+                            KT_DECODE_NO_CONTROL, &text, &length, &error) != KT_OK)
+        return fail(job, &error);
+    bool done = emit(job, answer, KT_PIECE_CONTENT, text, length);
+    kt_text_free(text);
+    return done;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/serve/ask.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* What the body's plain fields are read into, before they go where they belong. */
+struct values {
+    double temperature, top_p, min_p, typical_p, top_n_sigma, xtc_probability, xtc_threshold;
+    double repetition_penalty, presence_penalty, frequency_penalty, dry_multiplier, dry_base;
+    int64_t top_k, seed, max_tokens, max_completion_tokens, min_tokens, n, n_logprobs, top_logprobs;
+    int64_t dry_allowed_length, best_of;
+    bool stream, ignore_eos, logprobs, echo, parallel_tool_calls, has_seed;
+    const char *model, *suffix;
+    json_t *stream_options, *logit_bias, *stop_token_ids;
+};
+
+#define REAL(name, least, most)                                              \
+    {                                                                        \
+#name, KT_FIELD_REAL, offsetof(struct values, name), (least), (most) \
+    }
+#define INT(name, least, most)                                              \
+    {                                                                       \
+#name, KT_FIELD_INT, offsetof(struct values, name), (least), (most) \
+    }
+#define OTHER(name, type)                                \
+    {                                                    \
+#name, type, offsetof(struct values, name), 0, 0 \
+    }
+
+static const struct kt_field both[] = {REAL(temperature, 0, 2),
+                                       REAL(top_p, 0, 1),
+                                       REAL(min_p, 0, 1),
+                                       REAL(typical_p, 0, 1),
+                                       REAL(top_n_sigma, 0, 1000),
+                                       REAL(xtc_probability, 0, 1),
+                                       REAL(xtc_threshold, 0, 1),
+                                       REAL(repetition_penalty, 0.01, 100),
+                                       REAL(presence_penalty, -2, 2),
+                                       REAL(frequency_penalty, -2, 2),
+                                       REAL(dry_multiplier, 0, 100),
+                                       REAL(dry_base, 1, 100),
+                                       INT(dry_allowed_length, 1, 1 << 20),
+                                       INT(top_k, -1, INT32_MAX),
+                                       INT(seed, -0x1p63, 0x1p63),
+                                       INT(max_tokens, 1, UINT32_MAX),
+                                       INT(max_completion_tokens, 1, UINT32_MAX),
+                                       INT(min_tokens, 0, UINT32_MAX),
+                                       INT(n, 1, KT_MOST_ANSWERS),
+                                       OTHER(stream, KT_FIELD_BOOL),
+                                       OTHER(ignore_eos, KT_FIELD_BOOL),
+                                       OTHER(model, KT_FIELD_TEXT),
+                                       OTHER(stream_options, KT_FIELD_OBJECT),
+                                       OTHER(logit_bias, KT_FIELD_OBJECT),
+                                       OTHER(stop_token_ids, KT_FIELD_LIST),
+                                       {.name = NULL}};
+static const struct kt_field of_chats[] = {OTHER(logprobs, KT_FIELD_BOOL),
+                                           INT(top_logprobs, 0, 20),
+                                           OTHER(parallel_tool_calls, KT_FIELD_BOOL),
+                                           {.name = NULL}};
+static const struct kt_field of_completions[] = {{"logprobs", KT_FIELD_INT,
+                                                  offsetof(struct values, n_logprobs), 0, 20},
+                                                 OTHER(echo, KT_FIELD_BOOL),
+                                                 OTHER(suffix, KT_FIELD_TEXT),
+                                                 INT(best_of, 1, KT_MOST_ANSWERS),
+                                                 {.name = NULL}};
+
+/* ---- fields of their own ---- */
+
+static bool add_stop(struct kt_ask *ask, const json_t *text, struct kt_problem *problem)
+{
+    if (!json_is_string(text))
+        return kt_problem_field(problem, "stop", "'stop' must be a string or an array of strings, not %s",
+                                kt_fields_type(text));
+    if (json_string_length(text) == 0)
+        return kt_problem_field(problem, "stop", "'stop' holds an empty string, which would stop anything");
+    if (ask->n_stops == KT_MOST_STOPS)
+        return kt_problem_field(problem, "stop", "'stop' holds more than %d strings", KT_MOST_STOPS);
+    ask->stops[ask->n_stops++] =
+        (struct kt_stop_text){.text = json_string_value(text), .length = json_string_length(text)};
+    return true;
+}
+
+static bool read_stop(struct kt_ask *ask, struct kt_problem *problem)
+{
+    const json_t *stop = json_object_get(ask->body, "stop"), *text;
+    size_t i;
+    if (!stop || json_is_null(stop))
+        return true;
+    if (!json_is_array(stop))
+        return add_stop(ask, stop, problem);
+    json_array_foreach (stop, i, text) {
+        if (!add_stop(ask, text, problem))
+            return false;
+    }
+    return true;
+}
+
+static bool read_bias(const struct kt_server *server, struct kt_ask *ask, json_t *object,
+                      struct kt_problem *problem)
+{
+    const char *key;
+    json_t *value;
+    uint64_t n = 0;
+    if (!object || json_object_size(object) == 0)
+        return true;
+    ask->logit_bias = calloc(json_object_size(object), sizeof(*ask->logit_bias));
+    if (!ask->logit_bias)
+        return kt_problem_memory(problem);
+    json_object_foreach (object, key, value) {
+        char *end;
+        unsigned long long id = strtoull(key, &end, 10);
+        if (*key < '0' || *key > '9' || *end || id >= server->n_vocabulary)
+            return kt_problem_field(problem, "logit_bias",
+                                    "'logit_bias' names '%.40s', which is no id below %" PRIu64, key,
+                                    server->n_vocabulary);
+        double bias = json_number_value(value);
+        if (!json_is_number(value) || !(bias >= -100 && bias <= 100))
+            return kt_problem_field(problem, "logit_bias",
+                                    "'logit_bias' of %llu must be a number in -100 .. 100", id);
+        /* OpenAI: -100 is a ban. */
+        ask->logit_bias[n++] =
+            (struct kt_logit_bias){.id = (int32_t)id, .bias = bias <= -100 ? -__builtin_inff() : (float)bias};
+    }
+    ask->sampling.logit_bias = ask->logit_bias;
+    ask->sampling.n_logit_bias = n;
+    return true;
+}
+
+bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const char *param, int32_t **ids,
+                     uint64_t *n_ids, struct kt_problem *problem)
+{
+    const json_t *id;
+    size_t i;
+    *n_ids = json_array_size(list);
+    *ids = calloc(*n_ids + 1, sizeof(**ids));
+    if (!*ids)
+        return kt_problem_memory(problem);
+    json_array_foreach (list, i, id) {
+        json_int_t value = json_integer_value(id);
+        if (!json_is_integer(id) || value < 0 || (uint64_t)value >= server->n_vocabulary) {
+            free(*ids);
+            *ids = NULL;
+            return kt_problem_field(problem, param,
+                                    "'%s' must hold ids below %" PRIu64 "; number %zu is none", param,
+                                    server->n_vocabulary, i);
+        }
+        (*ids)[i] = (int32_t)value;
+    }
+    return true;
+}
+
+/* A seed that nobody can foretell, where the request has none. */
+static uint64_t make_seed(void)
+{
+    uint64_t seed = 0;
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+        seed = (uint64_t)(kt_cli_now() * 1e9);
+    return seed;
+}
+
+/* ---- all fields ---- */
+
+static struct values default_values(const struct kt_server *server)
+{
+    const struct kt_sampling_params *sampling = &server->sampling;
+    return (struct values){.temperature = sampling->temperature,
+                           .top_p = sampling->top_p,
+                           .min_p = sampling->min_p,
+                           .typical_p = sampling->typical_p,
+                           .top_n_sigma = sampling->top_n_sigma,
+                           .xtc_probability = sampling->xtc_probability,
+                           .xtc_threshold = sampling->xtc_threshold,
+                           .repetition_penalty = sampling->repetition_penalty,
+                           .presence_penalty = sampling->presence_penalty,
+                           .frequency_penalty = sampling->frequency_penalty,
+                           .dry_multiplier = sampling->dry_multiplier,
+                           .dry_base = sampling->dry_base,
+                           .dry_allowed_length = sampling->dry_allowed_length,
+                           .top_k = sampling->top_k,
+                           .n = 1,
+                           .n_logprobs = -1,
+                           .parallel_tool_calls = true};
+}
+
+static void set_sampling(const struct values *values, struct kt_ask *ask)
+{
+    struct kt_sampling_params *sampling = &ask->sampling;
+    const json_t *seed = json_object_get(ask->body, "seed");
+    sampling->seed = seed && !json_is_null(seed) ? (uint64_t)values->seed : make_seed();
+    sampling->temperature = values->temperature;
+    sampling->top_p = values->top_p;
+    sampling->min_p = values->min_p;
+    sampling->typical_p = values->typical_p;
+    sampling->top_n_sigma = values->top_n_sigma;
+    sampling->xtc_probability = values->xtc_probability;
+    sampling->xtc_threshold = values->xtc_threshold;
+    sampling->repetition_penalty = values->repetition_penalty;
+    sampling->presence_penalty = values->presence_penalty;
+    sampling->frequency_penalty = values->frequency_penalty;
+    sampling->dry_multiplier = values->dry_multiplier;
+    sampling->dry_base = values->dry_base;
+    sampling->dry_allowed_length = (uint32_t)values->dry_allowed_length;
+    sampling->top_k = values->top_k < 0 ? 0 : (uint32_t)values->top_k;
+    ask->has_logprobs = values->logprobs || values->n_logprobs >= 0;
+    sampling->logprobs = ask->has_logprobs;
+    sampling->n_top = (uint32_t)(values->n_logprobs > 0 ? values->n_logprobs : values->top_logprobs);
+}
+
+static bool check_values(const struct kt_server *server, const struct values *values, struct kt_ask *ask,
+                         struct kt_problem *problem)
+{
+    static const struct kt_field usage[] = {{"include_usage", KT_FIELD_BOOL,
+                                             offsetof(struct kt_ask, includes_usage), 0, 0},
+                                            {.name = NULL}};
+    bool is_known = !values->model;
+    for (size_t i = 0; i < server->n_names; i++)
+        is_known |= values->model && strcmp(values->model, server->names[i]) == 0;
+    if (!is_known)
+        return kt_problem_set(problem, 404, "model_not_found", "model",
+                              "the model '%.100s' is not served here; '%.100s' is", values->model,
+                              server->names[0]);
+    if (values->top_logprobs > 0 && !values->logprobs)
+        return kt_problem_field(problem, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
+    if (values->suffix && *values->suffix)
+        return kt_problem_field(problem, "suffix", "'suffix' is not supported");
+    if (values->best_of > values->n)
+        return kt_problem_field(problem, "best_of", "'best_of' above 'n' is not supported");
+    if (values->echo && ask->has_logprobs)
+        return kt_problem_field(problem, "echo", "'echo' together with 'logprobs' is not supported");
+    if (values->stream_options && !values->stream)
+        return kt_problem_field(problem, "stream_options", "'stream_options' needs 'stream': true");
+    return !values->stream_options || kt_fields_read(values->stream_options, usage, ask, problem);
+}
+
+bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt_ask *ask,
+                 struct kt_problem *problem)
+{
+    struct values values = default_values(server);
+    *ask = (struct kt_ask){.body = body, .is_chat = is_chat, .sampling = server->sampling};
+    if (!kt_fields_read(body, both, &values, problem) ||
+        !kt_fields_read(body, is_chat ? of_chats : of_completions, &values, problem))
+        return false;
+    set_sampling(&values, ask);
+    if (!check_values(server, &values, ask, problem) || !read_stop(ask, problem) ||
+        !read_bias(server, ask, values.logit_bias, problem))
+        return false;
+    if (values.stop_token_ids) {
+        uint64_t n;
+        if (!kt_ask_read_ids(server, values.stop_token_ids, "stop_token_ids", &ask->stop_ids, &n, problem))
+            return false;
+        ask->n_stop_ids = (uint32_t)n;
+    }
+    ask->model = values.model ? values.model : server->names[0];
+    ask->max_tokens = values.max_completion_tokens ? values.max_completion_tokens : values.max_tokens;
+    if (!is_chat && ask->max_tokens == 0)
+        ask->max_tokens = 16; /* as OpenAI's */
+    ask->min_tokens = values.min_tokens;
+    ask->n = values.n;
+    ask->streams = values.stream;
+    ask->ignores_eos = values.ignore_eos;
+    ask->echoes = values.echo;
+    ask->serial_calls = !values.parallel_tool_calls;
+    return true;
+}
+
+void kt_ask_free(struct kt_ask *ask)
+{
+    for (size_t i = 0; i < ask->n_prompts; i++) {
+        if (ask->prompts[i].is_given)
+            free(ask->prompts[i].ids);
+        else
+            kt_ids_free(ask->prompts[i].ids);
+    }
+    free(ask->prompts);
+    free(ask->logit_bias);
+    free(ask->stop_ids);
+    free(ask->tools);
+    json_decref(ask->body);
+    *ask = (struct kt_ask){.body = NULL};
+}
+
+/* ---- prompts of completions ---- */
+
+static struct kt_prompt *add_prompt(struct kt_ask *ask, struct kt_problem *problem)
+{
+    struct kt_prompt *grown = realloc(ask->prompts, (ask->n_prompts + 1) * sizeof(*grown));
+    if (!grown) {
+        kt_problem_memory(problem);
+        return NULL;
+    }
+    ask->prompts = grown;
+    grown[ask->n_prompts] = (struct kt_prompt){.ids = NULL};
+    return &grown[ask->n_prompts++];
+}
+
+bool kt_ask_add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
+                     struct kt_problem *problem)
+{
+    const struct kt_text_part part = {.text = text, .length = length};
+    struct kt_error error;
+    struct kt_prompt *prompt = add_prompt(ask, problem);
+    if (!prompt)
+        return false;
+    if (kt_tokenizer_encode(server->loaded.tokenizer, &part, 1, KT_ENCODE_BOS, &prompt->ids, &prompt->n_ids,
+                            &error) != KT_OK)
+        return kt_problem_error(problem, 400, &error);
+    if (prompt->n_ids == 0)
+        return kt_problem_field(problem, "prompt",
+                                "'prompt' is empty, and the model has no token to begin with");
+    return true;
+}
+
+static bool add_ids(struct kt_server *server, struct kt_ask *ask, const json_t *list,
+                    struct kt_problem *problem)
+{
+    struct kt_prompt *prompt = add_prompt(ask, problem);
+    if (!prompt)
+        return false;
+    prompt->is_given = true;
+    if (!kt_ask_read_ids(server, list, "prompt", &prompt->ids, &prompt->n_ids, problem))
+        return false;
+    return prompt->n_ids > 0 || kt_problem_field(problem, "prompt", "'prompt' holds an empty list of ids");
+}
+
+bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, const json_t *prompt,
+                         struct kt_problem *problem)
+{
+    const json_t *item;
+    size_t i;
+    if (!prompt || json_is_null(prompt))
+        return kt_problem_field(problem, "prompt", "'prompt' is missing");
+    if (json_is_string(prompt))
+        return kt_ask_add_text(server, ask, json_string_value(prompt), json_string_length(prompt), problem);
+    if (!json_is_array(prompt))
+        return kt_problem_field(problem, "prompt", "'prompt' must be a string or an array, not %s",
+                                kt_fields_type(prompt));
+    if (json_is_integer(json_array_get(prompt, 0)))
+        return add_ids(server, ask, prompt, problem);
+    if (json_array_size(prompt) == 0)
+        return kt_problem_field(problem, "prompt", "'prompt' is an empty array");
+    if (json_array_size(prompt) * (size_t)ask->n > KT_MOST_ANSWERS)
+        return kt_problem_field(problem, "prompt", "'prompt' and 'n' ask for more than %d answers at once",
+                                KT_MOST_ANSWERS);
+    json_array_foreach (prompt, i, item) {
+        bool done = false;
+        if (json_is_string(item))
+            done = kt_ask_add_text(server, ask, json_string_value(item), json_string_length(item), problem);
+        else if (json_is_array(item))
+            done = add_ids(server, ask, item, problem);
+        else
+            kt_problem_field(problem, "prompt",
+                             "'prompt' holds %s; strings, ids or lists of ids are expected",
+                             kt_fields_type(item));
+        if (!done)
+            return false;
+    }
+    return true;
+}
+
+bool kt_answer_completion(struct kt_exchange *exchange)
+{
+    struct kt_problem problem;
+    struct kt_ask ask = {.body = NULL};
+    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    if (body && kt_ask_read(exchange->server, body, false, &ask, &problem) &&
+        kt_ask_read_prompts(exchange->server, &ask, json_object_get(body, "prompt"), &problem))
+        return kt_job_run(exchange, &ask);
+    kt_ask_free(&ask);
+    return kt_reply_problem(exchange, &problem);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ask.h - what a request for an answer asks for, of chats and of completions. */
+#ifndef KT_ENGINE_SERVE_ASK_H
+#define KT_ENGINE_SERVE_ASK_H
+
+#include "tools/engine/serve/fields.h"
+#include "tools/engine/serve/server.h"
+
+#define KT_MOST_STOPS 16
+#define KT_MOST_ANSWERS 64 /* of one request */
+
+struct kt_prompt {
+    int32_t *ids; /* of kt_tokenizer_encode, or malloc'ed: see is_given */
+    uint64_t n_ids;
+    bool is_given; /* the request had ids */
+};
+
+struct kt_ask {
+    json_t *body; /* texts below are its own */
+    bool is_chat;
+    struct kt_sampling_params sampling;
+    struct kt_logit_bias *logit_bias;
+    int32_t *stop_ids;
+    uint32_t n_stop_ids;
+    struct kt_stop_text stops[KT_MOST_STOPS];
+    uint64_t n_stops;
+    const char *model; /* NULL: not said */
+    int64_t max_tokens, min_tokens, n;
+    bool streams, includes_usage, ignores_eos, echoes;
+    bool has_logprobs, serial_calls; /* parallel_tool_calls: false */
+    struct kt_prompt *prompts;
+    size_t n_prompts;
+    /* ---- of a chat ---- */
+    struct kt_parser_params parser;
+    char *tools; /* JSON */
+};
+
+/* Reads all fields but the prompt. Takes the reference to `body`. False: `problem` says why; kt_ask_free
+ * either way. */
+bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt_ask *ask,
+                 struct kt_problem *problem);
+void kt_ask_free(struct kt_ask *ask);
+/* Adds a prompt of text as a completion has it, control tokens included. */
+bool kt_ask_add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
+                     struct kt_problem *problem);
+/* The prompt, or prompts, of a completion: text, texts, ids or lists of ids. */
+bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, const json_t *prompt,
+                         struct kt_problem *problem);
+/* Ids of a list, malloc'ed; `param` names it. */
+bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const char *param, int32_t **ids,
+                     uint64_t *n_ids, struct kt_problem *problem);
+
+/* ---- chat.c ---- */
+
+/* Renders the messages of a body and encodes them. */
+bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_rendering **rendering,
+                    struct kt_problem *problem);
+/* The same, as the prompt of `ask`; and what its parser must know. */
+bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
+
+/* ---- job.c ---- */
+
+/* Answers the request; `ask` is freed. */
+bool kt_job_run(struct kt_exchange *exchange, struct kt_ask *ask);
+
+#endif

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chat.c - the messages of a chat, as the model's template takes them. */
+#include "tools/engine/serve/ask.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a body says of its chat; texts and values are the body's. */
+struct chat {
+    json_t *messages, *tools, *kwargs, *response_format;
+    const char *reasoning_effort;
+    bool add_generation_prompt, continue_final_message;
+};
+
+static const struct kt_field fields[] =
+    {{"messages", KT_FIELD_LIST, offsetof(struct chat, messages), 0, 0},
+     {"tools", KT_FIELD_LIST, offsetof(struct chat, tools), 0, 0},
+     {"chat_template_kwargs", KT_FIELD_OBJECT, offsetof(struct chat, kwargs), 0, 0},
+     {"response_format", KT_FIELD_OBJECT, offsetof(struct chat, response_format), 0, 0},
+     {"reasoning_effort", KT_FIELD_TEXT, offsetof(struct chat, reasoning_effort), 0, 0},
+     {"add_generation_prompt", KT_FIELD_BOOL, offsetof(struct chat, add_generation_prompt), 0, 0},
+     {"continue_final_message", KT_FIELD_BOOL, offsetof(struct chat, continue_final_message), 0, 0},
+     {.name = NULL}};
+
+/* ---- messages ---- */
+
+/* The texts of a list of parts, joined by newlines; NULL after a problem. */
+static json_t *join_parts(const json_t *parts, const char *param, struct kt_problem *problem)
+{
+    struct kt_buffer text = {.data = NULL};
+    const json_t *part;
+    size_t i;
+    bool done = true;
+    json_array_foreach (parts, i, part) {
+        const char *type = json_string_value(json_object_get(part, "type"));
+        const json_t *words = json_object_get(part, "text");
+        if (!json_is_string(words) || !type || strstr(type, "text") == NULL) {
+            kt_buffer_free(&text);
+            kt_problem_field(problem, param,
+                             "part %zu of '%s' is no {\"type\": \"text\", \"text\": ..}: %.40s%s", i, param,
+                             type ? type : "it has no type",
+                             type && !strstr(type, "text") ? " is not supported" : "");
+            return NULL;
+        }
+        done = done && (i == 0 || kt_buffer_add(&text, "\n", 1)) &&
+               kt_buffer_add(&text, json_string_value(words), json_string_length(words));
+    }
+    json_t *joined = done ? json_stringn(text.data ? text.data : "", text.length) : NULL;
+    kt_buffer_free(&text);
+    if (!joined)
+        kt_problem_memory(problem);
+    return joined;
+}
+
+/* Sets the content of a copied message to what templates expect. */
+static bool set_content(const struct kt_server *server, json_t *message, const char *param,
+                        struct kt_problem *problem)
+{
+    const json_t *content = json_object_get(message, "content"),
+                 *calls = json_object_get(message, "tool_calls");
+    if (json_is_string(content))
+        return true;
+    if (!content || json_is_null(content)) {
+        /* Some templates tell messages that are calls only by a content of null. */
+        json_t *none = json_array_size(calls) > 0 ? json_null() : json_string("");
+        return json_object_set_new(message, "content", none) == 0 || kt_problem_memory(problem);
+    }
+    if (!json_is_array(content))
+        return kt_problem_field(problem, param, "'%s' must be a string, an array of parts or null, not %s",
+                                param, kt_fields_type(content));
+    json_t *joined = join_parts(content, param, problem);
+    if (!joined || server->chat_info.takes_parts) {
+        json_decref(joined);
+        return joined != NULL;
+    }
+    return json_object_set_new(message, "content", joined) == 0 || kt_problem_memory(problem);
+}
+
+static bool check_calls(const json_t *calls, size_t at, struct kt_problem *problem)
+{
+    const json_t *call;
+    char param[48];
+    size_t i;
+    if (!calls || json_is_null(calls))
+        return true;
+    (void)snprintf(param, sizeof(param), "messages[%zu].tool_calls", at);
+    if (!json_is_array(calls))
+        return kt_problem_field(problem, param, "'%s' must be an array, not %s", param,
+                                kt_fields_type(calls));
+    json_array_foreach (calls, i, call) {
+        const json_t *function = json_object_get(call, "function");
+        const json_t *arguments = json_object_get(function, "arguments");
+        if (!json_is_string(json_object_get(function, "name")) ||
+            !(json_is_string(arguments) || json_is_object(arguments)))
+            return kt_problem_field(problem, param,
+                                    "'%s[%zu]' needs a function with a name and arguments as JSON text",
+                                    param, i);
+    }
+    return true;
+}
+
+/* A copy of a message that is fit for templates. */
+static bool add_message(const struct kt_server *server, json_t *messages, const json_t *given, size_t at,
+                        struct kt_problem *problem)
+{
+    static const char *const roles[] = {"system", "developer", "user", "assistant", "tool", "function"};
+    char param[48];
+    bool is_known = false;
+    (void)snprintf(param, sizeof(param), "messages[%zu].role", at);
+    const char *role = json_string_value(json_object_get(given, "role"));
+    for (size_t i = 0; role && i < sizeof(roles) / sizeof(roles[0]); i++)
+        is_known |= strcmp(role, roles[i]) == 0;
+    if (!is_known)
+        return kt_problem_field(problem, param, "'%s' must be system, developer, user, assistant or tool",
+                                param);
+    if (!check_calls(json_object_get(given, "tool_calls"), at, problem))
+        return false;
+    json_t *message = json_copy((json_t *)(uintptr_t)given); /* only counts references in it */
+    if (!message || json_array_append_new(messages, message) != 0)
+        return kt_problem_memory(problem);
+    if (strcmp(role, "developer") == 0 && json_object_set_new(message, "role", json_string("system")) != 0)
+        return kt_problem_memory(problem);
+    (void)snprintf(param, sizeof(param), "messages[%zu].content", at);
+    return set_content(server, message, param, problem);
+}
+
+/* The messages for the template, with the server's own system message before them. NULL after a problem. */
+static json_t *make_messages(const struct kt_server *server, const json_t *given, struct kt_problem *problem)
+{
+    json_t *messages = json_array();
+    const json_t *message;
+    size_t i;
+    bool done = messages != NULL || kt_problem_memory(problem);
+    const char *first = json_string_value(json_object_get(json_array_get(given, 0), "role"));
+    if (done && server->system && first && strcmp(first, "system") != 0 && strcmp(first, "developer") != 0)
+        done = json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content",
+                                                         server->system)) == 0 ||
+               kt_problem_memory(problem);
+    json_array_foreach (given, i, message) {
+        done = done && add_message(server, messages, message, i, problem);
+    }
+    if (done)
+        return messages;
+    json_decref(messages);
+    return NULL;
+}
+
+/* ---- tools ---- */
+
+static bool check_tools(const json_t *tools, struct kt_problem *problem)
+{
+    const json_t *tool;
+    size_t i;
+    json_array_foreach (tools, i, tool) {
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        const json_t *function = json_object_get(tool, "function"), *parameters;
+        if (!type || strcmp(type, "function") != 0)
+            return kt_problem_field(problem, "tools", "'tools[%zu].type' must be function", i);
+        const char *name = json_string_value(json_object_get(function, "name"));
+        if (!name || !*name)
+            return kt_problem_field(problem, "tools", "'tools[%zu].function.name' must be a name", i);
+        parameters = json_object_get(function, "parameters");
+        if (parameters && !json_is_object(parameters) && !json_is_null(parameters))
+            return kt_problem_field(problem, "tools",
+                                    "'tools[%zu].function.parameters' must be an object, not %s", i,
+                                    kt_fields_type(parameters));
+    }
+    return true;
+}
+
+/* The tools that the model may call, borrowed; *tools is NULL where there are none. */
+static bool choose_tools(const json_t *body, json_t *given, json_t **tools, struct kt_problem *problem)
+{
+    const json_t *choice = json_object_get(body, "tool_choice");
+    const char *word = json_string_value(choice);
+    *tools = json_array_size(given) > 0 ? given : NULL;
+    if (!choice || json_is_null(choice))
+        return check_tools(given, problem);
+    if (word && strcmp(word, "none") == 0) {
+        *tools = NULL;
+        return check_tools(given, problem);
+    }
+    if (word && strcmp(word, "auto") == 0)
+        return check_tools(given, problem);
+    if (json_is_object(choice) || (word && strcmp(word, "required") == 0))
+        return kt_problem_field(problem, "tool_choice", "'tool_choice' can only be auto or none so far");
+    return kt_problem_field(problem, "tool_choice", "'tool_choice' must be auto or none");
+}
+
+/* ---- rendering ---- */
+
+static bool read_chat(const json_t *body, struct chat *chat, struct kt_problem *problem)
+{
+    *chat = (struct chat){.add_generation_prompt = true};
+    if (!kt_fields_read(body, fields, chat, problem))
+        return false;
+    if (json_array_size(chat->messages) == 0)
+        return kt_problem_field(problem, "messages", "'messages' must hold at least one message");
+    if (chat->continue_final_message)
+        return kt_problem_field(problem, "continue_final_message",
+                                "'continue_final_message' is not supported");
+    const char *type = json_string_value(json_object_get(chat->response_format, "type"));
+    if (chat->response_format && (!type || strcmp(type, "text") != 0))
+        return kt_problem_field(problem, "response_format", "'response_format' can only be text so far");
+    return true;
+}
+
+/* Variables of the request's own. Names that end in _token are the model's: templates print these as control
+ * tokens, which no text of a request may become. */
+static bool add_kwargs(json_t *variables, json_t *kwargs)
+{
+    const char *name;
+    json_t *value;
+    bool done = true;
+    json_object_foreach (kwargs, name, value) {
+        size_t length = strlen(name);
+        if (length < 6 || strcmp(name + length - 6, "_token") != 0)
+            done = done && json_object_set(variables, name, value) == 0;
+    }
+    return done;
+}
+
+/* All that the template may ask for. NULL after a problem. */
+static json_t *make_variables(const struct kt_server *server, const struct chat *chat, json_t *tools,
+                              struct kt_problem *problem)
+{
+    json_t *messages = make_messages(server, chat->messages, problem);
+    if (!messages)
+        return NULL;
+    json_t *variables = json_object();
+    bool done = variables && add_kwargs(variables, chat->kwargs);
+    if (!done || json_object_set(variables, "messages", messages) != 0 ||
+        json_object_set_new(variables, "add_generation_prompt", json_boolean(chat->add_generation_prompt)) !=
+            0 ||
+        (tools && json_object_set(variables, "tools", tools) != 0) ||
+        (chat->reasoning_effort &&
+         json_object_set_new(variables, "reasoning_effort", json_string(chat->reasoning_effort)) != 0) ||
+        !kt_chat_add_tokens(server->loaded.tokenizer, variables)) {
+        json_decref(variables);
+        variables = NULL;
+        kt_problem_memory(problem);
+    }
+    json_decref(messages);
+    return variables;
+}
+
+static bool render(struct kt_server *server, const struct chat *chat, json_t *tools,
+                   struct kt_rendering **rendering, struct kt_problem *problem)
+{
+    struct kt_render_params params = KT_RENDER_PARAMS_INIT;
+    struct kt_error error;
+    if (!server->chat)
+        return kt_problem_set(
+            problem, 400, "no_chat_template", NULL,
+            "the model has no chat template; the server's option --chat-template gives it one");
+    json_t *variables = make_variables(server, chat, tools, problem);
+    if (!variables)
+        return false;
+    char *text = json_dumps(variables, JSON_COMPACT);
+    json_decref(variables);
+    if (!text)
+        return kt_problem_memory(problem);
+    params.parse_arguments = !server->chat_info.wants_text;
+    enum kt_status status = kt_template_render(server->chat, text, strlen(text), &params, rendering, &error);
+    free(text);
+    /* Whatever a template refuses, it refuses this request. */
+    return status == KT_OK || kt_problem_error(problem, 400, &error);
+}
+
+bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_rendering **rendering,
+                    struct kt_problem *problem)
+{
+    struct chat chat;
+    json_t *tools;
+    return read_chat(body, &chat, problem) && choose_tools(body, chat.tools, &tools, problem) &&
+           render(server, &chat, tools, rendering, problem);
+}
+
+/* Whether the text of a prompt ends within reasoning. */
+static bool starts_reasoning(const struct kt_rendering *rendering)
+{
+    static const char *const tags[] = {"<think>", "[THINK]", "<seed:think>"};
+    uint64_t length;
+    const char *text = kt_rendering_text(rendering, &length);
+    while (length > 0 && strchr(" \n\r\t", text[length - 1]))
+        length--;
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+        size_t n = strlen(tags[i]);
+        if (length >= n && memcmp(text + length - n, tags[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Without tools, what looks like a call is text; formats that have reasoning of their own keep it. */
+static uint32_t choose_format(uint32_t format, bool has_tools)
+{
+    return has_tools || format == KT_OUTPUT_HARMONY || format == KT_OUTPUT_MISTRAL ? format : KT_OUTPUT_PLAIN;
+}
+
+bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
+{
+    struct kt_rendering *rendering = NULL;
+    struct kt_error error;
+    struct chat chat;
+    json_t *tools;
+    if (!read_chat(ask->body, &chat, problem) || !choose_tools(ask->body, chat.tools, &tools, problem) ||
+        !render(server, &chat, tools, &rendering, problem))
+        return false;
+    ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
+    ask->parser.format = choose_format(server->chat_info.format, tools != NULL);
+    ask->parser.starts_reasoning = starts_reasoning(rendering);
+    ask->tools = tools ? json_dumps(tools, JSON_COMPACT) : NULL;
+    ask->parser.tools = ask->tools;
+    ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;
+    ask->prompts = calloc(1, sizeof(*ask->prompts));
+    bool done = (ask->prompts && (!tools || ask->tools)) || kt_problem_memory(problem);
+    if (done) {
+        uint64_t n_parts;
+        const struct kt_text_part *parts = kt_rendering_parts(rendering, &n_parts);
+        ask->n_prompts = 1;
+        done = kt_tokenizer_encode(server->loaded.tokenizer, parts, n_parts, KT_ENCODE_BOS,
+                                   &ask->prompts->ids, &ask->prompts->n_ids, &error) == KT_OK ||
+               kt_problem_error(problem, 400, &error);
+    }
+    kt_rendering_destroy(rendering);
+    return done && (ask->prompts->n_ids > 0 ||
+                    kt_problem_field(problem, "messages", "the template made no text of these messages"));
+}
+
+bool kt_answer_chat(struct kt_exchange *exchange)
+{
+    struct kt_problem problem;
+    struct kt_ask ask = {.body = NULL};
+    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    if (body && kt_ask_read(exchange->server, body, true, &ask, &problem) &&
+        kt_ask_read_chat(exchange->server, &ask, &problem))
+        return kt_job_run(exchange, &ask);
+    kt_ask_free(&ask);
+    return kt_reply_problem(exchange, &problem);
+}

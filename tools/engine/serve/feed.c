@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+
+#include "tools/engine/serve/feed.h"
+#include "tools/engine/base/buffer.h"
+#include "tools/kt/cli.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct kt_feed {
+    pthread_mutex_t lock;
+    struct kt_feed_event *events; /* [taken .. n) wait */
+    size_t taken, n, capacity;
+    int wake;     /* an eventfd: a thread can wait for it and for a socket at once */
+    bool is_lost; /* an event found no memory */
+    _Atomic unsigned n_holders;
+    _Atomic uint64_t prompt_done, prompt_total;
+};
+
+/* What callbacks get: which answer of which feed. */
+struct line {
+    struct kt_feed *feed;
+    uint32_t answer;
+    uint64_t done;
+};
+
+struct kt_feed *kt_feed_create(void)
+{
+    struct kt_feed *feed = calloc(1, sizeof(*feed));
+    if (!feed)
+        return NULL;
+    feed->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (feed->wake < 0) {
+        free(feed);
+        return NULL;
+    }
+    pthread_mutex_init(&feed->lock, NULL);
+    feed->n_holders = 1;
+    return feed;
+}
+
+void kt_feed_release(struct kt_feed *feed)
+{
+    if (!feed || atomic_fetch_sub(&feed->n_holders, 1) > 1)
+        return;
+    for (size_t i = feed->taken; i < feed->n; i++)
+        kt_feed_event_free(&feed->events[i]);
+    free(feed->events);
+    close(feed->wake);
+    pthread_mutex_destroy(&feed->lock);
+    free(feed);
+}
+
+void kt_feed_event_free(struct kt_feed_event *event)
+{
+    free(event->top);
+    event->top = NULL;
+}
+
+/* ---- the scheduler's side ---- */
+
+static void push(struct kt_feed *feed, const struct kt_feed_event *event)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&feed->lock);
+    if (feed->taken == feed->n)
+        feed->taken = feed->n = 0;
+    struct kt_feed_event *grown = kt_array_grow(feed->events, &feed->capacity, feed->n + 1, sizeof(*grown));
+    if (grown) {
+        feed->events = grown;
+        grown[feed->n++] = *event;
+    } else {
+        feed->is_lost = true;
+        free(event->top);
+    }
+    pthread_mutex_unlock(&feed->lock);
+    if (write(feed->wake, &one, sizeof(one)) < 0)
+        return; /* the counter is full: whoever waits is awake */
+}
+
+static int take_token(void *data, const struct kt_choice *token)
+{
+    struct line *line = data;
+    struct kt_feed_event event = {.answer = line->answer, .id = token->id, .logprob = token->logprob};
+    if (token->n_top > 0) {
+        event.top = malloc(token->n_top * sizeof(*event.top));
+        if (event.top) {
+            memcpy(event.top, token->top, token->n_top * sizeof(*event.top));
+            event.n_top = token->n_top;
+        }
+    }
+    push(line->feed, &event);
+    return 0;
+}
+
+static void take_progress(void *data, uint64_t done, uint64_t total)
+{
+    struct line *line = data;
+    (void)total;
+    atomic_fetch_add(&line->feed->prompt_done, done - line->done);
+    line->done = done;
+}
+
+static void take_end(void *data, const struct kt_request_end *end)
+{
+    struct line *line = data;
+    struct kt_feed_event event = {.answer = line->answer, .id = -1, .end = *end};
+    if (end->error)
+        event.error = *end->error;
+    event.end.error = NULL;
+    push(line->feed, &event);
+    kt_feed_release(line->feed);
+    free(line);
+}
+
+bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_request *request)
+{
+    struct line *line = malloc(sizeof(*line));
+    if (!line)
+        return false;
+    *line = (struct line){.feed = feed, .answer = answer};
+    atomic_fetch_add(&feed->n_holders, 1);
+    atomic_fetch_add(&feed->prompt_total, request->n_ids);
+    request->data = line;
+    request->on_prompt = take_progress;
+    request->on_token = take_token;
+    request->on_end = take_end;
+    return true;
+}
+
+void kt_feed_cancel(struct kt_request *request)
+{
+    struct line *line = request->data;
+    kt_feed_release(line->feed);
+    free(line);
+}
+
+/* ---- the side that answers ---- */
+
+static bool pop(struct kt_feed *feed, struct kt_feed_event *event)
+{
+    uint64_t count;
+    pthread_mutex_lock(&feed->lock);
+    bool found = feed->taken < feed->n;
+    if (found)
+        *event = feed->events[feed->taken++];
+    else if (read(feed->wake, &count, sizeof(count)) < 0)
+        count = 0; /* nothing was written: as it should be */
+    pthread_mutex_unlock(&feed->lock);
+    return found;
+}
+
+enum kt_feed_result kt_feed_next(struct kt_feed *feed, int fd, double deadline, struct kt_feed_event *event)
+{
+    for (;;) {
+        struct pollfd both[2] = {{.fd = fd, .events = POLLRDHUP}, {.fd = feed->wake, .events = POLLIN}};
+        double left = deadline - kt_cli_now();
+        /* The socket is looked at before each token, too: whoever has gone gets no more of them. */
+        bool has_event = pop(feed, event);
+        int milliseconds = has_event || left <= 0 ? 0 : (int)(left * 1e3) + 1;
+        (void)poll(both, 2, milliseconds);
+        if (both[0].revents || feed->is_lost) {
+            if (has_event)
+                kt_feed_event_free(event);
+            return KT_FEED_GONE;
+        }
+        if (has_event)
+            return KT_FEED_EVENT;
+        if (!both[1].revents && left <= 0)
+            return KT_FEED_TIMEOUT;
+    }
+}
+
+void kt_feed_progress(struct kt_feed *feed, uint64_t *done, uint64_t *total)
+{
+    *done = atomic_load(&feed->prompt_done);
+    *total = atomic_load(&feed->prompt_total);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/serve/fields.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define MOST_DEPTH 100
+
+/* Whether brackets outside of strings nest too deep: parsers and templates take stack for each level. */
+static bool is_deep(const char *text, size_t length)
+{
+    unsigned depth = 0;
+    bool is_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (is_string && text[i] == '\\') {
+            i++;
+        } else if (text[i] == '"') {
+            is_string = !is_string;
+        } else if (!is_string && (text[i] == '{' || text[i] == '[')) {
+            if (++depth > MOST_DEPTH)
+                return true;
+        } else if (!is_string && (text[i] == '}' || text[i] == ']') && depth > 0) {
+            depth--;
+        }
+    }
+    return false;
+}
+
+json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *problem)
+{
+    json_error_t place;
+    if (length == 0) {
+        kt_problem_set(problem, 400, NULL, NULL, "the body is empty; a JSON object is expected");
+        return NULL;
+    }
+    if (is_deep(text, length)) {
+        kt_problem_set(problem, 400, NULL, NULL, "the body nests deeper than %d brackets", MOST_DEPTH);
+        return NULL;
+    }
+    json_t *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_DECODE_ANY, &place);
+    if (!object) {
+        kt_problem_set(problem, 400, NULL, NULL, "the body is no JSON: line %d, column %d: %s", place.line,
+                       place.column, place.text);
+        return NULL;
+    }
+    if (!json_is_object(object)) {
+        kt_problem_set(problem, 400, NULL, NULL, "the body is %s; a JSON object is expected",
+                       kt_fields_type(object));
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+const char *kt_fields_type(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    default:
+        return "null";
+    }
+}
+
+static bool refuse(const struct kt_field *field, const json_t *value, const char *wanted,
+                   struct kt_problem *problem)
+{
+    return kt_problem_field(problem, field->name, "'%s' must be %s, not %s", field->name, wanted,
+                            kt_fields_type(value));
+}
+
+static bool read_number(const struct kt_field *field, const json_t *value, void *member,
+                        struct kt_problem *problem)
+{
+    bool is_int = field->type == KT_FIELD_INT;
+    if (is_int ? !json_is_integer(value) : !json_is_number(value))
+        return refuse(field, value, is_int ? "an integer" : "a number", problem);
+    double number = json_number_value(value);
+    if (!(number >= field->minimum && number <= field->maximum))
+        return kt_problem_field(problem, field->name, "'%s' is %.10g; it must be in %.10g .. %.10g",
+                                field->name, number, field->minimum, field->maximum);
+    if (is_int)
+        *(int64_t *)member = json_integer_value(value);
+    else
+        *(double *)member = number;
+    return true;
+}
+
+static bool read_text(const struct kt_field *field, const json_t *value, void *member,
+                      struct kt_problem *problem)
+{
+    if (!json_is_string(value))
+        return refuse(field, value, "a string", problem);
+    if (strlen(json_string_value(value)) != json_string_length(value))
+        return kt_problem_field(problem, field->name, "'%s' holds a zero byte", field->name);
+    *(const char **)member = json_string_value(value);
+    return true;
+}
+
+static bool read_field(const struct kt_field *field, json_t *value, void *member, struct kt_problem *problem)
+{
+    switch (field->type) {
+    case KT_FIELD_BOOL:
+        if (!json_is_boolean(value))
+            return refuse(field, value, "a boolean", problem);
+        *(bool *)member = json_is_true(value);
+        return true;
+    case KT_FIELD_TEXT:
+        return read_text(field, value, member, problem);
+    case KT_FIELD_LIST:
+    case KT_FIELD_OBJECT: {
+        bool is_list = field->type == KT_FIELD_LIST;
+        if (is_list ? !json_is_array(value) : !json_is_object(value))
+            return refuse(field, value, is_list ? "an array" : "an object", problem);
+        *(json_t **)member = value;
+        return true;
+    }
+    default:
+        return read_number(field, value, member, problem);
+    }
+}
+
+bool kt_fields_read(const json_t *object, const struct kt_field *fields, void *values,
+                    struct kt_problem *problem)
+{
+    for (const struct kt_field *field = fields; field->name; field++) {
+        json_t *value = json_object_get(object, field->name);
+        if (value && !json_is_null(value) &&
+            !read_field(field, value, (char *)values + field->offset, problem))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+
+#include "tools/engine/serve/http.h"
+#include "tools/engine/base/fail.h"
+#include "tools/engine/serve/server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A thread's stack: a template takes up to 256 KiB of it, and sanitizers several times as much. */
+#define STACK_SIZE (UINT64_C(2) << 20)
+/* Connections above the limit that are told so, before further ones are just closed. */
+#define SPARE_CONNECTIONS 16
+#define BLOCK_SIZE 16384
+
+struct kt_http {
+    struct MHD_Daemon *daemon;
+    uint16_t port;
+    _Atomic unsigned n_running;
+};
+
+/* ---- one request ---- */
+
+static void copy_printable(char *to, size_t size, const char *from)
+{
+    size_t n = 0;
+    for (; from[n] && n + 1 < size; n++)
+        to[n] = from[n] > ' ' && from[n] < 127 && from[n] != '"' ? from[n] : '?';
+    to[n] = '\0';
+}
+
+static void find_address(struct kt_exchange *exchange)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!info || getnameinfo(info->client_addr,
+                             info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                                      : sizeof(struct sockaddr_in),
+                             exchange->address, sizeof(exchange->address), NULL, 0, NI_NUMERICHOST) != 0)
+        strcpy(exchange->address, "?");
+}
+
+static struct kt_exchange *open_exchange(struct kt_server *server, struct MHD_Connection *connection,
+                                         const char *path, const char *method)
+{
+    struct kt_exchange *exchange = calloc(1, sizeof(*exchange));
+    if (!exchange)
+        return NULL;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    exchange->server = server;
+    exchange->connection = connection;
+    exchange->fd = info ? info->connect_fd : -1;
+    exchange->start = kt_cli_now();
+    copy_printable(exchange->method, sizeof(exchange->method), method);
+    copy_printable(exchange->path, sizeof(exchange->path), path);
+    find_address(exchange);
+    return exchange;
+}
+
+/* One line for each request, with nothing of what it holds, by one write: lines of threads do not mix. */
+static void log_exchange(const struct kt_exchange *exchange, bool is_whole)
+{
+    char line[512];
+    if (exchange->server->log < KT_SERVE_LOG_ACCESS)
+        return;
+    int length = snprintf(line, sizeof(line), "kt run: %s \"%s %s\" %u %.3f s%s%s%s\n", exchange->address,
+                          exchange->method, exchange->path, exchange->status, kt_cli_now() - exchange->start,
+                          *exchange->about ? " " : "", exchange->about, is_whole ? "" : " (hung up)");
+    if (length > 0 && write(STDERR_FILENO, line, (size_t)length) < 0)
+        return; /* there is nobody to be told */
+}
+
+static void end_exchange(void *data, struct MHD_Connection *connection, void **slot,
+                         enum MHD_RequestTerminationCode code)
+{
+    struct kt_exchange *exchange = *slot;
+    (void)data;
+    (void)connection;
+    if (!exchange)
+        return;
+    *slot = NULL;
+    bool is_whole = code == MHD_REQUEST_TERMINATED_COMPLETED_OK && !exchange->hung_up;
+    if (exchange->status) {
+        log_exchange(exchange, is_whole);
+        kt_metrics_count(&exchange->server->metrics, exchange->status, kt_cli_now() - exchange->start,
+                         !is_whole);
+    }
+    if (exchange->is_counted)
+        atomic_fetch_sub(&exchange->server->http->n_running, 1);
+    kt_buffer_free(&exchange->body);
+    free(exchange);
+}
+
+const char *kt_exchange_header(const struct kt_exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
+void kt_exchange_wait(struct kt_exchange *exchange, bool waits)
+{
+    MHD_set_connection_option(exchange->connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                              waits ? 0U : exchange->server->timeout);
+}
+
+/* ---- replies ---- */
+
+static void add_headers(const struct kt_exchange *exchange, struct MHD_Response *response, const char *type)
+{
+    MHD_add_response_header(response, "Content-Type", type);
+    MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    if (exchange->server->origin)
+        MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->server->origin);
+    if (kt_server_state(exchange->server) >= KT_SERVER_DRAINING)
+        MHD_add_response_header(response, "Connection", "close");
+}
+
+static bool queue(struct kt_exchange *exchange, unsigned status, struct MHD_Response *response)
+{
+    exchange->status = status;
+    enum MHD_Result result = MHD_queue_response(exchange->connection, status, response);
+    MHD_destroy_response(response);
+    return result == MHD_YES;
+}
+
+bool kt_reply_bytes(struct kt_exchange *exchange, unsigned status, const char *type, const char *bytes,
+                    size_t length)
+{
+    /* The library only reads it, and copies it. */
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, (void *)(uintptr_t)bytes, MHD_RESPMEM_MUST_COPY);
+    if (!response)
+        return false;
+    add_headers(exchange, response, type);
+    return queue(exchange, status, response);
+}
+
+bool kt_reply_page(struct kt_exchange *exchange, const char *page, size_t length)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(length, (void *)(uintptr_t)page, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return false;
+    add_headers(exchange, response, "text/html; charset=utf-8");
+    /* It loads nothing from elsewhere, and no other page may frame it. */
+    MHD_add_response_header(
+        response, "Content-Security-Policy",
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'");
+    return queue(exchange, 200, response);
+}
+
+static struct MHD_Response *make_json(json_t *body)
+{
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    json_decref(body);
+    if (!text)
+        return NULL;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    if (!response)
+        free(text);
+    return response;
+}
+
+bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body)
+{
+    struct MHD_Response *response = make_json(body);
+    if (!response)
+        return kt_reply_bytes(exchange, 500, "text/plain", "out of memory\n", 14);
+    add_headers(exchange, response, "application/json");
+    return queue(exchange, status, response);
+}
+
+bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem)
+{
+    char seconds[16];
+    struct MHD_Response *response = make_json(kt_problem_json(problem));
+    if (!response)
+        return kt_reply_bytes(exchange, 500, "text/plain", "out of memory\n", 14);
+    add_headers(exchange, response, "application/json");
+    if (problem->retry_after) {
+        (void)snprintf(seconds, sizeof(seconds), "%u", problem->retry_after);
+        MHD_add_response_header(response, "Retry-After", seconds);
+    }
+    if (problem->status == 401)
+        MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+    if (problem->status == 405 && exchange->route)
+        MHD_add_response_header(response, "Allow", exchange->route->method);
+    return queue(exchange, problem->status, response);
+}
+
+/* ---- streams ---- */
+
+struct sending {
+    struct kt_stream stream;
+    struct kt_buffer out;
+    size_t sent;
+    bool is_last;
+};
+
+static ssize_t send_more(void *data, uint64_t position, char *to, size_t room)
+{
+    struct sending *sending = data;
+    (void)position;
+    while (sending->sent == sending->out.length) {
+        if (sending->is_last)
+            return MHD_CONTENT_READER_END_OF_STREAM;
+        sending->sent = sending->out.length = 0;
+        sending->is_last = !sending->stream.next(sending->stream.data, &sending->out);
+    }
+    size_t n = sending->out.length - sending->sent;
+    n = n < room ? n : room;
+    memcpy(to, sending->out.data + sending->sent, n);
+    sending->sent += n;
+    return (ssize_t)n;
+}
+
+static void end_sending(void *data)
+{
+    struct sending *sending = data;
+    sending->stream.end(sending->stream.data);
+    kt_buffer_free(&sending->out);
+    free(sending);
+}
+
+bool kt_reply_stream(struct kt_exchange *exchange, const struct kt_stream *stream)
+{
+    struct sending *sending = calloc(1, sizeof(*sending));
+    struct MHD_Response *response = NULL;
+    if (sending) {
+        sending->stream = *stream;
+        response =
+            MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_SIZE, send_more, sending, end_sending);
+    }
+    if (!response) {
+        stream->end(stream->data);
+        free(sending);
+        return false;
+    }
+    add_headers(exchange, response, "text/event-stream; charset=utf-8");
+    MHD_add_response_header(response, "Cache-Control", "no-cache");
+    MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* proxies pass each event on at once */
+    return queue(exchange, 200, response);
+}
+
+/* ---- what holds for every path ---- */
+
+static const struct kt_route *find_route(const char *method, const char *path, bool *is_method)
+{
+    const struct kt_route *found = NULL;
+    bool is_head = strcmp(method, "HEAD") == 0;
+    *is_method = false;
+    for (const struct kt_route *route = kt_routes; route->path && !*is_method; route++) {
+        size_t length = strlen(route->path);
+        bool is_prefix = route->path[length - 1] == '*';
+        if (is_prefix ? strncmp(route->path, path, length - 1) != 0 : strcmp(route->path, path) != 0)
+            continue;
+        found = route;
+        *is_method = strcmp(route->method, is_head ? "GET" : method) == 0;
+    }
+    return found;
+}
+
+static bool check_origin(const struct kt_exchange *exchange, struct kt_problem *problem)
+{
+    const struct kt_server *server = exchange->server;
+    const char *host = kt_exchange_header(exchange, "Host"), *origin = kt_exchange_header(exchange, "Origin");
+    if (host && !kt_host_allows(server->host, host))
+        return kt_problem_set(problem, 403, "host_not_allowed", NULL,
+                              "this server is for this machine only, and the header Host names another one; "
+                              "start it with --host to be reached by that name");
+    if (!kt_origin_allows(origin, host) &&
+        !(server->origin && (strcmp(server->origin, "*") == 0 || strcmp(server->origin, origin) == 0)))
+        return kt_problem_set(problem, 403, "origin_not_allowed", NULL,
+                              "pages of other origins may not ask this server; --cors allows one");
+    return true;
+}
+
+static bool check_key(const struct kt_exchange *exchange, struct kt_problem *problem)
+{
+    static const char bearer[] = "Bearer ";
+    const char *given = kt_exchange_header(exchange, "Authorization");
+    if (exchange->server->keys.n == 0 || (exchange->route && exchange->route->is_open))
+        return true;
+    given = given && strncasecmp(given, bearer, sizeof(bearer) - 1) == 0
+                ? given + sizeof(bearer) - 1
+                : kt_exchange_header(exchange, "X-Api-Key");
+    if (!given)
+        return kt_problem_set(problem, 401, "invalid_api_key", NULL,
+                              "an API key is needed, in the header Authorization: Bearer KEY");
+    return kt_keys_match(&exchange->server->keys, given) ||
+           kt_problem_set(problem, 401, "invalid_api_key", NULL, "this API key is not known here");
+}
+
+static bool check_state(struct kt_exchange *exchange, struct kt_problem *problem)
+{
+    struct kt_server *server = exchange->server;
+    int state = kt_server_state(server);
+    uint64_t all = atomic_load(&server->all_layers), done = atomic_load(&server->loaded_layers);
+    if (state >= KT_SERVER_DRAINING && !exchange->route->is_open) {
+        kt_problem_set(problem, 503, "shutting_down", NULL, "the server is about to end");
+    } else if (state == KT_SERVER_LOADING && exchange->route->needs_model) {
+        kt_problem_set(problem, 503, "loading_model", NULL, "the model is being loaded: %.0f %%",
+                       all ? 100.0 * (double)done / (double)all : 0.0);
+    } else {
+        return true;
+    }
+    problem->retry_after = 5;
+    return false;
+}
+
+static bool check_length(const struct kt_exchange *exchange, struct kt_problem *problem)
+{
+    const char *text = kt_exchange_header(exchange, "Content-Length");
+    uint64_t most = exchange->server->max_body;
+    errno = 0;
+    if (!exchange->is_large && (!text || (strtoull(text, NULL, 10) <= most && errno == 0)))
+        return true;
+    return kt_problem_set(problem, 413, "body_too_large", NULL,
+                          "the body is longer than %" PRIu64 " bytes; --max-body sets that limit", most);
+}
+
+/* Whoever it is, and whatever is asked for. */
+static bool check_open(const struct kt_exchange *exchange, struct kt_problem *problem)
+{
+    if (atomic_load(&exchange->server->http->n_running) > exchange->server->max_connections) {
+        kt_problem_set(problem, 503, "too_many_connections", NULL, "%" PRIu64 " requests are being answered",
+                       exchange->server->max_connections);
+        problem->retry_after = 1;
+        return false;
+    }
+    return check_origin(exchange, problem);
+}
+
+/* Before the body: whatever can be refused without it. */
+static bool check_head(struct kt_exchange *exchange, const char *method, const char *path,
+                       struct kt_problem *problem)
+{
+    bool is_method;
+    exchange->route = find_route(method, path, &is_method);
+    if (!check_key(exchange, problem))
+        return false;
+    if (!exchange->route)
+        return kt_problem_set(problem, 404, "not_found", NULL, "there is no such path here");
+    size_t length = strlen(exchange->route->path);
+    if (exchange->route->path[length - 1] == '*')
+        (void)snprintf(exchange->rest, sizeof(exchange->rest), "%s", path + length - 1);
+    if (!is_method)
+        return kt_problem_set(problem, 405, "method_not_allowed", NULL, "this path takes %s only",
+                              exchange->route->method);
+    return check_state(exchange, problem) && check_length(exchange, problem);
+}
+
+/* A browser asks so whether a page of another origin may send a request; check_origin has said yes. */
+static enum MHD_Result answer_preflight(struct kt_exchange *exchange)
+{
+    struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->server->origin);
+    MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
+    MHD_add_response_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+    MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+    return queue(exchange, 204, response) ? MHD_YES : MHD_NO;
+}
+
+static enum MHD_Result refuse(struct kt_exchange *exchange, const struct kt_problem *problem)
+{
+    return kt_reply_problem(exchange, problem) ? MHD_YES : MHD_NO;
+}
+
+/* A part of the body. What is too long is read a while and forgotten, so that the client hears why. */
+static enum MHD_Result take_body(struct kt_exchange *exchange, const char *bytes, size_t *length)
+{
+    uint64_t most = exchange->server->max_body;
+    if (kt_cli_now() - exchange->start > exchange->server->timeout)
+        return MHD_NO;
+    if (exchange->body.length + *length > most)
+        exchange->is_large = true;
+    if (exchange->is_large ? exchange->body.length + *length > 2 * most + 65536 : false)
+        return MHD_NO;
+    if (exchange->is_large)
+        exchange->body.length += *length; /* counted only */
+    else if (!kt_buffer_add(&exchange->body, bytes, *length))
+        return MHD_NO;
+    *length = 0;
+    return MHD_YES;
+}
+
+static enum MHD_Result handle(void *data, struct MHD_Connection *connection, const char *path,
+                              const char *method, const char *version, const char *bytes, size_t *length,
+                              void **slot)
+{
+    struct kt_server *server = data;
+    struct kt_exchange *exchange = *slot;
+    struct kt_problem problem;
+    (void)version;
+    if (!exchange) {
+        *slot = exchange = open_exchange(server, connection, path, method);
+        if (!exchange)
+            return MHD_NO;
+        exchange->is_counted = true;
+        atomic_fetch_add(&server->http->n_running, 1);
+        if (!check_open(exchange, &problem))
+            return refuse(exchange, &problem);
+        if (server->origin && strcmp(method, "OPTIONS") == 0)
+            return answer_preflight(exchange);
+        return check_head(exchange, method, path, &problem) ? MHD_YES : refuse(exchange, &problem);
+    }
+    if (*length > 0)
+        return take_body(exchange, bytes, length);
+    if (exchange->status)
+        return MHD_YES;
+    if (!check_length(exchange, &problem))
+        return refuse(exchange, &problem);
+    return exchange->route->answer(exchange) ? MHD_YES : MHD_NO;
+}
+
+/* ---- the daemon ---- */
+
+static void log_library(void *data, const char *format, va_list arguments)
+{
+    struct kt_server *server = data;
+    if (server->log >= KT_SERVE_LOG_DEBUG)
+        (void)vfprintf(stderr, format, arguments);
+}
+
+/* A socket that listens; the error says what to do where the port is taken. */
+static int listen_at(const struct kt_http_params *params, struct kt_error *error)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
+    char port[8];
+    int fd = -1, one = 1, failed = 0;
+    (void)snprintf(port, sizeof(port), "%u", params->port);
+    int code = getaddrinfo(params->host, port, &hints, &found);
+    if (code != 0) {
+        kt_engine_fail(error, KT_E_SYSTEM, "--host %s: %s", params->host, gai_strerror(code));
+        return -1;
+    }
+    for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
+        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+        if (fd < 0) {
+            failed = errno;
+            continue;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+        if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, 256) != 0) {
+            failed = errno;
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(found);
+    if (fd < 0)
+        kt_engine_fail(error, KT_E_SYSTEM, "%s, port %s: %s; choose others by --host and --port",
+                       params->host, port, strerror(failed));
+    return fd;
+}
+
+static uint16_t find_port(int fd)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
+        return 0;
+    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
+}
+
+enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_params *params,
+                             struct kt_http **http, struct kt_error *error)
+{
+    int fd = listen_at(params, error);
+    if (fd < 0)
+        return error->status;
+    struct kt_http *own = calloc(1, sizeof(*own));
+    if (!own) {
+        close(fd);
+        return kt_engine_fail(error, KT_E_NOMEM, "out of memory");
+    }
+    own->port = find_port(fd);
+    *http = own; /* requests may come before this returns */
+    own->daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
+                             MHD_USE_ITC | MHD_USE_ERROR_LOG,
+                         0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_library, server,
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
+                         (unsigned)(params->max_connections + SPARE_CONNECTIONS),
+                         MHD_OPTION_CONNECTION_TIMEOUT, params->timeout, MHD_OPTION_THREAD_STACK_SIZE,
+                         (size_t)STACK_SIZE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
+                         MHD_OPTION_NOTIFY_COMPLETED, end_exchange, NULL, MHD_OPTION_END);
+    if (own->daemon)
+        return KT_OK;
+    *http = NULL;
+    free(own);
+    close(fd);
+    return kt_engine_fail(error, KT_E_SYSTEM, "the HTTP server could not be started: %s", strerror(errno));
+}
+
+void kt_http_quiesce(struct kt_http *http)
+{
+    int fd = MHD_quiesce_daemon(http->daemon);
+    if (fd >= 0)
+        close(fd);
+}
+
+void kt_http_stop(struct kt_http *http)
+{
+    if (!http)
+        return;
+    MHD_stop_daemon(http->daemon);
+    free(http);
+}
+
+uint16_t kt_http_port(const struct kt_http *http)
+{
+    return http->port;
+}
+
+unsigned kt_http_running(const struct kt_http *http)
+{
+    return atomic_load(&http->n_running);
+}

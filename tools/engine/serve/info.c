@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* info.c - the paths, and what the server says of itself. */
+#include "tools/engine/scheduler/scheduler.h"
+#include "tools/engine/serve/server.h"
+
+#include <kt/version.h>
+#include <string.h>
+
+const struct kt_route kt_routes[] = {
+    {"GET", "/", kt_answer_page, true, false},
+    {"GET", "/health", kt_answer_health, true, false},
+    {"GET", "/metrics", kt_answer_metrics, false, false},
+    {"GET", "/version", kt_answer_version, false, false},
+    {"GET", "/v1/models", kt_answer_models, false, true},
+    {"GET", "/v1/models/*", kt_answer_model, false, true},
+    {"POST", "/v1/chat/completions", kt_answer_chat, false, true},
+    {"POST", "/v1/completions", kt_answer_completion, false, true},
+    {"POST", "/tokenize", kt_answer_tokenize, false, true},
+    {"POST", "/detokenize", kt_answer_detokenize, false, true},
+    {"POST", "/apply-template", kt_answer_apply_template, false, true},
+    {.path = NULL},
+};
+
+bool kt_answer_health(struct kt_exchange *exchange)
+{
+    struct kt_server *server = exchange->server;
+    uint64_t all = atomic_load(&server->all_layers), done = atomic_load(&server->loaded_layers);
+    switch (kt_server_state(server)) {
+    case KT_SERVER_READY:
+        return kt_reply_json(exchange, 200, json_pack("{s:s}", "status", "ok"));
+    case KT_SERVER_LOADING:
+        return kt_reply_json(exchange, 503,
+                             json_pack("{s:s, s:f}", "status", "loading model", "progress",
+                                       all ? (double)done / (double)all : 0.0));
+    default:
+        return kt_reply_json(exchange, 503, json_pack("{s:s}", "status", "shutting down"));
+    }
+}
+
+static json_t *make_model(const struct kt_server *server, const char *name)
+{
+    return json_pack("{s:o, s:s, s:I, s:s, s:I}", "id", kt_json_text(name, strlen(name)), "object", "model",
+                     "created", (json_int_t)server->created, "owned_by", "kt-kernel", "max_model_len",
+                     (json_int_t)server->model_info.max_tokens);
+}
+
+bool kt_answer_models(struct kt_exchange *exchange)
+{
+    const struct kt_server *server = exchange->server;
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < server->n_names; i++)
+        if (json_array_append_new(list, make_model(server, server->names[i])) != 0) {
+            json_decref(list);
+            list = NULL;
+        }
+    return kt_reply_json(exchange, 200, json_pack("{s:s, s:o}", "object", "list", "data", list));
+}
+
+bool kt_answer_model(struct kt_exchange *exchange)
+{
+    const struct kt_server *server = exchange->server;
+    const char *name = exchange->rest;
+    struct kt_problem problem;
+    for (size_t i = 0; i < server->n_names; i++)
+        if (strcmp(server->names[i], name) == 0)
+            return kt_reply_json(exchange, 200, make_model(server, name));
+    kt_problem_set(&problem, 404, "model_not_found", "model", "the model '%.100s' is not served here", name);
+    return kt_reply_problem(exchange, &problem);
+}
+
+bool kt_answer_version(struct kt_exchange *exchange)
+{
+    return kt_reply_json(exchange, 200, json_pack("{s:s}", "version", KT_VERSION));
+}
+
+bool kt_answer_metrics(struct kt_exchange *exchange)
+{
+    struct kt_server *server = exchange->server;
+    struct kt_scheduler_stats stats;
+    struct kt_buffer text = {.data = NULL};
+    bool is_ready = kt_server_state(server) == KT_SERVER_READY;
+    if (is_ready)
+        kt_scheduler_stats(server->scheduler, &stats);
+    bool done =
+        kt_metrics_write(&server->metrics, is_ready ? &stats : NULL, kt_http_running(server->http), &text) &&
+        kt_reply_bytes(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.length);
+    kt_buffer_free(&text);
+    return done;
+}

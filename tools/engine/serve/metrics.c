@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/serve/metrics.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void kt_metrics_count(struct kt_metrics *metrics, unsigned status, double seconds, bool hung_up)
+{
+    unsigned bucket = 0;
+    while (bucket < KT_HISTOGRAM_BUCKETS - 1 && seconds > kt_histogram_bound(bucket))
+        bucket++;
+    pthread_mutex_lock(&metrics->lock);
+    metrics->status[status / 100 % 6]++;
+    metrics->hung_up += hung_up;
+    metrics->request.counts[bucket]++;
+    metrics->request.n++;
+    metrics->request.sum += seconds;
+    pthread_mutex_unlock(&metrics->lock);
+}
+
+static bool add(struct kt_buffer *out, const char *format, ...) KT_PRINTF(2, 3);
+static bool add(struct kt_buffer *out, const char *format, ...)
+{
+    char line[256];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    return kt_buffer_add_text(out, line);
+}
+
+static bool add_head(struct kt_buffer *out, const char *name, const char *type, const char *help)
+{
+    return add(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* A counter by its name, which then ends in _total, or a gauge. */
+static bool add_number(struct kt_buffer *out, const char *name, const char *type, const char *help,
+                       double value)
+{
+    return add_head(out, name, type, help) && add(out, "%s %.15g\n", name, value);
+}
+
+static bool add_histogram(struct kt_buffer *out, const char *name, const char *help,
+                          const struct kt_histogram *histogram)
+{
+    uint64_t sum = 0;
+    bool done = add_head(out, name, "histogram", help);
+    for (unsigned i = 0; done && i < KT_HISTOGRAM_BUCKETS - 1; i++) {
+        sum += histogram->counts[i];
+        done = add(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, kt_histogram_bound(i), sum);
+    }
+    return done && add(out,
+                       "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9g\n"
+                       "%s_count %" PRIu64 "\n",
+                       name, histogram->n, name, histogram->sum, name, histogram->n);
+}
+
+static bool add_ends(struct kt_buffer *out, const uint64_t *ended)
+{
+    static const char *const names[] = {[KT_END_STOP] = "stop",
+                                        [KT_END_LENGTH] = "length",
+                                        [KT_END_CANCELLED] = "cancelled",
+                                        [KT_END_ERROR] = "error"};
+    bool done = add_head(out, "kt_answers_total", "counter", "Answers by why they ended");
+    for (unsigned i = KT_END_STOP; done && i <= KT_END_ERROR; i++)
+        done = add(out, "kt_answers_total{reason=\"%s\"} %" PRIu64 "\n", names[i], ended[i]);
+    return done;
+}
+
+static bool add_pages(struct kt_buffer *out, const struct kt_scheduler_stats *stats)
+{
+    uint64_t used = stats->pages - stats->pages_free - stats->pages_kept;
+    return add_head(out, "kt_kv_pages", "gauge", "Pages of the cache of keys and values") &&
+           add(out,
+               "kt_kv_pages{state=\"used\"} %" PRIu64 "\nkt_kv_pages{state=\"cached\"} %" PRIu64
+               "\nkt_kv_pages{state=\"free\"} %" PRIu64 "\n",
+               used, stats->pages_kept, stats->pages_free);
+}
+
+static bool add_stats(struct kt_buffer *out, const struct kt_scheduler_stats *stats)
+{
+    const struct {
+        const char *name, *type, *help;
+        double value;
+    } numbers[] = {
+        {"kt_prompt_tokens_total", "counter", "Tokens of prompts", (double)stats->prompt_tokens},
+        {"kt_cached_tokens_total", "counter", "Of these, tokens that a kept prefix had",
+         (double)stats->cached_tokens},
+        {"kt_generated_tokens_total", "counter", "Tokens of answers", (double)stats->generated_tokens},
+        {"kt_refused_total", "counter", "Requests that found the queue full", (double)stats->refused},
+        {"kt_preempted_total", "counter", "Requests that were put back into the queue",
+         (double)stats->preempted},
+        {"kt_prefix_hits_total", "counter", "Prompts that began with a kept prefix",
+         (double)stats->prefix_hits},
+        {"kt_prefix_misses_total", "counter", "Prompts that did not", (double)stats->prefix_misses},
+        {"kt_steps_total", "counter", "Steps of the model", (double)stats->steps},
+        {"kt_model_seconds_total", "counter", "Time in steps of the model", stats->model_seconds},
+        {"kt_other_seconds_total", "counter", "Time between them", stats->other_seconds},
+        {"kt_queue_depth", "gauge", "Requests that wait", (double)stats->queued},
+        {"kt_running", "gauge", "Requests that are computed", (double)stats->running},
+        {"kt_prefixes", "gauge", "Kept prefixes", (double)stats->prefixes},
+    };
+    bool done = true;
+    for (size_t i = 0; done && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        done = add_number(out, numbers[i].name, numbers[i].type, numbers[i].help, numbers[i].value);
+    return done && add_pages(out, stats) && add_ends(out, stats->ended) &&
+           add_histogram(out, "kt_time_to_first_token_seconds", "From a request to its first token",
+                         &stats->first_token) &&
+           add_histogram(out, "kt_inter_token_seconds", "From one token of an answer to the next",
+                         &stats->inter_token) &&
+           add_histogram(out, "kt_step_seconds", "A step of the model", &stats->step);
+}
+
+bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stats *stats, unsigned n_requests,
+                      struct kt_buffer *out)
+{
+    pthread_mutex_lock(&metrics->lock);
+    struct kt_histogram request = metrics->request;
+    uint64_t hung_up = metrics->hung_up, status[6];
+    for (unsigned i = 0; i < 6; i++)
+        status[i] = metrics->status[i];
+    pthread_mutex_unlock(&metrics->lock);
+    bool done = add_head(out, "kt_requests_total", "counter", "Replies by the hundreds of their status");
+    for (unsigned i = 2; done && i < 6; i++)
+        done = add(out, "kt_requests_total{status=\"%uxx\"} %" PRIu64 "\n", i, status[i]);
+    return done &&
+           add_number(out, "kt_hung_up_total", "counter", "Requests whose client went away",
+                      (double)hung_up) &&
+           add_number(out, "kt_requests", "gauge", "Requests that are being answered", n_requests) &&
+           add_histogram(out, "kt_request_seconds", "From a request to the end of its reply", &request) &&
+           (!stats || add_stats(out, stats));
+}

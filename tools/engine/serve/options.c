@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/engine/serve/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT(word, field, shown, about)                                                                      \
+    {                                                                                                        \
+        .name = word, .type = KT_CLI_TEXT, .offset = offsetof(struct kt_run_args, field), .argument = shown, \
+        .help = about                                                                                        \
+    }
+#define UINT(word, field, least, most, about)                                                              \
+    {                                                                                                      \
+        .name = word, .type = KT_CLI_UINT, .offset = offsetof(struct kt_run_args, field), .argument = "N", \
+        .minimum = least, .maximum = most, .help = about                                                   \
+    }
+#define REAL(word, field, about)                                                                           \
+    {                                                                                                      \
+        .name = word, .type = KT_CLI_REAL, .offset = offsetof(struct kt_run_args, field), .argument = "X", \
+        .help = about                                                                                      \
+    }
+
+static const struct kt_cli_option options[] =
+    {{.name = "host",
+      .letter = 'H',
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct kt_run_args, host),
+      .argument = "ADDRESS",
+      .help = "the address to listen at (default: 127.0.0.1, this machine only; 0.0.0.0: everybody)"},
+     {.name = "port",
+      .letter = 'p',
+      .type = KT_CLI_UINT,
+      .offset = offsetof(struct kt_run_args, port),
+      .argument = "N",
+      .maximum = 65535,
+      .help = "the port (default: 30000; 0: any that is free)"},
+     UINT("context", context, 1, UINT32_MAX,
+          "tokens of a prompt and its answer (default: what the model was made for, at most 32768)"),
+     TEXT("kv-size", kv_size, "SIZE",
+          "memory for keys and values of all requests and kept prefixes, 8G (default: two contexts)"),
+     {.name = "kv",
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct kt_run_args, kv),
+      .values = "bf16|q8_0|f32",
+      .argument = "TYPE",
+      .help = "the type of keys and values: bf16 (default), q8_0 or f32"},
+     UINT("max-running", max_running, 1, 1024, "requests that are computed at once (default: 32)"),
+     UINT("max-queue", max_queue, 1, 1 << 20,
+          "requests that may wait before others get a 429 (default: 256)"),
+     UINT("max-connections", max_connections, 1, 1 << 16, "connections at once (default: 512)"),
+     UINT("max-body", max_body, 1024, 1 << 30, "bytes of a request (default: 32 MiB)"),
+     UINT("timeout", timeout, 1, 86400, "seconds that a client may be silent (default: 60)"),
+     UINT("drain", drain, 0, 86400,
+          "seconds that answers have to end after SIGTERM, before they are cut (default: 30)"),
+     TEXT("served-model-name", names, "NAME,...",
+          "what the model is called by clients (default: the name of its file or folder)"),
+     TEXT("chat-template", chat_template, "FILE",
+          "this template instead of the model's: a file, or a built-in one as of kt template"),
+     TEXT("system", system, "TEXT", "the system's message of chats that have none"),
+     TEXT("api-key", key, "KEY",
+          "answer only who sends this key; other users of this machine may see it here"),
+     TEXT("api-key-file", key_file, "FILE", "keys, one a line, of a file that only its owner may read"),
+     TEXT("cors", origin, "ORIGIN", "let web pages of this origin ask, https://example.org; *: all pages"),
+     REAL("temperature", temperature, "where a request says nothing (default: the model's advice, or 1)"),
+     REAL("top-p", top_p, "likewise, 0 .. 1"),
+     UINT("top-k", top_k, 0, INT32_MAX, "likewise; 0: all"),
+     REAL("min-p", min_p, "likewise, 0 .. 1"),
+     REAL("repetition-penalty", repetition_penalty, "likewise; 1: none"),
+     REAL("presence-penalty", presence_penalty, "likewise, 0 .. 2"),
+     REAL("frequency-penalty", frequency_penalty, "likewise, 0 .. 2"),
+     {.name = "log-level",
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct kt_run_args, log),
+      .values = "error|access|debug",
+      .argument = "LEVEL",
+      .help = "error, access: one line for each request (default), debug: also what the HTTP library says"},
+     {.name = "dry-run",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct kt_run_args, dry_run),
+      .help = "say what would be done, and end"},
+     KT_CLI_BACKEND,
+     KT_CLI_THREADS,
+     {.name = "cpu-threads", /* as KTransformers calls it */
+      .type = KT_CLI_SETTING,
+      .values = "core.threads",
+      .maximum = 4096,
+      .argument = "N",
+      .hidden = true},
+     KT_CLI_NUMA_NODES,
+     {.name = NULL}};
+
+const struct kt_cli_command kt_run_command =
+    {.usage = "MODEL",
+     .about =
+         "Serves a model over HTTP as OpenAI's API has it: chats and completions, a page for browsers at /, "
+         "figures for Prometheus at /metrics. MODEL is a GGUF file or a folder of safetensors files with its "
+         "tokenizer. SIGTERM and Ctrl-C end it when the answers that are being written are whole.",
+     .options = options,
+     .arguments = "MODEL",
+     .min_arguments = 1,
+     .max_arguments = 1,
+     .opens_checkpoint = true};
+
+const struct kt_run_args kt_run_defaults = {.host = "127.0.0.1",
+                                            .port = 30000,
+                                            .max_running = 32,
+                                            .max_queue = 256,
+                                            .max_connections = 512,
+                                            .max_body = UINT64_C(32) << 20,
+                                            .timeout = 60,
+                                            .drain = 30,
+                                            .temperature = -1,
+                                            .top_p = -1,
+                                            .min_p = -1,
+                                            .repetition_penalty = -1,
+                                            .presence_penalty = -1,
+                                            .frequency_penalty = -1,
+                                            .top_k = UINT64_MAX,
+                                            .log = KT_SERVE_LOG_ACCESS};
+
+bool kt_run_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    double size = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (end == text || !(size > 0))
+        return false;
+    for (int i = 0; unit && i <= unit - units; i++)
+        size *= 1024;
+    end += unit != NULL;
+    *bytes = (uint64_t)size;
+    return size < 0x1p60 && (strcmp(end, "") == 0 || strcmp(end, "B") == 0 || strcmp(end, "iB") == 0);
+}
+
+/* ---- names ---- */
+
+static bool add_name(struct kt_server *server, const char *name, size_t length)
+{
+    char **grown = realloc(server->names, (server->n_names + 1) * sizeof(*grown));
+    if (!grown)
+        return false;
+    server->names = grown;
+    grown[server->n_names] = strndup(name, length);
+    if (!grown[server->n_names])
+        return false;
+    server->n_names++;
+    return true;
+}
+
+/* The last part of a path, without ".gguf". */
+static bool add_own_name(struct kt_server *server, const char *path)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    if (end - start > 5 && memcmp(path + end - 5, ".gguf", 5) == 0)
+        end -= 5;
+    return add_name(server, path + start, end - start);
+}
+
+static bool add_names(struct kt_server *server, const char *names)
+{
+    while (*names) {
+        size_t length = strcspn(names, ",");
+        if (length > 0 && !add_name(server, names, length))
+            return false;
+        names += length + (names[length] == ',');
+    }
+    return true;
+}
+
+/* ---- settings ---- */
+
+static int check_sampling(const struct kt_cli *cli, const struct kt_run_args *args)
+{
+    const struct {
+        const char *name;
+        double value, most;
+    } limits[] = {{"temperature", args->temperature, 2},
+                  {"top-p", args->top_p, 1},
+                  {"min-p", args->min_p, 1},
+                  {"repetition-penalty", args->repetition_penalty, 100},
+                  {"presence-penalty", args->presence_penalty, 2},
+                  {"frequency-penalty", args->frequency_penalty, 2}};
+    for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+        if (limits[i].value > limits[i].most)
+            return kt_cli_usage(cli, "--%s is %g, at most %g", limits[i].name, limits[i].value,
+                                limits[i].most);
+    return KT_EXIT_OK;
+}
+
+int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
+{
+    struct kt_error error;
+    int code = check_sampling(cli, args);
+    if (code != KT_EXIT_OK)
+        return code;
+    server->host = args->host;
+    server->system = args->system;
+    server->origin = args->origin;
+    server->max_body = args->max_body;
+    server->max_connections = args->max_connections;
+    server->timeout = (unsigned)args->timeout;
+    server->log = (enum kt_serve_log)args->log;
+    if (!(args->names ? add_names(server, args->names) : add_own_name(server, cli->arguments[0])) ||
+        (args->key && !kt_keys_add(&server->keys, args->key)))
+        return kt_cli_error(cli, "out of memory");
+    if (server->n_names == 0)
+        return kt_cli_usage(cli, "--served-model-name '%s' has no name", args->names ? args->names : "");
+    if (args->key_file && kt_keys_read(&server->keys, args->key_file, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    if (!kt_host_is_local(args->host) && server->keys.n == 0)
+        kt_cli_warn(cli, "--host %s lets other machines in, and no API key is asked for; see --api-key-file",
+                    args->host);
+    return KT_EXIT_OK;
+}
+
+void kt_run_free(struct kt_server *server)
+{
+    kt_keys_free(&server->keys);
+    for (size_t i = 0; i < server->n_names; i++)
+        free(server->names[i]);
+    free(server->names);
+}

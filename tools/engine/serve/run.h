@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run.h - kt run: its options, and from the checkpoint to a server that answers. */
+#ifndef KT_ENGINE_SERVE_RUN_H
+#define KT_ENGINE_SERVE_RUN_H
+
+#include "tools/engine/serve/server.h"
+
+struct kt_run_args {
+    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size;
+    uint64_t port, context, max_running, max_queue, max_connections, max_body, timeout, drain;
+    double temperature, top_p, min_p, repetition_penalty, presence_penalty,
+        frequency_penalty; /* -1: not said */
+    uint64_t top_k;        /* UINT64_MAX: not said */
+    int kv, log;
+    bool dry_run;
+};
+extern const struct kt_cli_command kt_run_command;
+extern const struct kt_run_args kt_run_defaults;
+
+/* Sets what the server needs of the options; the arguments must live as long. Returns 0, or an exit code
+ * after a message. */
+int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server);
+void kt_run_free(struct kt_server *server);
+/* "8G" -> bytes; false: it is no size. */
+bool kt_run_size(const char *text, uint64_t *bytes);
+
+/* ---- plan.c ---- */
+
+/* What a model will take, known before it is loaded. */
+struct kt_run_plan {
+    const char *family;
+    uint64_t n_layers, n_experts, context, cache_tokens, cache_bytes, token_bytes;
+    uint32_t max_sessions, cache_dtype;
+};
+int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server,
+                     struct kt_run_plan *plan);
+/* Prints it to standard output. */
+int kt_run_show_plan(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_server *server,
+                     const struct kt_run_plan *plan);
+
+/* ---- load.c ---- */
+
+/* Tokenizer, weights, template, scheduler. Returns 0, or an exit code after a message; -1: a signal has ended
+ * it. */
+int kt_run_load(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_run_plan *plan,
+                struct kt_server *server);
+void kt_run_unload(struct kt_server *server);
+
+int kt_cmd_run(struct kt_cli *cli, int argc, char **argv);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.h - what all requests share. */
+#ifndef KT_ENGINE_SERVE_SERVER_H
+#define KT_ENGINE_SERVE_SERVER_H
+
+#include "tools/engine/command/command.h"
+#include "tools/engine/serve/guard.h"
+#include "tools/engine/serve/http.h"
+#include "tools/engine/serve/metrics.h"
+
+#include <kt/sampling.h>
+#include <stdatomic.h>
+
+struct kt_scheduler;
+
+enum kt_server_state { KT_SERVER_LOADING, KT_SERVER_READY, KT_SERVER_DRAINING, KT_SERVER_ABORTING };
+
+enum kt_serve_log { KT_SERVE_LOG_ERROR, KT_SERVE_LOG_ACCESS, KT_SERVE_LOG_DEBUG };
+
+struct kt_server {
+    /* ---- what the options say ---- */
+    const char *host, *system, *origin;
+    char **names; /* of the model; the first is the one that replies carry */
+    size_t n_names;
+    struct kt_keys keys;
+    uint64_t max_body, max_connections, max_queue;
+    unsigned timeout;
+    enum kt_serve_log log;
+    /* ---- the model, from KT_SERVER_READY on ---- */
+    struct kt_loaded loaded;
+    struct kt_template *chat;
+    struct kt_template_info chat_info;
+    struct kt_model_info model_info;
+    uint64_t n_vocabulary;              /* ids that the tokenizer knows */
+    struct kt_sampling_params sampling; /* where a request says nothing */
+    struct kt_scheduler *scheduler;
+    int64_t created; /* seconds since 1970 */
+    /* ---- what goes on ---- */
+    _Atomic int state; /* enum kt_server_state */
+    _Atomic uint64_t loaded_layers, all_layers;
+    struct kt_metrics metrics;
+    struct kt_http *http;
+};
+
+static inline int kt_server_state(struct kt_server *server)
+{
+    return atomic_load(&server->state);
+}
+
+/* ---- paths: each makes the reply; see struct kt_route ---- */
+bool kt_answer_health(struct kt_exchange *exchange);
+bool kt_answer_models(struct kt_exchange *exchange);
+bool kt_answer_model(struct kt_exchange *exchange);
+bool kt_answer_version(struct kt_exchange *exchange);
+bool kt_answer_metrics(struct kt_exchange *exchange);
+bool kt_answer_page(struct kt_exchange *exchange);
+bool kt_answer_tokenize(struct kt_exchange *exchange);
+bool kt_answer_detokenize(struct kt_exchange *exchange);
+bool kt_answer_apply_template(struct kt_exchange *exchange);
+bool kt_answer_chat(struct kt_exchange *exchange);
+bool kt_answer_completion(struct kt_exchange *exchange);
+
+#endif
