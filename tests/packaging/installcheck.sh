@@ -50,12 +50,13 @@ mkdir -p "$stage$pluginsdir" # a build without plugins installs none
 found=$(find "$stage$pluginsdir" ! -type d ! -name 'kt_*.so')
 [ -z "$found" ] || { echo "installcheck: FAILED: no plugin, in the plugin folder: $found"; exit 1; }
 for file in "$stage$bindir/kt" "$stage$libdir/libktkernel.so.0" "$stage$libdir/libktengine.so.0" \
-    "$stage$libexecdir/kt-engine" "$stage$pluginsdir"/kt_*.so; do
+    "$stage$libexecdir/kt-engine" "$stage$libexecdir/kt-serve" "$stage$pluginsdir"/kt_*.so; do
     [ -f "$file" ] || continue # a build with --disable-engine
     found=$("${READELF:-readelf}" -dW "$file" | grep -E 'RPATH|RUNPATH') || continue
     # A library that needs another one of ours has it too: a program's is not for what its libraries need.
     case $file,$found in
-    */bin/kt,*"RUNPATH"*"[$libdir]" | */kt-engine,*"RUNPATH"*"[$libdir]" | */libktengine.so.0,*"RUNPATH"*"[$libdir]")
+    */bin/kt,*"RUNPATH"*"[$libdir]" | */kt-engine,*"RUNPATH"*"[$libdir]" | */kt-serve,*"RUNPATH"*"[$libdir]" | \
+        */libktengine.so.0,*"RUNPATH"*"[$libdir]")
         continue
         ;;
     esac
@@ -90,6 +91,9 @@ grep -qE '^example +loaded' "$work/log" ||
 if [ -f "$stage$libexecdir/kt-engine" ] && [ -z "${EMULATOR:-}" ]; then
     step "kt tokenize" kt tokenize "$model/tiny-moe-q4_k_m.gguf" 'To be'
     [ "$(cat "$work/log")" = '398 304' ] || { cat "$work/log"; echo "installcheck: FAILED: kt tokenize"; exit 1; }
+fi
+if [ -f "$stage$libexecdir/kt-serve" ] && [ -z "${EMULATOR:-}" ]; then
+    step "kt run" kt run "$model/tiny-moe-q4_k_m.gguf" --dry-run
 fi
 step "kt plugin check" kt plugin check --cases 1 "$stage$pluginsdir/kt_example.so" \
     --config "$stage$pluginconfdir/example.ini"

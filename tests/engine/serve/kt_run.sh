@@ -3,6 +3,21 @@
 # kt run: a server of the trained model, by clients that know nothing of how it is made.
 . "${KT_TEST_SOURCE:?}/tests/engine/serve/serve_lib.sh"
 
+# A kt without kt-serve names the package, where none is installed.
+mkdir "$dir/alone"
+cp "$kt_program" "$dir/alone/kt"
+if strings "$kt_program" 2>/dev/null | grep -x '/.*libexec.*/kt-kernel' >"$dir/installed" &&
+    [ ! -e "$(head -n 1 "$dir/installed")/kt-serve" ]; then
+    built=$kt_program
+    kt_program=$dir/alone/kt
+    kt run x
+    exits 1
+    warns "'kt run' needs the program kt-serve, .* install the package kt-kernel-serve$"
+    kt_program=$built
+else
+    echo "not run: kt without kt-serve: it may be installed"
+fi
+
 # What is wrong is said before anything is loaded.
 kt run
 exits 2
@@ -42,6 +57,12 @@ grep -q 'KATHARINA\|Hello' "$dir/served" && fail "the log must not have what was
 kt run "$model" --port "$port"
 exits 1
 warns 'Address already in use'
+stop 0
+
+# Malformed requests. One seed, so that a failure is one of the change; KT_TEST_SEED and KT_TEST_CASES for others and
+# more.
+start "$model" --context 256 --chat-template chatml --timeout 1 --log-level error
+run_python serve_fuzz.py "$port" "${KT_TEST_CASES:-2000}" "${KT_TEST_SEED:-1}"
 stop 0
 
 # Keys, limits, signals: servers of their own.
