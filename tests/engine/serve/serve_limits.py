@@ -13,7 +13,7 @@ import time
 from serve_client import Server, check, equal, finish
 
 model, folder, kt = sys.argv[1:]
-LONG = {"prompt": "ROMEO:", "max_tokens": 1500, "ignore_eos": True, "temperature": 0}
+LONG = {"prompt": "ROMEO:", "max_tokens": 700, "ignore_eos": True, "temperature": 0}
 COMPLETIONS = "/v1/completions"
 
 
@@ -183,7 +183,7 @@ def test_signals():
     name = "kt-test-%d" % os.getpid()
     notices.bind("\0" + name)
     notices.settimeout(60)
-    server = Process(environment={"NOTIFY_SOCKET": "@" + name})
+    server = Process("--drain", "600", environment={"NOTIFY_SOCKET": "@" + name})
     got = b""
     while b"READY=1" not in got:
         got += notices.recv(1000)
