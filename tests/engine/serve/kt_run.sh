@@ -31,10 +31,10 @@ kt run "$dir/nowhere"
 exits 1
 kt run "$model" --context 100000
 exits 1
-warns '2048 that the model was made for'
+warns 'the model was made for 2048'
 kt run "$model" --context 256 --kv-size 1K
 exits 1
-warns 'less than a context of 256'
+warns 'less than a context of 256 tokens takes'
 echo secret >"$dir/key"
 chmod 644 "$dir/key"
 kt run "$model" --dry-run --api-key-file "$dir/key"

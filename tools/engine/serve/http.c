@@ -305,7 +305,7 @@ static bool check_state(struct kt_exchange *exchange, struct kt_problem *problem
 {
     struct kt_server *server = exchange->server;
     int state = kt_server_state(server);
-    uint64_t all = atomic_load(&server->all_layers), done = atomic_load(&server->loaded_layers);
+    uint64_t all = atomic_load(&server->all_bytes), done = atomic_load(&server->loaded_bytes);
     if (state >= KT_SERVER_DRAINING && !exchange->route->is_open) {
         kt_problem_set(problem, 503, "shutting_down", NULL, "the server is about to end");
     } else if (state == KT_SERVER_LOADING && exchange->route->needs_model) {

@@ -24,7 +24,7 @@ const struct kt_route kt_routes[] = {
 bool kt_answer_health(struct kt_exchange *exchange)
 {
     struct kt_server *server = exchange->server;
-    uint64_t all = atomic_load(&server->all_layers), done = atomic_load(&server->loaded_layers);
+    uint64_t all = atomic_load(&server->all_bytes), done = atomic_load(&server->loaded_bytes);
     switch (kt_server_state(server)) {
     case KT_SERVER_READY:
         return kt_reply_json(exchange, 200, json_pack("{s:s}", "status", "ok"));

@@ -3,7 +3,6 @@
 #include "tools/engine/serve/notify.h"
 #include "tools/engine/serve/run.h"
 
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,27 +16,32 @@ static bool is_ended(void)
            (sigismember(&waiting, SIGTERM) == 1 || sigismember(&waiting, SIGINT) == 1);
 }
 
+/* Tells systemd, at most a hundred times. */
+static void notify_progress(uint64_t before, uint64_t done, uint64_t total)
+{
+    char status[48];
+    if (total == 0 || (done < total && done / (total / 100 + 1) == before / (total / 100 + 1)))
+        return;
+    (void)snprintf(status, sizeof(status), "STATUS=loading, %.0f %%", 100.0 * (double)done / (double)total);
+    kt_notify(status);
+}
+
 static int show_progress(void *data, uint64_t done, uint64_t total)
 {
     struct kt_server *server = data;
-    char status[96];
-    atomic_store(&server->loaded_layers, done);
-    atomic_store(&server->all_layers, total);
-    kt_progress_update(done, total);
-    (void)snprintf(status, sizeof(status), "STATUS=loading %" PRIu64 "/%" PRIu64, done, total);
-    kt_notify(status);
+    uint64_t before = atomic_exchange(&server->loaded_bytes, done);
+    atomic_store(&server->all_bytes, total);
+    kt_progress_bytes(done, total);
+    notify_progress(before, done, total);
     return is_ended();
 }
 
 static int open_model(struct kt_cli *cli, const struct kt_run_plan *plan, struct kt_server *server)
 {
-    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_model_params params;
     struct kt_loaded *loaded = &server->loaded;
     struct kt_error error;
-    params.max_tokens = plan->context;
-    params.cache_tokens = plan->cache_tokens;
-    params.max_sessions = plan->max_sessions;
-    params.cache_dtype = plan->cache_dtype;
+    kt_run_model_params(plan, &params);
     params.progress = show_progress;
     params.data = server;
     double start = kt_cli_now();

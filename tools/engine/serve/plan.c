@@ -6,50 +6,57 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
-#define MOST_CONTEXT \
-    32768 /* where nobody says more: keys and values of a context are allocated at the start */
+#define MOST_CONTEXT 32768 /* where nobody says more: keys and values are allocated at the start */
 
 static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_F32};
 static const char *const dtype_names[] = {"bf16", "q8_0", "f32"};
 
-/* Bytes of n values, which Q8_0 has in blocks of 32 with a scale of two bytes. */
-static uint64_t measure(uint32_t dtype, uint64_t n)
+void kt_run_model_params(const struct kt_run_plan *plan, struct kt_model_params *params)
 {
-    if (dtype == KT_DTYPE_Q8_0)
-        return (n + 31) / 32 * 34;
-    return n * (dtype == KT_DTYPE_F32 ? 4 : 2);
+    *params = (struct kt_model_params)KT_MODEL_PARAMS_INIT;
+    params->max_tokens = plan->context;
+    params->cache_tokens = plan->cache_tokens;
+    params->max_sessions = plan->max_sessions;
+    params->cache_dtype = plan->cache_dtype;
 }
 
-static int size_cache(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_run_plan *plan)
+/* The sizes with a cache of so many tokens. */
+static int ask_sizes(const struct kt_cli *cli, const struct kt_server *server, struct kt_run_plan *plan,
+                     uint64_t cache_tokens)
 {
-    uint64_t bytes;
-    plan->cache_tokens = 2 * plan->context;
-    if (args->kv_size) {
-        if (!kt_run_size(args->kv_size, &bytes))
-            return kt_cli_usage(cli, "--kv-size '%s' is no size; 8G or 500M are", args->kv_size);
-        plan->cache_tokens = plan->token_bytes ? bytes / plan->token_bytes : 0;
-        if (plan->cache_tokens < plan->context)
-            return kt_cli_error(cli,
-                                "--kv-size %s has room for %" PRIu64 " tokens of %" PRIu64
-                                " bytes, less than a context of %" PRIu64 "; say --context %" PRIu64
-                                " or less",
-                                args->kv_size, plan->cache_tokens, plan->token_bytes, plan->context,
-                                plan->cache_tokens);
-    }
-    plan->cache_bytes = plan->cache_tokens * plan->token_bytes;
-    return KT_EXIT_OK;
+    struct kt_model_params params;
+    struct kt_error error;
+    plan->cache_tokens = cache_tokens;
+    kt_run_model_params(plan, &params);
+    return kt_model_plan(server->loaded.context, server->loaded.checkpoint, &params, &plan->sizes, &error) ==
+                   KT_OK
+               ? KT_EXIT_OK
+               : kt_cli_fail(cli, &error);
 }
 
-/* Keys and values of a token, of all layers that have some. */
-static uint64_t count_token_bytes(const struct kt_engine_config *config, uint32_t dtype)
+/* The largest cache that --kv-size has room for. What a token takes is the difference of two plans: recurrent
+ * states are in both. */
+static int fit_cache(const struct kt_cli *cli, const char *text, const struct kt_server *server,
+                     struct kt_run_plan *plan)
 {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < config->n_layers; i++)
-        if (config->layers[i].mixer == KT_MIXER_ATTENTION)
-            bytes += UINT64_C(2) * config->attention.n_kv_heads * measure(dtype, config->attention.head_size);
-    return bytes;
+    uint64_t bytes, one;
+    if (!kt_run_size(text, &bytes))
+        return kt_cli_usage(cli, "--kv-size '%s' is no size; 8G or 500M are", text);
+    int code = ask_sizes(cli, server, plan, plan->context);
+    if (code != KT_EXIT_OK)
+        return code;
+    one = plan->sizes.cache_size;
+    if (one > bytes)
+        return kt_cli_error(cli,
+                            "--kv-size %s is less than a context of %" PRIu64 " tokens takes, %.1f MiB; say "
+                            "--kv-size %" PRIu64 "M or a smaller --context",
+                            text, plan->context, (double)one / 0x1p20, (one >> 20) + 1);
+    code = ask_sizes(cli, server, plan, 2 * plan->context);
+    if (code != KT_EXIT_OK)
+        return code;
+    double share = (double)(bytes - one) / (double)(plan->sizes.cache_size - one);
+    return ask_sizes(cli, server, plan, plan->context + (uint64_t)(share * (double)plan->context));
 }
 
 int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server,
@@ -67,14 +74,9 @@ int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, s
                                  .cache_dtype = dtypes[args->kv]};
     if (plan->context == 0)
         plan->context = config.context_length < MOST_CONTEXT ? config.context_length : MOST_CONTEXT;
-    plan->token_bytes = count_token_bytes(&config, plan->cache_dtype);
-    uint64_t longest = config.context_length;
     kt_engine_config_free(&config);
-    if (plan->context > longest)
-        return kt_cli_error(cli,
-                            "--context %" PRIu64 " is more than the %" PRIu64 " that the model was made for",
-                            plan->context, longest);
-    return size_cache(cli, args, plan);
+    return args->kv_size ? fit_cache(cli, args->kv_size, server, plan)
+                         : ask_sizes(cli, server, plan, 2 * plan->context);
 }
 
 int kt_run_show_plan(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_server *server,
@@ -91,10 +93,14 @@ int kt_run_show_plan(struct kt_cli *cli, const struct kt_run_args *args, const s
     kt_output_fact_uint(output, "layers", "layers", plan->n_layers);
     if (plan->n_experts)
         kt_output_fact_uint(output, "experts", "experts of a layer", plan->n_experts);
+    kt_output_fact_bytes(output, "weight_bytes", "weights", plan->sizes.weight_size);
     kt_output_fact_uint(output, "context", "context, tokens", plan->context);
     kt_output_fact_text(output, "kv", "keys and values", dtype_names[args->kv]);
-    kt_output_fact_bytes(output, "kv_bytes", "room for them", plan->cache_bytes);
+    kt_output_fact_bytes(output, "kv_bytes", "room for them", plan->sizes.cache_size);
     kt_output_fact_uint(output, "kv_tokens", "that is, tokens", plan->cache_tokens);
+    kt_output_fact_bytes(output, "total_bytes", "memory, together", plan->sizes.total);
+    if (plan->sizes.available)
+        kt_output_fact_bytes(output, "available_bytes", "memory that is free", plan->sizes.available);
     kt_output_fact_uint(output, "max_running", "requests at once", args->max_running);
     kt_output_fact_text(output, "host", "address", args->host);
     kt_output_fact_text(output, "port", "port", port);

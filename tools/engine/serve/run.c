@@ -27,8 +27,8 @@ static bool wait_signal(const sigset_t *ends, double seconds)
 static void drain(const struct kt_cli *cli, struct kt_server *server, const sigset_t *ends, double seconds)
 {
     double until = kt_cli_now() + seconds;
-    kt_notify("STOPPING=1");
     atomic_store(&server->state, KT_SERVER_DRAINING);
+    kt_notify("STOPPING=1");
     kt_http_quiesce(server->http);
     if (server->scheduler)
         kt_scheduler_refuse(server->scheduler);

@@ -29,9 +29,12 @@ bool kt_run_size(const char *text, uint64_t *bytes);
 /* What a model will take, known before it is loaded. */
 struct kt_run_plan {
     const char *family;
-    uint64_t n_layers, n_experts, context, cache_tokens, cache_bytes, token_bytes;
+    uint64_t n_layers, n_experts, context, cache_tokens;
     uint32_t max_sessions, cache_dtype;
+    struct kt_model_plan sizes;
 };
+/* What a model is opened with. */
+void kt_run_model_params(const struct kt_run_plan *plan, struct kt_model_params *params);
 int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server,
                      struct kt_run_plan *plan);
 /* Prints it to standard output. */

@@ -37,7 +37,7 @@ struct kt_server {
     int64_t created; /* seconds since 1970 */
     /* ---- what goes on ---- */
     _Atomic int state; /* enum kt_server_state */
-    _Atomic uint64_t loaded_layers, all_layers;
+    _Atomic uint64_t loaded_bytes, all_bytes;
     struct kt_metrics metrics;
     struct kt_http *http;
 };
