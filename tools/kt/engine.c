@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine.c - verbs that need whole models: other programs run them, so that kt needs no libraries for that. */
+/* engine.c - verbs that need whole models: other programs run them, so that kt needs no libraries for that.
+ */
 #include "tools/kt/cli.h"
 
 #include <errno.h>
@@ -13,8 +14,7 @@
 static const struct helper {
     const char *verb, *program, *package;
 } helpers[] = {
-    {"run", "kt-serve", "kt-kernel-serve"},
-    {NULL, "kt-engine", "kt-kernel-engine"}, /* all others */
+    {"run", "kt-serve", "kt-kernel-serve"}, {NULL, "kt-engine", "kt-kernel-engine"}, /* all others */
 };
 
 static const struct helper *find_helper(const char *verb)
