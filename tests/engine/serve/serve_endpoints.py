@@ -55,6 +55,7 @@ def both(path, body):
     usage = dict(events[-1]["usage"], prompt_tokens_details=None)
     equal(usage, dict(reply["usage"], prompt_tokens_details=None), path, body, "usage")
     equal(events[-1]["choices"], [], "choices of the event with usage")
+    check(all(event["usage"] is None for event in events[:-1]), "other events have a usage of null")
     ids = {event["id"] for event in events}
     equal(len(ids), 1, "one id for all events")
     return reply
