@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --kv-size --kv --max-running --max-queue --max-connections --max-body --drain --served-model-name --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -57,6 +57,7 @@ complete -c kt -n '__kt_at 0' -a inspect -d 'show what a checkpoint holds'
 complete -c kt -n '__kt_at 0' -a perplexity -d 'measure how well a model foretells a text'
 complete -c kt -n '__kt_at 0' -a place -d 'choose which experts lie on a GPU, by what was used'
 complete -c kt -n '__kt_at 0' -a plugin -d 'check a plugin against the contract, or write the project of a new one'
+complete -c kt -n '__kt_at 0' -a run -d 'serve a model over HTTP, as OpenAI\'s API has it'
 complete -c kt -n '__kt_at 0' -a stats -d 'show how often experts were asked for, and how unevenly'
 complete -c kt -n '__kt_at 0' -a template -d 'render a chat template, or say what it supports'
 complete -c kt -n '__kt_at 0' -a tokenize -d 'turn text into a model\'s token ids'
@@ -64,7 +65,7 @@ complete -c kt -n '__kt_at 0' -a tune -d 'find values with which the backends ar
 complete -c kt -n '__kt_at 0' -a verify -d 'compare a store with its checksums'
 complete -c kt -n '__kt_at 0' -a version -d 'show versions'
 complete -c kt -n '__kt_at 0' -a help -d 'show the help of a verb'
-complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward generate inspect perplexity place plugin stats template tokenize tune verify version'
+complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward generate inspect perplexity place plugin run stats template tokenize tune verify version'
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
@@ -207,6 +208,37 @@ complete -c kt -n '__kt_verb plugin' -l timeout -r -f -d 'check: time that one c
 complete -c kt -n '__kt_verb plugin' -l format -r -f -a 'tap'
 complete -c kt -n '__kt_at 1 plugin' -f -a 'check new'
 complete -c kt -n '__kt_at 2 plugin check' -k -a '(__fish_complete_suffix .so)'
+complete -c kt -n '__kt_verb run' -s H -l host -r -f -a '127.0.0.1 0.0.0.0 ::1' -d 'the address to listen at'
+complete -c kt -n '__kt_verb run' -s p -l port -r -f -a '30000 8000 0' -d 'the port'
+complete -c kt -n '__kt_verb run' -l context -r -f -a '0 4096 32768' -d 'tokens of a prompt and its answer'
+complete -c kt -n '__kt_verb run' -l kv-size -r -f -a '1G 4G 16G' -d 'memory for keys and values of all requests and kept prefixes, 8G'
+complete -c kt -n '__kt_verb run' -l kv -r -f -a 'bf16 q8_0 f32' -d 'the type of keys and values: bf16, q8_0 or f32'
+complete -c kt -n '__kt_verb run' -l max-running -r -f -d 'requests that are computed at once'
+complete -c kt -n '__kt_verb run' -l max-queue -r -f -d 'requests that may wait before others get a 429'
+complete -c kt -n '__kt_verb run' -l max-connections -r -f -d 'connections at once'
+complete -c kt -n '__kt_verb run' -l max-body -r -f -d 'bytes of a request'
+complete -c kt -n '__kt_verb run' -l timeout -r -f -d 'seconds that a client may be silent'
+complete -c kt -n '__kt_verb run' -l drain -r -f -d 'seconds that answers have to end after SIGTERM, before they are cut'
+complete -c kt -n '__kt_verb run' -l served-model-name -r -f -d 'what the model is called by clients'
+complete -c kt -n '__kt_verb run' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or a built-in one as of kt template'
+complete -c kt -n '__kt_verb run' -l system -r -f -d 'the system\'s message of chats that have none'
+complete -c kt -n '__kt_verb run' -l api-key -r -f -d 'answer only who sends this key'
+complete -c kt -n '__kt_verb run' -l api-key-file -r -F -d 'keys, one a line, of a file that only its owner may read'
+complete -c kt -n '__kt_verb run' -l cors -r -f -d 'let web pages of this origin ask, https://example.org'
+complete -c kt -n '__kt_verb run' -l temperature -r -f -a '0 0.6 0.8 1' -d 'where a request says nothing'
+complete -c kt -n '__kt_verb run' -l top-p -r -f -a '0.8 0.9 0.95' -d 'likewise, 0 .. 1'
+complete -c kt -n '__kt_verb run' -l top-k -r -f -a '0 20 40' -d 'likewise'
+complete -c kt -n '__kt_verb run' -l min-p -r -f -a '0.05 0.1' -d 'likewise, 0 .. 1'
+complete -c kt -n '__kt_verb run' -l repetition-penalty -r -f -d 'likewise'
+complete -c kt -n '__kt_verb run' -l presence-penalty -r -f -d 'likewise, 0 .. 2'
+complete -c kt -n '__kt_verb run' -l frequency-penalty -r -f -d 'likewise, 0 .. 2'
+complete -c kt -n '__kt_verb run' -l log-level -r -f -a 'error access debug' -d 'error, access: one line for each request, debug: also what the HTTP library says'
+complete -c kt -n '__kt_verb run' -l dry-run -d 'say what would be done, and end'
+complete -c kt -n '__kt_verb run' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
+complete -c kt -n '__kt_verb run' -s j -l threads -r -f -d 'threads of all nodes'
+complete -c kt -n '__kt_verb run' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
+complete -c kt -n '__kt_verb run' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
+complete -c kt -n '__kt_verb run' -F
 complete -c kt -n '__kt_verb stats' -l experts -d 'a row for each expert'
 complete -c kt -n '__kt_verb stats' -s o -l output -r -F -d 'write the sum to this file of statistics'
 complete -c kt -n '__kt_verb stats' -F

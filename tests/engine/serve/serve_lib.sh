@@ -19,6 +19,7 @@ python=${PYTHON:-python3}
 start()
 {
     command_line="kt run $*"
+    : >"$dir/served"
     "$kt_program" run --port 0 --threads 2 "$@" >"$out" 2>"$dir/served" &
     server=$!
     port=

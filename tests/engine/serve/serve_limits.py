@@ -141,9 +141,10 @@ def test_bodies():
 
 def test_queue():
     with Process("--max-running", "1", "--max-queue", "1", "--timeout", "1") as server:
-        first = begin(server, dict(LONG, n=1))
+        # Some seconds, of which comments come each quarter.
+        first = begin(server, dict(LONG, max_tokens=1900))
         server.wait_metric("kt_running", lambda n: n == 1)
-        second = begin(server, dict(LONG, stream=True))
+        second = begin(server, dict(LONG, max_tokens=5, stream=True))
         server.wait_metric("kt_queue_depth", lambda n: n == 1)
         status, headers, body = server.request("POST", COMPLETIONS, LONG)
         equal((status, json.loads(body)["error"]["code"]), (429, "queue_full"), "a full queue")
