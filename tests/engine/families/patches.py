@@ -170,6 +170,8 @@ def norm_each(module, hidden_size=64, head_size=32):
         parts = states.pow(2).unflatten(-1, (-1, head_size))
         return parts.mean(-1, keepdim=True).expand_as(parts).flatten(-2)
     return {find_class(module, "RMSNorm") + ".forward": norm_with(variance)}
+
+
 class Changed:
     """A module but for some of its names."""
 
