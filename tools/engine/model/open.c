@@ -14,6 +14,7 @@ void kt_model_close(struct kt_model *model)
     kt_model_free_owned(model);
     kt_kv_destroy(model->kv);
     kt_engine_config_free(&model->config);
+    free(model->logits);
     free(model);
 }
 

@@ -52,30 +52,46 @@ static uint32_t count_wanted(const struct kt_piece *piece, uint32_t *first)
     return from < piece->first + piece->n ? piece->first + piece->n - from : 0;
 }
 
+/* Where a piece's wanted logits go. */
+static float *logits_of(const struct kt_model *m, const struct kt_piece *piece, uint32_t first)
+{
+    uint32_t id = first - piece->begin + piece->first; /* of the step */
+    return piece->step->logits + (id + piece->step->n_logits - piece->step->n_ids) * m->vocabulary;
+}
+
+/* Room for the logits of n tokens that do not go to one place. */
+static float *room_for(struct kt_model *m, uint32_t n)
+{
+    if (m->n_logits < n) {
+        free(m->logits);
+        m->logits = malloc(n * m->vocabulary * sizeof(float));
+        m->n_logits = m->logits ? n : 0;
+    }
+    return m->logits;
+}
+
 /* The rows of all pieces go together through the head, whose weights are then read once. */
 static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
 {
     struct kt_model *m = s->model;
-    float *x = m->buffers[KT_BUFFER_X], *h = m->buffers[KT_BUFFER_H];
+    float *x = m->buffers[KT_BUFFER_X], *h = m->buffers[KT_BUFFER_H], *logits = NULL;
     uint64_t size = m->config.hidden_size, vocabulary = m->vocabulary;
-    uint32_t n = 0, n_direct = 0;
+    uint32_t n = 0, first, wanted;
+    bool together = true; /* one behind the other at the caller's */
     enum kt_status status = KT_OK;
-    float *only = NULL;
     for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++) {
-        uint32_t first, wanted = count_wanted(&s->pieces[i], &first);
-        if (wanted == 0)
+        if ((wanted = count_wanted(&s->pieces[i], &first)) == 0)
             continue;
-        const struct kt_piece *piece = &s->pieces[i];
-        uint32_t from = first - piece->begin + piece->first;
-        only = piece->step->logits + (from + piece->step->n_logits - piece->step->n_ids) * vocabulary;
+        float *to = logits_of(m, &s->pieces[i], first);
+        if (n == 0)
+            logits = to;
+        together = together && to == logits + n * vocabulary;
         status = kt_slice_norm(m, x + first * size, m->final_norm, h + n * size, wanted, 1, size, error);
         n += wanted;
-        n_direct++;
     }
     if (status != KT_OK || n == 0)
         return status;
-    float *logits = only;
-    if (n_direct > 1 && !(logits = malloc(n * vocabulary * sizeof(*logits))))
+    if (!together && !(logits = room_for(m, n)))
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the logits of %u tokens", n);
     const struct kt_linear_output head = kt_slice_output(m->head, logits, false);
     struct kt_slice rows = *s;
@@ -84,19 +100,12 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     status = kt_slice_multiply(&rows, h, &head, 1, error);
     m->times.head += m->times.linears - before;
     m->times.linears = before;
-    uint64_t row = 0;
-    for (uint32_t i = 0; i < s->n_pieces && n_direct > 1; i++) {
-        uint32_t first, wanted = count_wanted(&s->pieces[i], &first);
-        const struct kt_piece *piece = &s->pieces[i];
-        if (wanted == 0)
+    for (uint32_t i = 0; i < s->n_pieces && !together; i++) {
+        if ((wanted = count_wanted(&s->pieces[i], &first)) == 0)
             continue;
-        uint32_t from = first - piece->begin + piece->first;
-        memcpy(piece->step->logits + (from + piece->step->n_logits - piece->step->n_ids) * vocabulary,
-               logits + row * vocabulary, wanted * vocabulary * sizeof(*logits));
-        row += wanted;
+        memcpy(logits_of(m, &s->pieces[i], first), logits, wanted * vocabulary * sizeof(*logits));
+        logits += wanted * vocabulary;
     }
-    if (n_direct > 1)
-        free(logits);
     return status;
 }
 

@@ -55,6 +55,9 @@ struct kt_model {
     uint32_t n_threads; /**< of the context */
     struct kt_model_times times;
 
+    float *logits; /**< of several sessions at once; kept, as new pages would cost more than the copy */
+    uint64_t n_logits;
+
     /* Room for a slice of max_batch tokens. */
     float *buffers[KT_BUFFERS];
     uint64_t widths[KT_BUFFERS]; /**< the widest that a layer wants */
@@ -108,6 +111,8 @@ typedef enum kt_status (*kt_part_fn)(const struct kt_slice *slice, struct kt_ran
 
 /** Divides the slice's tokens over the threads; few tokens are the caller's alone. */
 enum kt_status kt_slice_run_tokens(const struct kt_slice *slice, kt_part_fn function, struct kt_error *error);
+/** So few tokens. */
+bool kt_slice_is_small(const struct kt_slice *slice);
 /** Divides n items over the threads in any case. */
 enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_part_fn function,
                                   struct kt_error *error);

@@ -224,27 +224,34 @@ static enum kt_status run_network(const struct kt_slice *s, struct kt_error *err
     return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_UP], &down, 1, error) : status;
 }
 
-static enum kt_status route(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+/* Logits of some tokens for some experts. */
+static enum kt_status multiply_router(const struct kt_slice *s, struct kt_range tokens,
+                                      struct kt_range experts, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    const struct kt_ffn *ffn = s->block->ffn;
+    uint64_t size = m->config.hidden_size, n_experts = m->config.n_experts;
+    struct kt_rows_multiply product = KT_ROWS_MULTIPLY_INIT;
+    product.n_rows = tokens.end - tokens.begin;
+    product.n_outputs = experts.end - experts.begin;
+    product.size = (uint32_t)size;
+    product.weight_dtype = KT_DTYPE_F32;
+    product.input =
+        (struct kt_rows_input){.data = m->buffers[KT_BUFFER_H] + tokens.begin * size, .dtype = KT_DTYPE_F32};
+    product.weight = ffn->router + experts.begin * size;
+    product.bias = ffn->router_bias ? ffn->router_bias + experts.begin : NULL;
+    product.output = m->buffers[KT_BUFFER_LOGITS] + tokens.begin * n_experts + experts.begin;
+    product.output_stride = (int64_t)(n_experts * sizeof(float));
+    return kt_rows_multiply(m->rows, &product, error);
+}
+
+static enum kt_status choose_experts(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
 {
     const struct kt_model *m = s->model;
     const struct kt_engine_config *c = &m->config;
-    const struct kt_ffn *ffn = s->block->ffn;
-    struct kt_rows_multiply product = KT_ROWS_MULTIPLY_INIT;
-    product.n_rows = range.end - range.begin;
-    product.n_outputs = c->n_experts;
-    product.size = (uint32_t)c->hidden_size;
-    product.weight_dtype = KT_DTYPE_F32;
-    product.input = (struct kt_rows_input){.data = m->buffers[KT_BUFFER_H] + range.begin * c->hidden_size,
-                                           .dtype = KT_DTYPE_F32};
-    product.weight = ffn->router;
-    product.bias = ffn->router_bias;
-    product.output = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)range.begin * c->n_experts;
-    enum kt_status status = kt_rows_multiply(m->rows, &product, error);
-    if (status != KT_OK)
-        return status;
     struct kt_rows_route job = KT_ROWS_ROUTE_INIT;
     job.routing = c->router.routing;
-    job.n_rows = product.n_rows;
+    job.n_rows = tokens.end - tokens.begin;
     job.n_experts = c->n_experts;
     job.top_k = c->top_k;
     job.n_groups = c->router.n_groups;
@@ -252,18 +259,46 @@ static enum kt_status route(const struct kt_slice *s, struct kt_range range, str
     job.group_score = c->router.group_score;
     job.normalize = c->router.normalizes;
     job.scale = c->router.scale;
-    job.logits = product.output;
-    job.correction = ffn->correction;
-    job.ids = m->experts + (uint64_t)range.begin * c->top_k;
-    job.weights = m->buffers[KT_BUFFER_WEIGHTS] + (uint64_t)range.begin * c->top_k;
+    job.logits = m->buffers[KT_BUFFER_LOGITS] + (uint64_t)tokens.begin * c->n_experts;
+    job.correction = s->block->ffn->correction;
+    job.ids = m->experts + (uint64_t)tokens.begin * c->top_k;
+    job.weights = m->buffers[KT_BUFFER_WEIGHTS] + (uint64_t)tokens.begin * c->top_k;
     return kt_rows_route(m->rows, &job, error);
+}
+
+static enum kt_status route_tokens(const struct kt_slice *s, struct kt_range tokens, struct kt_error *error)
+{
+    const struct kt_range all = {.begin = 0, .end = s->model->config.n_experts};
+    enum kt_status status = multiply_router(s, tokens, all, error);
+    return status == KT_OK ? choose_experts(s, tokens, error) : status;
+}
+
+static enum kt_status multiply_for_experts(const struct kt_slice *s, struct kt_range experts,
+                                           struct kt_error *error)
+{
+    const struct kt_range all = {.begin = 0, .end = s->n_tokens};
+    return multiply_router(s, all, experts, error);
+}
+
+/* The router of few tokens is a matrix to be read, 2 MB of 256 experts: it is divided over the threads from
+ * so many numbers on. */
+#define LARGE_ROUTER 2048
+
+static enum kt_status route(const struct kt_slice *s, struct kt_error *error)
+{
+    const struct kt_engine_config *c = &s->model->config;
+    const struct kt_range all = {.begin = 0, .end = s->n_tokens};
+    if (!kt_slice_is_small(s) || c->n_experts * c->hidden_size < LARGE_ROUTER)
+        return kt_slice_run_tokens(s, route_tokens, error);
+    enum kt_status status = kt_slice_run_items(s, c->n_experts, multiply_for_experts, error);
+    return status == KT_OK ? choose_experts(s, all, error) : status;
 }
 
 static enum kt_status run_experts(const struct kt_slice *s, struct kt_error *error)
 {
     struct kt_model *m = s->model;
     struct kt_forward forward = KT_FORWARD_INIT;
-    enum kt_status status = kt_slice_run_tokens(s, route, error);
+    enum kt_status status = route(s, error);
     if (status != KT_OK)
         return status;
     double start = kt_slice_now();

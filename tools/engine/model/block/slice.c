@@ -46,11 +46,16 @@ enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_p
 /* Few tokens take less time than it takes to call the threads. */
 #define FEW_TOKENS 8
 
+bool kt_slice_is_small(const struct kt_slice *slice)
+{
+    return slice->n_tokens < FEW_TOKENS;
+}
+
 enum kt_status kt_slice_run_tokens(const struct kt_slice *slice, kt_part_fn function, struct kt_error *error)
 {
     struct kt_range all = {.begin = 0, .end = slice->n_tokens, .thread = 0};
-    return slice->n_tokens < FEW_TOKENS ? function(slice, all, error)
-                                        : kt_slice_run_items(slice, slice->n_tokens, function, error);
+    return kt_slice_is_small(slice) ? function(slice, all, error)
+                                    : kt_slice_run_items(slice, slice->n_tokens, function, error);
 }
 
 /* ---- rows ---- */
