@@ -114,6 +114,31 @@ awk -F, 'NR == 2 { exit !($1 > 1 && $1 < 30 && $3 >= 2 && $5 == 31 * $3) }' "$ou
 cp "$out" "$dir/first"
 kt perplexity "$model" "$dir/text" --context 64 --format csv --threads 1
 [ "$(cut -d, -f1-5 "$out")" = "$(cut -d, -f1-5 "$dir/first")" ] || fail "the same for any number of threads"
+# Recorded logits: the same model diverges by nothing, another form of its cache by little.
+kt perplexity "$model" "$dir/text" --context 64 --save-logits "$dir/logits" --threads 1
+exits 0
+[ ! -e "$dir/logits.part" ] || fail "the file must have its own name only"
+kt perplexity "$model" "$dir/text" --context 64 --kl-divergence "$dir/logits" --format json --threads 2
+exits 0
+says '"kl_divergence": 0[,.]'
+says '"same_top": 1[,.]*'
+kt perplexity "$model" "$dir/text" --context 64 --kl-divergence "$dir/logits" --cache q8_0 --format csv
+exits 0
+awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "kl_divergence") k = i }
+    NR == 2 { exit !($k > 0 && $k < 1e-3) }' "$out" || fail "a cache in q8_0 must change a little"
+kt perplexity "$model" "$dir/text" --context 32 --kl-divergence "$dir/logits"
+exits 1
+grep -q 'windows of 64 tokens' "$err" || fail "both shapes must be named"
+head -c 5000 "$dir/logits" >"$dir/cut"
+kt perplexity "$model" "$dir/text" --context 64 --kl-divergence "$dir/cut"
+exits 1
+grep -q 'cut off' "$err" || fail "it must say that the file is cut off"
+kt perplexity "$model" "$dir/text" --context 64 --kl-divergence "$model"
+exits 1
+kt perplexity "$model" "$dir/text" --context 64 --save-logits "$dir/nowhere/logits"
+exits 1
+kt perplexity "$model" "$dir/text" --cache q4_0
+exits 2
 kt perplexity "$model" "$dir/prompt"
 exits 1
 grep -q 'has 7 tokens, a window 512' "$err" || fail "both numbers must be named"

@@ -100,6 +100,7 @@ struct bench {
     struct kt_checkpoint *checkpoint;
     struct kt_model *model;
     struct kt_model_info info;
+    uint32_t cache_dtype;
     uint64_t token_size; /* bytes of the cache */
     double read, peak;   /* bytes and operations a second; 0: unknown */
     struct kt_session **sessions;
@@ -344,10 +345,7 @@ static int load(struct bench *b)
     /* Sessions share the pages of what stands before. */
     params.cache_tokens = depth + 2 * KT_KV_PAGE + n_prompt + many * (n_answer + 2 * KT_KV_PAGE);
     params.max_sessions = (uint32_t)many + 1;
-    if (b->args.cache)
-        params.cache_dtype = strcmp(b->args.cache, "q8_0") == 0  ? KT_DTYPE_Q8_0
-                             : strcmp(b->args.cache, "f32") == 0 ? KT_DTYPE_F32
-                                                                 : KT_DTYPE_BF16;
+    params.cache_dtype = b->cache_dtype;
     int code = kt_cli_context(b->cli, &b->context);
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(b->cli, b->cli->arguments[0], &b->checkpoint);
@@ -404,9 +402,8 @@ int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv)
         args->prompts = "512";
         args->answers = "128";
     }
-    if (args->cache && strcmp(args->cache, "bf16") != 0 && strcmp(args->cache, "q8_0") != 0 &&
-        strcmp(args->cache, "f32") != 0)
-        return kt_cli_usage(cli, "--cache %s is none of bf16, q8_0, f32", args->cache);
+    if (!kt_cache_form(cli, args->cache, &b.cache_dtype))
+        return KT_EXIT_USAGE;
     if (!read_list(cli, "n-prompt", args->prompts, &b.prompts) ||
         !read_list(cli, "n-gen", args->answers, &b.answers) ||
         !read_list(cli, "n-depth", args->depths ? args->depths : "0", &b.depths) ||

@@ -32,6 +32,9 @@ int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenize
 
 /* ---- model.c ---- */
 
+/* The dtype of --cache; NULL: 0, the default. False after a message: there is no such form. */
+bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype);
+
 /* A model with its tokenizer, and what they stand on. */
 struct kt_loaded {
     struct kt_context *context;

@@ -3,6 +3,22 @@
 #include "tools/engine/command/command.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype)
+{
+    static const struct {
+        const char *name;
+        uint32_t dtype;
+    } forms[] = {{"bf16", KT_DTYPE_BF16}, {"q8_0", KT_DTYPE_Q8_0}, {"f32", KT_DTYPE_F32}};
+    *dtype = 0;
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]) && name; i++)
+        if (strcmp(forms[i].name, name) == 0)
+            *dtype = forms[i].dtype;
+    if (name && *dtype == 0)
+        (void)kt_cli_usage(cli, "--cache %s is none of bf16, q8_0, f32", name);
+    return !name || *dtype != 0;
+}
 
 static int show_progress(void *data, uint64_t done, uint64_t total)
 {
