@@ -41,7 +41,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --kv-size --kv --max-running --max-queue --max-connections --max-body --drain --served-model-name --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --experts --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --kv-size --kv --max-running --max-queue --max-connections --max-body --drain --served-model-name --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -171,6 +171,7 @@ complete -c kt -n '__kt_verb generate' -l dry-length -r -f -d 'its length'
 complete -c kt -n '__kt_verb generate' -l dry-last-n -r -f -d 'DRY looks back N tokens'
 complete -c kt -n '__kt_verb generate' -l seed -r -f -d 'the same seed gives the same text again'
 complete -c kt -n '__kt_verb generate' -l stop -r -f -d 'the text ends before TEXT'
+complete -c kt -n '__kt_verb generate' -l experts -r -F -d 'take the experts from this store or file of the same model'
 complete -c kt -n '__kt_verb generate' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
 complete -c kt -n '__kt_verb generate' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb generate' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
@@ -184,6 +185,7 @@ complete -c kt -n '__kt_verb perplexity' -l context -r -f -a '0 4096 32768' -d '
 complete -c kt -n '__kt_verb perplexity' -l save-logits -r -F -d 'record the logits that are counted, 4 bytes each'
 complete -c kt -n '__kt_verb perplexity' -l kl-divergence -r -F -d 'compare with logits that --save-logits recorded'
 complete -c kt -n '__kt_verb perplexity' -l cache -r -f -a 'bf16 q8_0 f32' -d 'form of the cache, bf16, q8_0 or f32'
+complete -c kt -n '__kt_verb perplexity' -l experts -r -F -d 'take the experts from this store or file of the same model'
 complete -c kt -n '__kt_verb perplexity' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
 complete -c kt -n '__kt_verb perplexity' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb perplexity' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
@@ -237,6 +239,7 @@ complete -c kt -n '__kt_verb run' -l presence-penalty -r -f -d 'likewise, 0 .. 2
 complete -c kt -n '__kt_verb run' -l frequency-penalty -r -f -d 'likewise, 0 .. 2'
 complete -c kt -n '__kt_verb run' -l log-level -r -f -a 'error access debug' -d 'error, access: one line for each request, debug: also what the HTTP library says'
 complete -c kt -n '__kt_verb run' -l dry-run -d 'say what would be done, and end'
+complete -c kt -n '__kt_verb run' -l experts -r -F -d 'take the experts from this store or file of the same model'
 complete -c kt -n '__kt_verb run' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
 complete -c kt -n '__kt_verb run' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb run' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'

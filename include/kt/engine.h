@@ -42,6 +42,10 @@ struct kt_model_params {
      * NULL: not wanted. Not 0: stop, and kt_model_open fails with KT_E_STATE. */
     int (*progress)(void *data, uint64_t done, uint64_t total);
     void *data;
+    /** Takes the experts from here instead: a store that `kt convert` made, or another file of the same
+     * model; their sizes must be the model's. Lives as long as the model. NULL: they are in the checkpoint.
+     */
+    struct kt_checkpoint *experts;
 };
 #define KT_MODEL_PARAMS_INIT KT_INIT(kt_model_params)
 

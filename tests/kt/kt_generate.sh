@@ -114,6 +114,23 @@ awk -F, 'NR == 2 { exit !($1 > 1 && $1 < 30 && $3 >= 2 && $5 == 31 * $3) }' "$ou
 cp "$out" "$dir/first"
 kt perplexity "$model" "$dir/text" --context 64 --format csv --threads 1
 [ "$(cut -d, -f1-5 "$out")" = "$(cut -d, -f1-5 "$dir/first")" ] || fail "the same for any number of threads"
+# Experts from elsewhere: the same file, a store, and a file without them.
+kt generate "$model" --experts "$model" -f "$dir/prompt" --tokens 28
+exits 0
+cmp -s "$out" "$dir/whole" || fail "the same experts must give the same text"
+if with_plugin amx_int8; then
+    kt convert "$model" --output "$dir/store" --backend AMXINT8
+    exits 0
+    kt perplexity "$model" "$dir/text" --context 64 --save-logits "$dir/own"
+    exits 0
+    kt perplexity "$model" "$dir/text" --context 64 --experts "$dir/store" --kl-divergence "$dir/own" --format csv
+    exits 0
+    awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "kl_divergence") k = i }
+        NR == 2 { exit !($k > 1e-6 && $k < 0.05) }' "$out" || fail "the store's rounding must show, and little of it"
+fi
+kt generate "$model" --experts "$KT_TEST_SOURCE/tests/data/block-types.gguf" -p x
+exits 1
+
 # Recorded logits: the same model diverges by nothing, another form of its cache by little.
 kt perplexity "$model" "$dir/text" --context 64 --save-logits "$dir/logits" --threads 1
 exits 0

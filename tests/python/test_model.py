@@ -64,6 +64,14 @@ def test_text(model):
     assert model.tokenizer.decode(ids) == PROMPT + "".join(model.generate(PROMPT, 5))
 
 
+def test_experts_from_elsewhere(model):
+    ids = [5, 9, 13]
+    with kt_kernel.Model(MODEL, experts=MODEL) as same:
+        assert np.allclose(same.logits(ids), model.logits(ids), atol=1e-3)
+    with pytest.raises(kt_kernel.KTError):
+        kt_kernel.Model(MODEL, experts=DATA / "mxfp4-l0")  # one layer of another model
+
+
 def test_stop(model):
     assert "".join(model.generate(PROMPT, 28, stop="t be so.")) == " sir, I will no"
     assert "".join(model.generate(PROMPT, 28, stop=["gentleman", "not"])) == " sir, I will "

@@ -15,7 +15,7 @@
 #define READ_SIZE (UINT64_C(1) << 30)
 
 struct args {
-    const char *model, *prompts, *answers, *depths, *sequences, *cache;
+    const char *model, *experts, *prompts, *answers, *depths, *sequences, *cache;
     uint64_t runs;
 };
 
@@ -55,6 +55,7 @@ static const struct kt_cli_option options[] =
       .minimum = 1,
       .maximum = 1000,
       .help = "runs, whose median counts (default: 3)"},
+     KT_EXPERTS_OPTION(struct args, experts),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
@@ -97,7 +98,7 @@ struct bench {
     struct args args;
     struct list prompts, answers, depths, sequences;
     struct kt_context *context;
-    struct kt_checkpoint *checkpoint;
+    struct kt_checkpoint *checkpoint, *experts;
     struct kt_model *model;
     struct kt_model_info info;
     uint32_t cache_dtype;
@@ -349,6 +350,9 @@ static int load(struct bench *b)
     int code = kt_cli_context(b->cli, &b->context);
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(b->cli, b->cli->arguments[0], &b->checkpoint);
+    if (code == KT_EXIT_OK && b->args.experts)
+        code = kt_cli_checkpoint(b->cli, b->args.experts, &b->experts);
+    params.experts = b->experts;
     if (code == KT_EXIT_OK)
         code = kt_loaded_model(b->cli, b->context, b->checkpoint, &params, &b->model);
     if (code != KT_EXIT_OK)
@@ -417,6 +421,7 @@ int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv)
     free(b.logits);
     free(b.ids);
     kt_model_close(b.model);
+    kt_checkpoint_close(b.experts);
     kt_checkpoint_close(b.checkpoint);
     kt_context_destroy(b.context);
     return code;

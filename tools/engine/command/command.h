@@ -32,19 +32,26 @@ int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenize
 
 /* ---- model.c ---- */
 
+/* --experts, kept in a const char * of the verb's arguments. */
+#define KT_EXPERTS_OPTION(arguments, member)                                                               \
+    {                                                                                                      \
+        .name = "experts", .type = KT_CLI_TEXT, .offset = offsetof(arguments, member), .argument = "PATH", \
+        .help = "take the experts from this store or file of the same model"                               \
+    }
+
 /* The dtype of --cache; NULL: 0, the default. False after a message: there is no such form. */
 bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype);
 
 /* A model with its tokenizer, and what they stand on. */
 struct kt_loaded {
     struct kt_context *context;
-    struct kt_checkpoint *checkpoint;
+    struct kt_checkpoint *checkpoint, *experts; /* experts NULL: they are in the checkpoint */
     struct kt_tokenizer *tokenizer;
     struct kt_model *model;
 };
 /* Loads MODEL, with progress. Returns 0, or an exit code after a message; kt_loaded_close either way. */
-int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_params *params,
-                   struct kt_loaded *loaded);
+int kt_loaded_open(struct kt_cli *cli, const char *path, const char *experts,
+                   const struct kt_model_params *params, struct kt_loaded *loaded);
 /* The model alone, with progress. */
 int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
                     const struct kt_model_params *params, struct kt_model **model);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 struct args {
-    const char *prompt, *file, *system, *chat_template;
+    const char *prompt, *file, *system, *chat_template, *experts;
     uint64_t n, context;
     bool chat, ignore_eos;
     struct kt_sampling_args sampling;
@@ -61,6 +61,7 @@ static const struct kt_cli_option options[] =
       .maximum = UINT32_MAX,
       .help = "room for N tokens (default: those of the text and --tokens)"},
      KT_SAMPLING_OPTIONS,
+     KT_EXPERTS_OPTION(struct args, experts),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
@@ -268,7 +269,7 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
     if (code == KT_EXIT_OK) {
         if (args.n > params.max_tokens - n_ids + 1)
             args.n = params.max_tokens - n_ids + 1;
-        code = kt_loaded_open(cli, cli->arguments[0], &params, &loaded);
+        code = kt_loaded_open(cli, cli->arguments[0], args.experts, &params, &loaded);
         if (code == KT_EXIT_OK)
             code = generate(cli, &args, &loaded, ids, n_ids);
         kt_loaded_close(&loaded);

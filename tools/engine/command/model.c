@@ -60,9 +60,10 @@ int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_ch
     return KT_EXIT_OK;
 }
 
-int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_params *params,
-                   struct kt_loaded *loaded)
+int kt_loaded_open(struct kt_cli *cli, const char *path, const char *experts,
+                   const struct kt_model_params *params, struct kt_loaded *loaded)
 {
+    struct kt_model_params own = *params;
     struct kt_error error;
     *loaded = (struct kt_loaded){.context = NULL};
     int code = kt_cli_context(cli, &loaded->context);
@@ -70,8 +71,11 @@ int kt_loaded_open(struct kt_cli *cli, const char *path, const struct kt_model_p
         code = kt_cli_checkpoint(cli, path, &loaded->checkpoint);
     if (code == KT_EXIT_OK && kt_tokenizer_create(loaded->checkpoint, &loaded->tokenizer, &error) != KT_OK)
         code = kt_cli_fail(cli, &error);
+    if (code == KT_EXIT_OK && experts)
+        code = kt_cli_checkpoint(cli, experts, &loaded->experts);
+    own.experts = loaded->experts;
     return code == KT_EXIT_OK
-               ? kt_loaded_model(cli, loaded->context, loaded->checkpoint, params, &loaded->model)
+               ? kt_loaded_model(cli, loaded->context, loaded->checkpoint, &own, &loaded->model)
                : code;
 }
 
@@ -79,6 +83,7 @@ void kt_loaded_close(struct kt_loaded *loaded)
 {
     kt_model_close(loaded->model);
     kt_tokenizer_destroy(loaded->tokenizer);
+    kt_checkpoint_close(loaded->experts);
     kt_checkpoint_close(loaded->checkpoint);
     kt_context_destroy(loaded->context);
 }

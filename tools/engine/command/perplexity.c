@@ -16,7 +16,7 @@
 #define MOST_WINDOWS 64 /* side by side */
 
 struct args {
-    const char *save, *compare, *cache;
+    const char *save, *compare, *cache, *experts;
     uint64_t context;
 };
 
@@ -42,6 +42,7 @@ static const struct kt_cli_option options[] = {{.name = "context",
                                                 .offset = offsetof(struct args, cache),
                                                 .argument = "FORM",
                                                 .help = "form of the cache, bf16 (default), q8_0 or f32"},
+                                               KT_EXPERTS_OPTION(struct args, experts),
                                                KT_CLI_BACKEND,
                                                KT_CLI_THREADS,
                                                KT_CLI_NUMA_NODES,
@@ -285,7 +286,7 @@ int kt_cmd_perplexity(struct kt_cli *cli, int argc, char **argv)
     params.max_tokens = args.context;
     params.max_sessions = n_at_once;
     params.cache_tokens = n_at_once * ((args.context + KT_KV_PAGE - 1) / KT_KV_PAGE * KT_KV_PAGE);
-    int code = kt_loaded_open(cli, cli->arguments[0], &params, &loaded);
+    int code = kt_loaded_open(cli, cli->arguments[0], args.experts, &params, &loaded);
     if (code == KT_EXIT_OK)
         code = run(cli, &args, &loaded, n_at_once);
     kt_loaded_close(&loaded);

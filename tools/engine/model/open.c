@@ -55,7 +55,7 @@ static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_err
     struct kt_kv_params params = KT_KV_PARAMS_INIT;
     struct kt_kv_layer *layers = calloc(c->n_layers, sizeof(*layers));
     struct kt_kv_field *fields = calloc(c->n_layers, KT_MIXER_FIELDS * sizeof(*fields));
-    char fingerprint[17];
+    char fingerprint[34];
     enum kt_status status =
         layers && fields ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
     for (uint32_t i = 0; i < c->n_layers && status == KT_OK; i++) {
@@ -65,6 +65,10 @@ static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_err
     }
     if (status == KT_OK)
         status = kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error);
+    if (status == KT_OK && m->expert_source != m->checkpoint) {
+        fingerprint[16] = '+';
+        status = kt_checkpoint_fingerprint(m->expert_source, fingerprint + 17, error);
+    }
     params.layers = layers;
     params.n_layers = c->n_layers;
     params.max_sequences = m->params.max_sessions;
@@ -118,6 +122,7 @@ static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *
     enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
     if (status == KT_OK)
         status = take_params(m, params, error);
+    m->expert_source = m->params.experts ? m->params.experts : checkpoint;
     if (status == KT_OK)
         status = kt_rows_find(context, NULL, &m->rows, error);
     if (status == KT_OK)

@@ -78,6 +78,7 @@ static const struct kt_cli_option options[] =
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct kt_run_args, dry_run),
       .help = "say what would be done, and end"},
+     KT_EXPERTS_OPTION(struct kt_run_args, experts),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
      {.name = "cpu-threads", /* as KTransformers calls it */

@@ -19,6 +19,7 @@ void kt_run_model_params(const struct kt_run_plan *plan, struct kt_model_params 
     params->cache_tokens = plan->cache_tokens;
     params->max_sessions = plan->max_sessions;
     params->cache_dtype = plan->cache_dtype;
+    params->experts = plan->experts;
 }
 
 /* The sizes with a cache of so many tokens. */
@@ -71,7 +72,8 @@ int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, s
                                  .n_experts = config.n_experts,
                                  .context = args->context,
                                  .max_sessions = 2 * (uint32_t)args->max_running, /* half keep prefixes */
-                                 .cache_dtype = dtypes[args->kv]};
+                                 .cache_dtype = dtypes[args->kv],
+                                 .experts = server->loaded.experts};
     if (plan->context == 0)
         plan->context = config.context_length < MOST_CONTEXT ? config.context_length : MOST_CONTEXT;
     kt_engine_config_free(&config);

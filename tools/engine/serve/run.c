@@ -86,6 +86,8 @@ static int run(struct kt_cli *cli, const struct kt_run_args *args, struct kt_ser
         code = kt_cli_context(cli, &server->loaded.context);
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(cli, cli->arguments[0], &server->loaded.checkpoint);
+    if (code == KT_EXIT_OK && args->experts)
+        code = kt_cli_checkpoint(cli, args->experts, &server->loaded.experts);
     if (code == KT_EXIT_OK)
         code = kt_run_make_plan(cli, args, server, &plan);
     if (code == KT_EXIT_OK)

@@ -6,7 +6,7 @@
 #include "tools/engine/serve/server.h"
 
 struct kt_run_args {
-    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size;
+    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size, *experts;
     uint64_t port, context, max_running, max_queue, max_connections, max_body, timeout, drain;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty,
         frequency_penalty; /* -1: not said */
@@ -31,6 +31,7 @@ struct kt_run_plan {
     const char *family;
     uint64_t n_layers, n_experts, context, cache_tokens;
     uint32_t max_sessions, cache_dtype;
+    struct kt_checkpoint *experts; /* the server's */
     struct kt_model_plan sizes;
 };
 /* What a model is opened with. */

@@ -20,6 +20,7 @@ class kt_model_params(c.Structure):
         ("reserved", c.c_uint32),
         ("progress", c.c_void_p),
         ("data", c.c_void_p),
+        ("experts", c.c_void_p),
     ]
 
 

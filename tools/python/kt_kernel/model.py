@@ -65,8 +65,8 @@ class Model(Handle):
     """A language model: a GGUF file or a folder of safetensors, with its tokenizer, loaded into a context.
 
     context: the Context whose threads and backends compute it; without one it has its own. max_tokens: room of a text,
-    prompt included. max_sessions: how many generate() and logits() may be under way at once. Calls of several threads
-    wait for each other. Raises KTError naming what of the model is not computed.
+    prompt included. max_sessions: how many generate() and logits() may be under way at once. experts: a store, or
+    another file of the same model, whose experts these are. Calls of several threads wait for each other. Raises KTError naming what of the model is not computed.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class Model(Handle):
         context: Context | None = None,
         max_tokens: int = 0,
         max_sessions: int = 1,
+        experts: str | os.PathLike | Checkpoint | None = None,
     ):
         library, handle = _models(), Pointer()
         params = _abi.sized(_abi_engine.kt_model_params)
@@ -86,9 +87,14 @@ class Model(Handle):
         threads, files = pointer_of(context, Context, "context"), checkpoint._use()
         self.tokenizer = Tokenizer(checkpoint)
         self._checkpoint = files
+        keep = None
+        if experts is not None:
+            stored = experts if isinstance(experts, Checkpoint) else Checkpoint(experts)
+            keep = stored._use()
+            params.experts = keep.value
         self._lock = threading.Lock()
         call(library.kt_model_open, threads, files, ctypes.byref(params), ctypes.byref(handle))
-        self.handle = handle.own(library.kt_model_close, threads, files)
+        self.handle = handle.own(library.kt_model_close, threads, files, keep)
         info = _abi_engine.kt_model_info()
         library.kt_model_info(handle, ctypes.byref(info))
         fields = [field.name for field in dataclasses.fields(ModelInfo)][1:]

@@ -37,6 +37,7 @@ struct kt_block {
 struct kt_model {
     struct kt_context *context;
     struct kt_checkpoint *checkpoint;
+    struct kt_checkpoint *expert_source; /**< the same, or another one */
     struct kt_engine_config config;
     struct kt_model_params params; /**< with defaults filled in */
     uint64_t vocabulary;

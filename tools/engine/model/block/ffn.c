@@ -106,7 +106,7 @@ static enum kt_status check_biases(const struct kt_model *m, uint32_t layer, con
 {
     static const char *const projections[] = {"gate", "up", "down"};
     struct kt_moe_info info;
-    enum kt_status status = kt_checkpoint_moe(m->checkpoint, layer, &info, error);
+    enum kt_status status = kt_checkpoint_moe(m->expert_source, layer, &info, error);
     if (status == KT_OK && !ffn->router_bias)
         return kt_engine_fail(error, KT_E_FORMAT, "layer %u: the router has no bias, which %s models have",
                               layer, m->config.family->name);
@@ -127,7 +127,7 @@ static enum kt_status load_experts(struct kt_model *m, uint32_t layer, struct kt
     if (status == KT_OK && c->has_shared)
         status = load_shared(m, layer, ffn, error);
     if (status == KT_OK)
-        status = kt_checkpoint_layer_params(m->checkpoint, layer, &params, error);
+        status = kt_checkpoint_layer_params(m->expert_source, layer, &params, error);
     if (status != KT_OK)
         return status;
     if (params.n_experts != c->n_experts || params.hidden_size != c->hidden_size)

@@ -271,7 +271,7 @@ enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_lay
         return status;
     if (!own(m, (struct kt_owned){.kind = LAYER, .object = *out, .index = layer}))
         return fail_memory(error);
-    status = kt_layer_plan_checkpoint(*out, m->checkpoint, layer, &plan, error);
+    status = kt_layer_plan_checkpoint(*out, m->expert_source, layer, &plan, error);
     if (status != KT_OK)
         return status;
     add_plan(m, &plan);
@@ -343,7 +343,7 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
         m->weight_size += info.packed_size;
     } else if (owned->kind == LAYER) {
         struct kt_layer_info info;
-        status = kt_layer_load_checkpoint(owned->object, m->checkpoint, owned->index, error);
+        status = kt_layer_load_checkpoint(owned->object, m->expert_source, owned->index, error);
         if (status != KT_OK)
             return status;
         kt_layer_info(owned->object, &info);
