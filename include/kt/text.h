@@ -198,6 +198,8 @@ enum kt_status kt_template_builtin(const char *family, struct kt_template **chat
 const char *kt_template_builtin_name(size_t index);
 /** `chat` may be NULL. Renderings do not need it any more. */
 void kt_template_destroy(struct kt_template *chat);
+/** Fails as kt_template_render does, with the template's own words, where it renders not even a user's
+ * message alone. */
 enum kt_status kt_template_info(const struct kt_template *chat, struct kt_template_info *info,
                                 struct kt_error *error);
 

@@ -81,6 +81,11 @@ kt template "$dir/broken.jinja"
 exits 1
 grep -q 'broken.jinja:1:' "$err" || fail "line and column must be named"
 echo '[1]' >"$dir/list.json"
+# What renders nothing says why, rather than that it can do nothing.
+echo "{{ raise_exception('only on Sundays') }}" >"$dir/refuses.jinja"
+kt template "$dir/refuses.jinja"
+exits 1
+grep -q 'only on Sundays' "$err" || fail "the template's own words must be shown"
 kt template "$dir/model" -r "$dir/list.json"
 exits 1
 kt template "$dir/model" -r "$dir/nowhere.json"

@@ -13,6 +13,8 @@ import time
 from serve_client import Server, check, equal, finish
 
 model, folder, kt = sys.argv[1:]
+# What takes a second or more on any machine: the reference backend is slow everywhere.
+SLOW = ("--backend", "reference")
 LONG = {"prompt": "ROMEO:", "max_tokens": 700, "ignore_eos": True, "temperature": 0}
 COMPLETIONS = "/v1/completions"
 
@@ -140,9 +142,9 @@ def test_bodies():
 
 
 def test_queue():
-    with Process("--max-running", "1", "--max-queue", "1", "--timeout", "1") as server:
+    with Process("--max-running", "1", "--max-queue", "1", "--timeout", "1", *SLOW) as server:
         # Some seconds, of which comments come each quarter.
-        first = begin(server, dict(LONG, max_tokens=1900))
+        first = begin(server, dict(LONG, max_tokens=1500))
         server.wait_metric("kt_running", lambda n: n == 1)
         second = begin(server, dict(LONG, max_tokens=5, stream=True))
         server.wait_metric("kt_queue_depth", lambda n: n == 1)
@@ -165,7 +167,7 @@ def test_queue():
 
 
 def test_connections():
-    with Process("--max-connections", "2", "--context", "2048") as server:
+    with Process("--max-connections", "2", "--context", "2048", *SLOW) as server:
         held = [begin(server, LONG) for _ in range(2)]
         end = time.monotonic() + 20
         status = 0
@@ -195,7 +197,7 @@ def test_signals():
 
     listener = threading.Thread(target=hear)
     listener.start()
-    server = Process("--drain", "600", environment={"NOTIFY_SOCKET": "@" + name})
+    server = Process("--drain", "600", *SLOW, environment={"NOTIFY_SOCKET": "@" + name})
     # SIGTERM: who is being answered gets all of it, others nothing.
     s = begin(server, LONG)
     server.wait_metric("kt_running", lambda n: n == 1)
@@ -211,7 +213,7 @@ def test_signals():
     check(b'"finish_reason":"length"' in reply, "the answer is whole", reply[-300:])
     server.wait(0)
     # Without time to drain, answers are cut, and say so. Nobody reads the notices now, which must not stop it.
-    server = Process("--drain", "0", environment={"NOTIFY_SOCKET": "@" + name})
+    server = Process("--drain", "0", *SLOW, environment={"NOTIFY_SOCKET": "@" + name})
     whole, stream = (begin(server, dict(LONG, max_tokens=1900, stream=streams)) for streams in (False, True))
     server.wait_metric("kt_running", lambda n: n == 2)
     server.process.send_signal(signal.SIGINT)

@@ -23,19 +23,25 @@
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"kt_key\":{\"type\":\"string\",\"description\":\"d\"}}," \
     "\"required\":[\"kt_key\"]}}}]"
 
-/* A rendering of these messages; NULL: the template refuses, or there is no memory, which *status says. */
-static struct kt_rendering *probe(const struct kt_template *chat, const char *messages, const char *more,
-                                  enum kt_status *status)
+static enum kt_status render(const struct kt_template *chat, const char *messages, const char *more,
+                             struct kt_rendering **rendering, struct kt_error *error)
 {
     char variables[2048];
     struct kt_render_params params = KT_RENDER_PARAMS_INIT;
-    struct kt_rendering *rendering = NULL;
     params.has_time = 1;
     params.max_output = 1 << 20;
     (void)snprintf(variables, sizeof variables,
                    "{\"bos_token\":\"<kt-bos>\",\"eos_token\":\"<kt-eos>\",\"messages\":[%s]%s%s}", messages,
                    *more ? "," : "", more);
-    enum kt_status found = kt_template_render(chat, variables, strlen(variables), &params, &rendering, NULL);
+    return kt_template_render(chat, variables, strlen(variables), &params, rendering, error);
+}
+
+/* A rendering of these messages; NULL: the template refuses, or there is no memory, which *status says. */
+static struct kt_rendering *probe(const struct kt_template *chat, const char *messages, const char *more,
+                                  enum kt_status *status)
+{
+    struct kt_rendering *rendering = NULL;
+    enum kt_status found = render(chat, messages, more, &rendering, NULL);
     if (found == KT_E_NOMEM)
         *status = found;
     return found == KT_OK ? rendering : NULL;
@@ -155,6 +161,12 @@ enum kt_status kt_template_info(const struct kt_template *chat, struct kt_templa
     enum kt_status status = KT_OK;
     if (!chat || !info)
         return kt_engine_fail(error, KT_E_INVALID, "kt_template_info: chat and info must not be NULL");
+    /* One that refuses a user's message alone can do nothing, and says why. */
+    struct kt_rendering *plain = NULL;
+    status = render(chat, USER, "", &plain, error);
+    kt_rendering_destroy(plain);
+    if (status != KT_OK)
+        return status;
     *info = (struct kt_template_info){.source = chat->name, .format = find_format(chat->source)};
     info->takes_system =
         shows(chat, "{\"role\":\"system\",\"content\":\"kt-system\"}," USER, "", system, NULL, &status);
