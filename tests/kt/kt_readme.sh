@@ -23,6 +23,8 @@ while read -r program words; do
     plugin\ check*) words="$words --cases 1" ;;
     generate*) [ -n "$engine_verbs" ] || continue
                words="$words --tokens 3" ;;
+    run*) [ -x "$(dirname "$kt_program")/kt-serve" ] || continue
+          words="$words --dry-run" ;; # or it would serve for good
     doctor) continue ;; # what it says depends on the machine
     esac
     case $words in # the address sanitizer is a constructor in each plugin, which the check refuses
