@@ -237,7 +237,7 @@ static int compare(const void *a, const void *b)
 static void add_row(struct bench *b, const struct test *test, double *seconds,
                     const struct kt_model_times *at, const struct kt_model_times *to)
 {
-    char name[64], depth[32] = "", many[32] = "";
+    char name[128], depth[32] = "", many[32] = "";
     double bytes, limit = limit_of(b, test, &bytes), mean = 0, squares = 0, total = to->total - at->total;
     double tokens = (double)(test->n * test->sequences);
     size_t n = (size_t)b->args.runs;
