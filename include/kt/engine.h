@@ -33,7 +33,7 @@ struct kt_session;
 struct kt_model_params {
     size_t struct_size;
     uint64_t max_tokens;   /**< of one session; 0: as many as the model was made for, at most 4096 */
-    uint64_t cache_tokens; /**< room of all sessions together; 0: max_tokens */
+    uint64_t cache_tokens; /**< room of all sessions together; 0: each of them can be full */
     uint32_t max_sessions; /**< open at once; 0: 1 */
     uint32_t max_batch;    /**< tokens that are computed at once; more run in slices. 0: 512, at most 1024 */
     uint32_t cache_dtype;  /**< KT_DTYPE_BF16, KT_DTYPE_Q8_0 or KT_DTYPE_F32; 0: KT_DTYPE_BF16 */
@@ -145,8 +145,9 @@ enum kt_status kt_session_save(struct kt_session *session, const char *path, con
 /**
  * Opens a session as it was saved; *ids: its *n_ids tokens, for kt_ids_free() of <kt/text.h>.
  * KT_E_UNSUPPORTED: the file is of another model, or of a cache of another form; KT_E_FORMAT: it is damaged,
- * at which byte; KT_E_NOMEM: no page or session is free. A file that anybody could have written does no harm,
- * apart from this session's logits.
+ * at which byte; KT_E_RANGE: it has more tokens than a
+ * session may have; KT_E_NOMEM: no page or session is free. A file that anybody could have written does no
+ * harm, apart from this session's logits.
  */
 enum kt_status kt_session_restore(struct kt_model *model, const char *path, struct kt_session **session,
                                   int32_t **ids, uint64_t *n_ids, struct kt_error *error);
@@ -162,7 +163,8 @@ struct kt_step {
 
 /**
  * Computes the next tokens of sessions, each of which may stand here once. Checks everything before it
- * computes. Logits have the same bits for any number of threads. KT_E_RANGE names an id that is none, or a
+ * computes. Logits have the same bits for any number of threads where the
+ * backends promise that (core.deterministic). KT_E_RANGE names an id that is none, or a
  * session that would be longer than max_tokens; KT_E_NOMEM: the cache is full. After KT_E_BACKEND, sessions
  * have the tokens of whole slices; else, on failure, they are as they were. But a session with states that
  * had tokens and was being computed can then only be truncated to 0, or closed: all else is KT_E_STATE.

@@ -150,6 +150,28 @@ def test_threads(model):
     assert found == wanted
 
 
+def test_two_at_once_until_the_room_ends():
+    with kt_kernel.Model(MODEL, max_tokens=64, max_sessions=2) as small:
+        writers = [small.generate(PROMPT, temperature=0, ignore_eos=True) for _ in range(2)]
+        texts = ["", ""]
+        for pieces in zip(*writers):
+            texts = [text + piece for text, piece in zip(texts, pieces)]
+        assert texts[0] == texts[1] and len(texts[0]) > 64
+
+
+def test_collected_within_a_call(model):
+    class Cycle:
+        pass
+
+    for _ in range(3):
+        held = Cycle()
+        held.me, held.writer = held, model.generate(PROMPT, temperature=0)
+        next(held.writer)
+        del held
+        with model._lock:  # as a step holds it
+            gc.collect()
+
+
 def test_closed_while_it_writes():
     model = kt_kernel.Model(MODEL)
     text = model.generate(PROMPT, 5)

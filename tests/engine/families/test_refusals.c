@@ -37,6 +37,16 @@ struct change {
     }
 
 static const struct change changes[] = {
+    /* What says nothing, and the same where it says something. */
+    CONFIG("qwen3moe", "routed_scaling_factor", "1", KT_OK, ""),
+    CONFIG("qwen3moe", "routed_scaling_factor", "2", UNSUPPORTED, "routed_scaling_factor is not computed"),
+    CONFIG("qwen3moe", "n_group", "1", KT_OK, ""),
+    CONFIG("qwen3moe", "kv_lora_rank", "1", UNSUPPORTED, "kv_lora_rank is not computed"),
+    CONFIG("qwen3moe", "partial_rotary_factor", "-1", FORMAT, "a partial_rotary_factor of -1"),
+    CONFIG("qwen3moe", "num_attention_heads", "4294967300", FORMAT, "attention heads: 4294967295"),
+    CONFIG("qwen3moe", "num_key_value_heads", "[0, 2, 2, 0]", KT_OK, ""),
+    CONFIG("qwen3moe", "num_key_value_heads", "[2, 1, 2, 2]", UNSUPPORTED, "with 2 and with 1 heads of keys"),
+    CONFIG("qwen3moe-yarn", "rope_scaling.factor", "-1", FORMAT, "'yarn' of rope has no factor above 0"),
     CONFIG("gpt-oss", "layer_types", "[\"full_attention\",\"chunked_attention\",\"\",\"\"]", UNSUPPORTED,
            "layer 1 is of the type 'chunked_attention'"),
     CONFIG("gpt-oss", "layer_types", "[\"full_attention\"]", FORMAT, "names 1 layers, there are 4"),
@@ -73,7 +83,7 @@ static const struct change changes[] = {
     KEY("glm4moe", "nextn_predict_layers", "5", FORMAT, "5 of 5 layers predict"),
     KEY("glm4moe", "nextn_predict_layers", "2", FORMAT, "block 3 is no such layer"),
     LACK("glm4moe", "blk.4.nextn.eh_proj.weight", FORMAT, "block 4 is no such layer"),
-    CONFIG("glm4moe", "n_group", "3", FORMAT, "1 of 3 groups of 8 experts"),
+    CONFIG("glm4moe", "n_group", "3", FORMAT, "2 of 8 experts in 1 of 3 groups"),
     CONFIG("glm4moe", "routed_scaling_factor", "-1", FORMAT, "multiplied by -1"),
     KEY("glm4moe", "expert_gating_func", "1", UNSUPPORTED, "expert_gating_func 1"),
     LACK("glm4moe", "model.layers.3.mlp.gate.e_score_correction_bias", KT_E_NOT_FOUND,

@@ -221,7 +221,8 @@ static int generate(const struct kt_cli *cli, const struct args *args, const str
         fprintf(stderr,
                 "kt generate: %" PRIu64 " tokens read, %.1f tokens/s; %" PRIu64 " written, %.1f tokens/s\n",
                 speed.n_prompt, speed.prompt > 0 ? (double)speed.n_prompt / speed.prompt : 0.0,
-                speed.n_decode + 1, speed.decode > 0 ? (double)speed.n_decode / speed.decode : 0.0);
+                speed.n_decode + (args->n > 0),
+                speed.decode > 0 ? (double)speed.n_decode / speed.decode : 0.0);
     }
     close_writer(&writer);
     return code;

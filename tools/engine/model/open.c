@@ -20,6 +20,13 @@ void kt_model_close(struct kt_model *model)
 
 /* ---- opening ---- */
 
+/* Whole pages for each session. */
+static uint64_t room_of_sessions(const struct kt_model_params *p)
+{
+    uint64_t pages = p->max_tokens / KT_KV_PAGE + (p->max_tokens % KT_KV_PAGE != 0), room;
+    return __builtin_mul_overflow(pages * KT_KV_PAGE, p->max_sessions, &room) ? UINT64_MAX : room;
+}
+
 static enum kt_status take_params(struct kt_model *m, const struct kt_model_params *given,
                                   struct kt_error *error)
 {
@@ -33,8 +40,8 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
     if (given)
         memcpy(p, given, given->struct_size < sizeof(*p) ? given->struct_size : sizeof(*p));
     p->max_tokens = p->max_tokens ? p->max_tokens : longest < 4096 ? longest : 4096;
-    p->cache_tokens = p->cache_tokens ? p->cache_tokens : p->max_tokens;
     p->max_sessions = p->max_sessions ? p->max_sessions : 1;
+    p->cache_tokens = p->cache_tokens ? p->cache_tokens : room_of_sessions(p);
     p->max_batch = p->max_batch ? p->max_batch : 512;
     p->cache_dtype = p->cache_dtype ? p->cache_dtype : KT_DTYPE_BF16;
     if (p->max_batch > 1024 || p->max_sessions > 65536)
@@ -43,8 +50,9 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
                               p->max_batch, p->max_sessions);
     if (p->max_tokens > longest)
         return kt_engine_fail(error, KT_E_RANGE,
-                              "%" PRIu64 " tokens are wished, the model was made for %" PRIu64, p->max_tokens,
-                              longest);
+                              "%" PRIu64 " tokens are wished, the model was made for %" PRIu64
+                              ": wish for fewer",
+                              p->max_tokens, longest);
     return KT_OK;
 }
 

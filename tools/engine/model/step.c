@@ -59,8 +59,22 @@ static float *logits_of(const struct kt_model *m, const struct kt_piece *piece, 
     return piece->step->logits + (id + piece->step->n_logits - piece->step->n_ids) * m->vocabulary;
 }
 
+/* Do the logits of all steps stand one behind the other? Then so do those of each slice. */
+static bool stand_together(const struct kt_model *m, const struct kt_step *steps, uint32_t n_steps)
+{
+    const float *next = NULL;
+    for (uint32_t i = 0; i < n_steps; i++) {
+        if (steps[i].n_logits == 0)
+            continue;
+        if (next && steps[i].logits != next)
+            return false;
+        next = steps[i].logits + steps[i].n_logits * m->vocabulary;
+    }
+    return true;
+}
+
 /* Room for the logits of n tokens that do not go to one place. */
-static float *room_for(struct kt_model *m, uint32_t n)
+static float *room_for(struct kt_model *m, uint64_t n)
 {
     if (m->n_logits < n) {
         free(m->logits);
@@ -91,8 +105,8 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     }
     if (status != KT_OK || n == 0)
         return status;
-    if (!together && !(logits = room_for(m, n)))
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for the logits of %u tokens", n);
+    if (!together)
+        logits = m->logits; /* kt_model_step has made room for them */
     const struct kt_linear_output head = kt_slice_output(m->head, logits, false);
     struct kt_slice rows = *s;
     rows.n_tokens = n;
@@ -226,6 +240,14 @@ enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for %u steps", n_steps);
     if (status != KT_OK)
         return status;
+    uint64_t n_logits = 0;
+    for (uint32_t i = 0; i < n_steps; i++)
+        n_logits += steps[i].n_logits;
+    n_logits = n_logits < model->params.max_batch ? n_logits : model->params.max_batch;
+    if (!stand_together(model, steps, n_steps) && !room_for(model, n_logits)) {
+        free(pieces);
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for the logits of %" PRIu64 " tokens", n_logits);
+    }
     uint32_t n_reserved = 0;
     double start = kt_slice_now();
     for (; n_reserved < n_steps && status == KT_OK; n_reserved++)

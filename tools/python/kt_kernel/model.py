@@ -92,7 +92,7 @@ class Model(Handle):
             stored = experts if isinstance(experts, Checkpoint) else Checkpoint(experts)
             keep = stored._use()
             params.experts = keep.value
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # the garbage collector may close sessions within it
         call(library.kt_model_open, threads, files, ctypes.byref(params), ctypes.byref(handle))
         self.handle = handle.own(library.kt_model_close, threads, files, keep)
         info = _abi_engine.kt_model_info()
@@ -244,7 +244,7 @@ class _Writing:
         session = model._open_session(self.handle)
         try:
             self._accept(given, "prompt")
-            for _ in range(self.max_tokens):
+            for _ in range(min(self.max_tokens, model.info.max_tokens - len(given) + 1)):
                 model._step(self.handle, session, given, 1, ctypes.addressof(logits))
                 given = self._choose(ctypes.addressof(logits), position)
                 self._accept(given, "generated")

@@ -43,6 +43,8 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
     rope->original_positions =
         kt_settings_real(s, "rope.scaling.original_context_length",
                          "rope_scaling/original_max_position_embeddings", (double)c->context_length);
+    if (rope->factor == 0 && strcmp(type, "yarn") == 0 && rope->original_positions > 0)
+        rope->factor = (double)c->context_length / rope->original_positions; /* as transformers takes it */
     if (strcmp(type, "linear") == 0) {
         rope->scaling = KT_ROPE_LINEAR;
     } else if (strcmp(type, "yarn") == 0) {
@@ -54,12 +56,23 @@ static void read_scaling(struct kt_settings *s, struct kt_engine_config *c)
     } else {
         kt_settings_fail(s, KT_E_UNSUPPORTED, "the scaling '%s' of rope is not computed", type);
     }
+    if (!(rope->factor > 0))
+        kt_settings_fail(s, KT_E_FORMAT, "the scaling '%s' of rope has no factor above 0", type);
+    /* Who adds a factor need not change the context that the model was made for. */
+    double stretched = rope->factor * rope->original_positions;
+    if (stretched > (double)c->context_length && stretched < UINT32_MAX)
+        c->context_length = (uint64_t)stretched;
 }
 
 static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
 {
     double part = kt_settings_real(s, NULL, "partial_rotary_factor", 1);
     part = kt_settings_real(s, NULL, "rope_scaling/partial_rotary_factor", part);
+    if (!(part > 0 && part <= 1)) {
+        kt_settings_fail(s, KT_E_FORMAT, "a partial_rotary_factor of %g, which must be above 0, 1 at most",
+                         part);
+        return;
+    }
     c->rope.size = (uint32_t)kt_settings_uint(s, "rope.dimension_count", NULL,
                                               (uint64_t)((double)c->attention.head_size * part));
     c->rope.base = kt_settings_real(s, "rope.freq_base", "rope_theta", 10000);
@@ -69,15 +82,37 @@ static void read_rope(struct kt_settings *s, struct kt_engine_config *c)
 
 /* ---- what all families have ---- */
 
+/* No size of a model that is right is larger. */
+static uint32_t saturate(uint64_t size)
+{
+    return size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+}
+
 static void read_experts(struct kt_settings *s, struct kt_engine_config *c)
 {
     static const char *const names[] = {"num_experts", "num_local_experts", "n_routed_experts"};
-    c->n_experts = (uint32_t)kt_settings_uint(s, "expert_count", NULL, 0);
+    c->n_experts = saturate(kt_settings_uint(s, "expert_count", NULL, 0));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && c->n_experts == 0; i++)
-        c->n_experts = (uint32_t)kt_settings_uint(s, NULL, names[i], 0);
+        c->n_experts = saturate(kt_settings_uint(s, NULL, names[i], 0));
     if (c->n_experts > 0)
-        c->top_k = (uint32_t)kt_settings_need(s, "expert_used_count", "num_experts_per_tok");
+        c->top_k = saturate(kt_settings_need(s, "expert_used_count", "num_experts_per_tok"));
     c->router.normalizes = true;
+}
+
+/* Some files list them for each layer, with 0 for layers that have no attention. */
+static uint64_t read_key_heads(struct kt_settings *s, uint64_t fallback)
+{
+    static const char gguf[] = "attention.head_count_kv", json[] = "num_key_value_heads";
+    uint64_t n = kt_settings_count(s, gguf, json), found = n == 0 ? fallback : 0;
+    for (uint64_t i = 0; i < n && s->status == KT_OK; i++) {
+        uint64_t one = kt_settings_uint_at(s, gguf, json, i, 0);
+        if (found != 0 && one != 0 && one != found)
+            kt_settings_fail(s, KT_E_UNSUPPORTED,
+                             "layers with %" PRIu64 " and with %" PRIu64 " heads of keys are not computed",
+                             found, one);
+        found = one != 0 ? one : found;
+    }
+    return found;
 }
 
 static void read_common(struct kt_settings *s, struct kt_engine_config *c)
@@ -89,13 +124,15 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
         n_layers -= c->n_skipped < n_layers ? c->n_skipped : 0;
     c->hidden_size = kt_settings_need(s, "embedding_length", "hidden_size");
     c->context_length = kt_settings_need(s, "context_length", "max_position_embeddings");
-    a->n_heads = (uint32_t)kt_settings_need(s, "attention.head_count", "num_attention_heads");
-    a->n_kv_heads =
-        (uint32_t)kt_settings_uint(s, "attention.head_count_kv", "num_key_value_heads", a->n_heads);
-    a->head_size = (uint32_t)kt_settings_uint(s, "attention.key_length", "head_dim",
-                                              a->n_heads ? c->hidden_size / a->n_heads : 0);
+    a->n_heads = saturate(kt_settings_need(s, "attention.head_count", "num_attention_heads"));
+    a->n_kv_heads = saturate(read_key_heads(s, a->n_heads));
+    a->head_size = saturate(kt_settings_uint(s, "attention.key_length", "head_dim",
+                                             a->n_heads ? c->hidden_size / a->n_heads : 0));
     c->eps = (float)kt_settings_real(s, "attention.layer_norm_rms_epsilon", "rms_norm_eps", 1e-6);
+    const json_t *tie = json_object_get(s->root, "tie_word_embeddings");
     c->ties = kt_settings_flag(s, NULL, "tie_word_embeddings", false);
+    if (json_is_boolean(tie)) /* of models that see images, the whole's counts, not the text's */
+        c->ties = json_is_true(tie);
     if (kt_settings_count(s, "feed_forward_length", "intermediate_size") == 1)
         c->dense_width = kt_settings_uint(s, "feed_forward_length", "intermediate_size", 0);
     if (n_layers < 1 || n_layers > MAX_LAYERS)
@@ -128,8 +165,9 @@ static void check(struct kt_settings *s, const struct kt_engine_config *c)
                   {"numbers of a head", a->head_size, 2, 1024},
                   {"rotated numbers of a head", c->rope.size, 2, a->head_size},
                   {"experts", c->n_experts, 0, 4096},
-                  {"experts of a token", c->top_k, c->n_experts ? 1 : 0, c->n_experts ? c->n_experts : 0},
-                  {"context length", c->context_length, 1, UINT64_C(1) << 32}};
+                  {"experts of a token", c->top_k, c->n_experts ? 1 : 0,
+                   c->n_experts < 128 ? c->n_experts : 128},
+                  {"context length", c->context_length, 1, UINT32_MAX}};
     for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++)
         if (bounds[i].value < bounds[i].least || bounds[i].value > bounds[i].most)
             kt_settings_fail(s, KT_E_FORMAT, "%s: %" PRIu64 ", which must be %" PRIu64 " to %" PRIu64,
@@ -139,6 +177,11 @@ static void check(struct kt_settings *s, const struct kt_engine_config *c)
     if (a->n_heads % a->n_kv_heads != 0 || a->head_size % 2 != 0 || c->rope.size % 2 != 0)
         kt_settings_fail(s, KT_E_FORMAT, "%u heads of %u numbers, %u of them rotated, over %u heads of keys",
                          a->n_heads, a->head_size, c->rope.size, a->n_kv_heads);
+    const struct kt_router_config *r = &c->router;
+    uint32_t groups = r->n_groups > 1 ? r->n_groups : 1, top = groups > 1 ? r->top_groups : 1;
+    if (c->n_experts % groups != 0 || top < 1 || top > groups || c->top_k > c->n_experts / groups * top)
+        kt_settings_fail(s, KT_E_FORMAT, "%u of %u experts in %u of %u groups", c->top_k, c->n_experts, top,
+                         groups);
     if (!(c->eps >= 0 && c->eps < 1) || !(c->rope.base > 1))
         kt_settings_fail(s, KT_E_FORMAT, "an epsilon of %g, a rope base of %g", (double)c->eps, c->rope.base);
 }
@@ -190,6 +233,8 @@ enum kt_status kt_engine_config_read(struct kt_checkpoint *checkpoint, struct kt
     }
     if (s.status == KT_OK && c->family->read)
         c->family->read(&s, c);
+    if (s.status == KT_OK)
+        kt_engine_config_check_skipped(&s, c);
     check(&s, c);
     if (s.status == KT_OK)
         refuse(&s, c);

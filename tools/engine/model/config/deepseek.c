@@ -167,16 +167,6 @@ static void read_v3_router(struct kt_settings *s, struct kt_engine_config *c)
     r->scale = (float)kt_settings_real(s, NULL, "routed_scaling_factor", 1);
 }
 
-static void check_groups(struct kt_settings *s, const struct kt_engine_config *c)
-{
-    const struct kt_router_config *r = &c->router;
-    uint32_t n = r->n_groups ? r->n_groups : 1, top = n > 1 ? r->top_groups : 1;
-    uint32_t kept = c->n_experts / n * top;
-    if (c->n_experts % n != 0 || top < 1 || top > n || c->top_k > kept)
-        kt_settings_fail(s, KT_E_FORMAT, "%u of %u experts in %u of %u groups", c->top_k, c->n_experts, top,
-                         n);
-}
-
 static void read_router(struct kt_settings *s, struct kt_engine_config *c)
 {
     struct kt_router_config *r = &c->router;
@@ -189,7 +179,6 @@ static void read_router(struct kt_settings *s, struct kt_engine_config *c)
     else
         read_v3_router(s, c);
     r->group_score = r->routing == KT_ROUTING_SIGMOID ? KT_GROUP_BEST_TWO : KT_GROUP_BEST;
-    check_groups(s, c);
     c->has_shared = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", 0) > 0;
 }
 

@@ -24,7 +24,6 @@ static void read_glm4moe(struct kt_settings *s, struct kt_engine_config *c)
     uint64_t width = kt_settings_need(s, "expert_feed_forward_length", "moe_intermediate_size");
     uint64_t n_dense =
         kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", s->is_gguf ? 0 : 1);
-    kt_engine_config_check_skipped(s, c);
     read_attention(s, c);
     kt_engine_config_sigmoid_router(s, c);
     kt_engine_config_dense_first(s, c, n_dense);

@@ -46,7 +46,6 @@ static void read_minimax(struct kt_settings *s, struct kt_engine_config *c)
     if (!s->is_gguf)
         c->n_skipped = (uint32_t)(kt_settings_uint(s, NULL, "num_mtp_modules", 0) *
                                   kt_settings_uint(s, NULL, "mtp_transformer_layers", 1));
-    kt_engine_config_check_skipped(s, c);
     if (kt_settings_uint(s, NULL, "num_expert_group", 1) > 1)
         kt_settings_fail(s, KT_E_UNSUPPORTED, "groups of experts (num_expert_group) are not computed");
     if (!s->is_gguf)

@@ -68,10 +68,6 @@ void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_con
     r->top_groups = (uint32_t)kt_settings_uint(s, "expert_group_used_count", "topk_group", r->n_groups);
     if (!(scale > 0 && scale < 1e6))
         kt_settings_fail(s, KT_E_FORMAT, "weights of experts are multiplied by %g", scale);
-    if (s->status == KT_OK && r->n_groups > 1 &&
-        (c->n_experts % r->n_groups != 0 || r->top_groups < 1 || r->top_groups > r->n_groups))
-        kt_settings_fail(s, KT_E_FORMAT, "%u of %u groups of %u experts are kept", r->top_groups, r->n_groups,
-                         c->n_experts);
 }
 
 /* ---- layers behind the last one ---- */

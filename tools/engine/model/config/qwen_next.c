@@ -88,7 +88,6 @@ static void read_rotated(struct kt_settings *s, struct kt_engine_config *c)
 
 static void read_both(struct kt_settings *s, struct kt_engine_config *c)
 {
-    kt_engine_config_check_skipped(s, c);
     read_types(s, c);
     read_delta(s, c);
     read_rotated(s, c);

@@ -238,6 +238,16 @@ static const char *const json_changes[] = {"sliding_window",
                                            "attn_output_gate",
                                            "attention_chunk_size"};
 
+/* What is multiplied by, one group, each layer: 1 says nothing. */
+static bool is_neutral_at_1(const char *name)
+{
+    static const char *const words[] = {"scale", "scaling", "multiplier", "group", "freq", "step"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strstr(name, words[i]))
+            return true;
+    return false;
+}
+
 static bool changes(struct kt_settings *s, const char *name)
 {
     struct place place;
@@ -245,11 +255,13 @@ static bool changes(struct kt_settings *s, const char *name)
     if (kt_settings_was_read(s, name) || !find(s, name, name, &place))
         return false;
     if (s->is_gguf)
-        return kt_value_real(&place.value, 0, &number, NULL) != KT_OK || number != 0;
+        return kt_value_real(&place.value, 0, &number, NULL) != KT_OK ||
+               (number != 0 && !(number == 1 && is_neutral_at_1(name)));
     if (json_is_boolean(place.json))
         return json_is_true(place.json);
     if (json_is_number(place.json))
-        return json_number_value(place.json) != 0 && json_number_value(place.json) != 1;
+        return json_number_value(place.json) != 0 &&
+               !(json_number_value(place.json) == 1 && is_neutral_at_1(name));
     return !json_is_array(place.json) || json_array_size(place.json) > 0;
 }
 
