@@ -97,7 +97,8 @@ struct kt_model_plan {
     uint64_t max_tokens; /**< of a session, with the default filled in */
 };
 
-/** What kt_model_open would take, without taking it; it fails where that would fail. */
+/** What kt_model_open would take, without taking it; it fails where that would fail, but for what the weights
+ * hold. */
 enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *checkpoint,
                              const struct kt_model_params *params, struct kt_model_plan *plan,
                              struct kt_error *error);

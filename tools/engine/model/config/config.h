@@ -122,6 +122,10 @@ bool kt_engine_config_layer_types(struct kt_settings *settings, struct kt_engine
                                   uint64_t window);
 /** Experts are chosen by sigmoids and a correction, with what files say of scale and groups. */
 void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_engine_config *config);
+/** Experts that all tokens go through are one network, as wide as `n_shared_experts` of the others; fallback:
+ * how many there are where nothing says so. */
+void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config,
+                             uint64_t fallback);
 /** Fails where layers that would be skipped are none that predict tokens after the next. */
 void kt_engine_config_check_skipped(struct kt_settings *settings, const struct kt_engine_config *config);
 

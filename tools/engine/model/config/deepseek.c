@@ -179,7 +179,7 @@ static void read_router(struct kt_settings *s, struct kt_engine_config *c)
     else
         read_v3_router(s, c);
     r->group_score = r->routing == KT_ROUTING_SIGMOID ? KT_GROUP_BEST_TWO : KT_GROUP_BEST;
-    c->has_shared = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", 0) > 0;
+    kt_engine_config_shared(s, c, 0);
 }
 
 /* Later files of GLM list what each layer has. */

@@ -20,18 +20,12 @@ static void read_attention(struct kt_settings *s, struct kt_engine_config *c)
 
 static void read_glm4moe(struct kt_settings *s, struct kt_engine_config *c)
 {
-    uint64_t n_shared = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", s->is_gguf ? 0 : 1);
-    uint64_t width = kt_settings_need(s, "expert_feed_forward_length", "moe_intermediate_size");
     uint64_t n_dense =
         kt_settings_uint(s, "leading_dense_block_count", "first_k_dense_replace", s->is_gguf ? 0 : 1);
     read_attention(s, c);
     kt_engine_config_sigmoid_router(s, c);
     kt_engine_config_dense_first(s, c, n_dense);
-    if (n_shared > 64 || width > 1 << 24)
-        kt_settings_fail(s, KT_E_FORMAT, "%llu shared experts of %llu numbers", (unsigned long long)n_shared,
-                         (unsigned long long)width);
-    c->has_shared = n_shared > 0;
-    c->shared_width = n_shared * width;
+    kt_engine_config_shared(s, c, s->is_gguf ? 0 : 1);
 }
 
 const struct kt_family kt_family_glm4moe = {.name = "glm4moe",

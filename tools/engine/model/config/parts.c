@@ -70,6 +70,16 @@ void kt_engine_config_sigmoid_router(struct kt_settings *s, struct kt_engine_con
         kt_settings_fail(s, KT_E_FORMAT, "weights of experts are multiplied by %g", scale);
 }
 
+void kt_engine_config_shared(struct kt_settings *s, struct kt_engine_config *c, uint64_t fallback)
+{
+    uint64_t n = kt_settings_uint(s, "expert_shared_count", "n_shared_experts", fallback);
+    uint64_t width = kt_settings_uint(s, "expert_feed_forward_length", "moe_intermediate_size", 0);
+    if (n > 64 || width > 1 << 24)
+        kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " shared experts of %" PRIu64 " numbers", n, width);
+    c->has_shared = n > 0;
+    c->shared_width = n * width;
+}
+
 /* ---- layers behind the last one ---- */
 
 static bool has_tensor(const struct kt_settings *s, const char *name)

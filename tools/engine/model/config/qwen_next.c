@@ -94,8 +94,9 @@ static void read_both(struct kt_settings *s, struct kt_engine_config *c)
     c->norm_offset = s->is_gguf ? 0 : 1;
     c->attention.norm = KT_HEAD_NORM_EACH;
     c->attention.has_gate = kt_settings_flag(s, NULL, "attn_output_gate", true);
-    c->has_shared = c->gates_shared =
-        kt_settings_uint(s, "expert_shared_feed_forward_length", "shared_expert_intermediate_size", 0) > 0;
+    c->shared_width =
+        kt_settings_uint(s, "expert_shared_feed_forward_length", "shared_expert_intermediate_size", 0);
+    c->has_shared = c->gates_shared = c->shared_width > 0;
 }
 
 static void read_qwen3next(struct kt_settings *s, struct kt_engine_config *c)
