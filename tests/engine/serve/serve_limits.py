@@ -61,6 +61,12 @@ class Process(Server):
         check("Sanitizer" not in "".join(self.log), "".join(self.log)[-3000:])
 
 
+def memory(server, what):
+    """Bytes: VmRSS now, VmHWM at most."""
+    with open("/proc/%d/status" % server.process.pid) as file:
+        return int(re.search(what + r":\s+(\d+) kB", file.read()).group(1)) << 10
+
+
 def begin(server, body):
     """Sends a request and leaves the answer in the socket."""
     data = json.dumps(body).encode()
@@ -139,6 +145,19 @@ def test_bodies():
         reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", end=False)
         check(b"<timeout>" not in reply, "a body that never comes")
         equal(server.get("/health")[0], 200, "still there")
+
+
+# What is freed goes back to the system at once, also with sanitizers.
+FRUGAL = {"MALLOC_MMAP_THRESHOLD_": "131072",
+          "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=1"}
+
+
+def test_memory():
+    with Process("--api-key", "key", "--max-body", str(32 << 20), environment=FRUGAL) as server:
+        before = memory(server, "VmHWM")
+        equal(server.request("GET", "/health", body=b" " * (30 << 20))[0], 200, "a GET with a body")
+        grown = memory(server, "VmHWM") - before
+        check(grown < 15 << 20, "the body of a GET must not be kept: memory grew by", grown)
 
 
 def test_queue():

@@ -384,6 +384,11 @@ static enum MHD_Result take_body(struct kt_exchange *exchange, const char *bytes
     uint64_t most = exchange->server->max_body;
     if (kt_cli_now() - exchange->start > exchange->server->timeout)
         return MHD_NO;
+    /* Nobody reads it: the request is answered already, or it is one of those that need no key. */
+    if (exchange->status || strcmp(exchange->route->method, "GET") == 0) {
+        *length = 0;
+        return MHD_YES;
+    }
     if (exchange->body.length + *length > most)
         exchange->is_large = true;
     if (exchange->is_large ? exchange->body.length + *length > 2 * most + 65536 : false)
