@@ -158,6 +158,20 @@ def test_memory():
         equal(server.request("GET", "/health", body=b" " * (30 << 20))[0], 200, "a GET with a body")
         grown = memory(server, "VmHWM") - before
         check(grown < 15 << 20, "the body of a GET must not be kept: memory grew by", grown)
+    with Process(*SLOW, "--max-body", str(32 << 20), environment=FRUGAL) as server:
+        before = memory(server, "VmRSS")
+        held = begin(server, dict(LONG, stream=True, unknown="x" * (20 << 20), stop=["\u0001"]))
+        check(b" 200 " in held.recv(100), "a stream begins")
+        grown = memory(server, "VmRSS") - before
+        check(grown < 15 << 20, "the body must go when the prompt is read: memory grew by", grown)
+        held.close()
+    with Process("--context", "64") as server:
+        for n, wanted in ((1 << 17, 200), ((1 << 20) + 1, 400)):
+            body = b'{"prompt": "x", "unknown": [0' + b",0" * n + b"]}"
+            equal(server.request("POST", "/tokenize", body)[0], wanted, n, "values")
+        equal(server.post("/tokenize", {"prompt": "x", "unknown": ",[" * (1 << 20)})[0], 200, "brackets of a string")
+        head = b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (5 << 20)
+        check(b" 413 " in server.raw(head, end=False)[:20], "5 MiB, which is above the default")
 
 
 def test_queue():

@@ -267,6 +267,23 @@ bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt
     return true;
 }
 
+void kt_ask_shrink(struct kt_ask *ask)
+{
+    static const char *const used[] = {"model", "stop"};
+    json_t *rest = json_object();
+    bool done = rest != NULL;
+    for (size_t i = 0; done && i < sizeof(used) / sizeof(used[0]); i++) {
+        json_t *value = json_object_get(ask->body, used[i]);
+        done = !value || json_object_set(rest, used[i], value) == 0;
+    }
+    if (done) {
+        json_decref(ask->body);
+        ask->body = rest;
+    } else {
+        json_decref(rest);
+    }
+}
+
 void kt_ask_free(struct kt_ask *ask)
 {
     for (size_t i = 0; i < ask->n_prompts; i++) {

@@ -16,7 +16,7 @@ struct kt_prompt {
 };
 
 struct kt_ask {
-    json_t *body; /* texts below are its own */
+    json_t *body; /* stops and model are its own */
     bool is_chat;
     struct kt_sampling_params sampling;
     struct kt_logit_bias *logit_bias;
@@ -40,6 +40,8 @@ struct kt_ask {
 bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt_ask *ask,
                  struct kt_problem *problem);
 void kt_ask_free(struct kt_ask *ask);
+/* Lets go of all of the body but what is used while the answer is computed, which can take long. */
+void kt_ask_shrink(struct kt_ask *ask);
 /* Adds a prompt of text as a completion has it, control tokens included. */
 bool kt_ask_add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
                      struct kt_problem *problem);

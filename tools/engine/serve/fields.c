@@ -6,11 +6,13 @@
 #include <string.h>
 
 #define MOST_DEPTH 100
+#define MOST_VALUES (1U << 20)
 
-/* Whether brackets outside of strings nest too deep: parsers and templates take stack for each level. */
-static bool is_deep(const char *text, size_t length)
+/* What parsing would take too much of: brackets outside of strings that nest too deep, since parsers and
+ * templates take stack for each level; and values, each of which takes up to 100 bytes of memory. */
+static bool check_size(const char *text, size_t length, struct kt_problem *problem)
 {
-    unsigned depth = 0;
+    unsigned depth = 0, n = 0;
     bool is_string = false;
     for (size_t i = 0; i < length; i++) {
         if (is_string && text[i] == '\\') {
@@ -18,13 +20,20 @@ static bool is_deep(const char *text, size_t length)
         } else if (text[i] == '"') {
             is_string = !is_string;
         } else if (!is_string && (text[i] == '{' || text[i] == '[')) {
+            n++;
             if (++depth > MOST_DEPTH)
-                return true;
+                return kt_problem_set(problem, 400, NULL, NULL, "the body nests deeper than %d brackets",
+                                      MOST_DEPTH);
         } else if (!is_string && (text[i] == '}' || text[i] == ']') && depth > 0) {
             depth--;
+        } else if (!is_string && text[i] == ',') {
+            n++;
         }
+        if (n > MOST_VALUES)
+            return kt_problem_set(problem, 400, NULL, NULL, "the body holds more than %u values",
+                                  MOST_VALUES);
     }
-    return false;
+    return true;
 }
 
 json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *problem)
@@ -34,10 +43,8 @@ json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *prob
         kt_problem_set(problem, 400, NULL, NULL, "the body is empty; a JSON object is expected");
         return NULL;
     }
-    if (is_deep(text, length)) {
-        kt_problem_set(problem, 400, NULL, NULL, "the body nests deeper than %d brackets", MOST_DEPTH);
+    if (!check_size(text, length, problem))
         return NULL;
-    }
     json_t *object = json_loadb(text, length, JSON_ALLOW_NUL | JSON_DECODE_ANY, &place);
     if (!object) {
         kt_problem_set(problem, 400, NULL, NULL, "the body is no JSON: line %d, column %d: %s", place.line,

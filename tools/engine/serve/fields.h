@@ -26,7 +26,7 @@ struct kt_field {
     double minimum, maximum;
 };
 
-/* Parses a request's body, which must be an object and not nest deeper than 100. */
+/* Parses a request's body, which must be an object, not nest deeper than 100 and have at most 2^20 values. */
 json_t *kt_fields_parse(const char *text, size_t length, struct kt_problem *problem);
 /* Sets the members of `values` whose fields are there and not null. Unknown fields are ignored. */
 bool kt_fields_read(const json_t *object, const struct kt_field *fields, void *values,

@@ -47,7 +47,7 @@ extern const struct kt_route kt_routes[];
 struct kt_http_params {
     const char *host;
     uint16_t port; /* 0: any */
-    uint64_t max_body, max_connections;
+    uint64_t max_connections;
     unsigned timeout; /* seconds that a client may be silent, and that a body may take */
 };
 

@@ -236,6 +236,8 @@ static bool reply_whole(struct kt_job *job)
 bool kt_job_run(struct kt_exchange *exchange, struct kt_ask *ask)
 {
     struct kt_problem problem;
+    kt_buffer_free(&exchange->body);
+    kt_ask_shrink(ask);
     struct kt_job *job = make_job(exchange, ask, &problem);
     if (!job)
         return kt_reply_problem(exchange, &problem);

@@ -60,6 +60,14 @@ static int fit_cache(const struct kt_cli *cli, const char *text, const struct kt
     return ask_sizes(cli, server, plan, plan->context + (uint64_t)(share * (double)plan->context));
 }
 
+/* A token has four characters or so, which JSON may escape; a few requests must not take the machine's
+ * memory. */
+static uint64_t choose_body(uint64_t context)
+{
+    const uint64_t least = UINT64_C(4) << 20;
+    return 64 * context > least ? 64 * context : least;
+}
+
 int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server,
                      struct kt_run_plan *plan)
 {
@@ -77,6 +85,8 @@ int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, s
     if (plan->context == 0)
         plan->context = config.context_length < MOST_CONTEXT ? config.context_length : MOST_CONTEXT;
     kt_engine_config_free(&config);
+    if (server->max_body == 0)
+        server->max_body = choose_body(plan->context);
     return args->kv_size ? fit_cache(cli, args->kv_size, server, plan)
                          : ask_sizes(cli, server, plan, 2 * plan->context);
 }

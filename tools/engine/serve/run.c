@@ -57,7 +57,6 @@ static int serve(struct kt_cli *cli, const struct kt_run_args *args, const struc
 {
     const struct kt_http_params params = {.host = args->host,
                                           .port = (uint16_t)args->port,
-                                          .max_body = args->max_body,
                                           .max_connections = args->max_connections,
                                           .timeout = (unsigned)args->timeout};
     struct kt_error error;
