@@ -119,6 +119,15 @@ def test_completions():
         at = min(text.find(s) for s in stops if s in text)
         equal(reply["choices"][0]["text"], text[:at], "stop", stop)
         equal(reply["choices"][0]["finish_reason"], "stop", "stop", stop)
+    # What some clients say where they have nothing to say.
+    for empty in ("", [], [""]):
+        same = server.post(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": 28.0, "stop": empty})[1]
+        equal(same["choices"][0]["text"], text, "stop", empty)
+    equal(server.post(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": -1})[1]["usage"]
+          ["completion_tokens"], 16, "max_tokens -1")
+    reply = both(COMPLETIONS, {"prompt": PROMPT, "temperature": 0, "max_tokens": 28,
+                               "stop": ["x" * 1024, "", "PETRUCHIO"], "stop_token_ids": [0] * 128})
+    equal(reply["choices"][0]["text"], text[:text.find("PETRUCHIO")], "an empty string among stops")
     reply = both(COMPLETIONS, {"prompt": [PROMPT, "ROMEO:"], "n": 2, "temperature": 0, "max_tokens": 6})
     equal([c["index"] for c in reply["choices"]], [0, 1, 2, 3], "indexes")
     equal(reply["choices"][0]["text"], reply["choices"][1]["text"], "two answers of temperature 0")
@@ -193,12 +202,16 @@ def test_chat():
 def test_refused():
     ok = [{"role": "user", "content": "x"}]
     for name, value in (("temperature", "hot"), ("temperature", 3), ("temperature", -1), ("top_p", 2), ("n", 0),
-                        ("n", 1.5), ("max_tokens", -1), ("max_tokens", "9"), ("stream", 1), ("stop", 7),
-                        ("stop", [""]), ("stop", ["x"] * 17), ("seed", "x"), ("logit_bias", []),
+                        ("n", 1.5), ("max_tokens", -2), ("max_tokens", 0), ("max_tokens", "9"), ("stream", 1), ("stop", 7),
+                        ("stop", "x" * 1025), ("stop", ["x"] * 17), ("top_k", 1e300), ("top_k", 40.5), ("seed", "x"), ("logit_bias", []),
                         ("logit_bias", {"x": 1}), ("logit_bias", {"1": 200}), ("logit_bias", {"99999999": 1}),
+                        ("logit_bias", {"01": 1}), ("logit_bias", {str(i): 1 for i in range(4097)}),
+                        ("stop_token_ids", [1] * 129),
                         ("presence_penalty", 9), ("logprobs", "x"), ("model", 3), ("stop_token_ids", [-1])):
         server.error(CHAT, {"messages": ok, name: value}, 400, param=name)
         server.error(COMPLETIONS, {"prompt": "x", name: value}, 400, param=name)
+    for name, value in (("functions", [{"name": "f"}]), ("function_call", "auto")):
+        server.error(CHAT, {"messages": ok, name: value}, 400, param=name, holds="'tools'")
     server.error(CHAT, {"messages": ok, "top_logprobs": 3}, 400, param="top_logprobs")
     server.error(CHAT, {"messages": ok, "stream_options": {}}, 400, param="stream_options")
     server.error(CHAT, {"messages": ok, "model": "gpt"}, 404, param="model", code="model_not_found")

@@ -46,8 +46,8 @@ static const struct kt_field both[] = {REAL(temperature, 0, 2),
                                        INT(dry_allowed_length, 1, 1 << 20),
                                        INT(top_k, -1, INT32_MAX),
                                        INT(seed, -0x1p63, 0x1p63),
-                                       INT(max_tokens, 1, UINT32_MAX),
-                                       INT(max_completion_tokens, 1, UINT32_MAX),
+                                       INT(max_tokens, -1, UINT32_MAX),
+                                       INT(max_completion_tokens, -1, UINT32_MAX),
                                        INT(min_tokens, 0, UINT32_MAX),
                                        INT(n, 1, KT_MOST_ANSWERS),
                                        OTHER(stream, KT_FIELD_BOOL),
@@ -76,7 +76,10 @@ static bool add_stop(struct kt_ask *ask, const json_t *text, struct kt_problem *
         return kt_problem_field(problem, "stop", "'stop' must be a string or an array of strings, not %s",
                                 kt_fields_type(text));
     if (json_string_length(text) == 0)
-        return kt_problem_field(problem, "stop", "'stop' holds an empty string, which would stop anything");
+        return true; /* some clients say so where there is none */
+    if (json_string_length(text) > KT_MOST_STOP_LENGTH)
+        return kt_problem_field(problem, "stop", "'stop' holds a string of %zu bytes; %d is the most",
+                                json_string_length(text), KT_MOST_STOP_LENGTH);
     if (ask->n_stops == KT_MOST_STOPS)
         return kt_problem_field(problem, "stop", "'stop' holds more than %d strings", KT_MOST_STOPS);
     ask->stops[ask->n_stops++] =
@@ -107,13 +110,17 @@ static bool read_bias(const struct kt_server *server, struct kt_ask *ask, json_t
     uint64_t n = 0;
     if (!object || json_object_size(object) == 0)
         return true;
+    if (json_object_size(object) > KT_MOST_BIASES)
+        return kt_problem_field(problem, "logit_bias", "'logit_bias' holds %zu ids; %d is the most",
+                                json_object_size(object), KT_MOST_BIASES);
     ask->logit_bias = calloc(json_object_size(object), sizeof(*ask->logit_bias));
     if (!ask->logit_bias)
         return kt_problem_memory(problem);
     json_object_foreach (object, key, value) {
         char *end;
         unsigned long long id = strtoull(key, &end, 10);
-        if (*key < '0' || *key > '9' || *end || id >= server->n_vocabulary)
+        bool is_padded = key[0] == '0' && key[1] != '\0'; /* else an id could have two keys */
+        if (*key < '0' || *key > '9' || is_padded || *end || id >= server->n_vocabulary)
             return kt_problem_field(problem, "logit_bias",
                                     "'logit_bias' names '%.40s', which is no id below %" PRIu64, key,
                                     server->n_vocabulary);
@@ -181,6 +188,8 @@ static struct values default_values(const struct kt_server *server)
                            .dry_base = sampling->dry_base,
                            .dry_allowed_length = sampling->dry_allowed_length,
                            .top_k = sampling->top_k,
+                           .max_tokens = -1,
+                           .max_completion_tokens = -1,
                            .n = 1,
                            .n_logprobs = -1,
                            .parallel_tool_calls = true};
@@ -223,6 +232,10 @@ static bool check_values(const struct kt_server *server, const struct values *va
         return kt_problem_set(problem, 404, "model_not_found", "model",
                               "the model '%.100s' is not served here; '%.100s' is", values->model,
                               server->names[0]);
+    if (values->max_tokens == 0 || values->max_completion_tokens == 0) {
+        const char *name = values->max_tokens == 0 ? "max_tokens" : "max_completion_tokens";
+        return kt_problem_field(problem, name, "'%s' is 0; it must be at least 1", name);
+    }
     if (values->top_logprobs > 0 && !values->logprobs)
         return kt_problem_field(problem, "top_logprobs", "'top_logprobs' needs 'logprobs': true");
     if (values->suffix && *values->suffix)
@@ -249,13 +262,19 @@ bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt
         !read_bias(server, ask, values.logit_bias, problem))
         return false;
     if (values.stop_token_ids) {
-        uint64_t n;
+        uint64_t n = json_array_size(values.stop_token_ids);
+        if (n > KT_MOST_STOP_IDS)
+            return kt_problem_field(problem, "stop_token_ids",
+                                    "'stop_token_ids' holds %" PRIu64 " ids; %d is the most", n,
+                                    KT_MOST_STOP_IDS);
         if (!kt_ask_read_ids(server, values.stop_token_ids, "stop_token_ids", &ask->stop_ids, &n, problem))
             return false;
         ask->n_stop_ids = (uint32_t)n;
     }
     ask->model = values.model ? values.model : server->names[0];
-    ask->max_tokens = values.max_completion_tokens ? values.max_completion_tokens : values.max_tokens;
+    ask->max_tokens = values.max_completion_tokens > 0 ? values.max_completion_tokens : values.max_tokens;
+    if (ask->max_tokens < 0) /* not said, as some clients say by -1 */
+        ask->max_tokens = 0;
     if (!is_chat && ask->max_tokens == 0)
         ask->max_tokens = 16; /* as OpenAI's */
     ask->min_tokens = values.min_tokens;

@@ -7,6 +7,9 @@
 #include "tools/engine/serve/server.h"
 
 #define KT_MOST_STOPS 16
+#define KT_MOST_STOP_LENGTH 1024 /* bytes of each */
+#define KT_MOST_STOP_IDS 128     /* each token is compared with all of them */
+#define KT_MOST_BIASES 4096
 #define KT_MOST_ANSWERS 64 /* of one request */
 
 struct kt_prompt {

@@ -148,6 +148,19 @@ static json_t *make_messages(const struct kt_server *server, const json_t *given
 
 /* ---- tools ---- */
 
+/* What tools were called before: ignored, their caller would wait for calls in vain. */
+static bool check_functions(const json_t *body, struct kt_problem *problem)
+{
+    static const char *const names[] = {"functions", "function_call"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const json_t *value = json_object_get(body, names[i]);
+        if (value && !json_is_null(value))
+            return kt_problem_field(problem, names[i], "'%s' is not supported; use 'tools' and 'tool_choice'",
+                                    names[i]);
+    }
+    return true;
+}
+
 static bool check_tools(const json_t *tools, struct kt_problem *problem)
 {
     const json_t *tool;
@@ -175,6 +188,8 @@ static bool choose_tools(const json_t *body, json_t *given, json_t **tools, stru
     const json_t *choice = json_object_get(body, "tool_choice");
     const char *word = json_string_value(choice);
     *tools = json_array_size(given) > 0 ? given : NULL;
+    if (!check_functions(body, problem))
+        return false;
     if (!choice || json_is_null(choice))
         return check_tools(given, problem);
     if (word && strcmp(word, "none") == 0) {

@@ -92,14 +92,17 @@ static bool read_number(const struct kt_field *field, const json_t *value, void 
                         struct kt_problem *problem)
 {
     bool is_int = field->type == KT_FIELD_INT;
-    if (is_int ? !json_is_integer(value) : !json_is_number(value))
-        return refuse(field, value, is_int ? "an integer" : "a number", problem);
     double number = json_number_value(value);
+    /* Languages without integers write 40.0; above 2^53 nobody knows which number was meant. */
+    bool is_whole =
+        json_is_integer(value) || (json_is_real(value) && trunc(number) == number && fabs(number) <= 0x1p53);
+    if (is_int ? !is_whole : !json_is_number(value))
+        return refuse(field, value, is_int ? "an integer" : "a number", problem);
     if (!(number >= field->minimum && number <= field->maximum))
         return kt_problem_field(problem, field->name, "'%s' is %.10g; it must be in %.10g .. %.10g",
                                 field->name, number, field->minimum, field->maximum);
     if (is_int)
-        *(int64_t *)member = json_integer_value(value);
+        *(int64_t *)member = json_is_integer(value) ? json_integer_value(value) : (int64_t)number;
     else
         *(double *)member = number;
     return true;
