@@ -67,11 +67,11 @@ def memory(server, what):
         return int(re.search(what + r":\s+(\d+) kB", file.read()).group(1)) << 10
 
 
-def begin(server, body):
+def begin(server, body, headers=b""):
     """Sends a request and leaves the answer in the socket."""
     data = json.dumps(body).encode()
     s = socket.create_connection(("127.0.0.1", server.port), 60)
-    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + headers +
               b"Content-Length: %d\r\n\r\n" % len(data) + data)
     return s
 
@@ -145,6 +145,9 @@ def test_bodies():
         reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", end=False)
         check(b"<timeout>" not in reply, "a body that never comes")
         equal(server.get("/health")[0], 200, "still there")
+    for status, n in (("408", 2), ("413", 3)):
+        logged = [line for line in server.log if '"POST /tokenize" %s ' % status in line]
+        equal(len(logged), n, "lines in the log", "".join(server.log)[-1000:])
 
 
 # What is freed goes back to the system at once, also with sanitizers.
@@ -197,6 +200,25 @@ def test_queue():
         server.wait_metric("kt_queue_depth", lambda n: n == 0)
         first.close()
         server.wait_metric("kt_running", lambda n: n == 0)
+
+
+def test_turns():
+    keys = os.path.join(folder, "two")
+    with open(keys, "w") as file:
+        file.write("one\ntwo\n")
+    os.chmod(keys, 0o600)
+    with Process("--api-key-file", keys, "--max-running", "1", *SLOW) as server:
+        server.key = "two"
+        said = (b"Bearer one", b"bearer one", b"Other\r\nX-Api-Key: one", b"BEARER one")
+        held = [begin(server, dict(LONG, max_tokens=300), b"Authorization: Bearer two\r\n")]
+        server.wait_metric("kt_running", lambda n: n == 1)
+        for i, words in enumerate((b"Bearer two", *said)):
+            held.append(begin(server, dict(LONG, max_tokens=i + 2), b"Authorization: " + words + b"\r\n"))
+            server.wait_metric("kt_queue_depth", lambda n, i=i: n == i + 1)
+        for s in held:
+            check(b" 200 " in read_all(s)[:20], "an answer")
+    answers = [int(n) for n in re.findall(r"answer (\d+) tokens", "".join(server.log))]
+    equal([n for n in answers if 3 <= n < 300], [3, 4, 5, 6], "one key is one client, however it is spelled")
 
 
 def test_connections():

@@ -87,11 +87,11 @@ static bool is_same(const char *key, const char *given)
     return !differs;
 }
 
-bool kt_keys_match(const struct kt_keys *keys, const char *key)
+size_t kt_keys_find(const struct kt_keys *keys, const char *key)
 {
-    bool found = false;
+    size_t found = 0;
     for (size_t i = 0; i < keys->n; i++)
-        found |= is_same(keys->keys[i], key);
+        found |= is_same(keys->keys[i], key) && !found ? i + 1 : 0;
     return found;
 }
 

@@ -17,8 +17,9 @@ bool kt_keys_add(struct kt_keys *keys, const char *key);
 /* Keys of a file, one a line; KT_E_INVALID: others than its owner may read it, or it has none. */
 enum kt_status kt_keys_read(struct kt_keys *keys, const char *path, struct kt_error *error);
 void kt_keys_free(struct kt_keys *keys);
-/* Whether one of the keys is that; the time that this takes does not tell how much of it was right. */
-bool kt_keys_match(const struct kt_keys *keys, const char *key);
+/* Which of the keys that is, from 1 on; 0: none. The time that this takes does not tell how much of it was
+ * right. */
+size_t kt_keys_find(const struct kt_keys *keys, const char *key);
 
 /* Whether an address or a name, as a server is bound to it, is this machine's own. */
 bool kt_host_is_local(const char *host);

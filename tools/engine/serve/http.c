@@ -88,6 +88,8 @@ static void end_exchange(void *data, struct MHD_Connection *connection, void **s
     if (!exchange)
         return;
     *slot = NULL;
+    if (!exchange->status && code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
+        exchange->status = 408; /* of the body nothing came any more */
     bool is_whole = code == MHD_REQUEST_TERMINATED_COMPLETED_OK && !exchange->hung_up;
     if (exchange->status) {
         log_exchange(exchange, is_whole);
@@ -285,7 +287,7 @@ static bool check_origin(const struct kt_exchange *exchange, struct kt_problem *
     return true;
 }
 
-static bool check_key(const struct kt_exchange *exchange, struct kt_problem *problem)
+static bool check_key(struct kt_exchange *exchange, struct kt_problem *problem)
 {
     static const char bearer[] = "Bearer ";
     const char *given = kt_exchange_header(exchange, "Authorization");
@@ -297,7 +299,8 @@ static bool check_key(const struct kt_exchange *exchange, struct kt_problem *pro
     if (!given)
         return kt_problem_set(problem, 401, "invalid_api_key", NULL,
                               "an API key is needed, in the header Authorization: Bearer KEY");
-    return kt_keys_match(&exchange->server->keys, given) ||
+    exchange->key = kt_keys_find(&exchange->server->keys, given);
+    return exchange->key > 0 ||
            kt_problem_set(problem, 401, "invalid_api_key", NULL, "this API key is not known here");
 }
 
@@ -382,8 +385,11 @@ static enum MHD_Result refuse(struct kt_exchange *exchange, const struct kt_prob
 static enum MHD_Result take_body(struct kt_exchange *exchange, const char *bytes, size_t *length)
 {
     uint64_t most = exchange->server->max_body;
-    if (kt_cli_now() - exchange->start > exchange->server->timeout)
+    if (kt_cli_now() - exchange->start > exchange->server->timeout) {
+        if (!exchange->status)
+            exchange->status = 408; /* for the log: while a body comes no reply can be queued */
         return MHD_NO;
+    }
     /* Nobody reads it: the request is answered already, or it is one of those that need no key. */
     if (exchange->status || strcmp(exchange->route->method, "GET") == 0) {
         *length = 0;
@@ -391,8 +397,10 @@ static enum MHD_Result take_body(struct kt_exchange *exchange, const char *bytes
     }
     if (exchange->body.length + *length > most)
         exchange->is_large = true;
-    if (exchange->is_large ? exchange->body.length + *length > 2 * most + 65536 : false)
+    if (exchange->is_large && exchange->body.length + *length > 2 * most + 65536) {
+        exchange->status = 413;
         return MHD_NO;
+    }
     if (exchange->is_large)
         exchange->body.length += *length; /* counted only */
     else if (!kt_buffer_add(&exchange->body, bytes, *length))
