@@ -299,6 +299,21 @@ def test_metrics():
     equal(numbers['kt_kv_pages{state="used"}'], 0, "pages that nobody uses")
 
 
+def test_framing():
+    host, chunks, body = b"Host: localhost\r\n", b"Transfer-Encoding: chunked\r\n", b'{"prompt": "x"}'
+    length = b"Content-Length: %d\r\n" % len(body)
+    hidden = b"0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for headers, sent, wanted in ((host + length, body, b" 200 "), (host + length + chunks, hidden, b" 400 "),
+                                  (host + chunks + b"Content-Length: 5\r\n", hidden, b" 400 "),
+                                  (host + length + length, body, b" 400 "),
+                                  (host + length + b"Content-Length: 0\r\n", body, b" 400 "),
+                                  (host + host + length, body, b" 400 "), (length, body, b" 400 ")):
+        close = b"Connection: close\r\n" if wanted == b" 200 " else b""
+        reply = server.raw(b"POST /tokenize HTTP/1.1\r\n" + close + headers + b"\r\n" + sent, end=False)
+        check(wanted in reply.split(b"\r\n")[0], headers, reply[:300])
+        equal(reply.count(b"\r\nDate: "), 1, headers, "replies")
+
+
 def test_pipelined():
     one = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     reply = server.raw(one * 3 + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), end=False)

@@ -121,7 +121,7 @@ static void add_headers(const struct kt_exchange *exchange, struct MHD_Response 
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     if (exchange->server->origin)
         MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->server->origin);
-    if (kt_server_state(exchange->server) >= KT_SERVER_DRAINING)
+    if (exchange->closes || kt_server_state(exchange->server) >= KT_SERVER_DRAINING)
         MHD_add_response_header(response, "Connection", "close");
 }
 
@@ -287,6 +287,33 @@ static bool check_origin(const struct kt_exchange *exchange, struct kt_problem *
     return true;
 }
 
+static enum MHD_Result count_header(void *data, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    static const char *const names[] = {"Host", "Content-Length", "Transfer-Encoding"};
+    unsigned *counts = data;
+    (void)kind;
+    (void)value;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        counts[i] += strcasecmp(name, names[i]) == 0;
+    return MHD_YES;
+}
+
+/* Headers that a proxy before this server may read in another way: whoever sends such hides a request of its
+ * own within the body (RFC 9112, 6.1 and 11.2). */
+static bool check_framing(struct kt_exchange *exchange, const char *version, struct kt_problem *problem)
+{
+    unsigned counts[3] = {0};
+    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, counts);
+    if (counts[0] <= 1 && counts[1] + counts[2] <= 1 && (counts[0] == 1 || strcmp(version, "HTTP/1.1") != 0))
+        return true;
+    exchange->closes = true;
+    if (counts[0] != 1)
+        return kt_problem_set(problem, 400, NULL, NULL, "a request has one header Host, not %u", counts[0]);
+    return kt_problem_set(problem, 400, NULL, NULL,
+                          "a request has one header Content-Length or Transfer-Encoding, not %u",
+                          counts[1] + counts[2]);
+}
+
 static bool check_key(struct kt_exchange *exchange, struct kt_problem *problem)
 {
     static const char bearer[] = "Bearer ";
@@ -333,8 +360,10 @@ static bool check_length(const struct kt_exchange *exchange, struct kt_problem *
 }
 
 /* Whoever it is, and whatever is asked for. */
-static bool check_open(const struct kt_exchange *exchange, struct kt_problem *problem)
+static bool check_open(struct kt_exchange *exchange, const char *version, struct kt_problem *problem)
 {
+    if (!check_framing(exchange, version, problem))
+        return false;
     if (atomic_load(&exchange->server->http->n_running) > exchange->server->max_connections) {
         kt_problem_set(problem, 503, "too_many_connections", NULL, "%" PRIu64 " requests are being answered",
                        exchange->server->max_connections);
@@ -416,14 +445,13 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
     struct kt_server *server = data;
     struct kt_exchange *exchange = *slot;
     struct kt_problem problem;
-    (void)version;
     if (!exchange) {
         *slot = exchange = open_exchange(server, connection, path, method);
         if (!exchange)
             return MHD_NO;
         exchange->is_counted = true;
         atomic_fetch_add(&server->http->n_running, 1);
-        if (!check_open(exchange, &problem))
+        if (!check_open(exchange, version, &problem))
             return refuse(exchange, &problem);
         if (server->origin && strcmp(method, "OPTIONS") == 0)
             return answer_preflight(exchange);

@@ -23,6 +23,7 @@ struct kt_exchange {
     struct kt_buffer body;
     bool is_large;    /* the body was longer than it may be */
     bool is_counted;  /* as one of the requests that are being answered */
+    bool closes;      /* the connection ends with the reply */
     bool hung_up;     /* the client went away while it waited */
     size_t key;       /* which API key was given, from 1 on; 0: none is asked for */
     int fd;           /* the socket */
