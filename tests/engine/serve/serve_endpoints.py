@@ -199,6 +199,15 @@ def test_chat():
           ["completion_tokens"] <= 3, True, "max_completion_tokens")
 
 
+def test_line_ends():
+    ends = "\u0085\u2028\u2029"
+    prompt = "a" + ends + "\u00c2\u00e2\u2027 b"
+    reply = both(COMPLETIONS, {"prompt": prompt, "temperature": 0, "max_tokens": 1, "echo": True})
+    check(reply["choices"][0]["text"].startswith(prompt), "echo", reply["choices"][0]["text"])
+    data = server.request("POST", COMPLETIONS, {"prompt": prompt, "max_tokens": 1, "echo": True, "stream": True})[2]
+    check(not any(end in data.decode() for end in ends), "line ends of Unicode in events", data[:300])
+
+
 def test_refused():
     ok = [{"role": "user", "content": "x"}]
     for name, value in (("temperature", "hot"), ("temperature", 3), ("temperature", -1), ("top_p", 2), ("n", 0),

@@ -131,6 +131,7 @@ static bool take_event(struct kt_job *job, struct kt_answer *answer, const struc
         return event->length == 0 || kt_shape_piece(job, answer, &piece) || lack_memory(job);
     case KT_OUTPUT_CALL_END:
         answer->n_calls += !event->is_cut;
+        answer->is_cut |= event->is_cut != 0;
         return true;
     default:
         return true;
@@ -213,7 +214,8 @@ bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt
     if (answer->finish) /* a stop string in what was held back */
         return true;
     answer->finish = "length";
-    if (event->end.reason == KT_END_STOP)
+    if (event->end.reason == KT_END_STOP &&
+        !answer->is_cut) /* its arguments are no JSON: nobody may use them */
         answer->finish = answer->n_calls > 0 ? "tool_calls" : "stop";
     return kt_shape_finish(job, answer) || lack_memory(job);
 }

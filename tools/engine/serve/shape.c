@@ -115,11 +115,35 @@ static json_t *take_logprobs(struct kt_job *job, struct kt_answer *answer)
 
 /* ---- chunks ---- */
 
+/* Many clients split events at any line end that Unicode knows, not just those of SSE: U+0085, U+2028 and
+ * U+2029, which JSON may hold as they are. They occur in strings only, so they can be escaped there. */
+static bool add_escaped(struct kt_buffer *out, const char *text)
+{
+    static const struct {
+        char bytes[4], escape[8];
+    } ends[] = {{"\xc2\x85", "\\u0085"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xe2\x80\xa9", "\\u2029"}};
+    bool done = true;
+    while (done && *text) {
+        size_t length = strcspn(text, "\xc2\xe2"), i = 0;
+        done = kt_buffer_add(out, text, length);
+        text += length;
+        while (i < 3 && strncmp(text, ends[i].bytes, strlen(ends[i].bytes)) != 0)
+            i++;
+        if (i < 3) {
+            done = done && kt_buffer_add_text(out, ends[i].escape);
+            text += strlen(ends[i].bytes);
+        } else if (*text) {
+            done = done && kt_buffer_add(out, text++, 1);
+        }
+    }
+    return done;
+}
+
 static bool send(struct kt_job *job, json_t *object)
 {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
-    bool done = text && kt_buffer_add_text(job->out, "data: ") && kt_buffer_add_text(job->out, text) &&
+    bool done = text && kt_buffer_add_text(job->out, "data: ") && add_escaped(job->out, text) &&
                 kt_buffer_add_text(job->out, "\n\n");
     free(text);
     return done;
@@ -182,9 +206,9 @@ static bool collect_call(struct kt_answer *answer, const struct kt_piece *piece)
                                                               "arguments", "")) == 0;
     json_t *function =
         json_object_get(json_array_get(answer->calls, json_array_size(answer->calls) - 1), "function");
-    const char *before = json_string_value(json_object_get(function, "arguments"));
+    const json_t *before = json_object_get(function, "arguments");
     struct kt_buffer joined = {.data = NULL};
-    bool done = before && kt_buffer_add(&joined, before, strlen(before)) &&
+    bool done = before && kt_buffer_add(&joined, json_string_value(before), json_string_length(before)) &&
                 kt_buffer_add(&joined, piece->text, piece->length) &&
                 json_object_set_new(function, "arguments", kt_json_text(joined.data, joined.length)) == 0;
     kt_buffer_free(&joined);
