@@ -118,6 +118,12 @@ def test_keys():
         status, headers, _ = server.request("OPTIONS", "/v1/chat/completions", headers=asked)
         equal((status, "authorization" in headers.get("Access-Control-Allow-Headers", "").lower()), (204, True),
               "a browser's question before")
+        for words, wanted in (("x-stainless-os,x-api-key", "x-stainless-os,x-api-key"),
+                              ("x: y", "Authorization, Content-Type"), ("", "Authorization, Content-Type")):
+            headers = server.request("OPTIONS", "/v1/models",
+                                     headers=dict(asked, **{"Access-Control-Request-Headers": words}))[1]
+            equal((headers["Access-Control-Allow-Headers"], headers["Vary"]),
+                  (wanted, "Access-Control-Request-Headers"), "headers that a page asks for", words)
         check("-key" not in "".join(server.log), "no key may be logged")
 
 

@@ -392,6 +392,14 @@ static bool check_head(struct kt_exchange *exchange, const char *method, const c
     return check_state(exchange, problem) && check_length(exchange, problem);
 }
 
+/* The headers that a page asks for; what is no list of names is not repeated to the browser. */
+static const char *choose_headers(const struct kt_exchange *exchange)
+{
+    static const char names[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_, ";
+    const char *asked = kt_exchange_header(exchange, "Access-Control-Request-Headers");
+    return asked && *asked && asked[strspn(asked, names)] == '\0' ? asked : "Authorization, Content-Type";
+}
+
 /* A browser asks so whether a page of another origin may send a request; check_origin has said yes. */
 static enum MHD_Result answer_preflight(struct kt_exchange *exchange)
 {
@@ -400,7 +408,8 @@ static enum MHD_Result answer_preflight(struct kt_exchange *exchange)
         return MHD_NO;
     MHD_add_response_header(response, "Access-Control-Allow-Origin", exchange->server->origin);
     MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
-    MHD_add_response_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type");
+    MHD_add_response_header(response, "Access-Control-Allow-Headers", choose_headers(exchange));
+    MHD_add_response_header(response, "Vary", "Access-Control-Request-Headers");
     MHD_add_response_header(response, "Access-Control-Max-Age", "600");
     return queue(exchange, 204, response) ? MHD_YES : MHD_NO;
 }
