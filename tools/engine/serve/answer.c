@@ -205,7 +205,7 @@ bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt
     if (answer->finish)
         return true;
     if (event->end.reason == KT_END_ERROR)
-        return kt_problem_error(&job->problem, 500, &event->error);
+        return event->error ? fail(job, event->error) : lack_memory(job);
     if (event->end.reason == KT_END_CANCELLED)
         return kt_problem_set(&job->problem, 503, "shutting_down", NULL, "the server ends");
     answer->n_tokens = event->end.n_generated;

@@ -60,7 +60,9 @@ void kt_feed_release(struct kt_feed *feed)
 void kt_feed_event_free(struct kt_feed_event *event)
 {
     free(event->top);
+    free(event->error);
     event->top = NULL;
+    event->error = NULL;
 }
 
 /* ---- the scheduler's side ---- */
@@ -78,6 +80,7 @@ static void push(struct kt_feed *feed, const struct kt_feed_event *event)
     } else {
         feed->is_lost = true;
         free(event->top);
+        free(event->error);
     }
     pthread_mutex_unlock(&feed->lock);
     if (write(feed->wake, &one, sizeof(one)) < 0)
@@ -112,7 +115,9 @@ static void take_end(void *data, const struct kt_request_end *end)
     struct line *line = data;
     struct kt_feed_event event = {.answer = line->answer, .id = -1, .end = *end};
     if (end->error)
-        event.error = *end->error;
+        event.error = malloc(sizeof(*event.error));
+    if (event.error)
+        *event.error = *end->error;
     event.end.error = NULL;
     push(line->feed, &event);
     kt_feed_release(line->feed);
@@ -143,7 +148,7 @@ void kt_feed_cancel(struct kt_request *request)
 
 /* ---- the side that answers ---- */
 
-static bool pop(struct kt_feed *feed, struct kt_feed_event *event)
+static bool pop(struct kt_feed *feed, struct kt_feed_event *event, bool *is_lost)
 {
     uint64_t count;
     pthread_mutex_lock(&feed->lock);
@@ -152,6 +157,7 @@ static bool pop(struct kt_feed *feed, struct kt_feed_event *event)
         *event = feed->events[feed->taken++];
     else if (read(feed->wake, &count, sizeof(count)) < 0)
         count = 0; /* nothing was written: as it should be */
+    *is_lost = feed->is_lost;
     pthread_mutex_unlock(&feed->lock);
     return found;
 }
@@ -162,10 +168,10 @@ enum kt_feed_result kt_feed_next(struct kt_feed *feed, int fd, double deadline, 
         struct pollfd both[2] = {{.fd = fd, .events = POLLRDHUP}, {.fd = feed->wake, .events = POLLIN}};
         double left = deadline - kt_cli_now();
         /* The socket is looked at before each token, too: whoever has gone gets no more of them. */
-        bool has_event = pop(feed, event);
+        bool is_lost, has_event = pop(feed, event, &is_lost);
         int milliseconds = has_event || left <= 0 ? 0 : (int)(left * 1e3) + 1;
         (void)poll(both, 2, milliseconds);
-        if (both[0].revents || feed->is_lost) {
+        if (both[0].revents || is_lost) {
             if (has_event)
                 kt_feed_event_free(event);
             return KT_FEED_GONE;

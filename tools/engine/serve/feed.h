@@ -18,7 +18,7 @@ struct kt_feed_event {
     uint32_t n_top;
     struct kt_logprob *top; /* freed by kt_feed_event_free */
     struct kt_request_end end;
-    struct kt_error error; /* of KT_END_ERROR */
+    struct kt_error *error; /* of KT_END_ERROR; likewise, and NULL where there was no memory */
 };
 
 struct kt_feed *kt_feed_create(void);
