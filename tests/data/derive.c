@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * derive.c - the models of tests/data that a tarball holds without their weights.
- *     derive blank FOLDER   takes the weights out of every model of FOLDER but tiny-moe-q4_k_m.gguf
+ *     derive blank FOLDER   takes the weights out of every model of FOLDER but tiny-moe-q4_k_m.gguf, and all
+ *                           outputs that were computed with them
  *     derive fill FOLDER    puts weights in: those of tiny-moe-q4_k_m.gguf, in each model's own format
  * What is left in a blank model, names and scales among it, compresses to next to nothing. A filled one is
  * not what it was before, but its weights are those of a trained model all the same, and what it should
@@ -414,8 +415,9 @@ int main(int argc, char **argv)
         write_model(argv[2], models[i], blank);
         fill_output(trace, argv[2], models[i]);
     }
-    for (uint64_t layer = 0; trace && layer < N_LAYERS; layer++) {
-        compute_layer(trace, layer, trained[layer], out);
+    for (uint64_t layer = 0; layer < N_LAYERS; layer++) {
+        if (trace)
+            compute_layer(trace, layer, trained[layer], out);
         write_output(argv[2], "trace.safetensors", layer, out);
     }
     kt_checkpoint_close(trace);
