@@ -2,7 +2,7 @@
 /*
  * test_refusals.c - models whose configuration contradicts their tensors, asks for what is not computed, or
  * which lack a tensor: the tiny models of tests/data/families with one thing changed. Each is refused by
- * name.
+ * name, unless what was changed says nothing.
  */
 #include "tests/engine/families/family.h"
 #include "tests/support/layer_fixture.h"
@@ -106,6 +106,72 @@ static const struct change changes[] = {
     CONFIG("minimax-m2", "sliding_window", "64", UNSUPPORTED, "sliding_window"),
     LACK("minimax-m2", "model.layers.1.self_attn.q_norm.weight", KT_E_NOT_FOUND, "q_norm"),
     CONFIG("qwen3moe", "layer_types", "[\"full_attention\",\"x\",\"x\",\"x\"]", UNSUPPORTED, "layer 1"),
+    /* Latent attention. */
+    CONFIG("deepseek-v3", "use_cache", "true", KT_OK, ""),
+    CONFIG("deepseek-v3", "kv_lora_rank", "48", FORMAT, "kv_a_proj_with_mqa has 72 x 64 numbers"),
+    CONFIG("deepseek-v3", "kv_lora_rank", "0", FORMAT, "the rank of keys and values: 0"),
+    CONFIG("deepseek-v3", "kv_lora_rank", "null", FORMAT, "kv_lora_rank is missing"),
+    CONFIG("deepseek-v3", "q_lora_rank", "24", FORMAT, "q_a_proj has 40 x 64"),
+    CONFIG("deepseek-v3", "q_lora_rank", "null", KT_E_NOT_FOUND, "self_attn.q_proj"),
+    CONFIG("deepseek-v2-lite", "q_lora_rank", "24", KT_E_NOT_FOUND, "self_attn.q_a_proj"),
+    CONFIG("deepseek-v3", "v_head_dim", "32", FORMAT, "kv_b_proj has 224 x 56 numbers instead of 256 x 56"),
+    CONFIG("deepseek-v3", "v_head_dim", "4000", FORMAT, "numbers of a value: 4000"),
+    CONFIG("deepseek-v3", "qk_rope_head_dim", "8", FORMAT, "q_b_proj has 192 x 40 numbers"),
+    CONFIG("deepseek-v3", "qk_rope_head_dim", "17", FORMAT, "17 of them rotated"),
+    CONFIG("deepseek-v3", "num_attention_heads", "8", FORMAT, "q_b_proj has 192 x 40"),
+    CONFIG("deepseek-v3", "n_group", "5", FORMAT, "3 of 12 experts in 2 of 5 groups"),
+    CONFIG("deepseek-v3", "topk_group", "9", FORMAT, "9 of 4 groups"),
+    CONFIG("deepseek-v3", "n_group", "null", FORMAT, "n_group is missing"),
+    CONFIG("deepseek-v3", "routed_scaling_factor", "null", FORMAT, "routed_scaling_factor is missing"),
+    CONFIG("deepseek-v3", "scoring_func", "\"softmax\"", UNSUPPORTED, "scoring_func 'softmax'"),
+    CONFIG("deepseek-v3", "topk_method", "\"greedy\"", UNSUPPORTED, "topk_method 'greedy'"),
+    CONFIG("deepseek-v2", "topk_method", "\"noaux_tc\"", UNSUPPORTED, "topk_method 'noaux_tc'"),
+    CONFIG("deepseek-v2", "norm_topk_prob", "true", UNSUPPORTED, "norm_topk_prob"),
+    CONFIG("deepseek-v3", "n_shared_experts", "0", UNSUPPORTED, "mlp.shared_experts"),
+    CONFIG("deepseek-v3", "moe_layer_freq", "2", UNSUPPORTED, "moe_layer_freq"),
+    CONFIG("deepseek-v3", "first_k_dense_replace", "9", FORMAT, "9 dense layers of 4"),
+    CONFIG("deepseek-v3", "num_hidden_layers", "3", KT_OK,
+           ""), /* the fourth predicts the token after the next */
+    CONFIG("kimi-k2", "num_hidden_layers", "3", UNSUPPORTED, "model.layers.3."),
+    CONFIG("deepseek-v3", "num_hidden_layers", "2", UNSUPPORTED, "model.layers.3."),
+    CONFIG("glm-4.7-flash", "mlp_layer_types", "[\"dense\",\"sparse\",\"sparse\",\"sparse\"]", KT_OK, ""),
+    CONFIG("glm-4.7-flash", "mlp_layer_types", "[\"dense\",\"sparse\"]", FORMAT, "2 layers of 4"),
+    CONFIG("glm-4.7-flash", "mlp_layer_types", "[\"dense\",\"sparse\",\"odd\",\"sparse\"]", UNSUPPORTED,
+           "'odd' of layer 2"),
+    CONFIG("deepseek-v3", "architectures", "[\"DeepseekV32ForCausalLM\"]", UNSUPPORTED,
+           "'DeepseekV32ForCausalLM'"),
+    CONFIG("deepseek-v3", "index_topk", "2048", UNSUPPORTED, "index_topk"),
+    /* Gated DeltaNet. */
+    CONFIG("qwen3next", "linear_num_key_heads", "3", FORMAT, "4 value heads of DeltaNet over 3 key heads"),
+    CONFIG("qwen3next", "linear_num_value_heads", "0", FORMAT,
+           "value heads of DeltaNet: 0, which must be 1 to 4096"),
+    CONFIG("qwen3next", "linear_num_value_heads", "null", FORMAT, "linear_num_value_heads is missing"),
+    CONFIG("qwen3next", "linear_num_value_heads", "4294967300", FORMAT,
+           "value heads of DeltaNet: 4294967295"),
+    CONFIG("qwen3next", "linear_key_head_dim", "24", UNSUPPORTED,
+           "heads of DeltaNet have 24 and 32 numbers, which must be multiples of 16"),
+    CONFIG("qwen3next", "linear_value_head_dim", "1024", FORMAT, "numbers of a value head of DeltaNet: 1024"),
+    CONFIG("qwen3next", "linear_value_head_dim", "16", FORMAT,
+           "in_proj_qkvz has 384 x 64 numbers instead of 256 x 64"),
+    CONFIG("qwen3next", "linear_conv_kernel_dim", "9", FORMAT,
+           "inputs of DeltaNet's convolution: 9, which must be 2 to 8"),
+    CONFIG("qwen3next", "linear_conv_kernel_dim", "3", FORMAT,
+           "conv1d has 256 x 4 numbers instead of 256 x 3"),
+    CONFIG("qwen3next", "layer_types", "[\"linear_attention\"]", FORMAT, "1 layer_types of 4 layers"),
+    CONFIG("qwen3next", "layer_types",
+           "[\"linear_attention\", \"mamba\", \"full_attention\", \"full_attention\"]", UNSUPPORTED,
+           "layer 1 is of the type 'mamba'"),
+    CONFIG("qwen3next", "layer_types",
+           "[\"full_attention\", \"linear_attention\", \"linear_attention\", \"full_attention\"]",
+           KT_E_NOT_FOUND, "self_attn.q_proj"),
+    CONFIG("qwen3next", "full_attention_interval", "0", FORMAT, "a full_attention_interval of 0"),
+    CONFIG("qwen3next", "attn_output_gate", "false", FORMAT,
+           "q_proj has 256 x 64 numbers instead of 128 x 64"),
+    CONFIG("qwen3next", "shared_expert_intermediate_size", "0", UNSUPPORTED,
+           "a tensor model.layers.0.mlp.shared_expert"),
+    CONFIG("qwen3next", "mlp_only_layers", "[1]", FORMAT,
+           "layer 1 has 8 experts, but is dense by the configuration"),
+    CONFIG("qwen3next", "sliding_window", "128", UNSUPPORTED, "sliding_window is not computed"),
 };
 #define N_CHANGES (int)(sizeof(changes) / sizeof(changes[0]))
 
