@@ -148,7 +148,7 @@ enum kt_status kt_session_save(struct kt_session *session, const char *path, con
  * KT_E_UNSUPPORTED: the file is of another model, or of a cache of another form; KT_E_FORMAT: it is damaged,
  * at which byte; KT_E_RANGE: it has more tokens than a
  * session may have; KT_E_NOMEM: no page or session is free. A file that anybody could have written does no
- * harm, apart from this session's logits.
+ * harm, apart from the logits of the session.
  */
 enum kt_status kt_session_restore(struct kt_model *model, const char *path, struct kt_session **session,
                                   int32_t **ids, uint64_t *n_ids, struct kt_error *error);

@@ -281,7 +281,7 @@ enum kt_status kt_session_check_states(const struct kt_session *session, const c
 {
     return session->spoilt
                ? kt_engine_fail(error, KT_E_STATE,
-                                "%s: a step of this session failed, and its states hold tokens that it does "
+                                "%s: a step of the session failed, and its states hold tokens that it does "
                                 "not have; truncate it to 0",
                                 function)
                : KT_OK;

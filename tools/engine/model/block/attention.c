@@ -193,35 +193,13 @@ static enum kt_status place_heads(const struct kt_slice *s, struct kt_range rang
                : status;
 }
 
-static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
-{
-    struct kt_model *m = s->model;
-    const struct kt_attention_config *c = &m->config.attention;
-    const struct attention *a = s->block->mixer_weights;
-    uint64_t width = (uint64_t)c->n_heads * c->head_size;
-    double start = kt_slice_now();
-    struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
-    for (uint32_t i = 0; i < s->n_pieces; i++) {
-        const struct kt_piece *piece = &s->pieces[i];
-        m->items[i] = (struct kt_attention_item){.sequence = piece->step->session->sequence,
-                                                 .position = piece->position,
-                                                 .n_tokens = piece->n,
-                                                 .queries = m->buffers[KT_BUFFER_Q] + piece->begin * width,
-                                                 .output = m->buffers[KT_BUFFER_MIX] + piece->begin * width};
-    }
-    batch.items = m->items;
-    batch.n_items = s->n_pieces;
-    batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
-    enum kt_status status = kt_attention_forward(a->attention, &batch, error);
-    m->times.attention += kt_slice_now() - start;
-    return status;
-}
-
 static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
 {
     float *const *b = s->model->buffers;
     const struct attention *a = s->block->mixer_weights;
-    bool has_gate = s->model->config.attention.has_gate;
+    const struct kt_attention_config *c = &s->model->config.attention;
+    uint64_t width = (uint64_t)c->n_heads * c->head_size;
+    bool has_gate = c->has_gate;
     float *queries = b[has_gate ? KT_BUFFER_GATE : KT_BUFFER_Q];
     const struct kt_linear_output heads[] = {kt_slice_output(a->q, queries, false),
                                              kt_slice_output(a->k, b[KT_BUFFER_K], false),
@@ -231,7 +209,7 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
     if (status == KT_OK)
         status = kt_slice_run_tokens(s, place_heads, error);
     if (status == KT_OK)
-        status = attend(s, error);
+        status = kt_slice_attend(s, a->attention, KT_BUFFER_Q, width, width, error);
     if (status == KT_OK && has_gate)
         status = kt_slice_run_tokens(s, gate_output, error);
     return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_MIX], &o, 1, error) : status;

@@ -128,6 +128,11 @@ enum kt_status kt_slice_rotate(const struct kt_slice *slice, float *data, uint32
 enum kt_status kt_slice_multiply(const struct kt_slice *slice, const float *input,
                                  const struct kt_linear_output *outputs, uint32_t n_outputs,
                                  struct kt_error *error);
+/** Attention of all pieces over their sessions' cache: rows of all heads in a buffer, outputs to
+ * KT_BUFFER_MIX. */
+enum kt_status kt_slice_attend(const struct kt_slice *slice, const struct kt_attention *attention,
+                               enum kt_buffer queries, uint64_t query_width, uint64_t output_width,
+                               struct kt_error *error);
 /** Such an output of float32 rows; `adds`: to what stands there. */
 struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *output, bool adds);
 /** Writes rows begin .. end - 1 of the slice into a field of their sessions' cache; data: [n_tokens][heads]

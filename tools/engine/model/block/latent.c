@@ -377,32 +377,6 @@ static enum kt_status expand(const struct kt_slice *s, struct kt_range units, st
                           l->value_size, units, error);
 }
 
-static enum kt_status attend(const struct kt_slice *s, struct kt_error *error)
-{
-    struct kt_model *m = s->model;
-    double start = kt_slice_now();
-    const struct kt_latent_config *l = &m->config.latent;
-    const struct latent *a = s->block->mixer_weights;
-    uint64_t n_heads = m->config.attention.n_heads;
-    struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
-    for (uint32_t i = 0; i < s->n_pieces; i++) {
-        const struct kt_piece *piece = &s->pieces[i];
-        m->items[i] = (struct kt_attention_item){.sequence = piece->step->session->sequence,
-                                                 .position = piece->position,
-                                                 .n_tokens = piece->n,
-                                                 .queries = m->buffers[KT_BUFFER_ABSORBED] +
-                                                            piece->begin * n_heads * row_width(l),
-                                                 .output = m->buffers[KT_BUFFER_MIX] +
-                                                           piece->begin * n_heads * l->kv_rank};
-    }
-    batch.items = m->items;
-    batch.n_items = s->n_pieces;
-    batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
-    enum kt_status status = kt_attention_forward(a->attention, &batch, error);
-    m->times.attention += kt_slice_now() - start;
-    return status;
-}
-
 /* The two latents, and the queries of theirs; or the latent of keys and values, and the queries at once. */
 static enum kt_status make_queries(const struct kt_slice *s, struct kt_error *error)
 {
@@ -434,12 +408,15 @@ static enum kt_status run(const struct kt_slice *s, struct kt_error *error)
 {
     float *const *b = s->model->buffers;
     const struct latent *a = s->block->mixer_weights;
+    const struct kt_latent_config *l = &s->model->config.latent;
+    uint64_t n_heads = s->model->config.attention.n_heads;
     const struct kt_linear_output o = kt_slice_output(a->o, b[KT_BUFFER_X], true);
     enum kt_status status = make_queries(s, error);
     if (status == KT_OK)
         status = run_heads(s, &a->absorb, absorb, error);
     if (status == KT_OK)
-        status = attend(s, error);
+        status = kt_slice_attend(s, a->attention, KT_BUFFER_ABSORBED, n_heads * row_width(l),
+                                 n_heads * l->kv_rank, error);
     if (status == KT_OK)
         status = run_heads(s, &a->expand, expand, error);
     return status == KT_OK ? kt_slice_multiply(s, b[KT_BUFFER_Q], &o, 1, error) : status;

@@ -142,6 +142,30 @@ enum kt_status kt_slice_multiply(const struct kt_slice *s, const float *input,
     return status;
 }
 
+enum kt_status kt_slice_attend(const struct kt_slice *s, const struct kt_attention *attention,
+                               enum kt_buffer queries, uint64_t query_width, uint64_t output_width,
+                               struct kt_error *error)
+{
+    struct kt_model *m = s->model;
+    struct kt_attention_batch batch = KT_ATTENTION_BATCH_INIT;
+    double start = kt_slice_now();
+    for (uint32_t i = 0; i < s->n_pieces; i++) {
+        const struct kt_piece *piece = &s->pieces[i];
+        m->items[i] =
+            (struct kt_attention_item){.sequence = piece->step->session->sequence,
+                                       .position = piece->position,
+                                       .n_tokens = piece->n,
+                                       .queries = m->buffers[queries] + piece->begin * query_width,
+                                       .output = m->buffers[KT_BUFFER_MIX] + piece->begin * output_width};
+    }
+    batch.items = m->items;
+    batch.n_items = s->n_pieces;
+    batch.query_dtype = batch.output_dtype = KT_DTYPE_F32;
+    enum kt_status status = kt_attention_forward(attention, &batch, error);
+    m->times.attention += kt_slice_now() - start;
+    return status;
+}
+
 struct kt_linear_output kt_slice_output(const struct kt_linear *linear, float *output, bool adds)
 {
     return (struct kt_linear_output){.linear = linear,
