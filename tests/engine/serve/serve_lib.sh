@@ -20,15 +20,23 @@ start()
 {
     command_line="kt run $*"
     : >"$dir/served"
-    "$kt_program" run --port 0 --threads 2 "$@" >"$out" 2>"$dir/served" &
+    rm -f "$dir/lines"
+    mkfifo "$dir/lines"
+    "$kt_program" run --port 0 --threads 2 "$@" >"$out" 2>"$dir/lines" &
     server=$!
     port=
-    for _ in $(seq 1200); do
-        port=$(sed -n 's/^kt run: note: ready: http:.*:\([0-9]*\)$/\1/p' "$dir/served")
-        [ -z "$port" ] || return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
+    exec 4<"$dir/lines"
+    while IFS= read -r line <&4; do
+        printf '%s\n' "$line" >>"$dir/served"
+        case $line in
+        "kt run: note: ready: http:"*) port=${line##*:} && break ;;
+        esac
     done
+    cat <&4 >>"$dir/served" & # whatever comes later
+    logger=$!
+    exec 4<&-
+    [ -z "$port" ] || return 0
+    wait "$logger"
     cp "$dir/served" "$err"
     fail "the server did not start"
     finish
@@ -41,6 +49,7 @@ stop()
     wait "$server"
     code=$?
     server=
+    wait "$logger"
     cp "$dir/served" "$err"
     exits "$1"
     warns_not 'Sanitizer\|runtime error'
