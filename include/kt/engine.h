@@ -95,10 +95,14 @@ struct kt_model_plan {
     uint64_t total;
     uint64_t available;  /**< kt_memory_available(); 0: unknown */
     uint64_t max_tokens; /**< of a session, with the default filled in */
+    /** What kt_model_info would say. `family` lives as long as the library; instruction and level are NULL,
+     * as nothing is packed yet, and cache_size is what is planned. */
+    struct kt_model_info model;
 };
 
 /** What kt_model_open would take, without taking it; it fails where that would fail, but for what the weights
- * hold. */
+ * hold. Where it fails, plan->model has the family and its context_length if these are known, else NULL and
+ * 0. */
 enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *checkpoint,
                              const struct kt_model_params *params, struct kt_model_plan *plan,
                              struct kt_error *error);

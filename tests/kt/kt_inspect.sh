@@ -60,6 +60,39 @@ for n in 3 4 100 5000 100000; do
     done
 done
 
+# ---- the whole model: libktengine, where it was built, and the plugin that computes rows ----
+if [ -f "$KT_TEST_BUILD/libktengine.la" ] && [ -f "$KT_TEST_BUILD/kt_attention.la" ]; then
+    printf '[core]\nplugin_path = %s\n[plugin.attention]\nenabled = yes\n' "$KT_TEST_BUILD/.libs" >"$dir/whole.ini"
+    kt inspect "$model" --config "$dir/whole.ini"
+    says '^family:  *qwen3moe$'
+    says '^context:  *2048$'
+    says_not 'cannot generate'
+    kt inspect "$model"
+    says '^family:  *qwen3moe$'
+    says '^cannot generate:  *.*no loaded plugin computes rows'
+    kt explain "$model" --config "$dir/whole.ini" --format json
+    exits 0
+    says '"family": "qwen3moe"'
+    says '"cache_tokens": 2048'
+    # A token goes through 2 of 8 experts: all weights less 6 eighths of these.
+    experts=$(sed -n 's/^  "weight_bytes": \([0-9]*\).*/\1/p' "$out")
+    linears=$(sed -n 's/^  "linear_bytes": \([0-9]*\).*/\1/p' "$out")
+    says "^  \"token_bytes\": $((experts / 4 + linears))[^0-9]"
+    kt explain "$model" --config "$dir/whole.ini" --layers 0
+    says_not 'family'
+    # What is missing is named; the experts can be run.
+    sed 's/blk\.2\.attn_k_norm/blk.2.attn_k_nirm/' "$model" >"$dir/nirm.gguf"
+    kt inspect "$dir/nirm.gguf" --config "$dir/whole.ini"
+    exits 0
+    says '^cannot generate:  *.*blk\.2\.attn_k_n[io]rm'
+    kt explain "$dir/nirm.gguf" --config "$dir/whole.ini"
+    exits 0
+    says '^cannot generate:  *.*blk\.2\.attn_k_n[io]rm'
+    kt explain "$model" --config "$dir/whole.ini" --experts "$dir/gone.gguf"
+    exits 1
+    warns 'gone\.gguf'
+fi
+
 # ---- explain ----
 kt explain --model "$model" --format csv
 exits 0
@@ -109,7 +142,7 @@ says '^LINEARS  *COUNT  *TYPE  *SHAPE  *BACKEND  *LEVEL  *WEIGHTS  *IN PLACE$'
 says '^blk.0-3.attn_q  *4  q4_k  256x256  *reference  scalar  *0 B  yes$'
 says '^blk.0-3.attn_v  *4  q6_k  128x256 '
 says '^output  *1  q6_k  2048x256 '
-says_not 'token_embd\|norm\|_exps'
+says_not '^[^:]*\(token_embd\|norm\|_exps\)' # names of linears
 kt explain --model "$model" --layer 1,3
 exits 0
 says '^blk.1,3.attn_k  *2  q4_k  128x256 '
@@ -147,7 +180,7 @@ says '^model.layers.0-1.self_attn.q_proj  *2  bf16  64x128  *reference '
 says '^model.layers.2.self_attn.q_proj  *1  bf16  64x128  *reference '
 says '^model.layers.0.o_proj  *1 '
 says 'o_proj.qweight'
-says_not 'embed\|thin\|row'
+says_not '^[^:]*\(embed\|thin\|row\)'
 kt explain "$dir/folder" --format json
 exits 0
 says '"n_linears": 4'

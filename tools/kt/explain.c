@@ -4,6 +4,7 @@
 #include "tools/kt/explain.h"
 #include "tools/kt/linears.h"
 #include "tools/kt/model.h"
+#include "tools/kt/whole.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +16,13 @@
 struct args {
     const char *model;
     const char *layers;
+    const char *experts; /* NULL: they are in the model */
     uint64_t max_tokens;
+};
+
+/* Where the weights come from; experts: of the layers, the checkpoint itself or another one. */
+struct sources {
+    struct kt_checkpoint *checkpoint, *experts;
 };
 
 /* The plan of a layer. */
@@ -249,14 +256,17 @@ static void note_ignored(const struct kt_cli *cli, struct kt_output *output)
     (void)kt_config_check(&params, note_file, output, NULL);
 }
 
-static int print(struct kt_cli *cli, const struct args *args, const struct kt_context *context,
-                 struct plan *plans, size_t n, struct kt_explain_linears *linears)
+static int print(struct kt_cli *cli, const struct args *args, struct kt_context *context,
+                 const struct sources *sources, struct plan *plans, size_t n,
+                 struct kt_explain_linears *linears)
 {
     struct kt_output *output = kt_output_create(cli, "kt.explain", 1);
     struct kt_context_info info;
     struct tables tables = {.nodes = NULL};
     size_t n_failed = 0;
     add_facts(cli, output, args, context, plans, n, linears);
+    if (!args->layers)
+        kt_whole_sizes(output, context, sources->checkpoint, args->experts ? sources->experts : NULL);
     tables.layers = kt_output_table(output, "rows", layer_columns, COUNT(layer_columns));
     tables.candidates = kt_output_table(output, "candidates", candidate_columns, COUNT(candidate_columns));
     kt_context_info(context, &info);
@@ -283,23 +293,24 @@ static int print(struct kt_cli *cli, const struct args *args, const struct kt_co
 }
 
 static int explain(struct kt_cli *cli, const struct args *args, struct kt_context *context,
-                   struct kt_checkpoint *checkpoint)
+                   const struct sources *sources)
 {
     uint64_t *layers = NULL;
     size_t n = 0;
     int code = KT_EXIT_OK;
-    if (!kt_model_only_linears(checkpoint, args->layers))
-        code = kt_model_layers(cli, checkpoint, "layers", args->layers, &layers, &n);
+    if (!kt_model_only_linears(sources->experts, args->layers))
+        code = kt_model_layers(cli, sources->experts, "layers", args->layers, &layers, &n);
     if (code != KT_EXIT_OK)
         return code;
     struct plan *plans = kt_cli_alloc(cli, n + 1, sizeof(*plans));
     for (size_t i = 0; i < n && code == KT_EXIT_OK; i++)
-        code = make_plan(cli, context, checkpoint, layers[i], args->max_tokens, &plans[i]);
+        code = make_plan(cli, context, sources->experts, layers[i], args->max_tokens, &plans[i]);
     if (code == KT_EXIT_OK) {
         bool all = !args->layers || strcmp(args->layers, "all") == 0;
         struct kt_explain_linears *linears =
-            kt_explain_linears_make(cli, context, checkpoint, all ? NULL : layers, n, args->max_tokens);
-        code = print(cli, args, context, plans, n, linears);
+            kt_explain_linears_make(cli, context, sources->checkpoint, all ? NULL : layers, n,
+                                    args->max_tokens);
+        code = print(cli, args, context, sources, plans, n, linears);
         kt_explain_linears_free(linears);
     }
     free(plans);
@@ -314,6 +325,11 @@ static const struct kt_cli_option options[] =
      KT_CLI_METHOD,
      KT_CLI_THREADS,
      KT_CLI_NUMA_NODES,
+     {.name = "experts",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, experts),
+      .argument = "PATH",
+      .help = "take the experts from this store or file of the same model"},
      {.name = "max-tokens",
       .type = KT_CLI_UINT,
       .offset = offsetof(struct args, max_tokens),
@@ -323,30 +339,37 @@ static const struct kt_cli_option options[] =
       .help = "tokens per batch that buffers are planned for (default 512)"},
      {.name = NULL}};
 
-static const struct kt_cli_command command =
-    {.usage = "MODEL",
-     .about = "For each layer with experts: which backend and level would run it, which were refused "
-              "and why (with -v), and the memory that it takes. The same for the model's linears: weights "
-              "besides experts and embeddings. No weights are read. Exit status 1 if a layer cannot be "
-              "run.",
-     .options = options,
-     .opens_checkpoint = true};
+static const struct kt_cli_command command = {
+    .usage = "MODEL",
+    .about =
+        "For each layer with experts: which backend and level would run it, which were refused "
+        "and why (with -v), and the memory that it takes. The same for the model's linears: weights "
+        "besides experts and embeddings; and what the whole model takes. No weights are read. Exit status 1 if a layer cannot be "
+        "run.",
+    .options = options,
+    .opens_checkpoint = true};
 
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv)
 {
     struct args args = {.max_tokens = 512};
-    struct kt_checkpoint *checkpoint;
+    struct sources sources;
+    struct kt_checkpoint *experts = NULL;
     struct kt_context *context;
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
-    int code = kt_cli_checkpoint(cli, args.model, &checkpoint);
+    int code = kt_cli_checkpoint(cli, args.model, &sources.checkpoint);
     if (code != KT_EXIT_OK)
         return code;
-    code = kt_cli_context(cli, &context);
+    if (args.experts)
+        code = kt_cli_checkpoint(cli, args.experts, &experts);
+    sources.experts = experts ? experts : sources.checkpoint;
+    if (code == KT_EXIT_OK)
+        code = kt_cli_context(cli, &context);
     if (code == KT_EXIT_OK) {
-        code = explain(cli, &args, context, checkpoint);
+        code = explain(cli, &args, context, &sources);
         kt_context_destroy(context);
     }
-    kt_checkpoint_close(checkpoint);
+    kt_checkpoint_close(experts);
+    kt_checkpoint_close(sources.checkpoint);
     return code;
 }

@@ -3,6 +3,7 @@
 #include "tools/kt/linears.h"
 #include "tools/kt/model.h"
 #include "tools/kt/table.h"
+#include "tools/kt/whole.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -212,7 +213,7 @@ static enum kt_status add_tensors(struct kt_table *types, struct kt_table *tenso
     return KT_OK;
 }
 
-static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, const struct args *args,
+static int print(struct kt_cli *cli, struct kt_checkpoint *checkpoint, const struct args *args,
                  const struct wanted *wanted)
 {
     const char *schema = args->tensors ? "kt.inspect.tensors" : "kt.inspect";
@@ -223,6 +224,8 @@ static int print(struct kt_cli *cli, const struct kt_checkpoint *checkpoint, con
     enum kt_status status = KT_OK;
     kt_checkpoint_info(checkpoint, &info);
     add_facts(output, cli->arguments[0], checkpoint, &info);
+    if (!args->tensors && *info.architecture)
+        kt_whole_family(cli, output, checkpoint);
     if (args->tensors) {
         tensors = kt_output_table(output, "rows", tensor_columns, COUNT(tensor_columns));
     } else {
@@ -256,8 +259,8 @@ int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv)
     static const struct kt_cli_command command =
         {.usage = "MODEL",
          .about = "Shows what a checkpoint (a GGUF file, or the folder of a safetensors one) holds: its "
-                  "layers with experts, their shapes and formats, and the bytes of each type. Only the "
-                  "headers are read.",
+                  "layers with experts, their shapes and formats, the bytes of each type, and its "
+                  "family, or what a whole model would need besides. Only the headers are read.",
          .options = rows,
          .arguments = "MODEL",
          .min_arguments = 1,

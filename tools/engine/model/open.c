@@ -86,8 +86,10 @@ static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_err
     struct kt_kv_info info;
     if (status == KT_OK && creates)
         status = kt_kv_create(m->context, &params, &m->kv, error);
-    else if (status == KT_OK && (status = kt_kv_plan(m->context, &params, &info, error)) == KT_OK)
+    else if (status == KT_OK && (status = kt_kv_plan(m->context, &params, &info, error)) == KT_OK) {
         m->plan.cache_size = info.bytes;
+        m->plan.model.has_states = info.state_bytes > 0;
+    }
     free(fields);
     free(layers);
     return status;
@@ -114,6 +116,25 @@ static bool make_buffers(struct kt_model *m)
 
 /* ---- what a model takes ---- */
 
+/* What the model is, as far as it is known before weights are packed. */
+static void describe(const struct kt_model *m, const struct kt_model_plan *plan, struct kt_model_info *info)
+{
+    *info = (struct kt_model_info){.family = m->config.family->name,
+                                   .n_layers = m->config.n_layers,
+                                   .n_experts = m->config.n_experts,
+                                   .hidden_size = m->config.hidden_size,
+                                   .vocabulary = m->vocabulary,
+                                   .context_length = m->config.context_length,
+                                   .max_tokens = m->params.max_tokens,
+                                   .weight_size = plan->weight_size,
+                                   .cache_size = plan->cache_size,
+                                   .expert_size = m->expert_size,
+                                   .top_k = m->config.top_k,
+                                   .n_weights = m->n_weights,
+                                   .n_expert_weights = m->n_expert_weights,
+                                   .has_states = info->has_states};
+}
+
 /* Makes all parts but those that are large, and sums up what these will take. */
 static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *checkpoint,
                               const struct kt_model_params *params, struct kt_model *m,
@@ -128,8 +149,11 @@ static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *
     plan->n_nodes = info.n_nodes;
     plan->available = kt_memory_available();
     enum kt_status status = kt_engine_config_read(checkpoint, &m->config, error);
-    if (status == KT_OK)
+    if (status == KT_OK) {
+        plan->model.family = m->config.family->name;
+        plan->model.context_length = m->config.context_length;
         status = take_params(m, params, error);
+    }
     m->expert_source = m->params.experts ? m->params.experts : checkpoint;
     if (status == KT_OK)
         status = kt_rows_find(context, NULL, &m->rows, error);
@@ -144,6 +168,8 @@ static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *
     plan->row_size = m->owned_size;
     plan->total = plan->weight_size + plan->cache_size + plan->buffer_size + plan->row_size;
     plan->max_tokens = m->params.max_tokens;
+    if (status == KT_OK)
+        describe(m, plan, &plan->model);
     return status;
 }
 
@@ -172,8 +198,7 @@ enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *c
     if (!m)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
     enum kt_status status = prepare(context, checkpoint, params, m, error);
-    if (status == KT_OK)
-        *plan = m->plan;
+    *plan = m->plan;
     kt_model_close(m);
     return status;
 }
@@ -206,22 +231,11 @@ void kt_model_info(const struct kt_model *model, struct kt_model_info *info)
 {
     struct kt_kv_info cache;
     kt_kv_info(model->kv, &cache);
-    *info = (struct kt_model_info){.family = model->config.family->name,
-                                   .n_layers = model->config.n_layers,
-                                   .n_experts = model->config.n_experts,
-                                   .hidden_size = model->config.hidden_size,
-                                   .vocabulary = model->vocabulary,
-                                   .context_length = model->config.context_length,
-                                   .max_tokens = model->params.max_tokens,
-                                   .weight_size = model->weight_size,
-                                   .cache_size = cache.bytes,
-                                   .expert_size = model->expert_size,
-                                   .top_k = model->config.top_k,
-                                   .n_weights = model->n_weights,
-                                   .n_expert_weights = model->n_expert_weights,
-                                   .instruction = model->instruction,
-                                   .level = model->level,
-                                   .has_states = cache.state_bytes > 0};
+    *info = model->plan.model;
+    info->weight_size = model->weight_size;
+    info->cache_size = cache.bytes;
+    info->instruction = model->instruction;
+    info->level = model->level;
 }
 
 void kt_model_times(const struct kt_model *model, struct kt_model_times *times)

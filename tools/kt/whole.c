@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* whole.c - asks libktengine for the plan of a whole model. */
+#include "tools/kt/whole.h"
+
+#include <dlfcn.h>
+#include <kt/engine.h>
+
+typedef enum kt_status (*plan_fn)(struct kt_context *context, struct kt_checkpoint *checkpoint,
+                                  const struct kt_model_params *params, struct kt_model_plan *plan,
+                                  struct kt_error *error);
+
+/* kt_model_plan, or NULL. The library is never closed: kt ends soon. */
+static plan_fn find_plan(void)
+{
+    void *library = dlopen(KT_ENGINE_SONAME, RTLD_NOW | RTLD_LOCAL);
+    void *symbol = library ? dlsym(library, "kt_model_plan") : NULL;
+    return (plan_fn)(uintptr_t)symbol;
+}
+
+/* Of packed weights: a token goes through all but the experts that are not chosen. */
+static uint64_t count_read(const struct kt_model_info *model)
+{
+    uint64_t read = model->weight_size;
+    if (model->n_experts > 0)
+        read -= model->expert_size / model->n_experts * (model->n_experts - model->top_k);
+    return read;
+}
+
+static void add_sizes(struct kt_output *output, const struct kt_model_plan *plan)
+{
+    kt_output_fact_uint(output, "cache_tokens", "tokens cached", plan->max_tokens);
+    kt_output_fact_bytes(output, "cache_bytes", "cache", plan->cache_size);
+    kt_output_fact_bytes(output, "model_bytes", "the whole model", plan->total);
+    kt_output_fact_bytes(output, "token_bytes", "a token reads", count_read(&plan->model));
+}
+
+static bool add_family(struct kt_output *output, struct kt_context *context, struct kt_checkpoint *checkpoint,
+                       struct kt_checkpoint *experts, struct kt_model_plan *plan)
+{
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_error error;
+    plan_fn function = find_plan();
+    if (!function)
+        return false;
+    params.experts = experts;
+    bool fails = function(context, checkpoint, &params, plan, &error) != KT_OK;
+    if (plan->model.family) {
+        kt_output_fact_text(output, "family", "family", plan->model.family);
+        kt_output_fact_uint(output, "context_length", "context", plan->model.context_length);
+    }
+    if (fails)
+        kt_output_fact_text(output, "model_error", "cannot generate", error.message);
+    return !fails;
+}
+
+void kt_whole_family(const struct kt_cli *cli, struct kt_output *output, struct kt_checkpoint *checkpoint)
+{
+    struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
+    struct kt_model_plan plan;
+    struct kt_context *context = NULL;
+    struct kt_config *config = NULL;
+    params.file = cli->config_file;
+    params.settings = cli->settings;
+    params.n_settings = cli->n_settings;
+    if (kt_config_create(&params, &config, NULL) == KT_OK &&
+        kt_context_create(config, &context, NULL) == KT_OK)
+        (void)add_family(output, context, checkpoint, NULL, &plan);
+    kt_context_destroy(context);
+    kt_config_destroy(config);
+}
+
+void kt_whole_sizes(struct kt_output *output, struct kt_context *context, struct kt_checkpoint *checkpoint,
+                    struct kt_checkpoint *experts)
+{
+    struct kt_model_plan plan;
+    if (add_family(output, context, checkpoint, experts, &plan))
+        add_sizes(output, &plan);
+}
