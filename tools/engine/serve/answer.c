@@ -31,9 +31,8 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
     if (status != KT_OK)
         return kt_problem_error(problem, 400, &error);
     answer->is_reasoning = ask->is_chat && ask->parser.starts_reasoning;
-    answer->calls = json_array();
     answer->logprobs = ask->has_logprobs ? json_array() : NULL;
-    return (answer->calls && (answer->logprobs || !ask->has_logprobs)) || kt_problem_memory(problem);
+    return answer->logprobs || !ask->has_logprobs || kt_problem_memory(problem);
 }
 
 void kt_answer_close(struct kt_answer *answer)
@@ -44,9 +43,7 @@ void kt_answer_close(struct kt_answer *answer)
     kt_stop_destroy(answer->stop);
     kt_parser_destroy(answer->parser);
     kt_detokenizer_destroy(answer->detokenizer);
-    kt_buffer_free(&answer->content);
-    kt_buffer_free(&answer->reasoning);
-    json_decref(answer->calls);
+    kt_shape_free(answer);
     json_decref(answer->logprobs);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/engine/serve/ask.h"
+#include "tools/engine/serve/dialect.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,16 +72,17 @@ static const struct kt_field of_completions[] = {{"logprobs", KT_FIELD_INT,
 
 static bool add_stop(struct kt_ask *ask, const json_t *text, struct kt_problem *problem)
 {
+    const char *name = ask->dialect->stop;
     if (!json_is_string(text))
-        return kt_problem_field(problem, "stop", "'stop' must be a string or an array of strings, not %s",
+        return kt_problem_field(problem, name, "'%s' must be a string or an array of strings, not %s", name,
                                 kt_fields_type(text));
     if (json_string_length(text) == 0)
         return true; /* some clients say so where there is none */
     if (json_string_length(text) > KT_MOST_STOP_LENGTH)
-        return kt_problem_field(problem, "stop", "'stop' holds a string of %zu bytes; %d is the most",
+        return kt_problem_field(problem, name, "'%s' holds a string of %zu bytes; %d is the most", name,
                                 json_string_length(text), KT_MOST_STOP_LENGTH);
     if (ask->n_stops == KT_MOST_STOPS)
-        return kt_problem_field(problem, "stop", "'stop' holds more than %d strings", KT_MOST_STOPS);
+        return kt_problem_field(problem, name, "'%s' holds more than %d strings", name, KT_MOST_STOPS);
     ask->stops[ask->n_stops++] =
         (struct kt_stop_text){.text = json_string_value(text), .length = json_string_length(text)};
     return true;
@@ -89,7 +90,7 @@ static bool add_stop(struct kt_ask *ask, const json_t *text, struct kt_problem *
 
 static bool read_stop(struct kt_ask *ask, struct kt_problem *problem)
 {
-    const json_t *stop = json_object_get(ask->body, "stop"), *text;
+    const json_t *stop = json_object_get(ask->body, ask->dialect->stop), *text;
     size_t i;
     if (!stop || json_is_null(stop))
         return true;
@@ -249,11 +250,13 @@ static bool check_values(const struct kt_server *server, const struct values *va
     return !values->stream_options || kt_fields_read(values->stream_options, usage, ask, problem);
 }
 
-bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt_ask *ask,
+bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
                  struct kt_problem *problem)
 {
+    bool is_chat = dialect->is_chat;
     struct values values = default_values(server);
-    *ask = (struct kt_ask){.body = body, .is_chat = is_chat, .sampling = server->sampling};
+    *ask =
+        (struct kt_ask){.dialect = dialect, .body = body, .is_chat = is_chat, .sampling = server->sampling};
     if (!kt_fields_read(body, both, &values, problem) ||
         !kt_fields_read(body, is_chat ? of_chats : of_completions, &values, problem))
         return false;
@@ -288,7 +291,7 @@ bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt
 
 void kt_ask_shrink(struct kt_ask *ask)
 {
-    static const char *const used[] = {"model", "stop"};
+    const char *const used[] = {"model", ask->dialect->stop};
     json_t *rest = json_object();
     bool done = rest != NULL;
     for (size_t i = 0; done && i < sizeof(used) / sizeof(used[0]); i++) {
@@ -333,7 +336,7 @@ static struct kt_prompt *add_prompt(struct kt_ask *ask, struct kt_problem *probl
     return &grown[ask->n_prompts++];
 }
 
-bool kt_ask_add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
+static bool add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
                      struct kt_problem *problem)
 {
     const struct kt_text_part part = {.text = text, .length = length};
@@ -362,15 +365,14 @@ static bool add_ids(struct kt_server *server, struct kt_ask *ask, const json_t *
     return prompt->n_ids > 0 || kt_problem_field(problem, "prompt", "'prompt' holds an empty list of ids");
 }
 
-bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, const json_t *prompt,
-                         struct kt_problem *problem)
+bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
 {
-    const json_t *item;
+    const json_t *prompt = json_object_get(ask->body, "prompt"), *item;
     size_t i;
     if (!prompt || json_is_null(prompt))
         return kt_problem_field(problem, "prompt", "'prompt' is missing");
     if (json_is_string(prompt))
-        return kt_ask_add_text(server, ask, json_string_value(prompt), json_string_length(prompt), problem);
+        return add_text(server, ask, json_string_value(prompt), json_string_length(prompt), problem);
     if (!json_is_array(prompt))
         return kt_problem_field(problem, "prompt", "'prompt' must be a string or an array, not %s",
                                 kt_fields_type(prompt));
@@ -384,7 +386,7 @@ bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, const jso
     json_array_foreach (prompt, i, item) {
         bool done = false;
         if (json_is_string(item))
-            done = kt_ask_add_text(server, ask, json_string_value(item), json_string_length(item), problem);
+            done = add_text(server, ask, json_string_value(item), json_string_length(item), problem);
         else if (json_is_array(item))
             done = add_ids(server, ask, item, problem);
         else
@@ -395,16 +397,4 @@ bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, const jso
             return false;
     }
     return true;
-}
-
-bool kt_answer_completion(struct kt_exchange *exchange)
-{
-    struct kt_problem problem;
-    struct kt_ask ask = {.body = NULL};
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
-    if (body && kt_ask_read(exchange->server, body, false, &ask, &problem) &&
-        kt_ask_read_prompts(exchange->server, &ask, json_object_get(body, "prompt"), &problem))
-        return kt_job_run(exchange, &ask);
-    kt_ask_free(&ask);
-    return kt_reply_problem(exchange, &problem);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ask.h - what a request for an answer asks for, of chats and of completions. */
+/* ask.h - what a request for an answer asks for, in any dialect. */
 #ifndef KT_ENGINE_SERVE_ASK_H
 #define KT_ENGINE_SERVE_ASK_H
 
@@ -18,7 +18,10 @@ struct kt_prompt {
     bool is_given; /* the request had ids */
 };
 
+struct kt_dialect;
+
 struct kt_ask {
+    const struct kt_dialect *dialect;
     json_t *body; /* stops and model are its own */
     bool is_chat;
     struct kt_sampling_params sampling;
@@ -40,17 +43,13 @@ struct kt_ask {
 
 /* Reads all fields but the prompt. Takes the reference to `body`. False: `problem` says why; kt_ask_free
  * either way. */
-bool kt_ask_read(struct kt_server *server, json_t *body, bool is_chat, struct kt_ask *ask,
+bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect *dialect, struct kt_ask *ask,
                  struct kt_problem *problem);
 void kt_ask_free(struct kt_ask *ask);
 /* Lets go of all of the body but what is used while the answer is computed, which can take long. */
 void kt_ask_shrink(struct kt_ask *ask);
-/* Adds a prompt of text as a completion has it, control tokens included. */
-bool kt_ask_add_text(struct kt_server *server, struct kt_ask *ask, const char *text, size_t length,
-                     struct kt_problem *problem);
 /* The prompt, or prompts, of a completion: text, texts, ids or lists of ids. */
-bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, const json_t *prompt,
-                         struct kt_problem *problem);
+bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
 /* Ids of a list, malloc'ed; `param` names it. */
 bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const char *param, int32_t **ids,
                      uint64_t *n_ids, struct kt_problem *problem);
@@ -65,7 +64,7 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
 
 /* ---- job.c ---- */
 
-/* Answers the request; `ask` is freed. */
-bool kt_job_run(struct kt_exchange *exchange, struct kt_ask *ask);
+/* Answers a request: all of it. */
+bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialect);
 
 #endif

@@ -343,15 +343,3 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
     return done && (ask->prompts->n_ids > 0 ||
                     kt_problem_field(problem, "messages", "the template made no text of these messages"));
 }
-
-bool kt_answer_chat(struct kt_exchange *exchange)
-{
-    struct kt_problem problem;
-    struct kt_ask ask = {.body = NULL};
-    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
-    if (body && kt_ask_read(exchange->server, body, true, &ask, &problem) &&
-        kt_ask_read_chat(exchange->server, &ask, &problem))
-        return kt_job_run(exchange, &ask);
-    kt_ask_free(&ask);
-    return kt_reply_problem(exchange, &problem);
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* info.c - the paths, and what the server says of itself. */
 #include "tools/engine/scheduler/scheduler.h"
-#include "tools/engine/serve/server.h"
+#include "tools/engine/serve/dialect.h"
 
 #include <kt/version.h>
 #include <string.h>
@@ -86,4 +86,14 @@ bool kt_answer_metrics(struct kt_exchange *exchange)
         kt_reply_bytes(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.length);
     kt_buffer_free(&text);
     return done;
+}
+
+bool kt_answer_chat(struct kt_exchange *exchange)
+{
+    return kt_job_answer(exchange, &kt_dialect_chat);
+}
+
+bool kt_answer_completion(struct kt_exchange *exchange)
+{
+    return kt_job_answer(exchange, &kt_dialect_completion);
 }

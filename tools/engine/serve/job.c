@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/engine/serve/job.h"
+#include "tools/engine/serve/dialect.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -86,7 +86,7 @@ static struct kt_job *make_job(struct kt_exchange *exchange, struct kt_ask *ask,
                            .created = (int64_t)time(NULL),
                            .start = exchange->start};
     *ask = (struct kt_ask){.body = NULL};
-    kt_make_id(job->ask.is_chat ? "chatcmpl-" : "cmpl-", job->id, sizeof(job->id));
+    kt_make_id(job->ask.dialect->id_prefix, job->id, sizeof(job->id));
     job->feed = kt_feed_create();
     job->answers = calloc(n, sizeof(*job->answers));
     bool done = (job->feed && job->answers) || kt_problem_memory(problem);
@@ -177,7 +177,7 @@ static void keep_alive(struct kt_job *job)
         kt_feed_progress(job->feed, &done, &total);
         (void)snprintf(comment, sizeof(comment), ": keep-alive, prompt %" PRIu64 "/%" PRIu64 "\n\n", done,
                        total);
-        (void)kt_buffer_add_text(job->out, comment);
+        (void)kt_buffer_add_text(job->out, job->ask.dialect->ping ? job->ask.dialect->ping : comment);
         job->keep_alive = next_comment(job);
     }
 }
@@ -202,7 +202,7 @@ static bool stream_next(void *data, struct kt_buffer *out)
         return true;
     describe(job);
     if (!job->exchange->hung_up)
-        (void)(job->has_failed ? kt_shape_error(job) : kt_shape_end(job));
+        (void)(job->has_failed ? job->ask.dialect->error(job) : job->ask.dialect->end(job));
     return false;
 }
 
@@ -229,13 +229,13 @@ static bool reply_whole(struct kt_job *job)
     } else if (job->has_failed) {
         done = kt_reply_problem(exchange, &job->problem);
     } else {
-        done = kt_reply_json(exchange, 200, kt_shape_reply(job));
+        done = kt_reply_json(exchange, 200, job->ask.dialect->reply(job));
     }
     free_job(job);
     return done;
 }
 
-bool kt_job_run(struct kt_exchange *exchange, struct kt_ask *ask)
+static bool run(struct kt_exchange *exchange, struct kt_ask *ask)
 {
     struct kt_problem problem;
     kt_buffer_free(&exchange->body);
@@ -247,4 +247,19 @@ bool kt_job_run(struct kt_exchange *exchange, struct kt_ask *ask)
         return reply_whole(job);
     const struct kt_stream stream = {.next = stream_next, .end = stream_end, .data = job};
     return kt_reply_stream(exchange, &stream);
+}
+
+bool kt_job_answer(struct kt_exchange *exchange, const struct kt_dialect *dialect)
+{
+    struct kt_problem problem;
+    struct kt_ask ask = {.body = NULL};
+    json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
+    if (body && dialect->translate)
+        body = dialect->translate(exchange->server, body, &problem);
+    if (body && kt_ask_read(exchange->server, body, dialect, &ask, &problem) &&
+        (dialect->is_chat ? kt_ask_read_chat(exchange->server, &ask, &problem)
+                          : kt_ask_read_prompts(exchange->server, &ask, &problem)))
+        return run(exchange, &ask);
+    kt_ask_free(&ask);
+    return kt_reply_problem(exchange, &problem);
 }

@@ -12,6 +12,26 @@
 #include "tools/engine/serve/ask.h"
 #include "tools/engine/serve/feed.h"
 
+enum kt_piece_kind { KT_PIECE_CONTENT, KT_PIECE_REASONING, KT_PIECE_CALL, KT_PIECE_ARGUMENTS };
+
+/* What an answer grows by. */
+struct kt_piece {
+    enum kt_piece_kind kind;
+    const char *text; /* of a call: the name of its tool */
+    uint64_t length;
+    uint32_t call;
+    char id[64]; /* of a call */
+};
+
+/* Pieces of one kind in a row, or a call with its arguments. */
+struct kt_block {
+    enum kt_piece_kind kind; /* but KT_PIECE_ARGUMENTS */
+    struct kt_buffer text;   /* of a call: its arguments */
+    struct kt_buffer name;   /* of a call, and so are the others */
+    uint32_t call;
+    char id[64];
+};
+
 /* One of the answers of a request. */
 struct kt_answer {
     uint32_t number;
@@ -28,19 +48,9 @@ struct kt_answer {
     uint64_t n_tokens, n_reasoning, n_calls;
     uint64_t text_offset; /* characters, for logprobs of completions */
     struct kt_request_end end;
-    /* ---- what was not sent yet, or is collected ---- */
-    struct kt_buffer content, reasoning;
-    json_t *calls, *logprobs; /* lists */
-};
-
-enum kt_piece_kind { KT_PIECE_CONTENT, KT_PIECE_REASONING, KT_PIECE_CALL, KT_PIECE_ARGUMENTS };
-
-struct kt_piece {
-    enum kt_piece_kind kind;
-    const char *text;
-    uint64_t length;
-    uint32_t call;
-    char id[64]; /* of a call */
+    struct kt_block *blocks; /* their texts only where the dialect wants them (dialect.h) */
+    size_t n_blocks, block_capacity;
+    json_t *logprobs; /* that were not sent yet: a list */
 };
 
 struct kt_job {
@@ -73,16 +83,13 @@ bool kt_answer_echo(struct kt_job *job, struct kt_answer *answer);
 
 /* Sends a piece, or collects it. False: out of memory, and so for the others. */
 bool kt_shape_piece(struct kt_job *job, struct kt_answer *answer, const struct kt_piece *piece);
-/* The reason why an answer ended. */
 bool kt_shape_finish(struct kt_job *job, struct kt_answer *answer);
+void kt_shape_free(struct kt_answer *answer);
+void kt_make_id(const char *prefix, char *id, size_t size);
+
+/* ---- openai.c ---- */
+
 /* A token's logprobs, to go with the next piece. */
 bool kt_shape_logprob(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event);
-/* Behind the last chunk: usage, if it was asked for, and the end of the stream. */
-bool kt_shape_end(struct kt_job *job);
-/* The whole reply of a request that does not stream. */
-json_t *kt_shape_reply(struct kt_job *job);
-/* The error that ends a stream. */
-bool kt_shape_error(struct kt_job *job);
-void kt_make_id(const char *prefix, char *id, size_t size);
 
 #endif

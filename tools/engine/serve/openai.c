@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* openai.c - answers as OpenAI's chats and completions have them. */
+#include "tools/engine/serve/dialect.h"
+
+#include <string.h>
+
+/* What all objects of a reply begin with. */
+static json_t *make_object(const struct kt_job *job, bool is_chunk)
+{
+    const char *name =
+        job->ask.is_chat ? (is_chunk ? "chat.completion.chunk" : "chat.completion") : "text_completion";
+    return json_pack("{s:s, s:s, s:I, s:o}", "id", job->id, "object", name, "created",
+                     (json_int_t)job->created, "model", kt_json_text(job->ask.model, strlen(job->ask.model)));
+}
+
+/* ---- logprobs ---- */
+
+static json_t *make_bytes(const char *text, uint64_t length)
+{
+    json_t *bytes = json_array();
+    for (uint64_t i = 0; bytes && i < length; i++)
+        if (json_array_append_new(bytes, json_integer((unsigned char)text[i])) != 0) {
+            json_decref(bytes);
+            bytes = NULL;
+        }
+    return bytes;
+}
+
+/* JSON has no -inf: OpenAI's smallest number stands for it. */
+static double limit(float logprob)
+{
+    return logprob > -9999.0F ? (double)logprob : -9999.0;
+}
+
+static json_t *make_logprob(const struct kt_job *job, int32_t id, float logprob)
+{
+    struct kt_token token;
+    if (kt_tokenizer_token(job->server->loaded.tokenizer, id, &token, NULL) != KT_OK)
+        return NULL;
+    return json_pack("{s:o, s:f, s:o}", "token", kt_json_text(token.text, token.length), "logprob",
+                     limit(logprob), "bytes", make_bytes(token.text, token.length));
+}
+
+bool kt_shape_logprob(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event)
+{
+    json_t *entry = make_logprob(job, event->id, event->logprob), *top = json_array();
+    bool done = entry && top;
+    for (uint32_t i = 0; done && i < event->n_top; i++)
+        done = json_array_append_new(top, make_logprob(job, event->top[i].id, event->top[i].logprob)) == 0;
+    done = done && json_object_set(entry, "top_logprobs", top) == 0 &&
+           json_array_append(answer->logprobs, entry) == 0;
+    json_decref(top);
+    json_decref(entry);
+    return done;
+}
+
+static uint64_t count_characters(const json_t *text)
+{
+    uint64_t n = 0;
+    const char *bytes = json_string_value(text);
+    for (size_t i = 0; i < json_string_length(text); i++)
+        n += ((unsigned char)bytes[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* The same of completions: lists beside each other. */
+static json_t *make_old_logprobs(struct kt_answer *answer, json_t *entries)
+{
+    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array();
+    json_t *entry, *other;
+    size_t i, j;
+    json_array_foreach (entries, i, entry) {
+        json_t *top = json_object();
+        json_array_foreach (json_object_get(entry, "top_logprobs"), j, other) {
+            /* Keys must have no zero bytes. */
+            const char *name = json_string_value(json_object_get(other, "token"));
+            (void)json_object_set(top, name ? name : "", json_object_get(other, "logprob"));
+        }
+        (void)json_array_append(tokens, json_object_get(entry, "token"));
+        (void)json_array_append(values, json_object_get(entry, "logprob"));
+        (void)json_array_append_new(tops, top);
+        (void)json_array_append_new(offsets, json_integer((json_int_t)answer->text_offset));
+        answer->text_offset += count_characters(json_object_get(entry, "token"));
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
+                     "text_offset", offsets);
+}
+
+/* The logprobs that were not sent yet, in the shape of the reply; null where none were asked for. */
+static json_t *take_logprobs(struct kt_job *job, struct kt_answer *answer)
+{
+    if (!answer->logprobs || (job->ask.streams && json_array_size(answer->logprobs) == 0))
+        return json_null();
+    json_t *entries = answer->logprobs;
+    answer->logprobs = json_array();
+    json_t *shaped =
+        job->ask.is_chat ? json_pack("{s:O}", "content", entries) : make_old_logprobs(answer, entries);
+    json_decref(entries);
+    return shaped;
+}
+
+/* ---- chunks ---- */
+
+/* One chunk: of a chat `delta` is an object, else a text. Takes the reference. */
+static bool send_chunk(struct kt_job *job, struct kt_answer *answer, json_t *delta, bool is_last)
+{
+    json_t *object = make_object(job, true);
+    json_t *choice = json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)answer->number,
+                               job->ask.is_chat ? "delta" : "text", delta, "logprobs",
+                               take_logprobs(job, answer), "finish_reason", is_last ? answer->finish : NULL);
+    if (!object || !choice || json_object_set_new(object, "choices", json_pack("[o]", choice)) != 0 ||
+        (job->ask.includes_usage && json_object_set_new(object, "usage", json_null()) != 0)) {
+        json_decref(object);
+        return false;
+    }
+    return kt_shape_send(job, NULL, object);
+}
+
+static bool send_begin(struct kt_job *job, struct kt_answer *answer)
+{
+    if (answer->has_begun || !job->ask.is_chat)
+        return true;
+    answer->has_begun = true;
+    json_t *kept = answer->logprobs; /* they go with the first token's text */
+    answer->logprobs = NULL;
+    bool done = send_chunk(job, answer, json_pack("{s:s, s:s}", "role", "assistant", "content", ""), false);
+    answer->logprobs = kept;
+    return done;
+}
+
+static bool open_block(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block)
+{
+    if (block->kind != KT_PIECE_CALL)
+        return true;
+    return send_begin(job, answer) &&
+           send_chunk(job, answer,
+                      json_pack("{s:[{s:i, s:s, s:s, s:{s:o, s:s}}]}", "tool_calls", "index",
+                                (int)block->call, "id", block->id, "type", "function", "function", "name",
+                                kt_shape_text(&block->name), "arguments", ""),
+                      false);
+}
+
+static bool add_to_block(struct kt_job *job, struct kt_answer *answer, const struct kt_block *block,
+                         const char *bytes, uint64_t length)
+{
+    json_t *text = kt_json_text(bytes, length), *delta = text;
+    if (block->kind == KT_PIECE_CALL)
+        delta = json_pack("{s:[{s:i, s:{s:o}}]}", "tool_calls", "index", (int)block->call, "function",
+                          "arguments", text);
+    else if (job->ask.is_chat)
+        delta = json_pack("{s:o}", block->kind == KT_PIECE_REASONING ? "reasoning_content" : "content", text);
+    return send_begin(job, answer) && send_chunk(job, answer, delta, false);
+}
+
+static bool send_finish(struct kt_job *job, struct kt_answer *answer)
+{
+    return send_begin(job, answer) &&
+           send_chunk(job, answer, job->ask.is_chat ? json_object() : json_string(""), true);
+}
+
+/* ---- usage ---- */
+
+static json_t *make_usage(const struct kt_job *job)
+{
+    struct kt_usage usage = kt_shape_usage(job);
+    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", usage.n_prompt,
+                     "completion_tokens", usage.n_tokens, "total_tokens", usage.n_prompt + usage.n_tokens,
+                     "prompt_tokens_details", "cached_tokens", usage.n_cached, "completion_tokens_details",
+                     "reasoning_tokens", usage.n_reasoning);
+}
+
+static bool send_end(struct kt_job *job)
+{
+    if (job->ask.includes_usage) {
+        json_t *object = make_object(job, true);
+        if (!object || json_object_set_new(object, "choices", json_array()) != 0 ||
+            json_object_set_new(object, "usage", make_usage(job)) != 0 ||
+            json_object_set_new(object, "timings", kt_shape_timings(job)) != 0) {
+            json_decref(object);
+            return false;
+        }
+        if (!kt_shape_send(job, NULL, object))
+            return false;
+    }
+    return kt_buffer_add_text(job->out, "data: [DONE]\n\n");
+}
+
+static bool send_error(struct kt_job *job)
+{
+    return kt_shape_send(job, NULL, kt_problem_json(&job->problem));
+}
+
+/* ---- whole replies ---- */
+
+/* All texts of a kind, joined. */
+static json_t *join_text(const struct kt_answer *answer, enum kt_piece_kind kind)
+{
+    struct kt_buffer joined = {.data = NULL};
+    bool done = true;
+    for (size_t i = 0; done && i < answer->n_blocks; i++)
+        if (answer->blocks[i].kind == kind)
+            done = kt_buffer_add(&joined, answer->blocks[i].text.data, answer->blocks[i].text.length);
+    json_t *text = done ? kt_shape_text(&joined) : NULL;
+    kt_buffer_free(&joined);
+    return text;
+}
+
+static json_t *make_calls(const struct kt_answer *answer)
+{
+    json_t *calls = json_array();
+    for (size_t i = 0; calls && i < answer->n_blocks; i++) {
+        const struct kt_block *block = &answer->blocks[i];
+        if (block->kind != KT_PIECE_CALL)
+            continue;
+        json_t *call =
+            json_pack("{s:s, s:s, s:{s:o, s:o}}", "id", block->id, "type", "function", "function", "name",
+                      kt_shape_text(&block->name), "arguments", kt_shape_text(&block->text));
+        if (json_array_append_new(calls, call) != 0) {
+            json_decref(calls);
+            calls = NULL;
+        }
+    }
+    return calls;
+}
+
+static json_t *make_message(const struct kt_answer *answer)
+{
+    json_t *calls = make_calls(answer), *content = join_text(answer, KT_PIECE_CONTENT);
+    json_t *reasoning = join_text(answer, KT_PIECE_REASONING);
+    bool has_calls = json_array_size(calls) > 0;
+    if (has_calls && content && json_string_length(content) == 0) { /* calls alone have a content of null */
+        json_decref(content);
+        content = json_null();
+    }
+    json_t *message = json_pack("{s:s, s:o}", "role", "assistant", "content", content);
+    bool done = message && calls && reasoning;
+    if (done && json_string_length(reasoning) > 0)
+        done = json_object_set(message, "reasoning_content", reasoning) == 0;
+    if (done && has_calls)
+        done = json_object_set(message, "tool_calls", calls) == 0;
+    json_decref(calls);
+    json_decref(reasoning);
+    if (done)
+        return message;
+    json_decref(message);
+    return NULL;
+}
+
+static json_t *make_reply(struct kt_job *job)
+{
+    json_t *object = make_object(job, false), *choices = json_array();
+    bool done = object && choices;
+    for (size_t i = 0; done && i < job->n_answers; i++) {
+        struct kt_answer *answer = &job->answers[i];
+        json_t *text = job->ask.is_chat ? make_message(answer) : join_text(answer, KT_PIECE_CONTENT);
+        done = json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s?}", "index", (int)i,
+                                                        job->ask.is_chat ? "message" : "text", text,
+                                                        "logprobs", take_logprobs(job, answer),
+                                                        "finish_reason", answer->finish)) == 0;
+    }
+    done = done && json_object_set(object, "choices", choices) == 0 &&
+           json_object_set_new(object, "usage", make_usage(job)) == 0 &&
+           json_object_set_new(object, "timings", kt_shape_timings(job)) == 0;
+    json_decref(choices);
+    if (done)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+#define WRITERS                                                                                      \
+    .stop = "stop", .open = open_block, .add = add_to_block, .finish = send_finish, .end = send_end, \
+    .error = send_error, .reply = make_reply
+
+const struct kt_dialect kt_dialect_chat = {.is_chat = true, .id_prefix = "chatcmpl-", WRITERS};
+const struct kt_dialect kt_dialect_completion = {.id_prefix = "cmpl-", WRITERS};
