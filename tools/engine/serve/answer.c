@@ -30,6 +30,7 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
         status = kt_stop_create(ask->stops, ask->n_stops, 0, &answer->stop, &error);
     if (status != KT_OK)
         return kt_problem_error(problem, 400, &error);
+    answer->stop_number = -1;
     answer->is_reasoning = ask->is_chat && ask->parser.starts_reasoning;
     answer->logprobs = ask->has_logprobs ? json_array() : NULL;
     return answer->logprobs || !ask->has_logprobs || kt_problem_memory(problem);
@@ -72,6 +73,7 @@ static bool add_content(struct kt_job *job, struct kt_answer *answer, const char
         return fail(job, &error);
     if (!emit(job, answer, KT_PIECE_CONTENT, text, length))
         return false;
+    answer->stop_number = found;
     return found < 0 || finish_early(job, answer, answer->n_calls > 0 ? "tool_calls" : "stop");
 }
 

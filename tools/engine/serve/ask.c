@@ -291,7 +291,7 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
 
 void kt_ask_shrink(struct kt_ask *ask)
 {
-    const char *const used[] = {"model", ask->dialect->stop};
+    const char *const used[] = {"model", ask->dialect->stop, KT_ECHO};
     json_t *rest = json_object();
     bool done = rest != NULL;
     for (size_t i = 0; done && i < sizeof(used) / sizeof(used[0]); i++) {

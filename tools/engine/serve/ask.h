@@ -56,10 +56,21 @@ bool kt_ask_read_ids(const struct kt_server *server, const json_t *list, const c
 
 /* ---- chat.c ---- */
 
-/* Renders the messages of a body and encodes them. */
-bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_rendering **rendering,
+/* A string, or the texts of a list of parts, joined by newlines; NULL after a problem. */
+json_t *kt_chat_text(json_t *content, const char *param, struct kt_problem *problem);
+/* The text of a prompt, and the parts that it is made of. */
+struct kt_chat_prompt {
+    struct kt_rendering *rendering; /* whose text it is */
+    const char *text;
+    uint64_t length;
+    struct kt_text_part *parts;
+    uint64_t n_parts;
+};
+/* Renders the messages of a body; kt_chat_prompt_free if that went well. */
+bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_chat_prompt *prompt,
                     struct kt_problem *problem);
-/* The same, as the prompt of `ask`; and what its parser must know. */
+void kt_chat_prompt_free(struct kt_chat_prompt *prompt);
+/* The same, encoded as the prompt of `ask`; and what its parser must know. */
 bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
 
 /* ---- job.c ---- */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chat.c - the messages of a chat, as the model's template takes them. */
-#include "tools/engine/serve/ask.h"
+#define _GNU_SOURCE
+
+#include "tools/engine/serve/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +13,7 @@ struct chat {
     json_t *messages, *tools, *kwargs, *response_format;
     const char *reasoning_effort;
     bool add_generation_prompt, continue_final_message;
+    char mark[48]; /* where the final message ends, which is to be continued */
 };
 
 static const struct kt_field fields[] =
@@ -51,6 +54,16 @@ static json_t *join_parts(const json_t *parts, const char *param, struct kt_prob
     if (!joined)
         kt_problem_memory(problem);
     return joined;
+}
+
+json_t *kt_chat_text(json_t *content, const char *param, struct kt_problem *problem)
+{
+    if (json_is_array(content))
+        return join_parts(content, param, problem);
+    if (!json_is_string(content))
+        kt_problem_field(problem, param, "'%s' must be a string or an array of parts, not %s", param,
+                         content ? kt_fields_type(content) : "missing");
+    return json_is_string(content) ? json_incref(content) : NULL;
 }
 
 /* Sets the content of a copied message to what templates expect. */
@@ -125,10 +138,34 @@ static bool add_message(const struct kt_server *server, json_t *messages, const 
     return set_content(server, message, param, problem);
 }
 
-/* The messages for the template, with the server's own system message before them. NULL after a problem. */
-static json_t *make_messages(const struct kt_server *server, const json_t *given, struct kt_problem *problem)
+/* Puts the mark behind the message that the answer is to go on with. */
+static bool mark_final(const struct chat *chat, json_t *messages, struct kt_problem *problem)
 {
-    json_t *messages = json_array();
+    json_t *final = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(final, "role"));
+    json_t *content = json_object_get(final, "content");
+    if (strcmp(role, "assistant") != 0 || json_array_size(json_object_get(final, "tool_calls")) > 0)
+        return kt_problem_field(
+            problem, "continue_final_message",
+            "'continue_final_message' needs a text of the assistant's as the last message");
+    json_t *text = kt_chat_text(content, "messages", problem);
+    if (!text)
+        return false;
+    json_t *marked = json_sprintf("%s%s", json_string_value(text), chat->mark);
+    bool has_zero = strlen(json_string_value(text)) != json_string_length(text);
+    json_decref(text);
+    if (has_zero) {
+        json_decref(marked);
+        return kt_problem_field(problem, "messages", "the last message holds a zero byte");
+    }
+    return json_object_set_new(final, "content", marked) == 0 || kt_problem_memory(problem);
+}
+
+/* The messages for the template, with the server's own system message before them. NULL after a problem. */
+static json_t *make_messages(const struct kt_server *server, const struct chat *chat,
+                             struct kt_problem *problem)
+{
+    json_t *messages = json_array(), *given = chat->messages;
     const json_t *message;
     size_t i;
     bool done = messages != NULL || kt_problem_memory(problem);
@@ -140,7 +177,7 @@ static json_t *make_messages(const struct kt_server *server, const json_t *given
     json_array_foreach (given, i, message) {
         done = done && add_message(server, messages, message, i, problem);
     }
-    if (done)
+    if (done && (!chat->continue_final_message || mark_final(chat, messages, problem)))
         return messages;
     json_decref(messages);
     return NULL;
@@ -212,9 +249,13 @@ static bool read_chat(const json_t *body, struct chat *chat, struct kt_problem *
         return false;
     if (json_array_size(chat->messages) == 0)
         return kt_problem_field(problem, "messages", "'messages' must hold at least one message");
-    if (chat->continue_final_message)
+    if (chat->continue_final_message && json_is_true(json_object_get(body, "add_generation_prompt")))
         return kt_problem_field(problem, "continue_final_message",
-                                "'continue_final_message' is not supported");
+                                "'continue_final_message' and 'add_generation_prompt' exclude each other");
+    if (chat->continue_final_message) {
+        chat->add_generation_prompt = false;
+        kt_make_id("kt-end-", chat->mark, sizeof(chat->mark));
+    }
     const char *type = json_string_value(json_object_get(chat->response_format, "type"));
     if (chat->response_format && (!type || strcmp(type, "text") != 0))
         return kt_problem_field(problem, "response_format", "'response_format' can only be text so far");
@@ -240,7 +281,7 @@ static bool add_kwargs(json_t *variables, json_t *kwargs)
 static json_t *make_variables(const struct kt_server *server, const struct chat *chat, json_t *tools,
                               struct kt_problem *problem)
 {
-    json_t *messages = make_messages(server, chat->messages, problem);
+    json_t *messages = make_messages(server, chat, problem);
     if (!messages)
         return NULL;
     json_t *variables = json_object();
@@ -283,21 +324,68 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     return status == KT_OK || kt_problem_error(problem, 400, &error);
 }
 
-bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_rendering **rendering,
+/* Cuts the prompt where its mark is. */
+static bool cut_prompt(const struct chat *chat, struct kt_chat_prompt *prompt, struct kt_problem *problem)
+{
+    size_t length = strlen(chat->mark);
+    const char *found = NULL, *from = prompt->text, *at;
+    while ((at = memmem(from, prompt->length - (size_t)(from - prompt->text), chat->mark, length)) != NULL) {
+        found = at;
+        from = at + length;
+    }
+    if (!found)
+        return kt_problem_field(problem, "continue_final_message",
+                                "'continue_final_message': the model's template leaves the last message out");
+    prompt->length = (uint64_t)(found - prompt->text);
+    uint64_t left = prompt->length, n = 0;
+    for (; n < prompt->n_parts && left > 0; n++) {
+        struct kt_text_part *part = &prompt->parts[n];
+        part->length = part->length < left ? part->length : left;
+        left -= part->length;
+    }
+    prompt->n_parts = n;
+    return true;
+}
+
+void kt_chat_prompt_free(struct kt_chat_prompt *prompt)
+{
+    kt_rendering_destroy(prompt->rendering);
+    free(prompt->parts);
+}
+
+static bool make_prompt(struct kt_server *server, const struct chat *chat, json_t *tools,
+                        struct kt_chat_prompt *prompt, struct kt_problem *problem)
+{
+    *prompt = (struct kt_chat_prompt){.rendering = NULL};
+    if (!render(server, chat, tools, &prompt->rendering, problem))
+        return false;
+    const struct kt_text_part *parts = kt_rendering_parts(prompt->rendering, &prompt->n_parts);
+    prompt->text = kt_rendering_text(prompt->rendering, &prompt->length);
+    prompt->parts = malloc((prompt->n_parts + 1) * sizeof(*parts));
+    bool done = prompt->parts != NULL || kt_problem_memory(problem);
+    if (done && prompt->n_parts > 0)
+        memcpy(prompt->parts, parts, prompt->n_parts * sizeof(*parts));
+    if (done && (!*chat->mark || cut_prompt(chat, prompt, problem)))
+        return true;
+    kt_chat_prompt_free(prompt);
+    return false;
+}
+
+bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_chat_prompt *prompt,
                     struct kt_problem *problem)
 {
     struct chat chat;
     json_t *tools;
     return read_chat(body, &chat, problem) && choose_tools(body, chat.tools, &tools, problem) &&
-           render(server, &chat, tools, rendering, problem);
+           make_prompt(server, &chat, tools, prompt, problem);
 }
 
 /* Whether the text of a prompt ends within reasoning. */
-static bool starts_reasoning(const struct kt_rendering *rendering)
+static bool starts_reasoning(const struct kt_chat_prompt *prompt)
 {
     static const char *const tags[] = {"<think>", "[THINK]", "<seed:think>"};
-    uint64_t length;
-    const char *text = kt_rendering_text(rendering, &length);
+    uint64_t length = prompt->length;
+    const char *text = prompt->text;
     while (length > 0 && strchr(" \n\r\t", text[length - 1]))
         length--;
     for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
@@ -316,30 +404,28 @@ static uint32_t choose_format(uint32_t format, bool has_tools)
 
 bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
 {
-    struct kt_rendering *rendering = NULL;
+    struct kt_chat_prompt prompt;
     struct kt_error error;
     struct chat chat;
     json_t *tools;
     if (!read_chat(ask->body, &chat, problem) || !choose_tools(ask->body, chat.tools, &tools, problem) ||
-        !render(server, &chat, tools, &rendering, problem))
+        !make_prompt(server, &chat, tools, &prompt, problem))
         return false;
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
     ask->parser.format = choose_format(server->chat_info.format, tools != NULL);
-    ask->parser.starts_reasoning = starts_reasoning(rendering);
+    ask->parser.starts_reasoning = starts_reasoning(&prompt);
     ask->tools = tools ? json_dumps(tools, JSON_COMPACT) : NULL;
     ask->parser.tools = ask->tools;
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;
     ask->prompts = calloc(1, sizeof(*ask->prompts));
     bool done = (ask->prompts && (!tools || ask->tools)) || kt_problem_memory(problem);
     if (done) {
-        uint64_t n_parts;
-        const struct kt_text_part *parts = kt_rendering_parts(rendering, &n_parts);
         ask->n_prompts = 1;
-        done = kt_tokenizer_encode(server->loaded.tokenizer, parts, n_parts, KT_ENCODE_BOS,
+        done = kt_tokenizer_encode(server->loaded.tokenizer, prompt.parts, prompt.n_parts, KT_ENCODE_BOS,
                                    &ask->prompts->ids, &ask->prompts->n_ids, &error) == KT_OK ||
                kt_problem_error(problem, 400, &error);
     }
-    kt_rendering_destroy(rendering);
+    kt_chat_prompt_free(&prompt);
     return done && (ask->prompts->n_ids > 0 ||
                     kt_problem_field(problem, "messages", "the template made no text of these messages"));
 }

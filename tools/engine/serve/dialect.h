@@ -28,7 +28,20 @@ struct kt_dialect {
     /* ---- of others: all of the reply ---- */
     json_t *(*reply)(struct kt_job *job);
 };
-extern const struct kt_dialect kt_dialect_chat, kt_dialect_completion;
+extern const struct kt_dialect kt_dialect_chat, kt_dialect_completion, kt_dialect_messages,
+    kt_dialect_responses;
+
+/* The member of a translated body that its writers want to keep: what a reply repeats of the request. */
+#define KT_ECHO "kt_echo"
+
+/* ---- messages_read.c and messages_write.c: Anthropic's API ---- */
+
+json_t *kt_messages_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
+json_t *kt_messages_problem(const struct kt_problem *problem);
+
+/* ---- responses_read.c: OpenAI's newer one ---- */
+
+json_t *kt_responses_translate(const struct kt_server *server, json_t *body, struct kt_problem *problem);
 
 /* ---- shape.c: what they share ---- */
 

@@ -185,7 +185,9 @@ bool kt_reply_json(struct kt_exchange *exchange, unsigned status, json_t *body)
 bool kt_reply_problem(struct kt_exchange *exchange, const struct kt_problem *problem)
 {
     char seconds[16];
-    struct MHD_Response *response = make_json(kt_problem_json(problem));
+    bool is_other = exchange->route && exchange->route->problem;
+    struct MHD_Response *response =
+        make_json(is_other ? exchange->route->problem(problem) : kt_problem_json(problem));
     if (!response)
         return kt_reply_bytes(exchange, 500, "text/plain", "out of memory\n", 14);
     add_headers(exchange, response, "application/json");

@@ -40,8 +40,9 @@ struct kt_route {
     const char *method, *path; /* "/v1/models/" and a star: all below it */
     /* Makes one reply. False: none could be made, and the connection is closed. */
     bool (*answer)(struct kt_exchange *exchange);
-    bool is_open;     /* needs no API key */
-    bool needs_model; /* 503 until it is loaded */
+    bool is_open;                                         /* needs no API key */
+    bool needs_model;                                     /* 503 until it is loaded */
+    json_t *(*problem)(const struct kt_problem *problem); /* how errors look; NULL: as OpenAI has them */
 };
 /* Ends with a row whose path is NULL. */
 extern const struct kt_route kt_routes[];

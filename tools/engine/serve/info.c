@@ -7,17 +7,20 @@
 #include <string.h>
 
 const struct kt_route kt_routes[] = {
-    {"GET", "/", kt_answer_page, true, false},
-    {"GET", "/health", kt_answer_health, true, false},
-    {"GET", "/metrics", kt_answer_metrics, false, false},
-    {"GET", "/version", kt_answer_version, false, false},
-    {"GET", "/v1/models", kt_answer_models, false, true},
-    {"GET", "/v1/models/*", kt_answer_model, false, true},
-    {"POST", "/v1/chat/completions", kt_answer_chat, false, true},
-    {"POST", "/v1/completions", kt_answer_completion, false, true},
-    {"POST", "/tokenize", kt_answer_tokenize, false, true},
-    {"POST", "/detokenize", kt_answer_detokenize, false, true},
-    {"POST", "/apply-template", kt_answer_apply_template, false, true},
+    {"GET", "/", kt_answer_page, true, false, NULL},
+    {"GET", "/health", kt_answer_health, true, false, NULL},
+    {"GET", "/metrics", kt_answer_metrics, false, false, NULL},
+    {"GET", "/version", kt_answer_version, false, false, NULL},
+    {"GET", "/v1/models", kt_answer_models, false, true, NULL},
+    {"GET", "/v1/models/*", kt_answer_model, false, true, NULL},
+    {"POST", "/v1/chat/completions", kt_answer_chat, false, true, NULL},
+    {"POST", "/v1/completions", kt_answer_completion, false, true, NULL},
+    {"POST", "/v1/responses", kt_answer_response, false, true, NULL},
+    {"POST", "/v1/messages", kt_answer_message, false, true, kt_messages_problem},
+    {"POST", "/v1/messages/count_tokens", kt_answer_count_tokens, false, true, kt_messages_problem},
+    {"POST", "/tokenize", kt_answer_tokenize, false, true, NULL},
+    {"POST", "/detokenize", kt_answer_detokenize, false, true, NULL},
+    {"POST", "/apply-template", kt_answer_apply_template, false, true, NULL},
     {.path = NULL},
 };
 
@@ -96,4 +99,14 @@ bool kt_answer_chat(struct kt_exchange *exchange)
 bool kt_answer_completion(struct kt_exchange *exchange)
 {
     return kt_job_answer(exchange, &kt_dialect_completion);
+}
+
+bool kt_answer_message(struct kt_exchange *exchange)
+{
+    return kt_job_answer(exchange, &kt_dialect_messages);
+}
+
+bool kt_answer_response(struct kt_exchange *exchange)
+{
+    return kt_job_answer(exchange, &kt_dialect_responses);
 }

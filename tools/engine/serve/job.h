@@ -41,6 +41,7 @@ struct kt_answer {
     struct kt_parser *parser; /* of chats */
     struct kt_stop *stop;     /* NULL: no stop strings */
     const char *finish;       /* NULL: not yet */
+    int64_t stop_number;      /* of the stop string that ended it; -1: none did */
     bool has_ended;           /* the scheduler has let it go */
     bool has_begun;           /* its first chunk went out */
     bool is_reasoning;
@@ -63,6 +64,7 @@ struct kt_job {
     struct kt_buffer *out; /* of a stream: where chunks go */
     struct kt_problem problem;
     bool has_failed, has_first;
+    json_int_t n_events; /* that were sent, where the dialect counts them */
     char id[48];
     int64_t created;
     double start, first, keep_alive; /* seconds */

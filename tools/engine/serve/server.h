@@ -59,5 +59,8 @@ bool kt_answer_detokenize(struct kt_exchange *exchange);
 bool kt_answer_apply_template(struct kt_exchange *exchange);
 bool kt_answer_chat(struct kt_exchange *exchange);
 bool kt_answer_completion(struct kt_exchange *exchange);
+bool kt_answer_message(struct kt_exchange *exchange);
+bool kt_answer_count_tokens(struct kt_exchange *exchange);
+bool kt_answer_response(struct kt_exchange *exchange);
 
 #endif

@@ -38,16 +38,17 @@ static bool find_text(const json_t *body, struct kt_text_part *part, struct kt_p
 static bool encode(struct kt_server *server, const json_t *body, const struct text *text, int32_t **ids,
                    uint64_t *n_ids, struct kt_problem *problem)
 {
-    struct kt_rendering *rendering = NULL;
+    struct kt_chat_prompt prompt = {.rendering = NULL};
     struct kt_text_part part;
     const struct kt_text_part *parts = &part;
     struct kt_error error;
     uint64_t n_parts = 1;
     uint32_t flags = KT_ENCODE_BOS;
     if (text->messages) {
-        if (!kt_chat_render(server, body, &rendering, problem))
+        if (!kt_chat_render(server, body, &prompt, problem))
             return false;
-        parts = kt_rendering_parts(rendering, &n_parts);
+        parts = prompt.parts;
+        n_parts = prompt.n_parts;
     } else if (!find_text(body, &part, problem)) {
         return false;
     } else if (!text->add_special || !text->add_special_tokens) {
@@ -56,7 +57,7 @@ static bool encode(struct kt_server *server, const json_t *body, const struct te
     bool done =
         kt_tokenizer_encode(server->loaded.tokenizer, parts, n_parts, flags, ids, n_ids, &error) == KT_OK ||
         kt_problem_error(problem, 400, &error);
-    kt_rendering_destroy(rendering);
+    kt_chat_prompt_free(&prompt);
     return done;
 }
 
@@ -138,16 +139,14 @@ bool kt_answer_detokenize(struct kt_exchange *exchange)
 
 bool kt_answer_apply_template(struct kt_exchange *exchange)
 {
-    struct kt_rendering *rendering = NULL;
+    struct kt_chat_prompt prompt;
     struct kt_problem problem;
     json_t *body = kt_fields_parse(exchange->body.data, exchange->body.length, &problem);
-    bool done = body && kt_chat_render(exchange->server, body, &rendering, &problem);
+    bool done = body && kt_chat_render(exchange->server, body, &prompt, &problem);
     json_decref(body);
     if (!done)
         return kt_reply_problem(exchange, &problem);
-    uint64_t length;
-    const char *text = kt_rendering_text(rendering, &length);
-    json_t *reply = json_pack("{s:o}", "prompt", kt_json_text(text, length));
-    kt_rendering_destroy(rendering);
+    json_t *reply = json_pack("{s:o}", "prompt", kt_json_text(prompt.text, prompt.length));
+    kt_chat_prompt_free(&prompt);
     return kt_reply_json(exchange, 200, reply);
 }

@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# kt run: Anthropic's messages and OpenAI's responses beside its chats, with a model that says what it is told to.
+. "${KT_TEST_SOURCE:?}/tests/engine/serve/serve_lib.sh"
+with_plugin bf16 || skip "the backend bf16 was not built"
+"$python" "$KT_TEST_SOURCE/tests/engine/serve/serve_script.py" "$dir/script.gguf" || fail "no model"
+start "$dir/script.gguf" --context 1024 --chat-template "$KT_TEST_SOURCE/tests/engine/serve/serve_script.jinja"
+run_python serve_dialects.py "$port"
+# The packages that speak them.
+for package in anthropic openai; do
+    for other in "$python" python3 none; do
+        "$other" -c "import $package" 2>/dev/null && break
+    done
+    if [ "$other" = none ]; then
+        echo "not run: clients of the Python package $package: it is not installed"
+    else
+        python=$other
+        run_python serve_packages.py "$port" "$package"
+    fi
+done
+stop 0
+finish
