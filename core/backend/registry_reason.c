@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/text.h"
 #include "core/config/config.h"
 #include "core/machine/cpu.h"
 #include "core/machine/cpu_features.h"
@@ -27,6 +28,7 @@ enum kt_status kt_backend_settle(struct kt_backend *backend, enum kt_backend_sta
     va_end(arguments);
     if (length < 0)
         return kt_fail(error, KT_E_NOMEM, "no memory for the state of plugin %s", backend->name);
+    kt_text_mend(reason); /* a plugin may have worded it */
     free(backend->reason);
     backend->reason = reason;
     backend->state = state;

@@ -2,6 +2,7 @@
 #include "core/backend/tuned.h"
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 #include "core/base/suggest.h"
 #include "core/config/config.h"
 
@@ -109,7 +110,7 @@ static enum kt_status check_number(const struct kt_setting *setting, const struc
 static enum kt_status check_gain(const struct kt_setting *setting, struct kt_error *error)
 {
     char *end;
-    double gain = strtod(setting->value, &end);
+    double gain = kt_number_read(setting->value, &end);
     if (setting->value[0] != '\0' && *end == '\0' && gain > 0 && gain < 1000)
         return KT_OK;
     return kt_fail(error, KT_E_CONFIG, "%s: %s = \"%s\": must be a ratio of times above 0, such as 1.06",

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/error.h"
 
+#include "core/base/number.h"
+#include "core/base/text.h"
+
+#include <errno.h>
 #include <kt/kt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +13,10 @@
 static void word(struct kt_error *error, enum kt_status status, const char *format, va_list arguments)
 {
     error->status = status;
+    locale_t before = kt_number_begin();
     (void)vsnprintf(error->message, sizeof error->message, format, arguments);
+    kt_number_end(before);
+    kt_text_mend(error->message);
 }
 
 enum kt_status kt_fail(struct kt_error *error, enum kt_status status, const char *format, ...)
@@ -35,6 +42,7 @@ enum kt_status kt_fail_prefix(struct kt_error *error, enum kt_status status, con
         size_t used = strlen(error->message);
         (void)snprintf(error->message + used, sizeof error->message - used, ": %.*s", (int)(sizeof tail - 1),
                        tail);
+        kt_text_mend(error->message);
     }
     return status;
 }
@@ -45,9 +53,26 @@ enum kt_status kt_fail_plugin(struct kt_error *error, enum kt_status status, con
         error->message[sizeof error->message - 1] = '\0';
         if (!error->message[0])
             return kt_fail(error, status, "%s", fallback);
+        kt_text_mend(error->message);
         error->status = status;
     }
     return status;
+}
+
+enum kt_status kt_status_of_errno(int number, enum kt_status otherwise)
+{
+    switch (number) {
+    case ENOMEM:
+        return KT_E_NOMEM;
+    case EMFILE:
+    case ENFILE:
+    case EIO:
+    case EINTR:
+    case EAGAIN:
+        return KT_E_SYSTEM;
+    default:
+        return otherwise;
+    }
 }
 
 const char *kt_status_name(enum kt_status status)

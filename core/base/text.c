@@ -3,6 +3,7 @@
 #include "core/base/text.h"
 
 #include <stdint.h>
+#include <string.h>
 
 /* The length of the UTF-8 character at `text`, 0 if it is none. */
 static size_t measure(const unsigned char *text, size_t size)
@@ -34,4 +35,16 @@ bool kt_name_valid(const char *text, size_t size)
         at += length;
     }
     return true;
+}
+
+void kt_text_mend(char *text)
+{
+    size_t size = strlen(text);
+    for (size_t at = 0, length; at < size; at += length) {
+        length = measure((const unsigned char *)text + at, size - at);
+        if (length == 0) {
+            text[at] = text[at] == '\t' || text[at] == '\n' || text[at] == '\r' ? ' ' : '?';
+            length = 1;
+        }
+    }
 }

@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Lists are sorted by insertion, which takes the square of their length. */
+enum { MOST_SETTINGS = 8192, MOST_PLUGINS = 256 };
+
 static enum kt_status fail_memory(struct kt_error *error)
 {
     return kt_fail(error, KT_E_NOMEM, "no memory for the configuration");
@@ -83,6 +86,9 @@ enum kt_status kt_config_put(struct kt_config *config, enum config_layer layer, 
     if (found && config->setting[at].layer == layer && layer != LAYER_PARAMETER)
         return kt_fail(error, KT_E_CONFIG, "%s.%s is set twice; %s sets it too", section, key,
                        config->setting[at].setting.origin);
+    if (!found && config->n_settings >= MOST_SETTINGS)
+        return kt_fail(error, KT_E_CONFIG, "%s.%s: there are %d settings already, the most that are taken",
+                       section, key, MOST_SETTINGS);
     if (!grow((void **)&config->setting, config->n_settings, &config->settings_room,
               sizeof config->setting[0]))
         return fail_memory(error);
@@ -133,6 +139,10 @@ static enum kt_status put_defaults(struct kt_config *config, const char *name, s
 static enum kt_status add_plugin(struct kt_config *config, enum config_layer layer, const char *name,
                                  const char *file, const char *origin, struct kt_error *error)
 {
+    if (config->n_plugins >= MOST_PLUGINS)
+        return kt_fail(error, KT_E_CONFIG,
+                       "[plugin.%s]: there are %d plugins already, the most that are taken", name,
+                       MOST_PLUGINS);
     size_t names_room = config->plugins_room;
     if (!grow((void **)&config->plugin, config->n_plugins, &config->plugins_room, sizeof config->plugin[0]))
         return fail_memory(error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/layer/tuned_text.h"
 
+#include "core/base/number.h"
 #include "core/layer/lay_out.h"
 
 #include <stdarg.h>
@@ -15,7 +16,9 @@ static void append(char *text, size_t size, const char *format, ...)
     size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
+    locale_t before = kt_number_begin();
     int n = vsnprintf(text + used, size - used, format, arguments);
+    kt_number_end(before);
     va_end(arguments);
     if (n < 0 || (size_t)n >= size - used)
         text[used] = '\0';
@@ -67,5 +70,5 @@ void kt_tuned_describe(const struct kt_layer *layer, const struct kt_backend *ba
     }
     const struct kt_setting *gain = in_force ? kt_tuned_setting(&subject, KT_TUNED_GAIN) : NULL;
     if (gain)
-        append(text, KT_TUNED_SIZE, "; %.1f %% faster", (strtod(gain->value, NULL) - 1) * 100);
+        append(text, KT_TUNED_SIZE, "; %.1f %% faster", (kt_number_read(gain->value, NULL) - 1) * 100);
 }

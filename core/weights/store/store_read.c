@@ -3,6 +3,7 @@
 #include "core/weights/store/store_read.h"
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 #include "core/weights/file/file.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/store/store_header.h"
@@ -65,7 +66,7 @@ static enum kt_status read_shape(const struct kt_store_reading *reading, struct 
 static bool read_real(const char *text, char end, float *number, const char **rest)
 {
     char *after;
-    *number = strtof(text, &after);
+    *number = (float)kt_number_read(text, &after);
     *rest = after + 1;
     return after > text && *text != ' ' && *after == end && isfinite(*number);
 }

@@ -141,6 +141,26 @@ START_TEST(long_lines)
 }
 END_TEST
 
+/* Messages are UTF-8 whatever a file holds, and a list that is too long is refused at once. */
+START_TEST(odd_bytes_and_long_lists)
+{
+    static char text[1 << 17];
+    sandbox_write("etc/kt.ini", "[core]\n\xff\xfe\tx\xc3 = 1\n");
+    expect_failure(KT_E_CONFIG, at_line("etc/kt.ini", 2), "?? x?");
+    sandbox_write("etc/kt.ini", "[core]\nbackend\xc2\x9b = \xc3\xa4\n");
+    expect_failure(KT_E_CONFIG, at_line("etc/kt.ini", 2), "backend??");
+    for (int i = 0, used = 0; i < 300; i++)
+        used += sprintf(text + used, "[plugin.p%d]\nenabled = no\n", i);
+    sandbox_write_bytes("etc/kt.ini", text, strlen(text));
+    expect_failure(KT_E_CONFIG, at_line("etc/kt.ini", 513), "256 plugins already");
+    int used = sprintf(text, "[plugin.p]\n");
+    for (int i = 0; i < 9000; i++)
+        used += sprintf(text + used, "k%d=\n", i);
+    sandbox_write_bytes("etc/kt.ini", text, strlen(text));
+    expect_failure(KT_E_CONFIG, sandbox_path("etc/kt.ini"), "8192 settings already");
+}
+END_TEST
+
 /* Any first bytes of a good file are a good file or an error with a line, never more. */
 START_TEST(truncated_at_every_byte)
 {
@@ -322,6 +342,7 @@ int main(void)
     tcase_add_loop_test(tests, measured_values_that_are_wrong, 0, 6);
     tcase_add_test(tests, a_nul_byte_is_refused);
     tcase_add_test(tests, long_lines);
+    tcase_add_test(tests, odd_bytes_and_long_lists);
     tcase_add_test(tests, truncated_at_every_byte);
     tcase_add_test(tests, odd_files);
     tcase_add_test(tests, odd_dropins);
