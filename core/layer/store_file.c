@@ -4,7 +4,9 @@
 #include "core/layer/store_file.h"
 
 #include "core/base/error.h"
+#include "core/base/number.h"
 #include "core/weights/decode/view.h"
+#include "core/weights/file/json.h"
 #include "core/weights/store/store_read.h"
 
 #include <errno.h>
@@ -37,9 +39,10 @@ static bool is_named(int fd, const char *path)
 static enum kt_status lock_file(struct kt_store_file *file, int fd, struct kt_error *error)
 {
     struct stat opened;
-    if (fstat(fd, &opened) == 0 && !S_ISREG(opened.st_mode)) {
+    /* In a folder that others may write it could be a link to any file of this user. */
+    if (fstat(fd, &opened) != 0 || !S_ISREG(opened.st_mode) || opened.st_nlink != 1) {
         (void)close(fd);
-        return kt_fail(error, KT_E_IO, "%s: is no regular file: remove it", file->temporary);
+        return kt_fail(error, KT_E_IO, "%s: is no regular file of one name: remove it", file->temporary);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, file->temporary)) {
         file->fd = fd;
@@ -99,16 +102,17 @@ enum kt_status kt_store_file_write(const struct kt_store_file *file, const void 
 
 enum kt_status kt_store_file_header(struct kt_store_file *file, json_t *root, struct kt_error *error)
 {
-    char *text = root ? json_dumps(root, JSON_COMPACT) : NULL, *header = NULL;
-    uint64_t length = 0;
+    char *text = NULL, *header = NULL;
+    size_t length = 0;
+    enum kt_status status =
+        kt_json_text(file->temporary, root, &kt_safetensors_bounds, &text, &length, error);
     json_decref(root);
-    if (text) {
-        length = strlen(text);
+    if (status == KT_OK) {
         file->data = (8 + length + KT_STORE_ALIGNMENT - 1) / KT_STORE_ALIGNMENT * KT_STORE_ALIGNMENT;
         header = malloc(file->data);
+        if (!header)
+            status = kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", file->temporary);
     }
-    enum kt_status status =
-        header ? KT_OK : kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", file->temporary);
     if (status == KT_OK) {
         for (int i = 0; i < 8; i++)
             header[i] = (char)((file->data - 8) >> 8 * i);
@@ -159,7 +163,9 @@ int kt_store_add_text(json_t *metadata, const char *key, const char *format, ...
 {
     va_list arguments;
     va_start(arguments, format);
+    locale_t before = kt_number_begin();
     json_t *text = json_vsprintf(format, arguments);
+    kt_number_end(before);
     va_end(arguments);
     return json_object_set_new(metadata, key, text);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* SEEK_HOLE */
 #include "core/weights/file/file.h"
 
 #include "core/base/error.h"
@@ -157,6 +158,24 @@ static enum kt_status check_rest(const struct kt_reader *reader, uint64_t size, 
                    file->label, reader->at, what, size, file->size - reader->at);
 }
 
+/* A file may have terabytes that are nowhere on the disk, and no header lies there: so reading one takes no
+ * longer than what is stored. File systems that do not know their holes have none. */
+static enum kt_status check_hole(struct kt_reader *reader, const char *what, struct kt_error *error)
+{
+    const struct kt_file *file = reader->file;
+    if (reader->at < reader->solid)
+        return KT_OK;
+    off_t hole = lseek(file->fd, (off_t)reader->at, SEEK_HOLE);
+    reader->solid = hole < 0 ? file->size : (uint64_t)hole;
+    if (reader->at < reader->solid)
+        return KT_OK;
+    return kt_fail(error, KT_E_FORMAT,
+                   "%s: byte %" PRIu64
+                   ": %s lies in a hole of the file, where nothing was ever written: it is "
+                   "damaged",
+                   file->label, reader->at, what);
+}
+
 enum kt_status kt_reader_get(struct kt_reader *reader, void *to, uint64_t size, const char *what,
                              struct kt_error *error)
 {
@@ -164,7 +183,11 @@ enum kt_status kt_reader_get(struct kt_reader *reader, void *to, uint64_t size, 
     uint8_t *next = to;
     while (status == KT_OK && size > 0) {
         if (reader->at < reader->begin || reader->at >= reader->end) {
-            uint64_t rest = reader->file->size - reader->at;
+            status = check_hole(reader, what, error);
+            if (status != KT_OK)
+                break;
+            uint64_t end = reader->file->size < reader->solid ? reader->file->size : reader->solid;
+            uint64_t rest = end - reader->at;
             uint64_t count = rest < sizeof reader->window ? rest : sizeof reader->window;
             reader->begin = reader->end = reader->at;
             status = kt_file_read(reader->file, reader->at, reader->window, count, error);

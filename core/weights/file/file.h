@@ -37,6 +37,7 @@ struct kt_reader {
     const struct kt_file *file;
     uint64_t at;         /* in the file */
     uint64_t begin, end; /* what the window holds */
+    uint64_t solid;      /* up to there, no hole of the file was found */
     uint8_t window[32768];
 };
 

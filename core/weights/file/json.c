@@ -17,6 +17,11 @@
 
 enum { BYTES_PER_CONTAINER = 16 };
 
+const struct kt_json_bounds kt_safetensors_bounds = {.what = "the header",
+                                                     .largest = 100000000,
+                                                     .depth = 8,
+                                                     .spare = 4};
+
 /* The state of the scan. */
 struct scan {
     uint64_t depth, containers;
@@ -119,12 +124,18 @@ static enum kt_status scan_file(const struct kt_file *file, uint64_t offset, uin
     char chunk[4096];
     struct scan scan = {.depth = 0};
     enum kt_status status = KT_OK;
+    if (size > bounds->largest)
+        return kt_fail(error, KT_E_FORMAT, "%s: %s takes %" PRIu64 " bytes; at most %" PRIu64 " are read",
+                       file->label, bounds->what, size, bounds->largest);
     for (uint64_t at = 0; at < size && status == KT_OK; at += sizeof chunk) {
         uint64_t count = size - at < sizeof chunk ? size - at : sizeof chunk;
         status = kt_file_read(file, offset + at, chunk, count, error);
         if (status == KT_OK)
             status = scan_bytes(&scan, file, offset + at, chunk, count, size, bounds, error);
     }
+    if (status == KT_OK && (scan.depth > 0 || scan.quoted))
+        return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is no JSON: it ends too early",
+                       file->label, offset + size, bounds->what);
     return status;
 }
 
@@ -180,12 +191,10 @@ static enum kt_status parse(const struct kt_file *file, uint64_t offset, const c
                    clean ? problem.text : "a control character or no UTF-8");
 }
 
-enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_t size,
-                            const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error)
+/* Parses `size` bytes of the file from byte `offset` on: strict JSON, no key twice in an object. */
+static enum kt_status load(const struct kt_file *file, uint64_t offset, uint64_t size,
+                           const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error)
 {
-    if (size > bounds->largest)
-        return kt_fail(error, KT_E_FORMAT, "%s: %s takes %" PRIu64 " bytes; at most %" PRIu64 " are read",
-                       file->label, bounds->what, size, bounds->largest);
     enum kt_status status = scan_file(file, offset, size, bounds, error);
     if (status != KT_OK)
         return status;
@@ -208,8 +217,205 @@ enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bound
     if (status != KT_OK)
         return status;
     memcpy(label, file.label, KT_LABEL_SIZE);
-    status = kt_json_load(&file, 0, file.size, bounds, root, error);
+    status = load(&file, 0, file.size, bounds, root, error);
     kt_file_close(&file);
+    return status;
+}
+
+/* ---- an object, member by member ---- */
+
+/* What lies between two commas of the object is made an object of one member in the window and parsed: so the
+ * library sees each byte, and only where to cut is found here. */
+struct members {
+    const struct kt_file *file;
+    const struct kt_json_bounds *bounds;
+    uint64_t offset, size; /* of the text in the file */
+    uint64_t first;        /* byte of the text that the window begins with */
+    char *window;
+    size_t room, held, at; /* of the window; up to `at` it was scanned */
+    size_t begin;          /* in the window: the '{' or ',' before the member */
+    struct scan scan;
+    uint64_t n, commas; /* members of the object; commas in this one */
+};
+
+/* Most keys of __metadata__; each may cost 200 bytes of memory for 8 of the file. */
+enum { MOST_COMMAS = 1 << 16, LEAST_WINDOW = 1 << 16 };
+
+static enum kt_status fail_members(const struct members *members, const char *problem, struct kt_error *error)
+{
+    return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s is no JSON: %s", members->file->label,
+                   members->offset + members->first + members->at, members->bounds->what, problem);
+}
+
+/* The next bytes of the text, behind those of the member that was begun. *more is false at its end. */
+static enum kt_status read_on(struct members *members, bool *more, struct kt_error *error)
+{
+    uint64_t left = members->size - members->first - members->held;
+    *more = left > 0;
+    if (!*more)
+        return KT_OK;
+    memmove(members->window, members->window + members->begin, members->held - members->begin);
+    members->first += members->begin;
+    members->held -= members->begin;
+    members->at -= members->begin;
+    members->begin = 0;
+    if (members->held > members->room / 2) {
+        char *grown = realloc(members->window, members->room * 2);
+        if (!grown)
+            return kt_fail(error, KT_E_NOMEM, "%s: no memory to parse %s", members->file->label,
+                           members->bounds->what);
+        members->window = grown;
+        members->room *= 2;
+    }
+    uint64_t count = members->room - members->held;
+    count = count < left ? count : left;
+    enum kt_status status = kt_file_read(members->file, members->offset + members->first + members->held,
+                                         members->window + members->held, count, error);
+    members->held += (size_t)count;
+    return status;
+}
+
+/* The member from the byte at `begin` to the one at `at`, which closes it. */
+static enum kt_status take_member(struct members *members, kt_json_member_fn take, void *data,
+                                  struct kt_error *error)
+{
+    char *text = members->window + members->begin, *last = members->window + members->at, closed = *last;
+    const char *key;
+    json_t *object = NULL, *value;
+    *text = '{';
+    *last = '}';
+    enum kt_status status = parse(members->file, members->offset + members->first + members->begin, text,
+                                  members->at - members->begin + 1, members->bounds, &object, error);
+    *last = closed;
+    if (status == KT_OK && json_object_size(object) != 1 && (members->n > 0 || closed == ','))
+        status = fail_members(members, "a member is missing", error);
+    json_object_foreach (object, key, value) {
+        status = take(data, key, value, error);
+    }
+    json_decref(object);
+    members->n++;
+    members->commas = 0;
+    members->begin = members->at;
+    return status;
+}
+
+/* Goes on to the end of a member, or of the text: *more is then false. */
+static enum kt_status find_end(struct members *members, bool *more, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (*more = true; status == KT_OK; members->at++) {
+        if (members->at == members->held)
+            status = read_on(members, more, error);
+        if (status != KT_OK || !*more)
+            return status;
+        unsigned char c = (unsigned char)members->window[members->at];
+        step(&members->scan, c);
+        bool comma = c == ',' && !members->scan.quoted;
+        if (members->scan.depth == 0 || (members->scan.depth == 1 && comma))
+            return KT_OK;
+        if (comma && ++members->commas >= MOST_COMMAS)
+            return kt_fail(error, KT_E_FORMAT, "%s: byte %" PRIu64 ": %s has a member of more than %d values",
+                           members->file->label, members->offset + members->first + members->at,
+                           members->bounds->what, MOST_COMMAS);
+    }
+    return status;
+}
+
+/* After the object's end only blanks may follow. */
+static enum kt_status check_rest(struct members *members, struct kt_error *error)
+{
+    enum kt_status status = KT_OK;
+    for (bool more = true;; members->at++) {
+        members->begin = members->at;
+        if (members->at == members->held)
+            status = read_on(members, &more, error);
+        if (status != KT_OK || !more)
+            return status;
+        if (!strchr(" \t\n\r", members->window[members->at]) || !members->window[members->at])
+            return fail_members(members, "something follows its object", error);
+    }
+}
+
+static enum kt_status read_members(struct members *members, kt_json_member_fn take, void *data,
+                                   struct kt_error *error)
+{
+    bool more;
+    enum kt_status status = read_on(members, &more, error);
+    if (status == KT_OK && (!more || members->window[0] != '{'))
+        return fail_members(members, "it does not begin with {", error);
+    while (status == KT_OK) {
+        status = find_end(members, &more, error);
+        if (status == KT_OK && !more)
+            return fail_members(members, "it ends before its object does", error);
+        bool ends = status == KT_OK && members->scan.depth == 0;
+        if (ends && members->window[members->at] != '}')
+            return fail_members(members, "its object is not closed by }", error);
+        if (status == KT_OK)
+            status = take_member(members, take, data, error);
+        members->at++;
+        if (ends)
+            return status == KT_OK ? check_rest(members, error) : status;
+    }
+    return status;
+}
+
+enum kt_status kt_json_members(const struct kt_file *file, uint64_t offset, uint64_t size,
+                               const struct kt_json_bounds *bounds, kt_json_member_fn take, void *data,
+                               struct kt_error *error)
+{
+    enum kt_status status = scan_file(file, offset, size, bounds, error);
+    if (status != KT_OK)
+        return status;
+    struct members members = {.file = file,
+                              .bounds = bounds,
+                              .offset = offset,
+                              .size = size,
+                              .window = malloc(LEAST_WINDOW),
+                              .room = LEAST_WINDOW};
+    if (!members.window)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory to parse %s", file->label, bounds->what);
+    status = read_members(&members, take, data, error);
+    free(members.window);
+    return status;
+}
+
+/* ---- text of a value ---- */
+
+/* json_dumps drops what finds no memory and goes on; into a buffer of the right size it allocates nothing. */
+static char *dump(const json_t *root, size_t *size)
+{
+    *size = root ? json_dumpb(root, NULL, 0, JSON_COMPACT) : 0;
+    char *text = *size ? malloc(*size + 1) : NULL;
+    if (text && json_dumpb(root, text, *size, JSON_COMPACT) != *size) {
+        free(text);
+        return NULL;
+    }
+    if (text)
+        text[*size] = '\0';
+    return text;
+}
+
+enum kt_status kt_json_text(const char *label, const json_t *root, const struct kt_json_bounds *bounds,
+                            char **text, size_t *size, struct kt_error *error)
+{
+    struct kt_file file = {.fd = -1};
+    json_t *same = NULL;
+    char *made = dump(root, size);
+    kt_file_label(label, file.label);
+    if (!made)
+        return kt_fail(error, KT_E_NOMEM, "%s: no memory for %s", label, bounds->what);
+    enum kt_status status = *size <= bounds->largest
+                                ? parse(&file, 0, made, *size, bounds, &same, error)
+                                : kt_fail(error, KT_E_INVALID,
+                                          "%s: %s would take %zu bytes; at most %" PRIu64 " can be read back",
+                                          label, bounds->what, *size, bounds->largest);
+    if (status == KT_E_FORMAT || (status == KT_OK && !json_equal(root, same)))
+        status = kt_fail(error, KT_E_NOMEM, "%s: no memory for all of %s", label, bounds->what);
+    json_decref(same);
+    if (status == KT_OK)
+        *text = made;
+    else
+        free(made);
     return status;
 }
 

@@ -15,14 +15,28 @@ struct kt_json_bounds {
     uint32_t spare;
 };
 
-/* Parses `size` bytes of the file from byte `offset` on: strict JSON, no key twice in an object. */
-enum kt_status kt_json_load(const struct kt_file *file, uint64_t offset, uint64_t size,
-                            const struct kt_json_bounds *bounds, json_t **root, struct kt_error *error);
+/* Of the header of a safetensors file, which the format limits to 100 MB. The entry of a tensor has 3
+ * containers in more than 48 bytes, so there are fewer than bytes / 16, except for the outermost ones. */
+extern const struct kt_json_bounds kt_safetensors_bounds;
+
+/* Parses an object, `size` bytes of the file from byte `offset` on, member by member: strict JSON, and each
+ * costs memory of its own only. `take` gets the key and the value, which it may keep a reference of; a key
+ * that stands twice is its to find. */
+typedef enum kt_status (*kt_json_member_fn)(void *data, const char *key, json_t *value,
+                                            struct kt_error *error);
+enum kt_status kt_json_members(const struct kt_file *file, uint64_t offset, uint64_t size,
+                               const struct kt_json_bounds *bounds, kt_json_member_fn take, void *data,
+                               struct kt_error *error);
 
 /* Opens the file at `path`, which is JSON from its first to its last byte. `label` gets the path as
  * messages show it. */
 enum kt_status kt_json_open(const char *path, const struct kt_json_bounds *bounds, char label[KT_LABEL_SIZE],
                             json_t **root, struct kt_error *error);
+
+/* The text of a value, to be freed: read back within `bounds` it is the same value. `label`: of the file that
+ * it is for; `root` may be NULL: there was no memory to make it. */
+enum kt_status kt_json_text(const char *label, const json_t *root, const struct kt_json_bounds *bounds,
+                            char **text, size_t *size, struct kt_error *error);
 
 /* The value of a key of an object; NULL: it is not there or null. */
 const json_t *kt_json_find(const json_t *object, const char *key);

@@ -5,6 +5,7 @@
 #include "core/base/text.h"
 #include "core/weights/decode/dtype.h"
 #include "core/weights/file/file.h"
+#include "core/weights/file/json.h"
 #include "core/weights/file/limits.h"
 #include "core/weights/file/replacement.h"
 
@@ -25,6 +26,11 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values are written as
 
 /* ---- the header ---- */
 
+static enum kt_status fail_memory(const struct kt_writer *writer, struct kt_error *error)
+{
+    return kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->out.label);
+}
+
 static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const struct kt_tensor_info *info,
                                  struct kt_error *error)
 {
@@ -41,9 +47,14 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
     uint64_t size = dtype->bytes, end = 0;
     bool fits = info->n_dims <= sizeof info->dims / sizeof info->dims[0];
     json_t *shape = json_array();
+    bool lacks = !shape;
     for (uint32_t i = 0; fits && i < info->n_dims; i++) {
         fits = kt_mul(size, info->dims[i], &size) && info->dims[i] <= INT64_MAX;
-        (void)json_array_append_new(shape, json_integer((json_int_t)info->dims[i]));
+        lacks |= json_array_append_new(shape, json_integer((json_int_t)info->dims[i])) != 0;
+    }
+    if (lacks) {
+        json_decref(shape);
+        return fail_memory(writer, error);
     }
     fits = fits && kt_add(writer->size, size, &end) && end <= INT64_MAX;
     if (!fits || json_object_get(root, info->name) || strcmp(info->name, "__metadata__") == 0) {
@@ -54,13 +65,13 @@ static enum kt_status add_tensor(struct kt_writer *writer, json_t *root, const s
     json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtype->safetensors, "shape", shape,
                               "data_offsets", (json_int_t)writer->size, (json_int_t)end);
     if (json_object_set_new(root, info->name, entry) != 0)
-        return kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->out.label);
+        return fail_memory(writer, error);
     writer->size = end;
     return KT_OK;
 }
 
 static enum kt_status make_header(struct kt_writer *writer, const struct kt_writer_params *params,
-                                  char **text, struct kt_error *error)
+                                  char **text, size_t *size, struct kt_error *error)
 {
     json_t *root = json_object(), *metadata = json_object();
     bool failed = !root || !metadata;
@@ -74,17 +85,19 @@ static enum kt_status make_header(struct kt_writer *writer, const struct kt_writ
         json_decref(metadata);
     for (uint64_t i = 0; i < params->n_tensors && !failed && status == KT_OK; i++)
         status = add_tensor(writer, root, &params->tensors[i], error);
-    *text = failed || status != KT_OK ? NULL : json_dumps(root, JSON_COMPACT);
+    if (failed)
+        status = fail_memory(writer, error);
+    if (status == KT_OK)
+        status = kt_json_text(writer->out.label, root, &kt_safetensors_bounds, text, size, error);
     json_decref(root);
-    if (!*text && status == KT_OK)
-        status = kt_fail(error, KT_E_NOMEM, "%s: no memory for its header", writer->out.label);
     return status;
 }
 
 /* The length in 8 bytes, then JSON, padded with spaces so that the data is aligned. */
-static enum kt_status write_header(const struct kt_writer *writer, const char *text, struct kt_error *error)
+static enum kt_status write_header(const struct kt_writer *writer, const char *text, size_t length,
+                                   struct kt_error *error)
 {
-    size_t length = strlen(text), padding = (ALIGNMENT - (8 + length) % ALIGNMENT) % ALIGNMENT;
+    size_t padding = (ALIGNMENT - (8 + length) % ALIGNMENT) % ALIGNMENT;
     unsigned char head[8];
     for (int i = 0; i < 8; i++)
         head[i] = (unsigned char)((uint64_t)(length + padding) >> 8 * i);
@@ -114,6 +127,7 @@ enum kt_status kt_writer_create(const char *path, const struct kt_writer_params 
                                 struct kt_writer **out, struct kt_error *error)
 {
     char *text = NULL;
+    size_t length = 0;
     enum kt_status status = check_params(path, params, error);
     if (status == KT_OK && !out)
         status = kt_fail(error, KT_E_INVALID, "kt_writer_create: writer must not be NULL");
@@ -123,11 +137,11 @@ enum kt_status kt_writer_create(const char *path, const struct kt_writer_params 
     if (!writer)
         return kt_fail(error, KT_E_NOMEM, "no memory to write a file");
     kt_file_label(path, writer->out.label); /* for errors of the header */
-    status = make_header(writer, params, &text, error);
+    status = make_header(writer, params, &text, &length, error);
     if (status == KT_OK)
         status = kt_replacement_open(path, &writer->out, error);
     if (status == KT_OK)
-        status = write_header(writer, text, error);
+        status = write_header(writer, text, length, error);
     free(text);
     if (status != KT_OK)
         kt_writer_cancel(writer);

@@ -30,6 +30,9 @@
 /* Sizes of the shortest key (length, one letter, type, u8) and the shortest tensor (one dimension). */
 enum { LEAST_KEY = 8 + 1 + 4 + 1, LEAST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8, DEFAULT_ALIGNMENT = 32 };
 
+/* The largest vocabularies have some 2^18 texts. Finding the end of an array of strings reads each length. */
+#define MOST_STRINGS (UINT64_C(1) << 24)
+
 static const char *const type_names[] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                          "bool", "string", "array", "u64", "i64", "f64"};
 static const uint8_t type_sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
@@ -161,6 +164,11 @@ static enum kt_status skip_array(struct kt_gguf *gguf, struct kt_gguf_key *key, 
                        " bytes left hold at most %" PRIu64,
                        reader->file->label, key->at, key->name, count, type_names[key->element], rest,
                        rest / least);
+    if (key->element == KT_GGUF_STRING && count > MOST_STRINGS)
+        return kt_fail(error, KT_E_FORMAT,
+                       "%s: byte %" PRIu64 ": key \"%s\" has %" PRIu64 " strings; at most %" PRIu64
+                       " are read",
+                       reader->file->label, key->at, key->name, count, MOST_STRINGS);
     if (key->element == KT_GGUF_STRING)
         return skip_strings(gguf, count, error);
     return kt_reader_skip(reader, count * least, gguf->what, error);

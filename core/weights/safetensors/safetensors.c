@@ -25,9 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The format limits headers to 100 MB. The entry of a tensor has 3 containers in more than 48 bytes, so there
- * are fewer containers than bytes / 16, except for the outermost ones. */
-enum { LARGEST_HEADER = 100000000, LARGEST_DIMS = 8 };
+enum { LARGEST_DIMS = 8 };
 
 static uint64_t load64(const uint8_t *bytes)
 {
@@ -143,6 +141,8 @@ static enum kt_status take_metadata(struct kt_part *part, json_t *metadata, stru
     bool strings = json_is_object(metadata);
     json_object_foreach (metadata, key, value)
         strings = strings && json_is_string(value);
+    if (part->metadata)
+        return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ stands twice", part->file.label);
     if (!strings)
         return kt_fail(error, KT_E_FORMAT, "%s: __metadata__ must be an object of strings", part->file.label);
     part->metadata = json_incref(metadata);
@@ -171,33 +171,25 @@ static enum kt_status check_cover(const struct kt_checkpoint *checkpoint, uint32
     return KT_OK;
 }
 
-static enum kt_status read_object(struct kt_checkpoint *checkpoint, uint32_t part, json_t *root,
-                                  struct kt_error *error)
+struct header {
+    struct kt_checkpoint *checkpoint;
+    uint32_t part;
+};
+
+static enum kt_status take_entry(void *data, const char *name, json_t *entry, struct kt_error *error)
 {
-    const char *name;
-    json_t *entry;
-    json_object_foreach (root, name, entry) {
-        enum kt_status status = KT_OK;
-        if (strcmp(name, "__metadata__") == 0)
-            status = take_metadata(&checkpoint->part[part], entry, error);
-        else
-            status = read_tensor(checkpoint, part, name, entry, error);
-        if (status != KT_OK)
-            return status;
-    }
-    return KT_OK;
+    const struct header *header = data;
+    if (strcmp(name, "__metadata__") == 0)
+        return take_metadata(&header->checkpoint->part[header->part], entry, error);
+    return read_tensor(header->checkpoint, header->part, name, entry, error);
 }
 
 enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t part, struct kt_error *error)
 {
-    static const struct kt_json_bounds bounds = {.what = "the header",
-                                                 .largest = LARGEST_HEADER,
-                                                 .depth = 8,
-                                                 .spare = 4};
+    const struct kt_json_bounds *bounds = &kt_safetensors_bounds;
     struct kt_part *read = &checkpoint->part[part];
     const struct kt_file *file = &read->file;
     uint8_t head[8];
-    json_t *root;
     if (file->size < sizeof head)
         return kt_fail(error, KT_E_FORMAT, "%s: is no safetensors file: it has %" PRIu64 " bytes",
                        file->label, file->size);
@@ -205,19 +197,15 @@ enum kt_status kt_safetensors_read(struct kt_checkpoint *checkpoint, uint32_t pa
     if (status != KT_OK)
         return status;
     uint64_t size = load64(head);
-    if (size > file->size - sizeof head || size > LARGEST_HEADER)
+    if (size > file->size - sizeof head || size > bounds->largest)
         return kt_fail(error, KT_E_FORMAT,
                        "%s: the header is said to take %" PRIu64 " bytes; the file has %" PRIu64
-                       " after its length, and %d are allowed: it is cut off, damaged, or no "
+                       " after its length, and %" PRIu64 " are allowed: it is cut off, damaged, or no "
                        "safetensors file",
-                       file->label, size, file->size - sizeof head, LARGEST_HEADER);
-    status = kt_json_load(file, sizeof head, size, &bounds, &root, error);
-    if (status != KT_OK)
-        return status;
+                       file->label, size, file->size - sizeof head, bounds->largest);
     read->data = sizeof head + size;
-    status = read_object(checkpoint, part, root, error);
-    json_decref(root);
-    return status;
+    return kt_json_members(file, sizeof head, size, bounds, take_entry,
+                           &(struct header){.checkpoint = checkpoint, .part = part}, error);
 }
 
 enum kt_status kt_safetensors_index(struct kt_checkpoint *checkpoint, struct kt_error *error)

@@ -18,7 +18,7 @@ enum kt_status kt_tensors_add(struct kt_tensors *tensors, uint32_t part, const s
 {
     if (tensors->n == tensors->capacity) {
         /* Grows with the tensors that were read, so that a count in a header costs nothing. */
-        uint64_t capacity = tensors->capacity ? tensors->capacity * 2 : 16;
+        uint64_t capacity = tensors->capacity + tensors->capacity / 4 + 16;
         struct kt_tensor *grown = NULL;
         if (capacity <= SIZE_MAX / sizeof *grown)
             grown = realloc(tensors->tensor, (size_t)capacity * sizeof *grown);
@@ -98,7 +98,11 @@ enum kt_status kt_tensors_index(struct kt_checkpoint *checkpoint, struct kt_erro
     struct kt_tensors *tensors = &checkpoint->tensors;
     if (tensors->n == 0)
         return KT_OK;
-    qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
+    bool sorted = true; /* as most files are; qsort would take a copy of them all */
+    for (uint64_t i = 1; i < tensors->n && sorted; i++)
+        sorted = compare_offsets(&tensors->tensor[i - 1], &tensors->tensor[i]) <= 0;
+    if (!sorted)
+        qsort(tensors->tensor, (size_t)tensors->n, sizeof *tensors->tensor, compare_offsets);
     enum kt_status status = hash_names(checkpoint, error);
     if (status != KT_OK)
         return status;

@@ -12,9 +12,11 @@
 #include <check.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <jansson.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -489,6 +491,101 @@ START_TEST(large_files_cost_nothing)
 }
 END_TEST
 
+/* A header of many tensors costs less than three times its size, whichever member needs most. */
+START_TEST(many_tensors_cost_little)
+{
+    enum { N = 40000 };
+    static char text[64 * N];
+    size_t used = 8 + (size_t)sprintf(text + 8, "{\"__metadata__\":{\"a\":\"%070000d\"}", 0);
+    for (int i = 0; i < N; i++)
+        used += (size_t)sprintf(text + used,
+                                ",\"t%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i);
+    used += (size_t)sprintf(text + used, "}");
+    for (int i = 0; i < 8; i++)
+        text[i] = (char)((used - 8) >> 8 * i);
+    char *path = write_file((const uint8_t *)text, used);
+    struct kt_checkpoint *checkpoint;
+    arm(0);
+    ck_assert_int_eq(kt_checkpoint_open(path, NULL, &checkpoint, &error), KT_OK);
+    ck_assert_uint_eq(checkpoint->tensors.n, N);
+    kt_checkpoint_close(checkpoint);
+    disarm("a header of many tensors");
+    ck_assert_msg(counter.peak <= 3 * used, "%zu bytes of memory for %zu of header", counter.peak, used);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+END_TEST
+
+/* Whatever fails, a file that was written is not there, or is right. */
+START_TEST(what_is_written_is_absent_or_right)
+{
+    static const char *const metadata[] = {"format", "pt", "a key of several letters", "and its value"};
+    struct kt_tensor_info tensors[2] =
+        {{.name = "layers.0.output", .dtype = KT_DTYPE_F32, .n_dims = 3, .dims = {2, 1, 3}},
+         {.name = "layers.1.output", .dtype = KT_DTYPE_U8, .n_dims = 1, .dims = {8}}};
+    struct kt_writer_params params = KT_WRITER_PARAMS_INIT;
+    static char good[4096], now[4096];
+    size_t good_size = 0;
+    params.tensors = tensors;
+    params.n_tensors = params.n_metadata = 2;
+    params.metadata = metadata;
+    folder_make();
+    const char *path = folder_path("out.safetensors");
+    for (unsigned n = 0;; n++) { /* the first time, nothing fails */
+        struct kt_writer *writer;
+        (void)unlink(path);
+        arm(n);
+        enum kt_status status = kt_writer_create(path, &params, &writer, &error);
+        if (status == KT_OK)
+            status = kt_writer_add(writer, "32 bytes of data for the tensors", 32, &error);
+        if (status == KT_OK)
+            status = kt_writer_finish(writer, &error);
+        counter.armed = 0;
+        FILE *written = fopen(path, "r");
+        size_t size = written ? fread(now, 1, sizeof now, written) : 0;
+        if (written)
+            (void)fclose(written);
+        if (n == 0) {
+            good_size = size;
+            memcpy(good, now, size);
+        }
+        ck_assert_msg(status == KT_OK ? size == good_size && memcmp(now, good, size) == 0
+                                      : status == KT_E_NOMEM && !written,
+                      "allocation %u: %s, %zu bytes: %.400s", n, kt_status_name(status), size, now + 8);
+        if (n > 0 && counter.calls < n) {
+            ck_assert_uint_gt(n, 40);
+            break;
+        }
+    }
+    ck_assert_int_eq(use(path, KT_IO_READ), KT_OK);
+    folder_remove();
+}
+END_TEST
+
+/* Only what lies on the disk is read: where a header ends in a hole it is refused, after no time. */
+START_TEST(holes_are_no_header)
+{
+    file.size = 0;
+    put_header(&file, 3, 0, 1);
+    put_string(&file, "tokenizer.ggml.tokens");
+    put_u32(&file, 9);
+    put_u32(&file, 8);
+    put_u64(&file, UINT64_C(1) << (_i ? 36 : 24));
+    char *path = write_file(file.data, file.size);
+    ck_assert_int_eq(truncate(path, (off_t)1 << 40), 0);
+    int fd = open(path, O_RDONLY);
+    bool knows = lseek(fd, 0, SEEK_HOLE) < (off_t)1 << 30;
+    ck_assert_int_eq(close(fd), 0);
+    if (knows || _i) {
+        ck_assert_int_eq(use(path, KT_IO_READ), KT_E_FORMAT);
+        ck_assert_msg(strstr(error.message, _i ? "68719476736 strings" : "in a hole") != NULL, "%s",
+                      error.message);
+    }
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+}
+END_TEST
+
 /* JSON of as many objects, or as many keys and files, as its size allows. */
 START_TEST(large_configurations_cost_little)
 {
@@ -530,6 +627,9 @@ int main(void)
     tcase_add_loop_test(tests, every_allocation_of_safetensors_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_allocation_of_folders_fails, 0, 4);
     tcase_add_test(tests, large_configurations_cost_little);
+    tcase_add_test(tests, many_tensors_cost_little);
+    tcase_add_test(tests, what_is_written_is_absent_or_right);
+    tcase_add_loop_test(tests, holes_are_no_header, 0, 2);
     tcase_add_loop_test(tests, every_call_to_the_disk_fails, KT_IO_MMAP, KT_IO_READ + 1);
     tcase_add_loop_test(tests, every_call_and_allocation_of_packed_weights_fails, 0, 4);
     tcase_add_loop_test(tests, every_call_and_allocation_of_int4_fails, 0, 4);
