@@ -167,7 +167,7 @@ static uint64_t share_out(struct kt_deferral *deferral, const struct kt_layer *l
             take_highest(forward->router_weights + slot, top_k, n_protected, deferral->is_taken);
         for (uint32_t k = 0; k < top_k; k++, slot++) {
             int64_t id = forward->expert_ids[slot];
-            bool skipped = id < 0 || (mask && mask[id]);
+            bool skipped = id < 0 || (mask && __atomic_load_n(&mask[id], __ATOMIC_RELAXED));
             bool now = skipped || all || (own ? deferral->is_taken[k] : deferral->is_protected[id]);
             deferral->immediate[slot] = now && !skipped ? id : -1;
             deferral->deferred[slot] = now ? -1 : id;

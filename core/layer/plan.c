@@ -6,6 +6,7 @@
 #include "core/layer/experts_check.h"
 #include "core/layer/selection.h"
 #include "core/layer/store_load.h"
+#include "core/weights/decode/view.h"
 #include "core/weights/weights.h"
 
 #include <kt/kt.h>
@@ -33,6 +34,12 @@ enum kt_status kt_layer_plan(struct kt_layer *layer, const struct kt_expert *exa
 {
     if (!layer || !example || !out)
         return kt_fail(error, KT_E_INVALID, "kt_layer_plan: layer, example and plan must not be NULL");
+    const struct kt_view *const views[3] = {&example->gate, &example->up, &example->down};
+    enum kt_status status = KT_OK;
+    for (unsigned p = kt_layer_first(layer); p <= KT_DOWN && status == KT_OK; p++)
+        status = kt_view_check_format(views[p], error);
+    if (status != KT_OK)
+        return kt_fail_prefix(error, status, "%s", layer->name);
     return plan(layer, &(struct kt_selection_request){.example = example}, out, error);
 }
 

@@ -2,6 +2,7 @@
 /* read.c - weights of a loaded layer as float32. */
 #include "core/base/error.h"
 #include "core/layer/layer.h"
+#include "core/layer/store_check.h"
 
 #include <kt/kt.h>
 
@@ -36,7 +37,8 @@ enum kt_status kt_layer_weights(const struct kt_layer *layer, uint32_t expert, e
                        "%s: expert %u, projection %u, rows %llu + %llu: there are %u experts of %llu rows",
                        layer->name, expert, (unsigned)projection, (unsigned long long)row,
                        (unsigned long long)n_rows, layer->params.n_experts, (unsigned long long)rows);
-    enum kt_status status = KT_OK;
+    /* The layer stays as it is for its caller: what is noted is which bytes have been looked at. */
+    enum kt_status status = kt_store_check_expert((struct kt_layer *)(uintptr_t)layer, expert, error);
     for (uint64_t r = 0; r < n_rows && status == KT_OK; r++)
         for (uint32_t n = 0; n < layer->n_shards && status == KT_OK; n++) {
             const struct kt_shard *shard = &layer->shard[n];

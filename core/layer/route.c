@@ -57,7 +57,7 @@ void kt_route_place(const struct kt_layer *layer, void *memory, struct kt_route 
 /* The expert of an id, or -1 if it is skipped. */
 static int64_t expert_of(const uint8_t *mask, int64_t id)
 {
-    return id < 0 || (mask && mask[id]) ? -1 : id;
+    return id < 0 || (mask && __atomic_load_n(&mask[id], __ATOMIC_RELAXED)) ? -1 : id;
 }
 
 /*

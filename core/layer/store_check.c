@@ -64,6 +64,20 @@ enum kt_status kt_store_check_batch(struct kt_layer *layer, const struct kt_forw
     return status;
 }
 
+enum kt_status kt_store_check_expert(struct kt_layer *layer, uint32_t expert, struct kt_error *error)
+{
+    int64_t id = expert;
+    if (!layer->check)
+        return KT_OK;
+    enum kt_status status = kt_pool_lock(layer->context->pool, error);
+    if (status != KT_OK)
+        return status;
+    status = kt_store_check_batch(layer, &(struct kt_forward){.n_tokens = 1, .top_k = 1, .expert_ids = &id},
+                                  error);
+    kt_pool_unlock(layer->context->pool);
+    return status;
+}
+
 enum kt_status kt_store_check_start(struct kt_layer *layer, const struct kt_stored *stored,
                                     struct kt_error *error)
 {

@@ -17,4 +17,7 @@ enum kt_status kt_store_check_start(struct kt_layer *layer, const struct kt_stor
 enum kt_status kt_store_check_batch(struct kt_layer *layer, const struct kt_forward *forward,
                                     struct kt_error *error);
 
+/* The same for one expert of any layer, by a caller who does not hold the lock. */
+enum kt_status kt_store_check_expert(struct kt_layer *layer, uint32_t expert, struct kt_error *error);
+
 #endif

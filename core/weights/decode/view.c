@@ -75,11 +75,9 @@ static void lay_scales(const struct kt_view *view, const struct kt_scales *scale
     };
 }
 
-static enum kt_status check_scales(const struct kt_view *view, const struct kt_scales *scales,
-                                   const char *what, struct kt_error *error)
+static enum kt_status check_numbers(const struct kt_view *view, const struct kt_scales *scales,
+                                    const char *what, struct kt_error *error)
 {
-    if (!scales->data)
-        return KT_OK;
     const struct kt_dtype_info *info = kt_dtype_find(scales->dtype);
     if (!info || info->elements != 1)
         return kt_fail(error, KT_E_INVALID,
@@ -89,6 +87,17 @@ static enum kt_status check_scales(const struct kt_view *view, const struct kt_s
         return kt_fail(error, KT_E_INVALID,
                        "%s: a group of its %s is %" PRIu64 " x %" PRIu64 " weights; both must be at least 1",
                        name_of(view), what, scales->group_rows, scales->group_cols);
+    return KT_OK;
+}
+
+static enum kt_status check_scales(const struct kt_view *view, const struct kt_scales *scales,
+                                   const char *what, struct kt_error *error)
+{
+    if (!scales->data)
+        return KT_OK;
+    enum kt_status status = check_numbers(view, scales, what, error);
+    if (status != KT_OK)
+        return status;
     struct grid grid;
     lay_scales(view, scales, &grid);
     return check_grid(view, what, &grid, scales->data, scales->size, error);
@@ -116,7 +125,8 @@ static void lay_weights(const struct kt_view *view, const struct kt_dtype_info *
     };
 }
 
-enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
+static enum kt_status check_dtype(const struct kt_view *view, const struct kt_dtype_info **info,
+                                  struct kt_error *error)
 {
     if (!view)
         return kt_fail(error, KT_E_INVALID, "the view is NULL");
@@ -124,9 +134,34 @@ enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
         return kt_fail(error, KT_E_INVALID,
                        "a view's struct_size is %" PRIu32 ", not %zu; start it with KT_VIEW_INIT",
                        view->struct_size, sizeof *view);
-    const struct kt_dtype_info *info = kt_dtype_find(view->dtype);
-    if (!info)
-        return kt_fail(error, KT_E_INVALID, "%s: %" PRIu32 " is no dtype", name_of(view), view->dtype);
+    *info = kt_dtype_find(view->dtype);
+    return *info ? KT_OK
+                 : kt_fail(error, KT_E_INVALID, "%s: %" PRIu32 " is no dtype", name_of(view), view->dtype);
+}
+
+enum kt_status kt_view_check_format(const struct kt_view *view, struct kt_error *error)
+{
+    const struct kt_dtype_info *info;
+    struct kt_format format;
+    enum kt_status status = check_dtype(view, &info, error);
+    if (status != KT_OK)
+        return status;
+    kt_view_format(view, &format);
+    if (format.scale_dtype != KT_DTYPE_NONE)
+        status = check_numbers(view, &view->scales, "scales", error);
+    if (status == KT_OK && format.zero_dtype != KT_DTYPE_NONE)
+        status = check_numbers(view, &view->zeros, "zeros", error);
+    if (status == KT_OK && format.scale_dtype != KT_DTYPE_NONE && format.zero_dtype != KT_DTYPE_NONE)
+        status = check_groups(view, error);
+    return status;
+}
+
+enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
+{
+    const struct kt_dtype_info *info;
+    enum kt_status status = check_dtype(view, &info, error);
+    if (status != KT_OK)
+        return status;
     if (view->rows == 0 || view->cols == 0 || view->cols % info->elements != 0)
         return kt_fail(error, KT_E_INVALID,
                        "%s: %" PRIu64 " x %" PRIu64
@@ -134,7 +169,7 @@ enum kt_status kt_view_check(const struct kt_view *view, struct kt_error *error)
                        name_of(view), view->rows, view->cols, info->name, info->elements);
     struct grid grid;
     lay_weights(view, info, &grid);
-    enum kt_status status = check_grid(view, "the matrix", &grid, view->data, view->size, error);
+    status = check_grid(view, "the matrix", &grid, view->data, view->size, error);
     if (status == KT_OK)
         status = check_scales(view, &view->scales, "scales", error);
     if (status == KT_OK)

@@ -462,6 +462,20 @@ START_TEST(test_wish)
     ck_assert_uint_eq(plan.fallback, 0);
     ck_assert_uint_ge(plan.n_candidates, 1);
     ck_assert_uint_eq(plan.nominal_size, 3 * fixture.hidden * fixture.intermediate * 4);
+    /* What no weights can be like is said before anything divides by it. */
+    for (int i = 0; i < 4; i++) {
+        struct kt_expert odd = fixture.experts[0];
+        struct kt_scales *scales = i % 2 ? &odd.up.zeros : &odd.down.scales;
+        odd.up.data = odd.down.data = NULL;
+        scales->dtype = KT_DTYPE_F32;
+        scales->group_rows = i < 2;
+        scales->group_cols = i >= 2;
+        ck_assert_int_eq(kt_layer_plan(fixture.layer, &odd, &plan, &error), KT_E_INVALID);
+        ck_assert_ptr_nonnull(strstr(error.message, "both must be at least 1"));
+        scales->group_rows = scales->group_cols = 1;
+        scales->dtype = 4321;
+        ck_assert_int_eq(kt_layer_plan(fixture.layer, &odd, &plan, &error), KT_E_INVALID);
+    }
     fixture_free(&fixture);
 }
 END_TEST

@@ -7,6 +7,7 @@
 #include "tests/support/write_faults.h"
 
 #include <fcntl.h>
+#include <locale.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -454,6 +455,110 @@ START_TEST(a_full_disk_leaves_nothing)
 }
 END_TEST
 
+/* As it stands in a folder that others may write to. */
+START_TEST(a_file_of_another_name_is_not_written)
+{
+    struct kt_error error = {KT_OK, ""};
+    size_t size;
+    sandbox_write("precious", "precious");
+    ck_assert_int_eq(link(sandbox_path("precious"), sandbox_path("store/.layer-00003.part")), 0);
+    ck_assert_int_eq(try_store(context, "fake", &error), KT_E_IO);
+    ck_assert_ptr_nonnull(strstr(error.message, ".layer-00003.part: is no regular file of one name"));
+    FILE *file = fopen(sandbox_path("precious"), "r");
+    char text[16] = "";
+    size = fread(text, 1, sizeof text, file);
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_uint_eq(size, 8);
+    ck_assert_str_eq(text, "precious");
+    ck_assert_int_eq(unlink(sandbox_path("store/.layer-00003.part")), 0);
+    store();
+}
+END_TEST
+
+/* Whoever asks for weights gets those that were stored, or an error; also before any forward. */
+START_TEST(damaged_weights_are_not_handed_out)
+{
+    struct kt_error error = {KT_OK, ""};
+    static float row[2][32];
+    size_t size;
+    store();
+    uint8_t *bytes = read_store(&size);
+    bytes[4096 + 100] ^= 0x10; /* of expert 0 */
+    sandbox_write_bytes("store/layer-00003.safetensors", bytes, size);
+    struct kt_checkpoint *checkpoint = open_path(sandbox_path("store"), KT_IO_MMAP);
+    struct kt_layer *layer = make_layer(context, NULL, "fake");
+    ck_ok(kt_layer_load_checkpoint(layer, checkpoint, 3, &ck_error));
+    ck_assert_int_eq(kt_layer_weights(layer, 0, KT_UP, 0, 1, row[0], &error), KT_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "layer-00003.safetensors"));
+    ck_assert_int_eq(kt_layer_weights(layer, 0, KT_DOWN, 0, 1, row[0], &error), KT_E_FORMAT);
+    ck_ok(kt_layer_weights(layer, 1, KT_UP, 0, 1, row[0], &ck_error));
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(checkpoint);
+}
+END_TEST
+
+/* A locale whose numbers have a comma; false: this system cannot make one. */
+static bool take_comma(void)
+{
+    char command[512];
+    sandbox_folder("locales");
+    (void)snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' >'%s' 2>&1",
+                   sandbox_path("locales/de_DE.UTF-8"), sandbox_path("locales/words"));
+    ck_assert_int_eq(setenv("LOCPATH", sandbox_path("locales"), 1), 0);
+    if (system(command) != 0 || !setlocale(LC_ALL, "de_DE.UTF-8"))
+        return false;
+    (void)snprintf(command, sizeof command, "%.1f", 7.5);
+    ck_assert_str_eq(command, "7,5");
+    return true;
+}
+
+static void store_activation(void)
+{
+    struct kt_store_params params = KT_STORE_PARAMS_INIT;
+    struct kt_layer_params layer_params = KT_LAYER_PARAMS_INIT;
+    struct kt_checkpoint *checkpoint = open_path(source_path, KT_IO_MMAP);
+    struct kt_layer *layer;
+    ck_ok(kt_checkpoint_layer_params(checkpoint, 3, &layer_params, &ck_error));
+    layer_params.max_tokens = 4;
+    layer_params.backend = "fake";
+    layer_params.activation = KT_ACTIVATION_SWIGLUOAI;
+    layer_params.limit = 7.5f;
+    layer_params.alpha = 1.702f;
+    ck_ok(kt_layer_create(context, &layer_params, &layer, &ck_error));
+    params.folder = sandbox_path("store");
+    ck_ok(kt_layer_store(layer, checkpoint, 3, &params, &ck_error));
+    kt_layer_destroy(layer);
+    kt_checkpoint_close(checkpoint);
+}
+
+/* A program that called setlocale writes the same bytes, and reads those of any other. */
+START_TEST(stores_know_no_locale)
+{
+    static uint8_t before[1 << 17];
+    struct kt_moe_info info;
+    size_t size, again;
+    store_activation();
+    memcpy(before, read_store(&size), sizeof before);
+    if (!take_comma())
+        return;
+    struct kt_checkpoint *checkpoint = open_path(sandbox_path("store"), KT_IO_MMAP);
+    ck_ok(kt_checkpoint_moe(checkpoint, 3, &info, &ck_error));
+    ck_assert(info.limit == 7.5f && info.alpha == 1.702f);
+    kt_checkpoint_close(checkpoint);
+    store_activation();
+    ck_assert(memcmp(before, read_store(&again), size) == 0 && again == size);
+    struct kt_error error;
+    struct kt_layer_params params = KT_LAYER_PARAMS_INIT;
+    struct kt_layer *layer;
+    params.n_experts = params.top_k = 1;
+    params.hidden_size = params.intermediate_size = 32;
+    params.activation = KT_ACTIVATION_SWIGLU;
+    params.limit = -1.5f;
+    ck_assert_int_ne(kt_layer_create(context, &params, &layer, &error), KT_OK);
+    ck_assert_msg(strstr(error.message, "-1.5") != NULL, "%s", error.message);
+}
+END_TEST
+
 START_TEST(two_writers_do_not_meet)
 {
     struct kt_error error = {KT_OK, ""};
@@ -503,6 +608,9 @@ int main(void)
     tcase_add_test(tcase, what_does_not_fit_is_refused_by_the_plan_too);
     tcase_add_test(tcase, what_cannot_be_stored_is_said);
     tcase_add_test(tcase, a_full_disk_leaves_nothing);
+    tcase_add_test(tcase, a_file_of_another_name_is_not_written);
+    tcase_add_test(tcase, damaged_weights_are_not_handed_out);
+    tcase_add_test(tcase, stores_know_no_locale);
     tcase_add_test(tcase, two_writers_do_not_meet);
     tcase_add_test(tcase, other_options_and_backends_are_refused);
     suite_add_tcase(suite, tcase);
