@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,8 @@ static enum kt_status check(const char *path, size_t length, const struct stat *
 
 static enum kt_status fail_system(const char *path, size_t length, struct kt_error *error)
 {
-    return kt_fail(error, KT_E_PLUGIN, "%.*s cannot be opened: %s", (int)length, path, strerror(errno));
+    return kt_fail(error, kt_status_of_errno(errno, KT_E_PLUGIN), "%.*s cannot be opened: %s", (int)length,
+                   path, strerror(errno));
 }
 
 /* Walks from / to the folder of a real path and checks each folder by its descriptor, so that none can be
@@ -85,7 +87,7 @@ static enum kt_status descend(const char *path, int *folder, struct kt_error *er
 /* `path` is real: no links are left in it. */
 static enum kt_status open_real(const char *path, int *fd, struct kt_error *error)
 {
-    int folder;
+    int folder = -1;
     enum kt_status status = descend(path, &folder, error);
     if (status != KT_OK)
         return status;
@@ -113,35 +115,79 @@ static enum kt_status open_real(const char *path, int *fd, struct kt_error *erro
     return status;
 }
 
-/* Whoever can exchange a link chooses what is opened, so its folders count too. */
-static enum kt_status check_link(const char *path, struct kt_error *error)
+/* ---- links on the way ---- */
+
+enum { MOST_LINKS = 40 };
+
+/* The path as far as it was followed, without links, and what is left of it. */
+struct walk {
+    char done[PATH_MAX], left[PATH_MAX];
+    unsigned n_links;
+};
+
+/* Puts the link's target before what is left. */
+static enum kt_status follow(struct walk *walk, const char *path, const struct stat *entry,
+                             struct kt_error *error)
 {
-    struct stat entry;
-    if (lstat(path, &entry) != 0) {
-        if (errno == ENOENT || errno == ENOTDIR)
-            return kt_fail(error, KT_E_NOT_FOUND, "%s does not exist; install it, or mend the path", path);
-        return fail_system(path, strlen(path), error);
-    }
-    if (!S_ISLNK(entry.st_mode))
-        return KT_OK;
-    enum kt_status status = check_owner(path, strlen(path), &entry, error);
+    char target[PATH_MAX], rest[PATH_MAX];
+    enum kt_status status = check_owner(walk->done, strlen(walk->done), entry, error);
     if (status != KT_OK)
         return status;
-    char *folder = strndup(path, (size_t)(strrchr(path, '/') - path) + 1);
-    char *real = folder ? realpath(folder, NULL) : NULL;
-    char *inside = NULL;
-    int at;
-    free(folder);
-    if (!real || asprintf(&inside, "%s/.", strcmp(real, "/") == 0 ? "" : real) < 0) {
-        inside = NULL;
-        status = fail_system(path, strlen(path), error);
-    } else {
-        status = descend(inside, &at, error);
+    ssize_t length = readlink(walk->done, target, sizeof target - 1);
+    if (length < 0)
+        return fail_system(walk->done, strlen(walk->done), error);
+    target[length] = '\0';
+    memcpy(rest, walk->left, sizeof rest);
+    if (++walk->n_links > MOST_LINKS ||
+        snprintf(walk->left, sizeof walk->left, "%s/%s", target, rest) >= (int)sizeof walk->left)
+        return kt_fail(error, KT_E_PLUGIN, "%s: its symbolic links lead too far", path);
+    *(target[0] == '/' ? walk->done : strrchr(walk->done, '/')) = '\0';
+    return KT_OK;
+}
+
+/* One more name of the path. KT_E_NOT_FOUND: there is no such file. */
+static enum kt_status step(struct walk *walk, const char *path, struct kt_error *error)
+{
+    struct stat entry;
+    size_t used = strlen(walk->done), length = strcspn(walk->left, "/");
+    bool up = length == 2 && memcmp(walk->left, "..", 2) == 0, here = length == 1 && *walk->left == '.';
+    if (up && used > 0)
+        *strrchr(walk->done, '/') = '\0';
+    else if (length > 0 && !up && !here &&
+             snprintf(walk->done + used, sizeof walk->done - used, "/%.*s", (int)length, walk->left) >=
+                 (int)(sizeof walk->done - used))
+        return kt_fail(error, KT_E_PLUGIN, "%s: the path is too long", path);
+    memmove(walk->left, walk->left + length + (walk->left[length] == '/'),
+            strlen(walk->left + length + (walk->left[length] == '/')) + 1);
+    if (length == 0 || up || here)
+        return KT_OK;
+    if (lstat(walk->done, &entry) != 0) {
+        if ((errno == ENOENT || errno == ENOTDIR) && walk->n_links > 0)
+            return kt_fail(error, KT_E_PLUGIN, "%s is a symbolic link to nothing, or leads to one", path);
+        if (errno == ENOENT || errno == ENOTDIR)
+            return kt_fail(error, KT_E_NOT_FOUND, "%s does not exist; install it, or mend the path", path);
+        return fail_system(walk->done, strlen(walk->done), error);
     }
-    if (status == KT_OK)
-        (void)close(at);
-    free(inside);
-    free(real);
+    if (S_ISLNK(entry.st_mode))
+        return follow(walk, path, &entry, error);
+    return S_ISDIR(entry.st_mode) ? check(walk->done, strlen(walk->done), &entry, error) : KT_OK;
+}
+
+/* Whoever can exchange a link chooses what is opened: so the folders of all links on the way count too. */
+static enum kt_status check_links(const char *path, struct kt_error *error)
+{
+    struct walk *walk = calloc(1, sizeof *walk);
+    if (!walk)
+        return kt_fail(error, KT_E_NOMEM, "no memory to look at the path of a plugin");
+    enum kt_status status = KT_OK;
+    if (strlen(path) >= sizeof walk->left)
+        status = kt_fail(error, KT_E_PLUGIN, "the path of a plugin has %zu letters; at most %zu are possible",
+                         strlen(path), sizeof walk->left - 1);
+    else
+        memcpy(walk->left, path, strlen(path) + 1);
+    while (status == KT_OK && *walk->left)
+        status = step(walk, path, error);
+    free(walk);
     return status;
 }
 
@@ -149,7 +195,7 @@ enum kt_status kt_trust_open(const char *path, char **real, int *fd, struct kt_e
 {
     if (path[0] != '/')
         return kt_fail(error, KT_E_PLUGIN, "%s is not an absolute path", path);
-    enum kt_status status = check_link(path, error);
+    enum kt_status status = check_links(path, error);
     if (status != KT_OK)
         return status;
     char *resolved = realpath(path, NULL);

@@ -180,10 +180,20 @@ START_TEST(links)
     expect_refusal(link, "fake", "a symbolic link to nothing");
     ck_assert_int_eq(unlink(link), 0);
     ck_assert_int_eq(symlink("kt_fake.so", link), 0);
-    expect_refusal(link, "fake", "cannot be opened");
+    expect_refusal(link, "fake", "lead too far");
     ck_assert_int_eq(unlink(link), 0);
     ck_assert_int_eq(symlink(sandbox_path("real"), sandbox_path("links/dir")), 0);
     expect_fake(sandbox_path("links/dir/kt_fake.so"));
+    /* Also where a link is not the last name, and where one leads through another. */
+    sandbox_folder("open");
+    ck_assert_int_eq(symlink(sandbox_path("real"), sandbox_path("open/dir")), 0);
+    ck_assert_int_eq(symlink("../open/./dir", sandbox_path("links/further")), 0);
+    expect_fake(sandbox_path("links/further/kt_fake.so"));
+    ck_assert_int_eq(chmod(sandbox_path("open"), 0777), 0);
+    expect_refusal(sandbox_path("open/dir/kt_fake.so"), "fake", sandbox_path("open"));
+    expect_refusal(sandbox_path("links/further/kt_fake.so"), "fake", sandbox_path("open"));
+    ck_assert_int_eq(symlink("loop", sandbox_path("links/loop")), 0);
+    expect_refusal(sandbox_path("links/loop/kt_fake.so"), "fake", "lead too far");
 }
 END_TEST
 
