@@ -254,13 +254,27 @@ static enum kt_status find_nodes(struct kt_topology *topology, const char *nodes
     return status;
 }
 
+/* hwloc does not look at all of its allocations: where memory ends, it crashes or never returns. So it starts
+ * only where more is left than it takes, some 2 MB on large machines. */
+static enum kt_status check_room(struct kt_error *error)
+{
+    enum { ROOM = 8 << 20 };
+    void *volatile room = malloc(ROOM); /* volatile: or the compiler leaves both calls out */
+    if (!room)
+        return kt_fail(error, KT_E_NOMEM, "no memory to read this machine's topology");
+    free(room);
+    return KT_OK;
+}
+
 enum kt_status kt_topology_create(const char *nodes, struct kt_topology **out, struct kt_error *error)
 {
     struct kt_topology *topology = calloc(1, sizeof *topology);
     if (!topology)
         return kt_fail(error, KT_E_NOMEM, "no memory for the topology");
-    enum kt_status status = KT_OK;
-    if (hwloc_topology_init(&topology->hwloc) != 0) {
+    enum kt_status status = check_room(error);
+    if (status != KT_OK) {
+        topology->hwloc = NULL;
+    } else if (hwloc_topology_init(&topology->hwloc) != 0) {
         topology->hwloc = NULL;
         status = kt_fail(error, KT_E_SYSTEM, "hwloc could not start: %s", strerror(errno));
     } else if (hwloc_topology_load(topology->hwloc) != 0) {
