@@ -209,8 +209,11 @@ static enum kt_status choose(struct kt_attention *attention, struct kt_error *er
         if (!best)
             break;
         struct kt_error why;
-        if (ask(attention, best, &why) == KT_OK)
+        enum kt_status status = ask(attention, best, &why);
+        if (status == KT_OK)
             return KT_OK;
+        if (status == KT_E_NOMEM) /* of which the choice must not depend */
+            return kt_fail(error, status, "%s: the plugin %s: %s", attention->name, best->name, why.message);
         below = best->priority;
         after = (size_t)(best - registry->backend) + 1;
         int n = snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", used ? "; " : "", best->name,

@@ -24,7 +24,8 @@
 static bool exists(const char *path)
 {
     struct stat entry;
-    return lstat(path, &entry) == 0;
+    return lstat(path, &entry) == 0 ||
+           (errno != ENOENT && errno != ENOTDIR); /* opening it says what is wrong */
 }
 
 static enum kt_status fail_memory(struct kt_error *error)
@@ -113,12 +114,19 @@ static ssize_t read_at(int fd, void *data, size_t size, uint64_t offset)
     return got;
 }
 
+static enum kt_status fail_read(const char *file, struct kt_error *error)
+{
+    return kt_fail(error, kt_status_of_errno(errno, KT_E_PLUGIN), "%s cannot be read: %s", file,
+                   strerror(errno));
+}
+
 /* dlopen would map segments beyond the end of a truncated file and then be killed by SIGBUS. */
 static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr *header,
                                      struct kt_error *error)
 {
     struct stat entry;
     uint64_t at = header->e_phoff, end;
+    errno = 0;
     bool whole = fstat(fd, &entry) == 0 && header->e_phentsize == sizeof(Elf64_Phdr);
     for (unsigned i = 0; whole && i < header->e_phnum; i++, at += sizeof(Elf64_Phdr)) {
         Elf64_Phdr segment;
@@ -129,6 +137,8 @@ static enum kt_status check_segments(const char *file, int fd, const Elf64_Ehdr 
     }
     if (whole)
         return KT_OK;
+    if (kt_status_passes(kt_status_of_errno(errno, KT_OK)))
+        return fail_read(file, error);
     return kt_fail(error, KT_E_PLUGIN, "%s is cut short or damaged; install the plugin again", file);
 }
 
@@ -139,7 +149,7 @@ static enum kt_status check_elf(const char *file, int fd, struct kt_error *error
     memset(&header, 0, sizeof header);
     ssize_t size = read_at(fd, &header, sizeof header, 0);
     if (size < 0)
-        return kt_fail(error, KT_E_PLUGIN, "%s cannot be read: %s", file, strerror(errno));
+        return fail_read(file, error);
     if (size == 0)
         return kt_fail(error, KT_E_PLUGIN, "%s is an empty file; install the plugin again", file);
     if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
@@ -189,6 +199,19 @@ static bool spell_descriptor(int fd, char path[FD_PATH_SIZE])
     return true;
 }
 
+/* The dynamic linker has no error number, but ends its text with that of one. */
+static enum kt_status judge_words(const char *text)
+{
+    static const int passing[] = {ENOMEM, EMFILE, ENFILE, EIO, EINTR, EAGAIN};
+    size_t length = strlen(text);
+    for (size_t i = 0; i < sizeof passing / sizeof passing[0]; i++) {
+        const char *end = strerror(passing[i]);
+        if (length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0)
+            return kt_status_of_errno(passing[i], KT_E_PLUGIN);
+    }
+    return strcmp(text, "out of memory") == 0 ? KT_E_NOMEM : KT_E_PLUGIN;
+}
+
 static enum kt_status load(const char *file, struct kt_module *module, struct kt_error *error)
 {
     char path[FD_PATH_SIZE];
@@ -201,7 +224,7 @@ static enum kt_status load(const char *file, struct kt_module *module, struct kt
     size_t length = strlen(name);
     if (text && strncmp(text, name, length) == 0 && text[length] == ':')
         text += length + 1 + strspn(text + length + 1, " ");
-    return kt_fail(error, KT_E_PLUGIN, "%s cannot be loaded: %s", file,
+    return kt_fail(error, text ? judge_words(text) : KT_E_PLUGIN, "%s cannot be loaded: %s", file,
                    text ? text : "the dynamic linker does not say why");
 }
 

@@ -47,15 +47,28 @@ static enum kt_status check_required(const struct kt_registry *registry, struct 
     return KT_OK;
 }
 
+/* Opens plugin `i` of the configuration as `backend`. */
+static enum kt_status open_plugin(struct kt_registry *registry, size_t i, struct kt_backend *backend,
+                                  struct kt_error *error)
+{
+    enum kt_status status = prepare(registry, backend, kt_config_plugin(registry->config, i),
+                                    kt_config_plugin_origin(registry->config, i), error);
+    return status == KT_OK ? kt_backend_open(backend, error) : status;
+}
+
+void kt_registry_try(struct kt_config *config, const struct kt_caps *caps, size_t i)
+{
+    struct kt_backend backend = {.open = false};
+    struct kt_registry registry = {.config = config, .caps = *caps, .backend = &backend};
+    registry.deterministic = kt_config_bool(config, "core", "deterministic");
+    (void)open_plugin(&registry, i, &backend, NULL);
+}
+
 static enum kt_status fill(struct kt_registry *registry, struct kt_error *error)
 {
     size_t n = kt_config_plugin_count(registry->config);
     for (size_t i = 0; i < n; i++) {
-        struct kt_backend *backend = &registry->backend[i];
-        enum kt_status status = prepare(registry, backend, kt_config_plugin(registry->config, i),
-                                        kt_config_plugin_origin(registry->config, i), error);
-        if (status == KT_OK)
-            status = kt_backend_open(backend, error);
+        enum kt_status status = open_plugin(registry, i, &registry->backend[i], error);
         if (status != KT_OK)
             return status;
     }

@@ -97,9 +97,10 @@ static enum kt_status open_module(struct kt_backend *backend, bool *go_on, struc
     cause.status = kt_module_find(find_text(backend, "module", NULL), path, last, &file, &cause);
     if (cause.status == KT_OK)
         cause.status = kt_module_open(file, backend->name, &backend->module, &real, &cause);
-    if (cause.status == KT_E_NOMEM) {
+    /* Another backend with other bits must not take its place because of what may be over in a second. */
+    if (kt_status_passes(cause.status)) {
         free(file);
-        return fail_memory(backend, error);
+        return kt_fail(error, cause.status, "plugin %s: %s", backend->name, cause.message);
     }
     if (cause.status != KT_OK) {
         if (file) {
@@ -300,6 +301,8 @@ static enum kt_status take_level(struct kt_backend *backend, const struct kt_lev
             backend->level = level;
             return KT_OK;
         }
+        if (status == KT_E_NOMEM)
+            return fail_memory(backend, error);
         if (named)
             return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "%s: level = %s: %s",
                                      setting->origin, wish, read_reason(&cause, status));
@@ -325,6 +328,8 @@ static enum kt_status start(struct kt_backend *backend, struct kt_error *error)
     kt_backend_serve(backend);
     if (plugin->probe) {
         status = plugin->probe(&backend->host, caps, &cause);
+        if (status == KT_E_NOMEM)
+            return fail_memory(backend, error);
         if (status != KT_OK)
             return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "its probe refused: %s",
                                      read_reason(&cause, status));
@@ -333,6 +338,8 @@ static enum kt_status start(struct kt_backend *backend, struct kt_error *error)
         status = plugin->open(&backend->host, caps, backend->values, &backend->instance, &cause);
         if (status != KT_OK) {
             backend->instance = NULL;
+            if (status == KT_E_NOMEM)
+                return fail_memory(backend, error);
             return kt_backend_settle(backend, KT_BACKEND_REFUSED, error, "it could not be opened: %s",
                                      read_reason(&cause, status));
         }

@@ -229,6 +229,23 @@ const char *kt_config_plugin_broken(const struct kt_config *config, const char *
     return plugin ? plugin->broken : NULL;
 }
 
+enum kt_status kt_config_break(struct kt_config *config, const char *name, const char *reason,
+                               struct kt_error *error)
+{
+    struct stored_plugin *plugin = kt_config_find_plugin(config, name);
+    char *copy = strdup(reason);
+    if (!copy)
+        return kt_fail(error, KT_E_NOMEM, "no memory for the configuration");
+    free(plugin->broken);
+    plugin->broken = copy;
+    return KT_OK;
+}
+
+void kt_config_silence(struct kt_config *config)
+{
+    config->log.write = NULL;
+}
+
 const char *kt_config_plugin_origin(const struct kt_config *config, size_t index)
 {
     return config->plugin[index].origin;

@@ -29,8 +29,15 @@ const char *kt_config_plugin(const struct kt_config *config, size_t index);
 /* The first line of that section: "/usr/share/kt-kernel/plugins.d/llamafile.ini:3". */
 const char *kt_config_plugin_origin(const struct kt_config *config, size_t index);
 
-/* Why a drop-in about the plugin of this name could not be used, or NULL. */
+/* Why a drop-in about the plugin of this name, or the plugin, cannot be used, or NULL. */
 const char *kt_config_plugin_broken(const struct kt_config *config, const char *name);
+
+/* Makes a plugin one that cannot be used, for a reason. */
+enum kt_status kt_config_break(struct kt_config *config, const char *name, const char *reason,
+                               struct kt_error *error);
+
+/* Writes no more log. */
+void kt_config_silence(struct kt_config *config);
 
 /* The folder that is searched for plugins after those of core.plugin_path. */
 const char *kt_config_plugin_folder(const struct kt_config *config);

@@ -33,7 +33,7 @@ struct stored_plugin {
     char *origin; /* the first line of its section */
     char *file;   /* the last file with its section, and that file's layer */
     enum config_layer layer;
-    char *broken; /* why a drop-in about it could not be used, or NULL */
+    char *broken; /* why a drop-in about it, or itself, cannot be used, or NULL */
 };
 
 struct kt_config {

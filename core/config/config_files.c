@@ -158,7 +158,8 @@ static bool read_tuned_beside(struct scan *scan, enum config_layer layer, const 
     return more;
 }
 
-/* A drop-in that cannot be used is reported, and the others are read. Only a lack of memory ends it all. */
+/* A drop-in that cannot be used is reported, and the others are read. Only what may be over soon, such as a
+ * lack of memory, ends it all. */
 static bool read_dropin(struct scan *scan, enum config_layer layer, const char *path)
 {
     struct kt_config *draft = calloc(1, sizeof *draft);
@@ -171,7 +172,7 @@ static bool read_dropin(struct scan *scan, enum config_layer layer, const char *
     enum kt_status status = kt_ini_read(path, &handler, &error);
     if (status == KT_OK)
         status = kt_config_merge(scan->config, draft, &error);
-    bool refused = status != KT_OK && status != KT_E_NOMEM;
+    bool refused = status != KT_OK && !kt_status_passes(status);
     if (refused) {
         struct kt_error cause = error;
         kt_log_write(&scan->config->log, KT_LOG_WARNING, "config: %s", cause.message);
@@ -204,7 +205,7 @@ static bool read_folder(struct scan *scan, enum config_layer layer, const char *
         int number = errno;
         bool absent = number == ENOENT && lstat(folder, &link) != 0;
         enum kt_status status =
-            kt_fail(&error, absent ? KT_E_NOT_FOUND : KT_E_IO,
+            kt_fail(&error, absent ? KT_E_NOT_FOUND : kt_status_of_errno(number, KT_E_IO),
                     "%s: the folder of drop-ins cannot be read: %s", folder, strerror(number));
         return report(scan, folder, status, true, &error);
     }

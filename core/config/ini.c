@@ -158,14 +158,15 @@ static enum kt_status fail_open(const char *path, int number, struct kt_error *e
     }
     if (number == ELOOP)
         return kt_fail(error, KT_E_IO, "%s: a symbolic link that leads back to itself; remove it", path);
-    return kt_fail(error, KT_E_IO, "%s: cannot be opened: %s", path, strerror(number));
+    return kt_fail(error, kt_status_of_errno(number, KT_E_IO), "%s: cannot be opened: %s", path,
+                   strerror(number));
 }
 
 static enum kt_status check_kind(const char *path, int fd, struct kt_error *error)
 {
     struct stat file;
     if (fstat(fd, &file) != 0)
-        return kt_fail(error, KT_E_IO, "%s: %s", path, strerror(errno));
+        return kt_fail(error, kt_status_of_errno(errno, KT_E_IO), "%s: %s", path, strerror(errno));
     bool null = S_ISCHR(file.st_mode) && file.st_rdev == makedev(1, 3);
     if (!S_ISREG(file.st_mode) && !null)
         return kt_fail(error, KT_E_IO, "%s: is %s, not a file", path,
@@ -207,7 +208,8 @@ enum kt_status kt_ini_read(const char *path, const struct kt_ini_handler *handle
     }
     ssize_t size = read_all(fd, text, FILE_LIMIT + 1);
     if (size < 0)
-        status = kt_fail(error, KT_E_IO, "%s: cannot be read: %s", path, strerror(errno));
+        status = kt_fail(error, kt_status_of_errno(errno, KT_E_IO), "%s: cannot be read: %s", path,
+                         strerror(errno));
     else if (size > FILE_LIMIT)
         status = kt_fail(error, KT_E_CONFIG, "%s: is larger than 1 MiB; is this an INI file?", path);
     else

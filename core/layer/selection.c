@@ -363,6 +363,8 @@ enum kt_status kt_selection_make(const struct kt_layer *layer, const struct kt_s
             continue;
         } else {
             status = ask(layer, list[i], request, selection, &why);
+            if (status == KT_E_NOMEM) /* of which the choice of a backend must not depend */
+                return kt_fail(error, status, "%s: backend %s: %s", layer->name, list[i]->name, why.message);
             if (status == KT_OK && list[i] != wished)
                 status = refuse_unasked(selection, rounders, sizeof rounders, &why);
         }

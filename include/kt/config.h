@@ -74,6 +74,15 @@ enum kt_status kt_config_setting(const struct kt_config *config, size_t index, s
                                  struct kt_error *error);
 
 /**
+ * Opens each enabled plugin in a child process, for at most timeout_ms each. One that crashes, ends the
+ * process or does not come back is from now on a plugin that failed for that reason, and kt_context_create
+ * does not open it. Without this call such a plugin takes the caller's process with it. For programs that
+ * have one thread yet, since it forks, and before the configuration is used. Costs what opening the plugins
+ * costs. KT_E_SYSTEM: no process can be started; nothing has changed.
+ */
+enum kt_status kt_config_try_plugins(struct kt_config *config, uint32_t timeout_ms, struct kt_error *error);
+
+/**
  * Lists the configuration files in reading order with their state, even if kt_config_create fails: reads
  * all files and continues after an error. `visit` is called once for each file. Returns what
  * kt_config_create would: the first error in a file other than a drop-in, in the environment or in the

@@ -64,6 +64,15 @@
 #define TEXT(a) TEXT_(a)
 #define DEFINE(name) KT_PLUGIN_DEFINE(name)
 
+#if defined CONSTRUCTOR
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void start(void)
+{
+    CONSTRUCTOR;
+}
+#endif
+
 #if defined SYMBOL_FUNCTION
 
 __attribute__((visibility("default"))) int GLUE(kt_plugin_, NAME)(void);

@@ -78,6 +78,7 @@ static int open_machine(struct kt_cli *cli, struct machine *machine)
     if (code != KT_EXIT_OK)
         return code;
     machine->spin_us = setting_number(config, "spin_us");
+    kt_cli_try_plugins(cli, config);
     enum kt_status status = kt_context_create(config, &machine->context, &error);
     kt_config_destroy(config);
     if (status != KT_OK)

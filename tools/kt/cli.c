@@ -186,6 +186,13 @@ int kt_cli_config(struct kt_cli *cli, struct kt_config **config)
     return kt_cli_fail(cli, &error);
 }
 
+void kt_cli_try_plugins(const struct kt_cli *cli, struct kt_config *config)
+{
+    struct kt_error error;
+    if (kt_config_try_plugins(config, 10000, &error) != KT_OK)
+        kt_cli_info(cli, "%s", error.message);
+}
+
 int kt_cli_check_settings(struct kt_cli *cli)
 {
     struct kt_config_params params = KT_CONFIG_PARAMS_INIT;
@@ -209,6 +216,7 @@ int kt_cli_context(struct kt_cli *cli, struct kt_context **context)
     if (code != KT_EXIT_OK)
         return code;
     double start = kt_cli_now();
+    kt_cli_try_plugins(cli, config);
     enum kt_status status = kt_context_create(config, context, &error);
     kt_config_destroy(config);
     if (status != KT_OK)

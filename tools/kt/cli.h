@@ -207,6 +207,9 @@ int kt_cli_config(struct kt_cli *cli, struct kt_config **config);
 /* Reports errors in the command line's settings, for verbs that work without a configuration. Returns 0 if
  * the error is elsewhere. */
 int kt_cli_check_settings(struct kt_cli *cli);
+/* Finds plugins that crash, exit or hang when they are opened, and leaves them out; before a context is made.
+ */
+void kt_cli_try_plugins(const struct kt_cli *cli, struct kt_config *config);
 int kt_cli_context(struct kt_cli *cli, struct kt_context **context);
 
 /* Opens a checkpoint with --io and tells the SIGBUS handler its name. */

@@ -135,12 +135,13 @@ static int fail_unset(const struct kt_cli *cli, const struct kt_config *config, 
 }
 
 /* The plugin's own options have defaults that only it knows. */
-static int get_from_plugin(struct kt_cli *cli, const struct kt_config *config, const struct config_key *key)
+static int get_from_plugin(struct kt_cli *cli, struct kt_config *config, const struct config_key *key)
 {
     struct kt_context *context;
     struct kt_backend_info info;
     struct kt_setting setting;
     struct kt_error error;
+    kt_cli_try_plugins(cli, config);
     if (kt_context_create(config, &context, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
     int code = -1;
@@ -226,6 +227,7 @@ static void try(const struct kt_cli *cli, struct trial *trial, const char *const
     *trial = (struct trial){.context = NULL};
     if (configure(cli, settings, n, &config, &trial->error) != KT_OK)
         return;
+    kt_cli_try_plugins(cli, config);
     if (kt_context_create(config, &trial->context, &trial->error) == KT_OK)
         find_backend(trial, backend);
     kt_config_destroy(config);

@@ -458,6 +458,7 @@ static void examine(struct doctor *doctor)
     }
     check_huge_pages(doctor);
     doctor->cli->shows_plugins = true;
+    kt_cli_try_plugins(doctor->cli, doctor->config);
     if (kt_context_create(doctor->config, &doctor->context, &error) != KT_OK) {
         report(doctor, "context", FAILED, "could not be made", error.message);
         return;
