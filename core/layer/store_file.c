@@ -39,10 +39,14 @@ static bool is_named(int fd, const char *path)
 static enum kt_status lock_file(struct kt_store_file *file, int fd, struct kt_error *error)
 {
     struct stat opened;
+    bool known = fstat(fd, &opened) == 0, regular = known && S_ISREG(opened.st_mode);
     /* In a folder that others may write it could be a link to any file of this user. */
-    if (fstat(fd, &opened) != 0 || !S_ISREG(opened.st_mode) || opened.st_nlink != 1) {
+    if (!regular || opened.st_nlink > 1) {
         (void)close(fd);
-        return kt_fail(error, KT_E_IO, "%s: is no regular file of one name: remove it", file->temporary);
+        return kt_fail(error, KT_E_IO, "%s: %s: remove it", file->temporary,
+                       !known    ? "cannot be looked at"
+                       : regular ? "is a link to a file of another name"
+                                 : "is no regular file");
     }
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, file->temporary)) {
         file->fd = fd;

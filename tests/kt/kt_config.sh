@@ -191,6 +191,29 @@ says '^backend torn  *failed'
 says '^self-test reference  *ok'
 rm "$dir/shipped/torn.ini" "$dir/shipped/twin_one.ini" "$dir/shipped/twin_two.ini"
 
+# ---- nor do plugins that end the process that opens them ----
+if [ -f "$KT_TEST_BUILD/tests/plugins/kt_exits.so" ] && [ -z "${EMULATOR:-}" ]; then
+    for name in crashes exits; do
+        install -m 755 "$KT_TEST_BUILD/tests/plugins/kt_$name.so" "$dir/kt_$name.so"
+        printf '[plugin.%s]\nmodule = %s\n' $name "$dir/kt_$name.so" >"$dir/shipped/$name.ini"
+    done
+    kt backends --format csv
+    exits 0
+    says '^crashes,failed,.*it crashed with SIG'
+    says '^exits,failed,.*it ended the process with exit status 7'
+    says '^reference,loaded,'
+    kt config check
+    exits 1
+    says '^plugin  *exits  *failed'
+    kt doctor
+    exits 1
+    says '^backend exits  *failed'
+    says '^self-test reference  *ok'
+    kt config get plugin.exits.enabled
+    exits 0
+    rm "$dir/shipped/crashes.ini" "$dir/shipped/exits.ini"
+fi
+
 # ---- debug messages ----
 KT_KERNEL_DEBUG=1 kt config show
 exits 0

@@ -109,6 +109,17 @@ kt convert --input "$model" --output "$store" --method AMXINT8 --resume
 exits 1
 warns 'call it layer-00003'
 
+# A signal leaves nothing that is half written.
+if [ -z "${EMULATOR:-}" ]; then
+    for delay in 0.003 0.006 0.010 0.015; do
+        command_line="kt convert, ended after $delay s"
+        rm -rf "$dir/ended"
+        (LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs "$KT_TEST_BUILD/.libs/kt" convert --input "$model" \
+            --output "$dir/ended" --method AMXINT8 >"$out" 2>"$err" & pid=$!; sleep "$delay"; kill -TERM $pid; wait $pid) || true
+        [ -z "$(ls -A "$dir/ended" 2>"$err" | grep part)" ] || fail "a part is left: $(ls -A "$dir/ended")"
+    done
+fi
+
 # Bad usage and places that cannot be written.
 kt convert --input "$model" --output "$dir/x"
 exits 2

@@ -119,6 +119,17 @@ kt inspect --tensors "$dir/out1.safetensors" --format csv
 exits 0
 says '^layers.0.output,f32,128x256,'
 says '^layers.3.output,f32,128x256,'
+# Two results in one file would be one.
+for option in output record; do
+    kt forward --model "$bf16" --input "$trace" --stats "$dir/one" --$option "$dir/./one"
+    exits 1
+    warns '/one is also that of --[a-z]*; choose another --[a-z]*$'
+done
+: >"$dir/two"
+ln "$dir/two" "$dir/three"
+kt forward --model "$bf16" --input "$trace" --stats "$dir/two" --record "$dir/three"
+exits 1
+[ ! -e "$dir/one" ] || fail "it was written"
 # It is written also where the check fails, through a symbolic link, with the usual permissions.
 : >"$dir/target.safetensors"
 ln -s target.safetensors "$dir/link"

@@ -185,10 +185,43 @@ static int make_layer(const struct kt_conversion *conversion, const struct kt_mo
     return kt_cli_fail(conversion->cli, &error);
 }
 
+/* The name of a linear's file is the library's affair; it is the newest that is being written, since there is
+ * one run at a time. */
+static void watch(struct kt_conversion *conversion)
+{
+    const char *folder = conversion->args->output;
+    struct timespec newest = {0};
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    conversion->watched = true;
+    while (dir && (entry = readdir(dir))) {
+        struct stat file;
+        if (entry->d_name[0] != '.' || !is_part(entry->d_name) ||
+            fstatat(dirfd(dir), entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 ||
+            file.st_mtim.tv_sec < newest.tv_sec ||
+            (file.st_mtim.tv_sec == newest.tv_sec && file.st_mtim.tv_nsec < newest.tv_nsec))
+            continue;
+        newest = file.st_mtim;
+        char *path = kt_cli_format(conversion->cli, "%s/%s", folder, entry->d_name);
+        kt_signals_temporary(path);
+        free(path);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void kt_convert_unwatch(struct kt_conversion *conversion)
+{
+    kt_signals_temporary(NULL);
+    conversion->watched = false;
+}
+
 void kt_convert_progress(void *data, uint64_t done, uint64_t total)
 {
-    const struct kt_conversion *conversion = data;
+    struct kt_conversion *conversion = data;
     (void)total;
+    if (!conversion->watched)
+        watch(conversion);
     kt_progress_bytes(conversion->before + done, conversion->total);
 }
 
@@ -220,7 +253,13 @@ static int store_layer(struct kt_conversion *conversion, struct kt_layer *layer,
     params.progress = kt_convert_progress;
     params.data = conversion;
     double start = kt_cli_now();
-    if (kt_layer_store(layer, conversion->input, moe->layer, &params, &error) == KT_OK) {
+    char *path = kt_cli_format(conversion->cli, "%s/.layer-%05" PRIu64 ".part", params.folder, moe->layer);
+    kt_signals_temporary(path);
+    free(path);
+    conversion->watched = true;
+    enum kt_status status = kt_layer_store(layer, conversion->input, moe->layer, &params, &error);
+    kt_convert_unwatch(conversion);
+    if (status == KT_OK) {
         kt_verbose_time(conversion->cli, "store", start, "layer %" PRIu64, moe->layer);
         return KT_EXIT_OK;
     }

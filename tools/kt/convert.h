@@ -29,6 +29,7 @@ struct kt_conversion {
     size_t n_rows;
     uint64_t before, total; /* bytes of packed weights: of earlier layers and linears, of all */
     uint64_t largest;       /* packed bytes of an expert */
+    bool watched;           /* the file being written is removed if a signal ends the command */
 
     /* ---- convert_linears.c ---- */
     struct kt_model_linear *of;
@@ -37,8 +38,10 @@ struct kt_conversion {
     uint64_t largest_linear; /* its packed bytes */
 };
 
-/* Progress of a layer or linear, for kt_store_params; data is the conversion. */
+/* Progress of a layer or linear, for kt_store_params; data is the conversion. Also has signals remove the
+ * file; kt_convert_unwatch: it is finished. */
 void kt_convert_progress(void *data, uint64_t done, uint64_t total);
+void kt_convert_unwatch(struct kt_conversion *conversion);
 
 /* ---- convert_linears.c ---- */
 

@@ -210,6 +210,7 @@ static int store_linear(struct kt_conversion *conversion, size_t i)
         return kt_cli_fail(conversion->cli, &error);
     enum kt_status status = kt_linear_store(linear, conversion->input, of->name, &params, &error);
     kt_linear_destroy(linear);
+    kt_convert_unwatch(conversion);
     if (status != KT_OK)
         return kt_cli_fail(conversion->cli, &error);
     conversion->linear[i].seconds = kt_cli_now() - start;

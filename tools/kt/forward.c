@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,6 +315,43 @@ static int run_layers(struct forward_run *run)
     return code;
 }
 
+/* Would one of two results be lost? */
+static bool is_same(const char *a, const char *b)
+{
+    struct stat left, right;
+    const char *const paths[2] = {a, b};
+    char folder[2][PATH_MAX];
+    const char *base[2];
+    if (!a || !b)
+        return false;
+    if (stat(a, &left) == 0 && stat(b, &right) == 0)
+        return S_ISREG(left.st_mode) && left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        base[i] = slash ? slash + 1 : paths[i];
+        snprintf(folder[i], sizeof(folder[i]), "%.*s", slash ? (int)(slash - paths[i]) + 1 : 1,
+                 slash ? paths[i] : ".");
+    }
+    return strcmp(base[0], base[1]) == 0 && stat(folder[0], &left) == 0 && stat(folder[1], &right) == 0 &&
+           left.st_dev == right.st_dev && left.st_ino == right.st_ino;
+}
+
+static int check_outputs(const struct forward_run *run)
+{
+    static const char *const names[] = {"output", "stats", "record"};
+    const char *const paths[] = {run->args.output, run->args.stats, run->args.record};
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        int code = check_output(run, names[i], paths[i]);
+        if (code != KT_EXIT_OK)
+            return code;
+        for (size_t j = 0; j < i; j++)
+            if (is_same(paths[i], paths[j]))
+                return kt_cli_error(run->cli, "%s is also that of --%s; choose another --%s", paths[i],
+                                    names[j], names[i]);
+    }
+    return KT_EXIT_OK;
+}
+
 static int forward(struct forward_run *run)
 {
     int code = kt_cli_checkpoint(run->cli, run->args.input, &run->input);
@@ -322,11 +360,7 @@ static int forward(struct forward_run *run)
     if (code == KT_EXIT_OK)
         code = kt_cli_checkpoint(run->cli, run->args.model, &run->model);
     if (code == KT_EXIT_OK)
-        code = check_output(run, "output", run->args.output);
-    if (code == KT_EXIT_OK)
-        code = check_output(run, "stats", run->args.stats);
-    if (code == KT_EXIT_OK)
-        code = check_output(run, "record", run->args.record);
+        code = check_outputs(run);
     if (code == KT_EXIT_OK)
         code = choose_layers(run);
     if (code == KT_EXIT_OK)

@@ -69,6 +69,9 @@ void kt_signals_mapped(const char *path)
 void kt_signals_temporary(const char *path)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    static bool at_exit; /* a command without memory ends by exit() */
+    if (!at_exit)
+        at_exit = atexit(remove_temporary) == 0;
     has_temporary = 0;
     if (path && strlen(path) < sizeof(temporary_path)) {
         strcpy(temporary_path, path);
