@@ -10,6 +10,10 @@ function complete_kind(name, text)
         return "_kt_plugins \"$cur\""
     if (name == "backends")
         return "_kt_words \"" (text == "" ? "" : wrap(text, "            ", "") " ") "$(_kt_backends \"$1\")\" \"$cur\""
+    if (name == "names")
+        return "_kt_words \"$(_kt_names \"$1\")\" \"$cur\""
+    if (name == "models")
+        return "_kt_models \"$1\" \"$cur\""
     if (name == "settings")
         return "_kt_settings \"$1\" \"$cur\" ="
     if (name == "keys")
@@ -77,7 +81,7 @@ function write_arguments(    i, j, verb, n, kinds, text)
             continue
         }
         print "    " verb ":0:*) _kt_words \"" actions(verb, "") "\" \"$cur\" ;;"
-        n = split("files folders plugins backends keys", kinds, " ")
+        n = split("files folders plugins backends names models keys", kinds, " ")
         for (j = 1; j <= n; j++) {
             text = actions(verb, kinds[j])
             if (text == "")

@@ -17,6 +17,10 @@ function offer(name, text)
         return "-k -a '(__fish_complete_suffix .so)'"
     if (name == "backends")
         return "-f -a '" (text == "" ? "" : text " ") "(__kt_backends)'"
+    if (name == "names")
+        return "-f -a '(__kt_names)'"
+    if (name == "models")
+        return "-F -a '(__kt_names)'"
     if (name == "settings")
         return "-f -a '(__kt_settings =)'"
     if (name == "keys")
@@ -47,7 +51,7 @@ function write_arguments(verb,    n, kinds, i, text)
         return
     }
     print "complete -c kt -n '__kt_at 1 " verb "' -f -a " quote(actions(verb, ""))
-    n = split("files folders plugins backends keys", kinds, " ")
+    n = split("files folders plugins backends names models keys", kinds, " ")
     for (i = 1; i <= n; i++) {
         text = actions(verb, kinds[i])
         if (text != "")

@@ -6,6 +6,11 @@ function __kt_backends
     kt backends --format csv 2>/dev/null | string replace -r ',.*' '' | string match -v backend
 end
 
+# Names of the registered models.
+function __kt_names
+    kt model list --names 2>/dev/null
+end
+
 # "section.key" of every setting, and what follows it.
 function __kt_settings
     kt config show --format csv 2>/dev/null | string match -v 'section,*' |
@@ -41,7 +46,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --experts --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --kv-size --kv --max-running --max-queue --max-connections --max-body --drain --served-model-name --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --experts --name --aliases --path --unset --served-model-name --kv-size --kv --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --max-queue --max-connections --max-body --drain --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -54,6 +59,7 @@ complete -c kt -n '__kt_at 0' -a explain -d 'say which backend would run each la
 complete -c kt -n '__kt_at 0' -a forward -d 'run MoE layers of a model on recorded input and check the output'
 complete -c kt -n '__kt_at 0' -a generate -d 'go on with a text, or answer it, by a whole model'
 complete -c kt -n '__kt_at 0' -a inspect -d 'show what a checkpoint holds'
+complete -c kt -n '__kt_at 0' -a model -d 'keep names of models, and find models'
 complete -c kt -n '__kt_at 0' -a perplexity -d 'measure how well a model foretells a text'
 complete -c kt -n '__kt_at 0' -a place -d 'choose which experts lie on a GPU, by what was used'
 complete -c kt -n '__kt_at 0' -a plugin -d 'check a plugin against the contract, or write the project of a new one'
@@ -65,7 +71,7 @@ complete -c kt -n '__kt_at 0' -a tune -d 'find values with which the backends ar
 complete -c kt -n '__kt_at 0' -a verify -d 'compare a store with its checksums'
 complete -c kt -n '__kt_at 0' -a version -d 'show versions'
 complete -c kt -n '__kt_at 0' -a help -d 'show the help of a verb'
-complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward generate inspect perplexity place plugin run stats template tokenize tune verify version'
+complete -c kt -n '__kt_at 1 help' -a 'backends bench config convert detokenize doctor explain forward generate inspect model perplexity place plugin run stats template tokenize tune verify version'
 complete -c kt -l config -r -F -d 'read this configuration file only, besides the shipped drop-ins'
 complete -c kt -l set -r -f -a '(__kt_settings =)' -d 'override a setting'
 complete -c kt -l format -r -f -a 'table json csv' -d 'write table, json or csv'
@@ -87,7 +93,7 @@ complete -c kt -n '__kt_verb bench' -l tokens -r -f -d 'tokens of a call, such a
 complete -c kt -n '__kt_verb bench' -s p -l n-prompt -r -f -d 'the whole MODEL instead of its experts: it reads prompts of so many tokens'
 complete -c kt -n '__kt_verb bench' -s n -l n-gen -r -f -d 'likewise: it writes so many tokens'
 complete -c kt -n '__kt_verb bench' -s d -l n-depth -r -f -d 'likewise: so many tokens stand before them'
-complete -c kt -n '__kt_verb bench' -l tokenize -r -F -d 'how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE...'
+complete -c kt -n '__kt_verb bench' -l tokenize -r -F -a '(__kt_names)' -d 'how fast the text of files becomes tokens of MODEL: kt bench --tokenize MODEL FILE...'
 complete -c kt -n '__kt_verb bench' -l trace -r -F -d 'routing, router weights and hidden states of this trace, not drawn ones'
 complete -c kt -n '__kt_verb bench' -l record -r -F -d 'write the batches that are timed to this trace'
 complete -c kt -n '__kt_verb bench' -l record-size -r -f -d 'buffer of --record, in MiB'
@@ -105,7 +111,7 @@ complete -c kt -n '__kt_verb bench' -l limits -d 'measure every way of reading a
 complete -c kt -n '__kt_verb bench' -l stream -d 'measure what submit and sync cost on a GPU\'s stream, and in a graph'
 complete -c kt -n '__kt_verb bench' -l runtime -r -F -d 'GPU runtime of --stream, such as libcudart.so.12'
 complete -c kt -n '__kt_verb bench' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb bench' -F
+complete -c kt -n '__kt_verb bench' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb config' -l system -d 'set, unset: the machine\'s kt.ini instead of the user\'s'
 complete -c kt -n '__kt_at 1 config' -f -a 'show path check get set unset'
 complete -c kt -n '__kt_at 2 config get set unset' -f -a '(__kt_settings)'
@@ -118,11 +124,11 @@ complete -c kt -n '__kt_verb convert' -l resume -d 'keep the layers and linears 
 complete -c kt -n '__kt_verb convert' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb convert' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb convert' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb convert' -F
+complete -c kt -n '__kt_verb convert' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb detokenize' -s f -l file -r -F -d 'read the ids from FILE, - for standard input'
 complete -c kt -n '__kt_verb detokenize' -l jsonl -d 'read an array of ids a line, write a JSON string a line'
 complete -c kt -n '__kt_verb detokenize' -l no-specials -d 'leave control tokens out'
-complete -c kt -n '__kt_verb detokenize' -F
+complete -c kt -n '__kt_verb detokenize' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb doctor' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb explain' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb explain' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
@@ -130,7 +136,7 @@ complete -c kt -n '__kt_verb explain' -s j -l threads -r -f -d 'threads of all n
 complete -c kt -n '__kt_verb explain' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb explain' -l max-tokens -r -f -d 'tokens per batch that buffers are planned for'
 complete -c kt -n '__kt_verb explain' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb explain' -F
+complete -c kt -n '__kt_verb explain' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb forward' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb forward' -s i -l input -r -F -d 'safetensors file with recorded hidden states and routing'
 complete -c kt -n '__kt_verb forward' -s o -l output -r -F -d 'write layers.N.output (F32) to this safetensors file'
@@ -144,7 +150,7 @@ complete -c kt -n '__kt_verb forward' -l tolerance -r -f -d 'most relative L2 er
 complete -c kt -n '__kt_verb forward' -s e -l expected -r -F -d 'recorded output is in this safetensors file'
 complete -c kt -n '__kt_verb forward' -l recorded-tolerance -r -f -d 'most relative L2 error against the recorded output'
 complete -c kt -n '__kt_verb forward' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb forward' -F
+complete -c kt -n '__kt_verb forward' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb generate' -s p -l prompt -r -f -d 'the text to go on with'
 complete -c kt -n '__kt_verb generate' -s f -l file -r -F -d 'read the text from FILE, - for standard input'
 complete -c kt -n '__kt_verb generate' -s n -l tokens -r -f -d 'write at most N tokens'
@@ -176,11 +182,41 @@ complete -c kt -n '__kt_verb generate' -s b -l backend -r -f -a 'auto AMXINT8 AM
 complete -c kt -n '__kt_verb generate' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb generate' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb generate' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb generate' -F
+complete -c kt -n '__kt_verb generate' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb inspect' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb inspect' -s t -l tensors -d 'list every tensor'
 complete -c kt -n '__kt_verb inspect' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb inspect' -F
+complete -c kt -n '__kt_verb inspect' -F -a '(__kt_names)'
+complete -c kt -n '__kt_verb model' -l known -d 'list: known models instead, and where they are published'
+complete -c kt -n '__kt_verb model' -l names -d 'list: names alone, one a line'
+complete -c kt -n '__kt_verb model' -l add -d 'scan: register what is found'
+complete -c kt -n '__kt_verb model' -l name -r -f -d 'add: what to call it'
+complete -c kt -n '__kt_verb model' -l aliases -r -f -d 'add, edit: further names'
+complete -c kt -n '__kt_verb model' -l path -r -F -d 'edit: where the model is now'
+complete -c kt -n '__kt_verb model' -l unset -r -f -a 'aliases experts served-model-name context kv-size kv max-running chat-template system temperature top-p top-k min-p repetition-penalty presence-penalty frequency-penalty backend threads numa-nodes' -d 'edit: take an option out'
+complete -c kt -n '__kt_verb model' -l experts -r -F -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l served-model-name -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l context -r -f -a '0 4096 32768' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l kv-size -r -f -a '1G 4G 16G' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l kv -r -f -a 'bf16 q8_0 f32' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l max-running -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l chat-template -r -F -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l system -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l temperature -r -f -a '0 0.6 0.8 1' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l top-p -r -f -a '0.8 0.9 0.95' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l top-k -r -f -a '0 20 40' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l min-p -r -f -a '0.05 0.1' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l repetition-penalty -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l presence-penalty -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l frequency-penalty -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l threads -r -f -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_verb model' -l numa-nodes -r -f -a 'all' -d 'add, edit: kept for kt run'
+complete -c kt -n '__kt_at 1 model' -f -a 'list add scan info edit remove path'
+complete -c kt -n '__kt_at 2 model add' -F
+complete -c kt -n '__kt_at 2 model scan' -f -a '(__fish_complete_directories)'
+complete -c kt -n '__kt_at 2 model edit remove path' -f -a '(__kt_names)'
+complete -c kt -n '__kt_at 2 model info' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb perplexity' -l context -r -f -a '0 4096 32768' -d 'tokens of a window'
 complete -c kt -n '__kt_verb perplexity' -l save-logits -r -F -d 'record the logits that are counted, 4 bytes each'
 complete -c kt -n '__kt_verb perplexity' -l kl-divergence -r -F -d 'compare with logits that --save-logits recorded'
@@ -190,19 +226,19 @@ complete -c kt -n '__kt_verb perplexity' -s b -l backend -r -f -a 'auto AMXINT8 
 complete -c kt -n '__kt_verb perplexity' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb perplexity' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb perplexity' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb perplexity' -F
+complete -c kt -n '__kt_verb perplexity' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb place' -s p -l placement -r -f -a 'uniform frequency front-loading random' -d 'uniform, frequency, front-loading or random'
 complete -c kt -n '__kt_verb place' -s g -l gpu-experts -r -f -d 'budget: N experts times the number of layers'
 complete -c kt -n '__kt_verb place' -l ratio -r -f -d 'budget: this part of all experts, 0 to 1, rounded down'
 complete -c kt -n '__kt_verb place' -l total -r -f -d 'budget: N experts of all layers together'
 complete -c kt -n '__kt_verb place' -l seed -r -f -d 'seed of random'
-complete -c kt -n '__kt_verb place' -s m -l model -r -F -d 'the MODEL, if it is one safetensors file'
+complete -c kt -n '__kt_verb place' -s m -l model -r -F -a '(__kt_names)' -d 'the MODEL, if it is one safetensors file'
 complete -c kt -n '__kt_verb place' -l shape -r -f -a 'qwen3-30b-a3b deepseek-v3 mixtral-8x7b kimi-k2' -d 'layers with experts, and experts of a layer, instead of a model'
 complete -c kt -n '__kt_verb place' -s u -l update -r -F -d 'improve these masks by swapping experts'
 complete -c kt -n '__kt_verb place' -l max-moves -r -f -d 'with --update: at most so many swaps, the largest gain first'
 complete -c kt -n '__kt_verb place' -s o -l output -r -F -d 'write the masks to this safetensors file: masks U8 [layers][experts]'
 complete -c kt -n '__kt_verb place' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb place' -F
+complete -c kt -n '__kt_verb place' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb plugin' -l cases -r -f -d 'check: random cases of each format and level'
 complete -c kt -n '__kt_verb plugin' -l dir -r -f -a '(__fish_complete_directories)' -d 'new: folder to make'
 complete -c kt -n '__kt_verb plugin' -l in-tree -d 'new: a backend of kt-kernel\'s own source tree'
@@ -244,19 +280,19 @@ complete -c kt -n '__kt_verb run' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4
 complete -c kt -n '__kt_verb run' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb run' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
 complete -c kt -n '__kt_verb run' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb run' -F
+complete -c kt -n '__kt_verb run' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb stats' -l experts -d 'a row for each expert'
 complete -c kt -n '__kt_verb stats' -s o -l output -r -F -d 'write the sum to this file of statistics'
 complete -c kt -n '__kt_verb stats' -F
 complete -c kt -n '__kt_verb template' -s r -l request -r -F -d 'render the JSON object in FILE, - for standard input: messages, tools, add_generation_prompt and what else the template reads'
 complete -c kt -n '__kt_verb template' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or chatml, llama3, mistral or deepseek, which are built in'
-complete -c kt -n '__kt_verb template' -F
+complete -c kt -n '__kt_verb template' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb tokenize' -s f -l file -r -F -d 'read the text from FILE, - for standard input'
 complete -c kt -n '__kt_verb tokenize' -l pieces -d 'show what each token is'
 complete -c kt -n '__kt_verb tokenize' -l jsonl -d 'read a JSON string a line, write an array of ids a line'
 complete -c kt -n '__kt_verb tokenize' -l no-specials -d 'control tokens in the text, such as <|im_end|>, are text like any other'
 complete -c kt -n '__kt_verb tokenize' -l bos -d 'begin with BOS where the model\'s text does'
-complete -c kt -n '__kt_verb tokenize' -F
+complete -c kt -n '__kt_verb tokenize' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb tune' -s l -l layers -r -f -a 'all' -d 'of the MODEL: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb tune' -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'backends, "llamafile,bf16", or all'
 complete -c kt -n '__kt_verb tune' -l level -r -f -a 'amx aocl avx512_bf16 avx512_vbmi avx512_vnni avx512 avx_vnni avx2 arm_bf16 kml i8mm sve dotprod neon scalar' -d 'level that the backends named by --backend must take, such as avx2'
@@ -272,7 +308,7 @@ complete -c kt -n '__kt_verb tune' -l levels -d 'tune the backends named by --ba
 complete -c kt -n '__kt_verb tune' -l show -d 'list what can be tuned and what is, and measure nothing'
 complete -c kt -n '__kt_verb tune' -l reset -d 'remove the file with the values that were found'
 complete -c kt -n '__kt_verb tune' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb tune' -F
+complete -c kt -n '__kt_verb tune' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb verify' -s l -l layers -r -f -a 'all' -d 'layers: 3, 0-3, 0,2 or all'
 complete -c kt -n '__kt_verb verify' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
-complete -c kt -n '__kt_verb verify' -F
+complete -c kt -n '__kt_verb verify' -F -a '(__kt_names)'

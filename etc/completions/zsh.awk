@@ -10,6 +10,8 @@ function action(name, text)
         return "_files -g \"*.so(-.)\""
     if (name == "backends")
         return " _kt_backends" (text == "" ? "" : " " text)
+    if (name == "names" || name == "models")
+        return " _kt_" name
     if (name == "settings" || name == "keys")
         return "_kt_" name
     if (name == "words")
@@ -69,7 +71,7 @@ function write_verb(verb,    further, name)
     else if (name == "none")
         print "            && ret=0"
     else
-        print "            " quote("*:" (name == "backends" ? "backend" : "file") ":" action(name, words["", verb])) " && ret=0"
+        print "            " quote("*:" (name == "backends" ? "backend" : name == "models" ? "model" : "file") ":" action(name, words["", verb])) " && ret=0"
     if (name == "actions")
         write_second(verb)
     print "        ;;"
@@ -91,7 +93,7 @@ function print_specs(verb,    i, name)
 function write_second(verb,    n, kinds, j, text)
 {
     print "        [[ $state == second ]] && case $line[1] in"
-    n = split("files folders plugins backends keys", kinds, " ")
+    n = split("files folders plugins backends names models keys", kinds, " ")
     for (j = 1; j <= n; j++) {
         text = actions(verb, kinds[j])
         if (text == "")

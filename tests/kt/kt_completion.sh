@@ -3,7 +3,7 @@
 # The completion for bash, zsh and fish: it is made from the help of this kt, and offers all verbs and options.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 completions=$KT_TEST_SOURCE/etc/completions
-verbs="backends bench config convert doctor explain forward inspect place plugin stats verify version"
+verbs="backends bench config convert doctor explain forward inspect model place plugin stats verify version"
 find_engine_verbs
 verbs="$verbs $engine_verbs"
 

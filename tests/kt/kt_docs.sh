@@ -3,7 +3,7 @@
 # The man pages and --help name the same verbs, options and settings.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 man=$KT_TEST_SOURCE/etc/man
-verbs="backends bench config convert doctor explain forward inspect place plugin stats tune verify version"
+verbs="backends bench config convert doctor explain forward inspect model place plugin stats tune verify version"
 find_engine_verbs
 command_line="documentation"
 : >"$out"
@@ -17,7 +17,7 @@ help_options()
 # The options that a man page explains: the tags of its paragraphs.
 man_options()
 {
-    sed 's/\\-/-/g' "$1" | awk '/^\.TP/ { tag = 1; next } tag { print; tag = 0 }' |
+    sed 's/\\-/-/g' "$1" | awk '/^\.T[PQ]/ { tag = 1; next } tag { print; tag = 0 }' |
         sed -n 's/^\.B[IR]* .*--\([a-z-]*\).*/\1/p' | sort
 }
 same()

@@ -23,7 +23,8 @@ KT_KERNEL_PLUGINCONFDIR=$dir/shipped
 KT_KERNEL_SYSCONFDIR=$dir/etc
 HOME=$dir/home
 XDG_CONFIG_HOME=$dir/home/.config
-export KT_KERNEL_PLUGINCONFDIR KT_KERNEL_SYSCONFDIR HOME XDG_CONFIG_HOME
+XDG_DATA_HOME=$dir/home/.local/share
+export KT_KERNEL_PLUGINCONFDIR KT_KERNEL_SYSCONFDIR HOME XDG_CONFIG_HOME XDG_DATA_HOME
 
 # The program itself, not the script around it: that takes longer than kt does. Only a static build has no other.
 kt_program=$KT_TEST_BUILD/.libs/kt

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The command line of kt: help, versions, and what is said of a wrong one.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
-verbs="backends bench config doctor explain forward inspect place plugin stats version"
+verbs="backends bench config doctor explain forward inspect model place plugin stats version"
 find_engine_verbs
 verbs="$verbs $engine_verbs"
 

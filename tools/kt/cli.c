@@ -237,7 +237,7 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
         kt_signals_mapped(path);
     double start = kt_cli_now();
     if (kt_checkpoint_open(path, &params, checkpoint, &error) != KT_OK)
-        return kt_cli_fail(cli, &error);
+        return kt_cli_fail_model(cli, path, &error);
     kt_verbose_time(cli, "open", start, "%s", path);
     return KT_EXIT_OK;
 }
@@ -299,4 +299,5 @@ void kt_cli_free(struct kt_cli *cli)
     for (size_t i = 0; i < cli->n_settings; i++)
         free((char *)cli->settings[i]);
     free(cli->settings);
+    kt_cli_free_registry(cli);
 }

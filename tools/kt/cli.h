@@ -36,6 +36,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct registry;
+struct registry_model;
+
 /* Exit codes. */
 enum { KT_EXIT_OK = 0, KT_EXIT_PROBLEM = 1, KT_EXIT_USAGE = 2 };
 
@@ -54,7 +57,9 @@ struct kt_cli {
     enum kt_io io;      /* --io */
     char **arguments;   /* after kt_cli_parse: arguments that are not options */
     int n_arguments;
-    int exit_code; /* after kt_cli_parse returned false */
+    int exit_code;                      /* after kt_cli_parse returned false */
+    struct registry *registry;          /* NULL: nobody has asked for it */
+    const struct registry_model *model; /* in it: what MODEL named; NULL: it was a path */
 };
 
 /* The type of an option's argument, and of the field at `offset` in the verb's struct. */
@@ -131,6 +136,7 @@ struct kt_cli_command {
     const char *arguments;               /* name of the arguments: "PATH"; NULL if none is taken */
     int min_arguments, max_arguments;
     bool opens_checkpoint; /* takes --io */
+    bool serves;           /* takes the options that are kept with a model that has a name */
     bool writes_tap;       /* takes --format tap, the Test Anything Protocol */
 };
 
@@ -151,6 +157,7 @@ int kt_cmd_engine(struct kt_cli *cli, int argc, char **argv); /* of all verbs th
 int kt_cmd_explain(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_forward(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_inspect(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_model(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_place(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_plugin(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_stats(struct kt_cli *cli, int argc, char **argv);
@@ -166,6 +173,8 @@ int kt_cmd_version(struct kt_cli *cli, int argc, char **argv);
  */
 bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
                   void *values);
+/* Is this text what the option takes? The row's field is not touched. False after a message. */
+bool kt_cli_check(struct kt_cli *cli, const struct kt_cli_option *row, const char *text);
 
 /* The index of the verb in argv, after shared options; -1: return cli->exit_code, which is 0 after `kt
  * --help` and `kt --version`. */
@@ -226,6 +235,16 @@ int kt_cli_flush(const struct kt_cli *cli);
 int kt_cli_finish(const struct kt_cli *cli, int code);
 /* Frees the settings. */
 void kt_cli_free(struct kt_cli *cli);
+
+/* ---- model/names.c -------------------------------------------------------------------------- */
+
+/* Where there is no file `*path`, but a model is registered by this name: sets *path to its path, and
+ * cli->model. kt_cli_parse does so for arguments and options that are called MODEL. False after a message:
+ * the registry cannot be read. */
+bool kt_cli_model(struct kt_cli *cli, const char **path);
+/* Prints why MODEL cannot be opened, and what may have been meant if there is no such file. Returns 1. */
+int kt_cli_fail_model(const struct kt_cli *cli, const char *path, const struct kt_error *error);
+void kt_cli_free_registry(struct kt_cli *cli);
 
 /* ---- verbose.c ------------------------------------------------------------------------------ */
 

@@ -13,7 +13,7 @@
 /* "section.key", cut at its last dot. */
 struct config_key {
     const char *text;
-    char section[64], key[64];
+    char section[128], key[64];
 };
 
 /* ---- config_text.c -------------------------------------------------------------------------- */
@@ -33,6 +33,25 @@ unsigned ini_text_set(const struct kt_cli *cli, struct ini_text *ini, const stru
 /* Removes the lines that set the key, and the header of a section [plugin.NAME] without any settings left:
  * it would still configure the plugin. Returns the number of the first, 0: there is none. */
 unsigned ini_text_unset(const struct kt_cli *cli, struct ini_text *ini, const struct config_key *key);
+
+/* Removes a section: its header, its settings and what stands between them. Comments and blank lines behind
+ * the last setting stay, for they may speak of the next section. Returns the header's line, 0: there is none.
+ */
+unsigned ini_text_remove(const struct kt_cli *cli, struct ini_text *ini, const char *section);
+/* Gives the section another name. */
+unsigned ini_text_rename(const struct kt_cli *cli, struct ini_text *ini, const char *section,
+                         const char *name);
+
+/* A section's header, or a setting: then `value` is not NULL. Not terminated. */
+struct ini_item {
+    unsigned line;
+    const char *name, *value;
+    size_t name_length, value_length;
+};
+/* Shows all headers and settings to `take`, in order, while it returns true. Returns 0, or the number of the
+ * first line that is neither, nor a comment, nor blank. */
+unsigned ini_text_walk(const struct ini_text *ini, bool (*take)(void *data, const struct ini_item *item),
+                       void *data);
 
 /* ---- config_file.c -------------------------------------------------------------------------- */
 

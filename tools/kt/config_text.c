@@ -315,3 +315,74 @@ unsigned ini_text_unset(const struct kt_cli *cli, struct ini_text *ini, const st
             remove_header(cli, ini, &entry.header);
     }
 }
+
+/* ---- whole sections ------------------------------------------------------------------------- */
+
+/* From the header to behind the last setting. False: there is no such section. */
+static bool find_section(const struct ini_text *ini, const char *section, struct line *header, size_t *end)
+{
+    struct line line;
+    bool inside = false, found = false;
+    for (size_t at = 0; at < ini->size; at = line.next) {
+        line = read_line(ini, at);
+        if (line.commented || line.kind == LINE_OTHER)
+            continue;
+        if (line.kind == LINE_SECTION)
+            inside = !found && names(ini, &line, section);
+        if (inside && !found)
+            *header = line;
+        found |= inside;
+        if (inside)
+            *end = line.next;
+    }
+    return found;
+}
+
+unsigned ini_text_remove(const struct kt_cli *cli, struct ini_text *ini, const char *section)
+{
+    struct line header;
+    size_t end;
+    if (!find_section(ini, section, &header, &end))
+        return 0;
+    unsigned number = count_lines(ini, header.start);
+    header.next = end;
+    remove_header(cli, ini, &header);
+    return number;
+}
+
+unsigned ini_text_rename(const struct kt_cli *cli, struct ini_text *ini, const char *section,
+                         const char *name)
+{
+    struct line header;
+    size_t end;
+    if (!find_section(ini, section, &header, &end))
+        return 0;
+    replace(cli, ini, header.name, header.name_end, name);
+    return count_lines(ini, header.start);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+unsigned ini_text_walk(const struct ini_text *ini, bool (*take)(void *data, const struct ini_item *item),
+                       void *data)
+{
+    struct line line;
+    unsigned number = 1;
+    for (size_t at = 0; at < ini->size; at = line.next, number++) {
+        line = read_line(ini, at);
+        if (line.commented || line.name == line.end)
+            continue;
+        if (line.kind == LINE_OTHER || line.name == line.name_end)
+            return number;
+        struct ini_item item = {.line = number,
+                                .name = ini->text + line.name,
+                                .name_length = line.name_end - line.name};
+        if (line.kind == LINE_SETTING) {
+            item.value = ini->text + line.value;
+            item.value_length = line.value_end - line.value;
+        }
+        if (!take(data, &item))
+            return 0;
+    }
+    return 0;
+}

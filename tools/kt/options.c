@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options.c - reads a verb's options from its table and prints its help from the same table. */
+/* options.c - reads a verb's options from its table. */
 #define _GNU_SOURCE
 
-#include "tools/kt/cli.h"
+#include "tools/kt/options.h"
+#include "tools/kt/model/options.h"
+#include "tools/kt/model/registry.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -13,20 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPTIONS 64
-
-/* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows that take_shared() handles. */
-enum shared {
-    SHARED_CONFIG,
-    SHARED_SET,
-    SHARED_FORMAT,
-    SHARED_VERBOSE,
-    SHARED_HELP,
-    SHARED_VERSION,
-    SHARED_IO,
-    N_SHARED
-};
-static const struct kt_cli_option shared_options[N_SHARED] = {
+const struct kt_cli_option kt_cli_shared[N_SHARED] = {
     {.name = "config",
      .type = KT_CLI_TEXT,
      .argument = "FILE",
@@ -53,109 +42,17 @@ static const struct kt_cli_option shared_options[N_SHARED] = {
      .help = "mmap the checkpoint (default), or read it into memory"},
 };
 
-/* The rows of the verb and the shared ones, as one list. */
-struct option_list {
-    const struct kt_cli_option *row[MAX_OPTIONS];
-    bool seen[MAX_OPTIONS];
-    int n, n_own;
-};
-
-static void list_options(const struct kt_cli_command *command, struct option_list *list)
+void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *list)
 {
-    *list = (struct option_list){.n = 0};
+    *list = (struct kt_cli_rows){.n = 0};
     for (const struct kt_cli_option *row = command->options;
          row && row->name && list->n < MAX_OPTIONS - N_SHARED; row++)
         list->row[list->n++] = row;
     list->n_own = list->n;
     if (command->opens_checkpoint)
-        list->row[list->n++] = &shared_options[SHARED_IO];
+        list->row[list->n++] = &kt_cli_shared[SHARED_IO];
     for (int i = 0; i < SHARED_IO; i++)
-        list->row[list->n++] = &shared_options[i];
-}
-
-/* ---- help ----------------------------------------------------------------------------------- */
-
-/* Prints words from `column` on, wrapped at 80 columns; `at` is the cursor's column. */
-static void print_wrapped(const char *text, int column, int at)
-{
-    bool first = true;
-    if (at > 0 && at >= column) {
-        printf("\n");
-        at = 0;
-    }
-    printf("%*s", column - at, "");
-    at = column;
-    while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (!first && at + 1 + length > 80) {
-            printf("\n%*s", column, "");
-            at = column;
-            first = true;
-        }
-        printf("%s%.*s", first ? "" : " ", length, text);
-        at += length + !first;
-        first = false;
-        text += length;
-        text += strspn(text, " ");
-    }
-    printf("\n");
-}
-
-static void print_option(const struct kt_cli_option *row)
-{
-    int at = row->letter ? printf("  -%c, --%s", row->letter, row->name) : printf("      --%s", row->name);
-    if (row->argument)
-        at += printf(" %s", row->argument);
-    print_wrapped(row->help, 30, at);
-}
-
-static int print_verb_help(const struct kt_cli *cli, const struct kt_cli_command *command)
-{
-    struct option_list list;
-    list_options(command, &list);
-    const char *usage = command->usage ? command->usage : "";
-    char *line = kt_cli_format(cli, "kt %s %s%s[OPTION]...", cli->verb, usage, *usage ? " " : "");
-    print_wrapped(line, 7, printf("Usage:"));
-    free(line);
-    if (command->about)
-        printf("\n");
-    /* Each line is a paragraph; a line that starts with a space is printed as it is. */
-    for (const char *text = command->about; text && *text;) {
-        size_t length = strcspn(text, "\n");
-        char paragraph[1024];
-        snprintf(paragraph, sizeof(paragraph), "%.*s", (int)length, text);
-        if (*paragraph == ' ')
-            printf("%s\n", paragraph);
-        else
-            print_wrapped(paragraph, 0, 0);
-        text += length + (text[length] == '\n');
-    }
-    printf("\nOptions:\n");
-    for (int i = 0; i < list.n; i++) {
-        if (!list.row[i]->hidden)
-            print_option(list.row[i]);
-    }
-    return KT_EXIT_OK;
-}
-
-static int print_help(void)
-{
-    printf("Usage: kt VERB [ARGUMENT]... [OPTION]...\n"
-           "Runs the experts of Mixture-of-Experts models on CPUs.\n\nVerbs:\n");
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name; verb++)
-        print_wrapped(verb->summary, 14, printf("  %s", verb->name));
-    printf("\nOptions of every verb:\n");
-    for (int i = 0; i < SHARED_IO; i++)
-        print_option(&shared_options[i]);
-    printf("\n'kt help VERB' and kt-VERB(1) say more about a verb, kt.ini(5) about settings.\n"
-           "Exit status: 0 success, 1 a problem was found, 2 the command line is wrong.\n");
-    return KT_EXIT_OK;
-}
-
-static int print_version(void)
-{
-    printf("kt (kt-kernel) %s\n", kt_version());
-    return KT_EXIT_OK;
+        list->row[list->n++] = &kt_cli_shared[i];
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -308,12 +205,12 @@ static bool take_shared(struct kt_cli *cli, const struct kt_cli_command *command
             cli->format = KT_FORMAT_TAP;
             return true;
         }
-        if (!take_choice(cli, &shared_options[which], text, &choice))
+        if (!take_choice(cli, &kt_cli_shared[which], text, &choice))
             return false;
         cli->format = (enum kt_cli_format)choice;
         return true;
     case SHARED_IO:
-        if (!take_choice(cli, &shared_options[which], text, &choice))
+        if (!take_choice(cli, &kt_cli_shared[which], text, &choice))
             return false;
         cli->io = (enum kt_io)choice;
         return true;
@@ -346,8 +243,8 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
         kt_cli_usage(cli, "--%s needs a value that is not empty", row->name);
         return false;
     }
-    if (row >= shared_options && row < shared_options + N_SHARED)
-        return take_shared(cli, command, (enum shared)(row - shared_options), text);
+    if (row >= kt_cli_shared && row < kt_cli_shared + N_SHARED)
+        return take_shared(cli, command, (enum shared)(row - kt_cli_shared), text);
     switch (row->type) {
     case KT_CLI_FLAG:
         *(bool *)place = true;
@@ -374,6 +271,76 @@ static bool take(struct kt_cli *cli, const struct kt_cli_command *command, const
     return false;
 }
 
+bool kt_cli_check(struct kt_cli *cli, const struct kt_cli_option *row, const char *text)
+{
+    struct kt_cli_option scratch = *row;
+    union {
+        uint64_t number;
+        double real;
+        int choice;
+        const char *text;
+    } value = {.number = 0};
+    scratch.offset = 0;
+    return take(cli, NULL, &scratch, text, &value);
+}
+
+/* ---- names of models ------------------------------------------------------------------------ */
+
+/* Arguments and options that are called MODEL may name a registered one. */
+static bool find_models(struct kt_cli *cli, const struct kt_cli_command *command,
+                        const struct kt_cli_rows *list, void *values)
+{
+    static const char word[] = "MODEL";
+    for (int i = 0; i < list->n_own; i++) {
+        const struct kt_cli_option *row = list->row[i];
+        const char **path = (const char **)((char *)values + row->offset);
+        if (row->type == KT_CLI_TEXT && row->argument && strcmp(row->argument, word) == 0 && *path &&
+            !kt_cli_model(cli, path))
+            return false;
+    }
+    if (!command->arguments || strncmp(command->arguments, word, sizeof(word) - 1) != 0 ||
+        cli->n_arguments == 0)
+        return true;
+    const char *path = cli->arguments[0];
+    if (!kt_cli_model(cli, &path))
+        return false;
+    cli->arguments[0] = (char *)path;
+    return true;
+}
+
+/* Settings that are kept with a model come before those of the command line, which win. */
+static void move_to_front(struct kt_cli *cli, size_t from)
+{
+    for (size_t i = from; i < cli->n_settings; i++) {
+        const char *text = cli->settings[i];
+        memmove(cli->settings + i - from + 1, cli->settings + i - from, from * sizeof(*cli->settings));
+        cli->settings[i - from] = text;
+    }
+}
+
+/* What is kept with the model stands for options that were not given. */
+static bool take_kept(struct kt_cli *cli, const struct kt_cli_command *command,
+                      const struct kt_cli_rows *list, void *values)
+{
+    for (size_t k = 0; cli->model && k < cli->model->n_pairs; k++) {
+        const struct registry_pair *pair = &cli->model->pairs[k];
+        bool is_taken =
+            command->serves ? model_find_kept(pair->key) != NULL : strcmp(pair->key, "experts") == 0;
+        for (int i = 0; i < list->n_own && is_taken; i++) {
+            const struct kt_cli_option *row = list->row[i];
+            size_t before = cli->n_settings;
+            if (row->hidden || row->type == KT_CLI_FLAG || list->seen[i] || strcmp(row->name, pair->key) != 0)
+                continue;
+            if (!take(cli, command, row, pair->value, values)) {
+                kt_cli_note(cli, "%s:%u has this --%s", cli->registry->path, pair->line, row->name);
+                return false;
+            }
+            move_to_front(cli, before);
+        }
+    }
+    return true;
+}
+
 /* ---- the command line ----------------------------------------------------------------------- */
 
 /* getopt_long's tables; its own messages are disabled, since ours suggest the nearest option. */
@@ -382,7 +349,7 @@ struct getopt_tables {
     char letters[2 * MAX_OPTIONS + 2];
 };
 
-static void fill_tables(const struct option_list *list, const char *first, struct getopt_tables *tables)
+static void fill_tables(const struct kt_cli_rows *list, const char *first, struct getopt_tables *tables)
 {
     char *letter = stpcpy(tables->letters, first);
     memset(tables->long_options, 0, sizeof(tables->long_options));
@@ -399,7 +366,7 @@ static void fill_tables(const struct option_list *list, const char *first, struc
     *letter = '\0';
 }
 
-static int find_row(const struct option_list *list, int key)
+static int find_row(const struct kt_cli_rows *list, int key)
 {
     if (key >= 256)
         return key - 256;
@@ -411,7 +378,7 @@ static int find_row(const struct option_list *list, int key)
 }
 
 /* Reports an option that getopt refused; `word` is the argv entry where it stopped. */
-static void fail_option(const struct kt_cli *cli, const struct option_list *list, int key, const char *word)
+static void fail_option(const struct kt_cli *cli, const struct kt_cli_rows *list, int key, const char *word)
 {
     const char *names[MAX_OPTIONS];
     char name[64];
@@ -444,7 +411,7 @@ static void fail_option(const struct kt_cli *cli, const struct option_list *list
 }
 
 /* Takes the first argument for the option that it stands for, and older names for the newer. */
-static bool take_arguments(struct kt_cli *cli, struct option_list *list, void *values)
+static bool take_arguments(struct kt_cli *cli, struct kt_cli_rows *list, void *values)
 {
     for (int i = 0; i < list->n; i++) {
         const struct kt_cli_option *row = list->row[i];
@@ -466,7 +433,7 @@ static bool take_arguments(struct kt_cli *cli, struct option_list *list, void *v
 }
 
 static bool check_arguments(const struct kt_cli *cli, const struct kt_cli_command *command,
-                            const struct option_list *list)
+                            const struct kt_cli_rows *list)
 {
     for (int i = 0; i < list->n; i++) {
         if (list->row[i]->required && !list->seen[i]) {
@@ -489,10 +456,10 @@ static bool check_arguments(const struct kt_cli *cli, const struct kt_cli_comman
 bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
                   void *values)
 {
-    struct option_list list;
+    struct kt_cli_rows list;
     struct getopt_tables tables;
     int key;
-    list_options(command, &list);
+    kt_cli_options(command, &list);
     fill_tables(&list, ":", &tables);
     cli->exit_code = KT_EXIT_USAGE;
     opterr = 0;
@@ -509,9 +476,9 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
             return false;
         }
         const struct kt_cli_option *row = list.row[index];
-        if (row == &shared_options[SHARED_HELP] || row == &shared_options[SHARED_VERSION]) {
+        if (row == &kt_cli_shared[SHARED_HELP] || row == &kt_cli_shared[SHARED_VERSION]) {
             cli->exit_code =
-                row == &shared_options[SHARED_HELP] ? print_verb_help(cli, command) : print_version();
+                row == &kt_cli_shared[SHARED_HELP] ? kt_cli_help_verb(cli, command) : kt_cli_help_version();
             return false;
         }
         if (!take(cli, command, row, optarg ? optarg : "", values))
@@ -520,17 +487,20 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
     }
     cli->arguments = argv + optind;
     cli->n_arguments = argc - optind;
-    cli->runs = take_arguments(cli, &list, values) && check_arguments(cli, command, &list);
+    if (!take_arguments(cli, &list, values) || !check_arguments(cli, command, &list))
+        return false;
+    cli->exit_code = KT_EXIT_PROBLEM;
+    cli->runs = find_models(cli, command, &list, values) && take_kept(cli, command, &list, values);
     return cli->runs;
 }
 
 int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
 {
     static const struct kt_cli_command any = {.opens_checkpoint = true};
-    struct option_list list;
+    struct kt_cli_rows list;
     struct getopt_tables tables;
     int key;
-    list_options(&any, &list);
+    kt_cli_options(&any, &list);
     fill_tables(&list, "+:", &tables);
     cli->exit_code = KT_EXIT_USAGE;
     opterr = 0;
@@ -541,10 +511,10 @@ int kt_cli_find_verb(struct kt_cli *cli, int argc, char **argv)
             fail_option(cli, &list, key, argv[optind - 1]);
             return -1;
         }
-        if (list.row[index] == &shared_options[SHARED_HELP])
-            cli->exit_code = print_help();
-        else if (list.row[index] == &shared_options[SHARED_VERSION])
-            cli->exit_code = print_version();
+        if (list.row[index] == &kt_cli_shared[SHARED_HELP])
+            cli->exit_code = kt_cli_help();
+        else if (list.row[index] == &kt_cli_shared[SHARED_VERSION])
+            cli->exit_code = kt_cli_help_version();
         else
             continue;
         return -1;

@@ -471,7 +471,7 @@ static const struct kt_cli_option options[] =
       .letter = 'm',
       .type = KT_CLI_TEXT,
       .offset = offsetof(struct args, model),
-      .argument = "PATH",
+      .argument = "MODEL",
       .help = "the MODEL, if it is one safetensors file (default: the layers of the statistics)"},
      {.name = "shape",
       .type = KT_CLI_TEXT,
@@ -509,22 +509,30 @@ static const struct kt_cli_command command =
      .max_arguments = 100000,
      .opens_checkpoint = true};
 
-/* A folder or a GGUF file in front is the model: files of statistics are safetensors files. */
-static void take_first(struct kt_cli *cli, struct args *args)
+/* A folder, a GGUF file or a model's name in front is the model: files of statistics are safetensors files.
+ * False after a message. */
+static bool take_first(struct kt_cli *cli, struct args *args)
 {
     char magic[4] = "";
     struct stat info;
-    if (args->model || cli->n_arguments == 0 || stat(cli->arguments[0], &info) != 0)
-        return;
+    const char *path = cli->n_arguments > 0 ? cli->arguments[0] : NULL;
+    if (args->model || !path)
+        return true;
+    if (!kt_cli_model(cli, &path))
+        return false;
+    cli->arguments[0] = (char *)path;
+    if (stat(path, &info) != 0)
+        return true;
     FILE *file = S_ISREG(info.st_mode) ? fopen(cli->arguments[0], "re") : NULL;
     bool is_gguf = file && fread(magic, 1, 4, file) == 4 && memcmp(magic, "GGUF", 4) == 0;
     if (file)
         fclose(file);
     if (!is_gguf && !S_ISDIR(info.st_mode))
-        return;
+        return true;
     args->model = cli->arguments[0];
     cli->arguments++;
     cli->n_arguments--;
+    return true;
 }
 
 int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
@@ -538,8 +546,7 @@ int kt_cmd_place(struct kt_cli *cli, int argc, char **argv)
                                        .placement = -1}};
     if (!kt_cli_parse(cli, &command, argc, argv, &placing.args))
         return cli->exit_code;
-    take_first(cli, &placing.args);
-    int code = check_args(cli, &placing.args);
+    int code = take_first(cli, &placing.args) ? check_args(cli, &placing.args) : KT_EXIT_PROBLEM;
     if (code == KT_EXIT_OK)
         code = run(&placing);
     kt_stats_destroy(placing.stats);

@@ -121,7 +121,8 @@ def fill(wheel, options, glibc):
         wheel.add_binary(f"{files}/lib/kt-kernel/abi{options.abi}/{path.name}", path, "$ORIGIN/../..")
     for path in options.dropin:
         wheel.add(f"{files}/share/kt-kernel/plugins.d/{path.name}", path.read_bytes())
-    wheel.add(f"{files}/share/kt-kernel/tuned.ini", options.tuned.read_bytes())
+    for path in options.data:
+        wheel.add(f"{files}/share/kt-kernel/{path.name}", path.read_bytes())
     wheel.add_binary(f"{files}/bin/kt", options.command, "$ORIGIN/../lib")
     if options.engine_command:  # where kt looks for it
         wheel.add_binary(f"{files}/libexec/kt-kernel/kt-engine", options.engine_command, "$ORIGIN/../../lib")
@@ -145,7 +146,7 @@ def main():
     parser.add_argument("--compat", type=pathlib.Path, required=True, help=f"{COMPAT}, of glibc.c")
     parser.add_argument("--plugin", type=pathlib.Path, action="append", default=[], help="kt_NAME.so")
     parser.add_argument("--dropin", type=pathlib.Path, action="append", default=[], help="NAME.ini")
-    parser.add_argument("--tuned", type=pathlib.Path, required=True, help="tuned.ini")
+    parser.add_argument("--data", type=pathlib.Path, action="append", default=[], help="tuned.ini and its like")
     parser.add_argument("--strip", default="", help="the program strip; empty: keep what debuggers read")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="folder of the wheel")
     options = parser.parse_args()

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/engine/serve/run.h"
+#include "tools/kt/model/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,8 @@ const struct kt_cli_command kt_run_command =
      .arguments = "MODEL",
      .min_arguments = 1,
      .max_arguments = 1,
-     .opens_checkpoint = true};
+     .opens_checkpoint = true,
+     .serves = true};
 
 const struct kt_run_args kt_run_defaults = {.host = "127.0.0.1",
                                             .port = 30000,
@@ -207,7 +209,8 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
     server->max_connections = args->max_connections;
     server->timeout = (unsigned)args->timeout;
     server->log = (enum kt_serve_log)args->log;
-    if (!(args->names ? add_names(server, args->names) : add_own_name(server, cli->arguments[0])) ||
+    const char *own = cli->model ? cli->model->name : cli->arguments[0];
+    if (!(args->names ? add_names(server, args->names) : add_own_name(server, own)) ||
         (args->key && !kt_keys_add(&server->keys, args->key)))
         return kt_cli_error(cli, "out of memory");
     if (server->n_names == 0)

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/kt/model/options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+const struct kt_cli_option model_kept[MODEL_N_KEPT + 1] =
+    {{.name = "experts", .type = KT_CLI_TEXT, .argument = "PATH"},
+     {.name = "served-model-name", .type = KT_CLI_TEXT, .argument = "NAME,..."},
+     {.name = "context", .type = KT_CLI_UINT, .argument = "N", .minimum = 1, .maximum = UINT32_MAX},
+     {.name = "kv-size", .type = KT_CLI_TEXT, .argument = "SIZE"},
+     {.name = "kv", .type = KT_CLI_CHOICE, .argument = "TYPE", .values = "bf16|q8_0|f32"},
+     {.name = "max-running", .type = KT_CLI_UINT, .argument = "N", .minimum = 1, .maximum = 1024},
+     {.name = "chat-template", .type = KT_CLI_TEXT, .argument = "FILE"},
+     {.name = "system", .type = KT_CLI_TEXT, .argument = "TEXT"},
+     {.name = "temperature", .type = KT_CLI_REAL, .argument = "X"},
+     {.name = "top-p", .type = KT_CLI_REAL, .argument = "X"},
+     {.name = "top-k", .type = KT_CLI_UINT, .argument = "N", .maximum = INT32_MAX},
+     {.name = "min-p", .type = KT_CLI_REAL, .argument = "X"},
+     {.name = "repetition-penalty", .type = KT_CLI_REAL, .argument = "X"},
+     {.name = "presence-penalty", .type = KT_CLI_REAL, .argument = "X"},
+     {.name = "frequency-penalty", .type = KT_CLI_REAL, .argument = "X"},
+     KT_CLI_BACKEND,
+     KT_CLI_THREADS,
+     KT_CLI_NUMA_NODES,
+     {.name = NULL}};
+
+const struct kt_cli_option *model_find_kept(const char *key)
+{
+    for (const struct kt_cli_option *row = model_kept; row->name; row++)
+        if (strcmp(row->name, key) == 0)
+            return row;
+    return NULL;
+}
+
+#define ROW(word, field, kind, shown, about)                                                         \
+    {                                                                                                \
+        .name = word, .type = kind, .offset = offsetof(struct model_args, field), .argument = shown, \
+        .help = about                                                                                \
+    }
+
+static const struct kt_cli_option own[] =
+    {ROW("known", known, KT_CLI_FLAG, NULL, "list: known models instead, and where they are published"),
+     ROW("names", names, KT_CLI_FLAG, NULL, "list: names alone, one a line; no model is read"),
+     ROW("add", add, KT_CLI_FLAG, NULL, "scan: register what is found"),
+     ROW("name", name, KT_CLI_TEXT, "NAME", "add: what to call it; edit: its new name"),
+     ROW("aliases", aliases, KT_CLI_TEXT, "NAME,...", "add, edit: further names"),
+     ROW("path", path, KT_CLI_TEXT, "PATH", "edit: where the model is now"),
+     ROW("unset", unset, KT_CLI_TEXTS, "KEY", "edit: take an option out; may be given more than once")};
+
+static const char *const actions[MODEL_N_ACTIONS] = {"list", "add", "scan", "info", "edit", "remove", "path"};
+
+static int find_action(const struct kt_cli *cli, const char *word)
+{
+    for (int i = 0; i < MODEL_N_ACTIONS; i++)
+        if (strcmp(word, actions[i]) == 0)
+            return i;
+    const char *near = kt_cli_nearest(word, actions, MODEL_N_ACTIONS);
+    if (near)
+        kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", word, near);
+    else
+        kt_cli_usage(cli, "unknown action '%s': list, add, scan, info, edit, remove or path is needed", word);
+    return -1;
+}
+
+/* The first option that was given and that the action does not take; NULL: none. */
+static const char *find_stray(const struct model_args *args, enum model_action action)
+{
+    bool adds = action == MODEL_ADD, edits = action == MODEL_EDIT;
+    const struct {
+        const char *name;
+        bool given, taken;
+    } rules[] = {{"known", args->known, action == MODEL_LIST},
+                 {"names", args->names, action == MODEL_LIST},
+                 {"add", args->add, action == MODEL_SCAN},
+                 {"name", args->name != NULL, adds || edits},
+                 {"aliases", args->aliases != NULL, adds || edits},
+                 {"path", args->path != NULL, edits},
+                 {"unset", args->unset.n > 0, edits}};
+    for (size_t i = 0; i < COUNT(rules); i++)
+        if (rules[i].given && !rules[i].taken)
+            return rules[i].name;
+    for (size_t i = 0; i < MODEL_N_KEPT; i++)
+        if (args->kept[i] && !adds && !edits)
+            return model_kept[i].name;
+    return NULL;
+}
+
+static int check_words(const struct kt_cli *cli, enum model_action action, const struct model_args *args)
+{
+    static const struct {
+        int least, most;
+        const char *missing;
+    } counts[MODEL_N_ACTIONS] = {[MODEL_LIST] = {0, 0, ""},     [MODEL_ADD] = {1, 1, "PATH"},
+                                 [MODEL_SCAN] = {0, 16, ""},    [MODEL_INFO] = {1, 1, "NAME or PATH"},
+                                 [MODEL_EDIT] = {1, 1, "NAME"}, [MODEL_REMOVE] = {1, 1, "NAME"},
+                                 [MODEL_PATH] = {1, 1, "NAME"}};
+    const char *stray = find_stray(args, action);
+    if (cli->n_arguments - 1 < counts[action].least)
+        return kt_cli_usage(cli, "%s is missing after %s", counts[action].missing, actions[action]);
+    if (cli->n_arguments - 1 > counts[action].most)
+        return kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[counts[action].most + 1]);
+    if (stray)
+        return kt_cli_usage(cli, "--%s is no option of kt model %s", stray, actions[action]);
+    return KT_EXIT_OK;
+}
+
+int model_parse(struct kt_cli *cli, int argc, char **argv, struct model_args *args)
+{
+    struct kt_cli_option rows[COUNT(own) + MODEL_N_KEPT + 1];
+    const struct kt_cli_command command =
+        {.usage = "list|add PATH|scan [FOLDER]...|info NAME|edit NAME|remove NAME|path NAME",
+         .about =
+             "Keeps names of models, which other verbs then take in place of a path, and options of kt run "
+             "with them.\n"
+             "  list    the models: where they are, how large, what is missing\n"
+             "  add     gives a checkpoint a name\n"
+             "  scan    finds checkpoints below folders, and with --add registers them\n"
+             "  info    all that is known of one\n"
+             "  edit    changes its names, its path, or options that are kept with it\n"
+             "  remove  forgets the name; files stay\n"
+             "  path    where it is, and nothing else",
+         .options = rows,
+         .arguments = "list, add, scan, info, edit, remove or path",
+         .min_arguments = 1,
+         .max_arguments = 17};
+    memcpy(rows, own, sizeof(own));
+    for (size_t i = 0; i < MODEL_N_KEPT; i++)
+        rows[COUNT(own) + i] =
+            (struct kt_cli_option){.name = model_kept[i].name,
+                                   .type = KT_CLI_TEXT,
+                                   .offset = offsetof(struct model_args, kept) + i * sizeof(args->kept[0]),
+                                   .argument = model_kept[i].argument,
+                                   .help = "add, edit: kept for kt run"};
+    rows[COUNT(own) + MODEL_N_KEPT] = (struct kt_cli_option){.name = NULL};
+    if (!kt_cli_parse(cli, &command, argc, argv, args))
+        return -1;
+    int action = find_action(cli, cli->arguments[0]);
+    cli->exit_code = action < 0 ? KT_EXIT_USAGE : check_words(cli, (enum model_action)action, args);
+    cli->arguments++;
+    cli->n_arguments--;
+    return cli->exit_code == KT_EXIT_OK ? action : -1;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.h - the options of a verb as one list, for reading them and for its help. */
+#ifndef KT_TOOL_OPTIONS_H
+#define KT_TOOL_OPTIONS_H
+
+#include "tools/kt/cli.h"
+
+#define MAX_OPTIONS 64
+
+/* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows that take_shared() handles. */
+enum shared {
+    SHARED_CONFIG,
+    SHARED_SET,
+    SHARED_FORMAT,
+    SHARED_VERBOSE,
+    SHARED_HELP,
+    SHARED_VERSION,
+    SHARED_IO,
+    N_SHARED
+};
+extern const struct kt_cli_option kt_cli_shared[N_SHARED];
+
+/* The rows of the verb and the shared ones, as one list. */
+struct kt_cli_rows {
+    const struct kt_cli_option *row[MAX_OPTIONS];
+    bool seen[MAX_OPTIONS];
+    int n, n_own;
+};
+void kt_cli_options(const struct kt_cli_command *command, struct kt_cli_rows *list);
+
+/* ---- help.c --------------------------------------------------------------------------------- */
+
+/* Print it, and return 0. */
+int kt_cli_help_verb(const struct kt_cli *cli, const struct kt_cli_command *command);
+int kt_cli_help(void);
+int kt_cli_help_version(void);
+
+#endif
