@@ -46,7 +46,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --experts --name --aliases --path --unset --served-model-name --kv-size --kv --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --max-queue --max-connections --max-body --drain --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --experts --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --name --aliases --path --unset --served-model-name --kv-size --kv --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --max-queue --max-connections --max-body --drain --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -134,6 +134,7 @@ complete -c kt -n '__kt_verb explain' -s l -l layers -r -f -a 'all' -d 'layers: 
 complete -c kt -n '__kt_verb explain' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
 complete -c kt -n '__kt_verb explain' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb explain' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
+complete -c kt -n '__kt_verb explain' -l experts -r -F -d 'take the experts from this store or file of the same model'
 complete -c kt -n '__kt_verb explain' -l max-tokens -r -f -d 'tokens per batch that buffers are planned for'
 complete -c kt -n '__kt_verb explain' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb explain' -F -a '(__kt_names)'
