@@ -6,13 +6,15 @@
  *     kt_model_open()         weights of a checkpoint, packed by the backends of a context; a bounded cache
  *     kt_session_open()       a sequence of tokens, empty
  *     kt_model_step()         the next tokens of any number of sessions, prompts and single tokens mixed
+ *     kt_model_step_hidden()  the same, and hidden states
  *     kt_session_truncate()   back to an earlier token
  *     kt_session_save()       a session in a file
  *
  * Families: qwen3moe, qwen3, qwen2, llama, Mixtral, gpt-oss, glm4moe (GLM-4.5 to 4.7), minimax-m2,
  * deepseek2 (DeepSeek V2 and V3, Kimi K2, GLM 4.7 Flash), qwen3next, qwen35moe and qwen35 (text only), each
  * from GGUF files and from safetensors folders. What a checkpoint has and is not computed is refused by its
- * name; but layers that predict tokens after the next are left out.
+ * name; but blocks that predict tokens after the next are left out, or, where it is asked for, the first one
+ * is loaded: kt_session_draft().
  *
  * Thread-safety: a model's functions, those of its sessions included, are called by one thread at a time.
  */
@@ -37,7 +39,7 @@ struct kt_model_params {
     uint32_t max_sessions; /**< open at once; 0: 1 */
     uint32_t max_batch;    /**< tokens that are computed at once; more run in slices. 0: 512, at most 1024 */
     uint32_t cache_dtype;  /**< KT_DTYPE_BF16, KT_DTYPE_Q8_0 or KT_DTYPE_F32; 0: KT_DTYPE_BF16 */
-    uint32_t reserved;
+    uint32_t mtp; /**< not 0: with the block that predicts the token after the next, if there is one */
     /** Called while weights are packed, by the calling thread: bytes of packed weights that are done, of all;
      * NULL: not wanted. Not 0: stop, and kt_model_open fails with KT_E_STATE. */
     int (*progress)(void *data, uint64_t done, uint64_t total);
@@ -67,6 +69,8 @@ struct kt_model_info {
     uint64_t n_expert_weights; /**< of these, those of experts */
     const char *instruction; /**< that multiplies the largest part of them, as struct kt_layer_info has it */
     const char *level;       /**< of the backend that does */
+    uint32_t has_mtp;        /**< not 0: kt_session_draft() can be called */
+    uint32_t reserved;
 };
 
 /** Where the time of all steps went so far, in seconds of the calling thread. What is missing of `total` are
@@ -176,6 +180,28 @@ struct kt_step {
  */
 enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps, uint32_t n_steps,
                              struct kt_error *error);
+
+/** Hidden states of a step's last tokens: what stands behind the last layer, float32. */
+struct kt_hidden {
+    uint32_t n_rows; /**< of so many tokens, the last ones; 0: none */
+    uint32_t reserved;
+    float *before; /**< [n_rows][hidden_size] as the last layer left it; NULL: not wanted */
+    float *after;  /**< [n_rows][hidden_size] behind the last norm: what logits are made of; NULL: likewise */
+};
+
+/** The same, with hidden states: hidden[n_steps], one for each step. */
+enum kt_status kt_model_step_hidden(struct kt_model *model, const struct kt_step *steps,
+                                    const struct kt_hidden *hidden, uint32_t n_steps, struct kt_error *error);
+
+/**
+ * What the model's own next-token block (MTP) thinks comes behind `next`, the token that follows those of the
+ * session and is not in it yet: logits[vocabulary]. The session is as it was. The block has a small cache of
+ * its own, which follows a session's last tokens: where a session was restored, or the cache is full, it
+ * begins anew, which makes it guess worse for a while. KT_E_UNSUPPORTED: the model was opened without it;
+ * KT_E_STATE: the session has no tokens, or none since it was restored.
+ */
+enum kt_status kt_session_draft(struct kt_session *session, int32_t next, float *logits,
+                                struct kt_error *error);
 
 #ifdef __cplusplus
 }

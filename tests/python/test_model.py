@@ -50,6 +50,16 @@ def test_logits(model):
     assert model.logits([]).shape == (0, 2048)
 
 
+def test_hidden_states(model):
+    ids = list(range(5, 40))
+    normed, plain = model.hidden_states(ids), model.hidden_states(ids, norm=False)
+    assert normed.shape == plain.shape == (35, 256) and normed.dtype == np.float32
+    weights = normed / (plain / np.sqrt((plain**2).mean(1, keepdims=True)))  # those of the norm, for each token
+    assert np.allclose(weights, weights[0], rtol=1e-3)
+    assert np.array_equal(model.hidden_states(ids, last=3), normed[-3:])
+    assert model.hidden_states(ids, last=0).shape == (0, 256)
+
+
 def test_text(model):
     pieces = list(model.generate(PROMPT, 28))
     assert len(pieces) > 20 and "".join(pieces).startswith(" sir, I will not be so.\n\nPETRUCHIO:\n")

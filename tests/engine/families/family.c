@@ -243,6 +243,14 @@ static void expand(struct family *f)
 
 /* ---- a family ---- */
 
+static int read_positions(const struct line *line, uint32_t *positions)
+{
+    int n = 0;
+    for (; n + 1 < line->n_words && n < MOST_KEEP; n++)
+        positions[n] = (uint32_t)atoi(line->word[n + 1]);
+    return n;
+}
+
 static void take_line(struct family *f, const struct line *line)
 {
     if (strcmp(line->word[0], "arch") == 0)
@@ -251,10 +259,10 @@ static void take_line(struct family *f, const struct line *line)
         f->n_tokens = (uint32_t)atoi(line->word[1]);
     else if (strcmp(line->word[0], "error") == 0)
         f->n_errors++;
-    if (strcmp(line->word[0], "keep") != 0)
-        return;
-    for (f->n_keep = 0; f->n_keep + 1 < line->n_words && f->n_keep < MOST_KEEP; f->n_keep++)
-        f->keep[f->n_keep] = (uint32_t)atoi(line->word[f->n_keep + 1]);
+    else if (strcmp(line->word[0], "keep") == 0)
+        f->n_keep = read_positions(line, f->keep);
+    else if (strcmp(line->word[0], "mtp") == 0)
+        f->n_mtp = read_positions(line, f->mtp);
 }
 
 void family_open(struct family *family, const char *folder, const char *name)

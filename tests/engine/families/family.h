@@ -55,7 +55,8 @@ struct family {
     struct source *sources;
     struct target *targets;
     const struct line *error; /* what is done wrong on purpose, or NULL */
-    uint32_t n_tokens, keep[MOST_KEEP], vocabulary;
+    int n_mtp;
+    uint32_t n_tokens, keep[MOST_KEEP], mtp[MOST_KEEP], vocabulary;
 };
 
 /* What names stand for besides those of the table and the configuration. */

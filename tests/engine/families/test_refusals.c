@@ -130,8 +130,8 @@ static const struct change changes[] = {
     CONFIG("deepseek-v3", "n_shared_experts", "0", UNSUPPORTED, "mlp.shared_experts"),
     CONFIG("deepseek-v3", "moe_layer_freq", "2", UNSUPPORTED, "moe_layer_freq"),
     CONFIG("deepseek-v3", "first_k_dense_replace", "9", FORMAT, "9 dense layers of 4"),
-    CONFIG("deepseek-v3", "num_hidden_layers", "3", KT_OK,
-           ""), /* the fourth predicts the token after the next */
+    CONFIG("deepseek-v3", "num_hidden_layers", "3", UNSUPPORTED,
+           "model.layers.4."), /* one layer may predict the token after the next */
     CONFIG("kimi-k2", "num_hidden_layers", "3", UNSUPPORTED, "model.layers.3."),
     CONFIG("deepseek-v3", "num_hidden_layers", "2", UNSUPPORTED, "model.layers.3."),
     CONFIG("glm-4.7-flash", "mlp_layer_types", "[\"dense\",\"sparse\",\"sparse\",\"sparse\"]", KT_OK, ""),

@@ -126,6 +126,79 @@ START_TEST(logits_are_those_of_float64)
 }
 END_TEST
 
+/* ---- hidden states ---- */
+
+/* Numbers of a row of a weight of the file, in float32. */
+static void read_row(const struct world *w, const char *name, uint64_t row, float *out)
+{
+    struct kt_view view;
+    ck_assert(kt_checkpoint_weight(w->checkpoint, name, &view, NULL, NULL) == KT_OK);
+    ck_assert(kt_view_row(&view, row, out, NULL) == KT_OK);
+}
+
+/* What stands behind the norm is what stands before it, normed, and gives the logits. */
+static void expect_states(const struct world *w, const float *before, const float *after, const float *logits)
+{
+    enum { SIZE = 256 };
+    float norm[SIZE], head[SIZE], wanted[SIZE], some[16], same[16];
+    double squares = 0;
+    read_row(w, "output_norm", 0, norm);
+    for (int i = 0; i < SIZE; i++)
+        squares += (double)before[i] * (double)before[i];
+    for (int i = 0; i < SIZE; i++)
+        wanted[i] = (float)((double)before[i] / sqrt(squares / SIZE + 1e-6) * (double)norm[i]);
+    ck_assert(difference(after, wanted, SIZE) < 1e-5);
+    for (uint64_t row = 0; row < 16; row++) {
+        double sum = 0;
+        read_row(w, "output", 100 * row, head);
+        for (int i = 0; i < SIZE; i++)
+            sum += (double)head[i] * (double)after[i];
+        some[row] = logits[100 * row];
+        same[row] = (float)sum;
+    }
+    ck_assert(difference(some, same, 16) < 1e-4);
+}
+
+/* Of the last tokens of two sessions, whose steps are cut into slices. */
+START_TEST(hidden_states_come_out)
+{
+    enum { N = 30, WANTED = 19, SIZE = 256 };
+    struct world w;
+    struct kt_session *other;
+    struct kt_model_info info;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_error error = {KT_OK, ""};
+    static float before[2][WANTED][SIZE], after[2][WANTED][SIZE], again[N][SIZE];
+    params.max_sessions = 2;
+    params.cache_tokens = 256;
+    params.max_batch = 7;
+    if (!open_world(&w, tiny(), 2, &params))
+        return;
+    kt_model_info(w.model, &info);
+    ck_assert_uint_eq(info.hidden_size, SIZE);
+    ck_assert(kt_session_open(w.model, &other, NULL) == KT_OK);
+    float *logits = malloc(N * VOCABULARY * sizeof(*logits));
+    const struct kt_step steps[] = {{other, w.ids + 20, 11, 0, NULL}, {w.session, w.ids, N, N, logits}};
+    const struct kt_hidden hidden[] = {{0, 0, NULL, NULL}, {WANTED, 0, before[1][0], after[1][0]}};
+    const struct kt_hidden first[] = {{WANTED, 0, before[0][0], NULL}, {N, 0, NULL, again[0]}};
+    ck_assert_msg(kt_model_step_hidden(w.model, steps, hidden, 2, &error) == KT_OK, "%s", error.message);
+    for (int i = 0; i < WANTED; i++)
+        expect_states(&w, before[1][i], after[1][i], logits + (size_t)(N - WANTED + i) * VOCABULARY);
+    const struct kt_step turned[] = {{other, w.ids, N, 0, NULL}, {w.session, w.ids, N, N, logits}};
+    ck_assert(kt_session_truncate(w.session, 0, NULL) == KT_OK);
+    ck_assert(kt_session_truncate(other, 0, NULL) == KT_OK);
+    ck_assert(kt_model_step_hidden(w.model, turned, first, 2, NULL) == KT_OK);
+    ck_assert(memcmp(before[0], before[1], sizeof(before[0])) == 0);
+    ck_assert(memcmp(again[N - WANTED], after[1], sizeof(after[1])) == 0);
+    const struct kt_hidden many = {N + 1, 0, before[0][0], NULL};
+    ck_assert(kt_model_step_hidden(w.model, turned, &many, 1, &error) == KT_E_INVALID);
+    ck_assert_msg(strstr(error.message, "31 tokens of the 30 of step 0"), "%s", error.message);
+    free(logits);
+    kt_session_close(other);
+    close_world(&w);
+}
+END_TEST
+
 /* ---- bits ---- */
 
 START_TEST(bits_do_not_depend_on_threads_or_slices)
@@ -465,6 +538,7 @@ int main(void)
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, logits_are_those_of_float64);
+    tcase_add_test(tests, hidden_states_come_out);
     tcase_add_test(tests, bits_do_not_depend_on_threads_or_slices);
     tcase_add_test(tests, bits_do_not_depend_on_other_sessions);
     tcase_add_test(tests, sessions_go_back_and_fork);

@@ -7,9 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum kt_status load_block(struct kt_model *m, uint32_t layer, struct kt_error *error)
+enum kt_status kt_block_load(struct kt_model *m, uint32_t layer, struct kt_block *b, struct kt_error *error)
 {
-    struct kt_block *b = &m->blocks[layer];
     const char *ffn_norm = m->config.family->names.gguf_ffn_norm;
     b->mixer = kt_mixer_find(m->config.layers[layer].mixer);
     enum kt_status status = kt_load_vector(m, layer, "attn_norm", "input_layernorm", 1, m->config.hidden_size,
@@ -90,6 +89,8 @@ enum kt_status kt_model_load(struct kt_model *model, struct kt_error *error)
     if (status == KT_OK)
         status = load_rope(model, error);
     for (uint32_t i = 0; i < model->config.n_layers && status == KT_OK; i++)
-        status = load_block(model, i, error);
+        status = kt_block_load(model, i, &model->blocks[i], error);
+    if (status == KT_OK && model->config.has_mtp)
+        status = kt_mtp_load(model, error);
     return status == KT_OK ? kt_model_refuse_unused(model, error) : status;
 }

@@ -12,6 +12,7 @@ void kt_model_close(struct kt_model *model)
     if (!model)
         return;
     kt_model_free_owned(model);
+    kt_kv_destroy(model->mtp_kv);
     kt_kv_destroy(model->kv);
     kt_engine_config_free(&model->config);
     free(model->logits);
@@ -56,42 +57,54 @@ static enum kt_status take_params(struct kt_model *m, const struct kt_model_para
     return KT_OK;
 }
 
-/* Plans the cache, or (`creates`) creates it. */
-static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_error *error)
+/* Plans the cache of n layers, or creates it. */
+static enum kt_status make_layers(struct kt_model *m, uint32_t first, uint32_t n, const char *fingerprint,
+                                  struct kt_kv **kv, struct kt_error *error)
 {
     const struct kt_engine_config *c = &m->config;
     struct kt_kv_params params = KT_KV_PARAMS_INIT;
-    struct kt_kv_layer *layers = calloc(c->n_layers, sizeof(*layers));
-    struct kt_kv_field *fields = calloc(c->n_layers, KT_MIXER_FIELDS * sizeof(*fields));
-    char fingerprint[34];
+    struct kt_kv_layer *layers = calloc(n, sizeof(*layers));
+    struct kt_kv_field *fields = calloc(n, KT_MIXER_FIELDS * sizeof(*fields));
     enum kt_status status =
         layers && fields ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    for (uint32_t i = 0; i < c->n_layers && status == KT_OK; i++) {
+    for (uint32_t i = 0; i < n && status == KT_OK; i++) {
         struct kt_kv_field *own = fields + (size_t)i * KT_MIXER_FIELDS;
         layers[i].fields = own;
-        layers[i].n_fields = kt_mixer_find(c->layers[i].mixer)->fields(c, m->params.cache_dtype, own);
-    }
-    if (status == KT_OK)
-        status = kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error);
-    if (status == KT_OK && m->expert_source != m->checkpoint) {
-        fingerprint[16] = '+';
-        status = kt_checkpoint_fingerprint(m->expert_source, fingerprint + 17, error);
+        layers[i].n_fields = kt_mixer_find(c->layers[first + i].mixer)->fields(c, m->params.cache_dtype, own);
     }
     params.layers = layers;
-    params.n_layers = c->n_layers;
+    params.n_layers = n;
     params.max_sequences = m->params.max_sessions;
     params.max_tokens = m->params.max_tokens;
     params.tokens = m->params.cache_tokens;
     params.model = fingerprint;
     struct kt_kv_info info;
-    if (status == KT_OK && creates)
-        status = kt_kv_create(m->context, &params, &m->kv, error);
+    if (status == KT_OK && kv)
+        status = kt_kv_create(m->context, &params, kv, error);
     else if (status == KT_OK && (status = kt_kv_plan(m->context, &params, &info, error)) == KT_OK) {
-        m->plan.cache_size = info.bytes;
-        m->plan.model.has_states = info.state_bytes > 0;
+        m->plan.cache_size += info.bytes;
+        m->plan.model.has_states |= info.state_bytes > 0;
     }
     free(fields);
     free(layers);
+    return status;
+}
+
+/* Plans the cache, or (`creates`) creates it; that of the block that predicts is another one, as it has a
+ * token less. */
+static enum kt_status make_cache(struct kt_model *m, bool creates, struct kt_error *error)
+{
+    uint32_t n = m->config.n_layers;
+    char fingerprint[34];
+    enum kt_status status = kt_checkpoint_fingerprint(m->checkpoint, fingerprint, error);
+    if (status == KT_OK && m->expert_source != m->checkpoint) {
+        fingerprint[16] = '+';
+        status = kt_checkpoint_fingerprint(m->expert_source, fingerprint + 17, error);
+    }
+    if (status == KT_OK)
+        status = make_layers(m, 0, n, fingerprint, creates ? &m->kv : NULL, error);
+    if (status == KT_OK && m->config.has_mtp)
+        status = make_layers(m, n, 1, fingerprint, creates ? &m->mtp_kv : NULL, error);
     return status;
 }
 
@@ -132,7 +145,16 @@ static void describe(const struct kt_model *m, const struct kt_model_plan *plan,
                                    .top_k = m->config.top_k,
                                    .n_weights = m->n_weights,
                                    .n_expert_weights = m->n_expert_weights,
-                                   .has_states = info->has_states};
+                                   .has_states = info->has_states,
+                                   .has_mtp = m->config.has_mtp};
+}
+
+/* Stores were made of layers, and need not have those of the block that predicts. */
+static bool has_mtp_experts(const struct kt_model *m)
+{
+    struct kt_moe_info info;
+    uint32_t n = m->config.n_layers;
+    return m->config.layers[n].dense || kt_checkpoint_moe(m->expert_source, n, &info, NULL) == KT_OK;
 }
 
 /* Makes all parts but those that are large, and sums up what these will take. */
@@ -155,8 +177,10 @@ static enum kt_status prepare(struct kt_context *context, struct kt_checkpoint *
         status = take_params(m, params, error);
     }
     m->expert_source = m->params.experts ? m->params.experts : checkpoint;
-    if (status == KT_OK)
+    if (status == KT_OK) {
+        m->config.has_mtp = m->config.has_mtp && m->params.mtp && has_mtp_experts(m);
         status = kt_rows_find(context, NULL, &m->rows, error);
+    }
     if (status == KT_OK)
         status = make_cache(m, false, error);
     if (status == KT_OK)
@@ -229,11 +253,13 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
 
 void kt_model_info(const struct kt_model *model, struct kt_model_info *info)
 {
-    struct kt_kv_info cache;
+    struct kt_kv_info cache, mtp = {.bytes = 0};
     kt_kv_info(model->kv, &cache);
+    if (model->mtp_kv)
+        kt_kv_info(model->mtp_kv, &mtp);
     *info = model->plan.model;
     info->weight_size = model->weight_size;
-    info->cache_size = cache.bytes;
+    info->cache_size = cache.bytes + mtp.bytes;
     info->instruction = model->instruction;
     info->level = model->level;
 }
@@ -279,6 +305,7 @@ void kt_session_close(struct kt_session *session)
 {
     if (!session)
         return;
+    kt_mtp_close(session);
     kt_kv_sequence_close(session->sequence);
     free(session);
 }
@@ -309,8 +336,10 @@ enum kt_status kt_session_truncate(struct kt_session *session, uint64_t n_tokens
         n_tokens == 0 ? KT_OK : kt_session_check_states(session, "kt_session_truncate", error);
     if (status == KT_OK)
         status = kt_kv_sequence_truncate(session->sequence, n_tokens, error);
-    if (status == KT_OK)
+    if (status == KT_OK) {
         session->spoilt = false;
+        kt_mtp_truncate(session, n_tokens);
+    }
     return status;
 }
 
@@ -327,9 +356,11 @@ enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, st
     if (!s)
         return KT_E_NOMEM;
     status = kt_kv_sequence_fork(session->sequence, n_tokens, &s->sequence, error);
-    if (status == KT_OK)
+    if (status == KT_OK) {
+        kt_mtp_fork(session, n_tokens, s);
         *fork = s;
-    else
+    } else {
         free(s);
+    }
     return status;
 }

@@ -31,7 +31,7 @@ static enum kt_status norm_ffn(const struct kt_slice *s, struct kt_range range, 
     return norm(s, s->block->ffn_norm, range, error);
 }
 
-static enum kt_status run_layer(const struct kt_slice *s, struct kt_error *error)
+enum kt_status kt_block_run(const struct kt_slice *s, struct kt_error *error)
 {
     enum kt_status status = kt_slice_run_tokens(s, norm_mixer, error);
     if (status == KT_OK)
@@ -41,22 +41,56 @@ static enum kt_status run_layer(const struct kt_slice *s, struct kt_error *error
     return status == KT_OK ? kt_ffn_run(s, error) : status;
 }
 
-/* ---- logits ---- */
+/* ---- hidden states ---- */
 
-/* Of a piece, the tokens whose logits are wanted: the first one, counted in the slice, and how many. */
-static uint32_t count_wanted(const struct kt_piece *piece, uint32_t *first)
+/* Of a piece, those tokens that are among the last n_rows of the step: the first one, counted in the slice,
+ * and how many. */
+static uint32_t count_wanted(const struct kt_piece *piece, uint32_t n_rows, uint32_t *first)
 {
-    uint32_t begin = piece->step->n_ids - piece->step->n_logits; /* of the step */
+    uint32_t begin = piece->step->n_ids - n_rows; /* of the step */
     uint32_t from = piece->first > begin ? piece->first : begin;
     *first = piece->begin + (from - piece->first);
     return from < piece->first + piece->n ? piece->first + piece->n - from : 0;
 }
 
+/* The place of a slice's token among the last n_rows of its step. */
+static uint64_t place_of(const struct kt_piece *piece, uint32_t n_rows, uint32_t token)
+{
+    return token - piece->begin + piece->first + n_rows - piece->step->n_ids;
+}
+
+static enum kt_status copy_hidden(const struct kt_slice *s, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    uint64_t size = m->config.hidden_size;
+    enum kt_status status = KT_OK;
+    for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++) {
+        const struct kt_hidden *hidden = s->pieces[i].hidden;
+        uint32_t first, n = hidden ? count_wanted(&s->pieces[i], hidden->n_rows, &first) : 0;
+        if (n == 0)
+            continue;
+        const float *x = m->buffers[KT_BUFFER_X] + first * size;
+        uint64_t at = place_of(&s->pieces[i], hidden->n_rows, first) * size;
+        if (hidden->before)
+            memcpy(hidden->before + at, x, n * size * sizeof(*x));
+        if (hidden->after)
+            status = kt_slice_norm(m, x, m->final_norm, hidden->after + at, n, 1, size, error);
+    }
+    return status;
+}
+
+/* ---- logits ---- */
+
+/* Those that are wanted of a piece. */
+static uint32_t count_logits(const struct kt_piece *piece, uint32_t *first)
+{
+    return count_wanted(piece, piece->step->n_logits, first);
+}
+
 /* Where a piece's wanted logits go. */
 static float *logits_of(const struct kt_model *m, const struct kt_piece *piece, uint32_t first)
 {
-    uint32_t id = first - piece->begin + piece->first; /* of the step */
-    return piece->step->logits + (id + piece->step->n_logits - piece->step->n_ids) * m->vocabulary;
+    return piece->step->logits + place_of(piece, piece->step->n_logits, first) * m->vocabulary;
 }
 
 /* Do the logits of all steps stand one behind the other? Then so do those of each slice. */
@@ -94,7 +128,7 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     bool together = true; /* one behind the other at the caller's */
     enum kt_status status = KT_OK;
     for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++) {
-        if ((wanted = count_wanted(&s->pieces[i], &first)) == 0)
+        if ((wanted = count_logits(&s->pieces[i], &first)) == 0)
             continue;
         float *to = logits_of(m, &s->pieces[i], first);
         if (n == 0)
@@ -115,7 +149,7 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
     m->times.head += m->times.linears - before;
     m->times.linears = before;
     for (uint32_t i = 0; i < s->n_pieces && !together; i++) {
-        if ((wanted = count_wanted(&s->pieces[i], &first)) == 0)
+        if ((wanted = count_logits(&s->pieces[i], &first)) == 0)
             continue;
         memcpy(logits_of(m, &s->pieces[i], first), logits, wanted * vocabulary * sizeof(*logits));
         logits += wanted * vocabulary;
@@ -140,18 +174,22 @@ static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
     for (uint32_t i = 0; i < m->config.n_layers && status == KT_OK; i++) {
         s->layer = i;
         s->block = &m->blocks[i];
-        status = run_layer(s, error);
+        status = kt_block_run(s, error);
     }
     if (status == KT_OK)
+        status = copy_hidden(s, error);
+    if (status == KT_OK)
         status = run_head(s, error);
+    if (status == KT_OK && m->mtp)
+        kt_mtp_keep(s);
     for (uint32_t i = 0; i < s->n_pieces && status == KT_OK; i++)
         status = kt_kv_sequence_commit(s->pieces[i].step->session->sequence, s->pieces[i].n, error);
     m->times.n_tokens += s->n_tokens;
     return status;
 }
 
-static enum kt_status check_step(const struct kt_model *m, const struct kt_step *steps, uint32_t at,
-                                 struct kt_error *error)
+static enum kt_status check_step(const struct kt_model *m, const struct kt_step *steps,
+                                 const struct kt_hidden *hidden, uint32_t at, struct kt_error *error)
 {
     const struct kt_step *step = &steps[at];
     if (!step->session || step->session->model != m || (!step->ids && step->n_ids > 0) ||
@@ -159,11 +197,17 @@ static enum kt_status check_step(const struct kt_model *m, const struct kt_step 
         return kt_engine_fail(
             error, KT_E_INVALID,
             "kt_model_step: step %u has no session of this model, no ids, or more logits than ids", at);
+    if (hidden && hidden[at].n_rows > step->n_ids)
+        return kt_engine_fail(error, KT_E_INVALID,
+                              "kt_model_step_hidden: hidden states of %u tokens of the %u of step %u",
+                              hidden[at].n_rows, step->n_ids, at);
     for (uint32_t i = 0; i < at; i++)
         if (steps[i].session == step->session)
             return kt_engine_fail(error, KT_E_INVALID, "kt_model_step: steps %u and %u are of one session", i,
                                   at);
     enum kt_status status = kt_session_check_states(step->session, "kt_model_step", error);
+    if (status == KT_OK && m->mtp)
+        status = kt_mtp_prepare(step->session, error);
     if (status != KT_OK)
         return status;
     for (uint32_t i = 0; i < step->n_ids; i++)
@@ -198,8 +242,9 @@ static void mark_spoilt(const struct kt_slice *s)
         s->pieces[i].step->session->spoilt = kt_session_tokens(s->pieces[i].step->session) > 0;
 }
 
-static enum kt_status run_slices(struct kt_model *m, const struct kt_step *steps, uint32_t n_steps,
-                                 struct kt_piece *pieces, struct kt_error *error)
+static enum kt_status run_slices(struct kt_model *m, const struct kt_step *steps,
+                                 const struct kt_hidden *hidden, uint32_t n_steps, struct kt_piece *pieces,
+                                 struct kt_error *error)
 {
     struct kt_slice slice = {.model = m, .pieces = pieces};
     uint32_t at = 0, first = 0; /* of the steps, of that step's ids */
@@ -210,8 +255,9 @@ static enum kt_status run_slices(struct kt_model *m, const struct kt_step *steps
             uint32_t left = steps[at].n_ids - first, room = m->params.max_batch - slice.n_tokens;
             uint32_t n = left < room ? left : room;
             if (n > 0)
-                pieces[slice.n_pieces++] = (struct kt_piece){&steps[at], first, slice.n_tokens, n,
-                                                             kt_session_tokens(steps[at].session)};
+                pieces[slice.n_pieces++] =
+                    (struct kt_piece){&steps[at], hidden ? &hidden[at] : NULL,         first, slice.n_tokens,
+                                      n,          kt_session_tokens(steps[at].session)};
             slice.n_tokens += n;
             first += n;
             if (first == steps[at].n_ids) {
@@ -230,11 +276,17 @@ static enum kt_status run_slices(struct kt_model *m, const struct kt_step *steps
 enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps, uint32_t n_steps,
                              struct kt_error *error)
 {
+    return kt_model_step_hidden(model, steps, NULL, n_steps, error);
+}
+
+enum kt_status kt_model_step_hidden(struct kt_model *model, const struct kt_step *steps,
+                                    const struct kt_hidden *hidden, uint32_t n_steps, struct kt_error *error)
+{
     if (!model || (!steps && n_steps > 0))
         return kt_engine_fail(error, KT_E_INVALID, "kt_model_step: NULL");
     enum kt_status status = KT_OK;
     for (uint32_t i = 0; i < n_steps && status == KT_OK; i++)
-        status = check_step(model, steps, i, error);
+        status = check_step(model, steps, hidden, i, error);
     struct kt_piece *pieces = status == KT_OK ? calloc((size_t)n_steps + 1, sizeof(*pieces)) : NULL;
     if (status == KT_OK && !pieces)
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for %u steps", n_steps);
@@ -255,7 +307,7 @@ enum kt_status kt_model_step(struct kt_model *model, const struct kt_step *steps
                                         kt_session_tokens(steps[n_reserved].session), steps[n_reserved].n_ids,
                                         error);
     if (status == KT_OK)
-        status = run_slices(model, steps, n_steps, pieces, error);
+        status = run_slices(model, steps, hidden, n_steps, pieces, error);
     if (status != KT_OK)
         drop_room(steps, n_reserved);
     model->times.total += kt_slice_now() - start;

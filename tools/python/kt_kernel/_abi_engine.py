@@ -17,7 +17,7 @@ class kt_model_params(c.Structure):
         ("max_sessions", c.c_uint32),
         ("max_batch", c.c_uint32),
         ("cache_dtype", c.c_uint32),
-        ("reserved", c.c_uint32),
+        ("mtp", c.c_uint32),
         ("progress", c.c_void_p),
         ("data", c.c_void_p),
         ("experts", c.c_void_p),
@@ -42,6 +42,8 @@ class kt_model_info(c.Structure):
         ("n_expert_weights", c.c_uint64),
         ("instruction", c.c_char_p),
         ("level", c.c_char_p),
+        ("has_mtp", c.c_uint32),
+        ("reserved", c.c_uint32),
     ]
 
 
@@ -52,6 +54,15 @@ class kt_step(c.Structure):
         ("n_ids", c.c_uint32),
         ("n_logits", c.c_uint32),
         ("logits", c.c_void_p),
+    ]
+
+
+class kt_hidden(c.Structure):
+    _fields_ = [
+        ("n_rows", c.c_uint32),
+        ("reserved", c.c_uint32),
+        ("before", c.c_void_p),
+        ("after", c.c_void_p),
     ]
 
 
@@ -114,6 +125,7 @@ MODEL: dict[str, tuple[Any, list[Any]]] = {
     "kt_session_open": ("status", [_P, _P]),
     "kt_session_close": (None, [_P]),
     "kt_model_step": ("status", [_P, _P, _U32]),
+    "kt_model_step_hidden": ("status", [_P, _P, _P, _U32]),
     "kt_sampling_defaults": ("status", [_P, _P]),
     "kt_sampling_breakers": ("status", [_P, _P, _U64, _P, _P]),
     "kt_sampler_create": ("status", [_U64, _P, _P]),

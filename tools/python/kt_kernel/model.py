@@ -122,6 +122,25 @@ class Model(Handle):
             self._close_session(session)
         return out
 
+    def hidden_states(
+        self, prompt: str | Iterable[int] | Sequence[Mapping[str, Any]], *, last: int | None = None, norm: bool = True
+    ) -> numpy.ndarray:
+        """Hidden states of each token, or of the `last` ones: [tokens][hidden_size] in float32, behind the last
+        norm, or, without `norm`, before it."""
+        ids = _ids(self._encode(prompt))
+        n = len(ids) if last is None else min(whole(last, "last"), len(ids))
+        out = _arrays.numpy("for hidden states").empty((n, self.info.hidden_size), "float32")
+        wanted = _abi_engine.kt_hidden(n, 0, *((None, out.ctypes.data) if norm else (out.ctypes.data, None)))
+        handle = self._use()
+        session = self._open_session(handle)
+        step = _abi_engine.kt_step(session, _address(ids), len(ids), 0, None)
+        try:
+            with self._lock:
+                call(_models().kt_model_step_hidden, handle, ctypes.byref(step), ctypes.byref(wanted), 1)
+        finally:
+            self._close_session(session)
+        return out
+
     def generate(
         self,
         prompt: str | Iterable[int] | Sequence[Mapping[str, Any]],

@@ -24,6 +24,7 @@ enum kt_buffer {
     KT_BUFFER_UP,
     KT_BUFFER_LOGITS,  /**< of routers */
     KT_BUFFER_WEIGHTS, /**< of the chosen experts */
+    KT_BUFFER_JOINT,   /**< what the block that predicts is given: a token and a hidden state */
     KT_BUFFERS
 };
 
@@ -48,6 +49,8 @@ struct kt_model {
     float *rope; /**< [max_tokens][rotated / 2][2] */
     struct kt_kv *kv;
     struct kt_block *blocks; /**< [n_layers] */
+    struct kt_mtp *mtp;      /**< NULL: it was not asked for, or there is none */
+    struct kt_kv *mtp_kv;    /**< its cache: sequences are behind those of sessions, see mtp.c */
     struct kt_model_plan plan;
     uint64_t weight_size, expert_size; /**< bytes */
     uint64_t n_weights, n_expert_weights;
@@ -79,7 +82,8 @@ struct kt_model {
 struct kt_session {
     struct kt_model *model;
     struct kt_kv_sequence *sequence;
-    bool spoilt; /**< its states have seen tokens that it does not have */
+    bool spoilt;          /**< its states have seen tokens that it does not have */
+    struct kt_tail *tail; /**< for kt_session_draft; NULL: nothing yet */
 };
 /** KT_E_STATE if they have. */
 enum kt_status kt_session_check_states(const struct kt_session *session, const char *function,
@@ -90,9 +94,10 @@ enum kt_status kt_session_check_states(const struct kt_session *session, const c
 /** Tokens of a session in a slice. */
 struct kt_piece {
     const struct kt_step *step;
-    uint32_t first;    /**< of the step's ids */
-    uint32_t begin, n; /**< tokens of the slice */
-    uint64_t position; /**< of the first one in the session */
+    const struct kt_hidden *hidden; /**< NULL: not wanted */
+    uint32_t first;                 /**< of the step's ids */
+    uint32_t begin, n;              /**< tokens of the slice */
+    uint64_t position;              /**< of the first one in the session */
 };
 
 struct kt_slice {

@@ -176,6 +176,8 @@ void kt_weight_name(const struct kt_model *m, uint32_t layer, const char *gguf, 
 {
     if (m->config.is_gguf)
         snprintf(name, KT_WEIGHT_NAME, "blk.%u.%s", layer, gguf ? gguf : "");
+    else if (layer >= m->config.n_layers && m->config.family->names.json_mtp)
+        snprintf(name, KT_WEIGHT_NAME, "mtp.layers.%u.%s", layer - m->config.n_layers, json ? json : "");
     else
         snprintf(name, KT_WEIGHT_NAME, "%slayers.%u.%s", m->config.json_stem, layer, json ? json : "");
 }
@@ -286,6 +288,8 @@ enum kt_status kt_load_attention(struct kt_model *m, uint32_t layer, const struc
                                  struct kt_attention **out, struct kt_error *error)
 {
     struct kt_owned owned = {.kind = ATTENTION, .attention = *params, .index = layer, .out = out};
+    if (layer >= m->config.n_layers)
+        owned.attention.layer = 0; /* the only one of the cache of the block that predicts */
     return own(m, owned) ? KT_OK : fail_memory(error);
 }
 
@@ -355,7 +359,8 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
         char name[40];
         snprintf(name, sizeof(name), "attention of layer %u", (unsigned int)owned->index);
         owned->attention.name = name;
-        status = kt_attention_create(m->kv, &owned->attention, &attention, error);
+        status = kt_attention_create(owned->index < m->config.n_layers ? m->kv : m->mtp_kv, &owned->attention,
+                                     &attention, error);
         if (status == KT_OK)
             owned->object = *owned->out = attention;
     }

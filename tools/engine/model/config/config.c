@@ -139,7 +139,7 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
         kt_settings_fail(s, KT_E_FORMAT, "%" PRIu64 " layers, which must be 1 to %d", n_layers, MAX_LAYERS);
     if (s->status != KT_OK)
         return;
-    c->layers = calloc(n_layers, sizeof(*c->layers));
+    c->layers = calloc(n_layers + 1, sizeof(*c->layers));
     c->n_layers = (uint32_t)n_layers;
     if (!c->layers) {
         kt_settings_fail(s, KT_E_NOMEM, "no memory for %" PRIu64 " layers", n_layers);

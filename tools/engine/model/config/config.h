@@ -61,8 +61,9 @@ struct kt_engine_config {
     bool is_gguf;
     const char *json_stem; /**< of names in safetensors: "model." or another one */
     uint32_t n_layers;
-    uint32_t n_skipped; /**< layers behind them, which predict tokens after the next: not computed */
-    struct kt_layer_config *layers; /**< [n_layers] */
+    uint32_t n_skipped;             /**< layers behind them, which predict tokens after the next */
+    bool has_mtp;                   /**< the first of these can be computed */
+    struct kt_layer_config *layers; /**< [n_layers + 1], that one the last */
     uint64_t hidden_size, context_length;
     bool ties; /**< the head is the embedding */
     float eps;
@@ -90,6 +91,9 @@ struct kt_family_names {
     /** Tensors whose names begin so are of parts that the logits of text do not depend on; NULL behind the
      * last one. */
     const char *const *skipped;
+    /** Of blocks that predict: they are no layers behind the last one, but have names of their own, "mtp.".
+     */
+    bool json_mtp;
 };
 
 /** A family of models: what they have in common and files do not say. */
@@ -126,8 +130,9 @@ void kt_engine_config_sigmoid_router(struct kt_settings *settings, struct kt_eng
  * how many there are where nothing says so. */
 void kt_engine_config_shared(struct kt_settings *settings, struct kt_engine_config *config,
                              uint64_t fallback);
-/** Fails where layers that would be skipped are none that predict tokens after the next. */
-void kt_engine_config_check_skipped(struct kt_settings *settings, const struct kt_engine_config *config);
+/** Fails where layers that would be skipped are none that predict tokens after the next; and says what the
+ * first one is. */
+void kt_engine_config_check_skipped(struct kt_settings *settings, struct kt_engine_config *config);
 
 /** The layers that decoder_sparse_step and mlp_only_layers say are dense. */
 void kt_engine_config_sparse_layers(struct kt_settings *settings, struct kt_engine_config *config);
