@@ -20,6 +20,7 @@ top=tools/engine
         model/config \
         model/block \
         model \
+        speculate \
         scheduler \
         command \
         serve; do

@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <kt/engine.h>
 #include <kt/sampling.h>
+#include <kt/speculate.h>
 #include <kt/text.h>
 
 int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv);
@@ -37,6 +38,15 @@ int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenize
     {                                                                                                      \
         .name = "experts", .type = KT_CLI_TEXT, .offset = offsetof(arguments, member), .argument = "PATH", \
         .help = "take the experts from this store or file of the same model"                               \
+    }
+
+/* --speculate, kept in an int: enum kt_speculation. */
+#define KT_SPECULATE_OPTION(arguments, member)                                                          \
+    {                                                                                                   \
+        .name = "speculate", .type = KT_CLI_CHOICE, .offset = offsetof(arguments, member),              \
+        .values = "auto|off|lookup|mtp", .argument = "HOW",                                             \
+        .help = "compute drafted tokens with the next one: auto (default), while that is faster; off; " \
+                "lookup, drafts from the text itself; mtp, by the model's own block"                    \
     }
 
 /* The dtype of --cache; NULL: 0, the default. False after a message: there is no such form. */

@@ -12,6 +12,7 @@ struct args {
     const char *prompt, *file, *system, *chat_template, *experts;
     uint64_t n, context;
     bool chat, ignore_eos;
+    int speculate; /* enum kt_speculation */
     struct kt_sampling_args sampling;
 };
 
@@ -60,6 +61,7 @@ static const struct kt_cli_option options[] =
       .minimum = 1,
       .maximum = UINT32_MAX,
       .help = "room for N tokens (default: those of the text and --tokens)"},
+     KT_SPECULATE_OPTION(struct args, speculate),
      KT_SAMPLING_OPTIONS,
      KT_EXPERTS_OPTION(struct args, experts),
      KT_CLI_BACKEND,
@@ -80,7 +82,7 @@ static const struct kt_cli_command command = {
 /* What is measured. */
 struct speed {
     double prompt, decode; /* seconds */
-    uint64_t n_prompt, n_decode;
+    uint64_t n_prompt, n_written;
 };
 
 static int read_prompt(const struct kt_cli *cli, const struct args *args,
@@ -118,15 +120,21 @@ static bool ends(const struct kt_tokenizer *tokenizer, int32_t id)
 
 /* What a session writes by. */
 struct writer {
+    const struct kt_cli *cli;
+    const struct args *args;
+    const struct kt_loaded *loaded;
     struct kt_session *session;
     struct kt_detokenizer *detokenizer;
     struct kt_sampler *sampler;
+    struct kt_speculator *speculator;
     struct kt_stop *stop;
-    float *logits;
+    uint64_t n_written;
+    bool ends, stops; /* by a token, by a stop string */
+    int code;
 };
 
 /* Writes a token's text, or what is left at the end, as far as it is whole characters and no stop string. */
-static int print_token(const struct kt_cli *cli, const struct writer *w, const int32_t *id, bool *stops)
+static int print_token(struct writer *w, const int32_t *id)
 {
     struct kt_error error;
     const char *text;
@@ -144,85 +152,94 @@ static int print_token(const struct kt_cli *cli, const struct writer *w, const i
             (void)fwrite(text, 1, length, stdout);
     }
     if (status != KT_OK)
-        return kt_cli_fail(cli, &error);
-    *stops = found >= 0;
-    return kt_cli_flush(cli);
+        return kt_cli_fail(w->cli, &error);
+    w->stops = found >= 0;
+    return kt_cli_flush(w->cli);
 }
 
-static int go_on(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
-                 const struct writer *w, const int32_t *ids, uint64_t n_ids, struct speed *speed)
+static int take_token(void *data, const struct kt_choice *choice)
+{
+    struct writer *w = data;
+    w->n_written++;
+    w->ends = !w->args->ignore_eos && ends(w->loaded->tokenizer, choice->id);
+    if (!w->ends)
+        w->code = print_token(w, &choice->id);
+    return w->ends || w->stops || w->code != KT_EXIT_OK;
+}
+
+static int go_on(struct writer *w, const int32_t *ids, uint64_t n_ids, struct speed *speed)
 {
     struct kt_error error;
-    struct kt_choice choice;
-    struct kt_step step = {w->session, ids, (uint32_t)n_ids, 1, w->logits};
-    int code = KT_EXIT_OK;
-    bool stops = false;
     double start = kt_cli_now();
-    speed->n_prompt = n_ids;
-    if (kt_sampler_accept(w->sampler, ids, n_ids, KT_ORIGIN_PROMPT, &error) != KT_OK)
-        return kt_cli_fail(cli, &error);
-    for (uint64_t i = 0; i < args->n && code == KT_EXIT_OK && !stops; i++) {
-        if (kt_model_step(loaded->model, &step, 1, &error) != KT_OK ||
-            kt_sampler_choose(w->sampler, w->logits, n_ids + i, NULL, &choice, &error) != KT_OK ||
-            kt_sampler_accept(w->sampler, &choice.id, 1, KT_ORIGIN_GENERATED, &error) != KT_OK)
-            return kt_cli_fail(cli, &error);
+    enum kt_status status = kt_speculator_add(w->speculator, ids, n_ids, &error);
+    while (status == KT_OK && w->n_written < w->args->n && !w->ends && !w->stops && w->code == KT_EXIT_OK) {
+        bool is_prompt = w->n_written == 0;
+        status =
+            kt_speculator_step(w->speculator, &w->session, w->args->n - w->n_written, take_token, w, &error);
         double now = kt_cli_now();
-        *(i ? &speed->decode : &speed->prompt) += now - start;
+        *(is_prompt ? &speed->prompt : &speed->decode) += now - start;
         start = now;
-        speed->n_decode += i > 0;
-        if (!args->ignore_eos && ends(loaded->tokenizer, choice.id))
-            break;
-        code = print_token(cli, w, &choice.id, &stops);
-        step.ids = &choice.id;
-        step.n_ids = 1;
     }
-    return code == KT_EXIT_OK && !stops ? print_token(cli, w, NULL, &stops) : code;
+    speed->n_prompt = n_ids;
+    speed->n_written = w->n_written;
+    if (status != KT_OK)
+        return kt_cli_fail(w->cli, &error);
+    return w->code == KT_EXIT_OK && !w->stops ? print_token(w, NULL) : w->code;
 }
 
-static int open_writer(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
-                       struct writer *w)
+static int open_writer(struct writer *w)
 {
-    struct kt_model_info info;
+    struct kt_speculator_params params = KT_SPECULATOR_PARAMS_INIT;
     struct kt_error error;
-    int code = kt_sampling_stop(cli, &args->sampling, &w->stop);
+    int code = kt_sampling_stop(w->cli, &w->args->sampling, &w->stop);
     if (code == KT_EXIT_OK)
-        code = kt_sampling_start(cli, &args->sampling, loaded, &w->sampler);
+        code = kt_sampling_start(w->cli, &w->args->sampling, w->loaded, &w->sampler);
     if (code != KT_EXIT_OK)
         return code;
-    kt_model_info(loaded->model, &info);
-    w->logits = kt_cli_alloc(cli, info.vocabulary, sizeof(*w->logits));
-    if (kt_session_open(loaded->model, &w->session, &error) != KT_OK ||
-        kt_detokenizer_create(loaded->tokenizer, KT_DECODE_NO_CONTROL, &w->detokenizer, &error) != KT_OK)
-        return kt_cli_fail(cli, &error);
+    params.mode = (uint32_t)w->args->speculate;
+    if (kt_session_open(w->loaded->model, &w->session, &error) != KT_OK ||
+        kt_speculator_create(w->loaded->model, w->sampler, &params, &w->speculator, &error) != KT_OK ||
+        kt_detokenizer_create(w->loaded->tokenizer, KT_DECODE_NO_CONTROL, &w->detokenizer, &error) != KT_OK)
+        return kt_cli_fail(w->cli, &error);
     return KT_EXIT_OK;
 }
 
 static void close_writer(struct writer *w)
 {
     kt_stop_destroy(w->stop);
+    kt_speculator_destroy(w->speculator);
     kt_sampler_destroy(w->sampler);
     kt_detokenizer_destroy(w->detokenizer);
     kt_session_close(w->session);
-    free(w->logits);
+}
+
+static void show_speed(const struct writer *w, const struct speed *speed)
+{
+    struct kt_speculator_stats stats;
+    uint64_t n_decode = speed->n_written > 0 ? speed->n_written - 1 : 0;
+    kt_speculator_stats(w->speculator, &stats);
+    fprintf(stderr, "kt generate: %" PRIu64 " tokens read, %.1f tokens/s; %" PRIu64 " written, %.1f tokens/s",
+            speed->n_prompt, speed->prompt > 0 ? (double)speed->n_prompt / speed->prompt : 0.0,
+            speed->n_written, speed->decode > 0 ? (double)n_decode / speed->decode : 0.0);
+    if (stats.drafted > 0)
+        fprintf(stderr, "; %" PRIu64 " of %" PRIu64 " drafted tokens accepted", stats.accepted,
+                stats.drafted);
+    fputc('\n', stderr);
 }
 
 static int generate(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
                     const int32_t *ids, uint64_t n_ids)
 {
-    struct writer writer = {.session = NULL};
+    struct writer writer = {.cli = cli, .args = args, .loaded = loaded};
     struct speed speed = {.prompt = 0};
-    int code = open_writer(cli, args, loaded, &writer);
+    int code = open_writer(&writer);
     if (code == KT_EXIT_OK)
-        code = go_on(cli, args, loaded, &writer, ids, n_ids, &speed);
+        code = go_on(&writer, ids, n_ids, &speed);
     if (code == KT_EXIT_OK) {
         if (isatty(STDOUT_FILENO))
             putchar('\n');
         (void)kt_cli_flush(cli);
-        fprintf(stderr,
-                "kt generate: %" PRIu64 " tokens read, %.1f tokens/s; %" PRIu64 " written, %.1f tokens/s\n",
-                speed.n_prompt, speed.prompt > 0 ? (double)speed.n_prompt / speed.prompt : 0.0,
-                speed.n_decode + (args->n > 0),
-                speed.decode > 0 ? (double)speed.n_decode / speed.decode : 0.0);
+        show_speed(&writer, &speed);
     }
     close_writer(&writer);
     return code;
@@ -270,6 +287,12 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
     if (code == KT_EXIT_OK) {
         if (args.n > params.max_tokens - n_ids + 1)
             args.n = params.max_tokens - n_ids + 1;
+        if (args.speculate !=
+            KT_SPECULATE_OFF) { /* the other one keeps states, and shares pages but the last */
+            params.max_sessions = 2;
+            params.cache_tokens = params.max_tokens + 3 * KT_KV_PAGE;
+            params.mtp = args.speculate != KT_SPECULATE_LOOKUP;
+        }
         code = kt_loaded_open(cli, cli->arguments[0], args.experts, &params, &loaded);
         if (code == KT_EXIT_OK)
             code = generate(cli, &args, &loaded, ids, n_ids);
