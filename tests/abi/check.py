@@ -17,7 +17,7 @@ HANDED_OUT = {f"struct kt_{name}" for name in
 
 
 KINDS = {"library": ":", "engine": ":", "plugin": "."}  # what joins their numbers
-ENGINE = ("engine.h", "sampling.h", "speculate.h", "text.h")  # of include/kt
+ENGINE = ("constraint.h", "engine.h", "sampling.h", "speculate.h", "text.h")  # of include/kt
 
 
 def search(path, pattern):

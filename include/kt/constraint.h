@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kt/constraint.h - answers that must have a form: JSON that fits a schema, or calls of tools. Which tokens
+ * may come next, so that what a model writes has it. A part of libktengine (pkg-config kt-kernel-engine).
+ *
+ *     kt_vocabulary_create()     a tokenizer's tokens by their bytes, once for each model
+ *     kt_grammar_json()          a JSON Schema -> a grammar; kt_grammar_calls(): calls of tools
+ *     kt_constraint_create()     where one answer is in it
+ *     kt_constraint_allows()     may this token come next? A microsecond
+ *     kt_constraint_mask()       all that may: for kt_sampler_choose, where the one that it chose may not
+ *     kt_constraint_accept()     the one that came
+ *
+ * The grammar is one of bytes, so tokens may lie across its borders ("},{") and characters across tokens.
+ * Tokens that end the model's turn (kt_token.ends) may come only where the text may end.
+ *
+ * Thread-safety: vocabularies and grammars may be used by any number of threads at once; a constraint by one.
+ */
+#ifndef KT_CONSTRAINT_H
+#define KT_CONSTRAINT_H
+
+#include <kt/types.h>
+
+#ifdef __cplusplus
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* as in <kt/kt.h> */
+extern "C" {
+#endif
+
+struct kt_tokenizer;
+struct kt_vocabulary;
+struct kt_grammar;
+struct kt_constraint;
+
+/** The tokenizer may be destroyed afterwards. Takes some 12 bytes for each byte of a token, and 0.1 s. */
+enum kt_status kt_vocabulary_create(const struct kt_tokenizer *tokenizer, struct kt_vocabulary **vocabulary,
+                                    struct kt_error *error);
+/** Constraints with it must be gone. `vocabulary` may be NULL. */
+void kt_vocabulary_destroy(struct kt_vocabulary *vocabulary);
+
+/** What may stand before the text that has the form. */
+enum kt_grammar_reasoning {
+    KT_REASONING_NONE = 0,
+    KT_REASONING_MAY = 1, /**< the text may begin with <think> ... </think> */
+    KT_REASONING_IN = 2   /**< the prompt ended within reasoning: anything up to </think> */
+};
+
+struct kt_grammar_params {
+    size_t struct_size;
+    uint32_t format;    /**< enum kt_output_format of <kt/text.h>: how reasoning and calls are written */
+    uint32_t reasoning; /**< enum kt_grammar_reasoning */
+};
+#define KT_GRAMMAR_PARAMS_INIT KT_INIT(kt_grammar_params)
+
+/**
+ * JSON that fits a JSON Schema (2020-12); `schema` NULL: any JSON object. `params` may be NULL: no reasoning.
+ *
+ * Enforced: type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems,
+ * maxItems, minLength, maxLength, pattern, minimum, maximum and their exclusive forms of integers, anyOf,
+ * oneOf whose alternatives exclude each other, allOf, $ref into the same document, nullable, and format where
+ * it is date, time, date-time, uuid, ipv4 or email. Members of objects come in the order of `properties`,
+ * others behind them; a schema with keywords of one type only and no `type` means that type. Blanks are
+ * bounded, and so are digits (18) and nesting (some 60). Ignored: title, description, default, examples,
+ * deprecated, readOnly, writeOnly, $comment, $schema, $id, discriminator, and names that begin with "x-".
+ * KT_E_UNSUPPORTED: everything else, and KT_E_FORMAT: no schema, with a pointer to it ("#/properties/a").
+ * KT_E_RANGE: it is too large. KT_E_INVALID: nothing can fit.
+ */
+enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
+                               struct kt_grammar **grammar, struct kt_error *error);
+/** Constraints of it stay as they are. `grammar` may be NULL. */
+void kt_grammar_destroy(struct kt_grammar *grammar);
+
+/** The constraint of a text that has not begun. The vocabulary must outlive it. */
+enum kt_status kt_constraint_create(struct kt_grammar *grammar, const struct kt_vocabulary *vocabulary,
+                                    struct kt_constraint **constraint, struct kt_error *error);
+/** Another one at the same place, for another continuation. */
+enum kt_status kt_constraint_fork(const struct kt_constraint *constraint, struct kt_constraint **fork,
+                                  struct kt_error *error);
+/** `constraint` may be NULL. */
+void kt_constraint_destroy(struct kt_constraint *constraint);
+
+/** *allowed: not 0, the token may come next. KT_E_NOMEM. */
+enum kt_status kt_constraint_allows(struct kt_constraint *constraint, int32_t id, uint32_t *allowed,
+                                    struct kt_error *error);
+/** *mask: a bit for each token, as kt_sampler_choose takes them; lives until the next call. *n_words (may be
+ * NULL): its words. No bit is set where no token of the vocabulary goes on. */
+enum kt_status kt_constraint_mask(struct kt_constraint *constraint, const uint64_t **mask, uint64_t *n_words,
+                                  struct kt_error *error);
+/** The next token. KT_E_RANGE: it may not come, and nothing is changed. */
+enum kt_status kt_constraint_accept(struct kt_constraint *constraint, int32_t id, struct kt_error *error);
+
+/** Where a text is. */
+enum kt_constraint_place {
+    KT_CONSTRAINT_OPEN = 0,    /**< it must go on */
+    KT_CONSTRAINT_MAY_END = 1, /**< it may end or go on: "12" */
+    KT_CONSTRAINT_DONE = 2     /**< it is whole, and nothing may follow */
+};
+enum kt_constraint_place kt_constraint_place(const struct kt_constraint *constraint);
+
+#ifdef __cplusplus
+}
+#pragma GCC diagnostic pop
+#endif
+#endif

@@ -1,0 +1,338 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""compare_jsonschema.py LIBRARY TOKENIZER CASES [SEED]
+
+Grammars of libktengine beside the Python package jsonschema: what random walks through the masks of random schemas
+write is valid, and valid documents are accepted token by token, as they are and with blanks."""
+import ctypes
+import json
+import random
+import sys
+
+import jsonschema
+
+KEYS = ("a", "ab", "b", "id", "name", "x y", "é", "日本", 'q"q', "tab\t", "back\\slash", "")
+PATTERNS = {"^[a-z]+$": ("a", "xyz"), "^(ab|cd)*$": ("", "ab", "abcd"), "^\\d{3}-\\d{4}$": ("555-1234",),
+            "^[A-Z][^\\n\"]{0,5}$": ("Hello", "Aé"), "foo": ("foo", "a foo b", "xfoo"), "^a.c$": ("abc", "a日c"),
+            "^(?:[0-9a-f]{2}:){2}[0-9a-f]{2}$": ("00:ff:1a",), "^\\s*\\w+\\s*$": (" a ", "b"), "^x|y$": ("x1", "zy"),
+            "^[à-ÿ]{2}$": ("éà",), "^\\{\\}[\\]\\\\/]$": ("{}]", "{}\\")}
+FORMATS = {"date": "2024-02-28", "time": "12:34:56Z", "date-time": "2024-12-31T23:59:59.5+01:00",
+           "uuid": "123e4567-e89b-12d3-a456-426614174000", "ipv4": "192.168.0.255", "email": "a.b@example.org"}
+STRINGS = ("", "a", "hello world", "é", "日本語", "\U0001f600", 'q"uote', "back\\slash", "new\nline", "\x01", "</div>", "x" * 30)
+
+
+class Error(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 1024)]
+
+
+class Token(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_void_p), ("length", ctypes.c_uint64), ("type", ctypes.c_uint32),
+                ("ends", ctypes.c_uint32)]
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("text", ctypes.c_char_p), ("length", ctypes.c_uint64), ("is_content", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32)]
+
+
+class Engine:
+    """The functions of the library, and a tokenizer."""
+
+    def __init__(self, path, tokenizer):
+        self.lib = ctypes.CDLL(path)
+        self.error = Error()
+        self.tokenizer = self.made("kt_tokenizer_open", tokenizer.encode())
+        self.vocabulary = self.made("kt_vocabulary_create", self.tokenizer)
+        self.tokens, self.ends = {}, set()
+        token = Token()
+        i = misses = 0
+        while misses < 5000:
+            if self.lib.kt_tokenizer_token(self.tokenizer, ctypes.c_int64(i), ctypes.byref(token), None) == 0:
+                self.tokens[i] = ctypes.string_at(token.text, token.length) if token.text else b""
+                misses = 0
+                if token.ends:
+                    self.ends.add(i)
+            misses += 1
+            i += 1
+
+    def made(self, name, *arguments):
+        out = ctypes.c_void_p()
+        status = getattr(self.lib, name)(*arguments, ctypes.byref(out), ctypes.byref(self.error))
+        if status:
+            raise ValueError(self.error.message.decode())
+        return out
+
+    def grammar(self, schema):
+        text = json.dumps(schema).encode()
+        return self.made("kt_grammar_json", text, ctypes.c_uint64(len(text)), None)
+
+    def constraint(self, grammar):
+        return self.made("kt_constraint_create", grammar, self.vocabulary)
+
+    def allows(self, constraint, token):
+        allowed = ctypes.c_uint32()
+        assert self.lib.kt_constraint_allows(constraint, token, ctypes.byref(allowed), None) == 0
+        return bool(allowed.value)
+
+    def mask(self, constraint):
+        mask, n = ctypes.POINTER(ctypes.c_uint64)(), ctypes.c_uint64()
+        assert self.lib.kt_constraint_mask(constraint, ctypes.byref(mask), ctypes.byref(n), None) == 0
+        ids = []
+        for i in range(n.value):
+            word = mask[i]
+            while word:
+                low = word & -word
+                ids.append(64 * i + low.bit_length() - 1)
+                word ^= low
+        return ids
+
+    def accept(self, constraint, token):
+        return self.lib.kt_constraint_accept(constraint, token, None) == 0
+
+    def encode(self, text):
+        data = text.encode()
+        part, ids, n = Part(data, len(data), 1, 0), ctypes.POINTER(ctypes.c_int32)(), ctypes.c_uint64()
+        status = self.lib.kt_tokenizer_encode(self.tokenizer, ctypes.byref(part), ctypes.c_uint64(1), 0,
+                                              ctypes.byref(ids), ctypes.byref(n), ctypes.byref(self.error))
+        assert status == 0, self.error.message
+        found = ids[:n.value]
+        self.lib.kt_ids_free(ids)
+        return found
+
+
+# ---- schemas, each with a function that draws a valid document ----
+
+def string(r):
+    kind = r.randrange(5)
+    if kind == 0:
+        pattern = r.choice(list(PATTERNS))
+        return {"type": "string", "pattern": pattern}, lambda: r.choice(PATTERNS[pattern])
+    if kind == 1:
+        name = r.choice(list(FORMATS))
+        return {"type": "string", "format": name}, lambda: FORMATS[name]
+    if kind == 2:
+        low = r.randrange(4)
+        high = low + r.randrange(5)
+        schema = {"type": "string", "minLength": low, "maxLength": high}
+        if r.random() < 0.3:
+            del schema["maxLength"]
+        letters = 'aé日\U0001f600"\\\n z'
+        return schema, lambda: "".join(r.choice(letters) for _ in range(r.randint(low, high)))
+    if kind == 3:
+        low = r.randrange(1, 4)
+        high = low + r.randrange(4)
+        return ({"type": "string", "pattern": "^([a-c]|xy)*$", "minLength": low, "maxLength": high},
+                lambda: "".join(r.choice("abc") for _ in range(r.randint(low, high))))
+    return {"type": "string"}, lambda: r.choice(STRINGS)
+
+
+def integer(r):
+    schema = {"type": "integer"}
+    low, high = -10 ** 6, 10 ** 6
+    if r.random() < 0.5:
+        low = r.choice((0, 1, 5, -3, -1234, 99, 1000, 12345678))
+        schema[r.choice(("minimum", "minimum", "exclusiveMinimum"))] = low
+        low += "exclusiveMinimum" in schema
+        high = low + 10 ** 6
+    if r.random() < 0.5:
+        high = low + r.choice((0, 1, 9, 100, 12345))
+        schema["maximum"] = high
+    return schema, lambda: r.choice((low, high, r.randint(low, high)))
+
+
+def array(r, depth):
+    inner, draw = make(r, depth + 1)
+    low = r.randrange(3)
+    high = low + r.randrange(3)
+    schema = {"type": "array", "items": inner}
+    prefix = [make(r, depth + 1) for _ in range(r.randrange(3))] if r.random() < 0.3 else []
+    if prefix:
+        schema["prefixItems"] = [one for one, _ in prefix]
+    if r.random() < 0.6:
+        schema["minItems"] = low
+    if r.random() < 0.6:
+        schema["maxItems"] = high
+    return schema, lambda: [prefix[i][1]() if i < len(prefix) else draw() for i in range(r.randint(low, high))]
+
+
+def object_(r, depth):
+    names = r.sample(KEYS, r.randrange(5))
+    members = {name: make(r, depth + 1) for name in names}
+    required = [name for name in names if r.random() < 0.5]
+    schema = {"type": "object", "properties": {name: one for name, (one, _) in members.items()}, "required": required}
+    other = None
+    if r.random() < 0.6:
+        schema["additionalProperties"] = False
+    elif r.random() < 0.5:
+        schema["additionalProperties"], other = make(r, depth + 1)
+
+    def draw():
+        made = {name: one() for name, (_, one) in members.items() if name in required or r.random() < 0.6}
+        if other and r.random() < 0.5:
+            made.update((name, other()) for name in ("zz", "a-", "nam") if name not in names)
+        return made
+    return schema, draw
+
+
+def both(r, depth):
+    """allOf of two objects."""
+    one, draw_one = make(r, depth + 1)
+    two, draw_two = make(r, depth + 1)
+    schema = {"allOf": [{"type": "object", "properties": {"one": one}, "required": ["one"]},
+                        {"properties": {"two": two, "one": True}}]}
+    if r.random() < 0.5:
+        schema["description"] = "two at once"
+    return schema, lambda: {"one": draw_one(), "two": draw_two()}
+
+
+def choice(r, depth):
+    parts = [make(r, depth + 1) for _ in range(r.randrange(1, 4))]
+    if r.random() < 0.4:
+        tagged = {"oneOf": [{"type": "object", "properties": {"kind": {"const": i}, "v": one},
+                             "required": ["kind", "v"], "additionalProperties": False}
+                            for i, (one, _) in enumerate(parts)]}
+
+        def draw():
+            i = r.randrange(len(parts))
+            return {"kind": i, "v": parts[i][1]()}
+        return tagged, draw
+    return {"anyOf": [one for one, _ in parts]}, lambda: r.choice(parts)[1]()
+
+
+def constant(r, depth):
+    values = r.sample((1, -7, 2.5, "a", "abc", 'q"', "日本", None, True, [1, {"a": []}], {"k": [None, 0.1]}, 0.001),
+                      r.randrange(1, 5))
+    if r.random() < 0.3:
+        return {"const": values[0]}, lambda: values[0]
+    return {"enum": values}, lambda: r.choice(values)
+
+
+def simple(r, depth):
+    kind = r.choice(("boolean", "null", "number", "several"))
+    if kind == "several":
+        return {"type": ["string", "null", "boolean"]}, lambda: r.choice(("x", None, True))
+    values = {"boolean": (True, False), "null": (None,), "number": (0, -1.5, 1e-7, 123456.789, 2e30, 7)}[kind]
+    return {"type": kind}, lambda: r.choice(values)
+
+
+def make(r, depth=0):
+    if depth < 3 and r.random() < 0.6:
+        return r.choice((array, object_, object_, both, choice))(r, depth)
+    return r.choice((lambda r, d: string(r), lambda r, d: integer(r), constant, simple))(r, depth)
+
+
+TREE = {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {
+    "v": {"type": "integer"}, "next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+    "all": {"type": "array", "items": {"$ref": "#/$defs/node"}}}, "required": ["v", "next"],
+    "additionalProperties": False}}}
+
+
+def draw_tree(r, depth=0):
+    made = {"v": r.randrange(100), "next": None if depth > 3 or r.random() < 0.5 else draw_tree(r, depth + 1)}
+    if r.random() < 0.3:
+        made["all"] = [draw_tree(r, depth + 2) for _ in range(r.randrange(3) if depth < 3 else 0)]
+    return made
+
+
+# ---- the two directions ----
+
+def walk(engine, r, grammar, schema, steps=400):
+    """Tokens at random; those that end things are preferred, more and more."""
+    constraint = engine.constraint(grammar)
+    text = b""
+    try:
+        for step in range(steps):
+            place = engine.lib.kt_constraint_place(constraint)
+            if place == 2 or (place == 1 and r.random() < 0.4):
+                break
+            ids = engine.mask(constraint)
+            assert ids, (schema, text)
+            ids = [i for i in ids if engine.tokens.get(i)] or ids
+            if r.random() < 0.2:  # the mask says what single questions say
+                sample = r.sample(sorted(engine.tokens), 40) + r.sample(ids, min(10, len(ids)))
+                known = set(ids)
+                for i in sample:
+                    assert engine.allows(constraint, i) == (i in known), (schema, text, engine.tokens[i])
+            if r.random() < 0.3 + step / 100:
+                ends = [i for i in ids if engine.tokens[i][-1:] in b'"}]' or len(engine.tokens[i]) == 1]
+                ids = [i for i in ends if engine.tokens[i] in (b'"', b"}", b"]")] or ends or ids
+            token = r.choice(ids)
+            assert engine.accept(constraint, token)
+            if token in engine.ends:
+                assert engine.lib.kt_constraint_place(constraint) == 2
+                break
+            text += engine.tokens[token]
+        else:
+            return None
+    finally:
+        engine.lib.kt_constraint_destroy(constraint)
+    return text
+
+
+def accepts(engine, grammar, ids):
+    constraint = engine.constraint(grammar)
+    for n, i in enumerate(ids):
+        if not engine.allows(constraint, i) or not engine.accept(constraint, i):
+            engine.lib.kt_constraint_destroy(constraint)
+            return n
+    place = engine.lib.kt_constraint_place(constraint)
+    engine.lib.kt_constraint_destroy(constraint)
+    return None if place else len(ids)
+
+
+def split(engine, r, text, by_bytes):
+    """As the tokenizer cuts a text, or at other places."""
+    return [i for byte in text.encode() for i in (by_bytes[byte],)] if r.random() < 0.3 else engine.encode(text)
+
+
+def check(engine, r, schema, draw, by_bytes, counts):
+    try:
+        grammar = engine.grammar(schema)
+    except ValueError as problem:
+        counts["refused"] += 1
+        assert "nothing can fit" in str(problem) or "could fit both" in str(problem) or "digits" in str(problem), \
+            (str(problem), schema)
+        return
+    kind = jsonschema.Draft202012Validator
+    validator = kind(schema, format_checker=kind.FORMAT_CHECKER)
+    for _ in range(3):
+        text = walk(engine, r, grammar, schema)
+        if text is None:
+            counts["cut"] += 1
+            continue
+        counts["walks"] += 1
+        try:
+            document = json.loads(text)
+        except ValueError:
+            raise AssertionError((schema, text))
+        problems = [problem.message for problem in validator.iter_errors(document)]
+        assert not problems, (schema, text, problems)
+    for _ in range(3):
+        document = draw()
+        if not validator.is_valid(document):  # alternatives that exclude each other, or maxItems below a prefix
+            counts["invalid"] += 1
+            continue
+        for style in ({"separators": (",", ":")}, {}, {"indent": 2}):
+            text = json.dumps(document, ensure_ascii=False, **style)
+            wrong = accepts(engine, grammar, split(engine, r, text, by_bytes))
+            assert wrong is None, (schema, text, wrong)
+            counts["documents"] += 1
+    engine.lib.kt_grammar_destroy(grammar)
+
+
+def main():
+    library, tokenizer, cases = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    r = random.Random(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+    engine = Engine(library, tokenizer)
+    by_bytes = {text[0]: i for i, text in engine.tokens.items() if len(text) == 1}
+    counts = dict.fromkeys(("walks", "cut", "documents", "invalid", "refused"), 0)
+    check(engine, r, TREE, lambda: draw_tree(r), by_bytes, counts)
+    for _ in range(cases):
+        schema, draw = make(r)
+        check(engine, r, schema, draw, by_bytes, counts)
+    print(counts)
+    return 0 if counts["walks"] > cases and counts["documents"] > cases else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* check.c - the keywords of schemas. What would not be enforced is refused where it stands. */
+#include "tools/engine/base/buffer.h"
+#include "tools/engine/base/fail.h"
+#include "tools/engine/grammar/schema.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- failures ---- */
+
+static size_t write_place(const struct kt_place *place, char *text, size_t size)
+{
+    if (!place)
+        return (size_t)snprintf(text, size, "#");
+    size_t n = write_place(place->outer, text, size);
+    if (n + 1 >= size)
+        return n;
+    n += (size_t)(place->name ? snprintf(text + n, size - n, "/%.60s", place->name)
+                              : snprintf(text + n, size - n, "/%zu", place->index));
+    return n < size ? n : size - 1;
+}
+
+bool kt_form_fail(struct kt_form_reader *reader, enum kt_status status, const struct kt_place *place,
+                  const char *format, ...)
+{
+    char what[256], where[256];
+    va_list arguments;
+    if (reader->status != KT_OK)
+        return false;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    (void)write_place(place, where, sizeof(where));
+    reader->status = kt_engine_fail(reader->error, status, "the JSON schema at %s: %s", where, what);
+    return false;
+}
+
+bool kt_form_no_memory(struct kt_form_reader *reader)
+{
+    if (reader->status == KT_OK)
+        reader->status = kt_engine_fail(reader->error, KT_E_NOMEM, "no memory for a grammar");
+    return false;
+}
+
+bool kt_form_enter(struct kt_form_reader *reader, const struct kt_place *place)
+{
+    if (reader->status != KT_OK)
+        return false;
+    if (reader->depth >= KT_FORM_DEPTH)
+        return kt_form_fail(reader, KT_E_RANGE, place,
+                            "schemas nest deeper than %d; or one refers to itself next to other keywords",
+                            KT_FORM_DEPTH);
+    if (reader->n >= KT_FORM_MOST)
+        return kt_form_fail(reader, KT_E_RANGE, place, "more than %d schemas are needed", KT_FORM_MOST);
+    reader->depth++;
+    reader->n++;
+    return true;
+}
+
+void kt_form_leave(struct kt_form_reader *reader)
+{
+    reader->depth--;
+}
+
+/* ---- keywords ---- */
+
+enum form { IGNORED, TYPE, SCHEMA, SCHEMAS, MAP, COUNT, NUMBER, TEXT, NAMES, LIST, ANY, BOOLEAN };
+
+static const struct keyword {
+    const char *name;
+    enum form form;
+} keywords[] = {{"title", IGNORED},
+                {"description", IGNORED},
+                {"default", IGNORED},
+                {"example", IGNORED},
+                {"examples", IGNORED},
+                {"deprecated", IGNORED},
+                {"readOnly", IGNORED},
+                {"writeOnly", IGNORED},
+                {"discriminator", IGNORED},
+                {"$comment", IGNORED},
+                {"$schema", IGNORED},
+                {"$id", IGNORED},
+                {"$defs", IGNORED}, /* only what is referred to */
+                {"definitions", IGNORED},
+                {"$ref", TEXT},
+                {"type", TYPE},
+                {"nullable", BOOLEAN},
+                {"enum", LIST},
+                {"const", ANY},
+                {"properties", MAP},
+                {"required", NAMES},
+                {"additionalProperties", SCHEMA},
+                {"items", SCHEMA},
+                {"prefixItems", SCHEMAS},
+                {"minItems", COUNT},
+                {"maxItems", COUNT},
+                {"minLength", COUNT},
+                {"maxLength", COUNT},
+                {"pattern", TEXT},
+                {"format", TEXT},
+                {"minimum", NUMBER},
+                {"maximum", NUMBER},
+                {"exclusiveMinimum", NUMBER},
+                {"exclusiveMaximum", NUMBER},
+                {"anyOf", SCHEMAS},
+                {"oneOf", SCHEMAS},
+                {"allOf", SCHEMAS}};
+
+static const struct keyword *find_keyword(const char *name)
+{
+    for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+        if (strcmp(keywords[i].name, name) == 0)
+            return &keywords[i];
+    return NULL;
+}
+
+bool kt_form_asserts(const json_t *schema, const char *except)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach ((json_t *)(uintptr_t)schema, name, value) {
+        const struct keyword *keyword = find_keyword(name);
+        if (keyword && keyword->form != IGNORED && !(except && strcmp(name, except) == 0))
+            return true;
+    }
+    return false;
+}
+
+static const struct {
+    const char *name;
+    uint32_t bit;
+} types[] = {{"null", KT_IS_NULL},       {"boolean", KT_IS_BOOLEAN},
+             {"integer", KT_IS_INTEGER}, {"number", KT_IS_NUMBER | KT_IS_INTEGER},
+             {"string", KT_IS_STRING},   {"array", KT_IS_ARRAY},
+             {"object", KT_IS_OBJECT}};
+
+static uint32_t type_of_name(const json_t *name)
+{
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]) && json_is_string(name); i++)
+        if (strcmp(types[i].name, json_string_value(name)) == 0)
+            return types[i].bit;
+    return 0;
+}
+
+uint32_t kt_form_types(const json_t *schema)
+{
+    const json_t *type = json_object_get(schema, "type"), *one;
+    uint32_t bits = type_of_name(type);
+    size_t i;
+    json_array_foreach (type, i, one) {
+        bits |= type_of_name(one);
+    }
+    if (type && json_is_true(json_object_get(schema, "nullable")))
+        bits |= KT_IS_NULL;
+    return type ? bits : KT_IS_ANY;
+}
+
+static bool check_type(struct kt_form_reader *reader, const json_t *type, const struct kt_place *place)
+{
+    const json_t *one;
+    size_t i;
+    bool done = json_is_string(type) ? type_of_name(type) != 0 : json_array_size(type) > 0;
+    json_array_foreach (type, i, one) {
+        done = done && type_of_name(one);
+    }
+    return done || kt_form_fail(reader, KT_E_FORMAT, place, "this is no type, and no list of types");
+}
+
+/* ---- references ---- */
+
+static int hex_value(char digit)
+{
+    const char *digits = "0123456789abcdef", *at = digit ? strchr(digits, digit | 0x20) : NULL;
+    return at ? (int)(at - digits) : -1;
+}
+
+/* The next part of a pointer: up to the next slash, with %25 and ~1 undone. False: it is too long. */
+static bool next_part(const char **pointer, char *part, size_t size)
+{
+    size_t n = 0;
+    const char *at = *pointer;
+    for (; *at && *at != '/'; at++) {
+        char byte = *at;
+        if (byte == '%' && hex_value(at[1]) >= 0 && hex_value(at[2]) >= 0) {
+            byte = (char)(hex_value(at[1]) * 16 + hex_value(at[2]));
+            at += 2;
+        }
+        if (byte == '~' && (at[1] == '0' || at[1] == '1')) {
+            byte = at[1] == '0' ? '~' : '/';
+            at++;
+        }
+        if (n + 1 == size)
+            return false;
+        part[n++] = byte;
+    }
+    part[n] = '\0';
+    *pointer = at;
+    return true;
+}
+
+json_t *kt_form_find(struct kt_form_reader *reader, const json_t *reference, const struct kt_place *place)
+{
+    const char *pointer = json_string_value(reference);
+    json_t *found = reader->root;
+    char part[256];
+    bool is_local = pointer[0] == '#' && (!pointer[1] || pointer[1] == '/');
+    for (pointer += is_local; is_local && *pointer == '/' && found;) {
+        pointer++;
+        if (!next_part(&pointer, part, sizeof(part)))
+            found = NULL;
+        else if (json_is_array(found))
+            found = part[0] >= '0' && part[0] <= '9' ? json_array_get(found, strtoul(part, NULL, 10)) : NULL;
+        else
+            found = json_object_get(found, part);
+    }
+    if (!is_local)
+        kt_form_fail(
+            reader, KT_E_UNSUPPORTED, place,
+            "the reference '%.80s' leads elsewhere; only those into this document (#/..) are followed",
+            json_string_value(reference));
+    else if (!found)
+        kt_form_fail(reader, KT_E_FORMAT, place, "the reference '%.80s' leads to nothing",
+                     json_string_value(reference));
+    return is_local ? found : NULL;
+}
+
+/* ---- checks ---- */
+
+static bool check_reference(struct kt_form_reader *reader, const json_t *value, const struct kt_place *place)
+{
+    const json_t *found = kt_form_find(reader, value, place);
+    for (size_t i = 0; i < reader->n_rules && found; i++)
+        if (reader->rules[i].schema == found)
+            return true;
+    struct kt_rule *grown =
+        found ? kt_array_grow(reader->rules, &reader->rules_capacity, reader->n_rules + 1, sizeof(*grown))
+              : NULL;
+    if (!grown)
+        return found ? kt_form_no_memory(reader) : false;
+    reader->rules = grown;
+    grown[reader->n_rules++] = (struct kt_rule){.schema = found};
+    return kt_form_check(reader, found, place);
+}
+
+static bool check_list(struct kt_form_reader *reader, const json_t *list, const struct kt_place *place)
+{
+    const json_t *one;
+    size_t i;
+    if (!json_is_array(list) || json_array_size(list) == 0)
+        return kt_form_fail(reader, KT_E_FORMAT, place, "this must be a list of schemas");
+    json_array_foreach (list, i, one) {
+        const struct kt_place inner = {place, NULL, i};
+        if (!kt_form_check(reader, one, &inner))
+            return false;
+    }
+    return true;
+}
+
+static bool check_map(struct kt_form_reader *reader, json_t *map, const struct kt_place *place)
+{
+    const char *name;
+    json_t *one;
+    if (!json_is_object(map))
+        return kt_form_fail(reader, KT_E_FORMAT, place, "this must be an object of schemas");
+    json_object_foreach (map, name, one) {
+        const struct kt_place inner = {place, name, 0};
+        if (!kt_form_check(reader, one, &inner))
+            return false;
+    }
+    return true;
+}
+
+static bool check_names(struct kt_form_reader *reader, const json_t *list, const struct kt_place *place)
+{
+    const json_t *one;
+    size_t i;
+    bool done = json_is_array(list);
+    json_array_foreach (list, i, one) {
+        done = done && json_is_string(one);
+    }
+    return done || kt_form_fail(reader, KT_E_FORMAT, place, "this must be a list of names");
+}
+
+static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t *value,
+                          const struct kt_place *place)
+{
+    switch (form) {
+    case IGNORED:
+    case ANY:
+        return true;
+    case TYPE:
+        return check_type(reader, value, place);
+    case SCHEMA:
+        if (json_is_array(value))
+            return kt_form_fail(reader, KT_E_UNSUPPORTED, place,
+                                "a list of schemas here is an older draft's; it is now called prefixItems");
+        return kt_form_check(reader, value, place);
+    case SCHEMAS:
+        return check_list(reader, value, place);
+    case MAP:
+        return check_map(reader, value, place);
+    case COUNT:
+        return (json_is_integer(value) && json_integer_value(value) >= 0 &&
+                json_integer_value(value) < UINT32_MAX) ||
+               kt_form_fail(reader, KT_E_FORMAT, place, "this must be a count, below 2^32");
+    case NUMBER:
+        return json_is_number(value) || kt_form_fail(reader, KT_E_FORMAT, place, "this must be a number");
+    case TEXT:
+        if (!json_is_string(value))
+            return kt_form_fail(reader, KT_E_FORMAT, place, "this must be a string");
+        return strcmp(place->name, "$ref") != 0 || check_reference(reader, value, place);
+    case NAMES:
+        return check_names(reader, value, place);
+    case LIST:
+        return json_array_size(value) > 0 ||
+               kt_form_fail(reader, KT_E_FORMAT, place, "this must be a list of values");
+    case BOOLEAN:
+        return json_is_boolean(value) ||
+               kt_form_fail(reader, KT_E_FORMAT, place, "this must be true or false");
+    }
+    return true;
+}
+
+/* Keywords that say nothing as they stand. */
+static bool is_idle(const char *name, const json_t *value)
+{
+    return (strcmp(name, "uniqueItems") == 0 && json_is_false(value)) ||
+           (strcmp(name, "minProperties") == 0 && json_is_integer(value) && json_integer_value(value) <= 0) ||
+           strncmp(name, "x-", 2) == 0;
+}
+
+bool kt_form_check(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place)
+{
+    const char *name;
+    json_t *value;
+    if (json_is_boolean(schema))
+        return true;
+    if (!json_is_object(schema))
+        return kt_form_fail(reader, KT_E_FORMAT, place, "a schema is an object, true or false");
+    if (!kt_form_enter(reader, place))
+        return false;
+    bool done = true;
+    json_object_foreach ((json_t *)(uintptr_t)schema, name, value) {
+        const struct keyword *keyword = find_keyword(name);
+        const struct kt_place inner = {place, name, 0};
+        if (!done)
+            break;
+        if (keyword)
+            done = check_keyword(reader, keyword->form, value, &inner);
+        else if (!is_idle(name, value))
+            done = kt_form_fail(reader, KT_E_UNSUPPORTED, &inner, "this keyword is not supported");
+    }
+    kt_form_leave(reader);
+    return done;
+}

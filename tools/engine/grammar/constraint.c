@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* constraint.c - tokens against a grammar. */
+#include "tools/engine/base/fail.h"
+#include "tools/engine/grammar/grammar.h"
+#include "tools/engine/grammar/machine.h"
+#include "tools/engine/grammar/vocabulary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is remembered of an answer, before it is forgotten and begins anew. */
+#define MOST_STATES 2048
+#define MOST_FRAMES 65536
+#define MOST_MASKS 64
+/* What a mask may cost, of kt_machine.cost: some 50 ms. Grammars with many alternatives at once get one that
+ * lacks tokens, but none of one byte. */
+#define MOST_COST 1000000
+
+struct kt_constraint {
+    struct kt_grammar *grammar;
+    const struct kt_vocabulary *vocabulary;
+    struct kt_machine machine;
+    uint32_t state;
+    bool has_ended;
+    uint32_t n_masks;
+    uint32_t *path; /* [vocabulary->deepest + 1] states on the way through the tree */
+};
+
+void kt_grammar_destroy(struct kt_grammar *grammar)
+{
+    if (!grammar || atomic_fetch_sub(&grammar->references, 1) != 1)
+        return;
+    kt_program_free(&grammar->program);
+    free(grammar);
+}
+
+static enum kt_status no_memory(struct kt_error *error)
+{
+    return kt_engine_fail(error, KT_E_NOMEM, "no memory for a constraint");
+}
+
+static struct kt_constraint *make(struct kt_grammar *grammar, const struct kt_vocabulary *vocabulary)
+{
+    struct kt_constraint *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->grammar = grammar;
+    c->vocabulary = vocabulary;
+    atomic_fetch_add(&grammar->references, 1);
+    c->path = calloc((size_t)vocabulary->deepest + 1, sizeof(*c->path));
+    if (kt_machine_init(&c->machine, &grammar->program) && c->path)
+        return c;
+    kt_constraint_destroy(c);
+    return NULL;
+}
+
+enum kt_status kt_constraint_create(struct kt_grammar *grammar, const struct kt_vocabulary *vocabulary,
+                                    struct kt_constraint **constraint, struct kt_error *error)
+{
+    if (!grammar || !vocabulary || !constraint)
+        return kt_engine_fail(error, KT_E_INVALID, "kt_constraint_create: %s is NULL",
+                              !grammar      ? "grammar"
+                              : !vocabulary ? "vocabulary"
+                                            : "constraint");
+    struct kt_constraint *c = make(grammar, vocabulary);
+    if (c)
+        c->state = kt_machine_start(&c->machine);
+    if (!c || c->machine.failed) {
+        kt_constraint_destroy(c);
+        return no_memory(error);
+    }
+    *constraint = c;
+    return KT_OK;
+}
+
+enum kt_status kt_constraint_fork(const struct kt_constraint *constraint, struct kt_constraint **fork,
+                                  struct kt_error *error)
+{
+    if (!constraint || !fork)
+        return kt_engine_fail(error, KT_E_INVALID, "kt_constraint_fork: %s is NULL",
+                              constraint ? "fork" : "constraint");
+    struct kt_constraint *c = make(constraint->grammar, constraint->vocabulary);
+    if (c) {
+        c->state = kt_machine_carry(&constraint->machine, constraint->state, &c->machine);
+        c->has_ended = constraint->has_ended;
+    }
+    if (!c || c->machine.failed) {
+        kt_constraint_destroy(c);
+        return no_memory(error);
+    }
+    *fork = c;
+    return KT_OK;
+}
+
+void kt_constraint_destroy(struct kt_constraint *c)
+{
+    if (!c)
+        return;
+    kt_machine_free(&c->machine);
+    kt_grammar_destroy(c->grammar);
+    free(c->path);
+    free(c);
+}
+
+/* Forgets all but where the text is, when that has become much. */
+static bool forget(struct kt_constraint *c)
+{
+    const struct kt_machine *m = &c->machine;
+    if (m->n_states < MOST_STATES && m->n_frames < MOST_FRAMES && c->n_masks < MOST_MASKS)
+        return true;
+    struct kt_machine fresh;
+    uint32_t state = 0;
+    bool done = kt_machine_init(&fresh, m->program);
+    if (done)
+        state = kt_machine_carry(m, c->state, &fresh);
+    if (!done || fresh.failed) {
+        kt_machine_free(&fresh);
+        return false;
+    }
+    kt_machine_free(&c->machine);
+    c->machine = fresh;
+    c->state = state;
+    c->n_masks = 0;
+    return true;
+}
+
+/* The state behind a token's bytes; 0: it may not come. */
+static uint32_t walk(struct kt_constraint *c, int32_t id)
+{
+    const struct kt_vocabulary *v = c->vocabulary;
+    if (id < 0 || (uint32_t)id >= v->n || c->has_ended)
+        return 0;
+    const struct kt_word *word = &v->words[id];
+    if (word->kind != KT_WORD_TEXT && word->kind != KT_WORD_TAG)
+        return 0;
+    uint32_t state = c->state;
+    for (uint32_t i = 0; i < word->length && state; i++)
+        state =
+            kt_machine_step(&c->machine, state, (uint8_t)v->bytes[word->text + i], word->kind == KT_WORD_TAG);
+    return state;
+}
+
+static bool is_end(const struct kt_constraint *c, int32_t id)
+{
+    return id >= 0 && (uint32_t)id < c->vocabulary->n && c->vocabulary->words[id].kind == KT_WORD_END;
+}
+
+static bool may_end(const struct kt_constraint *c)
+{
+    return c->has_ended || c->machine.states[c->state].accepts;
+}
+
+enum kt_status kt_constraint_allows(struct kt_constraint *c, int32_t id, uint32_t *allowed,
+                                    struct kt_error *error)
+{
+    if (!forget(c))
+        return no_memory(error);
+    *allowed = is_end(c, id) ? may_end(c) : walk(c, id) != 0;
+    return c->machine.failed ? no_memory(error) : KT_OK;
+}
+
+enum kt_status kt_constraint_accept(struct kt_constraint *c, int32_t id, struct kt_error *error)
+{
+    if (!forget(c))
+        return no_memory(error);
+    bool ends = is_end(c, id) && may_end(c);
+    uint32_t state = ends ? 0 : walk(c, id);
+    if (c->machine.failed)
+        return no_memory(error);
+    if (!ends && state == 0)
+        return kt_engine_fail(error, KT_E_RANGE, "token %d may not come here", id);
+    c->has_ended |= ends;
+    c->state = state;
+    return KT_OK;
+}
+
+enum kt_constraint_place kt_constraint_place(const struct kt_constraint *c)
+{
+    if (!may_end(c))
+        return KT_CONSTRAINT_OPEN;
+    return c->has_ended || c->machine.states[c->state].n == 0 ? KT_CONSTRAINT_DONE : KT_CONSTRAINT_MAY_END;
+}
+
+/* ---- masks ---- */
+
+/* Plain characters that the string which we are in takes; 0: none, or we are in no string. */
+static uint32_t count_plain(const struct kt_constraint *c)
+{
+    const struct kt_machine *m = &c->machine;
+    const struct kt_state *state = &m->states[c->state];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < state->n; i++) {
+        const struct kt_frame *frame = &m->frames[m->members[state->first + i]];
+        const struct kt_op *op = &m->program->ops[frame->op];
+        if (!(op->flags & KT_OP_PLAIN))
+            continue;
+        uint32_t left = op->limit == 0 ? UINT32_MAX : op->limit - frame->counter;
+        most = left > most ? left : most;
+    }
+    return most;
+}
+
+static void fill_plain(const struct kt_vocabulary *v, uint32_t most, uint64_t *mask)
+{
+    if (most >= UINT8_MAX) {
+        memcpy(mask, v->plain, kt_mask_words(v) * sizeof(*mask));
+        return;
+    }
+    for (uint32_t id = 0; id < v->n; id++)
+        mask[id / 64] |= (uint64_t)((uint8_t)(v->n_characters[id] - 1) < most) << (id % 64);
+}
+
+static void walk_tree(struct kt_constraint *c, const struct kt_trie *trie, uint64_t *mask, uint16_t deepest,
+                      uint64_t most_cost)
+{
+    struct kt_machine *m = &c->machine;
+    c->path[0] = c->state;
+    for (uint32_t i = 0; i < trie->n_nodes && !m->failed;) {
+        const struct kt_trie_node *node = &trie->nodes[i];
+        uint32_t state = 0;
+        if (node->depth <= deepest && m->cost < most_cost)
+            state = kt_machine_step(m, c->path[node->depth - 1], node->byte, false);
+        if (state == 0) {
+            i = node->end;
+            continue;
+        }
+        c->path[node->depth] = state;
+        for (uint32_t k = 0; k < node->n; k++)
+            kt_mask_set(mask, trie->ids[node->first + k]);
+        i++;
+    }
+}
+
+static bool has_tags(const struct kt_constraint *c)
+{
+    const struct kt_machine *m = &c->machine;
+    const struct kt_state *state = &m->states[c->state];
+    for (uint32_t i = 0; i < state->n; i++)
+        if (m->program->ops[m->frames[m->members[state->first + i]].op].flags & KT_OP_TAG)
+            return true;
+    return false;
+}
+
+static void fill(struct kt_constraint *c, uint64_t *mask)
+{
+    const struct kt_vocabulary *v = c->vocabulary;
+    uint64_t most = c->machine.cost + MOST_COST;
+    uint32_t plain = count_plain(c);
+    if (plain > 0)
+        fill_plain(v, plain, mask);
+    walk_tree(c, &v->all, mask, 1, UINT64_MAX); /* there is always a byte that goes on */
+    walk_tree(c, plain > 0 ? &v->rest : &v->all, mask, UINT16_MAX, most);
+    for (uint32_t i = 0; i < v->n_tags && has_tags(c); i++)
+        if (walk(c, v->tags[i]))
+            kt_mask_set(mask, v->tags[i]);
+    for (uint32_t i = 0; i < v->n_ends && may_end(c); i++)
+        kt_mask_set(mask, v->ends[i]);
+}
+
+enum kt_status kt_constraint_mask(struct kt_constraint *c, const uint64_t **mask, uint64_t *n_words,
+                                  struct kt_error *error)
+{
+    if (!forget(c))
+        return no_memory(error);
+    if (!c->machine.states[c->state].mask) {
+        uint64_t *made = calloc(kt_mask_words(c->vocabulary) + 1, sizeof(*made));
+        if (made)
+            fill(c, made);
+        if (!made || c->machine.failed) {
+            free(made);
+            return no_memory(error);
+        }
+        c->machine.states[c->state].mask = made;
+        c->n_masks++;
+    }
+    *mask = c->machine.states[c->state].mask;
+    if (n_words)
+        *n_words = kt_mask_words(c->vocabulary);
+    return KT_OK;
+}

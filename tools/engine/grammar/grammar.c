@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* grammar.c - grammars of whole answers: what may stand before, then JSON. */
+#include "tools/engine/base/fail.h"
+#include "tools/engine/grammar/grammar.h"
+#include "tools/engine/grammar/schema.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum kt_status kt_grammar_open(const struct kt_grammar_params *params, const char *caller,
+                               struct kt_grammar **grammar, struct kt_error *error)
+{
+    if (params && (params->struct_size < sizeof(*params) || params->reasoning > KT_REASONING_IN))
+        return kt_engine_fail(error, KT_E_INVALID, "%s: %s", caller,
+                              params->reasoning > KT_REASONING_IN
+                                  ? "reasoning is no enum kt_grammar_reasoning"
+                                  : "struct_size is too small; start with KT_GRAMMAR_PARAMS_INIT");
+    if (!grammar)
+        return kt_engine_fail(error, KT_E_INVALID, "%s: grammar is NULL", caller);
+    struct kt_grammar *made = calloc(1, sizeof(*made));
+    if (!made)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a grammar");
+    atomic_init(&made->references, 1);
+    kt_program_init(&made->program);
+    *grammar = made;
+    return KT_OK;
+}
+
+enum kt_status kt_grammar_finish(struct kt_grammar *grammar, uint32_t start, struct kt_form_reader *reader)
+{
+    struct kt_program *p = &grammar->program;
+    if (reader->status == KT_OK && p->status == KT_OK && !kt_program_finish(p, start))
+        kt_form_fail(reader, KT_E_INVALID, NULL, "nothing can fit it");
+    if (p->status == KT_E_RANGE)
+        kt_form_fail(reader, KT_E_RANGE, NULL, "it is too large: its grammar has more than %u parts",
+                     KT_GRAMMAR_MOST_OPS);
+    else if (p->status != KT_OK)
+        kt_form_no_memory(reader);
+    return reader->status;
+}
+
+/* ---- what stands before ---- */
+
+/* Where a prefix of `tag` of k bytes is after one more byte: a longer or shorter one. */
+static size_t advance(const char *tag, size_t k, uint8_t byte)
+{
+    for (size_t n = k + 1; n > 0; n--)
+        if ((uint8_t)tag[n - 1] == byte && memcmp(tag, tag + k + 1 - n, n - 1) == 0)
+            return n;
+    return 0;
+}
+
+uint32_t kt_op_until(struct kt_program *p, const char *tag, uint32_t next)
+{
+    size_t length = strlen(tag);
+    uint32_t first = kt_op_reserve(p);
+    for (size_t k = 1; k < length; k++)
+        (void)kt_op_reserve(p);
+    for (size_t k = 0; k < length && p->status == KT_OK; k++) {
+        struct kt_range ranges[256];
+        size_t n = 0;
+        for (unsigned byte = 0; byte < 256; byte++) {
+            size_t to = advance(tag, k, (uint8_t)byte);
+            uint32_t target = to == length ? next : first + (uint32_t)to;
+            if (n > 0 && ranges[n - 1].target == target)
+                ranges[n - 1].last = (uint8_t)byte;
+            else
+                ranges[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, target};
+        }
+        kt_op_place(p, first + (uint32_t)k, kt_op_switch(p, ranges, n, KT_OP_TAG));
+    }
+    return first;
+}
+
+static uint32_t tag(struct kt_program *p, const char *text, uint32_t next)
+{
+    return kt_op_text(p, text, strlen(text), KT_OP_TAG, next);
+}
+
+/* Blanks that models begin an answer with: up to two newlines, or a space. */
+static uint32_t lead(struct kt_program *p, uint32_t next)
+{
+    uint32_t line = kt_op_split(p, next, kt_op_byte(p, '\n', 0, next));
+    const struct kt_range blanks[] = {{' ', ' ', next}, {'\n', '\n', line}};
+    return kt_op_split(p, next, kt_op_switch(p, blanks, 2, 0));
+}
+
+/* gpt-oss: reasoning is a message in the channel "analysis". */
+static uint32_t channels(struct kt_program *p, uint32_t reasoning, const char *channel, uint32_t body)
+{
+    uint32_t message =
+        kt_op_split(p, tag(p, "<|message|>", body), tag(p, " <|constrain|>json<|message|>", body));
+    uint32_t start = tag(p, "<|channel|>", tag(p, channel, message));
+    if (reasoning == KT_REASONING_NONE)
+        return start;
+    uint32_t after = kt_op_until(p, "<|end|>", tag(p, "<|start|>assistant", start));
+    if (reasoning == KT_REASONING_IN)
+        return after;
+    return kt_op_split(p, start, tag(p, "<|channel|>analysis<|message|>", after));
+}
+
+uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body)
+{
+    uint32_t format = params ? params->format : 0, reasoning = params ? params->reasoning : KT_REASONING_NONE;
+    bool is_mistral = format == KT_OUTPUT_MISTRAL;
+    if (format == KT_OUTPUT_HARMONY)
+        return channels(p, reasoning, "final", body);
+    body = lead(p, body);
+    if (reasoning == KT_REASONING_NONE)
+        return body;
+    uint32_t inside = kt_op_until(p, is_mistral ? "[/THINK]" : "</think>", body);
+    if (reasoning == KT_REASONING_IN)
+        return inside;
+    return kt_op_split(p, body, lead(p, tag(p, is_mistral ? "[THINK]" : "<think>", inside)));
+}
+
+/* ---- JSON ---- */
+
+static const char any_object[] = "{\"type\": \"object\"}";
+
+enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
+                               struct kt_grammar **grammar, struct kt_error *error)
+{
+    struct kt_grammar *made = NULL;
+    json_error_t where;
+    enum kt_status status = kt_grammar_open(params, "kt_grammar_json", &made, error);
+    if (status != KT_OK || !grammar) {
+        kt_grammar_destroy(made);
+        return grammar ? status : kt_engine_fail(error, KT_E_INVALID, "kt_grammar_json: grammar is NULL");
+    }
+    struct kt_form_reader reader = {.program = &made->program, .error = error};
+    json_t *document = schema ? json_loadb(schema, length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where)
+                              : json_loads(any_object, 0, NULL);
+    if (document) {
+        uint32_t body = kt_form_compile(&reader, document, kt_op_return(&made->program));
+        status = kt_grammar_finish(made, kt_grammar_lead(&made->program, params, body), &reader);
+    } else {
+        status = kt_engine_fail(error, schema ? KT_E_FORMAT : KT_E_NOMEM,
+                                "the JSON schema is no JSON: %s (line %d, column %d)", where.text, where.line,
+                                where.column);
+    }
+    json_decref(document);
+    kt_form_free(&reader);
+    if (status == KT_OK)
+        *grammar = made;
+    else
+        kt_grammar_destroy(made);
+    return status;
+}

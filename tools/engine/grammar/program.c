@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* program.c - operations, and how many frames each of them needs. */
+#include "tools/engine/base/buffer.h"
+#include "tools/engine/grammar/program.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t add(struct kt_program *p, struct kt_op op)
+{
+    if (p->status != KT_OK)
+        return 0;
+    struct kt_op *grown = kt_array_grow(p->ops, &p->ops_capacity, p->n_ops + 1, sizeof(*grown));
+    if (!grown || p->n_ops >= KT_GRAMMAR_MOST_OPS) {
+        p->ops = grown ? grown : p->ops;
+        p->status = grown ? KT_E_RANGE : KT_E_NOMEM;
+        return 0;
+    }
+    p->ops = grown;
+    grown[p->n_ops] = op;
+    return (uint32_t)p->n_ops++;
+}
+
+void kt_program_init(struct kt_program *program)
+{
+    *program = (struct kt_program){.ops = NULL};
+    (void)add(program, (struct kt_op){.kind = KT_OP_FAIL});
+}
+
+void kt_program_free(struct kt_program *program)
+{
+    free(program->ops);
+    free(program->ranges);
+    program->ops = NULL;
+    program->ranges = NULL;
+}
+
+uint32_t kt_op_byte(struct kt_program *p, uint8_t byte, uint32_t flags, uint32_t next)
+{
+    return add(p, (struct kt_op){.kind = KT_OP_BYTE, .flags = (uint8_t)flags, .arg = byte, .next = next});
+}
+
+uint32_t kt_op_switch(struct kt_program *p, const struct kt_range *ranges, size_t n, uint32_t flags)
+{
+    struct kt_range *grown =
+        p->status == KT_OK ? kt_array_grow(p->ranges, &p->ranges_capacity, p->n_ranges + n, sizeof(*grown))
+                           : NULL;
+    if (!grown) {
+        p->status = p->status == KT_OK ? KT_E_NOMEM : p->status;
+        return 0;
+    }
+    p->ranges = grown;
+    memcpy(grown + p->n_ranges, ranges, n * sizeof(*ranges));
+    p->n_ranges += n;
+    return add(p, (struct kt_op){.kind = KT_OP_SWITCH,
+                                 .flags = (uint8_t)flags,
+                                 .arg = (uint32_t)(p->n_ranges - n),
+                                 .other = (uint32_t)n});
+}
+
+uint32_t kt_op_split(struct kt_program *p, uint32_t next, uint32_t other)
+{
+    if (next == 0 || other == 0) /* KT_OP_FAIL */
+        return next ? next : other;
+    return add(p, (struct kt_op){.kind = KT_OP_SPLIT, .next = next, .other = other});
+}
+
+uint32_t kt_op_call(struct kt_program *p, uint32_t rule, uint32_t next)
+{
+    if (p->status == KT_OK && p->ops[next].kind == KT_OP_RETURN)
+        return rule;
+    return add(p, (struct kt_op){.kind = KT_OP_CALL, .next = next, .other = rule});
+}
+
+uint32_t kt_op_return(struct kt_program *p)
+{
+    return add(p, (struct kt_op){.kind = KT_OP_RETURN});
+}
+
+uint32_t kt_op_count(struct kt_program *p, uint32_t most, uint32_t next)
+{
+    return add(p, (struct kt_op){.kind = KT_OP_COUNT, .arg = most, .next = next});
+}
+
+uint32_t kt_op_less(struct kt_program *p, uint32_t bound, uint32_t next, uint32_t other)
+{
+    return add(p, (struct kt_op){.kind = KT_OP_LESS, .arg = bound, .next = next, .other = other});
+}
+
+uint32_t kt_op_reserve(struct kt_program *p)
+{
+    return add(p, (struct kt_op){.kind = KT_OP_JUMP});
+}
+
+void kt_op_place(struct kt_program *p, uint32_t reserved, uint32_t next)
+{
+    if (p->status == KT_OK)
+        p->ops[reserved].next = next;
+}
+
+uint32_t kt_op_text(struct kt_program *p, const char *text, size_t length, uint32_t flags, uint32_t next)
+{
+    while (length > 0)
+        next = kt_op_byte(p, (uint8_t)text[--length], flags, next);
+    return next;
+}
+
+uint32_t kt_op_class(struct kt_program *p, const char *ranges, uint32_t next)
+{
+    struct kt_range list[8];
+    size_t n = 0;
+    for (; ranges[2 * n] && n < 8; n++)
+        list[n] = (struct kt_range){(uint8_t)ranges[2 * n], (uint8_t)ranges[2 * n + 1], next};
+    return kt_op_switch(p, list, n, 0);
+}
+
+/* Unicode's table of well-formed UTF-8. */
+size_t kt_ranges_utf8(struct kt_program *p, struct kt_range *ranges, uint32_t next)
+{
+    uint32_t one = kt_op_class(p, "\x80\xbf", next), two = kt_op_class(p, "\x80\xbf", one);
+    const struct kt_range list[KT_UTF8_RANGES] = {{0xc2, 0xdf, one},
+                                                  {0xe0, 0xe0, kt_op_class(p, "\xa0\xbf", one)},
+                                                  {0xe1, 0xec, two},
+                                                  {0xed, 0xed, kt_op_class(p, "\x80\x9f", one)},
+                                                  {0xee, 0xef, two},
+                                                  {0xf0, 0xf0, kt_op_class(p, "\x90\xbf", two)},
+                                                  {0xf1, 0xf3, kt_op_class(p, "\x80\xbf", two)},
+                                                  {0xf4, 0xf4, kt_op_class(p, "\x80\x8f", two)}};
+    memcpy(ranges, list, sizeof(list));
+    return KT_UTF8_RANGES;
+}
+
+/* ---- heights ---- */
+
+#define NEVER (KT_GRAMMAR_DEPTH + 1)
+
+static uint16_t least(uint16_t a, uint16_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint16_t height_of(const struct kt_program *p, const struct kt_op *op)
+{
+    uint16_t height = NEVER, inner;
+    switch ((enum kt_op_kind)op->kind) {
+    case KT_OP_FAIL:
+        return NEVER;
+    case KT_OP_RETURN:
+        return 0;
+    case KT_OP_BYTE:
+    case KT_OP_JUMP:
+    case KT_OP_COUNT:
+        return p->ops[op->next].height;
+    case KT_OP_SWITCH:
+        for (uint32_t i = 0; i < op->other; i++)
+            height = least(height, p->ops[p->ranges[op->arg + i].target].height);
+        return height;
+    case KT_OP_SPLIT:
+    case KT_OP_LESS:
+        return least(p->ops[op->next].height, p->ops[op->other].height);
+    case KT_OP_CALL:
+        inner = least(NEVER, (uint16_t)(p->ops[op->other].height + 1));
+        return p->ops[op->next].height > inner ? p->ops[op->next].height : inner;
+    }
+    return NEVER;
+}
+
+/* From "never" down until nothing changes. What follows an operation mostly stands before it, so few rounds
+ * do; with fewer than are needed some texts would not be found, and none is wrong. */
+bool kt_program_finish(struct kt_program *p, uint32_t start)
+{
+    bool changes = p->status == KT_OK;
+    for (size_t i = 0; i < p->n_ops; i++)
+        p->ops[i].height = NEVER;
+    for (int round = 0; round < 1000 && changes; round++) {
+        changes = false;
+        for (size_t i = 0; i < p->n_ops; i++) {
+            uint16_t height = height_of(p, &p->ops[i]);
+            changes |= height != p->ops[i].height;
+            p->ops[i].height = height;
+        }
+    }
+    p->start = start;
+    return p->status == KT_OK && p->ops[start].height < KT_GRAMMAR_DEPTH;
+}

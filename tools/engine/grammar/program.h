@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * program.h - a grammar as a program over bytes, for a machine with a stack of frames (machine.h).
+ *
+ * It is written backwards: each function takes where to go on, and returns where its own part begins. What
+ * fails is noted in the program, and the parts that follow are worth nothing then.
+ */
+#ifndef KT_ENGINE_GRAMMAR_PROGRAM_H
+#define KT_ENGINE_GRAMMAR_PROGRAM_H
+
+#include <kt/types.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/** Frames on the stack, and operations of a program, at most: schemas come from strangers. */
+#define KT_GRAMMAR_DEPTH 64
+#define KT_GRAMMAR_MOST_OPS (1u << 17)
+
+enum kt_op_kind {
+    KT_OP_FAIL,   /**< nothing fits; number 0 of each program */
+    KT_OP_BYTE,   /**< reads the byte `arg` */
+    KT_OP_SWITCH, /**< reads a byte in one of the ranges arg .. arg + other - 1, and goes where that says */
+    KT_OP_JUMP,
+    KT_OP_SPLIT,  /**< `next` and `other` */
+    KT_OP_CALL,   /**< `other` in a frame of its own, whose counter is 0, then `next` */
+    KT_OP_RETURN, /**< to the caller; without one the text may end here */
+    KT_OP_COUNT,  /**< adds 1 to the frame's counter, up to `arg` */
+    KT_OP_LESS    /**< `next` if the counter is below `arg`, else `other` */
+};
+
+/** Bits of an operation that reads. */
+enum kt_op_flag {
+    KT_OP_TAG = 1,  /**< of the model's own language: added tokens such as <tool_call> may be read */
+    KT_OP_PLAIN = 2 /**< inside a JSON string: any characters but quotes, backslashes and control characters
+                       lead back here, adding to the counter if `limit` is not 0, of which it stays below */
+};
+
+struct kt_op {
+    uint8_t kind, flags;
+    uint16_t height; /**< frames that are needed at least from here to the end of this one */
+    uint32_t arg, next, other, limit;
+};
+
+struct kt_range {
+    uint8_t first, last;
+    uint32_t target;
+};
+
+struct kt_program {
+    struct kt_op *ops;
+    struct kt_range *ranges;
+    size_t n_ops, ops_capacity, n_ranges, ranges_capacity;
+    uint32_t start;
+    enum kt_status status; /**< KT_E_NOMEM, KT_E_RANGE: more than KT_GRAMMAR_MOST_OPS */
+    /* Rules that many places call; 0: not made yet. */
+    uint32_t blank, value, integer, number, string;
+};
+
+void kt_program_init(struct kt_program *program);
+void kt_program_free(struct kt_program *program);
+/** Computes heights. False: no text fits. */
+bool kt_program_finish(struct kt_program *program, uint32_t start);
+
+uint32_t kt_op_byte(struct kt_program *p, uint8_t byte, uint32_t flags, uint32_t next);
+uint32_t kt_op_switch(struct kt_program *p, const struct kt_range *ranges, size_t n, uint32_t flags);
+uint32_t kt_op_split(struct kt_program *p, uint32_t next, uint32_t other);
+/** A call, or the rule itself where nothing follows. */
+uint32_t kt_op_call(struct kt_program *p, uint32_t rule, uint32_t next);
+uint32_t kt_op_return(struct kt_program *p);
+uint32_t kt_op_count(struct kt_program *p, uint32_t most, uint32_t next);
+uint32_t kt_op_less(struct kt_program *p, uint32_t bound, uint32_t next, uint32_t other);
+/** A place that is known before what stands there: kt_op_place puts it there. */
+uint32_t kt_op_reserve(struct kt_program *p);
+void kt_op_place(struct kt_program *p, uint32_t reserved, uint32_t next);
+
+/** The bytes of a text. */
+uint32_t kt_op_text(struct kt_program *p, const char *text, size_t length, uint32_t flags, uint32_t next);
+/** Makes of the ranges of one byte an operation that reads one of its bytes, all to `next`. */
+uint32_t kt_op_class(struct kt_program *p, const char *ranges, uint32_t next);
+/** Appends ranges for the first bytes of characters above U+007F, whole ones to `next`; returns how many. */
+#define KT_UTF8_RANGES 8
+size_t kt_ranges_utf8(struct kt_program *p, struct kt_range *ranges, uint32_t next);
+
+/* ---- JSON (values.c) ---- */
+
+/** White space between tokens of JSON: nothing, a blank, or a newline and up to 64 blanks. */
+uint32_t kt_op_blank(struct kt_program *p, uint32_t next);
+/** Any value; a string; a number, or one without fraction and exponent. */
+uint32_t kt_op_value(struct kt_program *p, uint32_t next);
+uint32_t kt_op_string(struct kt_program *p, uint32_t next);
+uint32_t kt_op_number(struct kt_program *p, bool is_integer, uint32_t next);
+/** What follows the opening quote of any string. */
+uint32_t kt_op_string_rest(struct kt_program *p, uint32_t next);
+/** A string of min .. max characters (UINT32_MAX: no bound). */
+uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, uint32_t next);
+/** An integer in min .. max (INT64_MIN, INT64_MAX: no bound on that side). */
+uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t next);
+/** An escape sequence behind its backslash: of one character, or a pair of surrogates. */
+uint32_t kt_op_escape(struct kt_program *p, uint32_t next);
+
+#endif

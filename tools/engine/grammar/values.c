@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* values.c - JSON's own grammar: blanks, strings, numbers, any value. */
+#include "tools/engine/grammar/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_BLANKS 64 /* of an indented line */
+/* Digits of numbers, which models repeat without an end: what is read into a double or 64 bits is no more. */
+#define MOST_DIGITS 18
+
+uint32_t kt_op_blank(struct kt_program *p, uint32_t next)
+{
+    if (p->blank == 0) {
+        uint32_t end = kt_op_return(p), loop = kt_op_reserve(p);
+        uint32_t blank = kt_op_class(p, "  \t\t", kt_op_count(p, MOST_BLANKS, loop));
+        kt_op_place(p, loop, kt_op_less(p, MOST_BLANKS, kt_op_split(p, end, blank), end));
+        const struct kt_range first[] = {{' ', ' ', end}, {'\n', '\n', loop}};
+        p->blank = kt_op_split(p, end, kt_op_switch(p, first, 2, 0));
+    }
+    return kt_op_call(p, p->blank, next);
+}
+
+/* ---- strings ---- */
+
+static uint32_t hex_digits(struct kt_program *p, int n, uint32_t next)
+{
+    while (n-- > 0)
+        next = kt_op_class(p, "09AFaf", next);
+    return next;
+}
+
+uint32_t kt_op_escape(struct kt_program *p, uint32_t next)
+{
+    uint32_t two = hex_digits(p, 2, next), three = hex_digits(p, 1, two);
+    uint32_t low = kt_op_class(p, "CFcf", two);
+    low = kt_op_text(p, "\\u", 2, 0, kt_op_class(p, "DDdd", low));
+    const struct kt_range second[] = {{'0', '7', two},
+                                      {'8', '9', hex_digits(p, 2, low)},
+                                      {'A', 'B', hex_digits(p, 2, low)},
+                                      {'a', 'b', hex_digits(p, 2, low)}};
+    uint32_t surrogate = kt_op_switch(p, second, 4, 0);
+    const struct kt_range first[] = {{'0', '9', three},    {'A', 'C', three}, {'E', 'F', three},
+                                     {'a', 'c', three},    {'e', 'f', three}, {'D', 'D', surrogate},
+                                     {'d', 'd', surrogate}};
+    uint32_t code = kt_op_switch(p, first, 7, 0);
+    const struct kt_range kinds[] = {{'"', '"', next}, {'\\', '\\', next}, {'/', '/', next},
+                                     {'b', 'b', next}, {'f', 'f', next},   {'n', 'n', next},
+                                     {'r', 'r', next}, {'t', 't', next},   {'u', 'u', code}};
+    return kt_op_switch(p, kinds, 9, 0);
+}
+
+/* A character of a string to `next`, or its end to `end` (0: it cannot end here). */
+static uint32_t character(struct kt_program *p, uint32_t next, uint32_t end, uint32_t limit)
+{
+    struct kt_range ranges[5 + KT_UTF8_RANGES] = {{' ', '!', next},
+                                                  {'#', '[', next},
+                                                  {']', 0x7f, next},
+                                                  {'\\', '\\', kt_op_escape(p, next)}};
+    size_t n = 4 + kt_ranges_utf8(p, ranges + 4, next);
+    if (end)
+        ranges[n++] = (struct kt_range){'"', '"', end};
+    uint32_t op = kt_op_switch(p, ranges, n, KT_OP_PLAIN);
+    if (p->status == KT_OK)
+        p->ops[op].limit = limit;
+    return op;
+}
+
+uint32_t kt_op_string_rest(struct kt_program *p, uint32_t next)
+{
+    if (p->string == 0) {
+        uint32_t loop = kt_op_reserve(p);
+        kt_op_place(p, loop, character(p, loop, kt_op_return(p), 0));
+        p->string = loop;
+    }
+    return kt_op_call(p, p->string, next);
+}
+
+uint32_t kt_op_string(struct kt_program *p, uint32_t next)
+{
+    return kt_op_byte(p, '"', 0, kt_op_string_rest(p, next));
+}
+
+uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, uint32_t next)
+{
+    if (min == 0 && max == UINT32_MAX)
+        return kt_op_string(p, next);
+    uint32_t end = kt_op_return(p), loop = kt_op_reserve(p), quote = kt_op_byte(p, '"', 0, end);
+    uint32_t go_on = kt_op_count(p, max == UINT32_MAX ? min : max, loop);
+    uint32_t limit = max == UINT32_MAX ? 0 : max;
+    uint32_t body = character(p, go_on, end, limit);
+    if (max != UINT32_MAX)
+        body = kt_op_less(p, max, body, quote);
+    if (min > 0)
+        body = kt_op_less(p, min, character(p, go_on, 0, limit), body);
+    kt_op_place(p, loop, body);
+    return kt_op_byte(p, '"', 0, kt_op_call(p, loop, next));
+}
+
+/* ---- numbers ---- */
+
+/* 0 .. n digits, then `next`. */
+static uint32_t digits(struct kt_program *p, int n, uint32_t next)
+{
+    uint32_t op = next;
+    while (n-- > 0)
+        op = kt_op_split(p, next, kt_op_class(p, "09", op));
+    return op;
+}
+
+/* -1.5e+10: below 10^308, so that a double has it. */
+static uint32_t exponent(struct kt_program *p, uint32_t next)
+{
+    uint32_t last = kt_op_class(p, "09", next), small = kt_op_class(p, "09", digits(p, 1, next));
+    uint32_t large = kt_op_class(p, "12", kt_op_class(p, "08", last));
+    uint32_t up = kt_op_split(p, small, large);
+    const struct kt_range sign[] = {{'+', '+', up}, {'-', '-', kt_op_class(p, "09", digits(p, 2, next))}};
+    return kt_op_class(p, "eeEE", kt_op_split(p, up, kt_op_switch(p, sign, 2, 0)));
+}
+
+uint32_t kt_op_number(struct kt_program *p, bool is_integer, uint32_t next)
+{
+    uint32_t *rule = is_integer ? &p->integer : &p->number;
+    if (*rule == 0) {
+        uint32_t end = kt_op_return(p);
+        if (!is_integer) {
+            end = kt_op_split(p, end, exponent(p, end));
+            end = kt_op_split(p, end,
+                              kt_op_byte(p, '.', 0, kt_op_class(p, "09", digits(p, MOST_DIGITS - 1, end))));
+        }
+        const struct kt_range first[] = {{'0', '0', end}, {'1', '9', digits(p, MOST_DIGITS - 1, end)}};
+        uint32_t whole = kt_op_switch(p, first, 2, 0);
+        *rule = kt_op_split(p, whole, kt_op_byte(p, '-', 0, whole));
+    }
+    return kt_op_call(p, *rule, next);
+}
+
+/* The digits of low .. high, which are of one length; `low` NULL: any down to 0.., likewise `high`. */
+static uint32_t between(struct kt_program *p, const char *low, const char *high, size_t n, uint32_t next)
+{
+    if (n == 0)
+        return next;
+    char first = low ? *low : '0', last = high ? *high : '9';
+    if (!low && !high) {
+        while (n-- > 0)
+            next = kt_op_class(p, "09", next);
+        return next;
+    }
+    struct kt_range ranges[3];
+    size_t n_ranges = 0;
+    if (low && high && first == last) {
+        uint32_t rest = between(p, low + 1, high + 1, n - 1, next);
+        return kt_op_byte(p, (uint8_t)first, 0, rest);
+    }
+    if (low)
+        ranges[n_ranges++] =
+            (struct kt_range){(uint8_t)first, (uint8_t)first, between(p, low + 1, NULL, n - 1, next)};
+    if (high)
+        ranges[n_ranges++] =
+            (struct kt_range){(uint8_t)last, (uint8_t)last, between(p, NULL, high + 1, n - 1, next)};
+    first = (char)(first + (low != NULL));
+    last = (char)(last - (high != NULL));
+    if (first <= last)
+        ranges[n_ranges++] =
+            (struct kt_range){(uint8_t)first, (uint8_t)last, between(p, NULL, NULL, n - 1, next)};
+    return kt_op_switch(p, ranges, n_ranges, 0);
+}
+
+/* low .. high, neither below 0. */
+static uint32_t natural_range(struct kt_program *p, uint64_t low, uint64_t high, uint32_t next)
+{
+    char least[24], most[24];
+    uint32_t op = 0;
+    for (uint64_t from = low; from <= high;) {
+        int n = snprintf(least, sizeof(least), "%llu", (unsigned long long)from);
+        uint64_t end = 9; /* of the numbers with as many digits */
+        for (int i = 1; i < n; i++)
+            end = end * 10 + 9;
+        end = end < high ? end : high;
+        (void)snprintf(most, sizeof(most), "%llu", (unsigned long long)end);
+        op = kt_op_split(p, between(p, least, most, (size_t)n, next), op);
+        from = end + 1;
+    }
+    return op;
+}
+
+uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t next)
+{
+    const int64_t most = 999999999999999999; /* MOST_DIGITS */
+    if (min == INT64_MIN && max == INT64_MAX)
+        return kt_op_number(p, true, next);
+    min = min < -most ? -most : min;
+    max = max > most ? most : max;
+    uint32_t op = 0;
+    if (max >= 0 && min <= max)
+        op = natural_range(p, min > 0 ? (uint64_t)min : 0, (uint64_t)max, next);
+    if (min < 0 && min <= max) {
+        uint64_t nearest = max < 0 ? (uint64_t)-max : 1;
+        op = kt_op_split(p, op, kt_op_byte(p, '-', 0, natural_range(p, nearest, (uint64_t)-min, next)));
+    }
+    return op;
+}
+
+/* ---- any value ---- */
+
+/* [item, item, ..] of any values, or the members of an object. */
+static uint32_t any_list(struct kt_program *p, uint8_t close, bool has_keys, uint32_t end)
+{
+    uint32_t after = kt_op_reserve(p), item = kt_op_call(p, p->value, after);
+    if (has_keys)
+        item = kt_op_string(p, kt_op_byte(p, ':', 0, kt_op_blank(p, item)));
+    uint32_t last = kt_op_byte(p, close, 0, end);
+    uint32_t more = kt_op_byte(p, ',', 0, kt_op_blank(p, item));
+    kt_op_place(p, after, kt_op_split(p, kt_op_blank(p, last), more));
+    return kt_op_blank(p, kt_op_split(p, last, item));
+}
+
+uint32_t kt_op_value(struct kt_program *p, uint32_t next)
+{
+    if (p->value == 0) {
+        p->value = kt_op_reserve(p);
+        uint32_t end = kt_op_return(p), number = kt_op_number(p, false, end);
+        const struct kt_range first[] = {{'"', '"', kt_op_string_rest(p, end)},
+                                         {'{', '{', any_list(p, '}', true, end)},
+                                         {'[', '[', any_list(p, ']', false, end)},
+                                         {'t', 't', kt_op_text(p, "rue", 3, 0, end)},
+                                         {'f', 'f', kt_op_text(p, "alse", 4, 0, end)},
+                                         {'n', 'n', kt_op_text(p, "ull", 3, 0, end)}};
+        kt_op_place(p, p->value, kt_op_split(p, kt_op_switch(p, first, 6, 0), number));
+    }
+    return kt_op_call(p, p->value, next);
+}

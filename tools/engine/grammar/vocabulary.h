@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vocabulary.h - a tokenizer's tokens by their bytes. */
+#ifndef KT_ENGINE_GRAMMAR_VOCABULARY_H
+#define KT_ENGINE_GRAMMAR_VOCABULARY_H
+
+#include <kt/constraint.h>
+#include <stdbool.h>
+
+/** A node of a tree of tokens; its children follow it, so a subtree is a row of nodes. */
+struct kt_trie_node {
+    uint32_t end;   /**< behind its subtree */
+    uint32_t first; /**< tokens of exactly these bytes: ids[first .. first + n - 1] */
+    uint16_t n;
+    uint16_t depth; /**< bytes */
+    uint8_t byte;
+};
+
+struct kt_trie {
+    struct kt_trie_node *nodes;
+    int32_t *ids;
+    uint32_t n_nodes, n_ids;
+};
+
+enum kt_vocabulary_kind {
+    KT_WORD_NONE, /**< no text */
+    KT_WORD_TEXT,
+    KT_WORD_TAG, /**< control tokens, and added ones such as <tool_call>: only where a grammar has a tag */
+    KT_WORD_END
+};
+
+struct kt_word {
+    uint32_t text, length; /**< bytes of the vocabulary */
+    uint32_t kind;
+};
+
+struct kt_vocabulary {
+    uint32_t n;
+    struct kt_word *words; /**< [n] */
+    char *bytes;
+    uint16_t deepest;      /**< bytes of the longest text */
+    struct kt_trie all;    /**< words of KT_WORD_TEXT */
+    struct kt_trie rest;   /**< those of them that are not in `plain` */
+    uint64_t *plain;       /**< whole characters that stand for themselves in JSON strings */
+    uint8_t *n_characters; /**< [n] of those; 0: it is none of them */
+    int32_t *tags, *ends;
+    uint32_t n_tags, n_ends;
+};
+
+static inline uint64_t kt_mask_words(const struct kt_vocabulary *vocabulary)
+{
+    return ((uint64_t)vocabulary->n + 63) / 64;
+}
+
+static inline void kt_mask_set(uint64_t *mask, int32_t id)
+{
+    mask[id / 64] |= UINT64_C(1) << (id % 64);
+}
+
+#endif
