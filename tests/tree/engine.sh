@@ -16,6 +16,7 @@ top=tools/engine
     printf '%s\n' $top/base $top/text
     sed -n "s|^include \($top/text/[^/]*\)/[^/]*\.am\$|\1|p" $top/text/text.am
     for room in \
+        grammar \
         sampling \
         model/config \
         model/block \

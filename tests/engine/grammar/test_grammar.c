@@ -193,8 +193,9 @@ static int32_t compare_mask(struct kt_constraint *constraint, uint64_t *random)
     ck_assert_uint_eq(n, (info.n_tokens + 63) / 64);
     for (uint32_t id = 0; id < info.n_tokens; id++) {
         uint32_t allowed;
-        ck_assert_int_eq(kt_constraint_allows(constraint, (int32_t)id, &allowed, NULL), KT_OK);
-        ck_assert_msg(allowed == is_set(mask, id), "token %u", id);
+        if (kt_constraint_allows(constraint, (int32_t)id, &allowed, NULL) != KT_OK ||
+            allowed != is_set(mask, id))
+            ck_abort_msg("the mask is wrong about token %u", id); /* each ck_assert is a call of the system */
         *random = *random * 6364136223846793005u + 1442695040888963407u;
         n_allowed += allowed;
         if (allowed && (*random >> 33) % n_allowed == 0)
@@ -411,7 +412,7 @@ START_TEST(test_faults)
         kt_grammar_destroy(grammar);
         ck_assert_msg(status == (hit ? KT_E_NOMEM : KT_OK), "allocation %lu: %d", n, (int)status);
         if (!hit) {
-            ck_assert_uint_gt(n, 50);
+            ck_assert_uint_gt(n, 25);
             break;
         }
     }
