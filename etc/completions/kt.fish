@@ -46,7 +46,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --experts --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --name --aliases --path --unset --served-model-name --kv-size --kv --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --max-queue --max-connections --max-body --drain --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --output -o --linears --file -f --experts --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --prompt -p --system --chat-template --speculate --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --name --aliases --path --unset --served-model-name --kv-size --kv --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --model -m --update -u --max-moves --cases --dir --like --timeout --host -H --port -p --max-queue --max-connections --max-body --drain --api-key --api-key-file --cors --log-level --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -160,6 +160,7 @@ complete -c kt -n '__kt_verb generate' -l system -r -f -d 'with --chat: the syst
 complete -c kt -n '__kt_verb generate' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or a built-in one as of kt template'
 complete -c kt -n '__kt_verb generate' -l ignore-eos -d 'go on behind tokens that end the text'
 complete -c kt -n '__kt_verb generate' -l context -r -f -a '0 4096 32768' -d 'room for N tokens'
+complete -c kt -n '__kt_verb generate' -l speculate -r -f -a 'auto off lookup mtp' -d 'compute drafted tokens with the next one: auto, while that is faster'
 complete -c kt -n '__kt_verb generate' -l temperature -r -f -a '0 0.6 0.8 1' -d '0: the likeliest token each time'
 complete -c kt -n '__kt_verb generate' -l top-k -r -f -a '0 20 40' -d 'draw of the N likeliest tokens'
 complete -c kt -n '__kt_verb generate' -l top-p -r -f -a '0.8 0.9 0.95' -d 'draw of the fewest tokens that have this probability'
