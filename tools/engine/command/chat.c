@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chat.c - templates as the verbs take them, and messages as a model reads them. */
 #include "tools/engine/command/command.h"
+#include "tools/engine/base/fail.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -61,24 +62,56 @@ static json_t *make_request(const struct kt_tokenizer *tokenizer, const char *sy
     return request;
 }
 
+bool kt_chat_starts_reasoning(const char *text, uint64_t length)
+{
+    static const char *const tags[] = {"<think>", "[THINK]", "<seed:think>"};
+    while (length > 0 && strchr(" \n\r\t", text[length - 1]))
+        length--;
+    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
+        size_t n = strlen(tags[i]);
+        if (length >= n && memcmp(text + length - n, tags[i], n) == 0)
+            return true;
+    }
+    return false;
+}
+
+uint32_t kt_chat_format(uint32_t format, bool has_tools)
+{
+    return has_tools || format == KT_OUTPUT_HARMONY || format == KT_OUTPUT_MISTRAL ? format : KT_OUTPUT_PLAIN;
+}
+
+enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
+                           const json_t *variables, const struct kt_render_params *params, int32_t **ids,
+                           uint64_t *n_ids, bool *starts_reasoning, struct kt_error *error)
+{
+    struct kt_rendering *rendering = NULL;
+    char *json = json_dumps(variables, JSON_COMPACT);
+    if (!json)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for the prompt");
+    enum kt_status status = kt_template_render(chat, json, strlen(json), params, &rendering, error);
+    if (status == KT_OK) {
+        uint64_t n_parts, length;
+        const struct kt_text_part *parts = kt_rendering_parts(rendering, &n_parts);
+        const char *text = kt_rendering_text(rendering, &length);
+        *starts_reasoning = kt_chat_starts_reasoning(text, length);
+        status = kt_tokenizer_encode(tokenizer, parts, n_parts, KT_ENCODE_BOS, ids, n_ids, error);
+    }
+    kt_rendering_destroy(rendering);
+    free(json);
+    return status;
+}
+
 int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenizer,
                    const struct kt_template *chat, const char *system, const char *text, size_t length,
                    int32_t **ids, uint64_t *n_ids)
 {
-    struct kt_rendering *rendering = NULL;
     struct kt_error error;
+    bool starts_reasoning;
     json_t *request = make_request(tokenizer, system, text, length);
-    char *json = request ? json_dumps(request, JSON_COMPACT) : NULL;
-    json_decref(request);
-    if (!json)
+    if (!request)
         return kt_cli_error(cli, "the prompt is no UTF-8, or there is no memory for it");
-    enum kt_status status = kt_template_render(chat, json, strlen(json), NULL, &rendering, &error);
-    if (status == KT_OK) {
-        uint64_t n_parts;
-        const struct kt_text_part *parts = kt_rendering_parts(rendering, &n_parts);
-        status = kt_tokenizer_encode(tokenizer, parts, n_parts, KT_ENCODE_BOS, ids, n_ids, &error);
-    }
-    kt_rendering_destroy(rendering);
-    free(json);
+    enum kt_status status =
+        kt_chat_ids(tokenizer, chat, request, NULL, ids, n_ids, &starts_reasoning, &error);
+    json_decref(request);
     return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
 }

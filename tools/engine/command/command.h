@@ -14,6 +14,7 @@
 
 int kt_cmd_bench_model(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_bench_text(struct kt_cli *cli, int argc, char **argv);
+int kt_cmd_chat(struct kt_cli *cli, int argc, char **argv); /* of kt-serve */
 int kt_cmd_detokenize(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv);
 int kt_cmd_perplexity(struct kt_cli *cli, int argc, char **argv);
@@ -30,6 +31,16 @@ bool kt_chat_add_tokens(const struct kt_tokenizer *tokenizer, json_t *request);
 int kt_chat_encode(const struct kt_cli *cli, const struct kt_tokenizer *tokenizer,
                    const struct kt_template *chat, const char *system, const char *text, size_t length,
                    int32_t **ids, uint64_t *n_ids);
+
+/* The ids of the prompt that `variables` of a template make, and whether it ends within reasoning. */
+enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt_template *chat,
+                           const json_t *variables, const struct kt_render_params *params, int32_t **ids,
+                           uint64_t *n_ids, bool *starts_reasoning, struct kt_error *error);
+/* Whether the text of a prompt ends within reasoning. */
+bool kt_chat_starts_reasoning(const char *text, uint64_t length);
+/* The format that a parser of the answer looks for: without tools, what looks like a call is text; formats
+ * that have reasoning of their own keep it. */
+uint32_t kt_chat_format(uint32_t format, bool has_tools);
 
 /* ---- model.c ---- */
 
@@ -66,6 +77,10 @@ int kt_loaded_open(struct kt_cli *cli, const char *path, const char *experts,
 int kt_loaded_model(struct kt_cli *cli, struct kt_context *context, struct kt_checkpoint *checkpoint,
                     const struct kt_model_params *params, struct kt_model **model);
 void kt_loaded_close(struct kt_loaded *loaded);
+/* Ids that may come: those that the tokenizer knows. */
+uint64_t kt_loaded_vocabulary(const struct kt_loaded *loaded);
+/* The tokens that end the model's turn, malloc'ed; NULL: out of memory. */
+int32_t *kt_loaded_ends(const struct kt_loaded *loaded, uint32_t *n);
 
 /* ---- sampling.c ---- */
 
@@ -130,6 +145,14 @@ struct kt_sampling_args {
 
 /* Are the options' numbers and stop strings right? 0, or an exit code after a message. */
 int kt_sampling_check(const struct kt_cli *cli, const struct kt_sampling_args *args);
+/* Parameters by the model's advice and the options. Free params->dry_breakers by kt_ids_free(). Returns 0, or
+ * an exit code after a message. */
+int kt_sampling_choose(const struct kt_cli *cli, const struct kt_sampling_args *args,
+                       const struct kt_loaded *loaded, struct kt_sampling_params *params);
+/* What draws, as text, such as "temperature 0.6, top_k 20, "; "": the likeliest token comes each time. */
+void kt_sampling_text(const struct kt_sampling_params *params, char *text, size_t size);
+/* The options that were given as fields of a request to a server; 0, or an exit code after a message. */
+int kt_sampling_fields(const struct kt_cli *cli, const struct kt_sampling_args *args, json_t *request);
 /* A sampler by the model's advice and the options, which it shows. Returns 0, or an exit code after a
  * message. */
 int kt_sampling_start(const struct kt_cli *cli, const struct kt_sampling_args *args,

@@ -3,6 +3,7 @@
 #include "tools/engine/command/command.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool kt_cache_form(const struct kt_cli *cli, const char *name, uint32_t *dtype)
@@ -86,4 +87,26 @@ void kt_loaded_close(struct kt_loaded *loaded)
     kt_checkpoint_close(loaded->experts);
     kt_checkpoint_close(loaded->checkpoint);
     kt_context_destroy(loaded->context);
+}
+
+uint64_t kt_loaded_vocabulary(const struct kt_loaded *loaded)
+{
+    struct kt_tokenizer_info tokens;
+    struct kt_model_info info;
+    kt_tokenizer_info(loaded->tokenizer, &tokens);
+    kt_model_info(loaded->model, &info);
+    return tokens.n_tokens < info.vocabulary ? tokens.n_tokens : info.vocabulary;
+}
+
+int32_t *kt_loaded_ends(const struct kt_loaded *loaded, uint32_t *n)
+{
+    uint64_t n_ids = kt_loaded_vocabulary(loaded);
+    int32_t *ids = calloc(n_ids + 1, sizeof(*ids));
+    *n = 0;
+    for (uint64_t id = 0; ids && id < n_ids; id++) {
+        struct kt_token token;
+        if (kt_tokenizer_token(loaded->tokenizer, (int64_t)id, &token, NULL) == KT_OK && token.ends)
+            ids[(*n)++] = (int32_t)id;
+    }
+    return ids;
 }

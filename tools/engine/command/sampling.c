@@ -90,20 +90,17 @@ int kt_sampling_check(const struct kt_cli *cli, const struct kt_sampling_args *a
     return error.status == KT_OK ? KT_EXIT_OK : kt_cli_usage(cli, "%s", error.message);
 }
 
-/* What draws, and the seed by which it does so again. */
-static void show(const struct kt_cli *cli, const struct kt_sampling_params *params)
+void kt_sampling_text(const struct kt_sampling_params *params, char *text, size_t size)
 {
-    char text[512] = "";
     size_t used = 0;
-    for (size_t i = 0; i < N_REALS; i++) {
+    text[0] = '\0';
+    for (size_t i = 0; i < N_REALS && params->temperature > 0; i++) {
         double number = get_real(params, reals[i].to);
-        if (number != 0 && used < sizeof(text))
-            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s %g, ", reals[i].name, number);
+        if (number != 0 && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s %g, ", reals[i].name, number);
     }
-    if (params->top_k > 0 && used < sizeof(text))
-        (void)snprintf(text + used, sizeof(text) - used, "top_k %" PRIu32 ", ", params->top_k);
-    if (params->temperature > 0)
-        fprintf(stderr, "kt %s: %sseed %" PRIu64 "\n", cli->verb, text, params->seed);
+    if (params->temperature > 0 && params->top_k > 0 && used < size)
+        (void)snprintf(text + used, size - used, "top_k %" PRIu32 ", ", params->top_k);
 }
 
 static int read_advice(const struct kt_cli *cli, const struct kt_sampling_args *args,
@@ -120,41 +117,75 @@ static int read_advice(const struct kt_cli *cli, const struct kt_sampling_args *
     return KT_EXIT_OK;
 }
 
-int kt_sampling_start(const struct kt_cli *cli, const struct kt_sampling_args *args,
-                      const struct kt_loaded *loaded, struct kt_sampler **sampler)
+int kt_sampling_choose(const struct kt_cli *cli, const struct kt_sampling_args *args,
+                       const struct kt_loaded *loaded, struct kt_sampling_params *params)
 {
     static const char *const texts[] = {"\n", ":", "\"", "*"};
-    struct kt_sampling_params params = KT_SAMPLING_PARAMS_INIT;
-    struct kt_tokenizer_info tokens;
-    struct kt_model_info info;
     struct kt_error error;
     int32_t *breakers = NULL;
-    int code = read_advice(cli, args, loaded, &params);
+    *params = (struct kt_sampling_params)KT_SAMPLING_PARAMS_INIT;
+    int code = read_advice(cli, args, loaded, params);
     if (code != KT_EXIT_OK)
         return code;
-    apply(args, &params);
-    params.seed = args->seed;
+    apply(args, params);
+    params->seed = args->seed;
     if (args->seed == KT_NOT_GIVEN) {
         uint32_t seed = 0; /* short enough to be typed again */
         if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
             seed = (uint32_t)(kt_cli_now() * 1e6);
-        params.seed = seed;
+        params->seed = seed;
     }
-    enum kt_status status = KT_OK;
-    if (params.dry_multiplier > 0)
-        status = kt_sampling_breakers(loaded->tokenizer, texts, sizeof(texts) / sizeof(texts[0]), &breakers,
-                                      &params.n_dry_breakers, &error);
-    params.dry_breakers = breakers;
-    kt_tokenizer_info(loaded->tokenizer, &tokens);
-    kt_model_info(loaded->model, &info);
-    if (status == KT_OK)
-        status = kt_sampler_create(tokens.n_tokens < info.vocabulary ? tokens.n_tokens : info.vocabulary,
-                                   &params, sampler, &error);
-    kt_ids_free(breakers);
+    if (params->dry_multiplier > 0 &&
+        kt_sampling_breakers(loaded->tokenizer, texts, sizeof(texts) / sizeof(texts[0]), &breakers,
+                             &params->n_dry_breakers, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    params->dry_breakers = breakers;
+    return KT_EXIT_OK;
+}
+
+int kt_sampling_start(const struct kt_cli *cli, const struct kt_sampling_args *args,
+                      const struct kt_loaded *loaded, struct kt_sampler **sampler)
+{
+    struct kt_sampling_params params;
+    struct kt_error error;
+    char text[512];
+    int code = kt_sampling_choose(cli, args, loaded, &params);
+    if (code != KT_EXIT_OK)
+        return code;
+    enum kt_status status = kt_sampler_create(kt_loaded_vocabulary(loaded), &params, sampler, &error);
+    kt_ids_free((int32_t *)(uintptr_t)params.dry_breakers);
     if (status != KT_OK)
         return kt_cli_fail(cli, &error);
-    show(cli, &params);
+    kt_sampling_text(&params, text, sizeof(text));
+    if (params.temperature > 0)
+        fprintf(stderr, "kt %s: %sseed %" PRIu64 "\n", cli->verb, text, params.seed);
     return KT_EXIT_OK;
+}
+
+/* Sets a field; false: out of memory. */
+static bool set_count(json_t *request, const char *name, uint64_t number)
+{
+    return number == KT_NOT_GIVEN ||
+           json_object_set_new(request, name, json_integer((json_int_t)number)) == 0;
+}
+
+int kt_sampling_fields(const struct kt_cli *cli, const struct kt_sampling_args *args, json_t *request)
+{
+    if (args->penalty_last_n != KT_NOT_GIVEN || args->dry_last_n != KT_NOT_GIVEN)
+        return kt_cli_usage(cli, "servers have no --%s; it needs a MODEL",
+                            args->dry_last_n != KT_NOT_GIVEN ? "dry-last-n" : "penalty-last-n");
+    bool done = set_count(request, "top_k", args->top_k) && set_count(request, "seed", args->seed) &&
+                set_count(request, "dry_allowed_length", args->dry_length);
+    for (size_t i = 0; i < N_REALS; i++) {
+        double number = get_real(args, reals[i].from);
+        done = done && (number < 0 || json_object_set_new(request, reals[i].name, json_real(number)) == 0);
+    }
+    json_t *stop = args->stop.n > 0 ? json_array() : NULL;
+    for (size_t i = 0; i < args->stop.n; i++)
+        done = done && json_array_append_new(stop, json_string(args->stop.text[i])) == 0;
+    done = done && (!stop || json_object_set(request, "stop", stop) == 0);
+    json_decref(stop);
+    return done ? KT_EXIT_OK : kt_cli_error(cli, "a --stop is no UTF-8, or there is no memory");
 }
 
 int kt_sampling_stop(const struct kt_cli *cli, const struct kt_sampling_args *args, struct kt_stop **stop)

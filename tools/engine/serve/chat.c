@@ -380,28 +380,6 @@ bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_chat
            make_prompt(server, &chat, tools, prompt, problem);
 }
 
-/* Whether the text of a prompt ends within reasoning. */
-static bool starts_reasoning(const struct kt_chat_prompt *prompt)
-{
-    static const char *const tags[] = {"<think>", "[THINK]", "<seed:think>"};
-    uint64_t length = prompt->length;
-    const char *text = prompt->text;
-    while (length > 0 && strchr(" \n\r\t", text[length - 1]))
-        length--;
-    for (size_t i = 0; i < sizeof(tags) / sizeof(tags[0]); i++) {
-        size_t n = strlen(tags[i]);
-        if (length >= n && memcmp(text + length - n, tags[i], n) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* Without tools, what looks like a call is text; formats that have reasoning of their own keep it. */
-static uint32_t choose_format(uint32_t format, bool has_tools)
-{
-    return has_tools || format == KT_OUTPUT_HARMONY || format == KT_OUTPUT_MISTRAL ? format : KT_OUTPUT_PLAIN;
-}
-
 bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
 {
     struct kt_chat_prompt prompt;
@@ -412,8 +390,8 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
         !make_prompt(server, &chat, tools, &prompt, problem))
         return false;
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
-    ask->parser.format = choose_format(server->chat_info.format, tools != NULL);
-    ask->parser.starts_reasoning = starts_reasoning(&prompt);
+    ask->parser.format = kt_chat_format(server->chat_info.format, tools != NULL);
+    ask->parser.starts_reasoning = kt_chat_starts_reasoning(prompt.text, prompt.length);
     ask->tools = tools ? json_dumps(tools, JSON_COMPACT) : NULL;
     ask->parser.tools = ask->tools;
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;

@@ -19,6 +19,7 @@ struct kt_feed {
     size_t taken, n, capacity;
     int wake;     /* an eventfd: a thread can wait for it and for a socket at once */
     bool is_lost; /* an event found no memory */
+    _Atomic bool stops;
     _Atomic unsigned n_holders;
     _Atomic uint64_t prompt_done, prompt_total;
 };
@@ -99,7 +100,7 @@ static int take_token(void *data, const struct kt_choice *token)
         }
     }
     push(line->feed, &event);
-    return 0;
+    return atomic_load(&line->feed->stops);
 }
 
 static void take_progress(void *data, uint64_t done, uint64_t total)
@@ -147,6 +148,11 @@ void kt_feed_cancel(struct kt_request *request)
 }
 
 /* ---- the side that answers ---- */
+
+void kt_feed_stop(struct kt_feed *feed)
+{
+    atomic_store(&feed->stops, true);
+}
 
 static bool pop(struct kt_feed *feed, struct kt_feed_event *event, bool *is_lost)
 {

@@ -28,6 +28,10 @@ void kt_feed_release(struct kt_feed *feed);
 bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_request *request);
 void kt_feed_cancel(struct kt_request *request);
 
+/* The next token ends each answer, as if the model had ended it: what was computed is kept for requests that
+ * begin like this one, which kt_scheduler_cancel does not do. */
+void kt_feed_stop(struct kt_feed *feed);
+
 enum kt_feed_result { KT_FEED_EVENT, KT_FEED_TIMEOUT, KT_FEED_GONE };
 /* Waits for the next event, until `deadline` (seconds, as of kt_cli_now), or until the client at the socket
  * `fd` hangs up. */

@@ -99,25 +99,13 @@ static int choose_sampling(const struct kt_cli *cli, const struct kt_run_args *a
     return KT_EXIT_OK;
 }
 
-static int32_t *find_ends(const struct kt_server *server, uint32_t *n)
-{
-    int32_t *ids = calloc(server->n_vocabulary + 1, sizeof(*ids));
-    *n = 0;
-    for (uint64_t id = 0; ids && id < server->n_vocabulary; id++) {
-        struct kt_token token;
-        if (kt_tokenizer_token(server->loaded.tokenizer, (int64_t)id, &token, NULL) == KT_OK && token.ends)
-            ids[(*n)++] = (int32_t)id;
-    }
-    return ids;
-}
-
 static int open_scheduler(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
 {
     struct kt_scheduler_params params = {.max_running = (uint32_t)args->max_running,
                                          .max_queued = (uint32_t)args->max_queue,
                                          .vocabulary = server->n_vocabulary};
     struct kt_error error;
-    int32_t *ends = find_ends(server, &params.n_end_ids);
+    int32_t *ends = kt_loaded_ends(&server->loaded, &params.n_end_ids);
     if (!ends)
         return kt_cli_error(cli, "out of memory");
     params.end_ids = ends;
@@ -130,7 +118,6 @@ static int open_scheduler(const struct kt_cli *cli, const struct kt_run_args *ar
 int kt_run_load(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_run_plan *plan,
                 struct kt_server *server)
 {
-    struct kt_tokenizer_info info;
     struct kt_error error;
     if (kt_tokenizer_create(server->loaded.checkpoint, &server->loaded.tokenizer, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
@@ -141,9 +128,7 @@ int kt_run_load(struct kt_cli *cli, const struct kt_run_args *args, const struct
         code = open_model(cli, plan, server);
     if (code != KT_EXIT_OK)
         return code;
-    kt_tokenizer_info(server->loaded.tokenizer, &info);
-    server->n_vocabulary =
-        info.n_tokens < server->model_info.vocabulary ? info.n_tokens : server->model_info.vocabulary;
+    server->n_vocabulary = kt_loaded_vocabulary(&server->loaded);
     server->created = (int64_t)time(NULL);
     return open_scheduler(cli, args, server);
 }

@@ -7,8 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define MOST_CONTEXT 32768 /* where nobody says more: keys and values are allocated at the start */
-
 static const uint32_t dtypes[] = {KT_DTYPE_BF16, KT_DTYPE_Q8_0, KT_DTYPE_F32};
 static const char *const dtype_names[] = {"bf16", "q8_0", "f32"};
 
@@ -83,7 +81,7 @@ int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, s
                                  .cache_dtype = dtypes[args->kv],
                                  .experts = server->loaded.experts};
     if (plan->context == 0)
-        plan->context = config.context_length < MOST_CONTEXT ? config.context_length : MOST_CONTEXT;
+        plan->context = config.context_length < KT_RUN_CONTEXT ? config.context_length : KT_RUN_CONTEXT;
     kt_engine_config_free(&config);
     if (server->max_body == 0)
         server->max_body = choose_body(plan->context);

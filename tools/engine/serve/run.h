@@ -5,6 +5,9 @@
 
 #include "tools/engine/serve/server.h"
 
+/* The longest context where nobody says more: keys and values are allocated at the start. */
+#define KT_RUN_CONTEXT 32768
+
 struct kt_run_args {
     const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size, *experts;
     uint64_t port, context, max_running, max_queue, max_connections, max_body, timeout, drain;
