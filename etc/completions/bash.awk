@@ -28,6 +28,20 @@ function patterns(name)
     return "--" name (takes[name] == "" ? "" : " | -" takes[name])
 }
 
+# The same for `case OPTION:VERB`: a letter that several options have is that of the verb's.
+function verb_patterns(name,    i, n, text)
+{
+    text = "--" name ":*"
+    for (i = 1; i <= n_taking; i++)
+        n += takes[taking[i]] == takes[name]
+    if (takes[name] != "" && n == 1)
+        return text " | -" takes[name] ":*"
+    for (i = 1; i <= n_verbs && takes[name] != ""; i++)
+        if (letters[verbs[i], name] != "")
+            text = text " | -" takes[name] ":" verbs[i]
+    return text
+}
+
 function write_options(    i, j, text)
 {
     print "\n_kt_options()\n{\n    local shared=\"" long_options("") "\"\n    case $1 in"
@@ -52,7 +66,7 @@ function write_values(    i, j, name, text, verb)
     for (i = 1; i <= n_taking; i++)
         text = text (i > 1 ? " | " : "") patterns(taking[i])
     print "    " wrap(text " | --method | --layer", "        ", " \\") ") return 0 ;;\n    esac\n    return 1\n}"
-    print "\n# The value of option $2 of verb $3. $1 is the command.\n_kt_value()\n{\n    case $2 in"
+    print "\n# The value of option $2 of verb $3. $1 is the command.\n_kt_value()\n{\n    case $2:$3 in"
     for (i = 1; i <= n_taking; i++) {
         name = taking[i]
         if (kind["", "--" name] == "none")
@@ -63,7 +77,7 @@ function write_values(    i, j, name, text, verb)
             if ((verb, "--" name) in kind)
                 text = text "$([ \"$3\" != " verb " ] || echo \" " words[verb, "--" name] "\")"
         }
-        print "    " patterns(name) (name == "backend" ? " | --method" : name == "layers" ? " | --layer" : "") \
+        print "    " verb_patterns(name) (name == "backend" ? " | --method:*" : name == "layers" ? " | --layer:*" : "") \
             ") " complete_kind(kind["", "--" name], text) " ;;"
     }
     print "    esac\n}"

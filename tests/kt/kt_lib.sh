@@ -208,8 +208,8 @@ find_engine_verbs()
     why=
     [ -x "$(dirname "$kt_program")/kt-engine" ] || why="kt-engine was not built"
     [ -z "${EMULATOR:-}" ] || why="a program that is emulated cannot execute another one" # it would run here
-    if [ -z "$why" ]; then # kt-serve has the verb run
-        [ -x "$(dirname "$kt_program")/kt-serve" ] || engine_verbs=$(echo "$engine_verbs" | grep -vx run)
+    if [ -z "$why" ]; then # kt-serve has the verbs chat and run
+        [ -x "$(dirname "$kt_program")/kt-serve" ] || engine_verbs=$(echo "$engine_verbs" | grep -vx -e chat -e run)
         return 0
     fi
     # shellcheck disable=SC2086 # on one line

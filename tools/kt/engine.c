@@ -14,7 +14,9 @@
 static const struct helper {
     const char *verb, *program, *package;
 } helpers[] = {
-    {"run", "kt-serve", "kt-kernel-serve"}, {NULL, "kt-engine", "kt-kernel-engine"}, /* all others */
+    {"chat", "kt-serve", "kt-kernel-serve"},
+    {"run", "kt-serve", "kt-kernel-serve"},
+    {NULL, "kt-engine", "kt-kernel-engine"}, /* all others */
 };
 
 static const struct helper *find_helper(const char *verb)

@@ -9,6 +9,7 @@
 const struct kt_cli_verb kt_cli_verbs[] = {
     {"backends", "list the configured backends, their state and their options", kt_cmd_backends},
     {"bench", "measure backends against this machine's limits", kt_cmd_bench},
+    {"chat", "talk with a model, or with a server", kt_cmd_engine},
     {"config", "show the configuration, its files and its errors, or change it", kt_cmd_config},
     {"convert", "pack a checkpoint's experts and linears into a store, which loads at once", kt_cmd_convert},
     {"detokenize", "turn token ids into text", kt_cmd_engine},
