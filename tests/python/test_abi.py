@@ -14,7 +14,7 @@ SOURCE = pathlib.Path(os.environ["KT_TEST_SOURCE"])
 
 
 def headers():
-    names = ("types.h", "kt.h", "config.h", "linear.h", "gpu.h", "text.h", "engine.h", "sampling.h")
+    names = ("types.h", "kt.h", "config.h", "linear.h", "gpu.h", "text.h", "engine.h", "sampling.h", "speculate.h")
     return "".join((SOURCE / "include" / "kt" / name).read_text() for name in names)
 
 
@@ -34,7 +34,7 @@ def assertions():
         ("KT_SPLIT", _abi.SPLIT),
         ("KT_TOKENIZER", _abi_text.TOKENIZER_KIND),
         ("KT_TOKEN", _abi_text.TOKEN_TYPE),
-        ("KT_ORIGIN", _abi_engine.ORIGIN),
+        ("KT_SPECULATE", _abi_engine.SPECULATE),
     ):
         for name, number in numbers.items():
             yield f"{prefix}_{name.upper()} == {number}"
@@ -48,7 +48,7 @@ def assertions():
 
 def compile_with(tmp_path, lines):
     source = tmp_path / "abi.c"
-    included = "".join(f"#include <kt/{name}.h>\n" for name in ("kt", "text", "engine", "sampling"))
+    included = "".join(f"#include <kt/{name}.h>\n" for name in ("kt", "text", "engine", "sampling", "speculate"))
     source.write_text(included + "".join(f'_Static_assert({line}, "{line}");\n' for line in lines))
     includes = [f"-I{SOURCE / 'include'}", f"-I{os.environ['KT_TEST_BUILD']}/include"]
     compiler = shlex.split(os.environ.get("KT_TEST_CC") or "cc")

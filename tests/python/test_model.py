@@ -67,6 +67,10 @@ def test_text(model):
     assert "".join(model.generate(PROMPT, 28, temperature=0, top_p=0.5)) == "".join(pieces)
     assert "".join(model.generate(PROMPT, 28, top_k=1)) == "".join(pieces)
     assert list(model.generate(PROMPT, 0)) == []
+    for how in ("off", "lookup"):
+        assert "".join(model.generate(PROMPT, 28, speculate=how)) == "".join(pieces)
+    with pytest.raises(ValueError, match="auto, off"):
+        model.generate(PROMPT, 28, speculate="on")
     # the same by logits
     ids = model.tokenizer.encode(PROMPT)
     for _ in range(5):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes as c
 from typing import Any
 
-ORIGIN = {"prompt": 0, "generated": 1}
+SPECULATE = {"auto": 0, "off": 1, "lookup": 2}
 
 
 class kt_model_params(c.Structure):
@@ -109,9 +109,15 @@ class kt_choice(c.Structure):
     ]
 
 
+class kt_speculator_params(c.Structure):
+    _fields_ = [("struct_size", c.c_size_t), ("mode", c.c_uint32), ("max_drafts", c.c_uint32)]
+
+
 class kt_stop_text(c.Structure):
     _fields_ = [("text", c.c_char_p), ("length", c.c_uint64)]
 
+
+TOKEN_FN = c.CFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(kt_choice))
 
 STRUCTS = [made for name, made in list(globals().items()) if name.startswith("kt_")]
 
@@ -130,8 +136,10 @@ MODEL: dict[str, tuple[Any, list[Any]]] = {
     "kt_sampling_breakers": ("status", [_P, _P, _U64, _P, _P]),
     "kt_sampler_create": ("status", [_U64, _P, _P]),
     "kt_sampler_destroy": (None, [_P]),
-    "kt_sampler_accept": ("status", [_P, _P, _U64, _U32]),
-    "kt_sampler_choose": ("status", [_P, _P, _U64, _P, _P]),
+    "kt_speculator_create": ("status", [_P, _P, _P, _P]),
+    "kt_speculator_destroy": (None, [_P]),
+    "kt_speculator_add": ("status", [_P, _P, _U64]),
+    "kt_speculator_step": ("status", [_P, _P, _U64, TOKEN_FN, _P]),
     "kt_stop_create": ("status", [_P, _U64, _U32, _P]),
     "kt_stop_destroy": (None, [_P]),
     "kt_stop_add": ("status", [_P, _S, _U64, _P, _P, _P]),

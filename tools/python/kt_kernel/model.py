@@ -149,6 +149,7 @@ class Model(Handle):
         stop: str | Iterable[str] = (),
         ignore_eos: bool = False,
         seed: int | None = None,
+        speculate: str = "auto",
         **sampling: Any,
     ) -> Iterator[str]:
         """Text, as it is written, behind a text, ids, or a chat's messages. It ends where the model ends it, before
@@ -158,12 +159,12 @@ class Model(Handle):
         xtc_probability, xtc_threshold, repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n,
         dry_multiplier, dry_base, dry_allowed_length, dry_last_n, logit_bias {id: number}; <kt/sampling.h> says what
         they do. temperature=0 is the likeliest token each time, and so is no advice. The same seed gives the same
-        text again; without one it is random.
+        text again; without one it is random. speculate: "auto", "off" or "lookup", as of kt generate.
         """
         ids = _ids(self._encode(prompt))
         if not ids:
             raise KTValueError("the prompt is empty, and the model has no token to begin with")
-        return _Writing(self, ids, whole(max_tokens, "max_tokens"), stop, ignore_eos, seed, sampling).run()
+        return _Writing(self, ids, whole(max_tokens, "max_tokens"), stop, ignore_eos, seed, speculate, sampling).run()
 
     # ---- the library ----
 
@@ -224,9 +225,10 @@ class Model(Handle):
 class _Writing:
     """One text as it is written."""
 
-    def __init__(self, model, ids, max_tokens, stop, ignore_eos, seed, sampling):
+    def __init__(self, model, ids, max_tokens, stop, ignore_eos, seed, speculate, sampling):
         self.model, self.ids, self.max_tokens, self.ignore_eos = model, ids, max_tokens, ignore_eos
         self.handle, self.sampler = model._use(), model._sampler(seed, sampling)
+        self.speculator = self._speculate(speculate)
         self.detokenizer = model.tokenizer.detokenizer(specials=False)
         texts = [_bytes(one, "stop") for one in ([stop] if isinstance(stop, (str, bytes)) else stop)]
         array_of = (_abi_engine.kt_stop_text * max(1, len(texts)))(*((one, len(one)) for one in texts))
@@ -234,13 +236,14 @@ class _Writing:
         call(_models().kt_stop_create, ctypes.byref(array_of), len(texts), 0, ctypes.byref(matcher))
         self.stop = matcher.own(_models().kt_stop_destroy)
 
-    def _choose(self, logits, position):
-        choice = _abi_engine.kt_choice()
-        call(_models().kt_sampler_choose, self.sampler, logits, position, None, ctypes.byref(choice))
-        return _ids([choice.id])
-
-    def _accept(self, ids, origin):
-        call(_models().kt_sampler_accept, self.sampler, _address(ids), len(ids), _abi_engine.ORIGIN[origin])
+    def _speculate(self, how):
+        params, speculator = _abi.sized(_abi_engine.kt_speculator_params), Pointer()
+        if how not in _abi_engine.SPECULATE:
+            raise KTValueError(f"speculate must be one of {', '.join(_abi_engine.SPECULATE)}, not {how!r}")
+        params.mode = _abi_engine.SPECULATE[how]
+        create = _models().kt_speculator_create
+        call(create, self.handle, self.sampler, ctypes.byref(params), ctypes.byref(speculator))
+        return speculator.own(_models().kt_speculator_destroy, self.handle, self.sampler)
 
     def _show(self, piece):
         """What can be shown, and whether a stop string has come."""
@@ -256,25 +259,32 @@ class _Writing:
         call(_models().kt_stop_end, self.stop, ctypes.byref(shown), ctypes.byref(length))
         return piece + ctypes.string_at(shown, length.value).decode()
 
+    def _take(self, _, choice):
+        self.chosen.append(choice.contents.id)
+        return int(self.chosen[-1] in self.ends)
+
     def run(self):
-        model, given, position = self.model, self.ids, len(self.ids)
-        logits = (ctypes.c_float * model.info.vocabulary)()
-        ends = frozenset() if self.ignore_eos else model.tokenizer.ends
+        model, library, wanted = self.model, _models(), self.max_tokens
+        wanted = min(wanted, model.info.max_tokens - len(self.ids) + 1)
+        self.ends = frozenset() if self.ignore_eos else model.tokenizer.ends
+        take = _abi_engine.TOKEN_FN(self._take)
         session = model._open_session(self.handle)
         try:
-            self._accept(given, "prompt")
-            for _ in range(min(self.max_tokens, model.info.max_tokens - len(given) + 1)):
-                model._step(self.handle, session, given, 1, ctypes.addressof(logits))
-                given = self._choose(ctypes.addressof(logits), position)
-                self._accept(given, "generated")
-                position += 1
-                if given[0] in ends:
-                    break
-                piece, stops = self._show(self.detokenizer.add(given))
-                if piece:
-                    yield piece
-                if stops:
-                    return
+            call(library.kt_speculator_add, self.speculator, _address(self.ids), len(self.ids))
+            while wanted > 0:
+                self.chosen = []
+                with model._lock:
+                    call(library.kt_speculator_step, self.speculator, ctypes.byref(session), wanted, take, None)
+                wanted -= len(self.chosen)
+                for token in self.chosen:
+                    if token in self.ends:
+                        wanted = 0
+                        break
+                    piece, stops = self._show(self.detokenizer.add(_ids([token])))
+                    if piece:
+                        yield piece
+                    if stops:
+                        return
             piece = self._rest()
             if piece:
                 yield piece
