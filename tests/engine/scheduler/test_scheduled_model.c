@@ -60,8 +60,8 @@ static void close_world(struct world *w)
     kt_context_destroy(w->context);
 }
 
-/* The answer token by token, without a scheduler. */
-static void answer_by_hand(struct world *w, const struct asker *asker, int32_t *answer)
+/* The answer token by token, without a scheduler, of the first `chosen_from` ids. */
+static void answer_by_hand(struct world *w, const struct asker *asker, uint64_t chosen_from, int32_t *answer)
 {
     const struct kt_sampling_params likeliest = KT_SAMPLING_PARAMS_INIT;
     const struct kt_sampling_params *sampling = asker->request.sampling;
@@ -72,7 +72,8 @@ static void answer_by_hand(struct world *w, const struct asker *asker, int32_t *
     kt_model_info(w->model, &info);
     float *logits = malloc(info.vocabulary * sizeof(*logits));
     ck_assert(kt_session_open(w->model, &session, NULL) == KT_OK);
-    ck_assert(kt_sampler_create(info.vocabulary, sampling ? sampling : &likeliest, &sampler, NULL) == KT_OK);
+    ck_assert(kt_sampler_create(chosen_from ? chosen_from : info.vocabulary, sampling ? sampling : &likeliest,
+                                &sampler, NULL) == KT_OK);
     ck_assert(kt_sampler_accept(sampler, asker->prompt, asker->n_prompt, KT_ORIGIN_PROMPT, NULL) == KT_OK);
     struct kt_step step = {session, asker->prompt, (uint32_t)asker->n_prompt, 1, logits};
     for (uint64_t i = 0; i < asker->request.max_tokens; i++) {
@@ -114,7 +115,7 @@ START_TEST(answers_do_not_depend_on_others)
     for (unsigned int i = 0; i < 2; i++) {
         asker_init(&one[i], 70 + i, 75, 0, N_ANSWER);
         one[i].request.sampling = i ? &drawn : NULL;
-        answer_by_hand(&w, &one[i], wanted[i]);
+        answer_by_hand(&w, &one[i], 0, wanted[i]);
     }
     const struct kt_scheduler_params params = {.max_running = 24, .slice_tokens = 48};
     ck_assert(kt_scheduler_create(w.context, w.model, &params, &scheduler, NULL) == KT_OK);
@@ -148,7 +149,7 @@ START_TEST(kept_prefixes_are_what_was_computed)
         return;
     for (unsigned int i = 0; i < 4; i++) {
         asker_init(&askers[i], 1000 + i, 110, 70, 40);
-        answer_by_hand(&w, &askers[i], wanted[i]);
+        answer_by_hand(&w, &askers[i], 0, wanted[i]);
     }
     const struct kt_scheduler_params params = {.max_running = 4, .headroom = 1};
     ck_assert(kt_scheduler_create(w.context, w.model, &params, &scheduler, NULL) == KT_OK);
@@ -172,6 +173,59 @@ START_TEST(kept_prefixes_are_what_was_computed)
 }
 END_TEST
 
+/* Few ids, so that texts repeat themselves and drafts are right and wrong; of more answers at once there are
+ * none. Then the first half of each answer becomes a part of its prompt, whose pages were kept with drafts.
+ */
+START_TEST(drafts_change_nothing)
+{
+    enum { N = 6, N_LONG = 60, FEW = 5 };
+    struct world w;
+    struct kt_scheduler *scheduler;
+    struct kt_scheduler_stats stats;
+    struct kt_sampling_params drawn = KT_SAMPLING_PARAMS_INIT;
+    static int32_t wanted[N][N_LONG];
+    struct asker *askers = calloc(N, sizeof(*askers));
+    if (!open_world(&w, 4096))
+        return;
+    drawn.temperature = 0.7;
+    drawn.repetition_penalty = 1.1;
+    for (unsigned int i = 0; i < N; i++) {
+        asker_init(&askers[i], i, 40 + 7 * i, 0, N_LONG - 9 * i);
+        for (uint64_t j = 0; j < askers[i].n_prompt; j++)
+            askers[i].prompt[j] = (int32_t)((j * j + i) % 7 % FEW);
+        askers[i].request.sampling = i % 2 ? &drawn : NULL;
+        answer_by_hand(&w, &askers[i], FEW, wanted[i]);
+    }
+    const struct kt_scheduler_params params = {.max_running = N,
+                                               .vocabulary = FEW,
+                                               .drafts = KT_DRAFTS_LOOKUP};
+    ck_assert(kt_scheduler_create(w.context, w.model, &params, &scheduler, NULL) == KT_OK);
+    for (int round = 0; round < 2; round++) {
+        for (unsigned int i = 0; i < N; i++) {
+            askers[i].ended = false;
+            askers[i].n_got = 0;
+            asker_submit(&askers[i], scheduler);
+        }
+        for (int i = 0; i < N; i++) {
+            uint64_t half = askers[i].request.max_tokens / 2;
+            asker_wait(&askers[i]);
+            expect_answer(&askers[i], wanted[i], round ? "behind its first half" : "with drafts");
+            memcpy(askers[i].prompt + askers[i].n_prompt, wanted[i], half * sizeof(**wanted));
+            memmove(wanted[i], wanted[i] + half, (N_LONG - half) * sizeof(**wanted));
+            askers[i].request.n_ids = askers[i].n_prompt += half;
+            askers[i].request.max_tokens -= half;
+        }
+    }
+    kt_scheduler_stats(scheduler, &stats);
+    ck_assert_uint_gt(stats.accepted_tokens, 20);
+    ck_assert_uint_gt(stats.drafted_tokens, stats.accepted_tokens);
+    ck_assert_uint_ge(stats.prefix_hits, N);
+    kt_scheduler_destroy(scheduler);
+    free(askers);
+    close_world(&w);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("a scheduled model");
@@ -180,6 +234,7 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_test(tests, answers_do_not_depend_on_others);
     tcase_add_test(tests, kept_prefixes_are_what_was_computed);
+    tcase_add_test(tests, drafts_change_nothing);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

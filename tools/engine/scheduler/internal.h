@@ -8,6 +8,8 @@
 
 #include "tools/engine/scheduler/pace.h"
 #include "tools/engine/scheduler/scheduler.h"
+#include "tools/engine/speculate/drafter.h"
+#include "tools/engine/speculate/gain.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -53,6 +55,8 @@ struct kt_ticket {
     uint64_t stamp;             /**< its place among those that were started; 0: it was not yet */
     bool copies;                /**< the session's last page is another one's too, and not full */
     uint32_t n_step;            /**< tokens in this step */
+    uint32_t n_drafts;          /**< of these, the last ones: the drafter's first */
+    struct kt_drafter drafter;  /**< what it knows of the chain so far */
     struct kt_choice choice;
     enum kt_status chosen;
     struct kt_error error;
@@ -97,9 +101,11 @@ struct kt_scheduler {
     uint32_t n_prefixes;
     uint64_t uses, stamps; /**< the last ones given */
     struct kt_pace pace;
+    struct kt_gain gain;
+    int32_t draft_ids[KT_GAIN_ROWS];       /**< of steps with drafts */
     struct kt_step *steps;                 /**< [max_running] */
     struct kt_ticket **stepped, **ordered; /**< [max_running] */
-    float *logits;                         /**< [max_running][vocabulary] */
+    float *logits;                         /**< [max_running + KT_GAIN_ROWS][vocabulary] */
     uint64_t *mask;                        /**< of min_tokens */
     struct kt_scheduler_stats stats;
 };
@@ -186,6 +192,15 @@ bool kt_room_make(struct kt_scheduler *s);
 /** Gives back some room: a prefix, or a request is put back. False: nothing is left. */
 bool kt_room_relieve(struct kt_scheduler *s);
 uint64_t kt_room_free(const struct kt_scheduler *s);
+
+/* draft.c */
+
+/** Adds drafts to n_step of answers, which are all that this step has. */
+void kt_draft_plan(struct kt_scheduler *s);
+/** What `n_answers` answers and nothing else took, n_rows rows of which n_tokens tokens came; 0 rows: a step
+ * with anything else. */
+void kt_draft_learn(struct kt_scheduler *s, uint32_t n_answers, uint32_t n_rows, uint64_t n_tokens,
+                    double seconds);
 
 /* run.c */
 

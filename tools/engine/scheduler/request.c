@@ -19,6 +19,7 @@ void kt_ticket_empty(struct kt_ticket *ticket)
 {
     kt_sampler_destroy(ticket->sampler);
     kt_chain_free(&ticket->chain);
+    kt_drafter_free(&ticket->drafter);
     free(ticket->stop_ids);
     ticket->sampler = NULL;
     ticket->stop_ids = NULL;
@@ -105,6 +106,7 @@ static enum kt_status make_ticket(struct kt_scheduler *s, const struct kt_reques
     t->request = *r;
     t->limit = r->n_ids + (r->max_tokens && r->max_tokens < room ? r->max_tokens : room);
     t->submit_ns = kt_now();
+    kt_drafter_init(&t->drafter);
     atomic_init(&t->references, 1);
     atomic_init(&t->cancelled, false);
     atomic_fetch_add(&s->references, 1);

@@ -39,8 +39,12 @@ static void plan(struct kt_scheduler *s, uint32_t *n_answers, uint32_t *n_tokens
     uint32_t n_prompts = order_prompts(s);
     *n_answers = s->n_running - n_prompts;
     *n_tokens = 0;
-    for (uint32_t i = 0; i < s->n_running; i++)
+    for (uint32_t i = 0; i < s->n_running; i++) {
         s->running[i]->n_step = kt_pending(s->running[i]) == 1;
+        s->running[i]->n_drafts = 0;
+    }
+    if (n_prompts == 0)
+        kt_draft_plan(s);
     uint64_t left = n_prompts ? kt_pace_tokens(&s->pace, *n_answers) : 0;
     for (uint32_t i = 0; i < n_prompts && left > 0; i++) {
         struct kt_ticket *ticket = s->ordered[i];
@@ -52,19 +56,33 @@ static void plan(struct kt_scheduler *s, uint32_t *n_answers, uint32_t *n_tokens
     }
 }
 
-static uint32_t list_steps(struct kt_scheduler *s)
+/* What is chosen, then what is drafted. */
+static const int32_t *join_drafts(const struct kt_ticket *t, int32_t *ids)
 {
-    uint32_t n = 0;
+    uint32_t n = t->n_step - t->n_drafts;
+    memcpy(ids, t->chain.ids + t->n_done, n * sizeof(*ids));
+    memcpy(ids + n, t->drafter.draft, t->n_drafts * sizeof(*ids));
+    return ids;
+}
+
+/* Returns how many there are; *n_rows: tokens of all of them. */
+static uint32_t list_steps(struct kt_scheduler *s, uint32_t *n_rows)
+{
+    uint32_t n = 0, n_logits = 0;
+    *n_rows = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct kt_ticket *t = s->running[i];
         if (t->n_step == 0)
             continue;
-        bool last = t->n_step == kt_pending(t);
+        bool last = t->n_step - t->n_drafts == kt_pending(t);
         s->steps[n] = (struct kt_step){.session = t->session,
-                                       .ids = t->chain.ids + t->n_done,
+                                       .ids = t->n_drafts > 0 ? join_drafts(t, s->draft_ids + *n_rows)
+                                                              : t->chain.ids + t->n_done,
                                        .n_ids = t->n_step,
-                                       .n_logits = last,
-                                       .logits = last ? s->logits + n * s->vocabulary : NULL};
+                                       .n_logits = last ? 1 + t->n_drafts : 0,
+                                       .logits = last ? s->logits + n_logits * s->vocabulary : NULL};
+        *n_rows += t->n_step;
+        n_logits += s->steps[n].n_logits;
         s->stepped[n++] = t;
     }
     return n;
@@ -224,13 +242,13 @@ static void note_time(struct kt_scheduler *s, struct kt_ticket *t)
     t->last_ns = now;
 }
 
-/* The next token of a request, whose logits are there. */
-static void deliver(struct kt_scheduler *s, struct kt_ticket *t, const float *logits)
+/* The next token of a request, whose logits are there. False: it has ended. */
+static bool deliver(struct kt_scheduler *s, struct kt_ticket *t, const float *logits)
 {
     enum kt_status status = check_choice(s, t, logits);
     if (status != KT_OK) {
         kt_run_end(s, t, KT_END_ERROR, -1);
-        return;
+        return false;
     }
     int32_t id = t->choice.id;
     note_time(s, t);
@@ -238,7 +256,7 @@ static void deliver(struct kt_scheduler *s, struct kt_ticket *t, const float *lo
     s->stats.generated_tokens++;
     if (ends_answer(s, t, id)) {
         kt_run_end(s, t, KT_END_STOP, id);
-        return;
+        return false;
     }
     int stop = t->request.on_token(t->request.data, &t->choice);
     status = kt_sampler_accept(t->sampler, &id, 1, KT_ORIGIN_GENERATED, &t->error);
@@ -251,6 +269,25 @@ static void deliver(struct kt_scheduler *s, struct kt_ticket *t, const float *lo
         kt_run_end(s, t, KT_END_STOP, -1);
     else if (t->chain.n_ids >= t->limit)
         kt_run_end(s, t, KT_END_LENGTH, -1);
+    else
+        return true;
+    return false;
+}
+
+/* The tokens behind the next one, as long as what was drafted is what was chosen; the rest is dropped. */
+static void deliver_drafts(struct kt_scheduler *s, struct kt_ticket *t, const float *logits)
+{
+    s->stats.drafted_tokens += t->n_drafts;
+    for (uint32_t i = 0; i < t->n_drafts && t->choice.id == t->drafter.draft[i]; i++) {
+        logits += s->vocabulary;
+        t->n_done++;
+        s->stats.accepted_tokens++;
+        t->chosen = kt_sampler_choose(t->sampler, logits, t->chain.n_ids, NULL, &t->choice, &t->error);
+        if (!deliver(s, t, logits))
+            return;
+    }
+    if (kt_session_truncate(t->session, t->n_done, &t->error) != KT_OK)
+        kt_run_end(s, t, KT_END_ERROR, -1);
 }
 
 /* What was computed counts, before any callback can ask for it. */
@@ -258,10 +295,11 @@ static void count(struct kt_scheduler *s, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct kt_ticket *t = s->stepped[i];
-        bool is_point = t->n_done + t->n_step == kt_prefix_point(s, t);
+        uint32_t n_sure = t->n_step - t->n_drafts;
+        bool is_point = t->n_done + n_sure == kt_prefix_point(s, t);
         uint64_t left = t->n_done < t->request.n_ids ? t->request.n_ids - t->n_done : 0;
-        s->stats.prompt_tokens += left < t->n_step ? left : t->n_step;
-        t->n_done += t->n_step;
+        s->stats.prompt_tokens += left < n_sure ? left : n_sure;
+        t->n_done += n_sure;
         t->copies = false;
         t->client->charge += t->n_step;
         if (is_point)
@@ -281,8 +319,8 @@ static void finish_step(struct kt_scheduler *s, uint32_t n)
         }
         if (t->request.on_prompt && t->n_generated == 0)
             t->request.on_prompt(t->request.data, t->n_done, t->request.n_ids);
-        if (s->steps[i].logits)
-            deliver(s, t, s->steps[i].logits);
+        if (s->steps[i].logits && deliver(s, t, s->steps[i].logits) && t->n_drafts > 0)
+            deliver_drafts(s, t, s->steps[i].logits);
     }
 }
 
@@ -300,12 +338,12 @@ static void fail_step(struct kt_scheduler *s, uint32_t n, const struct kt_error 
 
 void kt_run_step(struct kt_scheduler *s)
 {
-    uint32_t n_answers, n_tokens;
+    uint32_t n_answers, n_tokens, n_rows;
     struct kt_error error = {KT_OK, ""};
     do
         plan(s, &n_answers, &n_tokens);
     while (!kt_room_make(s));
-    uint32_t n = list_steps(s);
+    uint32_t n = list_steps(s, &n_rows);
     if (n == 0)
         return;
     uint64_t begin = kt_now();
@@ -319,6 +357,11 @@ void kt_run_step(struct kt_scheduler *s)
         fail_step(s, n, &error);
         return;
     }
-    kt_pace_learn(&s->pace, n_answers, n_tokens, (double)took * 1e-9);
+    bool only_answers = n_tokens == 0 && n_answers == n;
+    uint64_t before = s->stats.generated_tokens;
+    if (!only_answers || n_rows == n)
+        kt_pace_learn(&s->pace, n_answers, n_tokens, (double)took * 1e-9);
     finish_step(s, n);
+    kt_draft_learn(s, n_answers, only_answers ? n_rows : 0, s->stats.generated_tokens - before,
+                   (double)took * 1e-9);
 }

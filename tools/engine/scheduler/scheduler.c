@@ -140,6 +140,9 @@ static enum kt_status take_params(struct kt_scheduler *s, const struct kt_schedu
     p->step_us = p->step_us ? p->step_us : 1000000;
     p->headroom = p->headroom ? p->headroom : 256;
     p->snapshot_tokens = p->snapshot_tokens ? p->snapshot_tokens : 2048;
+    if (p->drafts > KT_DRAFTS_LOOKUP)
+        return kt_engine_fail(error, KT_E_INVALID, "kt_scheduler_create: drafts %u is no enum kt_drafts",
+                              p->drafts);
     if (p->max_running > s->max_sessions || s->chosen_from > s->vocabulary ||
         p->snapshot_tokens % KT_KV_PAGE != 0 || (!p->end_ids && p->n_end_ids > 0) || cache.n_sequences > 0)
         return kt_engine_fail(
@@ -149,6 +152,7 @@ static enum kt_status take_params(struct kt_scheduler *s, const struct kt_schedu
             "pages of %d",
             p->max_running, s->max_sessions, cache.n_sequences, (unsigned long long)s->chosen_from,
             (unsigned long long)s->vocabulary, p->snapshot_tokens, KT_KV_PAGE);
+    kt_gain_init(&s->gain, p->drafts == KT_DRAFTS_AUTO);
     kt_pace_init(&s->pace, p->min_slice, p->slice_tokens, p->slice_us * 1e-6, p->step_us * 1e-6);
     return KT_OK;
 }
@@ -162,7 +166,7 @@ static bool allocate(struct kt_scheduler *s, const struct kt_scheduler_params *g
     s->ordered = calloc(n, sizeof(struct kt_ticket *));
     s->steps = calloc(n, sizeof(*s->steps));
     s->prefixes = calloc((size_t)s->max_sessions + 1, sizeof(struct kt_prefix *));
-    s->logits = calloc(n, s->vocabulary * sizeof(*s->logits));
+    s->logits = calloc(n + KT_GAIN_ROWS, s->vocabulary * sizeof(*s->logits));
     s->mask = calloc((s->vocabulary + 63) / 64, sizeof(*s->mask));
     if (!s->end_ids || !s->running || !s->stepped || !s->ordered || !s->steps || !s->prefixes || !s->logits ||
         !s->mask)

@@ -27,6 +27,9 @@
  * is next: when a request is started, and when prompts share a step. One that comes back after a pause begins
  * with the least charge of those that are there.
  *
+ * Drafts. Where few requests are answered, tokens that their own texts suggest are computed with the next
+ * ones, if that is faster (struct kt_scheduler_params.drafts).
+ *
  * Determinism. The tokens of a request do not depend on other requests if the logits do not, which
  * core.deterministic promises.
  *
@@ -59,6 +62,15 @@ struct kt_scheduler_params {
     uint32_t headroom;     /**< tokens behind its prompt for which a request must find room; 0: 256 */
     uint32_t snapshot_tokens; /**< from a snapshot of recurrent states to the next; 0: 2048 */
     bool no_prefixes;         /**< keep none */
+    uint32_t drafts;          /**< enum kt_drafts; of models whose layers have no states */
+};
+
+/** Tokens that are computed together with the next one, as <kt/speculate.h> says, of up to four answers that
+ * nothing else shares a step with. */
+enum kt_drafts {
+    KT_DRAFTS_OFF = 0,
+    KT_DRAFTS_AUTO = 1,  /**< by the time that steps take */
+    KT_DRAFTS_LOOKUP = 2 /**< wherever they are likely enough */
 };
 
 /** Why a request ended. */
@@ -163,6 +175,7 @@ struct kt_scheduler_stats {
     uint64_t prefix_hits, prefix_misses, prefixes_dropped;
     uint64_t pages, pages_free; /**< of the cache now */
     uint64_t pages_kept;        /**< that only prefixes use: they are free when they are needed */
+    uint64_t drafted_tokens, accepted_tokens; /**< computed before they were chosen; and then chosen */
     uint64_t steps;
     double model_seconds, other_seconds; /**< in kt_model_step; in all else that steps need */
     struct kt_histogram first_token;     /**< from submit to the first token */

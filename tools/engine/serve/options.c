@@ -54,6 +54,13 @@ static const struct kt_cli_option options[] =
      UINT("timeout", timeout, 1, 86400, "seconds that a client may be silent (default: 60)"),
      UINT("drain", drain, 0, 86400,
           "seconds that answers have to end after SIGTERM, before they are cut (default: 30)"),
+     {.name = "speculate",
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct kt_run_args, speculate),
+      .values = "auto|off|lookup",
+      .argument = "HOW",
+      .help = "while few requests are answered, compute tokens that their texts suggest with the next ones: "
+              "auto (default), while that is faster; off; or lookup, always"},
      TEXT("served-model-name", names, "NAME,...",
           "what the model is called by clients (default: the name of its file or folder)"),
      TEXT("chat-template", chat_template, "FILE",

@@ -14,7 +14,7 @@ struct kt_run_args {
     double temperature, top_p, min_p, repetition_penalty, presence_penalty,
         frequency_penalty; /* -1: not said */
     uint64_t top_k;        /* UINT64_MAX: not said */
-    int kv, log;
+    int kv, log, speculate;
     bool dry_run;
 };
 extern const struct kt_cli_command kt_run_command;
