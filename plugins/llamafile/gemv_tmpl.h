@@ -66,10 +66,24 @@ static uint8_t *find_filled(const struct kt_product *job)
     return (uint8_t *)job->scratch + job->layout->scratch_size - filled_size(job->layout);
 }
 
+/* The scalar level takes pack.c's way for all, with which the others are compared. */
+#ifdef VEC_PLAIN
+static const llamafile_lines_fn own_lines = NULL;
+#else
+#include "plugins/llamafile/lines.h"
+static const llamafile_lines_fn own_lines = pack_lines;
+#endif
+
+static enum kt_status pack_weights(void *instance, const struct kt_pack *job, struct kt_error *error)
+{
+    return llamafile_pack(instance, job, own_lines, error);
+}
+
 static void fill_panel(const struct kt_product *job, enum kt_stage stage, uint64_t number)
 {
+    const struct llamafile_packer packer = {own_lines, false};
     if (!job->packed)
-        llamafile_pack_panel(job->layout, stage, job->source, number, find_filled(job));
+        llamafile_pack_panel(job->layout, stage, job->source, number, &packer, find_filled(job));
 }
 #define FILL_PANEL(job, stage, number) fill_panel(job, stage, number)
 

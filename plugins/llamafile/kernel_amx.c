@@ -85,7 +85,7 @@ static void gather_level(void *instance, const struct kt_gather *job)
 const struct kt_ops llamafile_ops_amx = {
     .struct_size = sizeof(struct kt_ops),
     .layout = lay_out_level,
-    .pack = llamafile_pack,
+    .pack = pack_weights,
     .act_pack = pack_level,
     .gather = gather_level,
     .gate_up = multiply_gate_up,

@@ -57,7 +57,7 @@ static const struct kt_tunable tunables[] = {[TUNED_PREFETCH] = TUNABLE_PREFETCH
     const struct kt_ops llamafile_ops_##name = {          \
         .struct_size = sizeof(struct kt_ops),             \
         .layout = lay_out_level,                          \
-        .pack = llamafile_pack,                           \
+        .pack = pack_weights,                             \
         .act_pack = pack_activations,                     \
         .gate_up = multiply_gate_up,                      \
         .down = multiply_down,                            \

@@ -254,14 +254,24 @@ static inline uint64_t pairs_offset(const struct kt_layout *layout, enum kt_stag
 /* The functions of struct kt_ops that all levels share; layouts without bfloat16 rows and with them. */
 enum kt_status llamafile_layout(void *instance, struct kt_layout *layout, struct kt_error *error);
 enum kt_status llamafile_layout_pairs(void *instance, struct kt_layout *layout, struct kt_error *error);
-enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error);
 enum kt_status llamafile_weight_row(void *instance, const struct kt_layout *layout, const void *packed,
                                     const struct kt_expert *source, enum kt_projection projection,
                                     uint64_t row, float *out, struct kt_error *error);
 
+/* A level's own way of packing n rows of a view from row `begin` on (lines.h); false: it does not take the
+ * format. */
+typedef bool (*llamafile_lines_fn)(const struct llamafile_format *format, const struct kt_view *view,
+                                   uint64_t begin, unsigned n, bool streams, uint8_t *half_panel);
+struct llamafile_packer {
+    llamafile_lines_fn pack_lines; /* NULL: none */
+    bool streams;                  /* past the caches, as nobody reads it soon */
+};
+
 /* Packs panel `number` of a stage to `panel`. */
 void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,
-                          uint64_t number, uint8_t *panel);
+                          uint64_t number, const struct llamafile_packer *packer, uint8_t *panel);
+enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, llamafile_lines_fn pack_lines,
+                              struct kt_error *error);
 
 /* Tables of the formats whose codes are looked up. */
 extern const int8_t llamafile_iq4_values[16];

@@ -273,11 +273,13 @@ static void pack_floats(const struct llamafile_format *format, const struct kt_v
 
 /* Half panel `index` of a matrix; behind the last row there are zeros. */
 static void pack_half_panel(const struct kt_layout *layout, const struct kt_view *view, uint64_t index,
-                            uint8_t *half_panel)
+                            const struct llamafile_packer *packer, uint8_t *half_panel)
 {
     const struct llamafile_format *format = layout_format(layout, view->dtype);
     uint64_t begin = index * TILE_ROWS, left = begin < view->rows ? view->rows - begin : 0;
     unsigned rows = left < TILE_ROWS ? (unsigned)left : TILE_ROWS;
+    if (packer->pack_lines && packer->pack_lines(format, view, begin, rows, packer->streams, half_panel))
+        return;
     if (format_is_float(format))
         pack_floats(format, view, begin, rows, half_panel);
     else
@@ -301,24 +303,27 @@ static enum kt_status check_job(const struct kt_host *host, const struct kt_pack
 }
 
 void llamafile_pack_panel(const struct kt_layout *layout, enum kt_stage stage, const struct kt_expert *source,
-                          uint64_t number, uint8_t *panel)
+                          uint64_t number, const struct llamafile_packer *packer, uint8_t *panel)
 {
     uint8_t *second = panel + first_half_size(layout, stage);
     if (stage == KT_STAGE_DOWN) {
-        pack_half_panel(layout, &source->down, 2 * number, panel);
-        pack_half_panel(layout, &source->down, 2 * number + 1, second);
+        pack_half_panel(layout, &source->down, 2 * number, packer, panel);
+        pack_half_panel(layout, &source->down, 2 * number + 1, packer, second);
     } else {
-        pack_half_panel(layout, &source->gate, number, panel);
-        pack_half_panel(layout, &source->up, number, second);
+        pack_half_panel(layout, &source->gate, number, packer, panel);
+        pack_half_panel(layout, &source->up, number, packer, second);
     }
 }
 
-enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, struct kt_error *error)
+enum kt_status llamafile_pack(void *instance, const struct kt_pack *job, llamafile_lines_fn pack_lines,
+                              struct kt_error *error)
 {
+    const struct llamafile_packer packer = {pack_lines, true};
     uint64_t size = panel_size(job->layout, job->stage);
     enum kt_status status = check_job(((const struct instance *)instance)->host, job, error);
     for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++)
-        llamafile_pack_panel(job->layout, job->stage, job->source, p, (uint8_t *)job->packed + p * size);
+        llamafile_pack_panel(job->layout, job->stage, job->source, p, &packer,
+                             (uint8_t *)job->packed + p * size);
     return status;
 }
 

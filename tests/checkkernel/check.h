@@ -17,7 +17,8 @@
  *   ranges      any split of the panels gives the same bits, and so does any number of rows that the level
  *               multiplies by the same method
  *   places      so does any order of the rows
- *   levels      all levels give the same bits, where a plugin promises that, or its rows are int8; those
+ *   levels      all levels pack weights of one form to the same bytes, and give the same bits, where a plugin
+ * promises that, or its rows are int8; those
  * whose rows are packed by a rule of their own give the same among themselves NaN         in one input row
  * changes no bit of another linears     a case in five is one: the same of its one product. Plain rows, as
  * BF16, F16 or F32, are packed in any jobs of whole row units; those of h give the bytes that h gave an

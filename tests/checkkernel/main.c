@@ -183,13 +183,39 @@ static void run_checks(struct check *check)
     }
 }
 
-/* The h and y of a case, kept for the next level that packs rows by the same rule. */
 struct answer {
     uint8_t *data;
     uint64_t size;
 };
 
-static void compare_levels(struct check *check, struct answer first[2])
+/* What the first level of a case made. */
+struct first_level {
+    struct answer products[2]; /* h and y, by the rule by which rows are packed */
+    struct answer packed[2];   /* weights and the name of their form, of both instances */
+};
+
+/* Weights of one form are the same bytes, whichever level packs them: stores are read by all. */
+static void compare_packed(struct check *check, struct answer *first)
+{
+    const struct guarded *packed = check->packed;
+    const uint64_t name = sizeof check->layout.form, size = name + packed[0].size + packed[1].size;
+    uint8_t *data = malloc(size);
+    if (!data)
+        abort();
+    memcpy(data, check->layout.form, name);
+    for (int s = (int)check_first_stage(check); s <= KT_STAGE_DOWN; s++)
+        if (packed[s].size)
+            memcpy(data + name + (s == KT_STAGE_DOWN ? packed[0].size : 0), packed[s].data, packed[s].size);
+    if (!first->data) {
+        *first = (struct answer){data, size};
+        return;
+    }
+    if (memcmp(first->data, data, name) == 0 && (first->size != size || memcmp(first->data, data, size) != 0))
+        check_fail(check, "packed weights differ from those of the first level");
+    free(data);
+}
+
+static void compare_products(struct check *check, struct answer first[2])
 {
     if (!model_is_int8(check) && (model_lists(check->model->own_order, check->level) || check->model->scaled))
         return;
@@ -274,7 +300,7 @@ static void make_large(struct kt_shape *shape, bool is_linear)
 
 /* One case on one level, `also`: with the instance of --also; false: the plugin does not take it. */
 static bool run_case(struct run *run, const struct kt_level *level, void *instance, bool also,
-                     const struct wanted *wanted, struct answer first[2])
+                     const struct wanted *wanted, struct first_level *first)
 {
     unsigned kind = wanted->kind;
     uint64_t state = run->seed + 1000003u * wanted->dtype + 17u * kind;
@@ -309,7 +335,9 @@ static bool run_case(struct run *run, const struct kt_level *level, void *instan
     if (level->ops->thread_leave)
         level->ops->thread_leave(instance);
     if (!check.wrong)
-        compare_levels(&check, first);
+        compare_packed(&check, &first->packed[also]);
+    if (!check.wrong)
+        compare_products(&check, first->products);
     run->done++;
     run->failed += check.wrong;
     free_case(&check);
@@ -330,15 +358,17 @@ static bool can_run(const struct run *run, const struct kt_level *level)
 static void run_levels(struct run *run, void *const *instance, const struct wanted *wanted)
 {
     const struct kt_plugin *plugin = run->plugin;
-    struct answer first[2] = {{NULL, 0}, {NULL, 0}};
+    struct first_level first = {.packed = {{NULL, 0}}};
     for (uint32_t l = 0; l < 2 * plugin->n_levels; l++)
         if (can_run(run, plugin->levels[l / 2]) && instance[l % 2] &&
-            !run_case(run, plugin->levels[l / 2], instance[l % 2], l % 2, wanted, first)) {
+            !run_case(run, plugin->levels[l / 2], instance[l % 2], l % 2, wanted, &first)) {
             printf("FAIL %s: layout refused\n", case_text);
             run->failed++;
         }
-    free(first[0].data);
-    free(first[1].data);
+    for (int i = 0; i < 2; i++) {
+        free(first.products[i].data);
+        free(first.packed[i].data);
+    }
 }
 
 /* Of each format cases of experts and, one for each four, of linears. Returns how many levels could run. */

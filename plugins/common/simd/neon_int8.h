@@ -240,4 +240,22 @@ INLINE void vec_make_tile(const uint8_t *rows, uint64_t stride, uint8_t *tile)
             turn4(rows + c * stride + 4 * q, stride, tile + 64 * q + 4 * c);
 }
 
+INLINE void vec_part_halves(const uint8_t *line, uint8_t *to)
+{
+    uint16x8_t r[4];
+    UNROLL_FOR (int i = 0; i < 4; i++)
+        r[i] = vreinterpretq_u16_u8(vld1q_u8(line + 16 * i));
+    UNROLL_FOR (int i = 0; i < 2; i++) {
+        vst1q_u8(to + 16 * i, vreinterpretq_u8_u16(vuzp1q_u16(r[2 * i], r[2 * i + 1])));
+        vst1q_u8(to + 16 * i + 32, vreinterpretq_u8_u16(vuzp2q_u16(r[2 * i], r[2 * i + 1])));
+    }
+}
+
+INLINE void vec_part_bytes(const uint8_t *line, uint8_t *to)
+{
+    const uint8x16x4_t part = vld4q_u8(line);
+    UNROLL_FOR (int i = 0; i < 4; i++)
+        vst1q_u8(to + 16 * i, part.val[i]);
+}
+
 #endif

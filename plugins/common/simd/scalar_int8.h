@@ -190,4 +190,22 @@ INLINE void vec_make_tile(const uint8_t *rows, uint64_t stride, uint8_t *tile)
             memcpy(tile + 64 * q + 4 * c, rows + c * stride + 4 * q, 4);
 }
 
+/* The low 16 bits of a line's lanes, then the high ones; to may be the line. */
+INLINE void vec_part_halves(const uint8_t *line, uint8_t *to)
+{
+    uint16_t half[2][16];
+    for (unsigned c = 0; c < 16; c++)
+        for (unsigned i = 0; i < 2; i++)
+            half[i][c] = load_u16(line + 4 * c + 2 * i);
+    memcpy(to, half, sizeof half);
+}
+
+/* A line's bytes 0 of all rows, then bytes 1, 2 and 3. */
+INLINE void vec_part_bytes(const uint8_t *line, uint8_t *to)
+{
+    for (unsigned i = 0; i < 4; i++)
+        for (unsigned c = 0; c < 16; c++)
+            to[16 * i + c] = line[4 * c + i];
+}
+
 #endif
