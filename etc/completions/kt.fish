@@ -306,6 +306,7 @@ complete -c kt -n '__kt_verb run' -l chat-template -r -F -d 'this template inste
 complete -c kt -n '__kt_verb run' -l system -r -f -d 'the system\'s message of chats that have none'
 complete -c kt -n '__kt_verb run' -l api-key -r -f -d 'answer only who sends this key'
 complete -c kt -n '__kt_verb run' -l api-key-file -r -F -d 'keys, one a line, of a file that only its owner may read'
+complete -c kt -n '__kt_verb run' -l share-prefixes -d 'let keys go on from what was computed for others: faster, but it tells them what others ask'
 complete -c kt -n '__kt_verb run' -l cors -r -f -d 'let web pages of this origin ask, https://example.org'
 complete -c kt -n '__kt_verb run' -l temperature -r -f -a '0 0.6 0.8 1' -d 'where a request says nothing'
 complete -c kt -n '__kt_verb run' -l top-p -r -f -a '0.8 0.9 0.95' -d 'likewise, 0 .. 1'

@@ -245,6 +245,41 @@ START_TEST(a_full_queue_refuses)
 }
 END_TEST
 
+/* One client asks for all of the queue, again and again: others find a place each time. */
+START_TEST(a_client_cannot_fill_the_queue)
+{
+    enum { N = 10 };
+    struct kt_scheduler *scheduler =
+        create_with(&usual, (struct kt_scheduler_params){.max_running = 1, .max_queued = 8});
+    struct asker *askers = calloc(N, sizeof(*askers));
+    for (int round = 0; round < 3; round++) {
+        for (unsigned int i = 0; i < N; i++) {
+            asker_init(&askers[i], i, 10, 0, 10);
+            askers[i].request.client = i < 9 ? "many" : "one";
+        }
+        stand_in_hold();
+        asker_submit(&askers[0], scheduler);
+        stand_in_wait_for_step();
+        for (int i = 1; i < 8; i++)
+            asker_submit(&askers[i], scheduler);
+        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "7 requests of this client wait");
+        asker_submit(&askers[9], scheduler);
+        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "8 requests wait");
+        askers[8].request.client = "other"; /* whose name is not kept, as it has nothing here */
+        expect_refusal(&askers[8], scheduler, KT_E_BUSY, "8 requests wait");
+        if (round == 1)
+            kt_scheduler_cancel(askers[3].ticket);
+        stand_in_go_on();
+        for (int i = 0; i < N; i++)
+            if (i != 8)
+                asker_wait(&askers[i]);
+        ck_assert_uint_eq(stats_of(scheduler).queued, 0);
+    }
+    destroy(scheduler);
+    free(askers);
+}
+END_TEST
+
 /* ---- ends from outside ---- */
 
 /* When its client hears of the end, the pages are free. */
@@ -476,6 +511,7 @@ int main(void)
     tcase_add_test(tests, names_what_is_wrong_with_a_request);
     tcase_add_test(tests, names_what_is_wrong_with_settings);
     tcase_add_test(tests, a_full_queue_refuses);
+    tcase_add_test(tests, a_client_cannot_fill_the_queue);
     tcase_add_loop_test(tests, a_cancelled_request_gives_its_pages_back_in_the_same_step, 0, 2);
     tcase_add_test(tests, draining_ends_what_was_taken);
     tcase_add_test(tests, destroying_cancels_what_is_left);

@@ -247,6 +247,36 @@ START_TEST(a_common_beginning_is_computed_once)
 }
 END_TEST
 
+/* Nothing tells an owner what others have asked: neither kept prefixes nor what is being read. */
+START_TEST(owners_share_nothing)
+{
+    const struct stand_in how = {.n_pages = 200, .max_sessions = 40, .max_tokens = 1000, .has_states = _i};
+    struct kt_scheduler_params params = settings();
+    params.snapshot_tokens = 64;
+    struct kt_scheduler *scheduler = create(&how, &params);
+    struct asker askers[3];
+    stand_in_hold();
+    for (unsigned int i = 0; i < 3; i++) {
+        asker_init(&askers[i], 1, 300, 0, 5);
+        askers[i].request.owner = i / 2; /* 0, 0, 1 */
+        asker_submit(&askers[i], scheduler);
+    }
+    stand_in_go_on();
+    for (int i = 0; i < 3; i++) {
+        asker_wait(&askers[i]);
+        ck_assert_uint_eq(askers[i].end.n_cached, i == 1 ? 256 : 0);
+    }
+    askers[0].request.owner = 2;
+    ask(&askers[0], scheduler, &how);
+    ck_assert_uint_eq(askers[0].end.n_cached, 0);
+    for (int i = 0; i < 3; i++) { /* each one's own is there, beside the others' */
+        ask(&askers[i], scheduler, &how);
+        ck_assert_uint_eq(askers[i].end.n_cached, 256);
+    }
+    destroy(scheduler);
+}
+END_TEST
+
 /* Of what nobody needs, the one that was used last is kept longest. */
 START_TEST(the_prefix_that_was_not_used_for_longest_goes_first)
 {
@@ -435,6 +465,7 @@ int main(void)
     tcase_add_loop_test(tests, answers_do_not_depend_on_others, 0, 9);
     tcase_add_loop_test(tests, what_was_computed_is_not_computed_again, 0, 2);
     tcase_add_loop_test(tests, a_common_beginning_is_computed_once, 0, 2);
+    tcase_add_loop_test(tests, owners_share_nothing, 0, 2);
     tcase_add_loop_test(tests, the_prefix_that_was_not_used_for_longest_goes_first, 0, 2);
     tcase_add_test(tests, equal_hashes_share_nothing);
     tcase_add_loop_test(tests, whoever_has_no_room_waits_or_is_put_back, 0, 4);

@@ -89,13 +89,20 @@ def read_all(s):
         data += piece
 
 
+def cached(server, key):
+    """Of a prompt of 100 tokens, those that were there already."""
+    server.key = key
+    usage = server.post(COMPLETIONS, {"prompt": [5] * 100, "max_tokens": 1})[1]["usage"]
+    return usage["prompt_tokens_details"]["cached_tokens"]
+
+
 def test_keys():
     keys = os.path.join(folder, "keys")
     with open(keys, "w") as file:
         file.write("# keys\nfirst-key\n\n  second-key  \n")
     os.chmod(keys, 0o600)
     with Process("--api-key-file", keys, "--api-key", "third-key", "--served-model-name", "a,b",
-                 "--cors", "https://page.example", "--context", "64") as server:
+                 "--cors", "https://page.example", "--context", "256") as server:
         for path in ("/health", "/"):
             equal(server.request("GET", path)[0], 200, path, "needs no key")
         for path in ("/v1/models", "/metrics", "/version", "/nowhere"):
@@ -125,6 +132,9 @@ def test_keys():
                                      headers=dict(asked, **{"Access-Control-Request-Headers": words}))[1]
             equal((headers["Access-Control-Allow-Headers"], headers["Vary"]),
                   (wanted, "Access-Control-Request-Headers"), "headers that a page asks for", words)
+        # Nobody hears of what others have asked by how soon it is read.
+        equal([cached(server, key) for key in ("first-key", "first-key", "second-key", "second-key", "first-key")],
+              [0, 64, 0, 64, 64], "cached tokens of a prompt that keys share")
         check("-key" not in "".join(server.log), "no key may be logged")
 
 
@@ -148,6 +158,19 @@ def test_bodies():
             except OSError:
                 pass
             check(sent < 900, "a slow body must be closed")
+        # Heads that come byte by byte, the first one and a later one of a connection.
+        for begin_with in (b"", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+            with socket.create_connection(("127.0.0.1", server.port), 20) as s:
+                s.sendall(begin_with)
+                check(not begin_with or b" 200 " in s.recv(1000), "a request before")
+                s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ")
+                try:
+                    sent = 0
+                    while sent < 900 and not select.select([s], [], [], 0.1)[0]:
+                        sent += s.send(b"y")
+                except OSError:
+                    pass
+                check(sent < 900, "a head that comes slowly must be closed")
         reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n", end=False)
         check(b"<timeout>" not in reply, "a body that never comes")
         equal(server.get("/health")[0], 200, "still there")
@@ -213,7 +236,7 @@ def test_turns():
     with open(keys, "w") as file:
         file.write("one\ntwo\n")
     os.chmod(keys, 0o600)
-    with Process("--api-key-file", keys, "--max-running", "1", *SLOW) as server:
+    with Process("--api-key-file", keys, "--max-running", "1", "--max-queue", "8", "--share-prefixes", *SLOW) as server:
         server.key = "two"
         said = (b"Bearer one", b"bearer one", b"Other\r\nX-Api-Key: one", b"BEARER one")
         held = [begin(server, dict(LONG, max_tokens=300), b"Authorization: Bearer two\r\n")]
@@ -223,7 +246,21 @@ def test_turns():
             server.wait_metric("kt_queue_depth", lambda n, i=i: n == i + 1)
         for s in held:
             check(b" 200 " in read_all(s)[:20], "an answer")
-    answers = [int(n) for n in re.findall(r"answer (\d+) tokens", "".join(server.log))]
+        # Nor does one key fill the queue: the last place is another's.
+        one, two = b"Authorization: Bearer one\r\n", b"Authorization: Bearer two\r\n"
+        held = [begin(server, LONG, one)]
+        server.wait_metric("kt_running", lambda n: n == 1)
+        held += [begin(server, LONG, one) for _ in range(7)]
+        server.wait_metric("kt_queue_depth", lambda n: n == 7)
+        refused = read_all(begin(server, LONG, one))
+        check(b" 429 " in refused[:20] and b"of this client" in refused, "one client's share", refused)
+        held.append(begin(server, LONG, two))
+        server.wait_metric("kt_queue_depth", lambda n: n == 8)
+        for s in held:
+            s.close()
+        server.wait_metric("kt_running", lambda n: n == 0)
+        equal((cached(server, "one"), cached(server, "two")), (0, 64), "cached tokens with --share-prefixes")
+    answers = [int(n) for n in re.findall(r"answer (\d+) tokens", "".join(l for l in server.log if "hung up" not in l))]
     equal([n for n in answers if 3 <= n < 300], [3, 4, 5, 6], "one key is one client, however it is spelled")
 
 

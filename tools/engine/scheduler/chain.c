@@ -41,7 +41,7 @@ bool kt_chain_add(struct kt_chain *chain, const int32_t *ids, size_t n_ids)
 
 bool kt_chain_copy(const struct kt_chain *chain, size_t n_ids, struct kt_chain *copy)
 {
-    *copy = (struct kt_chain){.ids = NULL};
+    *copy = (struct kt_chain){.owner = chain->owner};
     if (kt_chain_add(copy, chain->ids, n_ids))
         return true;
     kt_chain_free(copy);
@@ -64,6 +64,8 @@ void kt_chain_free(struct kt_chain *chain)
 uint64_t kt_chain_common(const struct kt_chain *a, const struct kt_chain *b)
 {
     size_t low = 0, high = a->n_hashes < b->n_hashes ? a->n_hashes : b->n_hashes;
+    if (a->owner != b->owner)
+        return 0;
     while (low < high) { /* equal hashes mean that all before them are equal */
         size_t middle = low + (high - low + 1) / 2;
         if (a->hashes[middle - 1] == b->hashes[middle - 1])

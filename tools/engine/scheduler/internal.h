@@ -36,6 +36,7 @@ struct kt_chain {
     int32_t *ids;
     uint64_t *hashes; /**< [n_hashes] of the first 1, 2, .. whole pages */
     size_t n_ids, n_hashes, ids_capacity, hashes_capacity;
+    uint64_t owner; /**< chains of different owners have nothing in common */
 };
 
 /** A request. */
@@ -44,6 +45,7 @@ struct kt_ticket {
     atomic_bool cancelled;
     struct kt_scheduler *scheduler;
     struct kt_ticket *next;
+    struct kt_place *place;
     struct kt_client *client;  /**< until it is in the queue: one that may be made of its name */
     struct kt_request request; /**< its arrays but stop_ids are the caller's, and not used */
     int32_t *stop_ids;
@@ -85,6 +87,7 @@ struct kt_scheduler {
     pthread_cond_t wake; /**< the thread: something has come */
     pthread_cond_t idle; /**< kt_scheduler_drain: nothing is left */
     struct kt_queue inbox;
+    struct kt_place *places;
     uint64_t n_waiting, n_live; /**< in the inbox or a queue; taken and not ended */
     uint64_t n_taken, n_refused;
     bool refuses, stops, cancels;
@@ -140,6 +143,19 @@ void kt_ticket_hold(struct kt_ticket *ticket);
 /** Frees what only a running request needs. */
 void kt_ticket_empty(struct kt_ticket *ticket);
 void kt_scheduler_release(struct kt_scheduler *scheduler);
+
+/* places.c */
+
+/** A place in the queue. KT_E_BUSY: there is none for this client. */
+enum kt_status kt_place_take(struct kt_scheduler *s, const char *client, struct kt_place **place,
+                             struct kt_error *error);
+/** A request of it does not wait any more; or waits again. */
+void kt_place_leave(struct kt_scheduler *s, struct kt_place *place);
+void kt_place_return(struct kt_scheduler *s, struct kt_place *place);
+/** A request for which it was taken is refused after all. */
+void kt_place_refuse(struct kt_scheduler *s, struct kt_place *place);
+/** A request of it, which does not wait, has ended. */
+void kt_place_drop(struct kt_scheduler *s, struct kt_place *place);
 
 /* clients.c */
 

@@ -27,7 +27,8 @@ static uint64_t whole_pages(uint64_t n_tokens)
 static bool begins_with(const struct kt_chain *chain, const struct kt_chain *prefix)
 {
     size_t n = prefix->n_ids, pages = prefix->n_hashes;
-    return n <= chain->n_ids && (pages == 0 || chain->hashes[pages - 1] == prefix->hashes[pages - 1]) &&
+    return n <= chain->n_ids && chain->owner == prefix->owner &&
+           (pages == 0 || chain->hashes[pages - 1] == prefix->hashes[pages - 1]) &&
            memcmp(chain->ids, prefix->ids, n * sizeof(*chain->ids)) == 0;
 }
 

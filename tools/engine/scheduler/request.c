@@ -81,6 +81,7 @@ static enum kt_status copy_arrays(struct kt_ticket *t, const struct kt_request *
     if (!t->client || !t->stop_ids || !kt_chain_add(&t->chain, r->ids, r->n_ids))
         return no_memory(error);
     memcpy(t->client->name, name, length);
+    t->chain.owner = r->owner;
     if (r->n_stop_ids > 0)
         memcpy(t->stop_ids, r->stop_ids, r->n_stop_ids * sizeof(*t->stop_ids));
     return KT_OK;
@@ -122,55 +123,24 @@ static enum kt_status make_ticket(struct kt_scheduler *s, const struct kt_reques
     return status;
 }
 
-/* A place in the queue, before anything is allocated for the request. */
-static enum kt_status take_place(struct kt_scheduler *s, struct kt_error *error)
-{
-    enum kt_status status = KT_OK;
-    pthread_mutex_lock(&s->lock);
-    if (s->refuses)
-        status = kt_engine_fail(error, KT_E_STATE, "no more requests are taken: this is about to end");
-    else if (s->n_waiting >= s->params.max_queued)
-        status = kt_engine_fail(error, KT_E_BUSY,
-                                "%" PRIu64 " requests wait already, as many as the queue has places for",
-                                s->n_waiting);
-    if (status == KT_OK) {
-        s->n_waiting++;
-        s->n_live++;
-    } else {
-        s->n_refused++;
-    }
-    pthread_mutex_unlock(&s->lock);
-    return status;
-}
-
-static void leave_place(struct kt_scheduler *s)
-{
-    pthread_mutex_lock(&s->lock);
-    s->n_waiting--;
-    s->n_refused++;
-    if (--s->n_live == 0) {
-        pthread_cond_broadcast(&s->idle);
-        pthread_cond_signal(&s->wake);
-    }
-    pthread_mutex_unlock(&s->lock);
-}
-
 enum kt_status kt_scheduler_submit(struct kt_scheduler *s, const struct kt_request *request,
                                    struct kt_ticket **ticket, struct kt_error *error)
 {
     struct kt_ticket *t = NULL;
     if (!s || !request)
         return kt_engine_fail(error, KT_E_INVALID, "kt_scheduler_submit: NULL");
-    enum kt_status status = take_place(s, error);
+    struct kt_place *place;
+    enum kt_status status = kt_place_take(s, request->client ? request->client : "", &place, error);
     if (status != KT_OK)
         return status;
     status = check(s, request, error);
     if (status == KT_OK)
         status = make_ticket(s, request, &t, error);
     if (status != KT_OK) {
-        leave_place(s);
+        kt_place_refuse(s, place);
         return status;
     }
+    t->place = place;
     t->request.sampling = NULL;
     if (ticket) {
         kt_ticket_hold(t);

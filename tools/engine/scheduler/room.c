@@ -96,9 +96,7 @@ static void insert(struct kt_scheduler *s, struct kt_ticket *ticket)
 static void start(struct kt_scheduler *s, struct kt_client *client, struct kt_source *source)
 {
     struct kt_ticket *ticket = kt_queue_pop(&client->queue);
-    pthread_mutex_lock(&s->lock);
-    s->n_waiting--;
-    pthread_mutex_unlock(&s->lock);
+    kt_place_leave(s, ticket->place);
     if (open_session(s, ticket, source) != KT_OK) {
         kt_run_end(s, ticket, KT_END_ERROR, -1);
         return;
@@ -147,9 +145,7 @@ static void put_back(struct kt_scheduler *s)
     ticket->n_done = 0;
     ticket->copies = false;
     kt_queue_push_first(&ticket->client->queue, ticket);
-    pthread_mutex_lock(&s->lock);
-    s->n_waiting++;
-    pthread_mutex_unlock(&s->lock);
+    kt_place_return(s, ticket->place);
     s->stats.preempted++;
 }
 

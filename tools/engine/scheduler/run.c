@@ -221,10 +221,7 @@ void kt_run_end(struct kt_scheduler *s, struct kt_ticket *t, enum kt_end reason,
     kt_scheduler_show(s);
     t->request.on_end(t->request.data, &end);
     kt_ticket_empty(t);
-    pthread_mutex_lock(&s->lock);
-    if (--s->n_live == 0)
-        pthread_cond_broadcast(&s->idle);
-    pthread_mutex_unlock(&s->lock);
+    kt_place_drop(s, t->place);
     kt_ticket_release(t);
 }
 

@@ -24,12 +24,13 @@ static struct kt_queue leave_queues(struct kt_scheduler *s, bool all)
     for (struct kt_client *client = s->clients; client; client = client->next) {
         struct kt_queue queue = client->queue;
         client->queue = (struct kt_queue){.first = NULL};
-        for (struct kt_ticket *ticket; (ticket = kt_queue_pop(&queue)) != NULL;)
-            kt_queue_push(all || atomic_load(&ticket->cancelled) ? &ended : &client->queue, ticket);
+        for (struct kt_ticket *ticket; (ticket = kt_queue_pop(&queue)) != NULL;) {
+            bool ends = all || atomic_load(&ticket->cancelled);
+            kt_queue_push(ends ? &ended : &client->queue, ticket);
+            if (ends)
+                kt_place_leave(s, ticket->place);
+        }
     }
-    pthread_mutex_lock(&s->lock);
-    s->n_waiting -= ended.n;
-    pthread_mutex_unlock(&s->lock);
     return ended;
 }
 

@@ -25,7 +25,7 @@
  *
  * Fairness. Each client is charged for tokens that were computed for it. The one that has been charged least
  * is next: when a request is started, and when prompts share a step. One that comes back after a pause begins
- * with the least charge of those that are there.
+ * with the least charge of those that are there. Nor can one fill the queue: the last places are for others.
  *
  * Drafts. Where few requests are answered, tokens that their own texts suggest are computed with the next
  * ones, if that is faster (struct kt_scheduler_params.drafts).
@@ -111,6 +111,8 @@ struct kt_request {
     uint32_t n_stop_ids;
     bool ignore_eos;    /**< end_ids of the scheduler do not end it (stop_ids do) */
     const char *client; /**< whose share it takes, such as an API key; NULL: ""; copied */
+    uint64_t owner;     /**< who may go on from what this computes: requests with the same number. How soon a
+                             prompt is read tells what was computed before */
     void *data;
     /** Tokens of the prompt that are in the session so far, of all; NULL: not wanted. */
     void (*on_prompt)(void *data, uint64_t done, uint64_t total);
@@ -140,9 +142,9 @@ void kt_scheduler_refuse(struct kt_scheduler *scheduler);
 
 /**
  * Puts a request into the queue. *ticket (`ticket` may be NULL) is released by kt_ticket_release.
- * KT_E_BUSY: the queue is full, and how long it is; KT_E_STATE: it drains; KT_E_RANGE: the prompt is longer
- * than a session or the cache, with both numbers, or an id that is none; KT_E_INVALID: the request or its
- * sampling contradicts itself. No callback comes then.
+ * KT_E_BUSY: the queue is full, or this client's share of it, and how long it is; KT_E_STATE: it drains;
+ * KT_E_RANGE: the prompt is longer than a session or the cache, with both numbers, or an id that is none;
+ * KT_E_INVALID: the request or its sampling contradicts itself. No callback comes then.
  */
 enum kt_status kt_scheduler_submit(struct kt_scheduler *scheduler, const struct kt_request *request,
                                    struct kt_ticket **ticket, struct kt_error *error);

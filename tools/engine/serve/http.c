@@ -3,6 +3,8 @@
 
 #include "tools/engine/serve/http.h"
 #include "tools/engine/base/fail.h"
+#include "tools/engine/serve/connections.h"
+#include "tools/engine/serve/listen.h"
 #include "tools/engine/serve/server.h"
 
 #include <errno.h>
@@ -23,6 +25,7 @@
 
 struct kt_http {
     struct MHD_Daemon *daemon;
+    struct kt_connections *connections;
     uint16_t port;
     _Atomic unsigned n_running;
 };
@@ -66,6 +69,25 @@ static struct kt_exchange *open_exchange(struct kt_server *server, struct MHD_Co
     return exchange;
 }
 
+static struct kt_connection *find_connection(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static void notice_connection(void *data, struct MHD_Connection *connection, void **slot,
+                              enum MHD_ConnectionNotificationCode code)
+{
+    struct kt_http *http = data;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED && info)
+        *slot = kt_connection_open(http->connections, info->connect_fd);
+    else if (code == MHD_CONNECTION_NOTIFY_CLOSED)
+        kt_connection_close(*slot);
+}
+
 /* One line for each request, with nothing of what it holds, by one write: lines of threads do not mix. */
 static void log_exchange(const struct kt_exchange *exchange, bool is_whole)
 {
@@ -84,7 +106,6 @@ static void end_exchange(void *data, struct MHD_Connection *connection, void **s
 {
     struct kt_exchange *exchange = *slot;
     (void)data;
-    (void)connection;
     if (!exchange)
         return;
     *slot = NULL;
@@ -96,6 +117,7 @@ static void end_exchange(void *data, struct MHD_Connection *connection, void **s
         kt_metrics_count(&exchange->server->metrics, exchange->status, kt_cli_now() - exchange->start,
                          !is_whole);
     }
+    kt_connection_rest(find_connection(connection));
     if (exchange->is_counted)
         atomic_fetch_sub(&exchange->server->http->n_running, 1);
     kt_buffer_free(&exchange->body);
@@ -460,6 +482,7 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
         *slot = exchange = open_exchange(server, connection, path, method);
         if (!exchange)
             return MHD_NO;
+        kt_connection_work(find_connection(connection));
         exchange->is_counted = true;
         atomic_fetch_add(&server->http->n_running, 1);
         if (!check_open(exchange, version, &problem))
@@ -486,52 +509,10 @@ static void log_library(void *data, const char *format, va_list arguments)
         (void)vfprintf(stderr, format, arguments);
 }
 
-/* A socket that listens; the error says what to do where the port is taken. */
-static int listen_at(const struct kt_http_params *params, struct kt_error *error)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
-    char port[8];
-    int fd = -1, one = 1, failed = 0;
-    (void)snprintf(port, sizeof(port), "%u", params->port);
-    int code = getaddrinfo(params->host, port, &hints, &found);
-    if (code != 0) {
-        kt_engine_fail(error, KT_E_SYSTEM, "--host %s: %s", params->host, gai_strerror(code));
-        return -1;
-    }
-    for (struct addrinfo *at = found; at && fd < 0; at = at->ai_next) {
-        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
-        if (fd < 0) {
-            failed = errno;
-            continue;
-        }
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, 256) != 0) {
-            failed = errno;
-            close(fd);
-            fd = -1;
-        }
-    }
-    freeaddrinfo(found);
-    if (fd < 0)
-        kt_engine_fail(error, KT_E_SYSTEM, "%s, port %s: %s; choose others by --host and --port",
-                       params->host, port, strerror(failed));
-    return fd;
-}
-
-static uint16_t find_port(int fd)
-{
-    struct sockaddr_storage address;
-    socklen_t length = sizeof(address);
-    if (getsockname(fd, (struct sockaddr *)&address, &length) != 0)
-        return 0;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
-}
-
 enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_params *params,
                              struct kt_http **http, struct kt_error *error)
 {
-    int fd = listen_at(params, error);
+    int fd = kt_listen(params->host, params->port, error);
     if (fd < 0)
         return error->status;
     struct kt_http *own = calloc(1, sizeof(*own));
@@ -539,7 +520,13 @@ enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_para
         close(fd);
         return kt_engine_fail(error, KT_E_NOMEM, "out of memory");
     }
-    own->port = find_port(fd);
+    own->port = kt_listen_port(fd);
+    enum kt_status status = kt_connections_start(params->timeout, &own->connections, error);
+    if (status != KT_OK) {
+        close(fd);
+        free(own);
+        return status;
+    }
     *http = own; /* requests may come before this returns */
     own->daemon =
         MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL |
@@ -549,10 +536,12 @@ enum kt_status kt_http_start(struct kt_server *server, const struct kt_http_para
                          (unsigned)(params->max_connections + SPARE_CONNECTIONS),
                          MHD_OPTION_CONNECTION_TIMEOUT, params->timeout, MHD_OPTION_THREAD_STACK_SIZE,
                          (size_t)STACK_SIZE, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)65536,
-                         MHD_OPTION_NOTIFY_COMPLETED, end_exchange, NULL, MHD_OPTION_END);
+                         MHD_OPTION_NOTIFY_COMPLETED, end_exchange, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+                         notice_connection, own, MHD_OPTION_END);
     if (own->daemon)
         return KT_OK;
     *http = NULL;
+    kt_connections_stop(own->connections);
     free(own);
     close(fd);
     return kt_engine_fail(error, KT_E_SYSTEM, "the HTTP server could not be started: %s", strerror(errno));
@@ -570,6 +559,7 @@ void kt_http_stop(struct kt_http *http)
     if (!http)
         return;
     MHD_stop_daemon(http->daemon);
+    kt_connections_stop(http->connections);
     free(http);
 }
 

@@ -57,7 +57,8 @@ static bool submit(struct kt_job *job, struct kt_answer *answer, struct kt_probl
                                  .stop_ids = job->ask.stop_ids,
                                  .n_stop_ids = job->ask.n_stop_ids,
                                  .ignore_eos = job->ask.ignores_eos,
-                                 .client = job->exchange->key > 0 ? key : job->exchange->address};
+                                 .client = job->exchange->key > 0 ? key : job->exchange->address,
+                                 .owner = job->server->shares_prefixes ? 0 : job->exchange->key};
     if (!kt_answer_open(job, answer, problem))
         return false;
     if (!kt_feed_attach(job->feed, answer->number, &request))

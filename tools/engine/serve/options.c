@@ -69,6 +69,10 @@ static const struct kt_cli_option options[] =
      TEXT("api-key", key, "KEY",
           "answer only who sends this key; other users of this machine may see it here"),
      TEXT("api-key-file", key_file, "FILE", "keys, one a line, of a file that only its owner may read"),
+     {.name = "share-prefixes",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct kt_run_args, share_prefixes),
+      .help = "let keys go on from what was computed for others: faster, but it tells them what others ask"},
      TEXT("cors", origin, "ORIGIN", "let web pages of this origin ask, https://example.org; *: all pages"),
      REAL("temperature", temperature, "where a request says nothing (default: the model's advice, or 1)"),
      REAL("top-p", top_p, "likewise, 0 .. 1"),
@@ -216,6 +220,7 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
     server->max_connections = args->max_connections;
     server->timeout = (unsigned)args->timeout;
     server->log = (enum kt_serve_log)args->log;
+    server->shares_prefixes = args->share_prefixes;
     const char *own = cli->model ? cli->model->name : cli->arguments[0];
     if (!(args->names ? add_names(server, args->names) : add_own_name(server, own)) ||
         (args->key && !kt_keys_add(&server->keys, args->key)))

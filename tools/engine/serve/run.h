@@ -15,7 +15,7 @@ struct kt_run_args {
         frequency_penalty; /* -1: not said */
     uint64_t top_k;        /* UINT64_MAX: not said */
     int kv, log, speculate;
-    bool dry_run;
+    bool dry_run, share_prefixes;
 };
 extern const struct kt_cli_command kt_run_command;
 extern const struct kt_run_args kt_run_defaults;

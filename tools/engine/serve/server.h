@@ -26,6 +26,7 @@ struct kt_server {
     uint64_t max_body, max_connections, max_queue;
     unsigned timeout;
     enum kt_serve_log log;
+    bool shares_prefixes; /* between API keys */
     /* ---- the model, from KT_SERVER_READY on ---- */
     struct kt_loaded loaded;
     struct kt_template *chat;
