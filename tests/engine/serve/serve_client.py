@@ -84,11 +84,14 @@ class Server:
                 events.append(json.loads(block[6:]))
         return events, done
 
-    def raw(self, data, timeout=20, end=True):
-        """Sends bytes as they are; what comes back until the server closes."""
+    def raw(self, data, timeout=20, end=True, parts=1):
+        """Sends bytes as they are, slowly if in parts; what comes back until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
             try:
-                s.sendall(data)
+                for i in range(parts):
+                    s.sendall(data[len(data) * i // parts:len(data) * (i + 1) // parts])
+                    if i + 1 < parts:
+                        time.sleep(0.02)
                 if end:
                     s.shutdown(socket.SHUT_WR)
             except OSError:

@@ -12,7 +12,8 @@ from serve_client import Server, check, equal, finish
 
 port, count, seed = (int(word) for word in sys.argv[1:4])
 server = Server(port)
-PATHS = ["/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize", "/apply-template", "/v1/models",
+PATHS = ["/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses",
+         "/tokenize", "/detokenize", "/apply-template", "/v1/models",
          "/v1/models/x", "/health", "/metrics", "/version", "/", "/nowhere", "*", "http://localhost/health"]
 GOOD = [{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temperature": 0},
         {"prompt": "ROMEO:", "max_tokens": 2, "stop": ["x"], "logit_bias": {"1": 1}, "seed": 3},
@@ -23,6 +24,19 @@ GOOD = [{"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2, "temp
                       {"role": "tool", "tool_call_id": "c", "content": "1"}],
          "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
          "max_tokens": 2, "logprobs": True, "top_logprobs": 2, "stream": True},
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]},
+                      {"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}, {"type": "tool_use", "id": "x",
+                                                         "name": "f", "input": {"a": 1}}]},
+                      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x", "content": "1"}]},
+                      {"role": "assistant", "content": "So"}], "system": [{"type": "text", "text": "s"}],
+         "tools": [{"name": "f", "input_schema": {}}], "tool_choice": {"type": "auto"}, "thinking": {"type": "enabled"},
+         "max_tokens": 2, "stop_sequences": ["x"], "stream": True, "output_config": {"effort": "low"}},
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "a"}]},
+                   {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "t"}]},
+                   {"type": "function_call", "call_id": "x", "name": "f", "arguments": "{}"},
+                   {"type": "function_call_output", "call_id": "x", "output": "1"}], "instructions": "i",
+         "tools": [{"type": "function", "name": "f", "parameters": {}}], "text": {"format": {"type": "text"}},
+         "max_output_tokens": 2, "stream": True, "reasoning": {"effort": "low"}, "store": False, "metadata": {}},
         {"tokens": [1, 2, 3]}, {"content": "text", "with_pieces": True, "add_special": False}]
 ODD = [None, True, -1, 0, 1.5, 1e308, 2 ** 62, -2 ** 63, "", "x", "\u0000", "\ud800", "<|im_end|>", [], {}, [[]],
        [None], {"": None}, "a" * 5000, ["x"] * 100, {"type": "json_schema"}, [{}], "\U0001f600", "{{ x }}", "{% for %}"]
@@ -48,7 +62,8 @@ def make_body(rng):
         elif how == 1 and isinstance(parent, dict):
             parent[rng.choice(("tools", "stop", "messages", "prompt", "n", "seed", "tool_choice", "top_p",
                                "response_format", "chat_template_kwargs", "reasoning_effort", "model", "echo",
-                               "logprobs", "stop_token_ids", "min_tokens", "x\u00e9"))] = copy.deepcopy(rng.choice(ODD))
+                               "logprobs", "stop_token_ids", "min_tokens", "x\u00e9", "input", "system", "store",
+                               "continue_final_message", "output_config", "content", "role", "type", "name"))] = copy.deepcopy(rng.choice(ODD))
         else:
             parent[key] = copy.deepcopy(rng.choice(ODD))
     data = bytearray(json.dumps(value, ensure_ascii=rng.random() < 0.5).encode("utf-8", "surrogatepass"))
@@ -68,7 +83,7 @@ def make_body(rng):
 def make_request(rng):
     body = make_body(rng) if rng.random() < 0.85 else bytes(rng.randrange(256) for _ in range(rng.randrange(200)))
     method = rng.choice(("POST",) * 12 + ("GET", "HEAD", "PUT", "OPTIONS", "DELETE", "TRACE", "x" * 50, "p\xf6st"))
-    path = rng.choice(PATHS[:5] if rng.random() < 0.8 else PATHS)
+    path = rng.choice(PATHS[:8] if rng.random() < 0.8 else PATHS)
     if rng.random() < 0.1:
         path += rng.choice(("/", "?a=b", "%00", "%ff", "/../../etc/passwd", "#", "?" + "q" * 3000, " x", "\t"))
     version = rng.choice(("HTTP/1.1",) * 20 + ("HTTP/1.0", "HTTP/9.9", "HTP", "", "HTTP/1.1\x00"))
@@ -102,7 +117,7 @@ def work(numbers):
         try:
             # Whoever closes the sending half gets no answer of the model's; many do, as they need not wait for
             # the server to lose patience.
-            reply = server.raw(data, end=rng.random() < 0.7)
+            reply = server.raw(data, end=rng.random() < 0.7, parts=rng.choice((2, 9)) if rng.random() < 0.03 else 1)
         except OSError as error:
             check(False, "request", number, data[:300], error)
             return
@@ -110,6 +125,12 @@ def work(numbers):
         check(not reply or line.startswith(b"HTTP/1."), "request", number, data[:400], "answered", reply[:200])
         check(b"<timeout>" not in reply, "request", number, data[:400], "was not answered")
         check(b" 5" not in line[8:10] or b" 505 " in line, "request", number, data[:600], "answered", reply[:300])
+        head, _, body = reply.partition(b"\r\n\r\n")
+        if b"application/json" in head and b"Content-Length" in head and body:
+            try:
+                check(line[9:10] == b"2" or "error" in json.loads(body), "request", number, data[:300], "answered", reply)
+            except ValueError:
+                check(False, "request", number, data[:300], "is answered by what is no JSON:", reply[:300])
         check(b"root:" not in reply, "request", number, "reads a file")
 
 
