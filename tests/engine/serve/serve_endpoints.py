@@ -330,6 +330,10 @@ def test_pipelined():
     reply = server.raw(b"GET /health HTTP/1.0\r\n\r\n", end=False)
     check(b" 200 " in reply.split(b"\r\n")[0], "HTTP/1.0", reply[:80])
     body = b'{"prompt": "x"}'
+    # Without its length, or with a head that seems to end before it: what follows is no request.
+    for head in (b"", b": x\r\nContent-Length: 15\r\n"):
+        reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n" + body + one, end=False)
+        check(b" 400 " in reply[:20] and reply.count(b"HTTP/1.1 ") == 1, "a body without a length", reply)
     chunks = b"".join(b"1\r\n" + body[i:i + 1] + b"\r\n" for i in range(len(body))) + b"0\r\n\r\n"
     reply = server.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
                        b"Transfer-Encoding: chunked\r\n\r\n" + chunks, end=False)

@@ -4,6 +4,7 @@ with a 5xx, and beside them a client is answered as ever."""
 import copy
 import json
 import random
+import re
 import socket
 import sys
 import threading
@@ -128,7 +129,8 @@ def work(numbers):
         head, _, body = reply.partition(b"\r\n\r\n")
         if b"application/json" in head and b"Content-Length" in head and body:
             try:
-                check(line[9:10] == b"2" or "error" in json.loads(body), "request", number, data[:300], "answered", reply)
+                length = int(re.search(rb"\nContent-Length: (\d+)", head).group(1))
+                check(line[9:10] == b"2" or "error" in json.loads(body[:length]), "request", number, data[:300], "answered", reply)
             except ValueError:
                 check(False, "request", number, data[:300], "is answered by what is no JSON:", reply[:300])
         check(b"root:" not in reply, "request", number, "reads a file")

@@ -328,11 +328,15 @@ static bool check_framing(struct kt_exchange *exchange, const char *version, str
 {
     unsigned counts[3] = {0};
     MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, count_header, counts);
-    if (counts[0] <= 1 && counts[1] + counts[2] <= 1 && (counts[0] == 1 || strcmp(version, "HTTP/1.1") != 0))
+    bool needs_body = strcmp(exchange->method, "POST") == 0, has_body = counts[1] + counts[2] > 0;
+    if (counts[0] <= 1 && counts[1] + counts[2] <= 1 && has_body >= needs_body &&
+        (counts[0] == 1 || strcmp(version, "HTTP/1.1") != 0))
         return true;
     exchange->closes = true;
     if (counts[0] != 1)
         return kt_problem_set(problem, 400, NULL, NULL, "a request has one header Host, not %u", counts[0]);
+    /* None: perhaps the library took a header without a name for the end of the head, and the rest for a
+     * request. */
     return kt_problem_set(problem, 400, NULL, NULL,
                           "a request has one header Content-Length or Transfer-Encoding, not %u",
                           counts[1] + counts[2]);
