@@ -24,6 +24,7 @@ top=tools/engine
         speculate \
         scheduler \
         command \
+        pull \
         serve \
         chat; do
         echo "$top/$room"
@@ -57,6 +58,8 @@ judge() {
             next
         else if (from == top "command" && header ~ /^tools\/kt\/(bench|cli|table)\.h$/)
             next
+        else if (from == top "pull" && header ~ /^tools\/kt\/(cli|table|model\/registry|model\/options)\.h$/)
+            next
         else if (from == top "serve" && header ~ /^tools\/kt\/(cli|table|model\/registry)\.h$/)
             next
         else if (from == top "chat" && header ~ /^tools\/kt\/cli\.h$/)
@@ -85,6 +88,8 @@ $top/serve/x.c "tools/kt/bench.h"
 $top/serve/x.c "core/base/log.h"
 $top/serve/x.c "$top/chat/talk.h"
 $top/chat/x.c "tools/kt/bench.h"
+$top/pull/x.c "tools/kt/bench.h"
+$top/pull/x.c "$top/serve/http.h"
 $top/scheduler/x.c "$top/serve/http.h"
 $top/scheduler/x.c "tools/kt/cli.h"
 $top/command/x.c "plugins/common/simd/sve.h"

@@ -15,6 +15,7 @@ static const struct helper {
     const char *verb, *program, *package;
 } helpers[] = {
     {"chat", "kt-serve", "kt-kernel-serve"},
+    {"model", "kt-serve", "kt-kernel-serve"}, /* of its actions pull and verify */
     {"run", "kt-serve", "kt-kernel-serve"},
     {NULL, "kt-engine", "kt-kernel-engine"}, /* all others */
 };

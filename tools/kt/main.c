@@ -18,7 +18,7 @@ const struct kt_cli_verb kt_cli_verbs[] = {
     {"forward", "run MoE layers of a model on recorded input and check the output", kt_cmd_forward},
     {"generate", "go on with a text, or answer it, by a whole model", kt_cmd_engine},
     {"inspect", "show what a checkpoint holds", kt_cmd_inspect},
-    {"model", "keep names of models, and find models", kt_cmd_model},
+    {"model", "keep names of models, find and fetch them", kt_cmd_model},
     {"perplexity", "measure how well a model foretells a text", kt_cmd_engine},
     {"place", "choose which experts lie on a GPU, by what was used", kt_cmd_place},
     {"plugin", "check a plugin against the contract, or write the project of a new one", kt_cmd_plugin},

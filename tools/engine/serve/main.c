@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the program kt-serve, which `kt` executes with the words that it was given itself. */
+#include "tools/engine/pull/pull.h"
 #include "tools/engine/serve/run.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 
 const struct kt_cli_verb kt_cli_verbs[] = {
     {"chat", "talk with a model, or with a server", kt_cmd_chat},
+    {"model", "fetch models and compare them with their checksums", kt_cmd_pull},
     {"run", "serve a model over HTTP, as OpenAI's API has it", kt_cmd_run},
     {NULL, NULL, NULL},
 };

@@ -47,5 +47,7 @@ int kt_cmd_model(struct kt_cli *cli, int argc, char **argv)
     int action = model_parse(cli, argc, argv, &args);
     if (action < 0)
         return cli->exit_code;
+    if (action == MODEL_PULL || action == MODEL_VERIFY)
+        return kt_cmd_engine(cli, argc, argv);
     return run(cli, (enum model_action)action, &args);
 }

@@ -72,9 +72,9 @@ int model_list(struct kt_cli *cli)
         }
         kt_progress_stop();
         if (registry.n_models == 0)
-            kt_output_note(output,
-                           "No model has a name yet: 'kt model scan' finds checkpoints, 'kt model add' gives "
-                           "them one.");
+            kt_output_note(
+                output,
+                "No model has a name yet: 'kt model scan' finds checkpoints, 'kt model add' and 'kt model pull' give them one.");
         code = kt_output_finish(output, KT_EXIT_OK);
     }
     registry_free(&registry);

@@ -41,16 +41,40 @@ const struct kt_cli_option *model_find_kept(const char *key)
         .help = about                                                                                \
     }
 
+#define NUMBER(word, field, least, most, about)                                                           \
+    {                                                                                                     \
+        .name = word, .type = KT_CLI_UINT, .offset = offsetof(struct model_args, field), .argument = "N", \
+        .minimum = least, .maximum = most, .help = about                                                  \
+    }
+
 static const struct kt_cli_option own[] =
     {ROW("known", known, KT_CLI_FLAG, NULL, "list: known models instead, and where they are published"),
      ROW("names", names, KT_CLI_FLAG, NULL, "list: names alone, one a line; no model is read"),
      ROW("add", add, KT_CLI_FLAG, NULL, "scan: register what is found"),
-     ROW("name", name, KT_CLI_TEXT, "NAME", "add: what to call it; edit: its new name"),
-     ROW("aliases", aliases, KT_CLI_TEXT, "NAME,...", "add, edit: further names"),
+     ROW("name", name, KT_CLI_TEXT, "NAME", "add, pull: what to call it; edit: its new name"),
+     ROW("aliases", aliases, KT_CLI_TEXT, "NAME,...", "add, edit, pull: further names"),
      ROW("path", path, KT_CLI_TEXT, "PATH", "edit: where the model is now"),
-     ROW("unset", unset, KT_CLI_TEXTS, "KEY", "edit: take an option out; may be given more than once")};
+     ROW("unset", unset, KT_CLI_TEXTS, "KEY", "edit: take an option out; may be given more than once"),
+     ROW("file", file, KT_CLI_TEXTS, "PATTERN",
+         "pull: these files, such as '*Q4_K_M*'; may be given more than once"),
+     ROW("to", to, KT_CLI_TEXT, "FOLDER",
+         "pull: where files go (default: below kt-kernel's folder for data)"),
+     ROW("revision", revision, KT_CLI_TEXT, "NAME", "pull: a branch, tag or commit (default: the main one)"),
+     {.name = "hub",
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct model_args, hub),
+      .values = "huggingface|modelscope",
+      .argument = "NAME",
+      .help = "pull: huggingface (default) or modelscope"},
+     NUMBER("jobs", jobs, 1, 16, "pull: files that are fetched at once (default: 4)"),
+     NUMBER("timeout", timeout, 1, 3600,
+            "pull: seconds without a byte after which it asks again (default: 60)"),
+     NUMBER("retries", retries, 0, 100, "pull: how often it does, if nothing comes (default: 5)"),
+     ROW("dry-run", dry_run, KT_CLI_FLAG, NULL, "pull: say what would be fetched, and end"),
+     ROW("allow-http", allow_http, KT_CLI_FLAG, NULL, "pull: without encryption, from other machines, too")};
 
-static const char *const actions[MODEL_N_ACTIONS] = {"list", "add", "scan", "info", "edit", "remove", "path"};
+static const char *const actions[MODEL_N_ACTIONS] = {"list",   "add",  "scan", "info",  "edit",
+                                                     "remove", "path", "pull", "verify"};
 
 static int find_action(const struct kt_cli *cli, const char *word)
 {
@@ -61,24 +85,35 @@ static int find_action(const struct kt_cli *cli, const char *word)
     if (near)
         kt_cli_usage(cli, "unknown action '%s', did you mean '%s'?", word, near);
     else
-        kt_cli_usage(cli, "unknown action '%s': list, add, scan, info, edit, remove or path is needed", word);
+        kt_cli_usage(
+            cli, "unknown action '%s': list, add, scan, info, edit, remove, path, pull or verify is needed",
+            word);
     return -1;
 }
 
 /* The first option that was given and that the action does not take; NULL: none. */
 static const char *find_stray(const struct model_args *args, enum model_action action)
 {
-    bool adds = action == MODEL_ADD, edits = action == MODEL_EDIT;
+    bool adds = action == MODEL_ADD, edits = action == MODEL_EDIT, pulls = action == MODEL_PULL;
     const struct {
         const char *name;
         bool given, taken;
     } rules[] = {{"known", args->known, action == MODEL_LIST},
                  {"names", args->names, action == MODEL_LIST},
                  {"add", args->add, action == MODEL_SCAN},
-                 {"name", args->name != NULL, adds || edits},
-                 {"aliases", args->aliases != NULL, adds || edits},
+                 {"name", args->name != NULL, adds || edits || pulls},
+                 {"aliases", args->aliases != NULL, adds || edits || pulls},
                  {"path", args->path != NULL, edits},
-                 {"unset", args->unset.n > 0, edits}};
+                 {"unset", args->unset.n > 0, edits},
+                 {"file", args->file.n > 0, pulls},
+                 {"to", args->to != NULL, pulls},
+                 {"revision", args->revision != NULL, pulls},
+                 {"hub", args->hub != 0, pulls},
+                 {"jobs", args->jobs != 0, pulls},
+                 {"timeout", args->timeout != 0, pulls},
+                 {"retries", args->retries != UINT64_MAX, pulls},
+                 {"dry-run", args->dry_run, pulls},
+                 {"allow-http", args->allow_http, pulls}};
     for (size_t i = 0; i < COUNT(rules); i++)
         if (rules[i].given && !rules[i].taken)
             return rules[i].name;
@@ -93,10 +128,15 @@ static int check_words(const struct kt_cli *cli, enum model_action action, const
     static const struct {
         int least, most;
         const char *missing;
-    } counts[MODEL_N_ACTIONS] = {[MODEL_LIST] = {0, 0, ""},     [MODEL_ADD] = {1, 1, "PATH"},
-                                 [MODEL_SCAN] = {0, 16, ""},    [MODEL_INFO] = {1, 1, "NAME or PATH"},
-                                 [MODEL_EDIT] = {1, 1, "NAME"}, [MODEL_REMOVE] = {1, 1, "NAME"},
-                                 [MODEL_PATH] = {1, 1, "NAME"}};
+    } counts[MODEL_N_ACTIONS] = {[MODEL_LIST] = {0, 0, ""},
+                                 [MODEL_ADD] = {1, 1, "PATH"},
+                                 [MODEL_SCAN] = {0, 16, ""},
+                                 [MODEL_INFO] = {1, 1, "NAME or PATH"},
+                                 [MODEL_EDIT] = {1, 1, "NAME"},
+                                 [MODEL_REMOVE] = {1, 1, "NAME"},
+                                 [MODEL_PATH] = {1, 1, "NAME"},
+                                 [MODEL_PULL] = {1, 1, "REPOSITORY or NAME"},
+                                 [MODEL_VERIFY] = {1, 1, "NAME or PATH"}};
     const char *stray = find_stray(args, action);
     if (cli->n_arguments - 1 < counts[action].least)
         return kt_cli_usage(cli, "%s is missing after %s", counts[action].missing, actions[action]);
@@ -111,7 +151,8 @@ int model_parse(struct kt_cli *cli, int argc, char **argv, struct model_args *ar
 {
     struct kt_cli_option rows[COUNT(own) + MODEL_N_KEPT + 1];
     const struct kt_cli_command command =
-        {.usage = "list|add PATH|scan [FOLDER]...|info NAME|edit NAME|remove NAME|path NAME",
+        {.usage = "list|add PATH|scan [FOLDER]...|info NAME|edit NAME|remove NAME|path NAME|pull REPOSITORY|"
+                  "verify NAME",
          .about =
              "Keeps names of models, which other verbs then take in place of a path, and options of kt run "
              "with them.\n"
@@ -123,9 +164,10 @@ int model_parse(struct kt_cli *cli, int argc, char **argv, struct model_args *ar
              "  remove  forgets the name; files stay\n"
              "  path    where it is, and nothing else",
          .options = rows,
-         .arguments = "list, add, scan, info, edit, remove or path",
+         .arguments = "list, add, scan, info, edit, remove, path, pull or verify",
          .min_arguments = 1,
          .max_arguments = 17};
+    args->retries = UINT64_MAX;
     memcpy(rows, own, sizeof(own));
     for (size_t i = 0; i < MODEL_N_KEPT; i++)
         rows[COUNT(own) + i] =

@@ -14,10 +14,16 @@ const struct kt_cli_option *model_find_kept(const char *key);
 
 struct model_args {
     bool known, names, add;            /* list, list, scan */
-    const char *name, *aliases, *path; /* add, edit */
+    const char *name, *aliases, *path; /* add, edit, pull; path: edit */
     struct kt_cli_texts unset;         /* edit */
     const char *kept[MODEL_N_KEPT];    /* add, edit: as model_kept has them; NULL: not said */
+    const char *to, *revision;         /* pull, and what follows, too */
+    struct kt_cli_texts file;
+    int hub;
+    uint64_t jobs, timeout, retries; /* jobs, timeout 0: not said; retries UINT64_MAX */
+    bool dry_run, allow_http;
 };
+enum model_hub { MODEL_HUGGINGFACE, MODEL_MODELSCOPE };
 
 enum model_action {
     MODEL_LIST,
@@ -27,6 +33,8 @@ enum model_action {
     MODEL_EDIT,
     MODEL_REMOVE,
     MODEL_PATH,
+    MODEL_PULL,
+    MODEL_VERIFY,
     MODEL_N_ACTIONS
 };
 
