@@ -100,8 +100,10 @@ check("503: out of order" in ask("-q", "greet")[2], "a server that is not ready"
 
 # The command line, and a port at which nobody listens.
 for wrong in ("--penalty-last-n", "3"), ("--dry-last-n", "3"), ("--port", "0"), ("--api-key", "a\nb"), ("a", "b"), \
-        ("--top-p", "2"), ("--format", "json"):
+        ("--context", "9"), ("--kv", "f32"), ("--experts", "a"), ("--top-p", "2"), ("--format", "json"):
     equal(ask("-q", "x", *wrong)[0], 2, wrong)
+code = subprocess.run([sys.argv[1], "chat", "a.gguf", "--host", "b", "-q", "x"], capture_output=True).returncode
+equal(code, 2, "a server beside a model")
 server.shutdown()
 server.server_close()
 code, out, err = ask("-q", "x")

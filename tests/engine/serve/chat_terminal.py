@@ -87,7 +87,7 @@ def plain(text):
 # What is typed, and what comes back.
 t = Terminal("--port", str(server.port))
 text = t.prompt()
-check("fa^[[31mke http://127.0.0.1:%d, 1000 tokens of context" % server.port in text, "greeting", repr(text))
+check("fa^[[31mke at http://127.0.0.1:%d, 1000 tokens of context" % server.port in text, "greeting", repr(text))
 text = t.say("escape")
 check("^[]0;owned^G ^[[2J \ufffd31m ^? \ufffd" in text, "escape sequences are shown", repr(text))
 check("\x1b" not in plain(text), "and nothing else", repr(text))
@@ -162,6 +162,9 @@ check("No such file" in plain(t.say("/load %s/none" % folder)), "/load of nothin
 t.say("/clear")
 t.say("anew")
 equal(server.said(), [("system", "be brief"), ("user", "anew")], "/clear")
+t.say("nul")
+t.say("/save " + path + "2")
+check("messages of" in t.say("/load " + path + "2"), "/load of a zero byte")
 t.say("/load " + path)
 t.say("and on")
 equal(server.requests[-1][1]["messages"][:-1], kept, "what was saved and loaded")

@@ -292,10 +292,19 @@ static void take_text(struct kt_chat *chat, const struct kt_buffer *text)
     }
 }
 
+void kt_chat_name(const struct kt_chat *chat, char *text, size_t size)
+{
+    const struct kt_talk *talk = chat->talk;
+    (void)snprintf(text, size, "%s%s%s", *talk->model ? talk->model : "a model",
+                   *talk->where ? " at " : " in this process", talk->where);
+}
+
 static void greet(struct kt_chat *chat)
 {
     const struct kt_talk *talk = chat->talk;
-    kt_screen_say(&chat->notes, true, "%s %s", *talk->model ? talk->model : "a model", talk->where);
+    char name[1024];
+    kt_chat_name(chat, name, sizeof(name));
+    kt_screen_say(&chat->notes, true, "%s", name);
     if (talk->context > 0)
         kt_screen_say(&chat->notes, true, ", %" PRIu64 " tokens of context", talk->context);
     kt_screen_say(&chat->notes, true, "\n/help lists commands, Ctrl-D ends.");
@@ -344,6 +353,33 @@ static int run(struct kt_chat *chat)
     return is_one ? ask_once(chat) : converse(chat);
 }
 
+/* Options that say something of a server, or of a model in this process. */
+static int check_options(const struct kt_cli *cli, struct kt_chat_args *args)
+{
+    bool is_served = cli->n_arguments == 0;
+    const struct {
+        const char *name;
+        bool is_given, is_of_server;
+    } options[] = {{"host", args->host != NULL, true},
+                   {"port", args->port > 0, true},
+                   {"api-key", args->key != NULL, true},
+                   {"model", args->model != NULL, true},
+                   {"chat-template", args->chat_template != NULL, false},
+                   {"context", args->context > 0, false},
+                   {"kv", args->kv > 0, false},
+                   {"experts", args->experts != NULL, false}};
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+        if (options[i].is_given && options[i].is_of_server != is_served)
+            return kt_cli_usage(cli, "--%s %s", options[i].name,
+                                is_served ? "needs a MODEL, which is then loaded into this process"
+                                          : "is of a server; with a MODEL none is asked");
+    if (!args->host)
+        args->host = "127.0.0.1";
+    if (args->port == 0)
+        args->port = 30000;
+    return kt_sampling_check(cli, &args->sampling);
+}
+
 /* Characters are UTF-8 where nobody says otherwise, as in a container. */
 static void set_locale(void)
 {
@@ -359,13 +395,13 @@ static void set_locale(void)
 
 int kt_cmd_chat(struct kt_cli *cli, int argc, char **argv)
 {
-    struct kt_chat_args args = {.port = 30000, .host = "127.0.0.1", .sampling = KT_SAMPLING_ARGS_INIT};
+    struct kt_chat_args args = {.sampling = KT_SAMPLING_ARGS_INIT};
     struct kt_chat chat = {.cli = cli, .args = &args};
     if (!kt_cli_parse(cli, &kt_chat_command, argc, argv, &args))
         return cli->exit_code;
     if (cli->format != KT_FORMAT_TABLE)
         return kt_cli_usage(cli, "the output is text; --format does not go with it");
-    int code = kt_sampling_check(cli, &args.sampling);
+    int code = check_options(cli, &args);
     if (code != KT_EXIT_OK)
         return code;
     set_locale();

@@ -32,6 +32,9 @@ struct kt_chat {
  * said, the conversation is as it was. */
 int kt_chat_ask(struct kt_chat *chat, const char *text, size_t length);
 
+/* Which model answers, and where. */
+void kt_chat_name(const struct kt_chat *chat, char *text, size_t size);
+
 /* ---- commands.c ---- */
 
 /* Does what a line that begins with a slash says. */

@@ -397,6 +397,8 @@ static int set_headers(const struct kt_cli *cli, struct client *client)
 {
     const char *key = client->args->key ? client->args->key : getenv("KT_API_KEY");
     int code = add_header(cli, client, "Content-Type: application/json");
+    if (code == KT_EXIT_OK) /* else libcurl asks first whether a long conversation may be sent */
+        code = add_header(cli, client, "Expect:");
     if (code != KT_EXIT_OK || !key || !*key)
         return code;
     for (const char *c = key; *c; c++)

@@ -53,7 +53,7 @@ static void info(struct kt_chat *chat, const char *argument)
     const struct kt_talk_end *end = &chat->end;
     char text[1024];
     (void)argument;
-    (void)snprintf(text, sizeof(text), "%s %s", *talk->model ? talk->model : "unknown", talk->where);
+    kt_chat_name(chat, text, sizeof(text));
     say(chat, "model", text);
     if (talk->context > 0) {
         (void)snprintf(text, sizeof(text), "%" PRIu64 " of %" PRIu64 " tokens, at the last answer's end",
@@ -80,10 +80,10 @@ static void show_history(struct kt_chat *chat, const char *argument)
     (void)argument;
     json_array_foreach (chat->conversation.messages, i, message) {
         const char *role = json_string_value(json_object_get(message, "role"));
-        const char *text = json_string_value(json_object_get(message, "content"));
+        const json_t *text = json_object_get(message, "content");
         kt_screen_say(&chat->answers, true, "%s:", role ? role : "");
         kt_screen_put(&chat->answers, false, "\n", 1);
-        kt_screen_put(&chat->answers, false, text ? text : "", text ? strlen(text) : 0);
+        kt_screen_put(&chat->answers, false, json_string_value(text), json_string_length(text));
         kt_screen_end_line(&chat->answers);
     }
     if (json_array_size(chat->conversation.messages) == 0)

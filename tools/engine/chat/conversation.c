@@ -228,8 +228,9 @@ enum kt_status kt_conversation_load(struct kt_conversation *conversation, const 
     struct kt_buffer bytes = {.data = NULL};
     json_error_t place;
     enum kt_status status = read_file(path, &bytes, error);
-    json_t *root =
-        status == KT_OK ? json_loadb(bytes.data, bytes.length, JSON_REJECT_DUPLICATES, &place) : NULL;
+    json_t *root = status == KT_OK
+                       ? json_loadb(bytes.data, bytes.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &place)
+                       : NULL;
     if (status == KT_OK && !root)
         status = kt_engine_fail(error, KT_E_FORMAT, "%s: line %d, column %d: %s", path, place.line,
                                 place.column, place.text);

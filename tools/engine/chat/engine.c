@@ -343,7 +343,6 @@ static void set_name(struct engine *e, const char *path)
     while (start > 0 && path[start - 1] != '/')
         start--;
     (void)snprintf(e->talk.model, sizeof(e->talk.model), "%.*s", (int)(length - start), path + start);
-    (void)snprintf(e->talk.where, sizeof(e->talk.where), "in this process");
 }
 
 int kt_talk_engine(struct kt_cli *cli, const struct kt_chat_args *args, struct kt_talk **talk)

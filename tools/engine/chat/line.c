@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+
 #include "tools/engine/chat/line.h"
 #include "tools/engine/base/fail.h"
 #include "tools/engine/chat/screen.h"
@@ -11,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -42,12 +45,45 @@ static bool is_empty(struct kt_line *line)
     return info->lastchar == info->buffer;
 }
 
+/* How many rows of a window of that width stand above the cursor's. */
+static unsigned count_rows(struct kt_line *line, unsigned columns)
+{
+    const LineInfoW *info = el_wline(line->editor);
+    unsigned n = 0, at = (unsigned)wcslen(line->prompt);
+    for (const wchar_t *c = info->buffer; c < info->cursor; c++) {
+        int width = *c == L'\t' ? (int)(8 - at % 8) : wcwidth(*c);
+        at += width > 0 ? (unsigned)width : 0;
+        if (*c == L'\n' || at > columns) {
+            n++;
+            at = *c == L'\n' ? 0 : (unsigned)width;
+        }
+    }
+    return n + (at == columns); /* libedit puts the cursor below a full row */
+}
+
+/* The window has another size. Terminals wrap what stands there anew, which libedit knows nothing of: the
+ * line is taken away and drawn again. */
+static void resize(struct kt_line *line)
+{
+    struct winsize size;
+    if (line->pastes && ioctl(fileno(line->out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+        unsigned n = count_rows(line, size.ws_col);
+        (void)fputs("\r", line->out);
+        if (n > 0)
+            (void)fprintf(line->out, "\033[%uA", n);
+        (void)fputs("\033[J", line->out);
+        (void)fflush(line->out);
+    }
+    el_resize(line->editor);
+    el_set(line->editor, EL_REFRESH);
+}
+
 /* Acts on signals. False: the line ends here. */
 static bool take_signals(struct kt_line *line)
 {
     kt_wake_drain();
     if (kt_wake_take(SIGWINCH))
-        el_resize(line->editor);
+        resize(line);
     if (kt_wake_take(SIGTSTP)) {
         set_pasting(line, false);
         kt_line_suspend(line);
@@ -210,6 +246,8 @@ enum kt_line_result kt_line_read(struct kt_line *line, const char *prompt, struc
     (void)swprintf(line->prompt, sizeof(line->prompt) / sizeof(*line->prompt), L"%s", prompt);
     line->is_interrupted = false;
     (void)kt_wake_take(SIGINT);
+    if (kt_wake_take(SIGWINCH)) /* while an answer came */
+        el_resize(line->editor);
     set_pasting(line, true);
     const wchar_t *typed = el_wgets(line->editor, &n);
     set_pasting(line, false);

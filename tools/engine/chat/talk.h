@@ -43,7 +43,7 @@ struct kt_talk {
                            struct kt_error *error);
     void (*close)(struct kt_talk *talk);
     char model[256];    /* "": unknown */
-    char where[512];    /* "in this process", "http://127.0.0.1:30000" */
+    char where[512];    /* "http://127.0.0.1:30000"; "": in this process */
     char sampling[512]; /* what draws, for people; "": nothing does */
     const char *room;   /* how to get more context, "kt chat --context N" */
     uint64_t context;   /* tokens of a prompt and its answer; 0: unknown */
