@@ -213,4 +213,9 @@ if len(sys.argv) > 3:
     known = re.search(r"(\d+) tokens, of which (\d+) were known", plain(t.say("/info")))
     check(known and int(known[2]) >= 64, "only what is new is computed:", known and known[0])
     t.end()
+    t = Terminal(sys.argv[3], "--chat-template", "chatml", "--temperature", "1", "--seed", "5", "--tokens", "16")
+    t.prompt()
+    check(plain(t.say("Who?")).split("[16")[0].split("\n", 1)[1] != plain(t.say("/retry")).split("[16")[0].split("\n", 1)[1],
+          "/retry has another answer")
+    t.end()
 finish()
