@@ -27,7 +27,8 @@ struct text {
 };
 
 /* A trained model, or a random one of a family. */
-static bool open_world(struct world *w, const char *family, uint32_t max_sessions, uint64_t max_tokens)
+static bool open_world(struct world *w, const char *family, uint32_t max_sessions, uint64_t max_tokens,
+                       uint64_t cache_tokens)
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     char module[512], path[4096];
@@ -55,7 +56,7 @@ static bool open_world(struct world *w, const char *family, uint32_t max_session
     params.max_tokens = max_tokens;
     params.max_batch = 32;
     params.mtp = 1;
-    params.cache_tokens = 512;
+    params.cache_tokens = cache_tokens;
     ck_ok(kt_checkpoint_open(path, NULL, &w->checkpoint, &ck_error));
     ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
     kt_model_info(w->model, &w->info);
@@ -164,7 +165,7 @@ START_TEST(texts_are_those_without_drafts)
     struct world w;
     for (int f = 0; f < 3; f++)
         for (int draws = 0; draws < 2; draws++) {
-            if (!open_world(&w, families[f], 2, N_PROMPT + N_ANSWER))
+            if (!open_world(&w, families[f], 2, N_PROMPT + N_ANSWER, 512))
                 return;
             write_by_hand(&w, &wanted, draws);
             (void)write_with(&w, &got, draws, KT_SPECULATE_OFF, 0);
@@ -191,7 +192,7 @@ START_TEST(without_a_session_nothing_is_drafted)
 {
     struct text wanted, got;
     struct world w;
-    if (!open_world(&w, "qwen3next", 1, 0))
+    if (!open_world(&w, "qwen3next", 1, 0, 512))
         return;
     write_by_hand(&w, &wanted, false);
     struct kt_speculator_stats stats = write_with(&w, &got, false, KT_SPECULATE_LOOKUP, 0);
@@ -207,7 +208,7 @@ START_TEST(ends_where_it_is_told_to)
     struct text wanted, got;
     struct world w;
     const struct kt_speculator_params params = {.struct_size = sizeof(params), .mode = KT_SPECULATE_LOOKUP};
-    if (!open_world(&w, NULL, 1, 0))
+    if (!open_world(&w, NULL, 1, 0, 512))
         return;
     write_by_hand(&w, &wanted, false);
     for (uint32_t last = N_PROMPT + 1; last < N_PROMPT + 24; last += 6) {
@@ -235,6 +236,39 @@ START_TEST(ends_where_it_is_told_to)
 }
 END_TEST
 
+/* Another session has all other pages: tokens come one by one up to the last that fits. */
+START_TEST(drafts_need_no_room)
+{
+    struct kt_speculator_params params = KT_SPECULATOR_PARAMS_INIT;
+    struct kt_speculator *speculator;
+    struct kt_session *session, *other;
+    struct text text, wanted;
+    struct world w;
+    if (!open_world(&w, NULL, 2, 128, 128))
+        return;
+    write_by_hand(&w, &wanted, false);
+    struct kt_sampler *sampler = make_sampler(false);
+    params.mode = KT_SPECULATE_LOOKUP;
+    fill_prompt(&text);
+    ck_ok(kt_session_open(w.model, &other, &ck_error));
+    const struct kt_step one = {other, wanted.ids, 10, 0, NULL};
+    ck_ok(kt_model_step(w.model, &one, 1, &ck_error));
+    ck_ok(kt_session_open(w.model, &session, &ck_error));
+    ck_ok(kt_speculator_create(w.model, sampler, &params, &speculator, &ck_error));
+    ck_ok(kt_speculator_add(speculator, text.ids, text.n, &ck_error));
+    while (text.n < KT_KV_PAGE + 1)
+        ck_ok(kt_speculator_step(speculator, &session, 40, take, &text, &ck_error));
+    ck_fails(kt_speculator_step(speculator, &session, 40, take, &text, &ck_error), KT_E_NOMEM, "");
+    ck_assert_uint_eq(text.n, KT_KV_PAGE + 1);
+    expect_text(&text, &wanted, "in a full cache");
+    kt_speculator_destroy(speculator);
+    kt_sampler_destroy(sampler);
+    kt_session_close(session);
+    kt_session_close(other);
+    close_world(&w);
+}
+END_TEST
+
 START_TEST(names_what_is_wrong)
 {
     struct kt_speculator_params params = KT_SPECULATOR_PARAMS_INIT;
@@ -242,7 +276,7 @@ START_TEST(names_what_is_wrong)
     struct kt_session *session;
     struct text text;
     struct world w;
-    if (!open_world(&w, NULL, 1, N_PROMPT + 4))
+    if (!open_world(&w, NULL, 1, N_PROMPT + 4, 512))
         return;
     struct kt_sampler *sampler = make_sampler(false);
     params.mode = 9;
@@ -278,6 +312,7 @@ int main(void)
     tcase_add_test(tests, texts_are_those_without_drafts);
     tcase_add_test(tests, without_a_session_nothing_is_drafted);
     tcase_add_test(tests, ends_where_it_is_told_to);
+    tcase_add_test(tests, drafts_need_no_room);
     tcase_add_test(tests, names_what_is_wrong);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -307,6 +307,12 @@ enum kt_status kt_speculator_step(struct kt_speculator *s, struct kt_session **s
     step.is_prompt = kt_session_tokens(*session) < s->n_given || step.n_rows > MOST_ROWS;
     plan_drafts(s, &step, most);
     status = compute(s, &step, error);
+    if (status == KT_E_NOMEM && step.n_drafts > 0) { /* a token alone may fit */
+        kt_session_close(step.kept);
+        step.kept = NULL;
+        step.n_drafts = 0;
+        status = compute(s, &step, error);
+    }
     double seconds = now() - start;
     if (status == KT_OK)
         status = choose(s, &step, chosen, &ends, error);
