@@ -61,6 +61,11 @@ static const uint16_t bf16_of_codes[128] = {
     0x4350, 0x4360, 0x4370, 0x4380, 0x4390, 0x43a0, 0x43b0, 0x43c0, 0x43d0, 0x43e0, 0x7fc0,
 };
 
+static inline void set_flags(const struct coded *coded, unsigned found, uint8_t *panel)
+{
+    panel[coded->scales_size - 1] = (uint8_t)found;
+}
+
 /* Sets the flag of a panel whose codes are packed. */
 static inline void flag_panel(const struct coded *coded, uint8_t *panel)
 {
@@ -71,7 +76,7 @@ static inline void flag_panel(const struct coded *coded, uint8_t *panel)
             found[i] |= (codes[i] & 0x7f) == 0x7f;
     for (int i = 0; i < 64; i++)
         any |= found[i];
-    panel[coded->scales_size - 1] = any;
+    set_flags(coded, any, panel);
 }
 
 /* The functions of struct kt_ops that all levels share; layouts by the form of activations. */

@@ -25,7 +25,7 @@ static float read_number(const uint8_t *codes, uint64_t row, uint64_t column, ui
     return dtype == KT_DTYPE_INT4 ? (float)code : bf16_to_float(table[code]);
 }
 
-/* The inverse of split_columns (pack.h). */
+/* The inverse of order_codes (pack.h). */
 static uint32_t join_columns(uint32_t word)
 {
     uint32_t swap = (word ^ word >> 8) & 0x0000ff00;

@@ -5,32 +5,24 @@
 
 #include "plugins/rawint4/rawint4.h"
 
+#define SOURCE_BLOCK 4
 #include "plugins/common/coded/pack_tmpl.h"
 
-/* Codes 0 1 2 3 4 5 6 7 of a word, first lowest, to 0 2 4 6 1 3 5 7. */
-static inline uint32_t split_columns(uint32_t word)
+INLINE vi swap_fields(vi v, int bits, uint32_t lower)
 {
-    uint32_t swap = (word ^ word >> 4) & 0x00f000f0;
-    word ^= swap ^ swap << 4;
-    swap = (word ^ word >> 8) & 0x0000ff00;
-    return word ^ swap ^ swap << 8;
+    vi low = vi_splat32((int32_t)lower), high = vi_splat32((int32_t)(lower << bits));
+    vi others = vi_splat32((int32_t) ~(lower | lower << bits));
+    return vi_or(vi_and(v, others), vi_or(vi_and(vi_shl32(v, bits), high), vi_and(vi_shr32(v, bits), low)));
 }
 
-static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to)
+/* Codes 0 1 2 3 4 5 6 7 of a lane, first lowest, to 0 2 4 6 1 3 5 7: layout.c's join_columns backwards. */
+static unsigned order_codes(uint8_t *lines)
 {
-    const struct kt_view *view = rows->view;
-    uint64_t begin = t * TILE_COLUMNS / 8, blocks = (view->cols + 7) / 8;
-    uint64_t n = blocks - begin < 4 ? blocks - begin : 4;
-    for (uint64_t b = 0; (rows->n < TILE_ROWS || n < 4) && b < 4; b++)
-        memset(to + 128 * b, 0, 64);
-    for (uint64_t i = 0; i < rows->n; i++) {
-        const uint8_t *from = (const uint8_t *)view->data + (int64_t)(rows->begin + i) * view->row_stride +
-                              (int64_t)begin * view->block_stride;
-        for (uint64_t b = 0; b < n; b++, from += view->block_stride) {
-            uint32_t lane = split_columns(load_u32(from));
-            memcpy(to + 128 * b + 4 * i, &lane, sizeof lane);
-        }
+    for (unsigned at = 0; at < TILE_SIZE; at += 4 * VEC_ROWS) {
+        vi v = swap_fields(vi_load(lines + at), 4, 0x00f000f0);
+        vi_store(lines + at, swap_fields(v, 8, 0x0000ff00));
     }
+    return 0;
 }
 
 #endif

@@ -35,6 +35,9 @@
 #define ROW_SUMS 1
 #endif
 #endif
+#ifndef WITHOUT_SOURCE_BLOCK
+#define SOURCE_BLOCK 4
+#endif
 #if !defined WITHOUT_CODES_SIZE && defined ROOM_coded
 #define CODES_SIZE 256
 #endif

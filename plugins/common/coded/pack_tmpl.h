@@ -2,9 +2,10 @@
 /*
  * coded/pack_tmpl.h - packs source views into panels of codes (coded/geometry_tmpl.h), 16 rows at a time.
  *
- * Parameters  BACKEND  the backend's name, for messages
+ * Parameters  BACKEND       the backend's name, for messages
+ *             SOURCE_BLOCK  bytes of codes that a view's block_stride is between
  * and those of coded/geometry_tmpl.h.
- * Wanted      pack_codes; flag_panel where PANEL_FLAGS is not 0
+ * Wanted      order_codes; set_flags where PANEL_FLAGS is not 0
  */
 #ifndef KT_PLUGINS_COMMON_CODED_PACK_TMPL_H
 #define KT_PLUGINS_COMMON_CODED_PACK_TMPL_H
@@ -13,12 +14,17 @@
 #error "coded/pack_tmpl.h: define BACKEND"
 #endif
 
+#ifndef SOURCE_BLOCK
+#error "coded/pack_tmpl.h: define SOURCE_BLOCK"
+#endif
+
 #include "plugins/common/bf16/layout_tmpl.h"
 #include "plugins/common/coded/geometry_tmpl.h"
+#include "plugins/common/gemm/piece.h"
 
 #if PANEL_FLAGS
-/* Sets the flags of a panel whose codes are packed. */
-static inline void flag_panel(const struct coded *coded, uint8_t *panel);
+/* Sets the flags of a panel to what order_codes found in its tiles. */
+static inline void set_flags(const struct coded *coded, unsigned found, uint8_t *panel);
 #endif
 
 /* 16 rows of a view. */
@@ -27,8 +33,9 @@ struct source_rows {
     uint64_t begin, n; /* n of the 16 exist */
 };
 
-/* Columns 32 * t.. of 16 rows to lines of 64 bytes, 128 apart; what does not exist becomes code 0. */
-static void pack_codes(const struct source_rows *rows, uint64_t t, uint8_t *to);
+/* 16 lines of 4 bytes of each row, as they stand in the source, to a panel's. Returns what flags say of them.
+ */
+static unsigned order_codes(uint8_t *lines);
 
 static const uint8_t *find_value(const struct kt_scales *scales, uint64_t row, uint64_t group)
 {
@@ -71,25 +78,94 @@ static enum kt_status pack_scale(const struct coded *coded, const struct source_
     return KT_OK;
 }
 
-/* Tile `tile` of a panel. */
-static enum kt_status pack_tile(const struct coded *coded, const struct source_rows *rows, unsigned tile,
-                                uint8_t *panel, struct kt_error *error)
+/* Copies a row's scales of 2 or 4 bytes, `step` apart; false: one is not finite. */
+INLINE bool copy_scales(const uint8_t *from, int64_t stride, unsigned size, uint32_t exponent,
+                        uint64_t groups, uint64_t step, uint8_t *to)
 {
-    uint64_t scaled = coded->form == SCALE_ONE && rows->n ? 1 : rows->n;
-    uint64_t groups = (rows->view->cols - 1) / rows->view->scales.group_cols + 1;
+    uint32_t found = 0;
+    for (uint64_t g = 0; g < groups; g++, from += stride, to += step) {
+        uint32_t bits = size == 2 ? load_u16(from) : load_u32(from);
+        found |= (bits & exponent) == exponent;
+        memcpy(to, from, size);
+    }
+    return !found;
+}
+
+/* As pack_scale of a row's groups, without what it asks of each; false: pack_scale must say what is wrong, or
+ * there is only one scale for all rows. */
+static bool pack_row_scales(const struct coded *coded, const struct source_rows *rows, uint64_t row,
+                            uint64_t groups, uint8_t *to)
+{
+    const struct kt_scales *scales = &rows->view->scales;
+    const uint8_t *from = find_value(scales, rows->begin + row, 0);
+    switch (coded->form) {
+    case SCALE_F32:
+        return copy_scales(from, scales->col_stride, 4, 0x7f800000, groups, coded->scales_step, to + 4 * row);
+    case SCALE_F16:
+        return copy_scales(from, scales->col_stride, 2, 0x7c00, groups, coded->scales_step, to + 2 * row);
+    case SCALE_BF16:
+        return copy_scales(from, scales->col_stride, 2, 0x7f80, groups, coded->scales_step, to + 2 * row);
+    case SCALE_E8M0:
+        for (uint64_t g = 0; g < groups; g++, from += scales->col_stride) {
+            if (*from == 0xff)
+                return false;
+            to[g * coded->scales_step + row] = *from;
+        }
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The scales and zeros of tile `tile` of a panel. */
+static enum kt_status pack_groups(const struct coded *coded, const struct source_rows *rows, unsigned tile,
+                                  uint8_t *panel, struct kt_error *error)
+{
+    uint64_t groups = (rows->view->cols - 1) / rows->view->scales.group_cols + 1, fast = 0;
     uint8_t *scales = panel + tile * coded->scales_step / 2;
     uint8_t *zeros = panel + coded->scales_size + tile * TILE_ROWS;
-    uint8_t *codes = panel + coded->scales_size + coded->zeros_size + tile * 64;
     enum kt_status status = KT_OK;
-    for (uint64_t g = 0; g < groups; g++, scales += coded->scales_step, zeros += PANEL_ROWS) {
+    for (uint64_t i = 0; coded->has_zeros && i < rows->n; i++) {
+        const uint8_t *from = find_value(&rows->view->zeros, rows->begin + i, 0);
+        for (uint64_t g = 0; g < groups; g++, from += rows->view->zeros.col_stride)
+            zeros[g * PANEL_ROWS + i] = *from;
+    }
+    while (fast < rows->n && pack_row_scales(coded, rows, fast, groups, scales))
+        fast++;
+    if (fast == rows->n)
+        return KT_OK;
+    uint64_t scaled = coded->form == SCALE_ONE ? 1 : rows->n;
+    for (uint64_t g = 0; g < groups; g++, scales += coded->scales_step)
         for (uint64_t i = 0; i < scaled && status == KT_OK; i++)
             status = pack_scale(coded, rows, i, g, scales, error);
-        for (uint64_t i = 0; coded->has_zeros && i < rows->n; i++)
-            zeros[i] = *find_value(&rows->view->zeros, rows->begin + i, g);
-    }
-    for (uint64_t t = 0; t < coded->tiles && status == KT_OK; t++)
-        pack_codes(rows, t, codes + t * 2 * CODES_SIZE);
     return status;
+}
+
+/* The codes of a tile to lines 128 bytes apart; what does not exist becomes code 0. */
+static unsigned pack_codes(const struct coded *coded, const struct source_rows *rows, uint8_t *to)
+{
+    _Alignas(64) uint8_t piece[PIECE_SIZE], lines[TILE_SIZE];
+    const struct kt_view *view = rows->view;
+    const uint64_t columns = SOURCE_BLOCK * CODE_COLUMNS / 4, bytes = coded->tiles * CODE_VECTORS * 4;
+    struct piece_rows source = {.first =
+                                    (const uint8_t *)view->data + (int64_t)rows->begin * view->row_stride,
+                                .stride = view->row_stride,
+                                .block_stride = view->block_stride,
+                                .n = rows->n,
+                                .size = round_up(view->cols, columns) / columns * SOURCE_BLOCK};
+    unsigned found = 0;
+    for (uint64_t at = 0; at < bytes; at += PIECE_BYTES) {
+        uint64_t n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        read_piece(&source, SOURCE_BLOCK, at, round_up(n, 64), piece);
+        for (uint64_t t = 0; t < n; t += 64) {
+            uint64_t left = (n - t) / 4 < 16 ? (n - t) / 4 : 16;
+            vec_make_tile(piece + t, PIECE_STRIDE, lines);
+            found |= order_codes(lines);
+            for (uint64_t line = 0; line < left; line++, to += 128)
+                vec_stream64(to, lines + 64 * line);
+        }
+    }
+    return found;
 }
 
 /* A view must have the format that the layout was made for. */
@@ -143,16 +219,20 @@ static enum kt_status pack_weights(void *instance, const struct kt_pack *job, st
     for (uint64_t p = job->panel_begin; p < job->panel_end && status == KT_OK; p++) {
         uint8_t *panel = (uint8_t *)job->packed + p * size;
         uint64_t row = p * job->layout->panel_rows[job->stage];
-        struct source_rows rows = find_source(first, row);
+        unsigned found = 0;
         memset(panel, 0, coded.scales_size + coded.zeros_size);
-        status = pack_tile(&coded, &rows, 0, panel, error);
-        rows = find_source(second, down ? row + TILE_ROWS : row);
-        if (status == KT_OK)
-            status = pack_tile(&coded, &rows, 1, panel, error);
+        for (unsigned tile = 0; tile < 2 && status == KT_OK; tile++) {
+            struct source_rows rows = find_source(tile ? second : first, down ? row + tile * TILE_ROWS : row);
+            status = pack_groups(&coded, &rows, tile, panel, error);
+            if (status == KT_OK)
+                found |= pack_codes(&coded, &rows, panel + coded.scales_size + coded.zeros_size + tile * 64);
+        }
 #if PANEL_FLAGS
-        flag_panel(&coded, panel);
+        set_flags(&coded, found, panel);
 #endif
+        (void)found;
     }
+    vec_stream_end();
     return status;
 }
 
