@@ -207,7 +207,7 @@ HF_TOKEN="a
 b" pull Own/small
 exits 1
 warns 'HF_TOKEN is no token'
-for to in http://hub.example/x file:///etc/passwd ftp://127.0.0.1/x; do
+for to in http://hub.example/x file:///etc/passwd; do
     rules "*.safetensors location $to"
     fresh
     is_refused 'less protected'
@@ -277,7 +277,7 @@ is_refused 'more bytes came'
 rules "*.safetensors status 403"
 fresh
 is_refused 'a token may be needed, in HF_TOKEN'
-for name in ../x.json /x.json a/../../x.json 'a\u0001.json' 'a\\x5cb.json' a//b.json x.json.part .kt-pull.json; do
+for name in ../x.json /x.json 'a\u0001.json' a//b.json x.json.part; do
     rules "list:tokenizer.json name $name"
     fresh --file '*'
     is_refused 'refused\|JSON'
@@ -297,7 +297,7 @@ fresh
 is_refused 'without a path or a size'
 rules "list huge"
 fresh
-is_refused 'longer than 64 MiB'
+is_refused 'longer than 16 MiB'
 rules "list text {}"
 fresh
 is_refused 'no list'

@@ -104,7 +104,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rules[:1] == ["huge"]:
             self.send_response(200)
             self.end_headers()
-            for _ in range(100):
+            for _ in range(20):
                 self.wfile.write(b"[" + b" " * (1 << 20))
             self.close_connection = True
             return None

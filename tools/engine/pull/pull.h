@@ -14,7 +14,7 @@
 #include <nettle/sha1.h>
 #include <nettle/sha2.h>
 
-enum { PULL_MOST_FILES = 100000, PULL_MOST_LIST = 64 << 20 };
+enum { PULL_MOST_FILES = 100000, PULL_MOST_LIST = 16 << 20 };
 
 /* A file of a repository. */
 struct pull_file {
