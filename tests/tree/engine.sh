@@ -26,7 +26,8 @@ top=tools/engine
         command \
         pull \
         serve \
-        chat; do
+        chat \
+        launch; do
         echo "$top/$room"
     done
 } >"$work/rooms"
@@ -60,7 +61,7 @@ judge() {
             next
         else if (from == top "pull" && header ~ /^tools\/kt\/(cli|table|model\/registry|model\/options)\.h$/)
             next
-        else if (from == top "serve" && header ~ /^tools\/kt\/(cli|table|model\/registry)\.h$/)
+        else if ((from == top "serve" || from == top "launch") && header ~ /^tools\/kt\/(cli|table|model\/registry)\.h$/)
             next
         else if (from == top "chat" && header ~ /^tools\/kt\/cli\.h$/)
             next

@@ -60,6 +60,7 @@ struct kt_cli {
     int exit_code;                      /* after kt_cli_parse returned false */
     struct registry *registry;          /* NULL: nobody has asked for it */
     const struct registry_model *model; /* in it: what MODEL named; NULL: it was a path */
+    const char *given[128]; /* names of options that were given, and newer names of these; NULL behind them */
 };
 
 /* The type of an option's argument, and of the field at `offset` in the verb's struct. */
@@ -175,6 +176,9 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
                   void *values);
 /* Is this text what the option takes? The row's field is not touched. False after a message. */
 bool kt_cli_check(struct kt_cli *cli, const struct kt_cli_option *row, const char *text);
+
+/* Whether an option was given, by this name or an older one. */
+bool kt_cli_given(const struct kt_cli *cli, const char *name);
 
 /* The index of the verb in argv, after shared options; -1: return cli->exit_code, which is 0 after `kt
  * --help` and `kt --version`. */

@@ -427,9 +427,27 @@ static bool take_arguments(struct kt_cli *cli, struct kt_cli_rows *list, void *v
             cli->n_arguments--;
         }
         for (int j = 0; j < list->n_own && row->hidden && list->seen[i]; j++)
-            list->seen[j] |= list->row[j]->type == row->type && list->row[j]->offset == row->offset;
+            list->seen[j] |= list->row[j]->type == row->type && list->row[j]->offset == row->offset &&
+                             (row->type != KT_CLI_SETTING || strcmp(list->row[j]->values, row->values) == 0);
     }
     return true;
+}
+
+static void note_given(struct kt_cli *cli, const struct kt_cli_rows *list)
+{
+    size_t n = 0;
+    for (int i = 0; i < list->n; i++)
+        if (list->seen[i])
+            cli->given[n++] = list->row[i]->name;
+    cli->given[n] = NULL;
+}
+
+bool kt_cli_given(const struct kt_cli *cli, const char *name)
+{
+    size_t i = 0;
+    while (cli->given[i] && strcmp(cli->given[i], name) != 0)
+        i++;
+    return cli->given[i] != NULL;
 }
 
 static bool check_arguments(const struct kt_cli *cli, const struct kt_cli_command *command,
@@ -451,6 +469,24 @@ static bool check_arguments(const struct kt_cli *cli, const struct kt_cli_comman
         return false;
     }
     return true;
+}
+
+/* NUMA nodes that are given one by one are a list: --numa-nodes 0 --numa-nodes 1. */
+static bool take_again(struct kt_cli *cli, const struct kt_cli_command *command,
+                       const struct kt_cli_option *row, const char *text, bool again, void *values)
+{
+    static const char key[] = "core.numa_nodes=";
+    const char *before = NULL;
+    if (again && row->type == KT_CLI_SETTING && strcmp(row->values, "core.numa_nodes") == 0)
+        for (size_t i = 0; i < cli->n_settings; i++)
+            if (strncmp(cli->settings[i], key, sizeof(key) - 1) == 0)
+                before = cli->settings[i] + sizeof(key) - 1;
+    if (!before || !*text)
+        return take(cli, command, row, text, values);
+    char *list = kt_cli_format(cli, "%s,%s", before, text);
+    bool ok = take(cli, command, row, list, values);
+    free(list);
+    return ok;
 }
 
 bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int argc, char **argv,
@@ -481,7 +517,7 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
                 row == &kt_cli_shared[SHARED_HELP] ? kt_cli_help_verb(cli, command) : kt_cli_help_version();
             return false;
         }
-        if (!take(cli, command, row, optarg ? optarg : "", values))
+        if (!take_again(cli, command, row, optarg ? optarg : "", list.seen[index], values))
             return false;
         list.seen[index] = true;
     }
@@ -491,6 +527,7 @@ bool kt_cli_parse(struct kt_cli *cli, const struct kt_cli_command *command, int 
         return false;
     cli->exit_code = KT_EXIT_PROBLEM;
     cli->runs = find_models(cli, command, &list, values) && take_kept(cli, command, &list, values);
+    note_given(cli, &list);
     return cli->runs;
 }
 

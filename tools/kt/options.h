@@ -5,7 +5,7 @@
 
 #include "tools/kt/cli.h"
 
-#define MAX_OPTIONS 64
+#define MAX_OPTIONS 127 /* kt_cli.given has one more */
 
 /* Shared options are KT_CLI_TEXT or KT_CLI_FLAG rows that take_shared() handles. */
 enum shared {

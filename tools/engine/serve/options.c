@@ -2,6 +2,7 @@
 #include "tools/engine/serve/run.h"
 #include "tools/kt/model/registry.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,24 @@
         .help = about                                                                                      \
     }
 
+#define OLDER(word, kind, field)                                                                 \
+    {                                                                                            \
+        .name = word, .type = kind, .offset = offsetof(struct kt_run_args, field), .minimum = 1, \
+        .hidden = true                                                                           \
+    }
+#define OLDER_SETTING(word, key, most)                                                       \
+    {                                                                                        \
+        .name = word, .type = KT_CLI_SETTING, .values = key, .maximum = most, .hidden = true \
+    }
+/* Other names that KTransformers and SGLang have for options of both engines. */
+#define OLDER_NAMES                                                                                        \
+    OLDER("model-path", KT_CLI_TEXT, model), OLDER("weights-path", KT_CLI_TEXT, experts),                  \
+        OLDER("kt-weight-path", KT_CLI_TEXT, experts),                                                     \
+        OLDER("max-running-requests", KT_CLI_UINT, max_running),                                           \
+        OLDER_SETTING("cpu-threads", "core.threads", 4096),                                                \
+        OLDER_SETTING("kt-cpuinfer", "core.threads", 4096), OLDER_SETTING("kt-method", "core.backend", 0), \
+        OLDER_SETTING("kt-numa-nodes", "core.numa_nodes", 0)
+
 static const struct kt_cli_option options[] =
     {{.name = "host",
       .letter = 'H',
@@ -39,6 +58,7 @@ static const struct kt_cli_option options[] =
           "tokens of a prompt and its answer (default: what the model was made for, at most 32768)"),
      TEXT("kv-size", kv_size, "SIZE",
           "memory for keys and values of all requests and kept prefixes, 8G (default: two contexts)"),
+     UINT("max-total-tokens", max_tokens, 1, UINT32_MAX, "instead of --kv-size: tokens that have room"),
      {.name = "kv",
       .type = KT_CLI_CHOICE,
       .offset = offsetof(struct kt_run_args, kv),
@@ -94,25 +114,27 @@ static const struct kt_cli_option options[] =
      KT_EXPERTS_OPTION(struct kt_run_args, experts),
      KT_CLI_BACKEND,
      KT_CLI_THREADS,
-     {.name = "cpu-threads", /* as KTransformers calls it */
-      .type = KT_CLI_SETTING,
-      .values = "core.threads",
-      .maximum = 4096,
-      .argument = "N",
-      .hidden = true},
      KT_CLI_NUMA_NODES,
+     {.name = "engine",
+      .type = KT_CLI_CHOICE,
+      .offset = offsetof(struct kt_run_args, engine),
+      .values = "kt|sglang",
+      .argument = "NAME",
+      .help =
+          "kt (default), or sglang: SGLang on GPUs, with experts on the CPU; the following are for it only"},
+     KT_LAUNCH_OPTIONS,
+     OLDER_NAMES,
      {.name = NULL}};
 
 const struct kt_cli_command kt_run_command =
-    {.usage = "MODEL",
+    {.usage = "MODEL [-- SGLANG-OPTION...]",
      .about =
          "Serves a model over HTTP as OpenAI's API has it: chats and completions, a page for browsers at /, "
          "figures for Prometheus at /metrics. MODEL is a GGUF file or a folder of safetensors files with its "
          "tokenizer. SIGTERM and Ctrl-C end it when the answers that are being written are whole.",
      .options = options,
      .arguments = "MODEL",
-     .min_arguments = 1,
-     .max_arguments = 1,
+     .max_arguments = INT_MAX, /* kt_cmd_run counts them */
      .opens_checkpoint = true,
      .serves = true};
 

@@ -58,6 +58,16 @@ static int fit_cache(const struct kt_cli *cli, const char *text, const struct kt
     return ask_sizes(cli, server, plan, plan->context + (uint64_t)(share * (double)plan->context));
 }
 
+static int fit_tokens(const struct kt_cli *cli, uint64_t n, const struct kt_server *server,
+                      struct kt_run_plan *plan)
+{
+    if (n < plan->context)
+        return kt_cli_error(cli,
+                            "--max-total-tokens %" PRIu64 " is less than a context of %" PRIu64 " tokens", n,
+                            plan->context);
+    return ask_sizes(cli, server, plan, n);
+}
+
 /* A token has four characters or so, which JSON may escape; a few requests must not take the machine's
  * memory. */
 static uint64_t choose_body(uint64_t context)
@@ -85,6 +95,8 @@ int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, s
     kt_engine_config_free(&config);
     if (server->max_body == 0)
         server->max_body = choose_body(plan->context);
+    if (args->max_tokens)
+        return fit_tokens(cli, args->max_tokens, server, plan);
     return args->kv_size ? fit_cache(cli, args->kv_size, server, plan)
                          : ask_sizes(cli, server, plan, 2 * plan->context);
 }

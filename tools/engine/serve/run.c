@@ -97,13 +97,48 @@ static int run(struct kt_cli *cli, const struct kt_run_args *args, struct kt_ser
     return code;
 }
 
+/* Words behind `--`, which are SGLang's; to be counted before getopt moves them. */
+static int count_rest(int argc, char **argv)
+{
+    int i = 1;
+    while (i < argc && strcmp(argv[i], "--") != 0)
+        i++;
+    return i < argc ? argc - i - 1 : 0;
+}
+
+/* MODEL becomes the first argument, and n_rest the number of those that are SGLang's. */
+static int find_model(struct kt_cli *cli, struct kt_run_args *args, int *n_rest)
+{
+    if (args->engine != KT_RUN_ENGINE_SGLANG)
+        *n_rest = 0;
+    int n = cli->n_arguments - *n_rest;
+    if (n == 0 && args->model) { /* one word in front, for it */
+        *--cli->arguments = (char *)(uintptr_t)args->model;
+        cli->n_arguments++;
+    } else if (n == 1 && args->model) { /* KTransformers has a name there */
+        cli->arguments[0] = (char *)(uintptr_t)args->model;
+    } else if (n != 1) {
+        return n < 1 ? kt_cli_usage(cli, "MODEL is missing")
+                     : kt_cli_usage(cli, "'%s' is one argument too many", cli->arguments[1]);
+    }
+    return KT_EXIT_OK;
+}
+
 int kt_cmd_run(struct kt_cli *cli, int argc, char **argv)
 {
     struct kt_run_args args = kt_run_defaults;
     struct kt_server server = {.metrics = {.lock = PTHREAD_MUTEX_INITIALIZER}};
     sigset_t ends;
+    int n_rest = count_rest(argc, argv);
     if (!kt_cli_parse(cli, &kt_run_command, argc, argv, &args))
         return cli->exit_code;
+    int wrong = find_model(cli, &args, &n_rest);
+    if (wrong == KT_EXIT_OK && args.engine == KT_RUN_ENGINE_KT)
+        wrong = kt_launch_refuse(cli);
+    if (wrong != KT_EXIT_OK)
+        return wrong;
+    if (args.engine == KT_RUN_ENGINE_SGLANG)
+        return kt_launch(cli, &args, cli->arguments + 1, n_rest);
     /* Threads inherit this: only the main one takes them, when it waits for them. */
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);

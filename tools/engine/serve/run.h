@@ -3,20 +3,23 @@
 #ifndef KT_ENGINE_SERVE_RUN_H
 #define KT_ENGINE_SERVE_RUN_H
 
+#include "tools/engine/serve/launch.h"
 #include "tools/engine/serve/server.h"
 
 /* The longest context where nobody says more: keys and values are allocated at the start. */
 #define KT_RUN_CONTEXT 32768
 
 struct kt_run_args {
-    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size, *experts;
-    uint64_t port, context, max_running, max_queue, max_connections, max_body, timeout, drain;
+    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size, *experts, *model;
+    uint64_t port, context, max_running, max_queue, max_connections, max_body, timeout, drain, max_tokens;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty,
         frequency_penalty; /* -1: not said */
     uint64_t top_k;        /* UINT64_MAX: not said */
-    int kv, log, speculate;
+    int kv, log, speculate, engine;
     bool dry_run, share_prefixes;
+    struct kt_launch_args launch;
 };
+enum { KT_RUN_ENGINE_KT, KT_RUN_ENGINE_SGLANG }; /* kt_run_args.engine */
 extern const struct kt_cli_command kt_run_command;
 extern const struct kt_run_args kt_run_defaults;
 
