@@ -235,7 +235,11 @@ def test_refused():
                  param="messages[0].tool_calls")
     server.error(CHAT, {"messages": ok, "tools": [{}]}, 400, param="tools")
     server.error(CHAT, {"messages": ok, "tool_choice": "required"}, 400, param="tool_choice")
-    server.error(CHAT, {"messages": ok, "response_format": {"type": "json_object"}}, 400, param="response_format")
+    for wrong in ({"type": "xml"}, {"type": "json_schema"}, {"type": "json_schema", "json_schema": {"schema": 1}}):
+        server.error(CHAT, {"messages": ok, "response_format": wrong}, 400, param="response_format")
+    wrong = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"properties": {"a": {"not": {}}}}}}
+    server.error(CHAT, {"messages": ok, "response_format": wrong}, 400, param="response_format",
+                 holds="#/properties/a/not: this keyword is not supported")
     server.error(COMPLETIONS, {}, 400, param="prompt")
     server.error(COMPLETIONS, {"prompt": 3}, 400, param="prompt")
     server.error(COMPLETIONS, {"prompt": []}, 400, param="prompt")

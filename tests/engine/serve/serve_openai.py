@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package openai as a client: serve_openai.py PORT"""
+import json
 import sys
 
 import openai
@@ -54,6 +55,28 @@ equal("".join(old.choices[0].logprobs.tokens), old.choices[0].text, "a completio
 pieces = "".join(c.choices[0].text for c in client.completions.create(model=MODEL, prompt="ROMEO:", temperature=0,
                                                                       max_tokens=6, stream=True))
 equal(pieces, old.choices[0].text, "a streamed completion")
+# A form: any text of the model has it, and no other one.
+SCHEMA = {"type": "object", "properties": {
+    "kind": {"enum": ["a", "bc"]}, "n": {"type": "integer", "minimum": -20, "maximum": 300},
+    "tag": {"type": ["string", "null"], "maxLength": 6}}, "required": ["kind", "n", "tag"],
+    "additionalProperties": False}
+FORM = {"type": "json_schema", "json_schema": {"name": "made", "schema": SCHEMA, "strict": True}}
+formed = client.chat.completions.create(model=MODEL, messages=MESSAGES, n=3, seed=1, temperature=1.5, max_tokens=200,
+                                        response_format=FORM)
+for choice in formed.choices:
+    equal(choice.finish_reason, "stop", "a formed answer's finish_reason")
+    made = json.loads(choice.message.content)
+    equal(list(made), ["kind", "n", "tag"], "its members")
+    check(made["kind"] in ("a", "bc") and -20 <= made["n"] <= 300 and len(made["tag"] or "") <= 6, "its values", made)
+check(len({choice.message.content for choice in formed.choices}) == 3, "answers differ")
+again = client.chat.completions.create(model=MODEL, messages=MESSAGES, seed=1, temperature=1.5, max_tokens=200,
+                                       response_format=FORM)
+equal(again.choices[0].message.content, formed.choices[0].message.content, "by its seed")
+cut = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=2, response_format=FORM)
+equal(cut.choices[0].finish_reason, "length", "a form that is cut")
+loose = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=100, temperature=1, seed=1,
+                                       response_format={"type": "json_object"})
+check(loose.choices[0].message.content.lstrip().startswith("{"), "json_object")
 error = raises(openai.BadRequestError, 400, temperature=5)
 equal(error.param, "temperature", "param")
 equal(raises(openai.NotFoundError, 404, model="gpt-none").code, "model_not_found", "code")

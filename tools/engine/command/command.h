@@ -7,6 +7,7 @@
 #include "tools/kt/cli.h"
 
 #include <jansson.h>
+#include <kt/constraint.h>
 #include <kt/engine.h>
 #include <kt/sampling.h>
 #include <kt/speculate.h>
@@ -159,6 +160,21 @@ int kt_sampling_start(const struct kt_cli *cli, const struct kt_sampling_args *a
                       const struct kt_loaded *loaded, struct kt_sampler **sampler);
 /* A matcher of --stop. */
 int kt_sampling_stop(const struct kt_cli *cli, const struct kt_sampling_args *args, struct kt_stop **stop);
+
+/* ---- form.c ---- */
+
+/* Reads a JSON Schema, whose text stays in `schema`; NULL: any JSON object. Returns 0, or an exit code after
+ * a message. */
+int kt_form_read(const struct kt_cli *cli, const char *path, const struct kt_grammar_params *params,
+                 struct kt_buffer *schema, struct kt_grammar **grammar);
+/* enum kt_grammar_reasoning of an answer to a chat; `is_within`: the prompt ends in reasoning. */
+uint32_t kt_form_reasoning(const struct kt_template_info *info, bool is_within);
+/* Goes on with ids by up to `most` tokens in a form: on_token gets each of them, until it returns another
+ * number than 0 or the form is whole. */
+enum kt_status kt_form_write(const struct kt_loaded *loaded, struct kt_session *session,
+                             struct kt_sampler *sampler, struct kt_grammar *grammar, const int32_t *ids,
+                             uint64_t n_ids, uint64_t most, kt_token_fn on_token, void *data,
+                             struct kt_error *error);
 
 /* ---- input.c ---- */
 

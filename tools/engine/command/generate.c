@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 struct args {
-    const char *prompt, *file, *system, *chat_template, *experts;
+    const char *prompt, *file, *system, *chat_template, *experts, *schema;
     uint64_t n, context;
-    bool chat, ignore_eos;
+    bool chat, ignore_eos, json;
     int speculate; /* enum kt_speculation */
     struct kt_sampling_args sampling;
 };
@@ -50,6 +50,15 @@ static const struct kt_cli_option options[] =
       .offset = offsetof(struct args, chat_template),
       .argument = "FILE",
       .help = "this template instead of the model's: a file, or a built-in one as of kt template"},
+     {.name = "json",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct args, json),
+      .help = "what is written is a JSON object"},
+     {.name = "json-schema",
+      .type = KT_CLI_TEXT,
+      .offset = offsetof(struct args, schema),
+      .argument = "FILE",
+      .help = "what is written is JSON that fits the JSON Schema in FILE"},
      {.name = "ignore-eos",
       .type = KT_CLI_FLAG,
       .offset = offsetof(struct args, ignore_eos),
@@ -79,14 +88,42 @@ static const struct kt_cli_command command = {
     .max_arguments = 1,
     .opens_checkpoint = true};
 
+/* What is to be written: behind which prompt, and in which form. */
+struct task {
+    int32_t *ids;
+    uint64_t n_ids;
+    struct kt_grammar *grammar; /* NULL: any text */
+};
+
 /* What is measured. */
 struct speed {
     double prompt, decode; /* seconds */
     uint64_t n_prompt, n_written;
 };
 
+/* A chat's answer may have reasoning before what has the form. */
+static int read_form(const struct kt_cli *cli, const struct args *args, const struct kt_template *chat,
+                     struct kt_grammar **grammar)
+{
+    struct kt_grammar_params params = KT_GRAMMAR_PARAMS_INIT;
+    struct kt_template_info info;
+    struct kt_buffer schema = {.data = NULL};
+    struct kt_error error;
+    if (!args->json && !args->schema)
+        return KT_EXIT_OK;
+    if (chat && kt_template_info(chat, &info, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    if (chat) {
+        params.format = info.format;
+        params.reasoning = kt_form_reasoning(&info, info.starts_reasoning);
+    }
+    int code = kt_form_read(cli, args->schema, &params, &schema, grammar);
+    kt_buffer_free(&schema);
+    return code;
+}
+
 static int read_prompt(const struct kt_cli *cli, const struct args *args,
-                       const struct kt_tokenizer *tokenizer, int32_t **ids, uint64_t *n_ids)
+                       const struct kt_tokenizer *tokenizer, struct task *task)
 {
     struct kt_buffer bytes = {.data = NULL};
     struct kt_template *chat = NULL;
@@ -99,16 +136,17 @@ static int read_prompt(const struct kt_cli *cli, const struct args *args,
     else if (code == KT_EXIT_OK && args->chat && kt_template_open(tokenizer, NULL, &chat, &error) != KT_OK)
         code = kt_cli_fail(cli, &error);
     if (code == KT_EXIT_OK && args->chat)
-        code = kt_chat_encode(cli, tokenizer, chat, args->system, part.text, part.length, ids, n_ids);
-    else if (code == KT_EXIT_OK &&
-             kt_tokenizer_encode(tokenizer, &part, 1, KT_ENCODE_BOS, ids, n_ids, &error) != KT_OK)
+        code = kt_chat_encode(cli, tokenizer, chat, args->system, part.text, part.length, &task->ids,
+                              &task->n_ids);
+    else if (code == KT_EXIT_OK && kt_tokenizer_encode(tokenizer, &part, 1, KT_ENCODE_BOS, &task->ids,
+                                                       &task->n_ids, &error) != KT_OK)
         code = kt_cli_fail(cli, &error);
+    if (code == KT_EXIT_OK)
+        code = read_form(cli, args, chat, &task->grammar);
     kt_template_destroy(chat);
     kt_buffer_free(&bytes);
-    if (code == KT_EXIT_OK && *n_ids == 0) {
-        kt_ids_free(*ids);
+    if (code == KT_EXIT_OK && task->n_ids == 0)
         code = kt_cli_error(cli, "the text is empty, and the model has no token to begin with");
-    }
     return code;
 }
 
@@ -167,12 +205,19 @@ static int take_token(void *data, const struct kt_choice *choice)
     return w->ends || w->stops || w->code != KT_EXIT_OK;
 }
 
-static int go_on(struct writer *w, const int32_t *ids, uint64_t n_ids, struct speed *speed)
+static int go_on(struct writer *w, const struct task *task, struct speed *speed)
 {
     struct kt_error error;
     double start = kt_cli_now();
-    enum kt_status status = kt_speculator_add(w->speculator, ids, n_ids, &error);
-    while (status == KT_OK && w->n_written < w->args->n && !w->ends && !w->stops && w->code == KT_EXIT_OK) {
+    enum kt_status status = KT_OK;
+    if (task->grammar)
+        status = kt_form_write(w->loaded, w->session, w->sampler, task->grammar, task->ids, task->n_ids,
+                               w->args->n, take_token, w, &error);
+    else
+        status = kt_speculator_add(w->speculator, task->ids, task->n_ids, &error);
+    speed->decode += task->grammar ? kt_cli_now() - start : 0;
+    while (!task->grammar && status == KT_OK && w->n_written < w->args->n && !w->ends && !w->stops &&
+           w->code == KT_EXIT_OK) {
         bool is_prompt = w->n_written == 0;
         status =
             kt_speculator_step(w->speculator, &w->session, w->args->n - w->n_written, take_token, w, &error);
@@ -180,7 +225,7 @@ static int go_on(struct writer *w, const int32_t *ids, uint64_t n_ids, struct sp
         *(is_prompt ? &speed->prompt : &speed->decode) += now - start;
         start = now;
     }
-    speed->n_prompt = n_ids;
+    speed->n_prompt = task->n_ids;
     speed->n_written = w->n_written;
     if (status != KT_OK)
         return kt_cli_fail(w->cli, &error);
@@ -228,13 +273,13 @@ static void show_speed(const struct writer *w, const struct speed *speed)
 }
 
 static int generate(const struct kt_cli *cli, const struct args *args, const struct kt_loaded *loaded,
-                    const int32_t *ids, uint64_t n_ids)
+                    const struct task *task)
 {
     struct writer writer = {.cli = cli, .args = args, .loaded = loaded};
     struct speed speed = {.prompt = 0};
     int code = open_writer(&writer);
     if (code == KT_EXIT_OK)
-        code = go_on(&writer, ids, n_ids, &speed);
+        code = go_on(&writer, task, &speed);
     if (code == KT_EXIT_OK) {
         if (isatty(STDOUT_FILENO))
             putchar('\n');
@@ -246,14 +291,13 @@ static int generate(const struct kt_cli *cli, const struct args *args, const str
 }
 
 /* The prompt decides how much room is needed, so the tokenizer is asked before the model is loaded. */
-static int count_tokens(const struct kt_cli *cli, const struct args *args, const char *path, int32_t **ids,
-                        uint64_t *n_ids)
+static int read_task(const struct kt_cli *cli, const struct args *args, const char *path, struct task *task)
 {
     struct kt_tokenizer *tokenizer;
     int code = kt_input_tokenizer(cli, path, &tokenizer);
     if (code != KT_EXIT_OK)
         return code;
-    code = read_prompt(cli, args, tokenizer, ids, n_ids);
+    code = read_prompt(cli, args, tokenizer, task);
     kt_tokenizer_destroy(tokenizer);
     return code;
 }
@@ -263,8 +307,7 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
     struct args args = {.n = 256, .sampling = KT_SAMPLING_ARGS_INIT};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_loaded loaded;
-    int32_t *ids = NULL;
-    uint64_t n_ids = 0;
+    struct task task = {.ids = NULL};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
     if (!args.prompt == !args.file)
@@ -273,20 +316,20 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
         return kt_cli_usage(cli, "--system goes with --chat");
     if (args.chat_template && !args.chat)
         return kt_cli_usage(cli, "--chat-template goes with --chat");
+    if (args.json && args.schema)
+        return kt_cli_usage(cli, "--json and --json-schema exclude each other");
     if (cli->format != KT_FORMAT_TABLE)
         return kt_cli_usage(cli, "the output is text; --format does not go with it");
     int code = kt_sampling_check(cli, &args.sampling);
     if (code == KT_EXIT_OK)
-        code = count_tokens(cli, &args, cli->arguments[0], &ids, &n_ids);
-    if (code != KT_EXIT_OK)
-        return code;
-    params.max_tokens = args.context ? args.context : n_ids + args.n;
-    if (n_ids > params.max_tokens)
-        code = kt_cli_error(cli, "the text has %" PRIu64 " tokens, more than the room for %" PRIu64, n_ids,
-                            params.max_tokens);
+        code = read_task(cli, &args, cli->arguments[0], &task);
+    params.max_tokens = args.context ? args.context : task.n_ids + args.n;
+    if (code == KT_EXIT_OK && task.n_ids > params.max_tokens)
+        code = kt_cli_error(cli, "the text has %" PRIu64 " tokens, more than the room for %" PRIu64,
+                            task.n_ids, params.max_tokens);
     if (code == KT_EXIT_OK) {
-        if (args.n > params.max_tokens - n_ids + 1)
-            args.n = params.max_tokens - n_ids + 1;
+        if (args.n > params.max_tokens - task.n_ids + 1)
+            args.n = params.max_tokens - task.n_ids + 1;
         if (args.speculate !=
             KT_SPECULATE_OFF) { /* the other one keeps states, and shares pages but the last */
             params.max_sessions = 2;
@@ -295,9 +338,10 @@ int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
         }
         code = kt_loaded_open(cli, cli->arguments[0], args.experts, &params, &loaded);
         if (code == KT_EXIT_OK)
-            code = generate(cli, &args, &loaded, ids, n_ids);
+            code = generate(cli, &args, &loaded, &task);
         kt_loaded_close(&loaded);
     }
-    kt_ids_free(ids);
+    kt_ids_free(task.ids);
+    kt_grammar_destroy(task.grammar);
     return code;
 }

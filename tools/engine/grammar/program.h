@@ -84,7 +84,7 @@ size_t kt_ranges_utf8(struct kt_program *p, struct kt_range *ranges, uint32_t ne
 
 /* ---- JSON (values.c) ---- */
 
-/** White space between tokens of JSON: nothing, a blank, or a newline and up to 64 blanks. */
+/** White space between tokens of JSON: nothing, a blank, or a newline and up to 20 blanks. */
 uint32_t kt_op_blank(struct kt_program *p, uint32_t next);
 /** Any value; a string; a number, or one without fraction and exponent. */
 uint32_t kt_op_value(struct kt_program *p, uint32_t next);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BLANKS 64 /* of an indented line */
+#define MOST_BLANKS 20 /* of an indented line */
 /* Digits of numbers, which models repeat without an end: what is read into a double or 64 bits is no more. */
 #define MOST_DIGITS 18
 

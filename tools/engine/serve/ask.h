@@ -38,7 +38,8 @@ struct kt_ask {
     size_t n_prompts;
     /* ---- of a chat ---- */
     struct kt_parser_params parser;
-    char *tools; /* JSON */
+    char *tools;                /* JSON */
+    struct kt_grammar *grammar; /* that each answer must fit; NULL: none */
 };
 
 /* Reads all fields but the prompt. Takes the reference to `body`. False: `problem` says why; kt_ask_free
@@ -72,6 +73,18 @@ bool kt_chat_render(struct kt_server *server, const json_t *body, struct kt_chat
 void kt_chat_prompt_free(struct kt_chat_prompt *prompt);
 /* The same, encoded as the prompt of `ask`; and what its parser must know. */
 bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem);
+
+/* ---- form.c ---- */
+
+/* What a chat says of its answer's form. */
+struct kt_wished_form {
+    const json_t *format; /* response_format; NULL: not said */
+    bool has_tools;       /* that may be called */
+    bool is_begun;        /* the prompt ends within the answer */
+};
+/* Sets ask->grammar; the prompt and ask->parser are known already. */
+bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
+                      struct kt_problem *problem);
 
 /* ---- job.c ---- */
 

@@ -256,9 +256,6 @@ static bool read_chat(const json_t *body, struct chat *chat, struct kt_problem *
         chat->add_generation_prompt = false;
         kt_make_id("kt-end-", chat->mark, sizeof(chat->mark));
     }
-    const char *type = json_string_value(json_object_get(chat->response_format, "type"));
-    if (chat->response_format && (!type || strcmp(type, "text") != 0))
-        return kt_problem_field(problem, "response_format", "'response_format' can only be text so far");
     return true;
 }
 
@@ -392,11 +389,13 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
     ask->parser.format = kt_chat_format(server->chat_info.format, tools != NULL);
     ask->parser.starts_reasoning = kt_chat_starts_reasoning(prompt.text, prompt.length);
+    const struct kt_wished_form form = {chat.response_format, tools != NULL, chat.continue_final_message};
     ask->tools = tools ? json_dumps(tools, JSON_COMPACT) : NULL;
     ask->parser.tools = ask->tools;
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;
     ask->prompts = calloc(1, sizeof(*ask->prompts));
     bool done = (ask->prompts && (!tools || ask->tools)) || kt_problem_memory(problem);
+    done = done && kt_ask_read_form(server, ask, &form, problem);
     if (done) {
         ask->n_prompts = 1;
         done = kt_tokenizer_encode(server->loaded.tokenizer, prompt.parts, prompt.n_parts, KT_ENCODE_BOS,

@@ -29,6 +29,7 @@ struct line {
     struct kt_feed *feed;
     uint32_t answer;
     uint64_t done;
+    struct kt_constraint *constraint; /* NULL: any token may come */
 };
 
 struct kt_feed *kt_feed_create(void)
@@ -88,6 +89,30 @@ static void push(struct kt_feed *feed, const struct kt_feed_event *event)
         return; /* the counter is full: whoever waits is awake */
 }
 
+/* The answer cannot be told any more. */
+static void lose(struct kt_feed *feed)
+{
+    const uint64_t one = 1;
+    pthread_mutex_lock(&feed->lock);
+    feed->is_lost = true;
+    pthread_mutex_unlock(&feed->lock);
+    if (write(feed->wake, &one, sizeof(one)) < 0)
+        return;
+}
+
+static const uint64_t *allow(void *data, int32_t id)
+{
+    struct line *line = data;
+    const uint64_t *mask = NULL;
+    uint32_t allowed = 0;
+    enum kt_status status = kt_constraint_allows(line->constraint, id, &allowed, NULL);
+    if (status == KT_OK && !allowed)
+        status = kt_constraint_mask(line->constraint, &mask, NULL, NULL);
+    if (status != KT_OK)
+        lose(line->feed);
+    return mask;
+}
+
 static int take_token(void *data, const struct kt_choice *token)
 {
     struct line *line = data;
@@ -100,7 +125,12 @@ static int take_token(void *data, const struct kt_choice *token)
         }
     }
     push(line->feed, &event);
-    return atomic_load(&line->feed->stops);
+    bool stops = atomic_load(&line->feed->stops);
+    if (!line->constraint)
+        return stops;
+    if (kt_constraint_accept(line->constraint, token->id, NULL) != KT_OK)
+        lose(line->feed);
+    return stops || kt_constraint_place(line->constraint) == KT_CONSTRAINT_DONE;
 }
 
 static void take_progress(void *data, uint64_t done, uint64_t total)
@@ -122,18 +152,23 @@ static void take_end(void *data, const struct kt_request_end *end)
     event.end.error = NULL;
     push(line->feed, &event);
     kt_feed_release(line->feed);
+    kt_constraint_destroy(line->constraint);
     free(line);
 }
 
-bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_request *request)
+bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint,
+                    struct kt_request *request)
 {
     struct line *line = malloc(sizeof(*line));
-    if (!line)
+    if (!line) {
+        kt_constraint_destroy(constraint);
         return false;
-    *line = (struct line){.feed = feed, .answer = answer};
+    }
+    *line = (struct line){.feed = feed, .answer = answer, .constraint = constraint};
     atomic_fetch_add(&feed->n_holders, 1);
     atomic_fetch_add(&feed->prompt_total, request->n_ids);
     request->data = line;
+    request->allow = constraint ? allow : NULL;
     request->on_prompt = take_progress;
     request->on_token = take_token;
     request->on_end = take_end;
@@ -144,6 +179,7 @@ void kt_feed_cancel(struct kt_request *request)
 {
     struct line *line = request->data;
     kt_feed_release(line->feed);
+    kt_constraint_destroy(line->constraint);
     free(line);
 }
 

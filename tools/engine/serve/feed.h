@@ -8,6 +8,8 @@
 
 #include "tools/engine/scheduler/scheduler.h"
 
+#include <kt/constraint.h>
+
 struct kt_feed;
 
 /* A token, or the end of an answer. */
@@ -23,9 +25,10 @@ struct kt_feed_event {
 
 struct kt_feed *kt_feed_create(void);
 void kt_feed_release(struct kt_feed *feed);
-/* Sets the callbacks of a request to feed answer number `answer`, and holds the feed until its end. NULL: out
- * of memory. If the request is not taken, kt_feed_cancel. */
-bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_request *request);
+/* Sets the callbacks of a request to feed answer number `answer`, and holds the feed until its end. Takes the
+ * constraint, which may be NULL. False: out of memory. If the request is not taken, kt_feed_cancel. */
+bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint,
+                    struct kt_request *request);
 void kt_feed_cancel(struct kt_request *request);
 
 /* The next token ends each answer, as if the model had ended it: what was computed is kept for requests that

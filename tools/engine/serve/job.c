@@ -61,7 +61,11 @@ static bool submit(struct kt_job *job, struct kt_answer *answer, struct kt_probl
                                  .owner = job->server->shares_prefixes ? 0 : job->exchange->key};
     if (!kt_answer_open(job, answer, problem))
         return false;
-    if (!kt_feed_attach(job->feed, answer->number, &request))
+    struct kt_constraint *constraint = NULL;
+    if (job->ask.grammar &&
+        kt_constraint_create(job->ask.grammar, job->server->words, &constraint, &error) != KT_OK)
+        return kt_problem_error(problem, 500, &error);
+    if (!kt_feed_attach(job->feed, answer->number, constraint, &request))
         return kt_problem_memory(problem);
     if (kt_scheduler_submit(job->server->scheduler, &request, &answer->ticket, &error) != KT_OK) {
         kt_feed_cancel(&request);

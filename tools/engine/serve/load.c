@@ -131,6 +131,8 @@ int kt_run_load(struct kt_cli *cli, const struct kt_run_args *args, const struct
     if (code != KT_EXIT_OK)
         return code;
     server->n_vocabulary = kt_loaded_vocabulary(&server->loaded);
+    if (kt_vocabulary_create(server->loaded.tokenizer, &server->words, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
     server->created = (int64_t)time(NULL);
     return open_scheduler(cli, args, server);
 }
@@ -139,5 +141,6 @@ void kt_run_unload(struct kt_server *server)
 {
     kt_scheduler_destroy(server->scheduler);
     kt_template_destroy(server->chat);
+    kt_vocabulary_destroy(server->words);
     kt_loaded_close(&server->loaded);
 }

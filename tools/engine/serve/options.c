@@ -86,6 +86,8 @@ static const struct kt_cli_option options[] =
      TEXT("chat-template", chat_template, "FILE",
           "this template instead of the model's: a file, or a built-in one as of kt template"),
      TEXT("system", system, "TEXT", "the system's message of chats that have none"),
+     TEXT("json-schema", schema, "FILE",
+          "answers of chats that ask for no form, and have no tools, are JSON that fits this JSON Schema"),
      TEXT("api-key", key, "KEY",
           "answer only who sends this key; other users of this machine may see it here"),
      TEXT("api-key-file", key_file, "FILE", "keys, one a line, of a file that only its owner may read"),
@@ -229,6 +231,20 @@ static int check_sampling(const struct kt_cli *cli, const struct kt_run_args *ar
     return KT_EXIT_OK;
 }
 
+/* Checked once here; how it begins depends on the request. */
+static int read_schema(const struct kt_cli *cli, const char *path, struct kt_server *server)
+{
+    struct kt_buffer text = {.data = NULL};
+    struct kt_grammar *grammar = NULL;
+    int code = kt_form_read(cli, path, NULL, &text, &grammar);
+    kt_grammar_destroy(grammar);
+    if (code == KT_EXIT_OK)
+        server->schema = text.data; /* with a zero byte behind it */
+    else
+        kt_buffer_free(&text);
+    return code;
+}
+
 int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
 {
     struct kt_error error;
@@ -251,6 +267,11 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
         return kt_cli_usage(cli, "--served-model-name '%s' has no name", args->names ? args->names : "");
     if (args->key_file && kt_keys_read(&server->keys, args->key_file, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
+    if (args->schema) {
+        code = read_schema(cli, args->schema, server);
+        if (code != KT_EXIT_OK)
+            return code;
+    }
     if (!kt_host_is_local(args->host) && server->keys.n == 0)
         kt_cli_warn(cli, "--host %s lets other machines in, and no API key is asked for; see --api-key-file",
                     args->host);
@@ -260,6 +281,7 @@ int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, st
 void kt_run_free(struct kt_server *server)
 {
     kt_keys_free(&server->keys);
+    free(server->schema);
     for (size_t i = 0; i < server->n_names; i++)
         free(server->names[i]);
     free(server->names);

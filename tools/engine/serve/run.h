@@ -10,7 +10,8 @@
 #define KT_RUN_CONTEXT 32768
 
 struct kt_run_args {
-    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size, *experts, *model;
+    const char *host, *names, *chat_template, *key, *key_file, *system, *origin, *kv_size, *experts, *model,
+        *schema;
     uint64_t port, context, max_running, max_queue, max_connections, max_body, timeout, drain, max_tokens;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty,
         frequency_penalty; /* -1: not said */

@@ -8,6 +8,7 @@
 #include "tools/engine/serve/http.h"
 #include "tools/engine/serve/metrics.h"
 
+#include <kt/constraint.h>
 #include <kt/sampling.h>
 #include <stdatomic.h>
 
@@ -33,6 +34,8 @@ struct kt_server {
     struct kt_template_info chat_info;
     struct kt_model_info model_info;
     uint64_t n_vocabulary;              /* ids that the tokenizer knows */
+    struct kt_vocabulary *words;        /* of the same */
+    char *schema;                       /* that chats fit which say nothing; NULL: none */
     struct kt_sampling_params sampling; /* where a request says nothing */
     struct kt_scheduler *scheduler;
     int64_t created; /* seconds since 1970 */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* form.c - what form an answer must have: response_format, tool_choice, strict tools, --json-schema. */
+#include "tools/engine/serve/ask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What may stand before: reasoning, as the model's template and the prompt have it. */
+static struct kt_grammar_params lead_params(const struct kt_server *server, const struct kt_ask *ask)
+{
+    struct kt_grammar_params params = KT_GRAMMAR_PARAMS_INIT;
+    params.format = ask->parser.format;
+    params.reasoning = kt_form_reasoning(&server->chat_info, ask->parser.starts_reasoning);
+    return params;
+}
+
+static bool refuse(struct kt_problem *problem, const char *param, const struct kt_error *error)
+{
+    if (error->status == KT_E_NOMEM)
+        return kt_problem_memory(problem);
+    return kt_problem_field(problem, param, "'%s': %s", param, error->message);
+}
+
+/* Sets *schema to the text of a schema, allocated; NULL: any object. False after a problem. */
+static bool read_schema(const json_t *format, char **schema, struct kt_problem *problem)
+{
+    static const char param[] = "response_format";
+    const char *type = json_string_value(json_object_get(format, "type"));
+    json_t *given = json_object_get(json_object_get(format, "json_schema"), "schema");
+    *schema = NULL;
+    if (type && strcmp(type, "json_object") == 0)
+        return true;
+    if (!type || strcmp(type, "json_schema") != 0)
+        return kt_problem_field(problem, param, "'%s.type' must be text, json_object or json_schema", param);
+    if (!json_is_object(given))
+        return kt_problem_field(problem, param, "'%s.json_schema.schema' must be an object, not %s", param,
+                                given ? kt_fields_type(given) : "missing");
+    *schema = json_dumps(given, JSON_COMPACT);
+    return *schema || kt_problem_memory(problem);
+}
+
+static bool make_json(const struct kt_server *server, struct kt_ask *ask, const json_t *format,
+                      struct kt_problem *problem)
+{
+    struct kt_grammar_params params = lead_params(server, ask);
+    struct kt_error error;
+    char *schema = NULL;
+    if (format && !read_schema(format, &schema, problem))
+        return false;
+    const char *text = format ? schema : server->schema;
+    enum kt_status status = kt_grammar_json(text, text ? strlen(text) : 0, &params, &ask->grammar, &error);
+    free(schema);
+    return status == KT_OK || refuse(problem, format ? "response_format" : "--json-schema", &error);
+}
+
+bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
+                      struct kt_problem *problem)
+{
+    const char *type = json_string_value(json_object_get(form->format, "type"));
+    bool is_text = form->format ? type && strcmp(type, "text") == 0 : !server->schema || form->has_tools;
+    if (is_text)
+        return true;
+    if (form->has_tools)
+        return kt_problem_field(problem, "response_format",
+                                "'response_format' and tools that may be called exclude each other here; "
+                                "'tool_choice': none leaves the tools out");
+    if (form->is_begun)
+        return kt_problem_field(problem, "response_format",
+                                "'response_format' and an answer that has begun already exclude each other");
+    return make_json(server, ask, form->format, problem);
+}
