@@ -39,6 +39,36 @@ AS_IF([test $kt_sanitizers != none],
 AC_SUBST([SANITIZER_CFLAGS])
 AM_CONDITIONAL([SANITIZERS], [test $kt_sanitizers != none])])
 
+# KT_HARDENING: HARDEN_CFLAGS of everything but plugins, whose kernels have arrays that a stack protector would
+# guard at each call; BRANCH_CFLAGS and HARDEN_LDFLAGS of everything; PIE_LDFLAGS of programs. Not with sanitizers.
+AC_DEFUN([KT_HARDENING],
+[AC_ARG_ENABLE([hardening],
+    [AS_HELP_STRING([--disable-hardening], [no stack protector, _FORTIFY_SOURCE, branch protection, full RELRO])])
+HARDEN_CFLAGS= BRANCH_CFLAGS= HARDEN_LDFLAGS= PIE_LDFLAGS=
+AS_IF([test "x$enable_hardening" != xno && test $kt_sanitizers = none],
+    [AX_APPEND_COMPILE_FLAGS([-fstack-protector-strong -fstack-clash-protection], [HARDEN_CFLAGS], [-Werror])
+    AS_CASE([$host_cpu],
+        [x86_64], [AX_APPEND_COMPILE_FLAGS([-fcf-protection], [BRANCH_CFLAGS], [-Werror])],
+        [aarch64], [AX_APPEND_COMPILE_FLAGS([-mbranch-protection=standard], [BRANCH_CFLAGS], [-Werror])])
+    # A distribution's flags, or a build without -O, have a level of their own.
+    m4_define([kt_fortify], [-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=])
+    AS_CASE(["$CPPFLAGS $CFLAGS"], [*_FORTIFY_SOURCE*], [],
+        [AX_CHECK_COMPILE_FLAG(kt_fortify[3], [HARDEN_CFLAGS="$HARDEN_CFLAGS kt_fortify[]3"],
+            [AX_CHECK_COMPILE_FLAG(kt_fortify[2], [HARDEN_CFLAGS="$HARDEN_CFLAGS kt_fortify[]2"], [], [-Werror],
+                [AC_LANG_PROGRAM([[#include <stdio.h>]])])],
+            [-Werror], [AC_LANG_PROGRAM([[#include <stdio.h>]])])])
+    AX_APPEND_LINK_FLAGS([-Wl,-z,relro -Wl,-z,now], [HARDEN_LDFLAGS])
+    AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
+#ifndef __PIE__
+#error
+#endif]])], [],
+        [HARDEN_CFLAGS="$HARDEN_CFLAGS -fPIE" PIE_LDFLAGS=-pie])])
+AM_CONDITIONAL([HARDENED], [test "x$HARDEN_LDFLAGS" != x])
+AC_SUBST([HARDEN_CFLAGS])
+AC_SUBST([BRANCH_CFLAGS])
+AC_SUBST([HARDEN_LDFLAGS])
+AC_SUBST([PIE_LDFLAGS])])
+
 # KT_ISA(NAME, CPU, FLAGS): HAVE_<NAME> and KT_CFLAGS_<NAME> where the host is such a CPU and the compiler
 # knows all the flags. Only the convenience library of a level's kernel uses them, nothing else.
 m4_define([KT_ISA],
