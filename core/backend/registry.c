@@ -62,6 +62,7 @@ void kt_registry_try(struct kt_config *config, const struct kt_caps *caps, size_
     struct kt_registry registry = {.config = config, .caps = *caps, .backend = &backend};
     registry.deterministic = kt_config_bool(config, "core", "deterministic");
     (void)open_plugin(&registry, i, &backend, NULL);
+    kt_backend_close(&backend);
 }
 
 static enum kt_status fill(struct kt_registry *registry, struct kt_error *error)

@@ -13,7 +13,7 @@ enum kt_status kt_registry_create(const struct kt_config *config, const struct k
                                   struct kt_registry **registry, struct kt_error *error);
 void kt_registry_destroy(struct kt_registry *registry);
 
-/* Opens plugin number `i` of the configuration, and leaves it open: for a process that then ends. */
+/* Opens plugin number `i` of the configuration and closes it, in a process of its own. */
 void kt_registry_try(struct kt_config *config, const struct kt_caps *caps, size_t i);
 
 /* The backend of that name whatever its state, or NULL. */

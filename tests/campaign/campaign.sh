@@ -1,0 +1,142 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Attacks what was built, for CAMPAIGN_MINUTES (default 3), and goes on where it was in CAMPAIGN_FOLDER:
+#     make check-campaign CAMPAIGN_MINUTES=60 [CAMPAIGN_PARTS='gguf faults']
+# Prints a table, appends it to campaign.csv in that folder, and fails if anything in its last four columns is not 0.
+. "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
+minutes=${CAMPAIGN_MINUTES:-3}
+keep=${CAMPAIGN_FOLDER:-$KT_TEST_BUILD/campaign}
+tiny=$data
+CC=${KT_TEST_CC:-cc}
+program=$KT_TEST_BUILD/.libs/kt
+engine=$KT_TEST_BUILD/.libs/kt-engine
+[ -x "$program" ] || program=$kt_program
+LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+mkdir -p "$keep/seeds"
+work=$dir/attacked
+mkdir "$work"
+attack=$dir/attack
+SHIM=$dir/shim.so
+export SHIM
+"$CC" -std=gnu11 -O1 -o "$attack" "$KT_TEST_SOURCE/tests/campaign/attack.c" &&
+    "$CC" -std=gnu11 -O1 -shared -fPIC -o "$SHIM" "$KT_TEST_SOURCE/tests/campaign/shim.c" -ldl ||
+    { fail "the attack does not compile"; finish; }
+with_plugin llamafile || true
+with_plugin amx_int8 || true
+model=$tiny/tiny-moe-q4_k_m.gguf
+bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
+
+# Seconds of each part; some have an end of their own.
+parts="gguf safetensors folder store ini trace stats tokenizer kill power faults fuzz"
+wanted=${CAMPAIGN_PARTS:-$parts}
+share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
+
+# seed PART - the one to go on with.
+seed() { cat "$keep/seeds/$1" 2>/dev/null || echo 1; }
+
+# count PART COMMAND... - runs an attack and adds up its last line.
+count()
+{
+    part=$1
+    shift
+    "$@" >"$dir/said" 2>&1
+    status=$?
+    tail -n 1 "$dir/said" | awk 'NF == 6 && !/[^0-9 ]/' >"$dir/numbers"
+    [ -s "$dir/numbers" ] && [ $status -lt 2 ] || { cat "$dir/said"; fail "the part $part did not run: $*"; return; }
+    sed '$d' "$dir/said" | head -n 20 | tee -a "$keep/findings"
+    awk '{ print $6 }' "$dir/numbers" >"$keep/seeds/$part"
+    awk -v part="$part" '{ print part, $1, $2, $3, $4, $5 }' "$dir/numbers" >>"$dir/rows"
+}
+
+# mutate PART FILE COMMAND... - FILE in $work is changed each time.
+mutate()
+{
+    part=$1 file=$2
+    shift 2
+    count "$part" "$attack" mutate "$share" "$(seed "$part")" "$file" -- "$@"
+}
+
+part_gguf() { cp "$model" "$work/m.gguf"; mutate gguf "$work/m.gguf" "$program" forward -m "$work/m.gguf" -i "$trace" --layer 0; }
+part_safetensors() { cp -r "$tiny/fp8-block-l0" "$work/fp8"; chmod -R u+w "$work/fp8"
+    mutate safetensors "$(ls "$work"/fp8/*.safetensors | head -n 1)" "$program" inspect --tensors "$work/fp8"; }
+part_folder() { cp -r "$tiny/fp8-block-l0" "$work/hf"; chmod -R u+w "$work/hf"
+    mutate folder "$work/hf/config.json" "$program" inspect "$work/hf"; }
+part_store()
+{
+    "$program" convert --input "$bf16" --output "$work/store" --method AMXINT8 >/dev/null 2>"$err" || return 0
+    mutate store "$work/store/layer-00000.safetensors" "$program" forward -m "$work/store" -i "$trace" --layer 0
+}
+part_ini() { cp "$KT_TEST_SOURCE/etc/kt.ini" "$work/kt.ini"; mutate ini "$work/kt.ini" "$program" config show --config "$work/kt.ini"; }
+part_trace() { cp "$trace" "$work/trace.safetensors"; mutate trace "$work/trace.safetensors" "$program" forward -m "$model" -i "$work/trace.safetensors" --layer 0; }
+part_stats()
+{
+    "$program" forward -m "$model" -i "$trace" --stats "$work/stats" >/dev/null 2>"$err" || return 0
+    mutate stats "$work/stats" "$program" stats "$work/stats"
+}
+part_tokenizer()
+{
+    [ -x "$engine" ] || return 0
+    for json in "$KT_TEST_SOURCE"/tests/data/tokenizers/*/tokenizer.json "$KT_TEST_SOURCE"/tests/data/tokenizers/*.json; do
+        [ -f "$json" ] && break
+    done
+    [ -f "$json" ] || return 0
+    cp "$json" "$work/tokenizer.json"
+    mutate tokenizer "$work/tokenizer.json" "$engine" tokenize "$work/tokenizer.json" --text "Who is it?"
+}
+part_kill() { count kill "$attack" kill "$share" "$(seed kill)" "$work/killed" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/killed"; }
+part_power()
+{
+    for what in "forward -m $model -i $trace --layer 0 --output $work/o --stats $work/s" \
+        "convert --input $bf16 --output $work/power --method AMXINT8 --layers 0"; do
+        rm -rf "$work/notes" && mkdir "$work/notes"
+        # shellcheck disable=SC2086 # words
+        NOTE_FOLDER=$work/notes LD_PRELOAD=$SHIM "$program" $what >/dev/null 2>"$err" || continue
+        case $what in forward*) results='o s' ;; *) results=layer-00000.safetensors ;; esac
+        # shellcheck disable=SC2086
+        count power "$attack" power "$work/notes" $results
+    done
+}
+# Every call in turn takes hours, so a short run looks at each STEPth, from another one each time.
+part_faults()
+{
+    for kind in 1 2 4 8 16 32; do
+        FAULT_STEP=$(awk "BEGIN { step = int(($kind == 1 ? 2400 : 120) / $minutes); print step < 1 ? 1 : step }")
+        export FAULT_STEP
+        for sticky in 0 1; do
+            count faults "$attack" faults $kind $sticky "$work/o" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/o"
+        done
+    done
+}
+part_fuzz()
+{
+    command -v "${CLANG:-clang}" >/dev/null || return 0
+    for format in gguf safetensors folder ini; do
+        log=$dir/fuzz.log
+        mkdir -p "$keep/corpus-$format"
+        (cd "$KT_TEST_BUILD" && sh "$KT_TEST_SOURCE/tests/fuzz/run" $format "$(awk "BEGIN { print int($share / 4) + 1 }")" \
+            "$keep/corpus-$format") >"$log" 2>&1
+        status=$?
+        runs=$(sed -n 's/^#\([0-9]*\).*DONE.*/\1/p' "$log" | tail -n 1)
+        [ $status -eq 0 ] || tail -n 30 "$log" | tee -a "$keep/findings"
+        echo "fuzz ${runs:-0} $((status != 0)) 0 0 0" >>"$dir/rows"
+    done
+}
+
+: >"$dir/rows"
+for part in $wanted; do
+    case " $parts " in *" $part "*) ;; *) fail "there is no part $part: $parts"; finish ;; esac
+    part_$part
+done
+[ -s "$keep/campaign.csv" ] || echo commit,minutes,part,tried,crashes,hangs,wrong,left,seed >"$keep/campaign.csv"
+commit=$(cd "$KT_TEST_SOURCE" && git rev-parse --short HEAD 2>/dev/null || echo unknown)
+awk '{ for (i = 2; i < 7; i++) sum[$1, i] += $i; if (!seen[$1]++) order[++n] = $1 }
+    END { for (k = 1; k <= n; k++) { p = order[k]; print p, sum[p, 2], sum[p, 3], sum[p, 4], sum[p, 5], sum[p, 6] } }' \
+    "$dir/rows" >"$dir/table"
+printf '%-12s %9s %8s %6s %6s %6s\n' part tried crashes hangs wrong left
+while read -r part tried crashes hangs wrong left; do
+    printf '%-12s %9s %8s %6s %6s %6s\n' "$part" "$tried" "$crashes" "$hangs" "$wrong" "$left"
+    echo "$commit,$minutes,$part,$tried,$crashes,$hangs,$wrong,$left,$(seed "$part")" >>"$keep/campaign.csv"
+    [ "$crashes$hangs$wrong$left" = 0000 ] || fail "$part: see $keep/findings"
+done <"$dir/table"
+finish

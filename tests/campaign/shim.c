@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * shim.c - makes the Nth call of a kind fail, once or from then on; and notes when files become durable. For
+ * LD_PRELOAD:
+ *     FAIL_KINDS    sum of: 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat
+ *     FAIL_N        counted from 1; FAIL_STICKY=1: all later ones too; FAIL_MARK: this file appears when it
+ * fails NOTE_FOLDER   takes a copy of each file that is synced, and the list of events Allocations of hwloc
+ * do not fail: some of them it does not look at (SECURITY).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { ALLOCATE = 1, MAP = 2, THREAD = 4, OPEN = 8, MOVE = 16, LOOK = 32 };
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *memory, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+
+static long kinds, failing;
+static bool sticky;
+static const char *mark, *notes;
+static atomic_long count;
+static _Thread_local bool inside;
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *text = getenv("FAIL_KINDS");
+    mark = getenv("FAIL_MARK");
+    notes = getenv("NOTE_FOLDER");
+    sticky = getenv("FAIL_STICKY") != NULL;
+    failing = getenv("FAIL_N") ? atol(getenv("FAIL_N")) : 0;
+    kinds = text ? atol(text) : 0;
+}
+
+/* Is the caller hwloc, or the dynamic linker, which ends the process by itself? */
+static bool is_spared(const void *caller)
+{
+    Dl_info info;
+    return !dladdr(caller, &info) || !info.dli_fname || strstr(info.dli_fname, "libhwloc") ||
+           strstr(info.dli_fname, "ld-linux");
+}
+
+static bool fails(long kind, const void *caller, int number)
+{
+    if (!(kinds & kind) || inside)
+        return false;
+    inside = true;
+    bool spared = is_spared(caller);
+    long n = spared ? 0 : atomic_fetch_add(&count, 1) + 1;
+    bool hit = n == failing || (sticky && n > failing);
+    if (n == failing && mark) {
+        long fd = syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600);
+        (void)!syscall(SYS_close, fd);
+    }
+    inside = false;
+    if (hit)
+        errno = number;
+    return hit;
+}
+#define FAILS(kind, number) fails(kind, __builtin_return_address(0), number)
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+void *malloc(size_t size)
+{
+    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_malloc(size);
+}
+void *calloc(size_t n, size_t size)
+{
+    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_calloc(n, size);
+}
+void *realloc(void *memory, size_t size)
+{
+    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_realloc(memory, size);
+}
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_memalign(alignment, size);
+}
+int posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    if (FAILS(ALLOCATE, ENOMEM))
+        return ENOMEM;
+    *memory = __libc_memalign(alignment, size);
+    return *memory ? 0 : ENOMEM;
+}
+char *strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
+{
+    return FAILS(MAP, ENOMEM) ? MAP_FAILED
+                              : (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+}
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument)
+{
+    return FAILS(THREAD, EAGAIN) ? EAGAIN : REAL(pthread_create)(thread, attributes, start, argument);
+}
+
+static int open_as(const char *path, int flags, va_list arguments, const void *caller)
+{
+    int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
+    return fails(OPEN, caller, EMFILE) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+int open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    int fd = open_as(path, flags, arguments, __builtin_return_address(0));
+    va_end(arguments);
+    return fd;
+}
+int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+int openat(int folder, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, int) : 0;
+    va_end(arguments);
+    return FAILS(OPEN, EMFILE) ? -1 : (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+ssize_t pread(int fd, void *to, size_t size, off_t offset)
+{
+    return FAILS(MOVE, EIO) ? -1 : syscall(SYS_pread64, fd, to, size, offset);
+}
+ssize_t read(int fd, void *to, size_t size)
+{
+    return FAILS(MOVE, EIO) ? -1 : syscall(SYS_read, fd, to, size);
+}
+ssize_t pwrite(int fd, const void *from, size_t size, off_t offset)
+{
+    return FAILS(MOVE, ENOSPC) ? -1 : syscall(SYS_pwrite64, fd, from, size, offset);
+}
+int ftruncate(int fd, off_t size)
+{
+    return FAILS(MOVE, EIO) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+}
+int flock(int fd, int operation)
+{
+    return FAILS(MOVE, EIO) ? -1 : (int)syscall(SYS_flock, fd, operation);
+}
+int fstat(int fd, struct stat *status)
+{
+    return FAILS(LOOK, EIO) ? -1 : (int)syscall(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH);
+}
+int lstat(const char *path, struct stat *status)
+{
+    return FAILS(LOOK, EIO) ? -1 : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, AT_SYMLINK_NOFOLLOW);
+}
+int stat(const char *path, struct stat *status)
+{
+    return FAILS(LOOK, EIO) ? -1 : (int)syscall(SYS_newfstatat, AT_FDCWD, path, status, 0);
+}
+
+/* ---- what is durable ---- */
+
+/* Copies the file and writes "EVENT SIZE COPY PATH[ TO]". */
+static void note(const char *event, const char *path, const char *to)
+{
+    static atomic_int n;
+    char line[9000], copy[5000];
+    struct stat status;
+    if (!notes || inside)
+        return;
+    inside = true;
+    int number = atomic_fetch_add(&n, 1);
+    snprintf(copy, sizeof copy, "%s/%d", notes, number);
+    long from = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY, 0);
+    bool file = from >= 0 && syscall(SYS_newfstatat, from, "", &status, AT_EMPTY_PATH) == 0 &&
+                S_ISREG(status.st_mode);
+    if (file) {
+        long out = syscall(SYS_openat, AT_FDCWD, copy, O_CREAT | O_WRONLY, 0600);
+        char buffer[1 << 14];
+        for (long size; (size = syscall(SYS_read, from, buffer, sizeof buffer)) > 0;)
+            (void)!syscall(SYS_write, out, buffer, size);
+        syscall(SYS_close, out);
+    }
+    syscall(SYS_close, from);
+    int length = snprintf(line, sizeof line, "%s %d %s%s%s\n", file ? event : "folder", number, path,
+                          to ? " " : "", to ? to : "");
+    snprintf(copy, sizeof copy, "%s/events", notes);
+    long events = syscall(SYS_openat, AT_FDCWD, copy, O_CREAT | O_WRONLY | O_APPEND, 0600);
+    (void)!syscall(SYS_write, events, line, length);
+    syscall(SYS_close, events);
+    inside = false;
+}
+
+int fsync(int fd)
+{
+    char link[64], path[4096];
+    if (FAILS(MOVE, EIO))
+        return -1;
+    int result = (int)syscall(SYS_fsync, fd);
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (result == 0 && length > 0) {
+        path[length] = '\0';
+        note("sync", path, NULL);
+    }
+    return result;
+}
+int rename(const char *from, const char *to)
+{
+    if (FAILS(MOVE, EIO))
+        return -1;
+    note("rename", from, to);
+    return (int)syscall(SYS_rename, from, to);
+}
