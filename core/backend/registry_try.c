@@ -79,8 +79,10 @@ static void open_all(const struct trial *trial, uint32_t first, int words)
 
 /* ---- in the parent ---- */
 
+enum heard { HEARD_END, HEARD_NOTHING, HEARD_ERROR };
+
 /* Reads what the child says until it is done, ends or takes too long. *at is the plugin that it was at. */
-static bool listen(const struct trial *trial, int words, uint32_t *at)
+static enum heard listen(const struct trial *trial, int words, uint32_t *at)
 {
     uint64_t limit = (uint64_t)trial->timeout_ms * 1000000, last = kt_now_ns();
     while (*at < trial->n) {
@@ -90,12 +92,15 @@ static bool listen(const struct trial *trial, int words, uint32_t *at)
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready <= 0)
-            return false;
-        if (read(words, at, sizeof *at) != (ssize_t)sizeof *at)
-            return true;
+            return ready == 0 ? HEARD_NOTHING : HEARD_ERROR;
+        ssize_t n = read(words, at, sizeof *at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n != (ssize_t)sizeof *at)
+            return n == 0 ? HEARD_END : HEARD_ERROR;
         last = kt_now_ns();
     }
-    return true;
+    return HEARD_END;
 }
 
 static enum kt_status blame(const struct trial *trial, uint32_t i, bool in_time, int status,
@@ -123,14 +128,19 @@ static enum kt_status blame(const struct trial *trial, uint32_t i, bool in_time,
     return kt_config_break(trial->config, name, text, error);
 }
 
+static enum kt_status fail_process(int number, struct kt_error *error)
+{
+    return kt_fail(error, KT_E_SYSTEM, "plugins cannot be tried in a process of their own: %s",
+                   strerror(number));
+}
+
 /* One child; *first is then the plugin after the last that was opened. */
 static enum kt_status try_from(const struct trial *trial, uint32_t *first, struct kt_error *error)
 {
     int ends[2], status = 0;
     uint32_t at = *first;
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return kt_fail(error, KT_E_SYSTEM, "plugins cannot be tried in a process of their own: %s",
-                       strerror(errno));
+        return fail_process(errno, error);
     pid_t pid = fork();
     if (pid == 0) {
         (void)close(ends[0]);
@@ -140,17 +150,19 @@ static enum kt_status try_from(const struct trial *trial, uint32_t *first, struc
     (void)close(ends[1]);
     if (pid < 0) {
         (void)close(ends[0]);
-        return kt_fail(error, KT_E_SYSTEM, "plugins cannot be tried in a process of their own: %s",
-                       strerror(number));
+        return fail_process(number, error);
     }
-    bool in_time = listen(trial, ends[0], &at);
-    (void)close(ends[0]);
-    if (!in_time)
+    enum heard heard = listen(trial, ends[0], &at);
+    number = errno;
+    if (heard != HEARD_END)
         (void)kill(pid, SIGKILL);
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;
+    (void)close(ends[0]);
     *first = at + 1;
-    return at < trial->n ? blame(trial, at, in_time, status, error) : KT_OK;
+    if (heard == HEARD_ERROR) /* which says nothing of the plugin */
+        return fail_process(number, error);
+    return at < trial->n ? blame(trial, at, heard == HEARD_END, status, error) : KT_OK;
 }
 
 enum kt_status kt_config_try_plugins(struct kt_config *config, uint32_t timeout_ms, struct kt_error *error)
