@@ -112,7 +112,8 @@ static double note(struct kt_gain *g, uint32_t rows, double seconds)
     double before = g->seconds[rows];
     if (seconds > 2 * before && before > 0)
         seconds = 2 * before;
-    g->seconds[rows] = before > 0 ? (3 * before + seconds) / 4 : seconds;
+    double share = seconds < before ? 0.5 : 0.25; /* what holds a step up only makes it longer */
+    g->seconds[rows] = before > 0 ? before + share * (seconds - before) : seconds;
     for (uint32_t i = 1; i <= KT_GAIN_ROWS; i++)
         if (++g->age[i] > FORGET_AFTER)
             g->seconds[i] = 0;
@@ -132,9 +133,10 @@ void kt_gain_learn(struct kt_gain *g, uint32_t n_rows, uint32_t n_plain, uint32_
     if (n_rows == 0 || n_rows > KT_GAIN_ROWS || n_sequences == 0 || !(seconds > 0))
         return;
     bool drafted = n_rows > n_sequences || n_plain > n_sequences;
+    bool again = g->seconds[n_rows] > 0;
     seconds = note(g, n_rows, seconds);
     double plain = kt_gain_seconds(g, n_sequences);
-    if (!drafted && !g->has_plain) {
+    if (!drafted && again && !g->has_plain) { /* the first one finds caches that the prompt has left */
         g->has_plain = true;
         g->balance += FIRST_STEPS * plain;
     }
