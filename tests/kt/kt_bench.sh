@@ -209,6 +209,17 @@ END_OF_PYTHON
     [ "$(grep -c '"model_layers": "[02]"' "$work/out")" -eq 8 ] || fail "rows and limits of the others"
 fi
 
+# 4 experts of 3 x 256 x 256 float32, and a matrix of 640 x 512
+for what in '3145728 experts --shape 256,256,4,2' '1310720 linear --linear 640x512'; do
+    # shellcheck disable=SC2086
+    set -- $what
+    kt bench --load "$3" "$4" --backend reference --source-type f32 --threads 2 --runs 2 --config "$work/kt.ini" \
+        --format json || fail "--load"
+    tr -d ' ,"' <"$work/out" | awk -F: -v size="$1" -v kind="$2" '{ is[$1] = $2 }
+        END { exit !(is["schema"] == "kt.bench.load" && is["source_bytes"] == size && is["kind"] == kind &&
+            is["load_gbps"] > 0 && (is["load_gbps"] / is["copy_gbps"] - is["copy_fraction"]) ^ 2 < 1e-6) }' ||
+        fail "--load: the row"
+done
 kt bench --dispatch --config "$work/kt.ini" --threads 2 --format json || fail "--dispatch"
 for field in n_threads spin_us dispatch_spinning_us dispatch_asleep_us idle_cpu_percent; do
     grep -q "\"$field\": [0-9]" "$work/out" || fail "--dispatch has no $field"
@@ -256,6 +267,8 @@ refuse 2 'mean reference' --backend referense
 refuse 2 'no backend but the reference' --shape 256,256,4,2
 refuse 2 '--level' --level avx2
 refuse 2 'different' --dispatch --limits
+refuse 2 'none of --tokens' --load --limits
+refuse 2 'none of --tokens' --load --tokens 1
 refuse 2 'different' --latency --dispatch
 refuse 2 'none of --level' --levels --level avx2 --backend reference
 refuse 2 'none of --level' --levels --limits --backend reference

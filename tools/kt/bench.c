@@ -12,7 +12,7 @@ struct args {
         *source_type, *tokens, *level, *trace, *record, *runtime, *text, *prompts, *answers, *depths;
     uint64_t repeats, runs, cycle, record_size;
     double min_time;
-    bool levels, dispatch, latency, limits, stream;
+    bool levels, load, dispatch, latency, limits, stream;
 };
 
 static const struct kt_cli_option options[] = {
@@ -155,6 +155,10 @@ static const struct kt_cli_option options[] = {
      .minimum = 2,
      .maximum = 1 << 24,
      .help = "weights to cycle over, in MiB (default: 1536 or three times the last-level cache)"},
+    {.name = "load",
+     .type = KT_CLI_FLAG,
+     .offset = offsetof(struct args, load),
+     .help = "measure packing weights beside copying them, each into fresh memory, instead of a layer"},
     {.name = "dispatch",
      .type = KT_CLI_FLAG,
      .offset = offsetof(struct args, dispatch),
@@ -225,7 +229,7 @@ static int check_attention(struct kt_cli *cli, const struct args *args)
     if (args->attention == NULL)
         return other == NULL ? KT_EXIT_OK : kt_cli_usage(cli, "%s is for --attention", other);
     if (args->model != NULL || args->shape != NULL || args->linear != NULL || args->source_type != NULL ||
-        args->trace != NULL || args->record != NULL || args->levels || args->level != NULL ||
+        args->trace != NULL || args->record != NULL || args->levels || args->level != NULL || args->load ||
         args->dispatch || args->latency || args->limits || args->stream)
         return kt_cli_usage(cli,
                             "--attention %s goes with --context, --sequences, --cache, --tokens, --backend, "
@@ -271,6 +275,10 @@ static int check_args(struct kt_cli *cli, const struct args *args)
     if (args->model != NULL && other)
         return kt_cli_usage(cli, "--dispatch, --latency, --limits and --stream run no layer of %s",
                             args->model);
+    if (args->load && (other || args->trace != NULL || args->record != NULL || args->tokens != NULL ||
+                       args->repeats != 0 || args->cycle != 0))
+        return kt_cli_usage(cli, "--load goes with none of --tokens, --repeats, --cycle, --trace, --record, "
+                                 "--dispatch, --latency, --limits, --stream");
     if (args->linear != NULL &&
         (other || args->model != NULL || args->shape != NULL || args->trace != NULL || args->record != NULL))
         return kt_cli_usage(cli,
@@ -310,13 +318,12 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
     struct bench_model model = {.checkpoint = NULL};
     if (!kt_cli_parse(cli, &command, argc, argv, &args))
         return cli->exit_code;
-    if (args.tokens == NULL && args.trace == NULL)
-        args.tokens = "1";
     if (args.backend != NULL && strcmp(args.backend, "auto") == 0) /* as for other verbs: none is named */
         args.backend = NULL;
     struct bench bench = {.cli = cli,
                           .run = bench_backend,
                           .levels = args.levels,
+                          .loads = args.load,
                           .tells_levels = true,
                           .asks_plan = args.model != NULL && args.backend == NULL,
                           .trace = args.trace != NULL ? &trace : NULL,
@@ -328,6 +335,8 @@ int kt_cmd_bench(struct kt_cli *cli, int argc, char **argv)
     int code = check_args(cli, &args);
     if (code != KT_EXIT_OK)
         return code;
+    if (args.tokens == NULL && args.trace == NULL)
+        args.tokens = "1";
     if (args.attention)
         return run_attention(&bench, &args);
     if (args.dispatch)

@@ -182,8 +182,7 @@ static int measure(struct bench *bench, const struct bench_set *set, const struc
     return KT_EXIT_OK;
 }
 
-/* A backend does not take the weights, and the library has warned why. */
-static int refuse(const struct bench *bench, const char *backend, const struct bench_source *source)
+int bench_refuse(const struct bench *bench, const char *backend, const struct bench_source *source)
 {
     if (!bench->explicit_backends)
         return KT_EXIT_OK;
@@ -208,7 +207,7 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
             want.max_tokens = (uint32_t)bench->tokens[i];
     int code = bench_set_create(bench->cli, bench->context, &want, &set);
     if (code == BENCH_REFUSED)
-        return refuse(bench, backend, source);
+        return bench_refuse(bench, backend, source);
     if (code != KT_EXIT_OK)
         return code;
     if (bench->trace != NULL)
@@ -239,7 +238,7 @@ static int bench_level(void *data, struct kt_context *context)
     const struct level_run *run = data;
     struct kt_context *before = run->bench->context;
     run->bench->context = context;
-    int code = bench_one(run->bench, run->backend, run->source);
+    int code = (run->bench->loads ? bench_load : bench_one)(run->bench, run->backend, run->source);
     run->bench->context = before;
     return code;
 }
@@ -249,7 +248,7 @@ int bench_backend(struct bench *bench, const char *backend, const struct bench_s
     struct level_run run = {bench, backend, source};
     return bench->levels
                ? bench_each_level(bench->cli, bench->context, backend, bench->tells_levels, bench_level, &run)
-               : bench_one(bench, backend, source);
+               : (bench->loads ? bench_load : bench_one)(bench, backend, source);
 }
 
 /* What all rows share stands above them. */
@@ -292,8 +291,12 @@ static void expect_backends(struct bench *bench)
 
 void bench_begin(struct bench *bench)
 {
-    bench->output = kt_output_create(bench->cli, "kt.bench", 1);
+    bench->output = kt_output_create(bench->cli, bench->loads ? "kt.bench.load" : "kt.bench", 1);
     add_facts(bench);
+    if (bench->loads) {
+        bench_load_begin(bench);
+        return;
+    }
     bench->rows = kt_output_table(bench->output, "rows", columns, COUNT(columns));
     bench->limits = kt_output_table(bench->output, "limits", limit_columns, COUNT(limit_columns));
     kt_table_title(bench->limits,

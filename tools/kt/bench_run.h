@@ -33,6 +33,7 @@ struct bench {
     const char *backends[BENCH_MAX_NAMES];
     size_t n_backends;
     bool explicit_backends, levels;
+    bool loads;                /* --load: packing is timed, not layers */
     bool asks_plan;            /* a model's layers run on the backend that would run them */
     char *names;               /* the text that `backends` points into */
     struct bench_trace *trace; /* NULL: calls are drawn */
@@ -48,6 +49,15 @@ void bench_begin(struct bench *bench);
  * A backend that was not named may refuse them. Returns an exit code, or BENCH_REFUSED after a message: a
  * named one does not take the model's layers. */
 int bench_backend(struct bench *bench, const char *backend, const struct bench_source *source);
+
+/* A backend does not take the weights, and the library has warned why: returns what bench_backend does. */
+int bench_refuse(const struct bench *bench, const char *backend, const struct bench_source *source);
+
+/* ---- bench_load.c ---- */
+
+/* The table of --load, and a row of it; as bench_backend. */
+void bench_load_begin(struct bench *bench);
+int bench_load(struct bench *bench, const char *backend, const struct bench_source *source);
 
 /* ---- bench_choose.c: what is to run. Functions return exit codes ---- */
 
