@@ -12,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+#include <malloc.h>
+#define HAS_MALLINFO2
+#endif
+
 #define VOCABULARY 2048
 #define N_IDS 70
 
@@ -430,6 +435,32 @@ static void expect_failure(struct world *w, const struct kt_step *steps, uint32_
     ck_assert_uint_eq(kt_session_tokens(w->session), before);
 }
 
+/* What a session took is there again for the next one, to the byte. Most of the first ones' is kept. */
+START_TEST(memory_does_not_grow)
+{
+#ifdef HAS_MALLINFO2
+    struct world w;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    size_t used = 0;
+    params.max_sessions = 2;
+    if (!open_world(&w, tiny(), 1, &params))
+        return;
+    for (int i = 0; i < 24; i++) {
+        struct kt_session *session;
+        if (i == 8)
+            used = mallinfo2().uordblks;
+        ck_assert(kt_session_open(w.model, &session, NULL) == KT_OK);
+        free(step(&w, session, w.ids, 3));
+        for (int t = 3; t < 6; t++)
+            free(step(&w, session, w.ids + t, 1));
+        kt_session_close(session);
+    }
+    ck_assert_uint_eq(mallinfo2().uordblks, used);
+    close_world(&w);
+#endif
+}
+END_TEST
+
 START_TEST(names_what_is_wrong_with_a_step)
 {
     struct world w;
@@ -545,6 +576,7 @@ int main(void)
     tcase_add_test(tests, sessions_are_saved_and_restored);
     tcase_add_test(tests, foreign_ids_are_refused);
     tcase_add_test(tests, takes_what_was_planned);
+    tcase_add_test(tests, memory_does_not_grow);
     tcase_add_test(tests, names_what_is_wrong_with_a_step);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
     tcase_add_test(tests, survives_failed_allocations);
