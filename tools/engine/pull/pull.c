@@ -59,16 +59,18 @@ static bool is_here(struct pull *pull, struct pull_file *file)
 {
     struct stat info;
     uint64_t done = 0;
-    char sha256[65];
+    char sha256[65], sha1[41];
     char *path = kt_cli_format(pull->cli, "%s/%s", pull->folder, file->path);
     bool here = stat(path, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size == file->size;
     const char *known = here ? pull_sums_get(&pull->sums, file->path) : NULL;
-    if (here && *file->sha256 && (!known || strcmp(known, file->sha256) != 0)) {
-        here = pull_sum_file(path, sha256, &done, file->size) && strcmp(sha256, file->sha256) == 0;
+    bool is_known = known && (!*file->sha256 || strcmp(known, file->sha256) == 0);
+    if (here && *file->sha1) /* small, and changed without a trace in its size */
+        here = pull_blob_file(path, file->size, sha1) && strcmp(sha1, file->sha1) == 0;
+    if (here && !is_known) {
+        here = pull_sum_file(path, sha256, &done, file->size) &&
+               (*file->sha256 ? strcmp(sha256, file->sha256) == 0 : *file->sha1 != '\0');
         if (here)
             pull_sums_set(pull->cli, &pull->sums, file->path, sha256);
-    } else if (!known) {
-        here = false; /* small ones are fetched again */
     }
     free(path);
     return here;
@@ -262,6 +264,8 @@ static int fetch(struct pull *pull)
     if (code != KT_EXIT_OK || pull->args->dry_run)
         return code;
     code = pull_files(pull);
+    if (code == KT_EXIT_OK) /* with those of files that were here */
+        code = pull_sums_write(pull->cli, pull->folder, &pull->sums);
     return code == KT_EXIT_OK ? give_name(pull) : code;
 }
 

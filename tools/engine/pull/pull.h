@@ -134,6 +134,8 @@ void pull_sums_set(const struct kt_cli *cli, struct pull_sums *sums, const char 
 const char *pull_sums_get(const struct pull_sums *sums, const char *path);
 void pull_sums_free(struct pull_sums *sums);
 void pull_hex(const uint8_t *digest, size_t n, char *text);
+/* The SHA-1 of the object that git makes of a file of this size. */
+bool pull_blob_file(const char *path, uint64_t size, char sha1[41]);
 /* The SHA-256 of a file; adds its bytes to *done, of *total that progress shows (may be NULL). False with
  * errno.
  */

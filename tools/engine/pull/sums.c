@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,26 @@ void pull_hex(const uint8_t *digest, size_t n, char *text)
 {
     for (size_t i = 0; i < n; i++)
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+bool pull_blob_file(const char *path, uint64_t size, char sha1[41])
+{
+    struct sha1_ctx context;
+    uint8_t digest[SHA1_DIGEST_SIZE], buffer[4096];
+    char head[40];
+    int length = snprintf(head, sizeof(head), "blob %" PRIu64, size);
+    FILE *file = fopen(path, "re");
+    size_t n = 0;
+    sha1_init(&context);
+    sha1_update(&context, (size_t)length + 1, (const uint8_t *)head);
+    while (file && (n = fread(buffer, 1, sizeof(buffer), file)) > 0)
+        sha1_update(&context, n, buffer);
+    bool read_all = file && !ferror(file);
+    if (file)
+        fclose(file);
+    sha1_digest(&context, sizeof(digest), digest);
+    pull_hex(digest, sizeof(digest), sha1);
+    return read_all;
 }
 
 bool pull_sum_file(const char *path, char sha256[65], uint64_t *done, uint64_t total)
