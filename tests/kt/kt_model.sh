@@ -188,9 +188,12 @@ if [ -x "$(dirname "$kt_program")/kt-serve" ] && [ -z "${EMULATOR:-}" ] && with_
     says '^context, tokens: *32'
     warns 'core.threads = 1'
     printf '[tiny]\npath = %s\ncontext = many\n' "$model" >"$registry"
-    kt run tiny --dry-run
-    exits 1
-    warns 'models.ini:3 has this --context'
+    for verb in 'run tiny --dry-run' 'chat tiny'; do
+        # shellcheck disable=SC2086 # a verb and its arguments
+        kt $verb </dev/null
+        exits 1
+        warns 'models.ini:3 has this --context'
+    done
     # All that is kept is taken by kt run.
     kt model --help
     sed -n 's/^      --\([a-z-]*\) .*add, edit: kept for kt run/\1/p' "$out" | sort >"$dir/kept"

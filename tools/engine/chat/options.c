@@ -100,4 +100,5 @@ const struct kt_cli_command kt_chat_command =
      .arguments = "MODEL",
      .min_arguments = 0,
      .max_arguments = 1,
-     .opens_checkpoint = true};
+     .opens_checkpoint = true,
+     .serves = true};
