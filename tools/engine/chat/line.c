@@ -118,13 +118,12 @@ static int get_character(EditLine *editor, wchar_t *character)
         if (n <= 0)
             return (int)n;
         size_t length = mbrtowc(character, &byte, 1, &state);
+        if (length == (size_t)-1) { /* no character of this locale */
+            *character = L'?';
+            length = 1;
+        }
         if (length <= 1)
             return 1;
-        if (length == (size_t)-1) { /* no character of this locale */
-            memset(&state, 0, sizeof(state));
-            *character = L'?';
-            return 1;
-        }
     }
 }
 
