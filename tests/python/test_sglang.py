@@ -190,3 +190,11 @@ def test_layerwise_prefill(whole):
             assert (got13[rank] == np.concatenate([gate[expert, rows], up[expert, rows]])).all()
             assert (got2[rank] == down[expert][:, rows]).all()
     wrapper.sync_write_weight_scale_to_buffer()
+
+
+def test_the_log_says_that_a_layer_is_loaded(whole, caplog):
+    """kt run --engine sglang looks for it: tools/engine/launch/watch.c."""
+    masks = torch.zeros(LAYERS, whole.n_experts, dtype=torch.bool)
+    with caplog.at_level("INFO", "kt_kernel"):
+        layers_of(whole, masks)
+    assert sum(record.getMessage().startswith("kt_kernel: layer ") for record in caplog.records) == LAYERS - 1

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _abi, _arrays, _device, _model, _unpack
-from ._handle import Single
+from ._handle import Single, logger
 from ._lib import KTError, KTValueError, call, encode, lib, real, renamed, whole, whole_list
 from .context import Context
 from .layer import Layer, Ticket, method_settings, methods
@@ -258,6 +258,9 @@ class KTMoEWrapper(Single):
                 **self._activation,
             )
         self._replace(layer)
+        # kt run --engine sglang looks for it in SGLang's log.
+        text = "kt_kernel: layer %d is loaded: %d experts by %s, %d of them on a GPU"
+        logger.info(text, self.layer_idx, self.num_experts, self._backend, self.num_gpu_experts)
 
     def load_weights_from_tensors(
         self, gate_proj: Any, up_proj: Any, down_proj: Any, physical_to_logical_map_cpu: Any = None
