@@ -336,8 +336,10 @@ echo "The server is fired up and ready to roll!" >&2
 printf 'no end'
 exit 7
 END
-run "$model"
+run "$model" --api-key secret -- --admin-api-key=secret
 exits 7
+says_not secret # whoever reads the log must not know it
+grep -q 'api-key secret .*api-key=secret' "$dir/started" || fail "the server must know it"
 says '^out$'
 says 'no end$'
 warns '^message$'

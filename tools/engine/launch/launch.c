@@ -134,7 +134,7 @@ static int launch(struct kt_cli *cli, const struct kt_run_args *args, struct kt_
         kt_cli_warn(cli, "so nobody has checked the following options");
     if (code != KT_EXIT_OK && !args->dry_run)
         return code;
-    char *command = kt_words_quote(words);
+    char *command = kt_words_quote(words, !args->dry_run);
     if (args->dry_run && cli->format == KT_FORMAT_TABLE)
         printf("%s\n", command);
     else

@@ -91,12 +91,19 @@ static bool quote(struct kt_buffer *buffer, const char *word)
     return ok && kt_buffer_add_text(buffer, "'");
 }
 
-char *kt_words_quote(const struct kt_words *words)
+char *kt_words_quote(const struct kt_words *words, bool hides_keys)
 {
+    static const char keys[] = "--api-key --admin-api-key";
     struct kt_buffer buffer = {.data = NULL};
-    for (size_t i = 0; i < words->n; i++)
-        if ((i > 0 && !kt_buffer_add_text(&buffer, " ")) || !quote(&buffer, words->word[i]))
+    for (size_t i = 0; i < words->n; i++) {
+        const char *word = words->word[i];
+        if (hides_keys && i > 0 && is_named(words->word[i - 1], keys) && !strchr(words->word[i - 1], '='))
+            word = "KEY";
+        else if (hides_keys && is_named(word, keys) && strchr(word, '='))
+            word = "--api-key=KEY";
+        if ((i > 0 && !kt_buffer_add_text(&buffer, " ")) || !quote(&buffer, word))
             no_memory(words);
+    }
     if (!kt_buffer_add(&buffer, "", 1))
         no_memory(words);
     return buffer.data;

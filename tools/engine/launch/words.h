@@ -26,8 +26,8 @@ void kt_words_option(struct kt_words *words, const char *names, const char *form
 /* Adds what the user has. */
 void kt_words_finish(struct kt_words *words);
 
-/* As a shell reads it: one line. Returns text; free(). */
-char *kt_words_quote(const struct kt_words *words);
+/* As a shell reads it: one line; where others may read it, without API keys. Returns text; free(). */
+char *kt_words_quote(const struct kt_words *words, bool hides_keys);
 
 void kt_words_free(struct kt_words *words);
 
