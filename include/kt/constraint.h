@@ -66,6 +66,26 @@ struct kt_grammar_params {
  */
 enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
                                struct kt_grammar **grammar, struct kt_error *error);
+struct kt_calls_params {
+    size_t struct_size;
+    uint32_t format;    /**< as in kt_grammar_params; not KT_OUTPUT_PLAIN */
+    uint32_t reasoning; /**< likewise */
+    const char *tools;  /**< the request's `tools`, JSON as OpenAI has it */
+    uint64_t tools_length;
+    const char *name;     /**< only this tool; NULL: any of them */
+    uint32_t is_required; /**< not 0: the answer is nothing but calls, and all schemas are enforced; 0: text
+                             may stand before, or instead, and the schemas of tools with "strict": true are */
+    uint32_t is_serial;   /**< not 0: one call */
+};
+#define KT_CALLS_PARAMS_INIT KT_INIT(kt_calls_params)
+
+/**
+ * Calls of tools in the model's own format, with arguments that fit the tools' schemas. Where a format has
+ * strings without quotes, their pattern, format and length are KT_E_UNSUPPORTED. KT_E_NOT_FOUND: there is no
+ * such tool. Else as kt_grammar_json.
+ */
+enum kt_status kt_grammar_calls(const struct kt_calls_params *params, struct kt_grammar **grammar,
+                                struct kt_error *error);
 /** Constraints of it stay as they are. `grammar` may be NULL. */
 void kt_grammar_destroy(struct kt_grammar *grammar);
 

@@ -50,9 +50,11 @@ static size_t advance(const char *tag, size_t k, uint8_t byte)
     return 0;
 }
 
-uint32_t kt_op_until(struct kt_program *p, const char *tag, uint32_t next)
+uint32_t kt_op_until(struct kt_program *p, const char *tag, uint32_t flags, uint32_t next, uint32_t end)
 {
     size_t length = strlen(tag);
+    if (!flags) /* the tag may be one token, though the text has none of these */
+        end = kt_op_text(p, tag, length, KT_OP_TAG, next);
     uint32_t first = kt_op_reserve(p);
     for (size_t k = 1; k < length; k++)
         (void)kt_op_reserve(p);
@@ -67,7 +69,8 @@ uint32_t kt_op_until(struct kt_program *p, const char *tag, uint32_t next)
             else
                 ranges[n++] = (struct kt_range){(uint8_t)byte, (uint8_t)byte, target};
         }
-        kt_op_place(p, first + (uint32_t)k, kt_op_switch(p, ranges, n, KT_OP_TAG));
+        uint32_t op = kt_op_switch(p, ranges, n, flags);
+        kt_op_place(p, first + (uint32_t)k, end ? kt_op_split(p, op, end) : op);
     }
     return first;
 }
@@ -85,15 +88,12 @@ static uint32_t lead(struct kt_program *p, uint32_t next)
     return kt_op_split(p, next, kt_op_switch(p, blanks, 2, 0));
 }
 
-/* gpt-oss: reasoning is a message in the channel "analysis". */
-static uint32_t channels(struct kt_program *p, uint32_t reasoning, const char *channel, uint32_t body)
+/* Reasoning is a message in the channel "analysis". */
+uint32_t kt_grammar_channels(struct kt_program *p, uint32_t reasoning, uint32_t start)
 {
-    uint32_t message =
-        kt_op_split(p, tag(p, "<|message|>", body), tag(p, " <|constrain|>json<|message|>", body));
-    uint32_t start = tag(p, "<|channel|>", tag(p, channel, message));
     if (reasoning == KT_REASONING_NONE)
         return start;
-    uint32_t after = kt_op_until(p, "<|end|>", tag(p, "<|start|>assistant", start));
+    uint32_t after = kt_op_until(p, "<|end|>", KT_OP_TAG, tag(p, "<|start|>assistant", start), 0);
     if (reasoning == KT_REASONING_IN)
         return after;
     return kt_op_split(p, start, tag(p, "<|channel|>analysis<|message|>", after));
@@ -103,12 +103,14 @@ uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *p
 {
     uint32_t format = params ? params->format : 0, reasoning = params ? params->reasoning : KT_REASONING_NONE;
     bool is_mistral = format == KT_OUTPUT_MISTRAL;
-    if (format == KT_OUTPUT_HARMONY)
-        return channels(p, reasoning, "final", body);
+    if (format == KT_OUTPUT_HARMONY) {
+        body = kt_op_split(p, tag(p, "<|message|>", body), tag(p, " <|constrain|>json<|message|>", body));
+        return kt_grammar_channels(p, reasoning, tag(p, "<|channel|>final", body));
+    }
     body = lead(p, body);
     if (reasoning == KT_REASONING_NONE)
         return body;
-    uint32_t inside = kt_op_until(p, is_mistral ? "[/THINK]" : "</think>", body);
+    uint32_t inside = kt_op_until(p, is_mistral ? "[/THINK]" : "</think>", KT_OP_TAG, body, 0);
     if (reasoning == KT_REASONING_IN)
         return inside;
     return kt_op_split(p, body, lead(p, tag(p, is_mistral ? "[THINK]" : "<think>", inside)));

@@ -235,9 +235,14 @@ static bool choose_tools(const json_t *body, json_t *given, json_t **tools, stru
     }
     if (word && strcmp(word, "auto") == 0)
         return check_tools(given, problem);
-    if (json_is_object(choice) || (word && strcmp(word, "required") == 0))
-        return kt_problem_field(problem, "tool_choice", "'tool_choice' can only be auto or none so far");
-    return kt_problem_field(problem, "tool_choice", "'tool_choice' must be auto or none");
+    const char *name = json_string_value(json_object_get(json_object_get(choice, "function"), "name"));
+    if (!name && !(word && strcmp(word, "required") == 0))
+        return kt_problem_field(problem, "tool_choice",
+                                "'tool_choice' must be auto, none, required, or a function with its name");
+    if (!*tools)
+        return kt_problem_field(problem, "tool_choice",
+                                "'tool_choice' wants a call, and there are no 'tools'");
+    return check_tools(given, problem);
 }
 
 /* ---- rendering ---- */
@@ -389,7 +394,8 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
     ask->parser = (struct kt_parser_params)KT_PARSER_PARAMS_INIT;
     ask->parser.format = kt_chat_format(server->chat_info.format, tools != NULL);
     ask->parser.starts_reasoning = kt_chat_starts_reasoning(prompt.text, prompt.length);
-    const struct kt_wished_form form = {chat.response_format, tools != NULL, chat.continue_final_message};
+    const struct kt_wished_form form = {chat.response_format, json_object_get(ask->body, "tool_choice"),
+                                        tools, chat.continue_final_message};
     ask->tools = tools ? json_dumps(tools, JSON_COMPACT) : NULL;
     ask->parser.tools = ask->tools;
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;

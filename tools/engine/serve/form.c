@@ -53,14 +53,50 @@ static bool make_json(const struct kt_server *server, struct kt_ask *ask, const 
     return status == KT_OK || refuse(problem, format ? "response_format" : "--json-schema", &error);
 }
 
+/* ---- calls ---- */
+
+static bool has_strict(const json_t *tools)
+{
+    const json_t *tool;
+    size_t i;
+    json_array_foreach (tools, i, tool) {
+        if (json_is_true(json_object_get(json_object_get(tool, "function"), "strict")))
+            return true;
+    }
+    return false;
+}
+
+static bool make_calls(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
+                       struct kt_problem *problem)
+{
+    const char *word = json_string_value(form->choice);
+    const struct kt_grammar_params lead = lead_params(server, ask);
+    struct kt_calls_params params = KT_CALLS_PARAMS_INIT;
+    struct kt_error error;
+    params.name = json_string_value(json_object_get(json_object_get(form->choice, "function"), "name"));
+    params.is_required = params.name || (word && strcmp(word, "required") == 0);
+    if (!params.is_required && (!has_strict(form->tools) || lead.format == KT_OUTPUT_PLAIN))
+        return true;
+    if (form->is_begun && params.is_required)
+        return kt_problem_field(problem, "tool_choice",
+                                "an answer that has begun already cannot be a call only");
+    params.format = lead.format;
+    params.reasoning = lead.reasoning;
+    params.tools = ask->tools;
+    params.tools_length = strlen(ask->tools);
+    params.is_serial = ask->serial_calls;
+    enum kt_status status = kt_grammar_calls(&params, &ask->grammar, &error);
+    return status == KT_OK || refuse(problem, status == KT_E_NOT_FOUND ? "tool_choice" : "tools", &error);
+}
+
 bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
                       struct kt_problem *problem)
 {
     const char *type = json_string_value(json_object_get(form->format, "type"));
-    bool is_text = form->format ? type && strcmp(type, "text") == 0 : !server->schema || form->has_tools;
+    bool is_text = form->format ? type && strcmp(type, "text") == 0 : !server->schema || form->tools;
     if (is_text)
-        return true;
-    if (form->has_tools)
+        return !form->tools || make_calls(server, ask, form, problem);
+    if (form->tools)
         return kt_problem_field(problem, "response_format",
                                 "'response_format' and tools that may be called exclude each other here; "
                                 "'tool_choice': none leaves the tools out");

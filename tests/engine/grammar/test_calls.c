@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of tools in each format: what random walks write, the parser of output reads as calls that fit. */
+#include "tests/engine/text/text_cases.h"
+#include "tests/support/alloc_faults.h"
+
+#include "tools/engine/text/utf8.h"
+
+#include <check.h>
+#include <jansson.h>
+#include <kt/constraint.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char tools[] =
+    "[{\"type\": \"function\", \"function\": {\"name\": \"note\", \"strict\": true, \"parameters\": {\"type\": \"object\","
+    " \"properties\": {\"level\": {\"enum\": [\"low\", \"high\"]}, \"n\": {\"$ref\": \"#/$defs/n\"}, \"text\": {\"anyOf\":"
+    " [{\"type\": \"string\"}, {\"type\": \"null\"}]}, \"list\": {\"type\": \"array\", \"items\": {\"type\": \"boolean\"},"
+    " \"maxItems\": 2}}, \"required\": [\"level\", \"n\"], \"additionalProperties\": false,"
+    " \"$defs\": {\"n\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 20}}}}},"
+    " {\"type\": \"function\", \"function\": {\"name\": \"say\", \"parameters\": {\"type\": \"object\", \"properties\":"
+    " {\"words\": {\"type\": \"string\"}}, \"required\": [\"words\"], \"additionalProperties\": false}}}]";
+
+static struct kt_tokenizer *tokenizer;
+static struct kt_vocabulary *vocabulary;
+static struct kt_tokenizer_info info;
+
+static void setup(void)
+{
+    tokenizer = text_open(text_data("tiny-moe/tiny-moe-q8_0-l0-l3.gguf"));
+    ck_assert_int_eq(kt_vocabulary_create(tokenizer, &vocabulary, NULL), KT_OK);
+    kt_tokenizer_info(tokenizer, &info);
+}
+
+static void teardown(void)
+{
+    kt_vocabulary_destroy(vocabulary);
+    kt_tokenizer_destroy(tokenizer);
+}
+
+static struct kt_calls_params params_of(uint32_t format)
+{
+    struct kt_calls_params params = KT_CALLS_PARAMS_INIT;
+    params.format = format;
+    params.tools = tools;
+    params.tools_length = strlen(tools);
+    params.is_required = 1;
+    return params;
+}
+
+static struct kt_constraint *begin(const struct kt_calls_params *params)
+{
+    struct kt_grammar *grammar;
+    struct kt_constraint *constraint;
+    struct kt_error error = {KT_OK, ""};
+    ck_assert_msg(kt_grammar_calls(params, &grammar, &error) == KT_OK, "%s", error.message);
+    ck_assert_int_eq(kt_constraint_create(grammar, vocabulary, &constraint, NULL), KT_OK);
+    kt_grammar_destroy(grammar);
+    return constraint;
+}
+
+/* Feeds a text; false: it may not come, and the constraint is somewhere within it. */
+static bool feed(struct kt_constraint *constraint, const char *text)
+{
+    const struct kt_text_part part = {.text = text, .length = strlen(text)};
+    int32_t *ids;
+    uint64_t n, i = 0;
+    ck_assert_int_eq(kt_tokenizer_encode(tokenizer, &part, 1, 0, &ids, &n, NULL), KT_OK);
+    while (i < n && kt_constraint_accept(constraint, ids[i], NULL) == KT_OK)
+        i++;
+    kt_ids_free(ids);
+    return i == n;
+}
+
+/* ---- what is written ---- */
+
+struct text {
+    char bytes[8192];
+    size_t length;
+};
+
+/* Goes on with a text if it may come. */
+static bool try(struct kt_constraint **constraint, struct text *text, const char *more)
+{
+    struct kt_constraint *fork;
+    ck_assert_int_eq(kt_constraint_fork(*constraint, &fork, NULL), KT_OK);
+    if (!feed(fork, more)) {
+        kt_constraint_destroy(fork);
+        return false;
+    }
+    kt_constraint_destroy(*constraint);
+    *constraint = fork;
+    memcpy(text->bytes + text->length, more, strlen(more));
+    text->length += strlen(more);
+    return true;
+}
+
+static uint64_t draw(uint64_t *random)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return *random >> 33;
+}
+
+/* Tokens at random, and what ends strings and values more and more often. */
+static void walk(uint32_t format, struct kt_constraint **constraint, uint64_t *random, struct text *text)
+{
+    const char *tag = format == KT_OUTPUT_FUNCTION  ? "\n</parameter>"
+                      : format == KT_OUTPUT_GLM     ? "</arg_value>"
+                      : format == KT_OUTPUT_MINIMAX ? "</parameter>"
+                      : format == KT_OUTPUT_DSML    ? "</｜DSML｜parameter>"
+                                                    : "\"";
+    const char *const ends[] = {tag, "\"", "}", "]"};
+    text->length = 0;
+    for (uint64_t step = 0; kt_constraint_place(*constraint) == KT_CONSTRAINT_OPEN; step++) {
+        const uint64_t *mask;
+        int32_t chosen = -1;
+        uint64_t n = 0;
+        bool done = false;
+        for (size_t i = 0; i < 4 && !done && draw(random) % 8 < step / 8; i++)
+            done = try(constraint, text, ends[i]);
+        if (done)
+            continue;
+        ck_assert_int_eq(kt_constraint_mask(*constraint, &mask, NULL, NULL), KT_OK);
+        for (uint32_t id = 0; id < info.n_tokens; id++)
+            if (mask[id / 64] >> (id % 64) & 1 && draw(random) % ++n == 0)
+                chosen = (int32_t)id;
+        ck_assert_int_ge(chosen, 0);
+        struct kt_token token;
+        ck_assert_int_eq(kt_tokenizer_token(tokenizer, chosen, &token, NULL), KT_OK);
+        ck_assert_int_eq(kt_constraint_accept(*constraint, chosen, NULL), KT_OK);
+        ck_assert_uint_lt(text->length + token.length, sizeof(text->bytes) - 100);
+        memcpy(text->bytes + text->length, token.text, token.length);
+        text->length += token.length;
+    }
+}
+
+/* ---- and read ---- */
+
+static void check_arguments(const char *name, const char *bytes, size_t length)
+{
+    json_t *made = json_loadb(bytes, length, JSON_ALLOW_NUL, NULL), *one;
+    const char *key;
+    ck_assert_msg(made, "no JSON: %.*s", (int)length, bytes);
+    if (strcmp(name, "say") == 0) {
+        ck_assert(json_is_string(json_object_get(made, "words")) && json_object_size(made) == 1);
+    } else {
+        const char *level = json_string_value(json_object_get(made, "level"));
+        json_int_t n = json_integer_value(json_object_get(made, "n"));
+        ck_assert_str_eq(name, "note");
+        ck_assert_msg(level && (strcmp(level, "low") == 0 || strcmp(level, "high") == 0), "%.*s", (int)length,
+                      bytes);
+        ck_assert(json_is_integer(json_object_get(made, "n")) && n >= 1 && n <= 20);
+        json_object_foreach (made, key, one) {
+            ck_assert_msg(strcmp(key, "level") == 0 || strcmp(key, "n") == 0 ||
+                              (strcmp(key, "text") == 0 && (json_is_string(one) || json_is_null(one))) ||
+                              (strcmp(key, "list") == 0 && json_is_array(one) && json_array_size(one) <= 2),
+                          "%.*s", (int)length, bytes);
+        }
+    }
+    json_decref(made);
+}
+
+/* Half characters become U+FFFD, as the detokenizer of a server makes them. */
+static void mend(struct text *text)
+{
+    struct text whole = {.length = 0};
+    for (size_t i = 0; i < text->length;) {
+        size_t n = kt_utf8_valid(text->bytes + i, text->length - i);
+        bool is_cut = n == 0;
+        ck_assert_uint_lt(whole.length + n + 3, sizeof(whole.bytes));
+        memcpy(whole.bytes + whole.length, is_cut ? "\xef\xbf\xbd" : text->bytes + i, is_cut ? 3 : n);
+        whole.length += is_cut ? 3 : n;
+        i += is_cut ? 1 : n;
+    }
+    *text = whole;
+}
+
+/* The calls that the parser finds; everything else must be white space. */
+static int read_calls(uint32_t format, const struct text *text)
+{
+    struct kt_parser_params params = KT_PARSER_PARAMS_INIT;
+    struct kt_parser *parser;
+    const struct kt_parser_event *events;
+    char name[64] = "", arguments[8192];
+    size_t length = 0;
+    uint64_t n;
+    int n_calls = 0;
+    params.format = format;
+    params.tools = tools;
+    params.tools_length = strlen(tools);
+    ck_assert_int_eq(kt_parser_create(&params, &parser, NULL), KT_OK);
+    for (int part = 0; part < 2; part++) {
+        ck_assert_int_eq(part ? kt_parser_end(parser, &events, &n, NULL)
+                              : kt_parser_add(parser, text->bytes, text->length, &events, &n, NULL),
+                         KT_OK);
+        for (uint64_t i = 0; i < n; i++) {
+            const struct kt_parser_event *event = &events[i];
+            if (event->kind == KT_OUTPUT_CALL) {
+                memcpy(name, event->text, event->length);
+                name[event->length] = '\0';
+                length = 0;
+            } else if (event->kind == KT_OUTPUT_ARGUMENTS) {
+                memcpy(arguments + length, event->text, event->length);
+                length += event->length;
+            } else if (event->kind == KT_OUTPUT_CALL_END) {
+                ck_assert_msg(!event->is_cut, "cut: %.*s", (int)text->length, text->bytes);
+                check_arguments(name, arguments, length);
+                n_calls++;
+            } else if (event->kind == KT_OUTPUT_CONTENT) {
+                for (uint64_t k = 0; k < event->length; k++)
+                    ck_assert_msg(strchr(" \n", event->text[k]), "content: %.*s", (int)text->length,
+                                  text->bytes);
+            }
+        }
+    }
+    kt_parser_destroy(parser);
+    return n_calls;
+}
+
+START_TEST(test_walks)
+{
+    uint32_t format = (uint32_t)_i + 1;
+    struct kt_calls_params params = params_of(format);
+    uint64_t random = (uint64_t)_i;
+    struct text text;
+    for (int round = 0; round < 12; round++) {
+        params.is_serial = round % 2 != 0;
+        params.name = round % 4 == 3 ? "note" : NULL;
+        struct kt_constraint *constraint = begin(&params);
+        walk(format, &constraint, &random, &text);
+        mend(&text);
+        int n = read_calls(format, &text);
+        ck_assert_msg(n == 1 || (n > 1 && !params.is_serial), "%d calls: %.*s", n, (int)text.length,
+                      text.bytes);
+        bool has_more = !params.is_serial && format != KT_OUTPUT_HARMONY && format != KT_OUTPUT_JSON;
+        bool has_section = text.bytes[text.length - 1] == '>'; /* then its end is behind the last call */
+        if (has_more && !has_section)
+            ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_MAY_END);
+        kt_constraint_destroy(constraint);
+    }
+}
+END_TEST
+
+/* As templates write calls. */
+static const struct {
+    uint32_t format, is_serial;
+    const char *good, *bad;
+} cases[] = {
+    {KT_OUTPUT_HERMES, 0,
+     "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": \"x\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"note\", \"arguments\": {\"level\": \"low\", \"n\": 3}}\n</tool_call>",
+     "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": 1}}\n</tool_call>"},
+    {KT_OUTPUT_HERMES, 1, "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": \"x\"}}\n</tool_call>",
+     "<tool_call>\n{\"name\": \"say\", \"arguments\": {\"words\": \"x\"}}\n</tool_call>\n<tool_call>"},
+    {KT_OUTPUT_FUNCTION, 0,
+     "<tool_call>\n<function=note>\n<parameter=level>\nlow\n</parameter>\n<parameter=n>\n12\n</parameter>\n<parameter=text>\na < b\n</parameter>\n</function>\n</tool_call>",
+     "<tool_call>\n<function=note>\n<parameter=level>\nlower\n</parameter>"},
+    {KT_OUTPUT_GLM, 0,
+     "<tool_call>note\n<arg_key>level</arg_key>\n<arg_value>high</arg_value>\n<arg_key>n</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+     "<tool_call>note\n<arg_key>n</arg_key>"},
+    {KT_OUTPUT_DEEPSEEK, 0,
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>say<｜tool▁sep｜>{\"words\":\"x\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     "<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>"},
+    {KT_OUTPUT_DEEPSEEK, 0,
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>say\n```json\n{\"words\":\"x\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>shout"},
+    {KT_OUTPUT_DSML, 0,
+     "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"note\">\n<｜DSML｜parameter name=\"level\" string=\"true\">low</｜DSML｜parameter>\n<｜DSML｜parameter name=\"n\" string=\"false\">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+     "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"note\">\n<｜DSML｜parameter name=\"level\" string=\"false\">"},
+    {KT_OUTPUT_KIMI, 0,
+     "<|tool_calls_section_begin|><|tool_call_begin|>functions.say:0<|tool_call_argument_begin|>{\"words\": \"x\"}<|tool_call_end|><|tool_calls_section_end|>",
+     "<|tool_calls_section_begin|><|tool_call_begin|>say"},
+    {KT_OUTPUT_MINIMAX, 0,
+     "<minimax:tool_call>\n<invoke name=\"say\">\n<parameter name=\"words\">123</parameter>\n</invoke>\n</minimax:tool_call>",
+     "<minimax:tool_call>\n<invoke name=\"say\">\n</invoke>"},
+    {KT_OUTPUT_HARMONY, 0,
+     "<|channel|>commentary to=functions.say <|constrain|>json<|message|>{\"words\":\"x\"}",
+     "<|channel|>final<|message|>"},
+    {KT_OUTPUT_MISTRAL, 0,
+     "[TOOL_CALLS]say[ARGS]{\"words\": \"x\"}[TOOL_CALLS]note[CALL_ID]abcdefghi[ARGS]{\"level\": \"low\", \"n\": 3}",
+     "[TOOL_CALLS]say{"},
+    {KT_OUTPUT_JSON, 0, "{\"name\": \"say\", \"parameters\": {\"words\": \"x\"}}",
+     "{\"name\": \"say\", \"arguments\""},
+};
+
+START_TEST(test_texts)
+{
+    struct kt_calls_params params = params_of(cases[_i].format);
+    params.is_serial = cases[_i].is_serial;
+    struct kt_constraint *constraint = begin(&params);
+    ck_assert_msg(feed(constraint, cases[_i].good), "refuses %s", cases[_i].good);
+    ck_assert_int_ne(kt_constraint_place(constraint), KT_CONSTRAINT_OPEN);
+    kt_constraint_destroy(constraint);
+    constraint = begin(&params);
+    ck_assert_msg(!feed(constraint, cases[_i].bad), "takes %s", cases[_i].bad);
+    kt_constraint_destroy(constraint);
+    /* Where calls only may come, text may stand before or instead; strict tools bind all the same. */
+    params.is_required = 0;
+    constraint = begin(&params);
+    ck_assert_int_eq(kt_constraint_place(constraint), KT_CONSTRAINT_MAY_END);
+    if (cases[_i].format == KT_OUTPUT_JSON)
+        ck_assert(feed(constraint, "I say {"));
+    else
+        ck_assert(feed(constraint, "I say < and") && feed(constraint, cases[_i].good));
+    ck_assert_int_ne(kt_constraint_place(constraint), KT_CONSTRAINT_OPEN);
+    kt_constraint_destroy(constraint);
+}
+END_TEST
+
+START_TEST(test_refusals)
+{
+    struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
+    struct kt_grammar *grammar;
+    struct kt_error error;
+    static const char lengths[] =
+        "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"string\","
+        " \"maxLength\": 3}}}}}]";
+    static const char wrong[] =
+        "[{\"function\": {\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"not\": {}}}}}}]";
+    params.name = "shout";
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.message, "'shout'"));
+    params.name = NULL;
+    params.format = KT_OUTPUT_PLAIN;
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_UNSUPPORTED);
+    params.format = KT_OUTPUT_GLM;
+    params.tools = lengths;
+    params.tools_length = strlen(lengths);
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "#/properties/a: maxLength of a string"));
+    params.format = KT_OUTPUT_KIMI;
+    params.tools = wrong;
+    params.tools_length = strlen(wrong);
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "#/properties/a/not"));
+    params.is_required = 0; /* the tool is not strict */
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_OK);
+    kt_grammar_destroy(grammar);
+    params.tools_length = 3;
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_FORMAT);
+    ck_assert_int_eq(kt_grammar_calls(NULL, &grammar, &error), KT_E_INVALID);
+}
+END_TEST
+
+START_TEST(test_faults)
+{
+    struct kt_calls_params params = params_of(_i ? (uint32_t)KT_OUTPUT_DSML : (uint32_t)KT_OUTPUT_HERMES);
+    for (unsigned long n = 1;; n++) {
+        struct kt_grammar *grammar = NULL;
+        faults_arm(n);
+        enum kt_status status = kt_grammar_calls(&params, &grammar, NULL);
+        bool hit = faults_hit();
+        faults_arm(0);
+        kt_grammar_destroy(grammar);
+        ck_assert_msg(status == (hit ? KT_E_NOMEM : KT_OK), "allocation %lu: %d", n, (int)status);
+        if (!hit)
+            break;
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("calls");
+    TCase *group = tcase_create("calls");
+    tcase_add_unchecked_fixture(group, setup, teardown);
+    tcase_add_loop_test(group, test_walks, 0, 10);
+    tcase_add_loop_test(group, test_texts, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+    tcase_add_loop_test(group, test_faults, 0, 2);
+    tcase_add_test(group, test_refusals);
+    suite_add_tcase(suite, group);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed > 0;
+}
