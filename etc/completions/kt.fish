@@ -325,6 +325,7 @@ complete -c kt -n '__kt_verb run' -l min-p -r -f -a '0.05 0.1' -d 'likewise, 0 .
 complete -c kt -n '__kt_verb run' -l repetition-penalty -r -f -d 'likewise'
 complete -c kt -n '__kt_verb run' -l presence-penalty -r -f -d 'likewise, 0 .. 2'
 complete -c kt -n '__kt_verb run' -l frequency-penalty -r -f -d 'likewise, 0 .. 2'
+complete -c kt -n '__kt_verb run' -l measure-memory -d 'first measure how fast memory is read, and say how much of that is reached: in /metrics and timings'
 complete -c kt -n '__kt_verb run' -l log-level -r -f -a 'error access debug' -d 'error, access: one line for each request, debug: also what the HTTP library says'
 complete -c kt -n '__kt_verb run' -l dry-run -d 'say what would be done, and end'
 complete -c kt -n '__kt_verb run' -l experts -r -F -d 'take the experts from this store or file of the same model'

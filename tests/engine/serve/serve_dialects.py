@@ -289,6 +289,14 @@ def test_prompts():
     equal(counted, (200, {"input_tokens": n}), "count_tokens")
 
 
+def test_zeros():
+    """Texts that are joined keep their zero bytes, and what is behind these."""
+    prompts = [server.post("/apply-template", {"messages": [{"role": "user", "content": content}]}) for content in
+               ([{"type": "text", "text": t} for t in ("a\u0000b", "", "c\u0000")], "a\u0000b\n\nc\u0000")]
+    equal(prompts[0], prompts[1], "parts that are joined")
+    check("a\u0000b\n\nc\u0000" in prompts[0][1].get("prompt", ""), "zero bytes in a template", prompts[0])
+
+
 def test_thinking():
     counts = {}
     for word, more in (("on", {"type": "enabled", "budget_tokens": 1024}), ("off", {"type": "disabled"}), ("", None)):

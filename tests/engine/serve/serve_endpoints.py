@@ -98,6 +98,10 @@ def test_text():
     equal(len(end), 1, "in a completion's prompt it is one")
     equal(chat["tokens"].count(end[0]), raw["tokens"].count(end[0]) - 1, "control tokens of the chat")
     equal(server.post("/tokenize", {"prompt": "a\u0000b"})[0], 200, "a zero byte")
+    # In names of fields they are refused.
+    for body in ({"prompt": "x", "a\u0000b": 1}, {"prompt": "x", "logit_bias": {"1\u0000": 1}}, {"\u0000": "x"}):
+        server.error(COMPLETIONS, body, 400)
+    server.error(COMPLETIONS, {"prompt": "x", "model": "tiny-moe-q4_k_m\u0000x"}, 400, param="model", holds="zero byte")
 
 
 def test_completions():
@@ -155,6 +159,15 @@ def test_sampling():
     check(not biased.startswith(" sir"), "logit_bias -100", biased)
     forced = server.post(COMPLETIONS, dict(greedy, max_tokens=3, logit_bias={str(token): 100}))[1]
     equal(forced["choices"][0]["text"], " sir" * 3, "logit_bias 100")
+    # A bias moves a token by just as much as it says.
+    top = server.post(COMPLETIONS, dict(greedy, max_tokens=1, logprobs=2))[1]["choices"][0]["logprobs"]["top_logprobs"][0]
+    (first, most), (second, less) = sorted(top.items(), key=lambda item: -item[1])
+    first_id, second_id = (server.post("/tokenize", {"prompt": t, "add_special": False})[1]["tokens"] for t in (first, second))
+    if check(len(first_id) == len(second_id) == 1, "tokens that are text", first, second):
+        for bias, wanted in ((most - less - 0.05, first), (most - less + 0.05, second)):
+            for ids, sign in ((second_id, 1), (first_id, -1)):
+                said = server.post(COMPLETIONS, dict(greedy, max_tokens=1, logit_bias={str(ids[0]): sign * bias}))[1]
+                equal(said["choices"][0]["text"], wanted, "logit_bias", sign * bias, "of", ids)
     stopped = server.post(COMPLETIONS, dict(greedy, stop_token_ids=[token]))[1]["choices"][0]
     equal((stopped["text"], stopped["finish_reason"]), ("", "stop"), "stop_token_ids")
     repeated = server.post(COMPLETIONS, dict(greedy, frequency_penalty=2, presence_penalty=2))[1]

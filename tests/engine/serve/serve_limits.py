@@ -197,7 +197,16 @@ def test_memory():
         grown = memory(server, "VmRSS") - before
         check(grown < 15 << 20, "the body must go when the prompt is read: memory grew by", grown)
         held.close()
-    with Process("--context", "64") as server:
+    with Process("--context", "64", "--measure-memory") as server:
+        body = {"prompt": "x", "max_tokens": 30, "ignore_eos": True}
+        fraction = server.post(COMPLETIONS, body)[1]["timings"]["fraction_of_limit"]
+        numbers = server.metrics()
+        most = numbers["kt_memory_bytes_per_second"] * numbers["kt_model_seconds_total"]
+        wanted = numbers["kt_step_bytes_total"] / most
+        check(0 < fraction and abs(numbers["kt_bandwidth_fraction"] / wanted - 1) < 1e-6, "fractions", fraction, wanted)
+        # 29 steps and the prompt's read no less than weights without experts, and no more than all.
+        each = numbers["kt_step_bytes_total"] / numbers["kt_steps_total"]
+        check(1e6 < each < 6e6, "bytes of a step", each)
         for n, wanted in ((1 << 17, 200), ((1 << 20) + 1, 400)):
             body = b'{"prompt": "x", "unknown": [0' + b",0" * n + b"]}"
             equal(server.request("POST", "/tokenize", body)[0], wanted, n, "values")

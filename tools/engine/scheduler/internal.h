@@ -63,6 +63,7 @@ struct kt_ticket {
     enum kt_status chosen;
     struct kt_error error;
     uint64_t n_generated, n_cached, submit_ns, start_ns, first_ns, last_ns;
+    double first_bytes, last_bytes; /**< stats.step_bytes when its first and its last token came */
 };
 
 /** A session that is kept for what begins as it does. */
@@ -79,6 +80,7 @@ struct kt_scheduler {
     struct kt_scheduler_params params; /**< with defaults filled in */
     int32_t *end_ids;
     uint64_t vocabulary, chosen_from; /**< logits of a token; ids that may be chosen */
+    struct kt_model_info info;        /**< of the model */
     uint64_t longest;                 /**< tokens of a request */
     uint32_t n_pages, max_sessions;
     bool has_states;

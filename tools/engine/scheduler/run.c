@@ -3,6 +3,7 @@
 #include "tools/engine/base/fail.h"
 #include "tools/engine/scheduler/internal.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- the plan ---- */
@@ -212,7 +213,8 @@ void kt_run_end(struct kt_scheduler *s, struct kt_ticket *t, enum kt_end reason,
                                  .n_generated = t->n_generated,
                                  .queue_ns = start - t->submit_ns,
                                  .prompt_ns = first - start,
-                                 .decode_ns = t->last_ns ? t->last_ns - first : 0};
+                                 .decode_ns = t->last_ns ? t->last_ns - first : 0,
+                                 .decode_bytes = t->last_bytes - t->first_bytes};
     kt_run_remove(s, t);
     give_session_back(s, t, reason);
     kt_clients_leave(s, t->client);
@@ -232,11 +234,13 @@ static void note_time(struct kt_scheduler *s, struct kt_ticket *t)
     uint64_t now = kt_now();
     if (t->first_ns == 0) {
         t->first_ns = now;
+        t->first_bytes = s->stats.step_bytes;
         kt_histogram_add(&s->stats.first_token, now - t->submit_ns);
     } else {
         kt_histogram_add(&s->stats.inter_token, now - t->last_ns);
     }
     t->last_ns = now;
+    t->last_bytes = s->stats.step_bytes;
 }
 
 /* The next token of a request, whose logits are there. False: it has ended. */
@@ -333,6 +337,23 @@ static void fail_step(struct kt_scheduler *s, uint32_t n, const struct kt_error 
     }
 }
 
+/* Bytes that a step reads at least: weights, of experts those that independent routing chooses, and keys and
+ * values. */
+static double step_bytes(const struct kt_scheduler *s, uint32_t n)
+{
+    const struct kt_model_info *m = &s->info;
+    struct kt_kv_info cache;
+    double n_tokens = 0, n_kept = 0, dense = (double)(m->weight_size - m->expert_size), chosen = 0;
+    kt_model_cache(s->model, &cache);
+    for (uint32_t i = 0; i < n; i++) {
+        n_tokens += s->steps[i].n_ids;
+        n_kept += (double)s->stepped[i]->n_done + s->steps[i].n_ids;
+    }
+    if (m->n_experts > 0)
+        chosen = 1 - pow(1 - (double)m->top_k / m->n_experts, n_tokens);
+    return dense + chosen * (double)m->expert_size + n_kept * (double)cache.token_bytes;
+}
+
 void kt_run_step(struct kt_scheduler *s)
 {
     uint32_t n_answers, n_tokens, n_rows;
@@ -348,6 +369,7 @@ void kt_run_step(struct kt_scheduler *s)
     uint64_t took = kt_now() - begin;
     s->stats.steps++;
     s->stats.model_seconds += (double)took * 1e-9;
+    s->stats.step_bytes += step_bytes(s, n);
     kt_histogram_add(&s->stats.step, took);
     if (status != KT_OK) {
         error.status = status;

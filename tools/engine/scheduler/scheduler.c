@@ -121,16 +121,15 @@ static enum kt_status take_params(struct kt_scheduler *s, const struct kt_schedu
                                   struct kt_error *error)
 {
     struct kt_scheduler_params *p = &s->params;
-    struct kt_model_info model;
     struct kt_kv_info cache;
-    kt_model_info(s->model, &model);
+    kt_model_info(s->model, &s->info);
     kt_model_cache(s->model, &cache);
     if (given)
         *p = *given;
     uint64_t room = (uint64_t)cache.n_pages * KT_KV_PAGE;
-    s->vocabulary = model.vocabulary;
-    s->chosen_from = p->vocabulary ? p->vocabulary : model.vocabulary;
-    s->longest = model.max_tokens < room ? model.max_tokens : room;
+    s->vocabulary = s->info.vocabulary;
+    s->chosen_from = p->vocabulary ? p->vocabulary : s->info.vocabulary;
+    s->longest = s->info.max_tokens < room ? s->info.max_tokens : room;
     s->n_pages = cache.n_pages;
     s->max_sessions = cache.max_sequences;
     s->has_states = cache.state_bytes > 0;

@@ -93,6 +93,7 @@ struct kt_request_end {
     uint64_t queue_ns;    /**< from submit until it was first started, or its end */
     uint64_t prompt_ns;   /**< from there to the first token */
     uint64_t decode_ns;   /**< from there to the last one */
+    double decode_bytes;  /**< that steps read meanwhile, for all requests */
 };
 
 /**
@@ -179,6 +180,7 @@ struct kt_scheduler_stats {
     uint64_t pages_kept;        /**< that only prefixes use: they are free when they are needed */
     uint64_t drafted_tokens, accepted_tokens; /**< computed before they were chosen; and then chosen */
     uint64_t steps;
+    double step_bytes;                   /**< that steps had to read at least: weights, and keys and values */
     double model_seconds, other_seconds; /**< in kt_model_step; in all else that steps need */
     struct kt_histogram first_token;     /**< from submit to the first token */
     struct kt_histogram inter_token;     /**< of a request, from one token to the next */

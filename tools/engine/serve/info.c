@@ -85,7 +85,8 @@ bool kt_answer_metrics(struct kt_exchange *exchange)
     if (is_ready)
         kt_scheduler_stats(server->scheduler, &stats);
     bool done =
-        kt_metrics_write(&server->metrics, is_ready ? &stats : NULL, kt_http_running(server->http), &text) &&
+        kt_metrics_write(&server->metrics, is_ready ? &stats : NULL, kt_http_running(server->http),
+                         server->memory_rate, &text) &&
         kt_reply_bytes(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.length);
     kt_buffer_free(&text);
     return done;

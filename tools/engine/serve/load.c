@@ -3,6 +3,8 @@
 #include "tools/engine/serve/notify.h"
 #include "tools/engine/serve/run.h"
 
+#include "tools/kt/bench.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,13 +119,33 @@ static int open_scheduler(const struct kt_cli *cli, const struct kt_run_args *ar
     return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
 }
 
+/* As kt bench --model does, but once. */
+static int measure_memory(const struct kt_cli *cli, struct kt_server *server)
+{
+    struct bench_limit reads[BENCH_MAX_WAYS] = {{.rate = 0}};
+    struct bench_buffer buffer;
+    struct kt_error error;
+    size_t n = 0;
+    uint64_t least = UINT64_C(1) << 28, size = 3 * bench_cache_size();
+    if (bench_buffer_create(&buffer, size > least ? size : least, &error) != KT_OK)
+        return kt_cli_fail(cli, &error);
+    enum kt_status status = bench_measure_reads(server->loaded.context, &buffer, 1, reads, &n, &error);
+    bench_buffer_destroy(&buffer);
+    for (size_t i = 0; i < n; i++)
+        if (1e9 * reads[i].rate > server->memory_rate)
+            server->memory_rate = 1e9 * reads[i].rate;
+    return status == KT_OK ? KT_EXIT_OK : kt_cli_fail(cli, &error);
+}
+
 int kt_run_load(struct kt_cli *cli, const struct kt_run_args *args, const struct kt_run_plan *plan,
                 struct kt_server *server)
 {
     struct kt_error error;
     if (kt_tokenizer_create(server->loaded.checkpoint, &server->loaded.tokenizer, &error) != KT_OK)
         return kt_cli_fail(cli, &error);
-    int code = open_chat(cli, args, server);
+    int code = args->measure_memory ? measure_memory(cli, server) : KT_EXIT_OK;
+    if (code == KT_EXIT_OK)
+        code = open_chat(cli, args, server);
     if (code == KT_EXIT_OK)
         code = choose_sampling(cli, args, server);
     if (code == KT_EXIT_OK)

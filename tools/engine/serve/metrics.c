@@ -79,6 +79,16 @@ static bool add_pages(struct kt_buffer *out, const struct kt_scheduler_stats *st
                used, stats->pages_kept, stats->pages_free);
 }
 
+static bool add_limit(struct kt_buffer *out, const struct kt_scheduler_stats *stats, double memory_rate)
+{
+    double most = stats->model_seconds * memory_rate;
+    return memory_rate <= 0 ||
+           (add_number(out, "kt_memory_bytes_per_second", "gauge", "What this machine can read",
+                       memory_rate) &&
+            add_number(out, "kt_bandwidth_fraction", "gauge", "Of that, what steps have read so far",
+                       most > 0 ? stats->step_bytes / most : 0));
+}
+
 static bool add_stats(struct kt_buffer *out, const struct kt_scheduler_stats *stats)
 {
     const struct {
@@ -100,6 +110,7 @@ static bool add_stats(struct kt_buffer *out, const struct kt_scheduler_stats *st
          (double)stats->prefix_hits},
         {"kt_prefix_misses_total", "counter", "Prompts that did not", (double)stats->prefix_misses},
         {"kt_steps_total", "counter", "Steps of the model", (double)stats->steps},
+        {"kt_step_bytes_total", "counter", "Bytes that steps had to read", stats->step_bytes},
         {"kt_model_seconds_total", "counter", "Time in steps of the model", stats->model_seconds},
         {"kt_other_seconds_total", "counter", "Time between them", stats->other_seconds},
         {"kt_queue_depth", "gauge", "Requests that wait", (double)stats->queued},
@@ -118,7 +129,7 @@ static bool add_stats(struct kt_buffer *out, const struct kt_scheduler_stats *st
 }
 
 bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stats *stats, unsigned n_requests,
-                      struct kt_buffer *out)
+                      double memory_rate, struct kt_buffer *out)
 {
     pthread_mutex_lock(&metrics->lock);
     struct kt_histogram request = metrics->request;
@@ -134,5 +145,5 @@ bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stat
                       (double)hung_up) &&
            add_number(out, "kt_requests", "gauge", "Requests that are being answered", n_requests) &&
            add_histogram(out, "kt_request_seconds", "From a request to the end of its reply", &request) &&
-           (!stats || add_stats(out, stats));
+           (!stats || (add_stats(out, stats) && add_limit(out, stats, memory_rate)));
 }

@@ -19,8 +19,9 @@ struct kt_metrics {
 
 /* A request that was answered, or not: how long that took. */
 void kt_metrics_count(struct kt_metrics *metrics, unsigned status, double seconds, bool hung_up);
-/* Prometheus' text; `stats` is NULL until there is a scheduler. False: out of memory. */
+/* Prometheus' text; `stats` is NULL until there is a scheduler, `memory_rate` 0 where it was not measured.
+ * False: out of memory. */
 bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stats *stats, unsigned n_requests,
-                      struct kt_buffer *out);
+                      double memory_rate, struct kt_buffer *out);
 
 #endif

@@ -103,6 +103,11 @@ static const struct kt_cli_option options[] =
      REAL("repetition-penalty", repetition_penalty, "likewise; 1: none"),
      REAL("presence-penalty", presence_penalty, "likewise, 0 .. 2"),
      REAL("frequency-penalty", frequency_penalty, "likewise, 0 .. 2"),
+     {.name = "measure-memory",
+      .type = KT_CLI_FLAG,
+      .offset = offsetof(struct kt_run_args, measure_memory),
+      .help = "first measure how fast memory is read, and say how much of that is reached: in /metrics and "
+              "timings"},
      {.name = "log-level",
       .type = KT_CLI_CHOICE,
       .offset = offsetof(struct kt_run_args, log),

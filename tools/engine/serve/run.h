@@ -17,7 +17,7 @@ struct kt_run_args {
         frequency_penalty; /* -1: not said */
     uint64_t top_k;        /* UINT64_MAX: not said */
     int kv, log, speculate, engine;
-    bool dry_run, share_prefixes;
+    bool dry_run, share_prefixes, measure_memory;
     struct kt_launch_args launch;
 };
 enum { KT_RUN_ENGINE_KT, KT_RUN_ENGINE_SGLANG }; /* kt_run_args.engine */

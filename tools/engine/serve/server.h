@@ -28,6 +28,7 @@ struct kt_server {
     unsigned timeout;
     enum kt_serve_log log;
     bool shares_prefixes; /* between API keys */
+    double memory_rate;   /* bytes a second that this machine can read; 0: not measured */
     /* ---- the model, from KT_SERVER_READY on ---- */
     struct kt_loaded loaded;
     struct kt_template *chat;

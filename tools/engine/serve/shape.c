@@ -140,9 +140,13 @@ json_t *kt_shape_timings(const struct kt_job *job)
     const struct kt_request_end *end = &job->answers[0].end;
     uint64_t n_read = end->n_prompt - end->n_cached, n_next = end->n_generated > 0 ? end->n_generated - 1 : 0;
     double prompt = (double)end->prompt_ns * 1e-9, decode = (double)end->decode_ns * 1e-9;
-    return json_pack("{s:f, s:I, s:f, s:f, s:I, s:f, s:f}", "queue_ms", (double)end->queue_ns * 1e-6,
-                     "prompt_n", (json_int_t)n_read, "prompt_ms", prompt * 1e3, "prompt_per_second",
-                     prompt > 0 ? (double)n_read / prompt : 0.0, "predicted_n", (json_int_t)end->n_generated,
-                     "predicted_ms", decode * 1e3, "predicted_per_second",
-                     decode > 0 ? (double)n_next / decode : 0.0);
+    json_t *timings = json_pack("{s:f, s:I, s:f, s:f, s:I, s:f, s:f}", "queue_ms",
+                                (double)end->queue_ns * 1e-6, "prompt_n", (json_int_t)n_read, "prompt_ms",
+                                prompt * 1e3, "prompt_per_second", prompt > 0 ? (double)n_read / prompt : 0.0,
+                                "predicted_n", (json_int_t)end->n_generated, "predicted_ms", decode * 1e3,
+                                "predicted_per_second", decode > 0 ? (double)n_next / decode : 0.0);
+    double most = decode * job->server->memory_rate;
+    if (timings && most > 0) /* of the machine, which others use, too */
+        (void)json_object_set_new(timings, "fraction_of_limit", json_real(end->decode_bytes / most));
+    return timings;
 }
