@@ -46,7 +46,7 @@ function __kt_at
     test (count $argv) -lt 3; or contains -- $words[2] $argv[3..-1]
 end
 
-set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --prompt -p --file -f --host -H --port -p --api-key --model -m --system --chat-template --kv --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --experts --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --speculate --name --aliases --path --unset --to --revision --hub --jobs --timeout --retries --served-model-name --kv-size --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --update -u --max-moves --cases --dir --like --max-queue --max-connections --max-body --drain --api-key-file --cors --log-level --request -r --minutes --method --layer
+set -g __kt_takes --config --set --format --layers -l --backend -b --shape --linear --attention --context --sequences --cache --source-type --tokens -n --n-prompt -p --n-gen -n --n-depth -d --tokenize --trace --record --record-size --threads -j --numa-nodes --level --runs --repeats --min-time --cycle --runtime --io --prompt -p --file -f --host -H --port -p --api-key --model -m --system --chat-template --kv --temperature --top-k --top-p --min-p --typical --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-last-n --dry-multiplier --dry-base --dry-length --dry-last-n --seed --stop --experts --output -o --linears --max-tokens --input -i --stats --tolerance --expected -e --recorded-tolerance --json-schema --speculate --name --aliases --path --unset --to --revision --hub --jobs --timeout --retries --served-model-name --kv-size --max-running --save-logits --kl-divergence --placement -p --gpu-experts -g --ratio --total --update -u --max-moves --cases --dir --like --max-total-tokens --max-queue --max-connections --max-body --drain --api-key-file --cors --log-level --engine --python --gpu-memory --tensor-parallel-size --gpu-prefill-threshold --chunked-prefill-size --mem-fraction-static --attention-backend --kt-expert-placement-strategy --init-expert-location --kt-max-deferred-experts-per-token --nnodes --node-rank --dist-init-addr --request -r --minutes --method --layer
 
 complete -c kt -f
 complete -c kt -n '__kt_at 0' -a backends -d 'list the configured backends, their state and their options'
@@ -197,6 +197,8 @@ complete -c kt -n '__kt_verb generate' -s n -l tokens -r -f -d 'write at most N 
 complete -c kt -n '__kt_verb generate' -l chat -d 'the text is a message to be answered: it is wrapped in the model\'s chat template'
 complete -c kt -n '__kt_verb generate' -l system -r -f -d 'with --chat: the system\'s message before it'
 complete -c kt -n '__kt_verb generate' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or a built-in one as of kt template'
+complete -c kt -n '__kt_verb generate' -l json -d 'what is written is a JSON object'
+complete -c kt -n '__kt_verb generate' -l json-schema -r -F -d 'what is written is JSON that fits the JSON Schema in FILE'
 complete -c kt -n '__kt_verb generate' -l ignore-eos -d 'go on behind tokens that end the text'
 complete -c kt -n '__kt_verb generate' -l context -r -f -a '0 4096 32768' -d 'room for N tokens'
 complete -c kt -n '__kt_verb generate' -l speculate -r -f -a 'auto off lookup mtp' -d 'compute drafted tokens with the next one: auto, while that is faster'
@@ -303,6 +305,7 @@ complete -c kt -n '__kt_verb run' -s H -l host -r -f -a '127.0.0.1 0.0.0.0 ::1' 
 complete -c kt -n '__kt_verb run' -s p -l port -r -f -a '30000 8000 0' -d 'the port'
 complete -c kt -n '__kt_verb run' -l context -r -f -a '0 4096 32768' -d 'tokens of a prompt and its answer'
 complete -c kt -n '__kt_verb run' -l kv-size -r -f -a '1G 4G 16G' -d 'memory for keys and values of all requests and kept prefixes, 8G'
+complete -c kt -n '__kt_verb run' -l max-total-tokens -r -f -d 'instead of --kv-size: tokens that have room'
 complete -c kt -n '__kt_verb run' -l kv -r -f -a 'bf16 q8_0 f32' -d 'the type of keys and values: bf16, q8_0 or f32'
 complete -c kt -n '__kt_verb run' -l max-running -r -f -d 'requests that are computed at once'
 complete -c kt -n '__kt_verb run' -l max-queue -r -f -d 'requests that may wait before others get a 429'
@@ -314,6 +317,7 @@ complete -c kt -n '__kt_verb run' -l speculate -r -f -a 'auto off lookup mtp' -d
 complete -c kt -n '__kt_verb run' -l served-model-name -r -f -d 'what the model is called by clients'
 complete -c kt -n '__kt_verb run' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or a built-in one as of kt template'
 complete -c kt -n '__kt_verb run' -l system -r -f -d 'the system\'s message of chats that have none'
+complete -c kt -n '__kt_verb run' -l json-schema -r -F -d 'answers of chats that ask for no form, and have no tools, are JSON that fits this JSON Schema'
 complete -c kt -n '__kt_verb run' -l api-key -r -f -d 'answer only who sends this key'
 complete -c kt -n '__kt_verb run' -l api-key-file -r -F -d 'keys, one a line, of a file that only its owner may read'
 complete -c kt -n '__kt_verb run' -l share-prefixes -d 'let keys go on from what was computed for others: faster, but it tells them what others ask'
@@ -332,6 +336,23 @@ complete -c kt -n '__kt_verb run' -l experts -r -F -d 'take the experts from thi
 complete -c kt -n '__kt_verb run' -s b -l backend -r -f -a 'auto AMXINT8 AMXINT4 BF16 MOE_INT8 MOE_INT4 RAWINT4 GPTQ_INT4 AWQ MXFP4 FP8 FP8_PERCHANNEL MXFP8 LLAMAFILE (__kt_backends)' -d 'wished backend, or a method such as AMXINT4'
 complete -c kt -n '__kt_verb run' -s j -l threads -r -f -d 'threads of all nodes'
 complete -c kt -n '__kt_verb run' -l numa-nodes -r -f -a 'all' -d 'NUMA nodes to use'
+complete -c kt -n '__kt_verb run' -l engine -r -f -a 'kt sglang' -d 'kt, or sglang: SGLang on GPUs, with experts on the CPU'
+complete -c kt -n '__kt_verb run' -l python -r -F -d 'the Python that has SGLang'
+complete -c kt -n '__kt_verb run' -l gpu-memory -r -f -a '24G 48G 80G' -d 'memory of each GPU, 24G or 24G,24G, where nvidia-smi is not to be asked'
+complete -c kt -n '__kt_verb run' -l gpu-experts -r -f -d 'experts of each layer on the GPU'
+complete -c kt -n '__kt_verb run' -l tensor-parallel-size -r -f -d 'GPUs of all machines that share each layer'
+complete -c kt -n '__kt_verb run' -l gpu-prefill-threshold -r -f -d 'tokens of a prompt from which on a GPU computes whole layers'
+complete -c kt -n '__kt_verb run' -l chunked-prefill-size -r -f -a '4096 8192 16384' -d 'tokens of a prompt that go together'
+complete -c kt -n '__kt_verb run' -l mem-fraction-static -r -f -a '0.85' -d 'part of a GPU\'s memory for weights, keys and values'
+complete -c kt -n '__kt_verb run' -l attention-backend -r -f -d 'SGLang\'s backend of attention'
+complete -c kt -n '__kt_verb run' -l kt-expert-placement-strategy -r -f -a 'uniform frequency front-loading random' -d 'uniform, frequency, front-loading or random'
+complete -c kt -n '__kt_verb run' -l init-expert-location -r -F -d 'which experts go to the GPU: a file of kt stats, kt place or SGLang\'s recorder'
+complete -c kt -n '__kt_verb run' -l kt-enable-dynamic-expert-update -d 'experts on the GPU follow what prompts ask for'
+complete -c kt -n '__kt_verb run' -l kt-max-deferred-experts-per-token -r -f -d 'experts of a token that may be added a layer later'
+complete -c kt -n '__kt_verb run' -l nnodes -r -f -d 'machines'
+complete -c kt -n '__kt_verb run' -l node-rank -r -f -d 'which of them this is, from 0'
+complete -c kt -n '__kt_verb run' -l dist-init-addr -r -f -d 'where they meet'
+complete -c kt -n '__kt_verb run' -l trust-remote-code -d 'let SGLang run Python code that is in the model\'s folder'
 complete -c kt -n '__kt_verb run' -l io -r -f -a 'mmap read' -d 'mmap the checkpoint, or read it into memory'
 complete -c kt -n '__kt_verb run' -F -a '(__kt_names)'
 complete -c kt -n '__kt_verb stats' -l experts -d 'a row for each expert'
