@@ -86,7 +86,7 @@ int model_list_known(struct kt_cli *cli)
     struct registry known, own = {.path = NULL};
     int code = registry_read_known(cli, &known);
     if (code == KT_EXIT_OK && known.n_models == 0)
-        code = kt_cli_error(cli, "%s: it is not there, or empty", known.path);
+        code = kt_cli_error(cli, "%s is not there, or empty; make install puts it there", known.path);
     if (code == KT_EXIT_OK)
         code = registry_read(cli, &own);
     if (code == KT_EXIT_OK) {
