@@ -17,7 +17,7 @@ int kt_input_tokenizer(const struct kt_cli *cli, const char *model, struct kt_to
     double start = kt_cli_now();
     kt_signals_mapped(model);
     if (kt_tokenizer_open(model, tokenizer, &error) != KT_OK)
-        return kt_cli_fail(cli, &error);
+        return kt_cli_fail_model(cli, model, &error);
     kt_verbose_time(cli, "tokenizer", start, "%s", model);
     return KT_EXIT_OK;
 }
