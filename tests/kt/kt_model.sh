@@ -196,7 +196,8 @@ if [ -x "$(dirname "$kt_program")/kt-serve" ] && [ -z "${EMULATOR:-}" ] && with_
     done
     # All that is kept is taken by kt run.
     kt model --help
-    sed -n 's/^      --\([a-z-]*\) .*add, edit: kept for kt run/\1/p' "$out" | sort >"$dir/kept"
+    awk '/^      --/ { option = $1 } /add, edit: kept for kt run/ { print substr(option, 3) }' "$out" |
+        sort >"$dir/kept"
     [ "$(wc -l <"$dir/kept")" -ge 18 ] || fail "options must be kept"
     kt run --help
     sed -n 's/^  \(-.,\|   \) --\([a-z-]*\).*/\2/p' "$out" | sort | comm -13 - "$dir/kept" >"$dir/stray"

@@ -11,6 +11,9 @@ sed -n 's/^    \(kt [a-z].*\)/\1/p' "$readme" | sed 's/  *#.*//' >"$dir/commands
 with_plugin bf16 || skip "the backend bf16 was not built"
 with_plugin attention || skip "the plugin attention was not built"
 find_engine_verbs
+serve=$(dirname "$kt_program")/kt-serve
+XDG_DATA_HOME=$dir/data
+export XDG_DATA_HOME
 module=$dir/plugins/kt_bf16.so
 mkdir "$dir/here"
 cd "$dir/here" || exit 99
@@ -23,8 +26,14 @@ while read -r program words; do
     plugin\ check*) words="$words --cases 1" ;;
     generate*) [ -n "$engine_verbs" ] || continue
                words="$words --tokens 3" ;;
-    run*) [ -x "$(dirname "$kt_program")/kt-serve" ] || continue
+    run*) [ -x "$serve" ] || continue
           words="$words --dry-run" ;; # or it would serve for good
+    chat*) [ ! -x "$serve" ] || { # nobody serves here
+               kt chat --port 1
+               exits 1
+               warns 'no server answers'
+           }
+           continue ;;
     doctor) continue ;; # what it says depends on the machine
     esac
     case $words in # the address sanitizer is a constructor in each plugin, which the check refuses

@@ -112,8 +112,10 @@ void kt_output_fact_real(struct kt_output *output, const char *name, const char 
 
 void kt_output_note(struct kt_output *output, const char *text)
 {
+    char *joined =
+        output->note ? kt_cli_format(output->cli, "%s %s", output->note, text) : copy_text(output->cli, text);
     free(output->note);
-    output->note = copy_text(output->cli, text);
+    output->note = joined;
 }
 
 struct kt_table *kt_output_table(struct kt_output *output, const char *name, const struct kt_column *columns,

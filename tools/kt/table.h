@@ -68,7 +68,7 @@ void kt_output_fact_uint(struct kt_output *output, const char *name, const char 
 void kt_output_fact_real(struct kt_output *output, const char *name, const char *title, double value);
 void kt_output_fact_bytes(struct kt_output *output, const char *name, const char *title, uint64_t value);
 
-/* A sentence at the end, in the table format only. Copied. */
+/* A sentence at the end, behind those before it; in the table format only. Copied. */
 void kt_output_note(struct kt_output *output, const char *text);
 
 /* A table; the first one is "rows". `columns` must outlive the output. */

@@ -590,9 +590,9 @@ void kt_output_write_text(struct kt_output *output)
     for (size_t t = 0; t < output->n_tables; t++)
         write_new_rows(output, output->table[t]);
     if (output->note) {
+        struct line line = {.at = 0};
         begin_part(output);
-        put_text(output->note, strlen(output->note));
-        putchar('\n');
+        write_paragraph(&line, output->note, false, find_terminal_width());
     }
     end_characters(&characters);
 }

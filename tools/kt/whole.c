@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <kt/engine.h>
+#include <stdio.h>
 
 typedef enum kt_status (*plan_fn)(struct kt_context *context, struct kt_checkpoint *checkpoint,
                                   const struct kt_model_params *params, struct kt_model_plan *plan,
@@ -39,6 +40,7 @@ static bool add_family(struct kt_output *output, struct kt_context *context, str
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_error error;
+    char text[sizeof(error.message) + 32];
     plan_fn function = find_plan();
     if (!function)
         return false;
@@ -48,8 +50,11 @@ static bool add_family(struct kt_output *output, struct kt_context *context, str
         kt_output_fact_text(output, "family", "family", plan->model.family);
         kt_output_fact_uint(output, "context_length", "context", plan->model.context_length);
     }
-    if (fails)
-        kt_output_fact_text(output, "model_error", "cannot generate", error.message);
+    if (fails) {
+        snprintf(text, sizeof(text), "kt generate cannot run it: %s.", error.message);
+        kt_output_note(output, text); /* long: it is wrapped */
+        kt_output_fact_text(output, "model_error", NULL, error.message);
+    }
     return !fails;
 }
 

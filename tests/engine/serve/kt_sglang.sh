@@ -388,7 +388,8 @@ n=0
 trap 'n=$((n + 1))' INT
 echo ready
 i=0
-while [ $i -lt 3 ]; do sleep 0.1; i=$((i + 1)); done
+while [ $n -eq 0 ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done
+sleep 0.2 # for a second one
 exit $((10 + n))
 END
 cat >"$dir/terminal.py" <<'END'
