@@ -52,9 +52,10 @@ void kt_wake_drain(void)
 
 bool kt_wake_take(int number)
 {
-    bool has_come = came[number] != 0;
+    if (!came[number])
+        return false; /* and is not cleared: the signal may come here */
     came[number] = 0;
-    return has_come;
+    return true;
 }
 
 int kt_wake_ends(void)
