@@ -20,7 +20,7 @@ import transformers
 from safetensors.torch import save_file
 
 import make_expected
-from make_expected import DATA, Table, ids, numbers, open_model
+from make_expected import DATA, Table, ids, numbers, open_model, write
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
@@ -98,7 +98,7 @@ def main():
         positions = [int(word) for line in path.read_text().splitlines() if line.startswith("mtp ") for word in line.split()[1:]]
         if positions and (len(sys.argv) == 1 or family in sys.argv[1:]):
             logits = compute(Table(family))
-            logits[[p - 1 for p in positions]].astype("<f4").tofile(DATA / family / "mtp.f32")
+            write(DATA / family / "mtp.f32", logits[[p - 1 for p in positions]])
             print(family, len(positions), "rows, of a size of", float(np.abs(logits).mean()))
 
 
