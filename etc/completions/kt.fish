@@ -201,7 +201,7 @@ complete -c kt -n '__kt_verb generate' -l json -d 'what is written is a JSON obj
 complete -c kt -n '__kt_verb generate' -l json-schema -r -F -d 'what is written is JSON that fits the JSON Schema in FILE'
 complete -c kt -n '__kt_verb generate' -l ignore-eos -d 'go on behind tokens that end the text'
 complete -c kt -n '__kt_verb generate' -l context -r -f -a '0 4096 32768' -d 'room for N tokens'
-complete -c kt -n '__kt_verb generate' -l speculate -r -f -a 'auto off lookup mtp' -d 'compute drafted tokens with the next one: auto, while that is faster'
+complete -c kt -n '__kt_verb generate' -l speculate -r -f -a 'auto off lookup mtp' -d 'compute drafted tokens with the next one: off'
 complete -c kt -n '__kt_verb generate' -l temperature -r -f -a '0 0.6 0.8 1' -d '0: the likeliest token each time'
 complete -c kt -n '__kt_verb generate' -l top-k -r -f -a '0 20 40' -d 'draw of the N likeliest tokens'
 complete -c kt -n '__kt_verb generate' -l top-p -r -f -a '0.8 0.9 0.95' -d 'draw of the fewest tokens that have this probability'

@@ -67,7 +67,7 @@ def test_text(model):
     assert "".join(model.generate(PROMPT, 28, temperature=0, top_p=0.5)) == "".join(pieces)
     assert "".join(model.generate(PROMPT, 28, top_k=1)) == "".join(pieces)
     assert list(model.generate(PROMPT, 0)) == []
-    for how in ("off", "lookup"):
+    for how in ("auto", "lookup"):
         assert "".join(model.generate(PROMPT, 28, speculate=how)) == "".join(pieces)
     with pytest.raises(ValueError, match="auto, off"):
         model.generate(PROMPT, 28, speculate="on")

@@ -57,7 +57,7 @@ uint32_t kt_chat_format(uint32_t format, bool has_tools);
     {                                                                                                   \
         .name = "speculate", .type = KT_CLI_CHOICE, .offset = offsetof(arguments, member),              \
         .values = "auto|off|lookup|mtp", .argument = "HOW",                                             \
-        .help = "compute drafted tokens with the next one: auto (default), while that is faster; off; " \
+        .help = "compute drafted tokens with the next one: off (default); auto, while that is faster; " \
                 "lookup, drafts from the text itself; mtp, by the model's own block"                    \
     }
 

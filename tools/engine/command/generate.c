@@ -304,7 +304,8 @@ static int read_task(const struct kt_cli *cli, const struct args *args, const ch
 
 int kt_cmd_generate(struct kt_cli *cli, int argc, char **argv)
 {
-    struct args args = {.n = 256, .sampling = KT_SAMPLING_ARGS_INIT};
+    /* Drafts only where they are asked for: the same seed gives the same text. */
+    struct args args = {.n = 256, .speculate = KT_SPECULATE_OFF, .sampling = KT_SAMPLING_ARGS_INIT};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     struct kt_loaded loaded;
     struct task task = {.ids = NULL};

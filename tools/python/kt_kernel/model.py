@@ -149,7 +149,7 @@ class Model(Handle):
         stop: str | Iterable[str] = (),
         ignore_eos: bool = False,
         seed: int | None = None,
-        speculate: str = "auto",
+        speculate: str = "off",
         **sampling: Any,
     ) -> Iterator[str]:
         """Text, as it is written, behind a text, ids, or a chat's messages. It ends where the model ends it, before
@@ -159,7 +159,7 @@ class Model(Handle):
         xtc_probability, xtc_threshold, repetition_penalty, presence_penalty, frequency_penalty, penalty_last_n,
         dry_multiplier, dry_base, dry_allowed_length, dry_last_n, logit_bias {id: number}; <kt/sampling.h> says what
         they do. temperature=0 is the likeliest token each time, and so is no advice. The same seed gives the same
-        text again; without one it is random. speculate: "auto", "off" or "lookup", as of kt generate.
+        text again; without one it is random. speculate: "off", "auto" or "lookup", as of kt generate.
         """
         ids = _ids(self._encode(prompt))
         if not ids:
