@@ -25,6 +25,11 @@ os.environ["XDG_STATE_HOME"] = os.path.join(folder, "state")
 history = os.path.join(folder, "state/kt-kernel/chat_history")
 
 
+def take_terminal():
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests in the background ignore it
+
+
 class Terminal:
     """A program in a terminal of its own; `all` is what it wrote."""
 
@@ -36,8 +41,7 @@ class Terminal:
         self.before = termios.tcgetattr(slave)
         self.all, self.seen = b"", 0
         self.process = subprocess.Popen([kt, "chat", *arguments], stdin=slave, stdout=slave, stderr=slave, env=changed,
-                                        start_new_session=True,
-                                        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                                        start_new_session=True, preexec_fn=take_terminal)
         self.slave = slave
 
     def wait(self, holds, seconds=60):

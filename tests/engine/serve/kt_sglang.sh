@@ -397,6 +397,7 @@ import os, pty, signal, sys
 signal.alarm(60)
 child, terminal = pty.fork()
 if child == 0:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell in the background ignores it
     os.execv(sys.argv[1], sys.argv[1:])
 shown = b""
 try:
