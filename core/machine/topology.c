@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static const char no_memory[] = "no memory for the list of NUMA nodes";
 
@@ -255,14 +256,15 @@ static enum kt_status find_nodes(struct kt_topology *topology, const char *nodes
 }
 
 /* hwloc does not look at all of its allocations: where memory ends, it crashes or never returns. So it starts
- * only where more is left than it takes, some 2 MB on large machines. */
+ * only where more is left than it takes, some 2 MB on large machines. Not by malloc and free: these would
+ * raise the size from which on the whole program's memory is given back to the system. */
 static enum kt_status check_room(struct kt_error *error)
 {
     enum { ROOM = 8 << 20 };
-    void *volatile room = malloc(ROOM); /* volatile: or the compiler leaves both calls out */
-    if (!room)
+    void *room = mmap(NULL, ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
         return kt_fail(error, KT_E_NOMEM, "no memory to read this machine's topology");
-    free(room);
+    (void)munmap(room, ROOM);
     return KT_OK;
 }
 
