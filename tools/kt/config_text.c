@@ -108,9 +108,11 @@ static void replace(const struct kt_cli *cli, struct ini_text *ini, size_t from,
 {
     size_t length = strlen(by);
     char *text = kt_cli_alloc(cli, ini->size - (to - from) + length + 1, 1);
-    memcpy(text, ini->text, from);
     memcpy(text + from, by, length);
-    memcpy(text + from + length, ini->text + to, ini->size - to);
+    if (ini->text) { /* else it is a file that is not there yet */
+        memcpy(text, ini->text, from);
+        memcpy(text + from + length, ini->text + to, ini->size - to);
+    }
     free(ini->text);
     ini->text = text;
     ini->size += length;
