@@ -1,16 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attack.c - runs a command many times under attack, and counts what must not be.
- *     attack mutate SECONDS SEED FILE -- COMMAND...       FILE is changed in place, differently each time
- *     attack kill SECONDS SEED RESULT -- COMMAND...       ended by SIGKILL at random times, then run to its
- * end attack faults KINDS STICKY RESULT -- COMMAND...     each call of these kinds fails (shim.c) attack
- * power NOTES RESULT...                        crashes between the events that shim.c noted Prints "tried
- * crashes hangs wrong left seed", the seed to go on with; of what is wrong a line before it.
+ *
+ *     attack mutate SECONDS SEED FILE -- COMMAND...
+ *         FILE is changed in place, differently each time
+ *     attack kill SECONDS SEED RESULT -- COMMAND...
+ *         ended by SIGKILL at random times, then run to its end
+ *     attack faults KINDS STICKY RESULT -- COMMAND...
+ *         each call of these kinds fails (shim.c)
+ *     attack power NOTES RESULT...
+ *         crashes between the events that shim.c noted
+ *
+ * Prints "tried crashes hangs wrong left seed", the seed to go on with; of what is wrong a line before it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,13 +105,27 @@ static bool is_same(const struct bytes *a, const struct bytes *b)
 
 /* ---- a run ---- */
 
+/* False: it has not ended after so many seconds. */
+static bool wait_for(pid_t pid, double seconds)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    time_t whole = (time_t)seconds;
+    struct timespec timeout = {whole, (long)((seconds - (double)whole) * 1e9)};
+    int n = ppoll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, &timeout, NULL);
+    if (fd < 0 || n < 0) {
+        perror("pidfd_open");
+        exit(2);
+    }
+    close(fd);
+    return n > 0;
+}
+
 /* A run; `delay` not 0: killed after so many seconds. */
 static struct outcome run(char **command, double delay)
 {
     struct outcome outcome = {.late = false};
     struct rusage used;
     int words = memfd_create("words", MFD_CLOEXEC);
-    double end = now() + (delay > 0 ? delay : HANG_SECONDS);
     pid_t pid = fork();
     if (pid == 0) {
         int nothing = open("/dev/null", O_RDWR);
@@ -115,15 +137,10 @@ static struct outcome run(char **command, double delay)
         execv(command[0], command);
         _exit(127);
     }
-    while (wait4(pid, &outcome.status, WNOHANG, &used) == 0) {
-        if (now() > end) {
-            outcome.late = true;
-            kill(pid, SIGKILL);
-            wait4(pid, &outcome.status, 0, &used);
-            break;
-        }
-        usleep(500);
-    }
+    outcome.late = !wait_for(pid, delay > 0 ? delay : HANG_SECONDS);
+    if (outcome.late)
+        kill(pid, SIGKILL);
+    wait4(pid, &outcome.status, 0, &used);
     kill(-pid, SIGKILL);
     outcome.cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                   (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;

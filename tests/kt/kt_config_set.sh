@@ -286,9 +286,19 @@ wait
 [ "$(wc -l <"$mine")" -eq 9 ] || fail "each of eight settings is there: $(cat "$mine" "$dir/together")"
 if command -v flock >/dev/null; then
     printf '[core]\n' >"$mine"
-    flock "${mine%/*}" sleep 1 &
-    sleep 0.2
-    kt config set core.threads 1
+    mkfifo "$dir/held" "$dir/done"
+    flock "${mine%/*}" sh -c 'echo >"$1"; read -r _ <"$2"' - "$dir/held" "$dir/done" &
+    read -r _ <"$dir/held"
+    # shellcheck disable=SC2086
+    LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs ${EMULATOR:-} "$kt_program" config set core.threads 1 >"$out" 2>"$err" &
+    set=$!
+    until ls -l /proc/$set/fd | grep -q -e "-> ${mine%/*}$"; do # it has opened the folder, to lock it
+        kill -0 $set || break
+    done
+    printf '[core]\n' | holds "$mine"
+    echo >"$dir/done"
+    wait $set
+    code=$?
     exits 0
     wait
     printf '[core]\nthreads = 1\n' | holds "$mine"

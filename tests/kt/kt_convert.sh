@@ -67,12 +67,8 @@ if [ -z "${EMULATOR:-}" ]; then
     for delay in 0.002 0.004 0.006 0.008 0.010 0.012 0.015 0.020 0.030; do
         command_line="kt convert, killed after $delay s"
         # The program itself: of a script, the shell would be killed and kt would go on.
-        (LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs "$KT_TEST_BUILD/.libs/kt" convert --input "$model" \
-            --output "$dir/killed" --method AMXINT8 --resume >/dev/null 2>&1 &
-        victim=$!
-        sleep $delay
-        kill -KILL $victim
-        wait $victim) 2>/dev/null
+        (LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs timeout -s KILL $delay "$KT_TEST_BUILD/.libs/kt" convert --input "$model" \
+            --output "$dir/killed" --method AMXINT8 --resume >/dev/null 2>&1) 2>/dev/null
         [ -z "$(ls "$dir/killed" 2>/dev/null)" ] || {
             kt verify "$dir/killed"
             exits 0
@@ -114,8 +110,8 @@ if [ -z "${EMULATOR:-}" ]; then
     for delay in 0.003 0.006 0.010 0.015; do
         command_line="kt convert, ended after $delay s"
         rm -rf "$dir/ended"
-        (LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs "$KT_TEST_BUILD/.libs/kt" convert --input "$model" \
-            --output "$dir/ended" --method AMXINT8 >"$out" 2>"$err" & pid=$!; sleep "$delay"; kill -TERM $pid; wait $pid) || true
+        LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs timeout -s TERM $delay "$KT_TEST_BUILD/.libs/kt" convert --input "$model" \
+            --output "$dir/ended" --method AMXINT8 >"$out" 2>"$err" || true
         [ -z "$(ls -A "$dir/ended" 2>"$err" | grep part)" ] || fail "a part is left: $(ls -A "$dir/ended")"
     done
 fi

@@ -142,12 +142,8 @@ fi
 if [ -z "${EMULATOR:-}" ]; then
     for delay in 0.004 0.008 0.012 0.016 0.022 0.030 0.040; do
         command_line="kt convert --linears, killed after $delay s"
-        (LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs "$KT_TEST_BUILD/.libs/kt" convert "$model" --output "$dir/killed" \
-            --backend AMXINT8 --linears all --no-experts --resume >/dev/null 2>&1 &
-        victim=$!
-        sleep $delay
-        kill -KILL $victim
-        wait $victim) 2>/dev/null
+        (LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs timeout -s KILL $delay "$KT_TEST_BUILD/.libs/kt" convert "$model" \
+            --output "$dir/killed" --backend AMXINT8 --linears all --no-experts --resume >/dev/null 2>&1) 2>/dev/null
         [ -z "$(ls "$dir/killed" 2>/dev/null)" ] || {
             kt verify "$dir/killed"
             exits 0

@@ -13,7 +13,6 @@ import json
 import pathlib
 import sys
 import threading
-import time
 import urllib.parse
 
 root = pathlib.Path(sys.argv[1])
@@ -94,6 +93,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             entry["path"] = json.loads(f'"{rules[1]}"')
         return entry
 
+    def wait_for_the_end(self):
+        """Silent until the client has gone."""
+        self.connection.settimeout(60)
+        self.connection.recv(1)
+        self.close_connection = True
+
     def api(self, owner, name, words, query):
         files = self.files(owner, name)
         rules = self.rules(name, "list")
@@ -111,8 +116,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rules[:1] == ["text"]:
             return self.answer(200, rules[1].encode())
         if rules[:1] == ["silent"]:
-            time.sleep(30)
-            self.close_connection = True
+            self.wait_for_the_end()
             return None
         if words[0] == "revision":
             return self.answer(200, json.dumps({"sha": hashlib.sha1(words[1].encode()).hexdigest()}).encode())
@@ -177,8 +181,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if rule == "slow":
             self.answer(status, body[:2000], headers, len(body))
             self.wfile.flush()
-            time.sleep(60)
-            self.close_connection = True
+            self.wait_for_the_end()
             return None
         return self.answer(status, body, headers)
 

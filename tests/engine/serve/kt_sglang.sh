@@ -385,12 +385,11 @@ kill "$(cat "$dir/sleeper")"
 # Ctrl-C on a terminal reaches both at once: the server must not get it twice.
 serves <<'END'
 n=0
-trap 'n=$((n + 1))' INT
+trap 'n=$((n + 1)); echo interrupted' INT
+trap 'kill "$!"; exit $((10 + n))' TERM # which kt hands on behind whatever came before
+sleep 60 &
 echo ready
-i=0
-while [ $n -eq 0 ] && [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done
-sleep 0.2 # for a second one
-exit $((10 + n))
+while kill -0 "$!"; do wait "$!"; done
 END
 cat >"$dir/terminal.py" <<'END'
 import os, pty, signal, sys
@@ -404,6 +403,9 @@ try:
     while b"ready" not in shown:
         shown += os.read(terminal, 4096)
     os.write(terminal, b"\x03")
+    while b"interrupted" not in shown:
+        shown += os.read(terminal, 4096)
+    os.kill(child, signal.SIGTERM)
     while True:
         shown += os.read(terminal, 4096)
 except OSError:

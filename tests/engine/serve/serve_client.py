@@ -2,6 +2,7 @@
 """What the tests of kt run share: requests by http.client and by bare sockets, and counted checks."""
 import http.client
 import json
+import select
 import socket
 import sys
 import time
@@ -84,14 +85,24 @@ class Server:
                 events.append(json.loads(block[6:]))
         return events, done
 
+    def wait_until_read(self, s, timeout):
+        """Until the server has read all that was sent, or has something to say."""
+        ends = ":%04X " % self.port, ":%04X " % s.getsockname()[1]
+        end = time.monotonic() + timeout
+        while time.monotonic() < end and not select.select([s], [], [], 0)[0]:
+            with open("/proc/net/tcp") as file:
+                waiting = [line.split()[4] for line in file if ends[0] in line[:20] and ends[1] in line[20:34]]
+            if all(queues.endswith(":00000000") for queues in waiting):
+                return
+
     def raw(self, data, timeout=20, end=True, parts=1):
-        """Sends bytes as they are, slowly if in parts; what comes back until the server closes."""
+        """Sends bytes as they are, each when the last one was read if in parts; what comes back until the server closes."""
         with socket.create_connection(("127.0.0.1", self.port), timeout) as s:
             try:
                 for i in range(parts):
                     s.sendall(data[len(data) * i // parts:len(data) * (i + 1) // parts])
                     if i + 1 < parts:
-                        time.sleep(0.02)
+                        self.wait_until_read(s, timeout)
                 if end:
                     s.shutdown(socket.SHUT_WR)
             except OSError:

@@ -6,6 +6,7 @@ import collections
 import json
 import random
 import re
+import select
 import socket
 import sys
 import threading
@@ -82,7 +83,7 @@ def hang_up(rng):
     path, body = make_body(rng, rng.choice("lllarcb"), rng.choice((0, 5, 100)))
     with send(path, body) as s:
         read(s, rng.randrange(1, 20000) if body["stream"] else 0)
-        time.sleep(rng.random() * 0.05)
+        select.select([s], [], [], rng.random() * 0.05)  # one who loses patience
     counts["hung up"] += 1
 
 
