@@ -256,6 +256,21 @@ void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size)
     return memory;
 }
 
+bool kt_cli_size(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    double size = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    for (int i = 0; unit && i <= unit - units; i++)
+        size *= 1024;
+    if (end == text || !(size > 0 && size < 0x1p60))
+        return false;
+    *bytes = (uint64_t)size;
+    end += unit != NULL;
+    return strcmp(end, "") == 0 || strcmp(end, "B") == 0 || strcmp(end, "iB") == 0;
+}
+
 char *kt_cli_format(const struct kt_cli *cli, const char *format, ...)
 {
     va_list arguments;
@@ -300,4 +315,22 @@ void kt_cli_free(struct kt_cli *cli)
         free((char *)cli->settings[i]);
     free(cli->settings);
     kt_cli_free_registry(cli);
+}
+
+int kt_cli_run_helper(const char *program, int argc, char **argv)
+{
+    struct kt_cli cli = {.format = KT_FORMAT_TABLE};
+    double start = kt_cli_now();
+    kt_signals_install();
+    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && argc > 1; verb++) {
+        if (strcmp(verb->name, argv[1]) != 0)
+            continue;
+        cli.verb = verb->name;
+        int code = kt_cli_finish(&cli, verb->run(&cli, argc - 1, argv + 1));
+        kt_verbose_end(&cli, start);
+        kt_cli_free(&cli);
+        return code;
+    }
+    fprintf(stderr, "%s is a part of kt: see 'kt --help'.\n", program);
+    return KT_EXIT_USAGE;
 }

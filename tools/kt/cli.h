@@ -230,6 +230,9 @@ int kt_cli_checkpoint(struct kt_cli *cli, const char *path, struct kt_checkpoint
 
 /* Allocates, or ends the command; never NULL. */
 void *kt_cli_alloc(const struct kt_cli *cli, size_t n, size_t size);
+/* "8G", "500MiB" or "4096" -> bytes; false: it is no size. */
+bool kt_cli_size(const char *text, uint64_t *bytes);
+
 char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF(2, 3);
 
 /* Flushes standard output. Returns 0, or 1 after a message if writing failed; a reader that went away, such
@@ -237,6 +240,9 @@ char *kt_cli_format(const struct kt_cli *cli, const char *format, ...) KT_PRINTF
 int kt_cli_flush(const struct kt_cli *cli);
 /* The same at the end of the command or of its output. Returns `code`, or 1. */
 int kt_cli_finish(const struct kt_cli *cli, int code);
+
+/* All of a program that `kt` executes for some of its verbs, with the words that it was given itself. */
+int kt_cli_run_helper(const char *program, int argc, char **argv);
 /* Frees the settings. */
 void kt_cli_free(struct kt_cli *cli);
 

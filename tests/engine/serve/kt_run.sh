@@ -25,6 +25,8 @@ kt run "$model" --port 70000
 exits 2
 kt run "$model" --temperature 9
 exits 2
+kt run "$model" --kv-size 1e300G
+exits 2
 kt run "$model" --kv-size much
 exits 2
 kt run "$dir/nowhere"

@@ -2,7 +2,6 @@
 /* main.c - the program kt-engine, which `kt` executes with the words that it was given itself. */
 #include "tools/engine/command/command.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* What kt itself cannot measure. */
@@ -27,18 +26,5 @@ const struct kt_cli_verb kt_cli_verbs[] = {
 
 int main(int argc, char **argv)
 {
-    struct kt_cli cli = {.format = KT_FORMAT_TABLE};
-    double start = kt_cli_now();
-    kt_signals_install();
-    for (const struct kt_cli_verb *verb = kt_cli_verbs; verb->name && argc > 1; verb++) {
-        if (strcmp(verb->name, argv[1]) != 0)
-            continue;
-        cli.verb = verb->name;
-        int code = kt_cli_finish(&cli, verb->run(&cli, argc - 1, argv + 1));
-        kt_verbose_end(&cli, start);
-        kt_cli_free(&cli);
-        return code;
-    }
-    fputs("kt-engine is a part of kt: see 'kt --help'.\n", stderr);
-    return KT_EXIT_USAGE;
+    return kt_cli_run_helper("kt-engine", argc, argv);
 }

@@ -105,7 +105,7 @@ static int read_memory(const struct kt_cli *cli, const char *text, struct kt_gpu
     while (is_right && *rest && gpus->n < COUNT(gpus->gpu)) {
         struct kt_gpu *gpu = &gpus->gpu[gpus->n];
         *gpu = (struct kt_gpu){.index = gpus->n, .name = "as --gpu-memory says"};
-        is_right = kt_run_size(take_field(&rest), &gpu->memory);
+        is_right = kt_cli_size(take_field(&rest), &gpu->memory);
         gpus->n += is_right;
     }
     is_right = is_right && !*rest && gpus->n > 0;

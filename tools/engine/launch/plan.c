@@ -190,7 +190,7 @@ static int read_wishes(const struct kt_cli *cli, const struct kt_run_args *args,
     if (in->n_machines > 1 && !launch->dist_address && !kt_words_users(words, "--dist-init-addr"))
         return kt_cli_usage(cli, "--nnodes %" PRIu64 " needs --dist-init-addr HOST:PORT, where they meet",
                             in->n_machines);
-    if (args->kv_size && !kt_run_size(args->kv_size, &in->cache_bytes))
+    if (args->kv_size && !kt_cli_size(args->kv_size, &in->cache_bytes))
         return kt_cli_usage(cli, "--kv-size '%s' is no size; 8G or 500M are", args->kv_size);
     return KT_EXIT_OK;
 }

@@ -150,32 +150,21 @@ static int set(struct pull *pull, struct registry_change *change, const char *na
     return value ? registry_set(pull->cli, change, name, key, value) : KT_EXIT_OK;
 }
 
-struct naming {
-    const struct kt_cli *cli;
-    const struct registry *registry;
-    const char *model;
-    int code;
-};
-
-static bool check_name(void *data, const char *word)
-{
-    struct naming *naming = data;
-    naming->code = registry_check_name(naming->cli, naming->registry, naming->model, word);
-    return naming->code == KT_EXIT_OK;
-}
-
 /* What it is called: as was asked for, as it is already, as the known model, or as its file or folder. */
 static int choose_name(struct pull *pull, const struct registry *registry, const char *path, char **name)
 {
     const struct registry_model *old = registry_find_path(registry, path);
-    struct naming naming = {.cli = pull->cli, .registry = registry, .model = old ? old->name : ""};
+    const char *own = old ? old->name : "";
+    int code = KT_EXIT_OK;
     *name = NULL;
     if (old && pull->args->name && strcmp(old->name, pull->args->name) != 0)
         return kt_cli_error(pull->cli, "%s is registered as %s; kt model edit changes that", path, old->name);
-    if (pull->args->name && !check_name(&naming, pull->args->name))
-        return naming.code;
-    if (!registry_words(pull->args->aliases, check_name, &naming))
-        return naming.code;
+    if (pull->args->name)
+        code = registry_check_name(pull->cli, registry, own, pull->args->name);
+    if (code == KT_EXIT_OK)
+        code = registry_check_names(pull->cli, registry, own, pull->args->aliases);
+    if (code != KT_EXIT_OK)
+        return code;
     if (old)
         *name = kt_cli_format(pull->cli, "%s", old->name);
     else if (pull->args->name)

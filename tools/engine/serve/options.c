@@ -161,21 +161,6 @@ const struct kt_run_args kt_run_defaults = {.host = "127.0.0.1",
                                             .top_k = UINT64_MAX,
                                             .log = KT_SERVE_LOG_ACCESS};
 
-bool kt_run_size(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "KMGT";
-    char *end;
-    double size = strtod(text, &end);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    if (end == text || !(size > 0))
-        return false;
-    for (int i = 0; unit && i <= unit - units; i++)
-        size *= 1024;
-    end += unit != NULL;
-    *bytes = (uint64_t)size;
-    return size < 0x1p60 && (strcmp(end, "") == 0 || strcmp(end, "B") == 0 || strcmp(end, "iB") == 0);
-}
-
 /* ---- names ---- */
 
 static bool add_name(struct kt_server *server, const char *name, size_t length)

@@ -40,7 +40,7 @@ static int fit_cache(const struct kt_cli *cli, const char *text, const struct kt
                      struct kt_run_plan *plan)
 {
     uint64_t bytes, one;
-    if (!kt_run_size(text, &bytes))
+    if (!kt_cli_size(text, &bytes))
         return kt_cli_usage(cli, "--kv-size '%s' is no size; 8G or 500M are", text);
     int code = ask_sizes(cli, server, plan, plan->context);
     if (code != KT_EXIT_OK)

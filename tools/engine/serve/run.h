@@ -28,8 +28,6 @@ extern const struct kt_run_args kt_run_defaults;
  * after a message. */
 int kt_run_settings(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server);
 void kt_run_free(struct kt_server *server);
-/* "8G" -> bytes; false: it is no size. */
-bool kt_run_size(const char *text, uint64_t *bytes);
 
 /* ---- plan.c ---- */
 

@@ -6,27 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct naming {
-    const struct kt_cli *cli;
-    const struct registry *registry;
-    const char *model;
-    int code;
-};
-
-static bool check_name(void *data, const char *word)
-{
-    struct naming *naming = data;
-    naming->code = registry_check_name(naming->cli, naming->registry, naming->model, word);
-    return naming->code == KT_EXIT_OK;
-}
-
 static int set_aliases(const struct kt_cli *cli, struct registry_change *change, const char *model,
                        const char *aliases)
 {
-    struct naming naming = {.cli = cli, .registry = &change->registry, .model = model};
-    if (!registry_words(aliases, check_name, &naming))
-        return naming.code;
-    return registry_set(cli, change, model, REGISTRY_ALIASES, aliases);
+    int code = registry_check_names(cli, &change->registry, model, aliases);
+    return code == KT_EXIT_OK ? registry_set(cli, change, model, REGISTRY_ALIASES, aliases) : code;
 }
 
 /* A file that must be there, from the root on. */
@@ -41,24 +25,14 @@ static int set_path(const struct kt_cli *cli, struct registry_change *change, co
     return code;
 }
 
-/* A size, as kt run reads it. */
-static bool is_size(const char *text)
-{
-    char *end;
-    double size = strtod(text, &end);
-    if (end == text || !(size > 0))
-        return false;
-    end += *end != '\0' && strchr("KMGT", *end) != NULL;
-    return strcmp(end, "") == 0 || strcmp(end, "B") == 0 || strcmp(end, "iB") == 0;
-}
-
 static int set_option(struct kt_cli *cli, struct registry_change *change, const char *model,
                       const struct kt_cli_option *row, const char *text)
 {
     bool is_template = strcmp(row->name, "chat-template") == 0;
+    uint64_t bytes;
     if (!kt_cli_check(cli, row, text))
         return KT_EXIT_USAGE;
-    if (strcmp(row->name, "kv-size") == 0 && !is_size(text))
+    if (strcmp(row->name, "kv-size") == 0 && !kt_cli_size(text, &bytes))
         return kt_cli_usage(cli, "--kv-size %s is no size; 8G or 500M are", text);
     /* A template may be a built-in one. */
     if (strcmp(row->name, "experts") == 0 || (is_template && access(text, F_OK) == 0))

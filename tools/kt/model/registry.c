@@ -164,6 +164,28 @@ int registry_check_name(const struct kt_cli *cli, const struct registry *registr
     return KT_EXIT_OK;
 }
 
+struct naming {
+    const struct kt_cli *cli;
+    const struct registry *registry;
+    const char *model;
+    int code;
+};
+
+static bool check_name(void *data, const char *word)
+{
+    struct naming *naming = data;
+    naming->code = registry_check_name(naming->cli, naming->registry, naming->model, word);
+    return naming->code == KT_EXIT_OK;
+}
+
+int registry_check_names(const struct kt_cli *cli, const struct registry *registry, const char *model,
+                         const char *names)
+{
+    struct naming naming = {.cli = cli, .registry = registry, .model = model, .code = KT_EXIT_OK};
+    (void)registry_words(names, check_name, &naming);
+    return naming.code;
+}
+
 char *registry_name_of(const struct kt_cli *cli, const struct registry *registry, const char *path)
 {
     char stem[NAME_LIMIT - 8];

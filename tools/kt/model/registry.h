@@ -84,6 +84,9 @@ int registry_rename(const struct kt_cli *cli, struct registry_change *change, co
 /* May this model have the name, or has another one it? */
 int registry_check_name(const struct kt_cli *cli, const struct registry *registry, const char *model,
                         const char *name);
+/* The same of each in "a, b", which may be NULL. */
+int registry_check_names(const struct kt_cli *cli, const struct registry *registry, const char *model,
+                         const char *names);
 /* Replaces the file. */
 int registry_save(const struct kt_cli *cli, struct registry_change *change);
 void registry_close(struct registry_change *change);
