@@ -44,8 +44,8 @@ for name in a/b -x '' 'a b' .a "$(printf '%0101d' 0)"; do
 done
 
 # A name with options; what is wrong of them is not kept.
-for options in '--context 0' '--context x' '--kv q9' '--threads 5000' '--kv-size much' '--kv-size 1e300G' '--numa-nodes 3-1' \
-    '--backend AMXINT9' '--temperature -1' '--aliases good,a/b'; do
+for options in '--context 0' '--context x' '--kv q9' '--threads 5000' '--kv-size much' '--kv-size 1e300G' \
+    '--numa-nodes 3-1' '--backend AMXINT9' '--temperature -1' '--aliases good,a/b'; do
     # shellcheck disable=SC2086
     kt model add "$model" --name tiny $options
     exits 2
