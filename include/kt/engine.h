@@ -57,12 +57,14 @@ struct kt_model_info {
     uint32_t n_layers;
     uint32_t n_experts; /**< of a layer; 0: a dense model */
     uint64_t hidden_size;
-    uint64_t vocabulary;       /**< logits of a token */
-    uint64_t context_length;   /**< that the model was made for */
-    uint64_t max_tokens;       /**< of a session */
-    uint64_t weight_size;      /**< bytes of packed weights */
-    uint64_t cache_size;       /**< bytes of the cache */
-    uint64_t expert_size;      /**< of weight_size, those of experts */
+    uint64_t vocabulary;     /**< logits of a token */
+    uint64_t context_length; /**< that the model was made for */
+    uint64_t max_tokens;     /**< of a session */
+    uint64_t weight_size;    /**< bytes of packed weights */
+    uint64_t cache_size;     /**< bytes of the cache */
+    /** What products read of weights, as these are kept, here or in the checkpoint itself: of all but
+     * experts, and of all experts, of which a token reads top_k of n_experts. */
+    uint64_t dense_bytes, expert_bytes;
     uint32_t top_k;            /**< experts of a token */
     uint32_t has_states;       /**< not 0: sessions keep states, see kt_session_truncate */
     uint64_t n_weights;        /**< numbers in matrices, but for the embedding */

@@ -18,13 +18,11 @@ static plan_fn find_plan(void)
     return (plan_fn)(uintptr_t)symbol;
 }
 
-/* Of packed weights: a token goes through all but the experts that are not chosen. */
+/* A token goes through all but the experts that are not chosen. */
 static uint64_t count_read(const struct kt_model_info *model)
 {
-    uint64_t read = model->weight_size;
-    if (model->n_experts > 0)
-        read -= model->expert_size / model->n_experts * (model->n_experts - model->top_k);
-    return read;
+    uint64_t chosen = model->n_experts > 0 ? model->expert_bytes / model->n_experts * model->top_k : 0;
+    return model->dense_bytes + chosen;
 }
 
 static void add_sizes(struct kt_output *output, const struct kt_model_plan *plan)

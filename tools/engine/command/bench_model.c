@@ -146,11 +146,11 @@ static enum kt_status measure_limits(struct bench *b, struct kt_error *error)
 static double weight_bytes(const struct bench *b, double n)
 {
     const struct kt_model_info *m = &b->info;
-    double dense = (double)(m->weight_size - m->expert_size);
+    double dense = (double)m->dense_bytes;
     if (m->n_experts == 0)
         return dense;
     double chosen = 1 - pow(1 - (double)m->top_k / m->n_experts, n);
-    return dense + chosen * (double)m->expert_size;
+    return dense + chosen * (double)m->expert_bytes;
 }
 
 static double operations(const struct bench *b, double n, double n_logits)

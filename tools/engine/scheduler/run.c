@@ -343,7 +343,7 @@ static double step_bytes(const struct kt_scheduler *s, uint32_t n)
 {
     const struct kt_model_info *m = &s->info;
     struct kt_kv_info cache;
-    double n_tokens = 0, n_kept = 0, dense = (double)(m->weight_size - m->expert_size), chosen = 0;
+    double n_tokens = 0, n_kept = 0, dense = (double)m->dense_bytes, chosen = 0;
     kt_model_cache(s->model, &cache);
     for (uint32_t i = 0; i < n; i++) {
         n_tokens += s->steps[i].n_ids;
@@ -351,7 +351,7 @@ static double step_bytes(const struct kt_scheduler *s, uint32_t n)
     }
     if (m->n_experts > 0)
         chosen = 1 - pow(1 - (double)m->top_k / m->n_experts, n_tokens);
-    return dense + chosen * (double)m->expert_size + n_kept * (double)cache.token_bytes;
+    return dense + chosen * (double)m->expert_bytes + n_kept * (double)cache.token_bytes;
 }
 
 void kt_run_step(struct kt_scheduler *s)

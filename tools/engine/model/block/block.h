@@ -52,7 +52,8 @@ struct kt_model {
     struct kt_mtp *mtp;      /**< NULL: it was not asked for, or there is none */
     struct kt_kv *mtp_kv;    /**< its cache: sequences are behind those of sessions, see mtp.c */
     struct kt_model_plan plan;
-    uint64_t weight_size, expert_size; /**< bytes */
+    uint64_t weight_size;               /**< bytes */
+    uint64_t dense_bytes, expert_bytes; /**< of weights, which products read */
     uint64_t n_weights, n_expert_weights;
     uint64_t most_weights; /**< with one instruction */
     const char *instruction, *level;

@@ -254,6 +254,7 @@ enum kt_status kt_load_linear(struct kt_model *m, const char *name, uint64_t row
         return status;
     add_plan(m, &plan);
     m->n_weights += rows * cols;
+    m->dense_bytes += plan.nominal_size;
     kt_model_mark_weight(m, name, true);
     *out = linear;
     return KT_OK;
@@ -280,7 +281,7 @@ enum kt_status kt_load_experts(struct kt_model *m, uint32_t layer, struct kt_lay
     uint64_t n = 3 * params->hidden_size * params->intermediate_size * params->n_experts;
     m->n_weights += n;
     m->n_expert_weights += n;
-    m->expert_size += plan.weight_size;
+    m->expert_bytes += plan.nominal_size * params->n_experts;
     return KT_OK;
 }
 
@@ -305,6 +306,7 @@ enum kt_status kt_load_later(struct kt_model *m, uint64_t n_weights, uint64_t si
     for (uint32_t i = 0; i < m->plan.n_nodes; i++)
         m->plan.node[i].weight_size += size / m->plan.n_nodes;
     m->n_weights += n_weights;
+    m->dense_bytes += size;
     return own(m, owned) ? KT_OK : fail_memory(error);
 }
 
