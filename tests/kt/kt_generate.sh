@@ -32,6 +32,22 @@ kt generate "$model" -f "$dir/prompt" -n 0
 exits 0
 [ ! -s "$out" ] || fail "no token was asked for"
 
+# A form: all of it, or exit status 1.
+printf '{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}' >"$dir/form"
+kt generate "$model" -f "$dir/prompt" -n 200 --json-schema "$dir/form"
+exits 0
+tr -d ' \n' <"$out" | grep -q '^{"a":-\{0,1\}[0-9]*}$' || fail "the text must have the form"
+kt generate "$model" -f "$dir/prompt" -n 3 --json-schema "$dir/form"
+exits 1
+warns 'the text ends before its form is whole, after 3 tokens'
+kt generate "$model" -f "$dir/prompt" -n 3 --json
+exits 1
+tr -d ' \n' <"$out" | grep -q '^\({\|$\)' || fail "an object must begin"
+printf '{"not":{}}' >"$dir/form"
+kt generate "$model" -f "$dir/prompt" --json-schema "$dir/form"
+exits 1
+warns 'form: .*#/not: this keyword is not supported'
+
 # Sampling: a seed gives its text again, whatever the threads; another one another text.
 kt generate "$model" -f "$dir/prompt" -n 40 --temperature 1 --seed 5
 exits 0

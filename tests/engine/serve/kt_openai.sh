@@ -7,12 +7,7 @@ for other in "$python" python3 none; do
 done
 [ "$other" != none ] || skip "there is no Python package openai"
 python=$other
-cat >"$dir/tools.jinja" <<'END'
-{%- if tools %}{{ '<|im_start|>system\n<tool_call>' }}{{ tools | tojson }}{{ '</tool_call><|im_end|>\n' }}{% endif %}
-{%- for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content or '') + '<|im_end|>\n' }}{% endfor %}
-{%- if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}
-END
-start "$model" --context 512 --chat-template "$dir/tools.jinja"
+start "$model" --context 512 --chat-template "$KT_TEST_SOURCE/tests/engine/serve/serve_tools.jinja"
 run_python serve_openai.py "$port"
 stop 0
 finish

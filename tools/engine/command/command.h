@@ -170,10 +170,10 @@ int kt_form_read(const struct kt_cli *cli, const char *path, const struct kt_gra
 /* enum kt_grammar_reasoning of an answer to a chat; `is_within`: the prompt ends in reasoning. */
 uint32_t kt_form_reasoning(const struct kt_template_info *info, bool is_within);
 /* Goes on with ids by up to `most` tokens in a form: on_token gets each of them, until it returns another
- * number than 0 or the form is whole. */
+ * number than 0 or the form is whole. *is_whole: whether it is. */
 enum kt_status kt_form_write(const struct kt_loaded *loaded, struct kt_session *session,
                              struct kt_sampler *sampler, struct kt_grammar *grammar, const int32_t *ids,
-                             uint64_t n_ids, uint64_t most, kt_token_fn on_token, void *data,
+                             uint64_t n_ids, uint64_t most, kt_token_fn on_token, void *data, bool *is_whole,
                              struct kt_error *error);
 
 /* ---- input.c ---- */

@@ -46,7 +46,7 @@ static enum kt_status choose(struct kt_sampler *sampler, struct kt_constraint *c
 
 enum kt_status kt_form_write(const struct kt_loaded *loaded, struct kt_session *session,
                              struct kt_sampler *sampler, struct kt_grammar *grammar, const int32_t *ids,
-                             uint64_t n_ids, uint64_t most, kt_token_fn on_token, void *data,
+                             uint64_t n_ids, uint64_t most, kt_token_fn on_token, void *data, bool *is_whole,
                              struct kt_error *error)
 {
     struct kt_vocabulary *vocabulary = NULL;
@@ -72,6 +72,7 @@ enum kt_status kt_form_write(const struct kt_loaded *loaded, struct kt_session *
         step.ids = &choice.id;
         step.n_ids = 1;
     }
+    *is_whole = status == KT_OK && kt_constraint_place(constraint) != KT_CONSTRAINT_OPEN;
     kt_constraint_destroy(constraint);
     kt_vocabulary_destroy(vocabulary);
     free(logits);

@@ -168,6 +168,8 @@ struct writer {
     struct kt_stop *stop;
     uint64_t n_written;
     bool ends, stops; /* by a token, by a stop string */
+    bool is_whole;    /* the form, where there is one */
+    double first;     /* when the first token came */
     int code;
 };
 
@@ -198,7 +200,8 @@ static int print_token(struct writer *w, const int32_t *id)
 static int take_token(void *data, const struct kt_choice *choice)
 {
     struct writer *w = data;
-    w->n_written++;
+    if (w->n_written++ == 0)
+        w->first = kt_cli_now();
     w->ends = !w->args->ignore_eos && ends(w->loaded->tokenizer, choice->id);
     if (!w->ends)
         w->code = print_token(w, &choice->id);
@@ -212,18 +215,16 @@ static int go_on(struct writer *w, const struct task *task, struct speed *speed)
     enum kt_status status = KT_OK;
     if (task->grammar)
         status = kt_form_write(w->loaded, w->session, w->sampler, task->grammar, task->ids, task->n_ids,
-                               w->args->n, take_token, w, &error);
+                               w->args->n, take_token, w, &w->is_whole, &error);
     else
         status = kt_speculator_add(w->speculator, task->ids, task->n_ids, &error);
-    speed->decode += task->grammar ? kt_cli_now() - start : 0;
     while (!task->grammar && status == KT_OK && w->n_written < w->args->n && !w->ends && !w->stops &&
-           w->code == KT_EXIT_OK) {
-        bool is_prompt = w->n_written == 0;
+           w->code == KT_EXIT_OK)
         status =
             kt_speculator_step(w->speculator, &w->session, w->args->n - w->n_written, take_token, w, &error);
-        double now = kt_cli_now();
-        *(is_prompt ? &speed->prompt : &speed->decode) += now - start;
-        start = now;
+    if (w->n_written > 0) {
+        speed->prompt = w->first - start;
+        speed->decode = kt_cli_now() - w->first;
     }
     speed->n_prompt = task->n_ids;
     speed->n_written = w->n_written;
@@ -285,6 +286,11 @@ static int generate(const struct kt_cli *cli, const struct args *args, const str
             putchar('\n');
         (void)kt_cli_flush(cli);
         show_speed(&writer, &speed);
+        if (task->grammar && !writer.is_whole)
+            code = kt_cli_error(cli,
+                                "the text ends before its form is whole, after %" PRIu64
+                                " tokens; --tokens allows more",
+                                speed.n_written);
     }
     close_writer(&writer);
     return code;

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers and calls that must have a form, whatever the model would write: serve_forms.py PORT, of a server whose
+template has tools. The model is a tiny one that writes verse, so masks do all of it."""
+import json
+import sys
+
+from serve_client import Server, check, equal, finish
+
+server = Server(int(sys.argv[1]))
+CHAT = "/v1/chat/completions"
+SCHEMA = {"type": "object", "properties": {
+    "kind": {"enum": ["a", "bc"]}, "n": {"type": "integer", "minimum": -20, "maximum": 300},
+    "tag": {"type": ["string", "null"], "maxLength": 6}}, "required": ["kind", "n", "tag"],
+    "additionalProperties": False}
+FORM = {"type": "json_schema", "json_schema": {"name": "made", "schema": SCHEMA, "strict": True}}
+NOTE = {"type": "function", "function": {"name": "note", "strict": True, "parameters": {
+    "type": "object", "properties": {"level": {"enum": ["low", "high"]}, "n": {"type": "integer", "minimum": 0, "maximum": 9}},
+    "required": ["level"], "additionalProperties": False}}}
+
+
+def ask(**request):
+    """The choices of a chat."""
+    status, reply = server.post(CHAT, dict({"messages": [{"role": "user", "content": "Speak"}], "seed": 1,
+                                            "temperature": 1.5, "max_tokens": 200}, **request))
+    return reply["choices"] if equal(status, 200, request, reply) else []
+
+
+def check_made(text):
+    made = json.loads(text)
+    equal(list(made), ["kind", "n", "tag"], "members")
+    check(made["kind"] in ("a", "bc") and -20 <= made["n"] <= 300 and len(made["tag"] or "") <= 6, "values", made)
+
+
+choices = ask(n=3, response_format=FORM)
+for choice in choices:
+    equal(choice["finish_reason"], "stop", "finish_reason of a form")
+    check_made(choice["message"]["content"])
+check(len({choice["message"]["content"] for choice in choices}) == 3, "answers differ")
+equal(ask(response_format=FORM)[0]["message"]["content"], choices[0]["message"]["content"], "by its seed")
+events, _ = server.stream(CHAT, {"messages": [{"role": "user", "content": "Speak"}], "seed": 2, "max_tokens": 200,
+                                 "response_format": FORM})
+check_made("".join(event["choices"][0]["delta"].get("content") or "" for event in events))
+check(ask(response_format={"type": "json_object"})[0]["message"]["content"].lstrip().startswith("{"), "json_object")
+equal(ask(response_format=FORM, max_tokens=2)[0]["finish_reason"], "length", "a form that is cut")
+status, reply = server.post("/v1/responses", {"input": "Speak", "max_output_tokens": 200, "text": {
+    "format": {"type": "json_schema", "name": "made", "schema": SCHEMA}}})
+check(status == 200, reply)
+check_made("".join(part["text"] for item in reply["output"] for part in item.get("content", ())))
+status, reply = server.post("/v1/messages", {"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 200,
+                                             "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})
+check(status == 200, reply)
+check_made("".join(part["text"] for part in reply["content"]))
+
+# Calls that must be: of any tool, or of one.
+for wanted in ("required", {"type": "function", "function": {"name": "note"}}):
+    choice = ask(tools=[NOTE], tool_choice=wanted, max_tokens=280, parallel_tool_calls=False)[0]
+    calls = choice["message"].get("tool_calls", [])
+    equal((choice["finish_reason"], len(calls), choice["message"]["content"] or ""), ("tool_calls", 1, ""), "a call")
+    made = json.loads(calls[0]["function"]["arguments"])
+    check(made["level"] in ("low", "high") and 0 <= made.get("n", 0) <= 9 and set(made) <= {"level", "n"}, "arguments", made)
+status, reply = server.post("/v1/messages", {
+    "messages": [{"role": "user", "content": "Speak"}], "max_tokens": 280,
+    "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+    "tools": [{"name": "note", "strict": True, "input_schema": NOTE["function"]["parameters"]}]})
+check(status == 200 and reply["stop_reason"] == "tool_use" and reply["content"][-1]["input"]["level"] in ("low", "high"),
+      "a call of messages", reply)
+finish()
