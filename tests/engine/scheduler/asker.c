@@ -22,6 +22,14 @@ static int take_token(void *data, const struct kt_choice *token)
     return stop;
 }
 
+void asker_score(void *data, uint64_t index, const struct kt_choice *token)
+{
+    struct asker *asker = data;
+    must_say(index == ++asker->n_scored, "scores come in order, and once");
+    must(index < asker->n_prompt && token->id == asker->prompt[index] && asker->n_got == 0);
+    asker->scores[index] = token->logprob;
+}
+
 static void take_end(void *data, const struct kt_request_end *end)
 {
     struct asker *asker = data;

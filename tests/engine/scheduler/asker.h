@@ -14,7 +14,8 @@ struct asker {
     struct kt_scheduler *scheduler;
     struct kt_ticket *ticket;
     int32_t prompt[ASKER_IDS], got[ASKER_IDS];
-    uint64_t n_prompt, n_got, n_calls;
+    float scores[ASKER_IDS]; /* of the prompt's tokens from the second on, if on_score is asker_score */
+    uint64_t n_prompt, n_got, n_calls, n_scored;
     uint64_t stop_after; /* on_token ends the answer behind so many; 0: never */
     uint64_t hold_after; /* hold() is called behind so many */
     void (*hold)(void);
@@ -29,6 +30,8 @@ struct asker {
 
 /* A prompt of n ids, which begins with `common` ids that all prompts of `seed / 1000` have. */
 void asker_init(struct asker *asker, unsigned int seed, uint64_t n, uint64_t common, uint64_t max_tokens);
+/* For request.on_score. */
+void asker_score(void *data, uint64_t index, const struct kt_choice *token);
 void asker_submit(struct asker *asker, struct kt_scheduler *scheduler);
 enum kt_status asker_try(struct asker *asker, struct kt_scheduler *scheduler, struct kt_error *error);
 /* Waits for its end, and releases its ticket. */

@@ -273,20 +273,24 @@ static bool grow(struct kt_session *s, const struct kt_step *step)
     return true;
 }
 
+/* Behind n ids. */
+static void write_logits(const int32_t *ids, uint64_t n, float *logits)
+{
+    bool broken = false;
+    for (uint64_t i = 0; i < n; i++)
+        broken = broken || ids[i] == STAND_IN_NAN;
+    for (int i = 0; i < STAND_IN_VOCABULARY; i++)
+        logits[i] = broken ? NAN : (float)(i % 7);
+    if (!broken)
+        logits[stand_in_next(ids, n)] = STAND_IN_LIKELIEST;
+}
+
 static void compute(struct kt_session *s, const struct kt_step *step)
 {
     memcpy(s->ids + s->n_tokens, step->ids, step->n_ids * sizeof(*s->ids));
     s->n_tokens += step->n_ids;
-    must(step->n_logits <= 1);
-    if (step->n_logits == 0)
-        return;
-    bool broken = false;
-    for (uint64_t i = 0; i < s->n_tokens; i++)
-        broken = broken || s->ids[i] == STAND_IN_NAN;
-    for (int i = 0; i < STAND_IN_VOCABULARY; i++)
-        step->logits[i] = broken ? NAN : (float)(i % 7);
-    if (!broken)
-        step->logits[stand_in_next(s->ids, s->n_tokens)] = 20;
+    for (uint32_t i = 0; i < step->n_logits; i++)
+        write_logits(s->ids, s->n_tokens - step->n_logits + i + 1, step->logits + i * STAND_IN_VOCABULARY);
 }
 
 enum kt_status kt_model_step(struct kt_model *m, const struct kt_step *steps, uint32_t n_steps,

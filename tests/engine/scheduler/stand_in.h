@@ -45,7 +45,8 @@ void stand_in_go_on(void);
 /* A step waits now, because it is held. */
 void stand_in_wait_for_step(void);
 
-/* The token behind n ids. */
+/* The token behind n ids. Its logit is STAND_IN_LIKELIEST, that of any other id i is i % 7. */
+#define STAND_IN_LIKELIEST 20.0F
 int32_t stand_in_next(const int32_t *ids, uint64_t n);
 /* Tokens of all steps so far, and the largest number of sessions in a step. */
 uint64_t stand_in_tokens(void);

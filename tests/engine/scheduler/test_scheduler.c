@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <math.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -457,6 +458,87 @@ START_TEST(who_comes_later_does_not_catch_up)
 }
 END_TEST
 
+/* ---- scores ---- */
+
+/* How likely the stand-in finds a token of a prompt. */
+static double logprob_of(const int32_t *ids, uint64_t at)
+{
+    int32_t likeliest = stand_in_next(ids, at);
+    double sum = 0;
+    for (int i = 0; i < STAND_IN_VOCABULARY; i++)
+        sum += exp(i == likeliest ? (double)STAND_IN_LIKELIEST : i % 7);
+    return (ids[at] == likeliest ? (double)STAND_IN_LIKELIEST : ids[at] % 7) - log(sum);
+}
+
+static void expect_scores(const struct asker *asker)
+{
+    ck_assert_uint_eq(asker->n_scored, asker->n_prompt - 1);
+    for (uint64_t i = 1; i < asker->n_prompt; i++)
+        ck_assert_double_eq_tol((double)asker->scores[i], logprob_of(asker->prompt, i), 1e-5);
+}
+
+/* All of a prompt is scored, though prefixes of it are kept, and what it leaves is one. */
+START_TEST(prompts_are_scored)
+{
+    const struct stand_in how = {.n_pages = 64, .max_sessions = 16, .max_tokens = 820, .has_states = _i};
+    struct kt_scheduler_params params = settings();
+    struct kt_scheduler *scheduler = create(&how, &params);
+    static const uint64_t lengths[] = {300, 2, 1, 33, 65};
+    for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        struct asker a;
+        asker_init(&a, i, lengths[i], 0, 5);
+        a.prompt[lengths[i] / 2] = lengths[i] > 1 ? stand_in_next(a.prompt, lengths[i] / 2) : a.prompt[0];
+        ask(&a, scheduler, &how);
+        a.request.on_score = asker_score;
+        ask(&a, scheduler, &how);
+        expect_scores(&a);
+        ck_assert_uint_eq(a.end.n_cached, 0);
+        a.request.on_score = NULL;
+        ask(&a, scheduler, &how);
+        ck_assert_uint_eq(a.end.n_cached, (lengths[i] - 1) / 64 * 64);
+    }
+    destroy(scheduler);
+}
+END_TEST
+
+/* Beside each other, answers, and too few pages: those that are put back are scored once. */
+START_TEST(scores_do_not_depend_on_others)
+{
+    enum { N = 12 };
+    const struct stand_in how = {.n_pages = 20, .max_sessions = 16, .max_tokens = 1280, .has_states = _i};
+    struct kt_scheduler_params params = settings();
+    params.max_running = 12;
+    params.headroom = 1;
+    struct kt_scheduler *scheduler = create(&how, &params);
+    struct kt_scheduler_stats stats;
+    struct asker *askers = calloc(N, sizeof(*askers));
+    for (unsigned int i = 0; i < N; i++) {
+        asker_init(&askers[i], i, i % 3 ? 140 : 50, 0, i % 3 ? 10 : 400);
+        askers[i].request.on_score = i % 3 ? asker_score : NULL;
+        asker_submit(&askers[i], scheduler);
+    }
+    for (int i = 0; i < N; i++) {
+        asker_wait(&askers[i]);
+        expect_answer(&askers[i], how.max_tokens);
+        if (i % 3)
+            expect_scores(&askers[i]);
+    }
+    kt_scheduler_stats(scheduler, &stats);
+    ck_assert_uint_gt(stats.preempted, 0);
+    askers[0].request.on_score = asker_score;
+    askers[0].prompt[40] = STAND_IN_NAN;
+    askers[0].n_got = askers[0].n_scored = 0;
+    askers[0].ended = false;
+    asker_submit(&askers[0], scheduler);
+    asker_wait(&askers[0]);
+    ck_assert_int_eq(askers[0].end.reason, KT_END_ERROR);
+    ck_assert_int_eq(askers[0].error.status, KT_E_BACKEND);
+    ck_assert_uint_eq(askers[0].n_scored, 40);
+    free(askers);
+    destroy(scheduler);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("scheduler");
@@ -472,6 +554,8 @@ int main(void)
     tcase_add_loop_test(tests, one_request_may_have_all_pages, 0, 2);
     tcase_add_test(tests, a_client_with_many_requests_does_not_starve_another);
     tcase_add_test(tests, who_comes_later_does_not_catch_up);
+    tcase_add_loop_test(tests, prompts_are_scored, 0, 2);
+    tcase_add_loop_test(tests, scores_do_not_depend_on_others, 0, 2);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -183,6 +183,31 @@ def test_logprobs():
         equal(len(top), 3, "top_logprobs")
         equal(max(top, key=top.get), token, "the likeliest token of temperature 0")
         check(top[token] == value and value < 0, "logprobs", token, value, top)
+    # Of the prompt, too: each token is as likely as where it is asked for behind those before it.
+    ask = {"prompt": PROMPT, "temperature": 0, "max_tokens": 5, "logprobs": 3, "echo": True}
+    echoed = both(COMPLETIONS, ask)["choices"][0]
+    ids = server.post("/tokenize", {"prompt": PROMPT})[1]["tokens"]
+    got = echoed["logprobs"]
+    equal([len(got[name]) for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset")], [len(ids) + 5] * 4)
+    equal((got["token_logprobs"][0], got["top_logprobs"][0]), (None, None), "the first token follows nothing")
+    equal({name: got[name][len(ids):] for name in got if name != "text_offset"},
+          {name: old[name] for name in old if name != "text_offset"}, "the answer behind an echo")
+    for i, offset in enumerate(got["text_offset"]):
+        check(echoed["text"].startswith(got["tokens"][i], offset) or i == 0, "text_offset", i, offset)
+    for i in range(1, len(ids)):
+        one = server.post(COMPLETIONS, dict(ask, prompt=ids[:i], max_tokens=1, echo=False))[1]
+        equal(got["top_logprobs"][i], one["choices"][0]["logprobs"]["top_logprobs"][0], "of the prompt's token", i)
+        chosen = server.post(COMPLETIONS, dict(ask, prompt=ids[:i], max_tokens=1, echo=False, logprobs=0,
+                                               stop_token_ids=[], logit_bias={str(ids[i]): 100}))[1]
+        if chosen["choices"][0]["logprobs"]["tokens"] == [got["tokens"][i]]:
+            equal(got["token_logprobs"][i], chosen["choices"][0]["logprobs"]["token_logprobs"][0], "token", i)
+    alone = both(COMPLETIONS, dict(ask, max_tokens=0, n=2))
+    equal(alone["usage"]["completion_tokens"], 0, "tokens of max_tokens 0")
+    for choice in alone["choices"]:
+        equal((choice["text"], choice["finish_reason"]), (PROMPT, "length"), "max_tokens 0")
+        equal(choice["logprobs"], {name: got[name][:len(ids)] for name in got}, "max_tokens 0")
+    equal(both(COMPLETIONS, {"prompt": PROMPT, "max_tokens": 0, "echo": True})["choices"][0]["text"], PROMPT, "echo alone")
+    server.error(COMPLETIONS, dict(ask, prompt=[ids * 30] * 64, logprobs=20, n=1), 400, param="echo", holds="262144")
     chat = both(CHAT, {"messages": [{"role": "user", "content": "Speak."}], "temperature": 0, "max_tokens": 5,
                        "logprobs": True, "top_logprobs": 2})
     content = chat["choices"][0]["logprobs"]["content"]

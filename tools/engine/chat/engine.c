@@ -140,7 +140,7 @@ static enum kt_status submit(struct engine *e, struct answer *a, const json_t *m
         status = kt_parser_create(&parser, &a->parser, error);
     request.ids = ids;
     sampling.seed += e->n_sent++; /* asked again, it answers something else */
-    if (status == KT_OK && !kt_feed_attach(a->feed, 0, NULL, &request))
+    if (status == KT_OK && !kt_feed_attach(a->feed, 0, NULL, false, &request))
         status = kt_engine_fail(error, KT_E_NOMEM, "no memory for the answer");
     else if (status == KT_OK) {
         status = kt_scheduler_submit(e->scheduler, &request, &a->ticket, error);

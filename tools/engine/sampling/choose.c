@@ -228,6 +228,20 @@ static int32_t sample(struct kt_sampler *s, const struct kt_logits *logits, uint
     return draw(&s->candidates, p->temperature, random);
 }
 
+enum kt_status kt_sampler_score(struct kt_sampler *s, const float *logits, uint64_t position, int32_t id,
+                                struct kt_choice *found, struct kt_error *error)
+{
+    struct kt_logits known = {.values = logits, .n = s->vocabulary, .block_max = s->block_max};
+    *found = (struct kt_choice){.id = id, .logprob = -INFINITY, .n_left = 1, .top = s->top};
+    if (!kt_logits_scan(logits, known.n, s->block_max, &known.max) || known.max == -INFINITY)
+        return explain_broken(logits, known.n, position, error);
+    double log_total = log(kt_logits_sums(logits, known.n, known.max, 1, s->block_max, s->sums));
+    found->n_top = list_top(s, &known, log_total);
+    if ((uint64_t)id < known.n)
+        found->logprob = (float)((double)logits[id] - (double)known.max - log_total);
+    return KT_OK;
+}
+
 enum kt_status kt_sampler_choose(struct kt_sampler *sampler, const float *logits, uint64_t position,
                                  const uint64_t *allowed, struct kt_choice *choice, struct kt_error *error)
 {

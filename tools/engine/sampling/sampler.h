@@ -25,6 +25,11 @@ struct kt_sampler {
 enum kt_status kt_params_resolve(const struct kt_sampling_params *given, uint64_t vocabulary,
                                  struct kt_sampling_params *params, struct kt_error *error);
 
+/** How likely the model finds `id` at a position, whatever the settings but n_top say: id, logprob and top of
+ * `found`. KT_E_BACKEND: the logits are broken. */
+enum kt_status kt_sampler_score(struct kt_sampler *sampler, const float *logits, uint64_t position,
+                                int32_t id, struct kt_choice *found, struct kt_error *error);
+
 /** Whether a step from bias to DRY is on. */
 bool kt_sampler_adjusts(const struct kt_sampler *sampler);
 

@@ -58,9 +58,11 @@ struct kt_ticket {
     bool copies;                /**< the session's last page is another one's too, and not full */
     uint32_t n_step;            /**< tokens in this step */
     uint32_t n_drafts;          /**< of these, the last ones: the drafter's first */
+    float *next_logits;         /**< of the step, for the next token; NULL: its prompt is not read yet */
+    uint64_t n_scored;          /**< tokens of the prompt that on_score has had, the first one among them */
     struct kt_drafter drafter;  /**< what it knows of the chain so far */
     struct kt_choice choice;
-    enum kt_status chosen;
+    enum kt_status scored, chosen;
     struct kt_error error;
     uint64_t n_generated, n_cached, submit_ns, start_ns, first_ns, last_ns;
     double first_bytes, last_bytes; /**< stats.step_bytes when its first and its last token came */
@@ -72,6 +74,10 @@ struct kt_prefix {
     struct kt_chain chain;
     uint64_t used; /**< when it was used last */
 };
+
+/** Rows of logits in a step besides one a request: of drafts, or of prompts that are scored. */
+#define KT_SCORED_ROWS 32
+#define KT_MORE_ROWS (KT_GAIN_ROWS > KT_SCORED_ROWS ? KT_GAIN_ROWS : KT_SCORED_ROWS)
 
 struct kt_scheduler {
     atomic_uint references;
@@ -110,7 +116,7 @@ struct kt_scheduler {
     int32_t draft_ids[KT_GAIN_ROWS];       /**< of steps with drafts */
     struct kt_step *steps;                 /**< [max_running] */
     struct kt_ticket **stepped, **ordered; /**< [max_running] */
-    float *logits;                         /**< [max_running + KT_GAIN_ROWS][vocabulary] */
+    float *logits;                         /**< [max_running + KT_MORE_ROWS][vocabulary] */
     uint64_t *mask;                        /**< of min_tokens */
     struct kt_scheduler_stats stats;
 };
@@ -123,6 +129,12 @@ static inline uint64_t kt_pages(uint64_t n_tokens)
 static inline uint64_t kt_pending(const struct kt_ticket *ticket)
 {
     return ticket->chain.n_ids - ticket->n_done;
+}
+
+/** Are there tokens of its prompt that on_score has not had? */
+static inline bool kt_is_scored(const struct kt_ticket *ticket)
+{
+    return ticket->request.on_score && ticket->n_scored < ticket->request.n_ids;
 }
 
 uint64_t kt_now(void); /**< nanoseconds */

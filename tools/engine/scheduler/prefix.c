@@ -40,10 +40,17 @@ static void consider(struct kt_source *best, struct kt_session *session, struct 
         *best = (struct kt_source){session, prefix, n};
 }
 
+/* Tokens that a request can have from others: the last one's logits are wanted, and so are those of the last
+ * one that was scored. */
+static uint64_t most_shared(const struct kt_ticket *ticket)
+{
+    return (kt_is_scored(ticket) ? ticket->n_scored : ticket->chain.n_ids) - 1;
+}
+
 struct kt_source kt_prefix_find(struct kt_scheduler *s, const struct kt_ticket *ticket)
 {
     const struct kt_chain *chain = &ticket->chain;
-    uint64_t most = chain->n_ids - 1; /* the last token's logits are wanted */
+    uint64_t most = most_shared(ticket);
     struct kt_source best = {.session = NULL};
     for (uint32_t i = 0; i < s->n_prefixes; i++) {
         struct kt_prefix *prefix = s->prefixes[i];
@@ -136,7 +143,7 @@ void kt_prefix_snapshot(struct kt_scheduler *s, struct kt_ticket *ticket)
 uint64_t kt_prefix_promise(const struct kt_scheduler *s, const struct kt_ticket *runner,
                            const struct kt_ticket *ticket)
 {
-    uint64_t common = kt_chain_common(&runner->chain, &ticket->chain), most = ticket->chain.n_ids - 1;
+    uint64_t common = kt_chain_common(&runner->chain, &ticket->chain), most = most_shared(ticket);
     uint64_t last = whole_pages(common < most ? common : most), promise = 0;
     if (s->params.no_prefixes || last <= runner->n_done)
         return 0;

@@ -105,6 +105,7 @@ static enum kt_status make_ticket(struct kt_scheduler *s, const struct kt_reques
     uint64_t room = s->longest - r->n_ids;
     t->scheduler = s;
     t->request = *r;
+    t->n_scored = 1; /* the first token follows nothing */
     t->limit = r->n_ids + (r->max_tokens && r->max_tokens < room ? r->max_tokens : room);
     t->submit_ns = kt_now();
     kt_drafter_init(&t->drafter);

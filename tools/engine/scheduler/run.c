@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.c - a step: which tokens are in it, what comes of them, and the end of requests. */
 #include "tools/engine/base/fail.h"
+#include "tools/engine/sampling/sampler.h"
 #include "tools/engine/scheduler/internal.h"
 
 #include <math.h>
@@ -46,13 +47,15 @@ static void plan(struct kt_scheduler *s, uint32_t *n_answers, uint32_t *n_tokens
     }
     if (n_prompts == 0)
         kt_draft_plan(s);
-    uint64_t left = n_prompts ? kt_pace_tokens(&s->pace, *n_answers) : 0;
+    uint64_t left = n_prompts ? kt_pace_tokens(&s->pace, *n_answers) : 0, rows = KT_SCORED_ROWS;
     for (uint32_t i = 0; i < n_prompts && left > 0; i++) {
         struct kt_ticket *ticket = s->ordered[i];
         uint64_t n = kt_pending(ticket), point = kt_prefix_point(s, ticket) - ticket->n_done;
         n = n < left ? n : left;
+        n = kt_is_scored(ticket) && n > rows ? rows : n;
         ticket->n_step = (uint32_t)(n < point ? n : point);
         left -= ticket->n_step;
+        rows -= kt_is_scored(ticket) ? ticket->n_step : 0;
         *n_tokens += ticket->n_step;
     }
 }
@@ -75,15 +78,17 @@ static uint32_t list_steps(struct kt_scheduler *s, uint32_t *n_rows)
         struct kt_ticket *t = s->running[i];
         if (t->n_step == 0)
             continue;
-        bool last = t->n_step - t->n_drafts == kt_pending(t);
+        bool last = t->n_step - t->n_drafts == kt_pending(t), scores = kt_is_scored(t);
+        uint32_t n_wanted = scores ? t->n_step : last ? 1 + t->n_drafts : 0;
         s->steps[n] = (struct kt_step){.session = t->session,
                                        .ids = t->n_drafts > 0 ? join_drafts(t, s->draft_ids + *n_rows)
                                                               : t->chain.ids + t->n_done,
                                        .n_ids = t->n_step,
-                                       .n_logits = last ? 1 + t->n_drafts : 0,
-                                       .logits = last ? s->logits + n_logits * s->vocabulary : NULL};
+                                       .n_logits = n_wanted,
+                                       .logits = n_wanted ? s->logits + n_logits * s->vocabulary : NULL};
+        t->next_logits = last ? s->steps[n].logits + (scores ? t->n_step - 1 : 0) * s->vocabulary : NULL;
         *n_rows += t->n_step;
-        n_logits += s->steps[n].n_logits;
+        n_logits += n_wanted;
         s->stepped[n++] = t;
     }
     return n;
@@ -100,9 +105,9 @@ static void choose_some(struct kt_scheduler *s, uint32_t n, uint32_t first, uint
 {
     for (uint32_t i = first; i < n; i += stride) {
         struct kt_ticket *t = s->stepped[i];
-        if (s->steps[i].logits)
-            t->chosen = kt_sampler_choose(t->sampler, s->steps[i].logits, t->chain.n_ids, NULL, &t->choice,
-                                          &t->error);
+        if (t->next_logits && t->scored == KT_OK)
+            t->chosen =
+                kt_sampler_choose(t->sampler, t->next_logits, t->chain.n_ids, NULL, &t->choice, &t->error);
     }
 }
 
@@ -308,9 +313,29 @@ static void count(struct kt_scheduler *s, uint32_t n)
     }
 }
 
+/* How likely were the tokens of its prompt that follow those of this step? */
+static void score(struct kt_scheduler *s, struct kt_ticket *t, const float *logits)
+{
+    const struct kt_request *r = &t->request;
+    struct kt_choice found;
+    t->scored = KT_OK;
+    for (uint64_t next = t->n_done - t->n_step + 1; kt_is_scored(t) && next <= t->n_done; next++) {
+        if (next == t->n_scored) {
+            t->scored = kt_sampler_score(t->sampler, logits, next, t->chain.ids[next], &found, &t->error);
+            if (t->scored != KT_OK)
+                return;
+            r->on_score(r->data, next, &found);
+            t->n_scored++;
+        }
+        logits += s->vocabulary;
+    }
+}
+
 static void finish_step(struct kt_scheduler *s, uint32_t n)
 {
     count(s, n);
+    for (uint32_t i = 0; i < n; i++)
+        score(s, s->stepped[i], s->steps[i].logits);
     choose_all(s, n);
     for (uint32_t i = 0; i < n; i++) {
         struct kt_ticket *t = s->stepped[i];
@@ -318,10 +343,14 @@ static void finish_step(struct kt_scheduler *s, uint32_t n)
             kt_run_end(s, t, KT_END_CANCELLED, -1);
             continue;
         }
+        if (t->scored != KT_OK) {
+            kt_run_end(s, t, KT_END_ERROR, -1);
+            continue;
+        }
         if (t->request.on_prompt && t->n_generated == 0)
             t->request.on_prompt(t->request.data, t->n_done, t->request.n_ids);
-        if (s->steps[i].logits && deliver(s, t, s->steps[i].logits) && t->n_drafts > 0)
-            deliver_drafts(s, t, s->steps[i].logits);
+        if (t->next_logits && deliver(s, t, t->next_logits) && t->n_drafts > 0)
+            deliver_drafts(s, t, t->next_logits);
     }
 }
 

@@ -166,7 +166,7 @@ static bool allocate(struct kt_scheduler *s, const struct kt_scheduler_params *g
     s->ordered = calloc(n, sizeof(struct kt_ticket *));
     s->steps = calloc(n, sizeof(*s->steps));
     s->prefixes = calloc((size_t)s->max_sessions + 1, sizeof(struct kt_prefix *));
-    s->logits = calloc(n + KT_GAIN_ROWS, s->vocabulary * sizeof(*s->logits));
+    s->logits = calloc(n + KT_MORE_ROWS, s->vocabulary * sizeof(*s->logits));
     s->mask = calloc((s->vocabulary + 63) / 64, sizeof(*s->mask));
     if (!s->end_ids || !s->running || !s->stepped || !s->ordered || !s->steps || !s->prefixes || !s->logits ||
         !s->mask)

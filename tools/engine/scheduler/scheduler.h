@@ -117,6 +117,10 @@ struct kt_request {
     void *data;
     /** Tokens of the prompt that are in the session so far, of all; NULL: not wanted. */
     void (*on_prompt)(void *data, uint64_t done, uint64_t total);
+    /** How likely the model finds token `index` of the prompt, from 1 on, after those before it: id, logprob
+     * and top of `token`. NULL: not wanted; else all of the prompt is computed, whatever prefixes are kept.
+     */
+    void (*on_score)(void *data, uint64_t index, const struct kt_choice *token);
     /** May this token come next, which was chosen without a mask? NULL: yes. Else a mask as of
      * kt_sampler_choose, by which another one is chosen. NULL: all may. */
     const uint64_t *(*allow)(void *data, int32_t id);

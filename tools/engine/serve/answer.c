@@ -2,6 +2,7 @@
 /* answer.c - from ids to reasoning, content and calls of tools. */
 #include "tools/engine/serve/job.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -167,7 +168,7 @@ bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct 
     struct kt_error error;
     const char *text;
     uint64_t length;
-    if (answer->finish)
+    if (answer->finish || job->ask.echoes_only)
         return true;
     answer->n_tokens++;
     answer->n_reasoning += answer->is_reasoning;
@@ -201,19 +202,21 @@ bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt
 {
     answer->has_ended = true;
     answer->end = event->end;
+    if (job->ask.echoes_only)
+        answer->end.n_generated = 0;
     if (answer->finish)
         return true;
     if (event->end.reason == KT_END_ERROR)
         return event->error ? fail(job, event->error) : lack_memory(job);
     if (event->end.reason == KT_END_CANCELLED)
         return kt_problem_set(&job->problem, 503, "shutting_down", NULL, "the server ends");
-    answer->n_tokens = event->end.n_generated;
+    answer->n_tokens = answer->end.n_generated;
     if (!flush(job, answer))
         return false;
     if (answer->finish) /* a stop string in what was held back */
         return true;
     answer->finish = "length";
-    if (event->end.reason == KT_END_STOP &&
+    if (event->end.reason == KT_END_STOP && !job->ask.echoes_only &&
         !answer->is_cut) /* its arguments are no JSON: nobody may use them */
         answer->finish = answer->n_calls > 0 ? "tool_calls" : "stop";
     return kt_shape_finish(job, answer) || lack_memory(job);
@@ -221,9 +224,12 @@ bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt
 
 bool kt_answer_echo(struct kt_job *job, struct kt_answer *answer)
 {
+    const struct kt_feed_event first = {.id = answer->prompt->ids[0], .logprob = NAN};
     struct kt_error error;
     char *text;
     uint64_t length;
+    if (answer->logprobs && !kt_shape_logprob(job, answer, &first))
+        return lack_memory(job);
     if (kt_tokenizer_decode(job->server->loaded.tokenizer, answer->prompt->ids, answer->prompt->n_ids,
                             KT_DECODE_NO_CONTROL, &text, &length, &error) != KT_OK)
         return fail(job, &error);

@@ -233,7 +233,7 @@ static bool check_values(const struct kt_server *server, const struct values *va
         return kt_problem_set(problem, 404, "model_not_found", "model",
                               "the model '%.100s' is not served here; '%.100s' is", values->model,
                               server->names[0]);
-    if (values->max_tokens == 0 || values->max_completion_tokens == 0) {
+    if ((values->max_tokens == 0 && !values->echo) || values->max_completion_tokens == 0) {
         const char *name = values->max_tokens == 0 ? "max_tokens" : "max_completion_tokens";
         return kt_problem_field(problem, name, "'%s' is 0; it must be at least 1", name);
     }
@@ -243,8 +243,6 @@ static bool check_values(const struct kt_server *server, const struct values *va
         return kt_problem_field(problem, "suffix", "'suffix' is not supported");
     if (values->best_of > values->n)
         return kt_problem_field(problem, "best_of", "'best_of' above 'n' is not supported");
-    if (values->echo && ask->has_logprobs)
-        return kt_problem_field(problem, "echo", "'echo' together with 'logprobs' is not supported");
     if (values->stream_options && !values->stream)
         return kt_problem_field(problem, "stream_options", "'stream_options' needs 'stream': true");
     return !values->stream_options || kt_fields_read(values->stream_options, usage, ask, problem);
@@ -278,8 +276,9 @@ bool kt_ask_read(struct kt_server *server, json_t *body, const struct kt_dialect
     ask->max_tokens = values.max_completion_tokens > 0 ? values.max_completion_tokens : values.max_tokens;
     if (ask->max_tokens < 0) /* not said, as some clients say by -1 */
         ask->max_tokens = 0;
+    ask->echoes_only = values.echo && values.max_tokens == 0 && ask->max_tokens == 0;
     if (!is_chat && ask->max_tokens == 0)
-        ask->max_tokens = 16; /* as OpenAI's */
+        ask->max_tokens = ask->echoes_only ? 1 : 16; /* as OpenAI's */
     ask->min_tokens = values.min_tokens;
     ask->n = values.n;
     ask->streams = values.stream;
@@ -366,7 +365,7 @@ static bool add_ids(struct kt_server *server, struct kt_ask *ask, const json_t *
     return prompt->n_ids > 0 || kt_problem_field(problem, "prompt", "'prompt' holds an empty list of ids");
 }
 
-bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
+static bool read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
 {
     const json_t *prompt = json_object_get(ask->body, "prompt"), *item;
     size_t i;
@@ -398,4 +397,17 @@ bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt
             return false;
     }
     return true;
+}
+
+bool kt_ask_read_prompts(struct kt_server *server, struct kt_ask *ask, struct kt_problem *problem)
+{
+    uint64_t n = 0, each = (uint64_t)ask->n * (1 + ask->sampling.n_top);
+    if (!read_prompts(server, ask, problem))
+        return false;
+    for (size_t i = 0; i < ask->n_prompts && ask->echoes && ask->has_logprobs; i++)
+        n += ask->prompts[i].n_ids * each;
+    return n <= KT_MOST_ECHOED ||
+           kt_problem_field(problem, "echo",
+                            "'echo' would give %" PRIu64 " logprobs of prompts; %d is the most", n,
+                            KT_MOST_ECHOED);
 }

@@ -10,7 +10,8 @@
 #define KT_MOST_STOP_LENGTH 1024 /* bytes of each */
 #define KT_MOST_STOP_IDS 128     /* each token is compared with all of them */
 #define KT_MOST_BIASES 4096
-#define KT_MOST_ANSWERS 64 /* of one request */
+#define KT_MOST_ANSWERS 64       /* of one request */
+#define KT_MOST_ECHOED (1 << 18) /* logprobs of prompts in a reply, some 150 bytes each */
 
 struct kt_prompt {
     int32_t *ids; /* of kt_tokenizer_encode, or malloc'ed: see is_given */
@@ -33,6 +34,7 @@ struct kt_ask {
     const char *model; /* NULL: not said */
     int64_t max_tokens, min_tokens, n;
     bool streams, includes_usage, ignores_eos, echoes;
+    bool echoes_only; /* max_tokens 0: a token is asked for, since a request has one, and dropped */
     bool has_logprobs, serial_calls; /* parallel_tool_calls: false */
     struct kt_prompt *prompts;
     size_t n_prompts;

@@ -113,10 +113,12 @@ static const uint64_t *allow(void *data, int32_t id)
     return mask;
 }
 
-static int take_token(void *data, const struct kt_choice *token)
+static void push_token(const struct line *line, const struct kt_choice *token, bool is_prompt)
 {
-    struct line *line = data;
-    struct kt_feed_event event = {.answer = line->answer, .id = token->id, .logprob = token->logprob};
+    struct kt_feed_event event = {.answer = line->answer,
+                                  .is_prompt = is_prompt,
+                                  .id = token->id,
+                                  .logprob = token->logprob};
     if (token->n_top > 0) {
         event.top = malloc(token->n_top * sizeof(*event.top));
         if (event.top) {
@@ -125,6 +127,18 @@ static int take_token(void *data, const struct kt_choice *token)
         }
     }
     push(line->feed, &event);
+}
+
+static void take_score(void *data, uint64_t index, const struct kt_choice *token)
+{
+    (void)index;
+    push_token(data, token, true);
+}
+
+static int take_token(void *data, const struct kt_choice *token)
+{
+    struct line *line = data;
+    push_token(line, token, false);
     bool stops = atomic_load(&line->feed->stops);
     if (!line->constraint)
         return stops;
@@ -156,7 +170,7 @@ static void take_end(void *data, const struct kt_request_end *end)
     free(line);
 }
 
-bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint,
+bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint, bool scores,
                     struct kt_request *request)
 {
     struct line *line = malloc(sizeof(*line));
@@ -170,6 +184,7 @@ bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint 
     request->data = line;
     request->allow = constraint ? allow : NULL;
     request->on_prompt = take_progress;
+    request->on_score = scores ? take_score : NULL;
     request->on_token = take_token;
     request->on_end = take_end;
     return true;

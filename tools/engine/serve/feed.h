@@ -15,7 +15,8 @@ struct kt_feed;
 /* A token, or the end of an answer. */
 struct kt_feed_event {
     uint32_t answer;
-    int32_t id; /* -1: the answer ended */
+    bool is_prompt; /* the token is one of the prompt's, and this says how likely it was */
+    int32_t id;     /* -1: the answer ended */
     float logprob;
     uint32_t n_top;
     struct kt_logprob *top; /* freed by kt_feed_event_free */
@@ -26,8 +27,9 @@ struct kt_feed_event {
 struct kt_feed *kt_feed_create(void);
 void kt_feed_release(struct kt_feed *feed);
 /* Sets the callbacks of a request to feed answer number `answer`, and holds the feed until its end. Takes the
- * constraint, which may be NULL. False: out of memory. If the request is not taken, kt_feed_cancel. */
-bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint,
+ * constraint, which may be NULL; scores: the prompt's tokens from the second on are wanted, too. False: out
+ * of memory. If the request is not taken, kt_feed_cancel. */
+bool kt_feed_attach(struct kt_feed *feed, uint32_t answer, struct kt_constraint *constraint, bool scores,
                     struct kt_request *request);
 void kt_feed_cancel(struct kt_request *request);
 

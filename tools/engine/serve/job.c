@@ -65,7 +65,8 @@ static bool submit(struct kt_job *job, struct kt_answer *answer, struct kt_probl
     if (job->ask.grammar &&
         kt_constraint_create(job->ask.grammar, job->server->words, &constraint, &error) != KT_OK)
         return kt_problem_error(problem, 500, &error);
-    if (!kt_feed_attach(job->feed, answer->number, constraint, &request))
+    bool scores = job->ask.echoes && job->ask.has_logprobs;
+    if (!kt_feed_attach(job->feed, answer->number, constraint, scores, &request))
         return kt_problem_memory(problem);
     if (kt_scheduler_submit(job->server->scheduler, &request, &answer->ticket, &error) != KT_OK) {
         kt_feed_cancel(&request);
@@ -144,6 +145,8 @@ static bool go_on(struct kt_job *job)
     if (event.id < 0) {
         job->n_open--;
         done = kt_answer_end(job, answer, &event);
+    } else if (event.is_prompt) {
+        done = kt_shape_logprob(job, answer, &event) || kt_problem_memory(&job->problem);
     } else {
         if (!job->has_first)
             job->first = kt_cli_now();

@@ -78,7 +78,7 @@ void kt_answer_close(struct kt_answer *answer);
 /* The next token, or the end. False: job->problem says why the request cannot go on. */
 bool kt_answer_token(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event);
 bool kt_answer_end(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event);
-/* The text of the prompt as the first piece. */
+/* The text of the prompt as the first piece, and the logprob of its first token, which has none. */
 bool kt_answer_echo(struct kt_job *job, struct kt_answer *answer);
 
 /* ---- shape.c ---- */
@@ -91,7 +91,7 @@ void kt_make_id(const char *prefix, char *id, size_t size);
 
 /* ---- openai.c ---- */
 
-/* A token's logprobs, to go with the next piece. */
+/* A token's logprobs, to go with the next piece; NaN: it has none. */
 bool kt_shape_logprob(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event);
 
 #endif

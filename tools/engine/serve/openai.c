@@ -2,6 +2,7 @@
 /* openai.c - answers as OpenAI's chats and completions have them. */
 #include "tools/engine/serve/dialect.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What all objects of a reply begin with. */
@@ -41,49 +42,74 @@ static json_t *make_logprob(const struct kt_job *job, int32_t id, float logprob)
                      limit(logprob), "bytes", make_bytes(token.text, token.length));
 }
 
-bool kt_shape_logprob(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event)
+/* An entry of a chat's list. */
+static json_t *make_entry(const struct kt_job *job, const struct kt_feed_event *event)
 {
     json_t *entry = make_logprob(job, event->id, event->logprob), *top = json_array();
     bool done = entry && top;
     for (uint32_t i = 0; done && i < event->n_top; i++)
         done = json_array_append_new(top, make_logprob(job, event->top[i].id, event->top[i].logprob)) == 0;
-    done = done && json_object_set(entry, "top_logprobs", top) == 0 &&
-           json_array_append(answer->logprobs, entry) == 0;
+    done = done && json_object_set(entry, "top_logprobs", top) == 0;
     json_decref(top);
+    if (done)
+        return entry;
     json_decref(entry);
-    return done;
+    return NULL;
 }
 
-static uint64_t count_characters(const json_t *text)
+/* Characters of a token in the text, where control tokens do not stand. */
+static uint64_t count_characters(const struct kt_token *token)
 {
     uint64_t n = 0;
-    const char *bytes = json_string_value(text);
-    for (size_t i = 0; i < json_string_length(text); i++)
-        n += ((unsigned char)bytes[i] & 0xc0) != 0x80;
+    for (uint64_t i = 0; i < token->length && token->type != KT_TOKEN_CONTROL; i++)
+        n += ((unsigned char)token->text[i] & 0xc0) != 0x80;
     return n;
 }
 
-/* The same of completions: lists beside each other. */
-static json_t *make_old_logprobs(struct kt_answer *answer, json_t *entries)
+/* The same of completions, for lists beside each other: token, logprob, top, offset. Prompts have many. */
+static json_t *make_old_entry(const struct kt_job *job, struct kt_answer *answer,
+                              const struct kt_feed_event *event)
 {
-    json_t *tokens = json_array(), *values = json_array(), *tops = json_array(), *offsets = json_array();
-    json_t *entry, *other;
-    size_t i, j;
-    json_array_foreach (entries, i, entry) {
-        json_t *top = json_object();
-        json_array_foreach (json_object_get(entry, "top_logprobs"), j, other) {
-            /* Keys must have no zero bytes. */
-            const char *name = json_string_value(json_object_get(other, "token"));
-            (void)json_object_set(top, name ? name : "", json_object_get(other, "logprob"));
-        }
-        (void)json_array_append(tokens, json_object_get(entry, "token"));
-        (void)json_array_append(values, json_object_get(entry, "logprob"));
-        (void)json_array_append_new(tops, top);
-        (void)json_array_append_new(offsets, json_integer((json_int_t)answer->text_offset));
-        answer->text_offset += count_characters(json_object_get(entry, "token"));
+    bool has_none = isnan(event->logprob);
+    struct kt_token token, other;
+    if (kt_tokenizer_token(job->server->loaded.tokenizer, event->id, &token, NULL) != KT_OK)
+        return NULL;
+    json_t *top = has_none ? json_null() : json_object();
+    for (uint32_t i = 0; i < event->n_top; i++) {
+        if (kt_tokenizer_token(job->server->loaded.tokenizer, event->top[i].id, &other, NULL) != KT_OK)
+            continue;
+        json_t *name = kt_json_text(other.text, other.length); /* keys must have no zero bytes */
+        if (name)
+            (void)json_object_set_new(top, json_string_value(name), json_real(limit(event->top[i].logprob)));
+        json_decref(name);
     }
-    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", tokens, "token_logprobs", values, "top_logprobs", tops,
-                     "text_offset", offsets);
+    json_t *entry = json_pack("[o, o, o, I]", kt_json_text(token.text, token.length),
+                              has_none ? json_null() : json_real(limit(event->logprob)), top,
+                              (json_int_t)answer->text_offset);
+    answer->text_offset += count_characters(&token);
+    return entry;
+}
+
+bool kt_shape_logprob(struct kt_job *job, struct kt_answer *answer, const struct kt_feed_event *event)
+{
+    json_t *entry = job->ask.is_chat ? make_entry(job, event) : make_old_entry(job, answer, event);
+    return json_array_append_new(answer->logprobs, entry) == 0;
+}
+
+/* Entries of completions as lists beside each other. */
+static json_t *make_old_logprobs(const json_t *entries)
+{
+    static const char *const names[] = {"tokens", "token_logprobs", "top_logprobs", "text_offset"};
+    json_t *lists = json_object(), *entry;
+    size_t at;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        json_t *list = json_array();
+        json_array_foreach (entries, at, entry) {
+            (void)json_array_append(list, json_array_get(entry, i));
+        }
+        (void)json_object_set_new(lists, names[i], list);
+    }
+    return lists;
 }
 
 /* The logprobs that were not sent yet, in the shape of the reply; null where none were asked for. */
@@ -93,8 +119,7 @@ static json_t *take_logprobs(struct kt_job *job, struct kt_answer *answer)
         return json_null();
     json_t *entries = answer->logprobs;
     answer->logprobs = json_array();
-    json_t *shaped =
-        job->ask.is_chat ? json_pack("{s:O}", "content", entries) : make_old_logprobs(answer, entries);
+    json_t *shaped = job->ask.is_chat ? json_pack("{s:O}", "content", entries) : make_old_logprobs(entries);
     json_decref(entries);
     return shaped;
 }
