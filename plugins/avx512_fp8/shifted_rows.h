@@ -17,19 +17,19 @@ INLINE float *find_shifted(float *units, uint64_t filled, uint64_t t)
 }
 
 /* Tile t of a row whose columns stand at x, bfloat16 as float32. There are no sums. */
-INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
+INLINE void store_extra(const float *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
 {
     (void)n;
     (void)sums;
     float *to = find_shifted(units, filled, t);
     /* The largest one's: from 2^-7 on, so that there is a float32 for 2^120 / unit. */
-    uint32_t exponent = vec_absmax32((const float *)(const void *)x) >> 23;
+    uint32_t exponent = vec_absmax32(x) >> 23;
 
     exponent = exponent < 120 ? 120 : exponent > 254 ? 254 : exponent;
     units[t] = bits_to_float(exponent << 23);
     vf inverse = vf_set(bits_to_float((374 - exponent) << 23));
     UNROLL_FOR (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS)
-        vf_store(to + i, vf_mul(vf_load(x + 4 * i), inverse));
+        vf_store(to + i, vf_mul(vf_load(x + i), inverse));
 }
 
 #endif

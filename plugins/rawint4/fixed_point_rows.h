@@ -23,32 +23,55 @@ INLINE uint32_t choose_unit(uint32_t max_bits)
     return (exponent > 14 ? exponent - 13 : 1) << 23;
 }
 
-/* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums. */
-INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
+/* 32 numbers as integers of a unit, whose inverse is given. */
+INLINE void round_to_unit(const float *x, float inverse, int32_t *q)
 {
-    static const uint8_t place[8] = {0, 2, 4, 6, 1, 3, 5, 7};
-    uint32_t max = 0, unit;
+    /* Adding 1.5 * 2^23 rounds to an integer, ties to even. */
+    const vf magic = vf_set(0x1.8p23f);
+    UNROLL_FOR (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS) {
+        vi shifted = vi_from_bits(vf_fma(vf_load(x + i), vf_set(inverse), magic));
+        vi_store(q + i, vi_sub32(shifted, vi_splat32(0x4b400000)));
+    }
+}
+
+/* Byte `shift` / 8 of all q, each 8 in the order of their codes. Plain loops of known length, which compilers
+ * make vectors of. */
+INLINE void store_bytes(const int32_t *q, int32_t add, unsigned shift, uint8_t *to)
+{
+    uint8_t byte[TILE_COLUMNS];
+    uint64_t eight[TILE_COLUMNS / 8];
+    for (unsigned i = 0; i < TILE_COLUMNS; i++)
+        byte[i] = (uint8_t)((uint32_t)(q[i] + add) >> shift);
+    memcpy(eight, byte, sizeof eight);
+    for (unsigned i = 0; i < TILE_COLUMNS / 8; i++) {
+        uint64_t word = eight[i], swap = (word ^ word >> 16) & 0xffff0000;
+        word ^= swap ^ swap << 16;
+        swap = (word ^ word >> 8) & 0x0000ff000000ff00;
+        eight[i] = word ^ swap ^ swap << 8;
+    }
+    memcpy(to, eight, sizeof eight);
+}
+
+/* Tile t of a row whose columns stand at x, bfloat16 as float32, and its n sums. */
+INLINE void store_extra(const float *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t)
+{
+    const uint32_t bits = choose_unit(vec_absmax32(x));
+    const float unit = bits_to_float(bits);
+    uint8_t *high = (uint8_t *)(units + filled) + t * FIXED_POINT_BYTES;
+    _Alignas(64) int32_t q[TILE_COLUMNS] = {0};
     int32_t sum[TILE_COLUMNS / CODE_COLUMNS] = {0};
-    int8_t *high = (int8_t *)(units + filled) + t * FIXED_POINT_BYTES, *low = high + TILE_COLUMNS;
-    for (unsigned i = 0; i < TILE_COLUMNS; i++) {
-        uint32_t bits = load_u32(x + 4 * i) & 0x7fffffff;
-        max = bits > max ? bits : max;
-    }
-    unit = choose_unit(max);
+
     /* 2^-126 to 2^114, and its inverse; q is 0 where a number is not finite. */
-    float inverse = unit == 0x7fc00000 ? 0.0f : bits_to_float((UINT32_C(254) << 23) - unit);
-    for (unsigned i = 0; i < TILE_COLUMNS; i++) {
-        /* Adding 1.5 * 2^23 rounds to an integer, ties to even. */
-        float shifted = (inverse > 0 ? load_f32(x + 4 * i) * inverse : 0.0f) + 0x1.8p23f;
-        int32_t q = (int32_t)(float_to_bits(shifted) - 0x4b400000);
-        unsigned to = i / 8 * 8 + place[i % 8];
-        high[to] = (int8_t)((q + 128) >> 8);
-        low[to] = (int8_t)(q - high[to] * 256);
-        sum[i * n / TILE_COLUMNS] += q;
-    }
+    if (bits != 0x7fc00000)
+        round_to_unit(x, bits_to_float((UINT32_C(254) << 23) - bits), q);
+    store_bytes(q, 128, 8, high);
+    store_bytes(q, 0, 0, high + TILE_COLUMNS);
+    for (unsigned s = 0; s < TILE_COLUMNS / CODE_COLUMNS; s++)
+        for (unsigned i = 0; i < CODE_COLUMNS; i++)
+            sum[s] += q[s * CODE_COLUMNS + i];
     for (unsigned i = 0; i < n; i++)
-        sums[i] = bits_to_float(unit) * (float)sum[i];
-    units[t] = bits_to_float(unit);
+        sums[i] = unit * (float)(n == 1 ? sum[0] + sum[1] + sum[2] + sum[3] : sum[i]);
+    units[t] = unit;
 }
 
 #endif

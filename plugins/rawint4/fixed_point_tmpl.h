@@ -15,6 +15,13 @@
 #define PANEL_OWN struct coded_panel
 #include "plugins/common/bf16/microkernel_tmpl.h"
 
+/* vpdpbusd broadcasts the quad from memory by itself. */
+#if SIMD_NUMBER(SIMD) == SIMD_avx512 && VEC_DOT_WIDE
+#define DOT_ADD vi_dot_add_at
+#else
+#define DOT_ADD vi_dot_add
+#endif
+
 /* Unpacks nibbles to unsigned bytes: int4: q; e2m1: 2 * value + 12. */
 INLINE void unpack_nibbles(vi codes, const struct decoder *decoder, int encoding, vi w[2])
 {
@@ -45,7 +52,7 @@ INLINE void add_code_lines(const uint8_t *lines, unsigned begin, unsigned end, c
             UNROLL_FOR (unsigned i = 0; i < 2 * parts * rows; i++) {
                 unsigned part = i / 2 % parts, r = i / 2 / parts;
                 const int8_t *bytes = x[r] + part * TILE_COLUMNS + 8 * q + i % 2 * 4;
-                dot[part][r][v] = vi_keep(vi_dot_add(dot[part][r][v], w[i % 2], bytes));
+                dot[part][r][v] = vi_keep(DOT_ADD(dot[part][r][v], w[i % 2], bytes));
             }
         }
     }

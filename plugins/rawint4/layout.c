@@ -74,11 +74,16 @@ enum kt_status rawint4_layout_pairs(void *instance, struct kt_layout *layout, st
     return lay_out_rows(instance, layout, (struct row_form){sizeof(uint16_t), sizeof(float)}, error);
 }
 
-/* Tiles are bfloat16 whatever was asked for. */
+/* Tiles are bfloat16 whatever was asked for; what stands behind them, few rows alone read. */
 enum kt_status rawint4_layout_tiles(void *instance, struct kt_layout *layout, struct kt_error *error)
 {
-    const struct row_form form = {sizeof(uint16_t), sizeof(float)};
-    return lay_out_codes(instance, layout, &form, error);
+    const struct row_form form = {sizeof(uint16_t), 2 * sizeof(float) + FIXED_POINT_BYTES};
+    const struct row_form read = {sizeof(uint16_t), 0};
+    enum kt_status status = lay_out_codes(instance, layout, &form, error);
+    for (int stage = first_stage(&layout->shape); stage <= KT_STAGE_DOWN && status == KT_OK; stage++)
+        layout->words[WORD_ROW_BLOCK + stage] =
+            limit_row_block(instance, size_row(stage_k(layout, (enum kt_stage)stage), &read));
+    return status;
 }
 
 enum kt_status rawint4_weight_row(void *instance, const struct kt_layout *layout, const void *packed,

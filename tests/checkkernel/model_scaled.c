@@ -292,15 +292,18 @@ static bool check_whole(const double *x, const uint8_t *sums, uint64_t tiles, ui
 }
 
 /* Each x rounded, and each sum of 32, or of 8, to the bit: one after the other, as every level adds them,
- * unless it multiplies whole numbers. */
+ * unless it multiplies whole numbers, and where rows are tiled and their number is known, for few alone. */
 static bool read_row(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
-                     const float *x, double *out, bool has_sums)
+                     const float *x, enum method method, double *out, bool has_sums)
 {
     uint64_t k = projection_cols(&layout->shape, projection), padded = (k + 63) / 64 * 64;
     bool down = projection == KT_DOWN, tiled = down && layout->row_unit > 1, right = true;
     unsigned n = has_sums ? count_sums(layout, projection) : 0, part = n ? 32 / n : 32;
-    bool cost = layout->act_row_size[down] == row_bytes(padded, 2, 4 * n);
-    bool whole = has_sums && layout->act_row_size[down] == row_bytes(padded, 4, 4 * n + 68);
+    uint64_t size = layout->act_row_size[down], beside = 4 * n + 68;
+    bool pairs = has_sums && layout->row_unit > 1 && size == row_bytes(padded, 2, beside);
+    bool whole = pairs || (has_sums && size == row_bytes(padded, 4, beside));
+    bool read = has_sums && !(whole && tiled && method == METHOD_ROUNDED);
+    bool cost = pairs || size == row_bytes(padded, 2, 4 * n);
     const uint8_t *sums = packed + (tiled ? padded / 32 * 1024 : padded * (cost ? 2 : 4));
     double columns[32];
     float sum = 0;
@@ -314,9 +317,9 @@ static bool read_row(const struct kt_layout *layout, enum kt_projection projecti
         right = right && memcmp(&value, &wanted, sizeof value) == 0;
         columns[i % 32] = (double)value;
         sum = i % part == 0 ? value : sum + value;
-        if (whole && i % 32 == 31) {
+        if (read && whole && i % 32 == 31) {
             right = right && check_whole(columns, sums, padded / 32, i / 32, n);
-        } else if (has_sums && !whole && i % part == part - 1) {
+        } else if (read && !whole && i % part == part - 1) {
             float stored = load_float(sums + i / part * sizeof stored);
             right = right && (stored == sum || (isnan(stored) && isnan(sum)));
         }
@@ -361,18 +364,16 @@ static bool read_int8(uint64_t k, const uint8_t *packed, const float *x, unsigne
 bool model_read_bf16(const struct kt_layout *layout, enum kt_projection projection, const uint8_t *packed,
                      const float *x, enum method method, double *out)
 {
-    (void)method;
-    return read_row(layout, projection, packed, x, out, false);
+    return read_row(layout, projection, packed, x, method, out, false);
 }
 
 bool model_read_bf16_sums(const struct kt_layout *layout, enum kt_projection projection,
                           const uint8_t *packed, const float *x, enum method method, double *out)
 {
-    (void)method;
     if (layout->instruction)
         return read_int8(projection_cols(&layout->shape, projection), packed, x,
                          count_sums(layout, projection), out);
-    return read_row(layout, projection, packed, x, out, true);
+    return read_row(layout, projection, packed, x, method, out, true);
 }
 
 bool model_read_pairs(uint64_t k, bool tiled, const uint8_t *packed, const float *x, double *out)

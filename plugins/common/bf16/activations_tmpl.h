@@ -8,7 +8,8 @@
  *                        stand row after row behind the tiles of the 16 rows
  *             COUNT_SUMS(layout, stage)   into how many equal parts the 32 columns are cut, each with a sum
  *                 of its own; default: ROW_SUMS
- *             ROW_EXTRA  1: store_extra writes what the backend wants beside the columns; default 0
+ *             ROW_EXTRA  1: store_extra writes what the backend wants beside the columns; default 0. Where
+ *                        rows are tiled, only products of less than tuned[TUNED_ROWS] rows have it
  * Wanted      store_extra, where ROW_EXTRA is 1
  */
 #ifndef KT_PLUGINS_COMMON_BF16_ACTIVATIONS_TMPL_H
@@ -29,11 +30,12 @@
 
 #include "plugins/common/gemm/geometry.h"
 #include "plugins/common/gemm/quantize.h"
+#include "plugins/common/gemm/tunables.h"
 
 #if ROW_EXTRA
 /* Tile t of a row: x has its columns, bfloat16 as float32, sums its n sums; `units` is the memory behind
  * the sums of the row's `filled` tiles. */
-INLINE void store_extra(const uint8_t *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t);
+INLINE void store_extra(const float *x, unsigned n, float *sums, float *units, uint64_t filled, uint64_t t);
 #endif
 
 #define SUM float
@@ -72,10 +74,10 @@ INLINE void copy_meta(void *act, uint64_t row_size, uint64_t tiles, uint64_t row
                row_size - (tiles + tiles % 2) * TILE_LINE);
 }
 
-/* 32 numbers as this level keeps them; n sums of equal parts, in the order that every level has. */
-INLINE void store_columns(const float *x, uint8_t *to, unsigned n, float *sums)
+/* 32 numbers as this level keeps them, also to `rounded`; n sums of equal parts, in the order that every
+ * level has. */
+INLINE void store_columns(const float *x, uint8_t *to, unsigned n, float *sums, float *rounded)
 {
-    float rounded[TILE_COLUMNS];
     UNROLL_FOR (unsigned i = 0; i < TILE_COLUMNS; i += VEC_ROWS) {
         uint8_t half[2 * VEC_ROWS];
         vf_store_bf16(half, vf_load(x + i));
@@ -93,6 +95,15 @@ INLINE void store_columns(const float *x, uint8_t *to, unsigned n, float *sums)
     }
 }
 
+#if ROW_EXTRA
+/* In stage 1 the rows of a product are known; in stage 0, rows that are tiled later. */
+INLINE bool takes_extra(const struct kt_act_pack *job)
+{
+    return !TILED || job->stage == KT_STAGE_GATE_UP ||
+           (job->n_rows < job->layout->tuned[TUNED_ROWS] && !job->layout->deterministic);
+}
+#endif
+
 /* h is float32 in rows, so both stages read alike; tiles of 16 rows are made in stage 1 only. */
 static void pack_rows(void *instance, const struct kt_act_pack *job)
 {
@@ -102,7 +113,7 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
     uint64_t element = source.dtype == KT_DTYPE_F32 ? 4 : 2, size = job->layout->act_row_size[job->stage];
     uint64_t k = stage_k(job->layout, job->stage), tiles = stage_tiles(job->layout, job->stage);
     unsigned n = COUNT_SUMS(job->layout, job->stage);
-    _Alignas(64) float x[Q8_STEP];
+    _Alignas(64) float x[Q8_STEP], rounded[TILE_COLUMNS];
 
     for (uint32_t row = job->row_begin; row < job->row_end; row++) {
         const uint8_t *from = source.first + (int64_t)row * source.stride;
@@ -112,10 +123,11 @@ static void pack_rows(void *instance, const struct kt_act_pack *job)
             q8_read(from + c * element, source.dtype, k - c, x);
             for (unsigned i = 0; i < 2; i++) {
                 uint8_t *to = find_columns(job->packed, size, row, t + i, tiled);
-                store_columns(x + i * TILE_COLUMNS, to, n, sums + n * (t + i));
+                store_columns(x + i * TILE_COLUMNS, to, n, sums + n * (t + i), rounded);
 #if ROW_EXTRA
-                store_extra(to, n, sums + n * (t + i), sums + n * (tiles + tiles % 2), tiles + tiles % 2,
-                            t + i);
+                if (takes_extra(job))
+                    store_extra(rounded, n, sums + n * (t + i), sums + n * (tiles + tiles % 2),
+                                tiles + tiles % 2, t + i);
 #endif
             }
         }

@@ -24,6 +24,7 @@
 #define FILL_PANEL(job, stage, panel) ((void)0)
 #endif
 #define AMX_DOT AMX_DOT_BF16
+#define GEMV_META 1
 
 #include "plugins/common/gemm/driver_amx_tmpl.h"
 #include "plugins/common/gemm/microkernel_tmpl.h"

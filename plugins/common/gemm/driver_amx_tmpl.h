@@ -11,6 +11,7 @@
  * Parameters  EPILOGUE_H  the header that has ACC, struct panel_scales, load_scales and finish
  *             TILED       1
  *             AMX_DOT     the product: AMX_DOT_SU (default) or AMX_DOT_BF16
+ *             GEMV_META   1: only multiply_gemv reads what stands behind the columns of a row; default 0
  * Wanted      panel_size, find_columns, copy_meta, list_blockings, multiply_gemv, ready_pairs
  */
 #ifndef KT_PLUGINS_COMMON_GEMM_DRIVER_AMX_TMPL_H
@@ -27,6 +28,9 @@
 #endif
 #ifndef AMX_DOT
 #define AMX_DOT AMX_DOT_SU
+#endif
+#ifndef GEMV_META
+#define GEMV_META 0
 #endif
 
 #include EPILOGUE_H
@@ -242,11 +246,11 @@ static void multiply_panel(struct part *part, uint32_t begin)
         multiply_rows(part, row, part->end - row < rows ? part->end : row + rows, piece);
 }
 
-/* The first of the level's that suits. */
-static const struct blocking *choose_blocking(const struct kt_product *job, uint32_t rows)
+/* The first of the level's that suits `rows` of a product's n_rows. */
+static const struct blocking *choose_blocking(const struct kt_layout *layout, uint32_t n_rows, uint32_t rows)
 {
-    const struct blocking *blocking = list_blockings(job->layout);
-    while (blocking->gemv ? job->n_rows >= job->layout->tuned[TUNED_ROWS] : rows > blocking->rows)
+    const struct blocking *blocking = list_blockings(layout);
+    while (blocking->gemv ? n_rows >= layout->tuned[TUNED_ROWS] : rows > blocking->rows)
         blocking++;
     return blocking;
 }
@@ -338,16 +342,16 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .made = (uint8_t *)((struct block *)job->scratch + count_blocks(layout)),
         .prefetcher = &prefetcher,
     };
-    part.blocking = choose_blocking(job, job->n_rows);
+    part.blocking = choose_blocking(layout, job->n_rows, job->n_rows);
     if (base && !part.blocking->gemv && has_groups(layout, stage) &&
-        takes_groups(job->n_rows, n_panels, bytes, layout->act_row_size[stage], row_block)) {
+        takes_groups(job->n_rows, n_panels, bytes, tiles * TILE_LINE, row_block)) {
         multiply_groups(&part, bytes);
         return;
     }
     for (uint32_t begin = 0; begin < job->n_rows; begin += row_block) {
         bool last = job->n_rows - begin <= row_block;
         uint32_t rows = last ? job->n_rows - begin : row_block;
-        const struct blocking *blocking = choose_blocking(job, rows);
+        const struct blocking *blocking = choose_blocking(layout, job->n_rows, rows);
         const void *next = last ? job->next : base;
         uint64_t next_size = last ? job->next_size : size;
         uint64_t steps = (rows + 2 * TILE_ROWS - 1) / (2 * TILE_ROWS) * tiles * n_panels;
@@ -384,13 +388,15 @@ static void gather_rows(void *instance, const struct kt_gather *job)
 {
     (void)instance;
     uint64_t size = job->layout->act_row_size[0], tiles = stage_tiles(job->layout, KT_STAGE_GATE_UP);
+    const bool has_meta = !GEMV_META || choose_blocking(job->layout, job->n_rows, job->n_rows)->gemv;
 
     for (uint32_t row = 0; row < job->n_rows; row++) {
         const uint8_t *from = (const uint8_t *)job->act + job->index[row] * size;
         uint8_t *to = find_columns(job->out, size, row, 0, true);
         for (uint64_t t = 0; t < tiles; t++)
             memcpy(to + t * TILE_SIZE, from + t * TILE_LINE, TILE_LINE);
-        copy_meta(job->out, size, tiles, row, from);
+        if (has_meta)
+            copy_meta(job->out, size, tiles, row, from);
     }
 }
 
