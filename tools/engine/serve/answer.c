@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - from ids to reasoning, content and calls of tools. */
 #include "tools/engine/serve/job.h"
+#include "tools/engine/text/output/parser.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -25,8 +26,10 @@ bool kt_answer_open(struct kt_job *job, struct kt_answer *answer, struct kt_prob
     uint32_t flags = ask->is_chat ? 0 : KT_DECODE_NO_CONTROL;
     enum kt_status status =
         kt_detokenizer_create(job->server->loaded.tokenizer, flags, &answer->detokenizer, &error);
+    const struct kt_parser *first = job->answers[0].parser; /* it has read the tools */
     if (status == KT_OK && ask->is_chat)
-        status = kt_parser_create(&ask->parser, &answer->parser, &error);
+        status = first ? kt_parser_create_like(first, &answer->parser, &error)
+                       : kt_parser_create(&ask->parser, &answer->parser, &error);
     if (status == KT_OK && ask->n_stops > 0)
         status = kt_stop_create(ask->stops, ask->n_stops, 0, &answer->stop, &error);
     if (status != KT_OK)

@@ -69,26 +69,42 @@ static enum kt_status check_params(const struct kt_parser_params *params, struct
     return KT_OK;
 }
 
-enum kt_status kt_parser_create(const struct kt_parser_params *params, struct kt_parser **parser,
-                                struct kt_error *error)
+/* Takes the schema. */
+static enum kt_status make(const struct kt_parser_params *params, struct kt_schema *schema,
+                           struct kt_parser **parser, struct kt_error *error)
 {
-    enum kt_status status = check_params(params, parser, error);
-    if (status != KT_OK)
-        return status;
     struct kt_parser *made = calloc(1, sizeof *made);
-    if (!made)
+    if (!made) {
+        kt_schema_destroy(schema);
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a parser of output");
-    status = kt_schema_create(params->tools, params->tools_length, &made->schema, error);
-    if (status != KT_OK) {
-        free(made);
-        return status;
     }
+    made->schema = schema;
     made->family = &kt_parser_families[params->format];
     made->starts_reasoning = params->starts_reasoning;
     collect_tags(made);
     reset(made);
     *parser = made;
     return KT_OK;
+}
+
+enum kt_status kt_parser_create(const struct kt_parser_params *params, struct kt_parser **parser,
+                                struct kt_error *error)
+{
+    enum kt_status status = check_params(params, parser, error);
+    if (status != KT_OK)
+        return status;
+    struct kt_schema *schema;
+    status = kt_schema_create(params->tools, params->tools_length, &schema, error);
+    return status == KT_OK ? make(params, schema, parser, error) : status;
+}
+
+enum kt_status kt_parser_create_like(const struct kt_parser *other, struct kt_parser **parser,
+                                     struct kt_error *error)
+{
+    struct kt_parser_params params = KT_PARSER_PARAMS_INIT;
+    params.format = (uint32_t)(other->family - kt_parser_families);
+    params.starts_reasoning = other->starts_reasoning;
+    return make(&params, kt_schema_share(other->schema), parser, error);
 }
 
 void kt_parser_destroy(struct kt_parser *parser)

@@ -181,6 +181,10 @@ kt_parser_step kt_parser_named_arguments;
 /** The end of the output cuts a call: what was held back of a value. */
 void kt_parser_markup_cut(struct kt_parser *parser);
 
+/** A parser with the same settings, in the same thread: the tools are read once. */
+enum kt_status kt_parser_create_like(const struct kt_parser *other, struct kt_parser **parser,
+                                     struct kt_error *error);
+
 extern const struct kt_parser_family kt_parser_families[];
 extern const uint32_t kt_parser_n_families;
 

@@ -9,6 +9,7 @@
 
 struct kt_schema {
     json_t *tools; /* a list; NULL: unknown */
+    unsigned n_users;
 };
 
 /* How many schemas of one argument are read, and how deep: they come with requests, and may refer in circles.
@@ -47,6 +48,7 @@ enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_sch
     json_error_t where;
     if (!made)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for a parser of output");
+    made->n_users = 1;
     if (text) {
         made->tools = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &where);
         if (!made->tools) {
@@ -63,10 +65,17 @@ enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_sch
     return KT_OK;
 }
 
+struct kt_schema *kt_schema_share(struct kt_schema *schema)
+{
+    schema->n_users++;
+    return schema;
+}
+
 void kt_schema_destroy(struct kt_schema *schema)
 {
-    if (schema)
-        json_decref(schema->tools);
+    if (!schema || --schema->n_users > 0)
+        return;
+    json_decref(schema->tools);
     free(schema);
 }
 

@@ -25,6 +25,8 @@ struct kt_schema;
  * of the functions themselves. `text` may be NULL: no tool is known. */
 enum kt_status kt_schema_create(const char *text, uint64_t length, struct kt_schema **schema,
                                 struct kt_error *error);
+/** Another user of it, in the same thread; each destroys it. */
+struct kt_schema *kt_schema_share(struct kt_schema *schema);
 void kt_schema_destroy(struct kt_schema *schema);
 
 /** Are tools known, and this one is not among them? */
