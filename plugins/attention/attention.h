@@ -27,6 +27,11 @@ static inline uint64_t round_up(uint64_t n, uint64_t step)
     return (n + step - 1) / step * step;
 }
 
+static inline uint32_t divide_up(uint32_t n, uint32_t by)
+{
+    return (n + by - 1) / by;
+}
+
 static inline float *partial_output(void *partial)
 {
     return (float *)(void *)((char *)partial + PARTIAL_OUTPUT);

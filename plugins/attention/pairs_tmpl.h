@@ -6,7 +6,8 @@
  * 32 queries at a time, all of the chunk's keys: scores, weights in their place, outputs. Only these are in
  * L1; keys and values come from L2, where the first 32 queries have brought them.
  *
- * Parameters  TILES_H  the header with multiply_tiles() and MOST_ACROSS(groups), tiles of b that it takes
+ * Parameters  TILES_H  the header with multiply_tiles(), MOST_ACROSS(groups), tiles of b that it takes, and
+ *                      TILES_ROWS: it writes rows up to a multiple of that
  *             MOST_PAIR_QUERIES, MOST_LATENT_QUERIES  of an attend: in general, and of latents
  * Wanted      THREAD_FUNCTIONS  thread_enter and thread_leave of struct kt_attention_ops, if there are any
  * and those of attention/attend_tmpl.h.
@@ -170,7 +171,7 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
         .n = some->n,
     };
     uint32_t n_strips = (some->end - some->begin) / STEP;
-    tiles.share = work->fetcher.lines * work->fetcher.n / (work->steps * n_strips) + 1;
+    tiles.share = divide_up(work->fetcher.lines * work->fetcher.n, work->steps * n_strips);
     for (uint32_t at = some->begin, i = 0; at < some->end; at += STEP, i++) {
         tiles.b = find_keys(work, work->start + at);
         tiles.c = (uint8_t *)work->scores[i % 2];
@@ -220,7 +221,7 @@ static NOINLINE void weigh_again(struct pairs *work, const struct some *some)
         row->base = largest[r] > -INFINITY ? largest[r] : 0;
         work->logs[r] = -LOG2_E * row->base;
     }
-    memset(work->sums, 0, MOST * LINE * sizeof(float));
+    memset(work->sums, 0, round_up(some->n, 4) * LINE * sizeof(float));
     score_pairs(work, some, NULL);
     (void)finish_rows(work, some);
 }
@@ -237,7 +238,7 @@ static void weigh_pairs(struct pairs *work, const struct some *some)
         work->rows[r] = (struct row){.seen = seen};
         work->logs[r] = 0;
     }
-    memset(work->sums, 0, MOST * LINE * sizeof(float));
+    memset(work->sums, 0, round_up(some->n, 4) * LINE * sizeof(float));
     score_pairs(work, some, NULL);
     if (!finish_rows(work, some))
         weigh_again(work, some);
@@ -274,7 +275,7 @@ static void add_pair_values(struct pairs *work, const struct some *some)
     const struct kt_attend *job = work->job;
     const struct kt_attention_layout *layout = job->layout;
     const uint8_t *strips[STEPS];
-    const bool whole = some->n % LINE == 0;
+    const bool whole = some->n % TILES_ROWS == 0;
     const uint32_t groups = some->n > LINE ? 2 : 1, across = MOST_ACROSS(groups);
     struct tiles tiles = {
         .a = work->weights + some->begin * 2,
@@ -295,8 +296,7 @@ static void add_pair_values(struct pairs *work, const struct some *some)
     tiles.c_down = LINE * tiles.c_stride;
     for (uint32_t s = 0; s < tiles.steps; s++)
         strips[s] = find_values(work, work->start + some->begin + s * STEP);
-    tiles.share =
-        work->fetcher.lines * work->fetcher.n / (tiles.steps * ((columns + across - 1) / across)) + 1;
+    tiles.share = divide_up(work->fetcher.lines * work->fetcher.n, tiles.steps * divide_up(columns, across));
     for (uint32_t column = 0; column < columns; column += n) {
         n = columns - column < across ? columns - column : across;
         tiles.b_first = column * 64;

@@ -40,6 +40,33 @@ INLINE void fetch(struct fetcher *f, uint32_t lines)
     }
 }
 
+/* Lines from `at` to below `end`, one of them with each call. */
+struct stretch {
+    const uint8_t *at, *end;
+};
+
+/* The next `lines` of the fetcher, or what is left of its strip. */
+INLINE struct stretch take_lines(struct fetcher *f, uint32_t lines)
+{
+    if (f->at == f->n)
+        return (struct stretch){NULL, NULL};
+    uint32_t left = f->lines - f->line;
+    const uint8_t *at = f->strip[f->at] + (uint64_t)f->line * 64;
+    lines = lines < left ? lines : left;
+    f->line += lines;
+    if (f->line == f->lines) {
+        f->line = 0;
+        f->at++;
+    }
+    return (struct stretch){at, at + (uint64_t)lines * 64};
+}
+
+INLINE void fetch_some(struct stretch *s, uint32_t lines)
+{
+    for (; lines > 0 && s->at != s->end; lines--, s->at += 64)
+        PREFETCH(s->at);
+}
+
 /*
  * c[i][j] = sum over steps of a[i] * b[j], of one or two groups i of rows and some tiles j. All distances are
  * in bytes: `stride` from a row or line to the next, `step` to the tile of the next step, a_next and c_down

@@ -10,6 +10,7 @@
 #include "plugins/common/simd/amx.h"
 
 #define MOST_ACROSS(groups) ((groups) > 1 ? 2u : 4u)
+#define TILES_ROWS LINE
 
 /* One group of rows, n tiles of b. */
 static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)

@@ -10,6 +10,7 @@
 #include "plugins/attention/tiles.h"
 
 #define MOST_ACROSS(groups) 2u
+#define TILES_ROWS 4
 
 /* Rows `row` and those after it, of one group. */
 INLINE void multiply_rows_of(const struct tiles *p, uint32_t row, unsigned rows, unsigned n)
@@ -21,12 +22,13 @@ INLINE void multiply_rows_of(const struct tiles *p, uint32_t row, unsigned rows,
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
         UNROLL_FOR (unsigned j = 0; j < n; j++)
             sum[r][j] = vf_set(0.0f);
+    const uint32_t each = divide_up(p->share, STEP / 2); /* a burst would be dropped */
     for (uint32_t s = 0; s < p->steps; s++, a += p->a_step) {
         const uint8_t *b = find_step(p, s);
-        if (row == 0)
-            fetch(p->fetcher, p->share);
+        struct stretch ahead = take_lines(p->fetcher, row == 0 ? each * (STEP / 2) : 0);
         for (uint32_t k = 0; k < STEP / 2; k++, b += b_stride) {
             vi line[2];
+            fetch_some(&ahead, each);
             UNROLL_FOR (unsigned j = 0; j < n; j++)
                 line[j] = vi_load(b + j * b_next);
             UNROLL_FOR (unsigned r = 0; r < rows; r++) {
