@@ -27,8 +27,8 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
         {.gemv = true, .streamed = true},
-        {.rows = 2 * TILE_ROWS, .piece = 2, .kept = true},
-        {.rows = UINT32_MAX, .piece = 8},
+        {.rows = 2 * TILE_ROWS, .kept = 2},
+        {.rows = UINT32_MAX, .cut = true},
     };
     (void)layout;
     return blockings;
@@ -44,6 +44,7 @@ static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t 
 static const struct kt_tunable tunables[] = {
     [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
     [TUNED_ROWS] = TUNABLE_TILE_ROWS(TUNABLE_ROWS_MOST, KT_TUNABLE_DOUBLING),
+    [TUNED_PIECE] = TUNABLE_PIECE,
 };
 
 static void multiply_gemv(struct part *part, uint32_t begin)
@@ -60,7 +61,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
     if (status != KT_OK)
         return status;
     layout->scratch_size = count_blocks(layout) * sizeof(struct block) + MADE_TILES * PAIR_SIZE;
-    fill_tuned(layout, tuning.prefetch_bytes, VECTOR_MAX_ROWS + 1);
+    fill_tuned_tiles(layout, tuning.prefetch_bytes, VECTOR_MAX_ROWS + 1);
     return KT_OK;
 }
 

@@ -20,7 +20,7 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
     static const struct blocking blockings[] = {
         {.gemv = true, .streamed = true},
         {.rows = 32},
-        {.rows = UINT32_MAX, .piece = 8},
+        {.rows = UINT32_MAX, .cut = true},
     };
     (void)layout;
     return blockings;
@@ -29,6 +29,7 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
 static const struct kt_tunable tunables[] = {
     [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
     [TUNED_ROWS] = TUNABLE_TILE_ROWS(STREAMED_ROWS + 1, 0),
+    [TUNED_PIECE] = TUNABLE_PIECE,
 };
 
 static void multiply_gemv(struct part *part, uint32_t begin)
@@ -44,7 +45,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
     if (status != KT_OK)
         return status;
     layout->scratch_size = count_blocks(layout) * sizeof(struct block);
-    fill_tuned(layout, STREAMED_DISTANCE, STREAMED_ROWS + 1);
+    fill_tuned_tiles(layout, STREAMED_DISTANCE, STREAMED_ROWS + 1);
     return KT_OK;
 }
 

@@ -23,7 +23,7 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
     static const struct blocking blockings[] = {
         {.gemv = true, .streamed = true},
         {.rows = 32},
-        {.rows = UINT32_MAX, .piece = 8},
+        {.rows = UINT32_MAX, .cut = true},
     };
     (void)layout;
     return blockings;
@@ -32,6 +32,7 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
 static const struct kt_tunable tunables[] = {
     [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
     [TUNED_ROWS] = TUNABLE_TILE_ROWS(STREAMED_ROWS + 1, KT_TUNABLE_BITS),
+    [TUNED_PIECE] = TUNABLE_PIECE,
 };
 
 static void multiply_gemv(struct part *part, uint32_t begin)
@@ -56,7 +57,7 @@ static enum kt_status lay_out_amx(void *instance, struct kt_layout *layout, stru
         return status;
     layout->row_unit = TILE_ROWS;
     layout->scratch_size = count_blocks(layout) * sizeof(struct block);
-    fill_tuned(layout, tuning.prefetch_bytes, STREAMED_ROWS + 1);
+    fill_tuned_tiles(layout, tuning.prefetch_bytes, STREAMED_ROWS + 1);
     return KT_OK;
 }
 

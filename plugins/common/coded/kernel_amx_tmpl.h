@@ -44,8 +44,8 @@ static const struct blocking *list_blockings(const struct kt_layout *layout)
 {
     static const struct blocking blockings[] = {
         {.gemv = true, .streamed = true},
-        {.rows = 2 * TILE_ROWS, .piece = KEPT_PIECE, .kept = true},
-        {.rows = UINT32_MAX, .piece = 8},
+        {.rows = 2 * TILE_ROWS, .kept = KEPT_PIECE},
+        {.rows = UINT32_MAX, .cut = true},
     };
     return layout->deterministic ? blockings + 1 : blockings;
 }
@@ -72,12 +72,13 @@ static void multiply_gemv(struct part *part, uint32_t begin)
 static const struct kt_tunable tunables[] = {
     [TUNED_PREFETCH] = TUNABLE_PREFETCH(0),
     [TUNED_ROWS] = TUNABLE_TILE_ROWS(TUNABLE_ROWS_MOST, KT_TUNABLE_DOUBLING | KT_TUNABLE_BITS),
+    [TUNED_PIECE] = TUNABLE_PIECE,
 };
 
 /* What tiles require of a layout. prefetch_bytes: the level's standard, 0: the machine's. */
 static void lay_out_tiles(struct kt_layout *layout, uint64_t prefetch_bytes)
 {
-    fill_tuned(layout, prefetch_bytes, VECTOR_MAX_ROWS + 1);
+    fill_tuned_tiles(layout, prefetch_bytes, VECTOR_MAX_ROWS + 1);
     layout->row_unit = TILE_ROWS;
     layout->scratch_size += count_blocks(layout) * sizeof(struct block) + MADE_TILES * PAIR_SIZE;
 }

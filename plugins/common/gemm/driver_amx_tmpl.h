@@ -45,15 +45,16 @@
 struct blocking {
     uint32_t rows; /* the largest number of rows for which this is taken */
     bool gemv; /* by multiply_gemv: products of less than tuned[TUNED_ROWS] rows, as their form may differ */
-    bool streamed;  /* weights are read as fast as memory delivers them, see gemm/prefetch.h */
-    uint32_t piece; /* tiles of K that all rows pass together; 0: all of K */
-    bool kept;      /* up to 32 rows: sums stay in tiles from piece to piece */
+    bool streamed; /* weights are read as fast as memory delivers them, see gemm/prefetch.h */
+    bool cut;      /* all rows pass tuned[TUNED_PIECE] tiles of K together, not all of K */
+    uint32_t kept; /* not 0: up to 32 rows pass so many tiles of K, sums stay in tiles from piece to piece */
 };
 #define SHORT_K 12       /* up to this many tiles, all of a panel stays in L1 */
 #define MADE_TILES 16    /* pairs of tiles that are made in scratch, at most */
 #define SCRATCH_BLOCKS 8 /* of 32 rows, whose sums wait in 32 KB while pieces of K pass */
 
-_Static_assert(MADE_TILES >= SHORT_K && MADE_TILES >= GROUP_PIECE, "pieces are made whole");
+_Static_assert(MADE_TILES >= SHORT_K && MADE_TILES >= GROUP_PIECE && MADE_TILES >= PIECE_TILES_MOST,
+               "pieces are made whole");
 
 /* Sums of 32 rows and a panel: tile 2 * i + j of rows 16 * i.. and tile j of the panel's pair. */
 struct block {
@@ -95,6 +96,14 @@ static void multiply_gemv(struct part *part, uint32_t begin);
 /* Tiles t..stop-1 of both columns of the panel, ready to be multiplied: those of the panel, or others made
  * at `to`. */
 static const uint8_t *ready_pairs(const struct part *part, uint64_t t, uint64_t stop, uint8_t *to);
+
+/* Writes into the layout what is in force. */
+static void fill_tuned_tiles(struct kt_layout *layout, uint64_t prefetch_bytes, uint64_t min_rows)
+{
+    fill_tuned(layout, prefetch_bytes, min_rows);
+    if (!layout->tuned[TUNED_PIECE])
+        layout->tuned[TUNED_PIECE] = PIECE_TILES;
+}
 
 static const uint8_t *find_block(const struct part *part, uint32_t row)
 {
@@ -234,11 +243,11 @@ static void multiply_panel(struct part *part, uint32_t begin)
         return;
     }
     if (blocking->kept && rows <= 2 * TILE_ROWS) {
-        multiply_kept(part, begin, blocking->piece);
+        multiply_kept(part, begin, blocking->kept);
         return;
     }
-    if (blocking->piece && tiles > SHORT_K) {
-        uint64_t pieces = (tiles + blocking->piece - 1) / blocking->piece;
+    if (blocking->cut && tiles > SHORT_K) {
+        uint64_t most = part->job->layout->tuned[TUNED_PIECE], pieces = (tiles + most - 1) / most;
         piece = (tiles + pieces - 1) / pieces;
         rows = 2 * TILE_ROWS * SCRATCH_BLOCKS;
     }

@@ -13,7 +13,8 @@
 
 enum {
     TUNED_PREFETCH,
-    TUNED_ROWS /* PACED_MIN_ROWS, DEQUANT_MIN_ROWS or TILE_ROWS */
+    TUNED_ROWS, /* PACED_MIN_ROWS, DEQUANT_MIN_ROWS or TILE_ROWS */
+    TUNED_PIECE /* of AMX tiles */
 };
 
 #define TUNABLE_PREFETCH_LEAST 64
@@ -51,6 +52,15 @@ enum {
     {                                                                                                        \
         .name = "tile_min_rows", .what = "rows from which products go by tiles for many rows", .minimum = 1, \
         .maximum = (most), .standard = 0, .flags = (flag)                                                    \
+    }
+
+/* Sums wait in scratch from piece to piece, so bits do not change. */
+#define PIECE_TILES 8
+#define PIECE_TILES_MOST 16
+#define TUNABLE_PIECE                                                                                       \
+    {                                                                                                       \
+        .name = "piece_tiles", .what = "tiles of K that all rows of a product pass together, from 33 rows", \
+        .minimum = 4, .maximum = PIECE_TILES_MOST, .standard = PIECE_TILES, .flags = KT_TUNABLE_DOUBLING    \
     }
 
 /* The distance in force; `standard`: the level's own, 0: the machine's (struct kt_caps.stream_ahead), which
