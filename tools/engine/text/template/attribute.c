@@ -34,13 +34,12 @@ const struct jinja_builtin *jinja_find_method(struct jinja_value self, const str
         found = jinja_find_in(jinja_text_methods, name->bytes, name->length);
         return found ? found : jinja_find_in(jinja_shape_methods, name->bytes, name->length);
     case JINJA_LIST:
-        found = self.list->form <= JINJA_IS_TUPLE
-                    ? jinja_find_in(jinja_list_methods, name->bytes, name->length)
-                    : NULL;
-        if (found && self.list->form == JINJA_IS_TUPLE && strcmp(found->name, "index") != 0 &&
-            strcmp(found->name, "count") != 0)
+        found = jinja_find_in(jinja_list_methods, name->bytes, name->length);
+        if (!found || self.list->form == JINJA_IS_LIST)
+            return found;
+        if (self.list->form != JINJA_IS_TUPLE && self.list->form != JINJA_IS_RANGE)
             return NULL;
-        return found;
+        return strcmp(found->name, "index") == 0 || strcmp(found->name, "count") == 0 ? found : NULL;
     case JINJA_DICT:
         return jinja_find_in(jinja_dict_methods, name->bytes, name->length);
     case JINJA_LOOP:

@@ -194,11 +194,12 @@ bool jinja_contains(struct jinja *j, struct jinja_value where, struct jinja_valu
                         jinja_type(what));
         return jinja_find(j, where.text, what.text, 0) >= 0;
     }
-    if (where.kind == JINJA_DICT) {
-        if (!jinja_can_hash(what))
-            jinja_raise(j, KT_E_UNSUPPORTED, "unhashable type: '%s'", jinja_type(what));
+    bool has_keys =
+        where.kind == JINJA_DICT || (where.kind == JINJA_LIST && where.list->form == JINJA_IS_KEYS);
+    if (has_keys && !jinja_can_hash(what))
+        jinja_raise(j, KT_E_UNSUPPORTED, "unhashable type: '%s'", jinja_type(what));
+    if (where.kind == JINJA_DICT)
         return jinja_dict_get(j, where.dict, what) != NULL;
-    }
     if (where.kind != JINJA_LIST && where.kind != JINJA_UNDEFINED && where.kind != JINJA_LOOP)
         jinja_raise(j, KT_E_UNSUPPORTED, "argument of type '%s' is not iterable", jinja_type(where));
     if (where.kind != JINJA_LIST)

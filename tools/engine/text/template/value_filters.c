@@ -152,9 +152,11 @@ static double round_real(double real, int64_t digits)
 
 static struct jinja_value run_round(struct jinja *j, struct jinja_call *call)
 {
-    int64_t digits = jinja_argument_int(j, call->arguments[0], 0);
     const struct jinja_text *method = jinja_argument_text(j, call->arguments[1], "common");
     bool up = jinja_text_is(method, "ceil");
+    /* round(x, None) is a whole number */
+    bool whole = call->arguments[0].kind == JINJA_NONE && jinja_text_is(method, "common");
+    int64_t digits = whole ? 0 : jinja_argument_int(j, call->arguments[0], 0);
     if (!up && !jinja_text_is(method, "common") && !jinja_text_is(method, "floor"))
         jinja_raise(j, KT_E_UNSUPPORTED, "method must be common, ceil or floor");
     if (call->self.kind == JINJA_UNDEFINED)
@@ -162,6 +164,8 @@ static struct jinja_value run_round(struct jinja *j, struct jinja_call *call)
     if (!jinja_is_number(call->self) && call->self.kind != JINJA_FLOAT)
         jinja_raise(j, KT_E_UNSUPPORTED, "type %s doesn't define __round__ method", jinja_type(call->self));
     if (jinja_text_is(method, "common")) {
+        if (call->self.kind == JINJA_FLOAT && whole)
+            return truncate_real(j, rint(call->self.real), jinja_none());
         if (call->self.kind == JINJA_FLOAT)
             return jinja_float(round_real(call->self.real, digits));
         if (digits >= 0)
