@@ -342,7 +342,15 @@ def test_hang_up():
 
 def test_metrics():
     numbers = server.metrics()
-    for name in ("kt_time_to_first_token_seconds", "kt_inter_token_seconds", "kt_step_seconds", "kt_request_seconds"):
+    stages = ['kt_step_seconds_sum{stage="%s"}' % s for s in ("linears", "experts", "attention", "head", "other")]
+    total = numbers['kt_step_seconds_sum{stage="all"}']
+    check(all(numbers[name] > 0 for name in stages), "stages", [numbers[name] for name in stages])
+    check(abs(sum(numbers[name] for name in stages) - total) < 1e-3 * total + 1e-6, "stages add up", total)
+    equal(numbers['kt_step_seconds_bucket{stage="head",le="+Inf"}'], numbers["kt_steps_total"], "steps")
+    rate = numbers["kt_prompt_tokens_per_second_sum"] / numbers["kt_prompt_tokens_per_second_count"]
+    check(1 < rate < 1e6, "tokens of prompts a second", rate)
+    for name in ("kt_time_to_first_token_seconds", "kt_inter_token_seconds", "kt_request_seconds",
+                 "kt_prompt_tokens_per_second"):
         check(numbers[name + "_count"] > 0, name)
         equal(numbers[name + '_bucket{le="+Inf"}'], numbers[name + "_count"], name)
     check(numbers["kt_generated_tokens_total"] > 100, "kt_generated_tokens_total")

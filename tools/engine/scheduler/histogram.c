@@ -13,13 +13,22 @@ double kt_histogram_bound(unsigned int bucket)
     return bucket < KT_HISTOGRAM_BUCKETS ? bounds[bucket] : INFINITY;
 }
 
-void kt_histogram_add(struct kt_histogram *histogram, uint64_t ns)
+static void add(struct kt_histogram *histogram, double value, double scale)
 {
-    double seconds = (double)ns * 1e-9;
     unsigned int bucket = 0;
-    while (seconds > bounds[bucket])
+    while (value > bounds[bucket] * scale)
         bucket++;
     histogram->counts[bucket]++;
     histogram->n++;
-    histogram->sum += seconds;
+    histogram->sum += value;
+}
+
+void kt_histogram_add(struct kt_histogram *histogram, double seconds)
+{
+    add(histogram, seconds, 1);
+}
+
+void kt_histogram_add_rate(struct kt_histogram *histogram, double rate)
+{
+    add(histogram, rate, KT_HISTOGRAM_RATE);
 }

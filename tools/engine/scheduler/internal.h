@@ -249,6 +249,7 @@ void *kt_scheduler_main(void *scheduler);
 
 /* histogram.c */
 
-void kt_histogram_add(struct kt_histogram *histogram, uint64_t ns);
+void kt_histogram_add(struct kt_histogram *histogram, double seconds);
+void kt_histogram_add_rate(struct kt_histogram *histogram, double rate);
 
 #endif

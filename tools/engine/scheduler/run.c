@@ -240,9 +240,12 @@ static void note_time(struct kt_scheduler *s, struct kt_ticket *t)
     if (t->first_ns == 0) {
         t->first_ns = now;
         t->first_bytes = s->stats.step_bytes;
-        kt_histogram_add(&s->stats.first_token, now - t->submit_ns);
+        kt_histogram_add(&s->stats.first_token, (double)(now - t->submit_ns) * 1e-9);
+        if (now > t->start_ns)
+            kt_histogram_add_rate(&s->stats.prompt_rate, (double)(t->request.n_ids - t->n_cached) * 1e9 /
+                                                             (double)(now - t->start_ns));
     } else {
-        kt_histogram_add(&s->stats.inter_token, now - t->last_ns);
+        kt_histogram_add(&s->stats.inter_token, (double)(now - t->last_ns) * 1e-9);
     }
     t->last_ns = now;
     t->last_bytes = s->stats.step_bytes;
@@ -383,6 +386,36 @@ static double step_bytes(const struct kt_scheduler *s, uint32_t n)
     return dense + chosen * (double)m->expert_bytes + n_kept * (double)cache.token_bytes;
 }
 
+static void note_stages(struct kt_scheduler *s, const struct kt_model_times *at, double took)
+{
+    struct kt_model_times to;
+    kt_model_times(s->model, &to);
+    const double parts[] = {[KT_PART_LINEARS] = to.linears - at->linears,
+                            [KT_PART_EXPERTS] = to.experts - at->experts,
+                            [KT_PART_ATTENTION] = to.attention - at->attention,
+                            [KT_PART_HEAD] = to.head - at->head};
+    for (unsigned i = 0; i < KT_PART_OTHER; i++) {
+        kt_histogram_add(&s->stats.stages[i], parts[i]);
+        took -= parts[i];
+    }
+    kt_histogram_add(&s->stats.stages[KT_PART_OTHER], took > 0 ? took : 0);
+}
+
+static enum kt_status compute(struct kt_scheduler *s, uint32_t n, double *took, struct kt_error *error)
+{
+    struct kt_model_times times;
+    kt_model_times(s->model, &times);
+    uint64_t begin = kt_now();
+    enum kt_status status = kt_model_step(s->model, s->steps, n, error);
+    *took = (double)(kt_now() - begin) * 1e-9;
+    s->stats.steps++;
+    s->stats.model_seconds += *took;
+    s->stats.step_bytes += step_bytes(s, n);
+    kt_histogram_add(&s->stats.step, *took);
+    note_stages(s, &times, *took);
+    return status;
+}
+
 void kt_run_step(struct kt_scheduler *s)
 {
     uint32_t n_answers, n_tokens, n_rows;
@@ -393,13 +426,8 @@ void kt_run_step(struct kt_scheduler *s)
     uint32_t n = list_steps(s, &n_rows);
     if (n == 0)
         return;
-    uint64_t begin = kt_now();
-    enum kt_status status = kt_model_step(s->model, s->steps, n, &error);
-    uint64_t took = kt_now() - begin;
-    s->stats.steps++;
-    s->stats.model_seconds += (double)took * 1e-9;
-    s->stats.step_bytes += step_bytes(s, n);
-    kt_histogram_add(&s->stats.step, took);
+    double took;
+    enum kt_status status = compute(s, n, &took, &error);
     if (status != KT_OK) {
         error.status = status;
         fail_step(s, n, &error);
@@ -408,8 +436,7 @@ void kt_run_step(struct kt_scheduler *s)
     bool only_answers = n_tokens == 0 && n_answers == n;
     uint64_t before = s->stats.generated_tokens;
     if (!only_answers || n_rows == n)
-        kt_pace_learn(&s->pace, n_answers, n_tokens, (double)took * 1e-9);
+        kt_pace_learn(&s->pace, n_answers, n_tokens, took);
     finish_step(s, n);
-    kt_draft_learn(s, n_answers, only_answers ? n_rows : 0, s->stats.generated_tokens - before,
-                   (double)took * 1e-9);
+    kt_draft_learn(s, n_answers, only_answers ? n_rows : 0, s->stats.generated_tokens - before, took);
 }

@@ -171,6 +171,11 @@ struct kt_histogram {
 };
 /** 0.0001, 0.0002, 0.0005, 0.001 .. ; infinity for the last one. */
 double kt_histogram_bound(unsigned int bucket);
+/** Of histograms of tokens a second the bounds are so many times as large. */
+#define KT_HISTOGRAM_RATE 1e4
+
+/** What a step consists of, as struct kt_model_times has it. */
+enum kt_part { KT_PART_LINEARS, KT_PART_EXPERTS, KT_PART_ATTENTION, KT_PART_HEAD, KT_PART_OTHER, KT_PARTS };
 
 struct kt_scheduler_stats {
     uint64_t queued, running;         /**< requests now; running: their prompts, too */
@@ -189,6 +194,9 @@ struct kt_scheduler_stats {
     struct kt_histogram first_token;     /**< from submit to the first token */
     struct kt_histogram inter_token;     /**< of a request, from one token to the next */
     struct kt_histogram step;            /**< kt_model_step */
+    struct kt_histogram stages[KT_PARTS];
+    struct kt_histogram
+        prompt_rate; /**< tokens of a prompt that were computed, a second until the first token */
 };
 void kt_scheduler_stats(struct kt_scheduler *scheduler, struct kt_scheduler_stats *stats);
 

@@ -42,19 +42,50 @@ static bool add_number(struct kt_buffer *out, const char *name, const char *type
     return add_head(out, name, type, help) && add(out, "%s %.15g\n", name, value);
 }
 
+/* One of a metric's histograms; label: such as stage="head", or empty. scale: of the bounds. */
+static bool add_buckets(struct kt_buffer *out, const char *name, const char *label, double scale,
+                        const struct kt_histogram *histogram)
+{
+    const char *comma = *label ? "," : "";
+    uint64_t sum = 0;
+    bool done = true;
+    for (unsigned i = 0; done && i < KT_HISTOGRAM_BUCKETS - 1; i++) {
+        sum += histogram->counts[i];
+        done = add(out, "%s_bucket{%s%sle=\"%g\"} %" PRIu64 "\n", name, label, comma,
+                   kt_histogram_bound(i) * scale, sum);
+    }
+    done = done && add(out, "%s_bucket{%s%sle=\"+Inf\"} %" PRIu64 "\n", name, label, comma, histogram->n);
+    const char *open = *label ? "{" : "", *close = *label ? "}" : "";
+    return done && add(out, "%s_sum%s%s%s %.9g\n", name, open, label, close, histogram->sum) &&
+           add(out, "%s_count%s%s%s %" PRIu64 "\n", name, open, label, close, histogram->n);
+}
+
 static bool add_histogram(struct kt_buffer *out, const char *name, const char *help,
                           const struct kt_histogram *histogram)
 {
-    uint64_t sum = 0;
-    bool done = add_head(out, name, "histogram", help);
-    for (unsigned i = 0; done && i < KT_HISTOGRAM_BUCKETS - 1; i++) {
-        sum += histogram->counts[i];
-        done = add(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, kt_histogram_bound(i), sum);
-    }
-    return done && add(out,
-                       "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum %.9g\n"
-                       "%s_count %" PRIu64 "\n",
-                       name, histogram->n, name, histogram->sum, name, histogram->n);
+    return add_head(out, name, "histogram", help) && add_buckets(out, name, "", 1, histogram);
+}
+
+static bool add_steps(struct kt_buffer *out, const struct kt_scheduler_stats *stats)
+{
+    static const char name[] = "kt_step_seconds";
+    static const char *const labels[] = {[KT_PART_LINEARS] = "stage=\"linears\"",
+                                         [KT_PART_EXPERTS] = "stage=\"experts\"",
+                                         [KT_PART_ATTENTION] = "stage=\"attention\"",
+                                         [KT_PART_HEAD] = "stage=\"head\"",
+                                         [KT_PART_OTHER] = "stage=\"other\""};
+    bool done = add_head(out, name, "histogram", "A step of the model: all of it, and its stages") &&
+                add_buckets(out, name, "stage=\"all\"", 1, &stats->step);
+    for (unsigned i = 0; done && i < KT_PARTS; i++)
+        done = add_buckets(out, name, labels[i], 1, &stats->stages[i]);
+    return done;
+}
+
+static bool add_prompt_rate(struct kt_buffer *out, const struct kt_scheduler_stats *stats)
+{
+    static const char name[] = "kt_prompt_tokens_per_second";
+    return add_head(out, name, "histogram", "Of a prompt that was read, without what a prefix had") &&
+           add_buckets(out, name, "", KT_HISTOGRAM_RATE, &stats->prompt_rate);
 }
 
 static bool add_ends(struct kt_buffer *out, const uint64_t *ended)
@@ -125,7 +156,7 @@ static bool add_stats(struct kt_buffer *out, const struct kt_scheduler_stats *st
                          &stats->first_token) &&
            add_histogram(out, "kt_inter_token_seconds", "From one token of an answer to the next",
                          &stats->inter_token) &&
-           add_histogram(out, "kt_step_seconds", "A step of the model", &stats->step);
+           add_prompt_rate(out, stats) && add_steps(out, stats);
 }
 
 bool kt_metrics_write(struct kt_metrics *metrics, const struct kt_scheduler_stats *stats, unsigned n_requests,
