@@ -98,10 +98,23 @@ int32_t family_id(const struct family *family, uint32_t position);
 bool family_spoil(struct family *family, int error);
 const char *family_error_name(const struct family *family, int error);
 
+/* ---- code.c ---- */
+enum code { CODE_NONE, CODE_Q8_0, CODE_Q4_0, CODE_FP8 };
+enum { CODE_TILE = 8 }; /* FP8: numbers that share a scale, both ways */
+/* What so many numbers take; count: whole blocks of 32, but for FP8. */
+uint64_t code_bytes(enum code code, uint64_t count);
+/* Q8_0, Q4_0: codes to `bytes`; values become what they stand for. */
+void code_rows(enum code code, float *values, uint64_t count, uint8_t *bytes);
+/* FP8, rows and cols multiples of a tile; scales: one for each tile. */
+void code_tiles(float *values, uint64_t rows, uint64_t cols, uint8_t *bytes, float *scales);
+
 /* ---- write.c ---- */
+/* BF16: matrices are bfloat16. F32: the same numbers. CODED: matrices whose sizes allow that are Q8_0 and
+ * Q4_0 in GGUF, FP8 in safetensors. DECODED: what those stand for, in float32. */
+enum form { FORM_BF16, FORM_F32, FORM_CODED, FORM_DECODED };
 /* config.json and model.safetensors, with the deliberate error if there is one, into a folder that is there.
- * Matrices are bfloat16, or float32 where is_wide; the numbers are the same. */
-void family_write_folder(const struct family *family, const char *folder, bool is_wide);
-void family_write_gguf(const struct family *family, const char *path, bool is_wide);
+ */
+void family_write_folder(const struct family *family, const char *folder, enum form form);
+void family_write_gguf(const struct family *family, const char *path, enum form form);
 
 #endif

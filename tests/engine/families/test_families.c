@@ -19,7 +19,7 @@
 /* Tables: tests/data/families/NAME/model. */
 static glob_t tables;
 
-enum form { SAFETENSORS, GGUF, GGUF_F32, N_FORMS };
+enum file { SAFETENSORS, GGUF, GGUF_F32, N_FILES, FP8 = N_FILES, FP8_DECODED, QUANTS, QUANTS_DECODED };
 
 /* float32 through four layers; make_expected.py asks for errors 20 times as far. */
 #define TOLERANCE 1e-4
@@ -64,14 +64,17 @@ static struct kt_context *open_context(const char *backend, const char *threads,
     return fixture_context_with(settings, n);
 }
 
-static const char *write_form(const struct family *family, enum form form)
+static const char *write_file(const struct family *family, enum file file)
 {
-    const char *path = sandbox_path(form == SAFETENSORS ? "model" : "model.gguf");
-    if (form == SAFETENSORS) {
+    static const enum form forms[] = {FORM_BF16,    FORM_BF16,  FORM_F32,    FORM_CODED,
+                                      FORM_DECODED, FORM_CODED, FORM_DECODED};
+    bool is_folder = file == SAFETENSORS || file == FP8 || file == FP8_DECODED;
+    const char *path = sandbox_path(is_folder ? "model" : "model.gguf");
+    if (is_folder) {
         sandbox_folder("model");
-        family_write_folder(family, path, false);
+        family_write_folder(family, path, forms[file]);
     } else {
-        family_write_gguf(family, path, form == GGUF_F32);
+        family_write_gguf(family, path, forms[file]);
     }
     return path;
 }
@@ -92,13 +95,13 @@ static void read_expected(struct world *w)
         w->ids[i] = family_id(&w->family, i);
 }
 
-static void open_model(struct world *w, enum form form, uint32_t cache)
+static void open_model(struct world *w, enum file file, uint32_t cache)
 {
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     params.cache_dtype = cache;
     params.max_sessions = 3;
     params.cache_tokens = 1024;
-    ck_ok(kt_checkpoint_open(write_form(&w->family, form), NULL, &w->checkpoint, &ck_error));
+    ck_ok(kt_checkpoint_open(write_file(&w->family, file), NULL, &w->checkpoint, &ck_error));
     ck_ok(kt_model_open(w->context, w->checkpoint, &params, &w->model, &ck_error));
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
 }
@@ -208,19 +211,49 @@ static void run_pieces(struct world *w, float *logits)
 
 START_TEST(logits_are_those_of_transformers)
 {
-    static const char *const forms[N_FORMS] = {"safetensors", "GGUF", "GGUF in float32"};
+    static const char *const files[N_FILES] = {"safetensors", "GGUF", "GGUF in float32"};
     struct world w;
     if (!open_world(&w, _i, "reference"))
         return;
     float *logits = malloc((size_t)w.family.n_tokens * w.family.vocabulary * sizeof(*logits));
-    for (int form = 0; form < (family_has_gguf(&w.family) ? N_FORMS : GGUF); form++) {
-        open_model(&w, (enum form)form, KT_DTYPE_F32);
-        run_whole(&w, logits, forms[form]);
-        if (form == SAFETENSORS)
+    for (int file = 0; file < (family_has_gguf(&w.family) ? N_FILES : GGUF); file++) {
+        open_model(&w, (enum file)file, KT_DTYPE_F32);
+        run_whole(&w, logits, files[file]);
+        if (file == SAFETENSORS)
             run_pieces(&w, logits);
         close_model(&w);
     }
     free(logits);
+    close_world(&w);
+}
+END_TEST
+
+/* Weights of few bits are the numbers that they stand for, wherever a family has them. */
+START_TEST(coded_weights_are_their_numbers)
+{
+    static const enum file pairs[2][2] = {{FP8, FP8_DECODED}, {QUANTS, QUANTS_DECODED}};
+    struct world w;
+    if (!open_world(&w, _i, "reference"))
+        return;
+    const uint32_t n = 40; /* as good as all, and cheaper */
+    float *logits[2];
+    size_t row = w.family.vocabulary, size = n * row * sizeof(**logits);
+    bool has_bytes = false; /* MXFP4, which no model has beside FP8 */
+    for (int i = 0; i < w.family.n_sources; i++)
+        has_bytes |= w.family.sources[i].is_byte;
+    for (int i = has_bytes; i < (family_has_gguf(&w.family) ? 2 : 1); i++) {
+        for (int way = 0; way < 2; way++) {
+            logits[way] = malloc(size);
+            open_model(&w, pairs[i][way], KT_DTYPE_F32);
+            step(&w, logits[way], 0, n, n);
+            close_model(&w);
+        }
+        double away = difference(logits[0], logits[1], n * row);
+        ck_assert_msg(away < 1e-6, "%s: %s: relative difference %g", w.family.name,
+                      i ? "quantised GGUF" : "FP8", away);
+        free(logits[0]);
+        free(logits[1]);
+    }
     close_world(&w);
 }
 END_TEST
@@ -309,7 +342,7 @@ static void run_error(struct world *w, int error, float *logits)
     struct kt_error problem = {KT_OK, ""};
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     params.cache_dtype = KT_DTYPE_F32;
-    ck_ok(kt_checkpoint_open(write_form(f, SAFETENSORS), NULL, &w->checkpoint, &ck_error));
+    ck_ok(kt_checkpoint_open(write_file(f, SAFETENSORS), NULL, &w->checkpoint, &ck_error));
     enum kt_status status = kt_model_open(w->context, w->checkpoint, &params, &w->model, &problem);
     if (status == KT_OK) {
         ck_ok(kt_session_open(w->model, &w->session, &ck_error));
@@ -360,6 +393,7 @@ int main(void)
     tcase_set_timeout(tests, 300);
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, logits_are_those_of_transformers, 0, (int)tables.gl_pathc);
+    tcase_add_loop_test(tests, coded_weights_are_their_numbers, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, sessions_mix, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, bits_are_the_same, 0, (int)tables.gl_pathc);
     tcase_add_loop_test(tests, bfloat16_is_near, 0, (int)tables.gl_pathc);

@@ -59,10 +59,10 @@ static bool open_world(struct world *w, const char *name, bool is_gguf, uint32_t
         ck_assert_int_eq(fclose(recorded), 0);
     (void)snprintf(path, sizeof(path), "%s", sandbox_path(is_gguf ? "model.gguf" : "model"));
     if (is_gguf) {
-        family_write_gguf(&w->family, path, false);
+        family_write_gguf(&w->family, path, FORM_BF16);
     } else {
         sandbox_folder("model");
-        family_write_folder(&w->family, path, false);
+        family_write_folder(&w->family, path, FORM_BF16);
     }
     params.cache_dtype = KT_DTYPE_F32;
     params.max_sessions = 3;

@@ -245,10 +245,10 @@ static enum kt_status open_model(const struct family *family, bool is_gguf, stru
     struct kt_checkpoint *checkpoint;
     struct kt_model *model = NULL;
     if (is_gguf) {
-        family_write_gguf(family, path, false);
+        family_write_gguf(family, path, FORM_BF16);
     } else {
         sandbox_folder("model");
-        family_write_folder(family, path, false);
+        family_write_folder(family, path, FORM_BF16);
     }
     enum kt_status status = kt_checkpoint_open(path, NULL, &checkpoint, error);
     if (status != KT_OK)

@@ -98,7 +98,30 @@ static float *fill_source(const struct family *f, const struct source *s)
     return values;
 }
 
-static void put_header(const struct family *f, FILE *file, bool is_wide)
+static enum code code_of_source(const struct source *s, enum form form)
+{
+    const char *end = strstr(s->name, "_proj.weight");
+    bool fits = end && s->n_dims == 2 && s->dims[0] % CODE_TILE == 0 && s->dims[1] % CODE_TILE == 0;
+    return form >= FORM_CODED && fits && !s->is_wide ? CODE_FP8 : CODE_NONE;
+}
+
+static bool is_wide_form(enum form form)
+{
+    return form == FORM_F32 || form == FORM_DECODED;
+}
+
+/* Where the next tensor begins. */
+static size_t put_entry(FILE *header, const struct source *s, const char *name, const char *dtype,
+                        uint64_t tile, size_t at, size_t size)
+{
+    (void)fprintf(header, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", name, dtype);
+    for (int axis = 0; axis < s->n_dims; axis++)
+        (void)fprintf(header, "%s%llu", axis ? "," : "", (unsigned long long)(s->dims[axis] / tile));
+    (void)fprintf(header, "],\"data_offsets\":[%zu,%zu]}", at, at + size);
+    return at + size;
+}
+
+static void put_header(const struct family *f, FILE *file, enum form form)
 {
     char *text;
     size_t size, at = 0;
@@ -108,15 +131,22 @@ static void put_header(const struct family *f, FILE *file, bool is_wide)
     (void)fprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int i = 0; i < f->n_sources; i++) {
         const struct source *s = &f->sources[i];
-        size_t end = at + s->count * (s->is_byte ? 1 : is_wide || s->is_wide ? 4 : 2);
-        (void)fprintf(header, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", s->name,
-                      s->is_byte              ? "U8"
-                      : is_wide || s->is_wide ? "F32"
-                                              : "BF16");
-        for (int axis = 0; axis < s->n_dims; axis++)
-            (void)fprintf(header, "%s%llu", axis ? "," : "", (unsigned long long)s->dims[axis]);
-        (void)fprintf(header, "],\"data_offsets\":[%zu,%zu]}", at, end);
-        at = end;
+        bool is_wide = is_wide_form(form) || s->is_wide;
+        if (form == FORM_CODED && code_of_source(s, form) == CODE_FP8) {
+            char name[200];
+            (void)snprintf(name, sizeof(name), "%s_scale_inv", s->name);
+            at = put_entry(header, s, s->name, "F8_E4M3", 1, at, s->count);
+            at = put_entry(header, s, name, "F32", CODE_TILE, at, s->count / (CODE_TILE * CODE_TILE) * 4);
+        } else {
+            at = put_entry(header, s, s->name,
+                           s->is_byte ? "U8"
+                           : is_wide  ? "F32"
+                                      : "BF16",
+                           1, at,
+                           s->count * (s->is_byte ? 1
+                                       : is_wide  ? 4
+                                                  : 2));
+        }
     }
     (void)fprintf(header, "}");
     for (long n = ftell(header); n % 8 != 0; n++)
@@ -127,24 +157,47 @@ static void put_header(const struct family *f, FILE *file, bool is_wide)
     free(text);
 }
 
-void family_write_folder(const struct family *family, const char *folder, bool is_wide)
+static void put_source(const struct family *family, FILE *file, const struct source *s, enum form form)
+{
+    float *values = fill_source(family, s);
+    if (code_of_source(s, form) == CODE_FP8) {
+        uint64_t n_scales = s->count / (CODE_TILE * CODE_TILE);
+        uint8_t *bytes = (uint8_t *)allocate(s->count);
+        float *scales = allocate(n_scales);
+        code_tiles(values, s->dims[0], s->dims[1], bytes, scales);
+        if (form == FORM_CODED) {
+            put(file, bytes, s->count);
+            put_values(file, scales, n_scales, true);
+        } else {
+            put_values(file, values, s->count, true);
+        }
+        free(bytes);
+        free(scales);
+    } else if (s->is_byte) {
+        put_bytes(file, values, s->count);
+    } else {
+        put_values(file, values, s->count, is_wide_form(form) || s->is_wide);
+    }
+    free(values);
+}
+
+void family_write_folder(const struct family *family, const char *folder, enum form form)
 {
     char path[4300];
+    json_t *config = json_copy(family->config);
+    if (form == FORM_CODED)
+        json_object_set_new(config, "quantization_config",
+                            json_pack("{s:s,s:s,s:[i,i]}", "quant_method", "fp8", "fmt", "e4m3",
+                                      "weight_block_size", CODE_TILE, CODE_TILE));
     (void)snprintf(path, sizeof(path), "%.4200s/config.json", folder);
-    if (json_dump_file(family->config, path, JSON_INDENT(2)) != 0)
+    if (json_dump_file(config, path, JSON_INDENT(2)) != 0)
         die("cannot write %s", path);
+    json_decref(config);
     (void)snprintf(path, sizeof(path), "%.4200s/model.safetensors", folder);
     FILE *file = open_file(path);
-    put_header(family, file, is_wide);
-    for (int i = 0; i < family->n_sources; i++) {
-        const struct source *s = &family->sources[i];
-        float *values = fill_source(family, s);
-        if (s->is_byte)
-            put_bytes(file, values, s->count);
-        else
-            put_values(file, values, s->count, is_wide || s->is_wide);
-        free(values);
-    }
+    put_header(family, file, form);
+    for (int i = 0; i < family->n_sources; i++)
+        put_source(family, file, &family->sources[i], form);
     close_file(file, path);
 }
 
@@ -200,13 +253,29 @@ static uint64_t fill_part(const struct family *f, const struct part *part, float
     }
 }
 
-static void put_target(const struct family *f, FILE *file, const struct target *target, bool is_wide)
+/* In a GGUF file whose matrices are coded: the one and the other by turns. */
+static enum code code_of_target(const struct family *f, const struct target *t, enum form form)
+{
+    bool fits = t->n_dims >= 2 && !t->is_wide && t->dims[t->n_dims - 1] % 32 == 0;
+    return form < FORM_CODED || !fits ? CODE_NONE : (t - f->targets) % 2 ? CODE_Q8_0 : CODE_Q4_0;
+}
+
+static void put_target(const struct family *f, FILE *file, const struct target *target, enum form form)
 {
     float *values = allocate(target->count);
+    enum code code = code_of_target(f, target, form);
     uint64_t n = 0;
     for (int i = 0; i < target->n_parts; i++)
         n += fill_part(f, &target->parts[i], values + n);
-    put_values(file, values, n, is_wide || target->is_wide);
+    if (code != CODE_NONE) {
+        uint8_t *bytes = (uint8_t *)allocate(n);
+        code_rows(code, values, n, bytes);
+        if (form == FORM_CODED)
+            put(file, bytes, code_bytes(code, n));
+        free(bytes);
+    }
+    if (code == CODE_NONE || form == FORM_DECODED)
+        put_values(file, values, n, is_wide_form(form) || target->is_wide);
     while (ftell(file) % 32 != 0)
         put_number(file, 0, 1);
     free(values);
@@ -215,7 +284,7 @@ static void put_target(const struct family *f, FILE *file, const struct target *
 /* ---- GGUF ---- */
 
 enum { GGUF_U32 = 4, GGUF_I32 = 5, GGUF_F32 = 6, GGUF_BOOL = 7, GGUF_STRING = 8, GGUF_ARRAY = 9 };
-enum { GGML_F32 = 0, GGML_BF16 = 30 };
+enum { GGML_F32 = 0, GGML_Q4_0 = 2, GGML_Q8_0 = 8, GGML_BF16 = 30 };
 
 static void put_text(FILE *file, const char *text)
 {
@@ -309,23 +378,30 @@ static int put_vocabulary(const struct family *f, FILE *file)
     return 4;
 }
 
-static void put_tensor_infos(const struct family *f, FILE *file, bool is_wide)
+static void put_tensor_infos(const struct family *f, FILE *file, enum form form)
 {
     uint64_t at = 0;
     for (int i = 0; i < f->n_targets; i++) {
         const struct target *t = &f->targets[i];
-        bool wide = is_wide || t->is_wide;
+        enum code code = form == FORM_CODED ? code_of_target(f, t, form) : CODE_NONE;
+        bool wide = is_wide_form(form) || t->is_wide;
         put_text(file, t->name);
         put_number(file, (uint64_t)t->n_dims, 4);
         for (int axis = t->n_dims - 1; axis >= 0; axis--)
             put_number(file, t->dims[axis], 8);
-        put_number(file, wide ? GGML_F32 : GGML_BF16, 4);
+        put_number(file,
+                   code == CODE_Q8_0   ? GGML_Q8_0
+                   : code == CODE_Q4_0 ? GGML_Q4_0
+                   : wide              ? GGML_F32
+                                       : GGML_BF16,
+                   4);
         put_number(file, at, 8);
-        at = (at + t->count * (wide ? 4 : 2) + 31) / 32 * 32;
+        at += code != CODE_NONE ? code_bytes(code, t->count) : t->count * (wide ? 4 : 2);
+        at = (at + 31) / 32 * 32;
     }
 }
 
-void family_write_gguf(const struct family *family, const char *path, bool is_wide)
+void family_write_gguf(const struct family *family, const char *path, enum form form)
 {
     char *keys;
     size_t size;
@@ -346,10 +422,10 @@ void family_write_gguf(const struct family *family, const char *path, bool is_wi
     put_number(file, (uint64_t)n_keys, 8);
     put(file, keys, size);
     free(keys);
-    put_tensor_infos(family, file, is_wide);
+    put_tensor_infos(family, file, form);
     while (ftell(file) % 32 != 0)
         put_number(file, 0, 1);
     for (int i = 0; i < family->n_targets; i++)
-        put_target(family, file, &family->targets[i], is_wide);
+        put_target(family, file, &family->targets[i], form);
     close_file(file, path);
 }

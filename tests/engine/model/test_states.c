@@ -73,7 +73,7 @@ static bool open_world(struct world *w, const char *name, int threads, bool dete
         return false;
     open_family(w, name);
     sandbox_folder("model");
-    family_write_folder(&w->family, sandbox_path("model"), false);
+    family_write_folder(&w->family, sandbox_path("model"), FORM_BF16);
     ck_assert_msg(open_model(w, sandbox_path("model"), max_batch) == KT_OK, "%s", error.message);
     ck_ok(kt_session_open(w->model, &w->session, &ck_error));
     return true;

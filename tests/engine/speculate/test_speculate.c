@@ -49,7 +49,7 @@ static bool open_world(struct world *w, const char *family, uint32_t max_session
         (void)snprintf(folder, sizeof(folder), "%s/tests/data/families", getenv("KT_TEST_SOURCE"));
         (void)snprintf(path, sizeof(path), "%s", sandbox_path("model.gguf"));
         family_open(&tables, folder, family);
-        family_write_gguf(&tables, path, false);
+        family_write_gguf(&tables, path, FORM_BF16);
         family_close(&tables);
     }
     params.max_sessions = max_sessions;

@@ -10,25 +10,17 @@
  * queries, whose values are the keys' first numbers, between two products a head.
  */
 #include "tools/engine/base/fail.h"
-#include "tools/engine/model/block/block.h"
+#include "tools/engine/model/block/heads.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* A matrix for each head, [n_heads][rows][cols], which kt_rows_multiply reads. */
-struct heads {
-    uint8_t *data;
-    uint32_t dtype, rows, cols;
-};
 
 struct latent {
     struct kt_linear *q;        /* of the input, or of the queries' latent */
     struct kt_linear *q_latent; /* NULL: there is none */
     struct kt_linear *kv_latent, *o;
     float *q_norm, *kv_norm;
-    struct heads absorb; /* Uk^T: [kv_rank][nope_size] */
-    struct heads expand; /* Uv: [value_size][kv_rank] */
+    struct kt_heads absorb; /* Uk^T: [kv_rank][nope_size] */
+    struct kt_heads expand; /* Uv: [value_size][kv_rank] */
     struct kt_attention *attention;
 };
 
@@ -55,97 +47,18 @@ static uint32_t fields(const struct kt_engine_config *c, uint32_t cache_dtype, s
     return 1;
 }
 
-/* ---- loading the heads' matrices ---- */
-
-/* One of the two, as the checkpoint has it: head h has `stride` rows of the view, ours from `first` on. */
-struct source {
-    struct kt_view view;
-    uint64_t stride, first;
-    bool transposed;
-};
-
-/* Heads are divided as they are for the products, so that each node has the memory of its own threads. */
-struct loading {
-    struct source source;
-    struct heads *out;
-};
-
-static size_t dtype_size(uint32_t dtype)
-{
-    return dtype == KT_DTYPE_F32 ? 4 : 2;
-}
-
-static void transpose(const void *in, uint32_t rows, uint32_t cols, uint32_t dtype, void *out)
-{
-    for (uint32_t r = 0; r < rows; r++)
-        for (uint32_t c = 0; c < cols; c++)
-            if (dtype == KT_DTYPE_F32)
-                ((float *)out)[(uint64_t)c * rows + r] = ((const float *)in)[(uint64_t)r * cols + c];
-            else
-                ((uint16_t *)out)[(uint64_t)c * rows + r] = ((const uint16_t *)in)[(uint64_t)r * cols + c];
-}
-
-static enum kt_status load_some_heads(const struct kt_slice *slice, struct kt_range range,
-                                      struct kt_error *error)
-{
-    const struct loading *loading = slice->block->mixer_weights;
-    const struct source *source = &loading->source;
-    const struct heads *out = loading->out;
-    uint32_t n = source->transposed ? out->cols : out->rows; /* rows there */
-    uint64_t size = (uint64_t)out->rows * out->cols * dtype_size(out->dtype);
-    int64_t *ids = malloc(n * sizeof(*ids));
-    void *rows = malloc(size);
-    enum kt_status status =
-        ids && rows ? KT_OK : kt_engine_fail(error, KT_E_NOMEM, "no memory for the matrix of a head");
-    for (uint32_t h = range.begin; h < range.end && status == KT_OK; h++) {
-        uint8_t *to = out->data + h * size;
-        for (uint32_t r = 0; r < n; r++)
-            ids[r] = (int64_t)(h * source->stride + source->first + r);
-        status = kt_view_gather(&source->view, ids, n, out->dtype, source->transposed ? rows : to, 0, error);
-        if (status == KT_OK && source->transposed)
-            transpose(rows, out->cols, out->rows, out->dtype, to);
-    }
-    free(ids);
-    free(rows);
-    return status;
-}
-
-static enum kt_status load_all_heads(struct kt_model *m, void *data, struct kt_error *error)
-{
-    const struct loading *loading = data;
-    struct heads *out = loading->out;
-    uint32_t n_heads = m->config.attention.n_heads;
-    const struct kt_block block = {.mixer_weights = data};
-    const struct kt_slice slice = {.model = m, .block = &block};
-    out->data = kt_model_alloc(m, (uint64_t)n_heads * out->rows * out->cols, dtype_size(out->dtype));
-    return out->data ? kt_slice_run_items(&slice, n_heads, load_some_heads, error)
-                     : kt_engine_fail(error, KT_E_NOMEM, "no memory for the matrices of %u heads", n_heads);
-}
-
-/* BF16 and F16 stay; of other formats each number becomes a float32, which loses nothing. */
-static enum kt_status load_heads(struct kt_model *m, const struct source *source, struct heads *out,
-                                 struct kt_error *error)
-{
-    uint32_t dtype = source->view.dtype;
-    bool small = (dtype == KT_DTYPE_BF16 || dtype == KT_DTYPE_F16) && !source->view.scales.data;
-    out->dtype = small ? dtype : KT_DTYPE_F32;
-    uint64_t n_weights = (uint64_t)m->config.attention.n_heads * out->rows * out->cols;
-    struct loading *loading = kt_model_alloc(m, 1, sizeof(*loading));
-    if (!loading)
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for a model");
-    *loading = (struct loading){*source, out};
-    return kt_load_later(m, n_weights, n_weights * dtype_size(out->dtype), load_all_heads, loading, error);
-}
+/* ---- loading ---- */
 
 /* A tensor of `rows` for each head. */
 static enum kt_status find_heads(struct kt_model *m, uint32_t layer, const char *gguf, const char *json,
-                                 uint64_t rows, uint64_t cols, struct source *source, struct kt_error *error)
+                                 uint64_t rows, uint64_t cols, struct kt_heads_source *source,
+                                 struct kt_error *error)
 {
     char name[KT_WEIGHT_NAME];
     uint64_t n = m->config.attention.n_heads * rows;
     const float *bias;
     kt_weight_name(m, layer, gguf, json, name);
-    *source = (struct source){.stride = rows};
+    *source = (struct kt_heads_source){.stride = rows};
     enum kt_status status = kt_find_weight(m, name, n, cols, &source->view, &bias, error);
     if (status != KT_OK)
         return status;
@@ -161,9 +74,9 @@ static enum kt_status load_both_heads(struct kt_model *m, uint32_t layer, struct
                                       struct kt_error *error)
 {
     const struct kt_latent_config *l = &m->config.latent;
-    struct source keys, values, both;
-    a->absorb = (struct heads){.rows = l->kv_rank, .cols = l->nope_size};
-    a->expand = (struct heads){.rows = l->value_size, .cols = l->kv_rank};
+    struct kt_heads_source keys, values, both;
+    a->absorb = (struct kt_heads){.rows = l->kv_rank, .cols = l->nope_size};
+    a->expand = (struct kt_heads){.rows = l->value_size, .cols = l->kv_rank};
     enum kt_status status = find_heads(m, layer, "attn_k_b", NULL, l->kv_rank, l->nope_size, &keys, error);
     bool parted = status == KT_OK;
     if (!parted && status != KT_E_NOT_FOUND)
@@ -178,11 +91,9 @@ static enum kt_status load_both_heads(struct kt_model *m, uint32_t layer, struct
         values.first = l->nope_size;
     }
     if (status == KT_OK)
-        status = load_heads(m, &keys, &a->absorb, error);
-    return status == KT_OK ? load_heads(m, &values, &a->expand, error) : status;
+        status = kt_heads_load(m, &keys, &a->absorb, error);
+    return status == KT_OK ? kt_heads_load(m, &values, &a->expand, error) : status;
 }
-
-/* ---- loading ---- */
 
 static enum kt_status load_queries(struct kt_model *m, uint32_t layer, struct latent *a,
                                    struct kt_error *error)
@@ -293,44 +204,6 @@ static enum kt_status place_rows(const struct kt_slice *s, struct kt_range range
     return status == KT_OK ? kt_slice_write(s, 0, 1, width, m->buffers[KT_BUFFER_K], range, error) : status;
 }
 
-/* Outputs of a head that a thread computes at least: its rows of weights stay in the first cache. */
-#define HEAD_OUTPUTS 32
-
-static uint32_t units_of_head(const struct heads *heads)
-{
-    return (heads->rows + HEAD_OUTPUTS - 1) / HEAD_OUTPUTS;
-}
-
-/* Multiplies outputs of units begin .. end - 1, which count through all heads, for all tokens of the slice.
- * The rows of a head are in_width and out_width wide. */
-static enum kt_status multiply_heads(const struct kt_slice *s, const struct heads *heads, const float *in,
-                                     uint32_t in_width, float *out, uint32_t out_width, struct kt_range units,
-                                     struct kt_error *error)
-{
-    const struct kt_model *m = s->model;
-    uint32_t n_heads = m->config.attention.n_heads, per_head = units_of_head(heads);
-    struct kt_rows_multiply job = KT_ROWS_MULTIPLY_INIT;
-    enum kt_status status = KT_OK;
-    job.n_rows = s->n_tokens;
-    job.size = heads->cols;
-    job.weight_dtype = heads->dtype;
-    job.output_stride = (int64_t)n_heads * out_width * (int64_t)sizeof(float);
-    for (uint32_t unit = units.begin, next; unit < units.end && status == KT_OK; unit = next) {
-        uint64_t head = unit / per_head;
-        uint64_t first = (uint64_t)(unit % per_head) * HEAD_OUTPUTS;
-        next = (uint32_t)(head + 1) * per_head < units.end ? (uint32_t)(head + 1) * per_head : units.end;
-        uint64_t last = first + (uint64_t)(next - unit) * HEAD_OUTPUTS;
-        job.n_outputs = (uint32_t)((last < heads->rows ? last : heads->rows) - first);
-        job.input = (struct kt_rows_input){.data = in + head * in_width,
-                                           .stride = (int64_t)n_heads * in_width * (int64_t)sizeof(float),
-                                           .dtype = KT_DTYPE_F32};
-        job.weight = heads->data + (head * heads->rows + first) * heads->cols * dtype_size(heads->dtype);
-        job.output = out + head * out_width + first;
-        status = kt_rows_multiply(m->rows, &job, error);
-    }
-    return status;
-}
-
 /* The rotated numbers of a head's queries go behind those that were multiplied. */
 static enum kt_status place_rotated(const struct kt_slice *s, uint32_t head, struct kt_error *error)
 {
@@ -358,9 +231,10 @@ static enum kt_status absorb(const struct kt_slice *s, struct kt_range units, st
     const struct kt_model *m = s->model;
     const struct kt_latent_config *l = &m->config.latent;
     const struct latent *a = s->block->mixer_weights;
-    uint32_t per_head = units_of_head(&a->absorb);
-    enum kt_status status = multiply_heads(s, &a->absorb, m->buffers[KT_BUFFER_Q], head_size(l),
-                                           m->buffers[KT_BUFFER_ABSORBED], row_width(l), units, error);
+    const struct kt_heads_rows rows = {m->buffers[KT_BUFFER_Q], head_size(l), m->buffers[KT_BUFFER_ABSORBED],
+                                       row_width(l)};
+    uint32_t per_head = kt_heads_units(&a->absorb);
+    enum kt_status status = kt_heads_multiply(s, &a->absorb, &rows, units, error);
     /* Whoever has the first unit of a head has these, too. */
     for (uint32_t head = (units.begin + per_head - 1) / per_head;
          (uint64_t)head * per_head < units.end && status == KT_OK; head++)
@@ -373,8 +247,9 @@ static enum kt_status expand(const struct kt_slice *s, struct kt_range units, st
     const struct kt_model *m = s->model;
     const struct kt_latent_config *l = &m->config.latent;
     const struct latent *a = s->block->mixer_weights;
-    return multiply_heads(s, &a->expand, m->buffers[KT_BUFFER_MIX], l->kv_rank, m->buffers[KT_BUFFER_Q],
-                          l->value_size, units, error);
+    const struct kt_heads_rows rows = {m->buffers[KT_BUFFER_MIX], l->kv_rank, m->buffers[KT_BUFFER_Q],
+                                       l->value_size};
+    return kt_heads_multiply(s, &a->expand, &rows, units, error);
 }
 
 /* The two latents, and the queries of theirs; or the latent of keys and values, and the queries at once. */
@@ -393,13 +268,13 @@ static enum kt_status make_queries(const struct kt_slice *s, struct kt_error *er
 }
 
 /* One of the two products between the heads' matrices and rows of all tokens. */
-static enum kt_status run_heads(const struct kt_slice *s, const struct heads *heads, kt_part_fn product,
+static enum kt_status run_heads(const struct kt_slice *s, const struct kt_heads *heads, kt_part_fn product,
                                 struct kt_error *error)
 {
     struct kt_model *m = s->model;
     double start = kt_slice_now();
     enum kt_status status =
-        kt_slice_run_items(s, m->config.attention.n_heads * units_of_head(heads), product, error);
+        kt_slice_run_items(s, m->config.attention.n_heads * kt_heads_units(heads), product, error);
     m->times.linears += kt_slice_now() - start;
     return status;
 }
