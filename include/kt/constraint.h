@@ -55,14 +55,15 @@ struct kt_grammar_params {
  * JSON that fits a JSON Schema (2020-12); `schema` NULL: any JSON object. `params` may be NULL: no reasoning.
  *
  * Enforced: type, enum, const, properties, required, additionalProperties, items, prefixItems, minItems,
- * maxItems, minLength, maxLength, pattern, minimum, maximum and their exclusive forms of integers, anyOf,
- * oneOf whose alternatives exclude each other, allOf, $ref into the same document, nullable, and format where
- * it is date, time, date-time, uuid, ipv4 or email. Members of objects come in the order of `properties`,
- * others behind them; a schema with keywords of one type only and no `type` means that type. Blanks are
- * bounded, and so are digits (18) and nesting (some 60). Ignored: title, description, default, examples,
- * deprecated, readOnly, writeOnly, $comment, $schema, $id, discriminator, and names that begin with "x-".
- * KT_E_UNSUPPORTED: everything else, and KT_E_FORMAT: no schema, with a pointer to it ("#/properties/a").
- * KT_E_RANGE: it is too large. KT_E_INVALID: nothing can fit.
+ * maxItems, minLength, maxLength, pattern, minimum, maximum and their exclusive forms, multipleOf up to 1000
+ * of integers, anyOf, oneOf whose alternatives exclude each other, allOf, $ref into the same document,
+ * nullable, and format where it is date, time, date-time, uuid, ipv4 or email. Members of objects come in the
+ * order of `properties`, others behind them; a schema with keywords of one type only and no `type` means that
+ * type. Blanks are bounded, and so are digits (18; 15 of numbers within bounds) and nesting (some 60).
+ * Ignored: title, description, default, examples, deprecated, readOnly, writeOnly, $comment, $schema, $id,
+ * discriminator, and names that begin with "x-". KT_E_UNSUPPORTED: everything else, and KT_E_FORMAT: no
+ * schema, with a pointer to it ("#/properties/a"). KT_E_RANGE: it is too large. KT_E_INVALID: nothing can
+ * fit.
  */
 enum kt_status kt_grammar_json(const char *schema, uint64_t length, const struct kt_grammar_params *params,
                                struct kt_grammar **grammar, struct kt_error *error);
@@ -76,6 +77,9 @@ struct kt_calls_params {
     uint32_t is_required; /**< not 0: the answer is nothing but calls, and all schemas are enforced; 0: text
                              may stand before, or instead, and the schemas of tools with "strict": true are */
     uint32_t is_serial;   /**< not 0: one call */
+    const char *form; /**< a JSON Schema, unless calls are required: the answer is calls, or JSON that fits
+                         it; NULL: any text */
+    uint64_t form_length;
 };
 #define KT_CALLS_PARAMS_INIT KT_INIT(kt_calls_params)
 

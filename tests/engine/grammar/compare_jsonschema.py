@@ -126,6 +126,25 @@ def string(r):
     return {"type": "string"}, lambda: r.choice(STRINGS)
 
 
+def multiple(r):
+    step, low = r.choice((2, 3, 7, 10, 25, 64, 999)), r.choice((0, -50, 12, 1000))
+    high = low + r.choice((step, 100, 12345)) + step
+    schema = {"type": r.choice(("integer", "number")), "multipleOf": step, "minimum": low, "maximum": high}
+    return schema, lambda: r.choice(range(-(-low // step) * step, high + 1, step))
+
+
+def decimal(r):
+    low, high = sorted((r.choice((0, -1.25, 3, 0.1, 99.5, -1000, 12345.678)), r.choice((0.3, 7, 100, -0.5, 1e6, -1e3))))
+    if low == high:
+        high += 1
+    schema = {"type": "number", r.choice(("minimum", "exclusiveMinimum")): low,
+              r.choice(("maximum", "exclusiveMaximum")): high}
+    if r.random() < 0.3:
+        del schema[list(schema)[r.choice((1, 2))]]
+    inside = low + (high - low) / 2
+    return schema, lambda: json.loads("%.6f" % inside)
+
+
 def integer(r):
     schema = {"type": "integer"}
     low, high = -10 ** 6, 10 ** 6
@@ -218,7 +237,8 @@ def simple(r, depth):
 def make(r, depth=0):
     if depth < 3 and r.random() < 0.6:
         return r.choice((array, object_, object_, both, choice))(r, depth)
-    return r.choice((lambda r, d: string(r), lambda r, d: integer(r), constant, simple))(r, depth)
+    plain = r.choice((string, string, integer, multiple, decimal, None))
+    return plain(r) if plain else r.choice((constant, simple))(r, depth)
 
 
 TREE = {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {

@@ -58,6 +58,19 @@ for wanted in ("required", {"type": "function", "function": {"name": "note"}}):
     equal((choice["finish_reason"], len(calls), choice["message"]["content"] or ""), ("tool_calls", 1, ""), "a call")
     made = json.loads(calls[0]["function"]["arguments"])
     check(made["level"] in ("low", "high") and 0 <= made.get("n", 0) <= 9 and set(made) <= {"level", "n"}, "arguments", made)
+
+# A form beside tools that may be called: the answer is one or the other.
+kinds, tag = set(), str(server.post("/tokenize", {"prompt": "<", "add_special": False})[1]["tokens"][0])
+for seed in range(4):
+    choice = ask(tools=[NOTE], response_format=FORM, seed=seed, max_tokens=280, parallel_tool_calls=False,
+                 logit_bias={tag: 100 if seed % 2 else -100})[0]
+    kinds.add(choice["finish_reason"])
+    if choice["finish_reason"] == "stop":
+        check_made(choice["message"]["content"])
+    elif choice["finish_reason"] == "tool_calls":
+        equal(choice["message"]["content"] or "", "", "a call")
+        check(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])["level"] in ("low", "high"), choice)
+check({"stop", "tool_calls"} <= kinds, "calls and forms", kinds)
 status, reply = server.post("/v1/messages", {
     "messages": [{"role": "user", "content": "Speak"}], "max_tokens": 280,
     "tool_choice": {"type": "any", "disable_parallel_tool_use": True},

@@ -172,6 +172,25 @@ static uint32_t answer(struct kt_calls *c, const struct kt_calls_params *params)
     return kt_grammar_lead(p, &lead, kt_op_tag(p, open, after));
 }
 
+/* Calls, or else JSON that fits `form`. */
+static uint32_t answer_or_form(struct kt_calls *c, const struct kt_calls_params *params, json_t *form)
+{
+    struct kt_grammar_params lead = {sizeof(lead), params->format, params->reasoning};
+    struct kt_program *p = c->program;
+    const char *open = "";
+    uint32_t end = kt_op_return(p), calls;
+    if (c->format == KT_OUTPUT_JSON)
+        calls = any_call(c, end);
+    else
+        calls = all_calls(c, &open, end);
+    uint32_t body = kt_form_compile(c->reader, form, end);
+    if (c->format == KT_OUTPUT_HARMONY)
+        return kt_grammar_channels(p, params->reasoning,
+                                   kt_op_split(p, kt_op_tag(p, "<|channel|>commentary to=functions.", calls),
+                                               kt_grammar_final(p, body)));
+    return kt_grammar_lead(p, &lead, kt_op_split(p, kt_op_tag(p, open, calls), body));
+}
+
 /* ---- tools ---- */
 
 /* A tool's schema: of objects, and any where it has none. */
@@ -247,14 +266,22 @@ enum kt_status kt_grammar_calls(const struct kt_calls_params *params, struct kt_
                              .program = &made->program,
                              .format = params->format,
                              .is_serial = params->is_serial != 0};
-    json_t *list = json_loadb(params->tools, params->tools_length, 0, &where);
+    json_t *list = json_loadb(params->tools, params->tools_length, 0, &where), *form = NULL;
+    if (list && params->form && !params->is_required)
+        form =
+            json_loadb(params->form, params->form_length, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &where);
     if (!list)
         status = kt_engine_fail(error, KT_E_FORMAT, "tools: %s (line %d, column %d)", where.text, where.line,
                                 where.column);
+    else if (params->form && !params->is_required && !form)
+        status = kt_engine_fail(error, KT_E_FORMAT, "form: %s (line %d, column %d)", where.text, where.line,
+                                where.column);
     else if (collect(&calls, params, list, error))
-        status = kt_grammar_finish(made, answer(&calls, params), &reader);
+        status = kt_grammar_finish(made, form ? answer_or_form(&calls, params, form) : answer(&calls, params),
+                                   &reader);
     else
         status = reader.status;
+    json_decref(form);
     for (size_t i = 0; i < calls.n; i++)
         json_decref(calls.tools[i].parameters);
     free(calls.tools);

@@ -67,7 +67,7 @@ void kt_form_leave(struct kt_form_reader *reader)
 
 /* ---- keywords ---- */
 
-enum form { IGNORED, TYPE, SCHEMA, SCHEMAS, MAP, COUNT, NUMBER, TEXT, NAMES, LIST, ANY, BOOLEAN };
+enum form { IGNORED, TYPE, SCHEMA, SCHEMAS, MAP, COUNT, NUMBER, DIVISOR, TEXT, NAMES, LIST, ANY, BOOLEAN };
 
 static const struct keyword {
     const char *name;
@@ -106,6 +106,7 @@ static const struct keyword {
                 {"maximum", NUMBER},
                 {"exclusiveMinimum", NUMBER},
                 {"exclusiveMaximum", NUMBER},
+                {"multipleOf", DIVISOR},
                 {"anyOf", SCHEMAS},
                 {"oneOf", SCHEMAS},
                 {"allOf", SCHEMAS}};
@@ -307,6 +308,9 @@ static bool check_keyword(struct kt_form_reader *reader, enum form form, json_t 
         return (json_is_integer(value) && json_integer_value(value) >= 0 &&
                 json_integer_value(value) < UINT32_MAX) ||
                kt_form_fail(reader, KT_E_FORMAT, place, "this must be a count, below 2^32");
+    case DIVISOR:
+        return (json_is_number(value) && json_number_value(value) > 0) ||
+               kt_form_fail(reader, KT_E_FORMAT, place, "this must be a number above 0");
     case NUMBER:
         return json_is_number(value) || kt_form_fail(reader, KT_E_FORMAT, place, "this must be a number");
     case TEXT:

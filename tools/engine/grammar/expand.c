@@ -67,6 +67,21 @@ static bool merge_bounds(struct kt_form_reader *reader, json_t *into, const json
     return true;
 }
 
+/* What both divide: 4 and 6 divide what 12 does. */
+static bool merge_divisors(struct kt_form_reader *reader, json_t *into, const json_t *from)
+{
+    double a = json_number_value(get(into, "multipleOf")), b = json_number_value(get(from, "multipleOf"));
+    if (b <= 0)
+        return true;
+    double x = a, y = b;
+    while (a > 0 && y > 0) { /* Euclid's */
+        double rest = fmod(x, y);
+        x = y;
+        y = rest;
+    }
+    return set_new(reader, into, "multipleOf", json_real(a > 0 ? a / x * b : b));
+}
+
 static bool merge_texts(struct kt_form_reader *reader, json_t *into, const json_t *from,
                         const struct kt_place *place)
 {
@@ -168,8 +183,9 @@ static bool merge(struct kt_form_reader *reader, json_t *into, const json_t *fro
                   const struct kt_place *place)
 {
     return merge_types(reader, into, from) && merge_bounds(reader, into, from) &&
-           merge_texts(reader, into, from, place) && merge_enums(reader, into, from) &&
-           merge_members(reader, into, from) && merge_items(reader, into, from);
+           merge_divisors(reader, into, from) && merge_texts(reader, into, from, place) &&
+           merge_enums(reader, into, from) && merge_members(reader, into, from) &&
+           merge_items(reader, into, from);
 }
 
 /* ---- alternatives ---- */
@@ -322,7 +338,9 @@ bool kt_form_fits(const json_t *schema, uint32_t types, const json_t *value)
         return false;
     if (json_is_number(value)) {
         const json_t *low = get(schema, "exclusiveMinimum"), *high = get(schema, "exclusiveMaximum");
-        double number = json_number_value(value);
+        double number = json_number_value(value), divisor = json_number_value(get(schema, "multipleOf"));
+        if (divisor > 0 && fmod(number, divisor) != 0)
+            return false;
         return within(schema, "minimum", "maximum", number) && (!low || number > json_number_value(low)) &&
                (!high || number < json_number_value(high));
     }

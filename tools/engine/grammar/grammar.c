@@ -29,8 +29,12 @@ enum kt_status kt_grammar_open(const struct kt_grammar_params *params, const cha
 enum kt_status kt_grammar_finish(struct kt_grammar *grammar, uint32_t start, struct kt_form_reader *reader)
 {
     struct kt_program *p = &grammar->program;
-    if (reader->status == KT_OK && p->status == KT_OK && !kt_program_finish(p, start))
+    enum kt_status status = reader->status == KT_OK ? kt_program_finish(p, start) : KT_OK;
+    if (status == KT_E_INVALID)
         kt_form_fail(reader, KT_E_INVALID, NULL, "nothing can fit it");
+    else if (status == KT_E_RANGE && p->status == KT_OK)
+        kt_form_fail(reader, KT_E_RANGE, NULL,
+                     "whatever fits it nests deeper than %d, which is the most here", KT_GRAMMAR_DEPTH);
     if (p->status == KT_E_RANGE)
         kt_form_fail(reader, KT_E_RANGE, NULL, "it is too large: its grammar has more than %u parts",
                      KT_GRAMMAR_MOST_OPS);
@@ -99,14 +103,18 @@ uint32_t kt_grammar_channels(struct kt_program *p, uint32_t reasoning, uint32_t 
     return kt_op_split(p, start, tag(p, "<|channel|>analysis<|message|>", after));
 }
 
+uint32_t kt_grammar_final(struct kt_program *p, uint32_t body)
+{
+    body = kt_op_split(p, tag(p, "<|message|>", body), tag(p, " <|constrain|>json<|message|>", body));
+    return tag(p, "<|channel|>final", body);
+}
+
 uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body)
 {
     uint32_t format = params ? params->format : 0, reasoning = params ? params->reasoning : KT_REASONING_NONE;
     bool is_mistral = format == KT_OUTPUT_MISTRAL;
-    if (format == KT_OUTPUT_HARMONY) {
-        body = kt_op_split(p, tag(p, "<|message|>", body), tag(p, " <|constrain|>json<|message|>", body));
-        return kt_grammar_channels(p, reasoning, tag(p, "<|channel|>final", body));
-    }
+    if (format == KT_OUTPUT_HARMONY)
+        return kt_grammar_channels(p, reasoning, kt_grammar_final(p, body));
     body = lead(p, body);
     if (reasoning == KT_REASONING_NONE)
         return body;

@@ -22,6 +22,8 @@ enum kt_status kt_grammar_open(const struct kt_grammar_params *params, const cha
 enum kt_status kt_grammar_finish(struct kt_grammar *grammar, uint32_t start, struct kt_form_reader *reader);
 /** What may stand before the body of an answer: blanks and reasoning. */
 uint32_t kt_grammar_lead(struct kt_program *p, const struct kt_grammar_params *params, uint32_t body);
+/** gpt-oss' channel of the answer itself. */
+uint32_t kt_grammar_final(struct kt_program *p, uint32_t body);
 /** The same of gpt-oss' channels, of which `start` is the one with the body. */
 uint32_t kt_grammar_channels(struct kt_program *p, uint32_t reasoning, uint32_t start);
 /** Any text up to the first `tag`, and that; `end` not 0: or it ends before. flags of kt_op_flag: of the

@@ -132,7 +132,7 @@ size_t kt_ranges_utf8(struct kt_program *p, struct kt_range *ranges, uint32_t ne
 
 /* ---- heights ---- */
 
-#define NEVER (KT_GRAMMAR_DEPTH + 1)
+#define NEVER UINT16_MAX
 
 static uint16_t least(uint16_t a, uint16_t b)
 {
@@ -159,33 +159,107 @@ static uint16_t height_of(const struct kt_program *p, const struct kt_op *op)
     case KT_OP_LESS:
         return least(p->ops[op->next].height, p->ops[op->other].height);
     case KT_OP_CALL:
-        inner = least(NEVER, (uint16_t)(p->ops[op->other].height + 1));
+        inner = p->ops[op->other].height < NEVER - 1 ? (uint16_t)(p->ops[op->other].height + 1) : NEVER;
         return p->ops[op->next].height > inner ? p->ops[op->next].height : inner;
     }
     return NEVER;
 }
 
-/* Rounds take 0.2 ms at most; real schemas need less than ten, a thousand loops behind each other a thousand.
- */
-#define MOST_ROUNDS 1100
-
-/* From "never" down until nothing changes, forwards and backwards in turn, as what follows an operation
- * stands before it but for loops and copies. With fewer rounds than are needed some texts are not found, and
- * none is wrong. */
-bool kt_program_finish(struct kt_program *p, uint32_t start)
+static uint32_t count_targets(const struct kt_op *op)
 {
-    bool changes = p->status == KT_OK;
-    for (size_t i = 0; i < p->n_ops; i++)
-        p->ops[i].height = NEVER;
-    for (int round = 0; round < MOST_ROUNDS && changes; round++) {
-        changes = false;
-        for (size_t k = 0; k < p->n_ops; k++) {
-            size_t i = round % 2 ? p->n_ops - 1 - k : k;
-            uint16_t height = height_of(p, &p->ops[i]);
-            changes |= height != p->ops[i].height;
-            p->ops[i].height = height;
-        }
+    switch ((enum kt_op_kind)op->kind) {
+    case KT_OP_FAIL:
+    case KT_OP_RETURN:
+        return 0;
+    case KT_OP_SWITCH:
+        return op->other;
+    case KT_OP_SPLIT:
+    case KT_OP_LESS:
+    case KT_OP_CALL:
+        return 2;
+    default:
+        return 1;
     }
+}
+
+static uint32_t target_of(const struct kt_program *p, const struct kt_op *op, uint32_t i)
+{
+    return op->kind == KT_OP_SWITCH ? p->ranges[op->arg + i].target : i > 0 ? op->other : op->next;
+}
+
+/* Which operations lead to each: from[first[i]] .. from[first[i + 1] - 1]; and two lists of operations. */
+struct sources {
+    uint32_t *first, *from, *now, *later;
+};
+
+static bool find_sources(const struct kt_program *p, struct sources *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->n_ops; i++)
+        n += count_targets(&p->ops[i]);
+    s->first = calloc(p->n_ops + 2, sizeof(*s->first));
+    s->from = malloc((n + 1) * sizeof(*s->from));
+    s->now = malloc((p->n_ops + 1) * sizeof(*s->now));
+    s->later = malloc((p->n_ops + 1) * sizeof(*s->later));
+    if (!s->first || !s->from || !s->now || !s->later)
+        return false;
+    for (size_t i = 0; i < p->n_ops; i++)
+        for (uint32_t k = 0; k < count_targets(&p->ops[i]); k++)
+            s->first[target_of(p, &p->ops[i], k) + 2]++;
+    for (size_t i = 2; i < p->n_ops + 2; i++)
+        s->first[i] += s->first[i - 1];
+    for (size_t i = 0; i < p->n_ops; i++)
+        for (uint32_t k = 0; k < count_targets(&p->ops[i]); k++)
+            s->from[s->first[target_of(p, &p->ops[i], k) + 1]++] = (uint32_t)i;
+    return true;
+}
+
+/* In the order of heights, so each operation is done once: those that lead to one of `height` have that
+ * height, or, if they call it, one more. */
+static void compute_heights(struct kt_program *p, struct sources *s)
+{
+    size_t n = 0, n_later = 0;
+    for (size_t i = 0; i < p->n_ops; i++) {
+        p->ops[i].height = p->ops[i].kind == KT_OP_RETURN ? 0 : NEVER;
+        if (p->ops[i].kind == KT_OP_RETURN)
+            s->now[n++] = (uint32_t)i;
+    }
+    for (uint16_t height = 0; n > 0; height++) {
+        for (size_t k = 0; k < n; k++) {
+            uint32_t op = s->now[k];
+            for (uint32_t e = s->first[op]; p->ops[op].height == height && e < s->first[op + 1]; e++) {
+                struct kt_op *source = &p->ops[s->from[e]];
+                uint16_t found = height_of(p, source);
+                if (found < source->height && found == height)
+                    s->now[n++] = s->from[e];
+                else if (found < source->height)
+                    s->later[n_later++] = s->from[e];
+                source->height = least(found, source->height);
+            }
+        }
+        n = 0;
+        for (size_t k = 0; k < n_later; k++) /* but those that were found to be lower after all */
+            if (p->ops[s->later[k]].height == height + 1)
+                s->now[n++] = s->later[k];
+        n_later = 0;
+    }
+}
+
+enum kt_status kt_program_finish(struct kt_program *p, uint32_t start)
+{
+    struct sources s = {.first = NULL};
+    if (p->status == KT_OK && find_sources(p, &s))
+        compute_heights(p, &s);
+    else if (p->status == KT_OK)
+        p->status = KT_E_NOMEM;
+    free(s.first);
+    free(s.from);
+    free(s.now);
+    free(s.later);
     p->start = start;
-    return p->status == KT_OK && p->ops[start].height < KT_GRAMMAR_DEPTH;
+    if (p->status != KT_OK)
+        return p->status;
+    return p->ops[start].height == NEVER             ? KT_E_INVALID
+           : p->ops[start].height < KT_GRAMMAR_DEPTH ? KT_OK
+                                                     : KT_E_RANGE;
 }

@@ -59,8 +59,9 @@ struct kt_program {
 
 void kt_program_init(struct kt_program *program);
 void kt_program_free(struct kt_program *program);
-/** Computes heights. False: no text fits. */
-bool kt_program_finish(struct kt_program *program, uint32_t start);
+/** Computes heights. KT_E_INVALID: no text fits; KT_E_RANGE: none with at most KT_GRAMMAR_DEPTH frames,
+ * unless program->status says otherwise. */
+enum kt_status kt_program_finish(struct kt_program *program, uint32_t start);
 
 uint32_t kt_op_byte(struct kt_program *p, uint8_t byte, uint32_t flags, uint32_t next);
 uint32_t kt_op_switch(struct kt_program *p, const struct kt_range *ranges, size_t n, uint32_t flags);
@@ -86,6 +87,9 @@ size_t kt_ranges_utf8(struct kt_program *p, struct kt_range *ranges, uint32_t ne
 
 /** White space between tokens of JSON: nothing, a blank, or a newline and up to 20 blanks. */
 uint32_t kt_op_blank(struct kt_program *p, uint32_t next);
+/** 0 .. n digits. Models repeat them without an end: what is read into a double or 64 bits is no more. */
+#define KT_GRAMMAR_DIGITS 18
+uint32_t kt_op_digits(struct kt_program *p, int n, uint32_t next);
 /** Any value; a string; a number, or one without fraction and exponent. */
 uint32_t kt_op_value(struct kt_program *p, uint32_t next);
 uint32_t kt_op_string(struct kt_program *p, uint32_t next);
@@ -94,8 +98,22 @@ uint32_t kt_op_number(struct kt_program *p, bool is_integer, uint32_t next);
 uint32_t kt_op_string_rest(struct kt_program *p, uint32_t next);
 /** A string of min .. max characters (UINT32_MAX: no bound). */
 uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, uint32_t next);
-/** An integer in min .. max (INT64_MIN, INT64_MAX: no bound on that side). */
-uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t next);
+
+/* ---- numbers within bounds (numbers.c) ---- */
+
+/** An integer in min .. max (INT64_MIN, INT64_MAX: no bound on that side) that `multiple` divides. */
+#define KT_GRAMMAR_MOST_MULTIPLE 1000
+uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t multiple,
+                             uint32_t next);
+/** A bound of numbers. */
+struct kt_bound {
+    bool is_set, is_open;
+    double value;
+};
+/** A decimal number without an exponent, of 15 digits: so many are told apart by doubles. False: a bound has
+ * more digits behind its point than can be compared. */
+bool kt_op_number_range(struct kt_program *p, const struct kt_bound *min, const struct kt_bound *max,
+                        uint32_t next, uint32_t *op);
 /** An escape sequence behind its backslash: of one character, or a pair of surrogates. */
 uint32_t kt_op_escape(struct kt_program *p, uint32_t next);
 

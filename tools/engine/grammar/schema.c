@@ -223,30 +223,58 @@ static bool bound(const json_t *schema, const char *name, bool is_least, bool is
     return true;
 }
 
-static uint32_t number(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
-                       const struct kt_place *place, uint32_t next)
+static const char *const bounds[] = {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
+
+/* The integers that all bounds leave. */
+static uint32_t integers(struct kt_form_reader *reader, const json_t *schema, uint32_t multiple,
+                         uint32_t next)
 {
-    static const char *const names[] = {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"};
     int64_t min = INT64_MIN, max = INT64_MAX, value;
-    bool has_bound = false;
     for (unsigned i = 0; i < 4; i++) {
         bool is_least = i < 2;
-        if (!bound(schema, names[i], is_least, i % 2, &value))
+        if (!bound(schema, bounds[i], is_least, i % 2, &value))
             continue;
-        has_bound = true;
         if (is_least)
             min = value > min ? value : min;
         else
             max = value < max ? value : max;
     }
-    if (!(types & KT_IS_NUMBER))
-        return kt_op_integer_range(reader->program, min, max, next);
-    if (has_bound) {
-        kt_form_fail(reader, KT_E_UNSUPPORTED, place,
-                     "bounds of numbers are supported for \"type\": \"integer\" only");
+    return kt_op_integer_range(reader->program, min, max, multiple, next);
+}
+
+static uint32_t decimals(struct kt_form_reader *reader, const json_t *schema, const struct kt_place *place,
+                         uint32_t next)
+{
+    struct kt_bound ends[2] = {{.is_set = false}};
+    uint32_t op = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        struct kt_bound *end = &ends[i / 2];
+        const json_t *given = get(schema, bounds[i]);
+        double value = json_number_value(given);
+        if (given && (!end->is_set || (i < 2 ? value >= end->value : value <= end->value)))
+            *end = (struct kt_bound){true, i % 2 == 1 || (end->is_open && value == end->value), value};
+    }
+    if (!ends[0].is_set && !ends[1].is_set)
+        return kt_op_number(reader->program, false, next);
+    if (!kt_op_number_range(reader->program, &ends[0], &ends[1], next, &op))
+        kt_form_fail(
+            reader, KT_E_UNSUPPORTED, place,
+            "a bound of numbers may have 17 digits behind the point; for \"type\": \"integer\" any will do");
+    return op;
+}
+
+static uint32_t number(struct kt_form_reader *reader, const json_t *schema, uint32_t types,
+                       const struct kt_place *place, uint32_t next)
+{
+    double multiple = get(schema, "multipleOf") ? json_number_value(get(schema, "multipleOf")) : 0;
+    if (multiple > 0) { /* whole numbers are numbers, too */
+        if (multiple == floor(multiple) && multiple <= KT_GRAMMAR_MOST_MULTIPLE)
+            return integers(reader, schema, (uint32_t)multiple, next);
+        kt_form_fail(reader, KT_E_UNSUPPORTED, place, "multipleOf is supported for whole numbers up to %d",
+                     KT_GRAMMAR_MOST_MULTIPLE);
         return 0;
     }
-    return kt_op_number(reader->program, false, next);
+    return types & KT_IS_NUMBER ? decimals(reader, schema, place, next) : integers(reader, schema, 1, next);
 }
 
 /* ---- arrays ---- */
@@ -346,7 +374,8 @@ static uint32_t guess_types(const json_t *schema)
                  {"minimum", KT_IS_NUMBER},
                  {"maximum", KT_IS_NUMBER},
                  {"exclusiveMinimum", KT_IS_NUMBER},
-                 {"exclusiveMaximum", KT_IS_NUMBER}};
+                 {"exclusiveMaximum", KT_IS_NUMBER},
+                 {"multipleOf", KT_IS_NUMBER}};
     uint32_t types = 0;
     for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
         types |= get(schema, hints[i].name) ? hints[i].types : 0;

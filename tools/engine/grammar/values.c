@@ -7,8 +7,6 @@
 #include <string.h>
 
 #define MOST_BLANKS 20 /* of an indented line */
-/* Digits of numbers, which models repeat without an end: what is read into a double or 64 bits is no more. */
-#define MOST_DIGITS 18
 
 uint32_t kt_op_blank(struct kt_program *p, uint32_t next)
 {
@@ -100,8 +98,7 @@ uint32_t kt_op_string_sized(struct kt_program *p, uint32_t min, uint32_t max, ui
 
 /* ---- numbers ---- */
 
-/* 0 .. n digits, then `next`. */
-static uint32_t digits(struct kt_program *p, int n, uint32_t next)
+uint32_t kt_op_digits(struct kt_program *p, int n, uint32_t next)
 {
     uint32_t op = next;
     while (n-- > 0)
@@ -112,10 +109,11 @@ static uint32_t digits(struct kt_program *p, int n, uint32_t next)
 /* -1.5e+10: below 10^308, so that a double has it. */
 static uint32_t exponent(struct kt_program *p, uint32_t next)
 {
-    uint32_t last = kt_op_class(p, "09", next), small = kt_op_class(p, "09", digits(p, 1, next));
+    uint32_t last = kt_op_class(p, "09", next), small = kt_op_class(p, "09", kt_op_digits(p, 1, next));
     uint32_t large = kt_op_class(p, "12", kt_op_class(p, "08", last));
     uint32_t up = kt_op_split(p, small, large);
-    const struct kt_range sign[] = {{'+', '+', up}, {'-', '-', kt_op_class(p, "09", digits(p, 2, next))}};
+    const struct kt_range sign[] = {{'+', '+', up},
+                                    {'-', '-', kt_op_class(p, "09", kt_op_digits(p, 2, next))}};
     return kt_op_class(p, "eeEE", kt_op_split(p, up, kt_op_switch(p, sign, 2, 0)));
 }
 
@@ -127,79 +125,15 @@ uint32_t kt_op_number(struct kt_program *p, bool is_integer, uint32_t next)
         if (!is_integer) {
             end = kt_op_split(p, end, exponent(p, end));
             end = kt_op_split(p, end,
-                              kt_op_byte(p, '.', 0, kt_op_class(p, "09", digits(p, MOST_DIGITS - 1, end))));
+                              kt_op_byte(p, '.', 0,
+                                         kt_op_class(p, "09", kt_op_digits(p, KT_GRAMMAR_DIGITS - 1, end))));
         }
-        const struct kt_range first[] = {{'0', '0', end}, {'1', '9', digits(p, MOST_DIGITS - 1, end)}};
+        const struct kt_range first[] = {{'0', '0', end},
+                                         {'1', '9', kt_op_digits(p, KT_GRAMMAR_DIGITS - 1, end)}};
         uint32_t whole = kt_op_switch(p, first, 2, 0);
         *rule = kt_op_split(p, whole, kt_op_byte(p, '-', 0, whole));
     }
     return kt_op_call(p, *rule, next);
-}
-
-/* The digits of low .. high, which are of one length; `low` NULL: any down to 0.., likewise `high`. */
-static uint32_t between(struct kt_program *p, const char *low, const char *high, size_t n, uint32_t next)
-{
-    if (n == 0)
-        return next;
-    char first = low ? *low : '0', last = high ? *high : '9';
-    if (!low && !high) {
-        while (n-- > 0)
-            next = kt_op_class(p, "09", next);
-        return next;
-    }
-    struct kt_range ranges[3];
-    size_t n_ranges = 0;
-    if (low && high && first == last) {
-        uint32_t rest = between(p, low + 1, high + 1, n - 1, next);
-        return kt_op_byte(p, (uint8_t)first, 0, rest);
-    }
-    if (low)
-        ranges[n_ranges++] =
-            (struct kt_range){(uint8_t)first, (uint8_t)first, between(p, low + 1, NULL, n - 1, next)};
-    if (high)
-        ranges[n_ranges++] =
-            (struct kt_range){(uint8_t)last, (uint8_t)last, between(p, NULL, high + 1, n - 1, next)};
-    first = (char)(first + (low != NULL));
-    last = (char)(last - (high != NULL));
-    if (first <= last)
-        ranges[n_ranges++] =
-            (struct kt_range){(uint8_t)first, (uint8_t)last, between(p, NULL, NULL, n - 1, next)};
-    return kt_op_switch(p, ranges, n_ranges, 0);
-}
-
-/* low .. high, neither below 0. */
-static uint32_t natural_range(struct kt_program *p, uint64_t low, uint64_t high, uint32_t next)
-{
-    char least[24], most[24];
-    uint32_t op = 0;
-    for (uint64_t from = low; from <= high;) {
-        int n = snprintf(least, sizeof(least), "%llu", (unsigned long long)from);
-        uint64_t end = 9; /* of the numbers with as many digits */
-        for (int i = 1; i < n; i++)
-            end = end * 10 + 9;
-        end = end < high ? end : high;
-        (void)snprintf(most, sizeof(most), "%llu", (unsigned long long)end);
-        op = kt_op_split(p, between(p, least, most, (size_t)n, next), op);
-        from = end + 1;
-    }
-    return op;
-}
-
-uint32_t kt_op_integer_range(struct kt_program *p, int64_t min, int64_t max, uint32_t next)
-{
-    const int64_t most = 999999999999999999; /* MOST_DIGITS */
-    if (min == INT64_MIN && max == INT64_MAX)
-        return kt_op_number(p, true, next);
-    min = min < -most ? -most : min;
-    max = max > most ? most : max;
-    uint32_t op = 0;
-    if (max >= 0 && min <= max)
-        op = natural_range(p, min > 0 ? (uint64_t)min : 0, (uint64_t)max, next);
-    if (min < 0 && min <= max) {
-        uint64_t nearest = max < 0 ? (uint64_t)-max : 1;
-        op = kt_op_split(p, op, kt_op_byte(p, '-', 0, natural_range(p, nearest, (uint64_t)-min, next)));
-    }
-    return op;
 }
 
 /* ---- any value ---- */

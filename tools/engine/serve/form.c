@@ -21,15 +21,17 @@ static bool refuse(struct kt_problem *problem, const char *param, const struct k
     return kt_problem_field(problem, param, "'%s': %s", param, error->message);
 }
 
-/* Sets *schema to the text of a schema, allocated; NULL: any object. False after a problem. */
+/* Sets *schema to the text of a schema, allocated. False after a problem. */
 static bool read_schema(const json_t *format, char **schema, struct kt_problem *problem)
 {
     static const char param[] = "response_format";
     const char *type = json_string_value(json_object_get(format, "type"));
     json_t *given = json_object_get(json_object_get(format, "json_schema"), "schema");
     *schema = NULL;
-    if (type && strcmp(type, "json_object") == 0)
-        return true;
+    if (type && strcmp(type, "json_object") == 0) {
+        *schema = strdup("{\"type\": \"object\"}");
+        return *schema || kt_problem_memory(problem);
+    }
     if (!type || strcmp(type, "json_schema") != 0)
         return kt_problem_field(problem, param, "'%s.type' must be text, json_object or json_schema", param);
     if (!json_is_object(given))
@@ -39,18 +41,13 @@ static bool read_schema(const json_t *format, char **schema, struct kt_problem *
     return *schema || kt_problem_memory(problem);
 }
 
-static bool make_json(const struct kt_server *server, struct kt_ask *ask, const json_t *format,
-                      struct kt_problem *problem)
+static bool make_json(const struct kt_server *server, struct kt_ask *ask, const char *schema,
+                      const char *param, struct kt_problem *problem)
 {
     struct kt_grammar_params params = lead_params(server, ask);
     struct kt_error error;
-    char *schema = NULL;
-    if (format && !read_schema(format, &schema, problem))
-        return false;
-    const char *text = format ? schema : server->schema;
-    enum kt_status status = kt_grammar_json(text, text ? strlen(text) : 0, &params, &ask->grammar, &error);
-    free(schema);
-    return status == KT_OK || refuse(problem, format ? "response_format" : "--json-schema", &error);
+    return kt_grammar_json(schema, strlen(schema), &params, &ask->grammar, &error) == KT_OK ||
+           refuse(problem, param, &error);
 }
 
 /* ---- calls ---- */
@@ -66,8 +63,9 @@ static bool has_strict(const json_t *tools)
     return false;
 }
 
+/* `schema`: what an answer without calls must fit; NULL: any text. */
 static bool make_calls(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
-                       struct kt_problem *problem)
+                       const char *schema, struct kt_problem *problem)
 {
     const char *word = json_string_value(form->choice);
     const struct kt_grammar_params lead = lead_params(server, ask);
@@ -75,7 +73,7 @@ static bool make_calls(const struct kt_server *server, struct kt_ask *ask, const
     struct kt_error error;
     params.name = json_string_value(json_object_get(json_object_get(form->choice, "function"), "name"));
     params.is_required = params.name || (word && strcmp(word, "required") == 0);
-    if (!params.is_required && (!has_strict(form->tools) || lead.format == KT_OUTPUT_PLAIN))
+    if (!params.is_required && !schema && (!has_strict(form->tools) || lead.format == KT_OUTPUT_PLAIN))
         return true;
     if (form->is_begun && params.is_required)
         return kt_problem_field(problem, "tool_choice",
@@ -85,23 +83,38 @@ static bool make_calls(const struct kt_server *server, struct kt_ask *ask, const
     params.tools = ask->tools;
     params.tools_length = strlen(ask->tools);
     params.is_serial = ask->serial_calls;
+    params.form = schema;
+    params.form_length = schema ? strlen(schema) : 0;
     enum kt_status status = kt_grammar_calls(&params, &ask->grammar, &error);
     return status == KT_OK || refuse(problem, status == KT_E_NOT_FOUND ? "tool_choice" : "tools", &error);
+}
+
+/* JSON; or calls, if there are tools that the model can call. */
+static bool make_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
+                      const char *schema, struct kt_problem *problem)
+{
+    if (!make_json(server, ask, schema, form->format ? "response_format" : "--json-schema", problem))
+        return false;
+    if (!form->tools || ask->parser.format == KT_OUTPUT_PLAIN)
+        return true;
+    kt_grammar_destroy(ask->grammar); /* it has found what is wrong with the schema alone */
+    ask->grammar = NULL;
+    return make_calls(server, ask, form, schema, problem);
 }
 
 bool kt_ask_read_form(const struct kt_server *server, struct kt_ask *ask, const struct kt_wished_form *form,
                       struct kt_problem *problem)
 {
     const char *type = json_string_value(json_object_get(form->format, "type"));
-    bool is_text = form->format ? type && strcmp(type, "text") == 0 : !server->schema || form->tools;
-    if (is_text)
-        return !form->tools || make_calls(server, ask, form, problem);
-    if (form->tools)
-        return kt_problem_field(problem, "response_format",
-                                "'response_format' and tools that may be called exclude each other here; "
-                                "'tool_choice': none leaves the tools out");
+    char *schema = NULL;
+    if (form->format ? type && strcmp(type, "text") == 0 : !server->schema)
+        return !form->tools || make_calls(server, ask, form, NULL, problem);
     if (form->is_begun)
         return kt_problem_field(problem, "response_format",
                                 "'response_format' and an answer that has begun already exclude each other");
-    return make_json(server, ask, form->format, problem);
+    if (form->format && !read_schema(form->format, &schema, problem))
+        return false;
+    bool done = make_form(server, ask, form, schema ? schema : server->schema, problem);
+    free(schema);
+    return done;
 }
