@@ -84,9 +84,9 @@ def with_tokenizer(path):
         vocabulary = sizes[1] if name == b"token_embd.weight" else vocabulary
     visible = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = [chr(b) for b in visible] + [chr(256 + i) for i in range(256 - len(visible))]
-    words = letters + ["t%d" % i for i in range(256, vocabulary)]
+    words = letters + ["tt"] + ["t%d" % i for i in range(257, vocabulary)]
     pairs = [("model", struct.pack("<I", 8) + text("gpt2")), ("pre", struct.pack("<I", 8) + text("qwen2")),
-             ("tokens", texts(words)), ("merges", texts(["t 1"])),
+             ("tokens", texts(words)), ("merges", texts(["t t"])),
              ("token_type", struct.pack("<IIQ", 9, 5, vocabulary) + struct.pack("<i", 1) * vocabulary),
              ("eos_token_id", struct.pack("<II", 4, vocabulary - 1))]
     head = data[:16] + struct.pack("<Q", n_pairs + len(pairs)) + data[24:end_pairs]
