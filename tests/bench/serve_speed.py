@@ -191,6 +191,8 @@ def streams():
             after = server.numbers()
             # While all of them are answered.
             begin, end = max(t[1] for t in times), min(t[-1] for t in times)
+            if end <= begin:
+                sys.exit("the first of %d streams ends before the last one begins: --tokens must be larger" % n)
             rates[n] = sum(begin < at <= end for t in times for at in t[1:]) / (end - begin)
             model, other = (after[name] - before[name] for name in ("kt_model_seconds_total", "kt_other_seconds_total"))
             print("%d streams: %.1f tokens/s" % (n, rates[n]))
