@@ -92,6 +92,8 @@ START_TEST(names_what_is_wrong_with_a_vocabulary)
         {"{\"model\": {\"vocab\": {\"a\": -1}}}", KT_E_FORMAT, "'a' has no id"},
         {"{\"model\": {\"vocab\": {\"a\": 99999999}}}", KT_E_FORMAT, "99999999"},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": {}}}", KT_E_FORMAT, "model.merges"},
+        {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 16000000}, \"merges\": []}}", KT_E_FORMAT,
+         "ids end at 2097151"}, /* which would take 400 MB */
         {"{\"model\": {\"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": [\"a b\"]}}", KT_E_FORMAT, "merges[0]"},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"aa\"]}}", KT_E_FORMAT, "merges[0]"},
         {"{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [[\"a\"]]}}", KT_E_FORMAT, "merges[0]"},

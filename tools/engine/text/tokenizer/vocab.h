@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /** Ids are below this, far above every model's. */
-#define KT_VOCAB_MAX (1U << 24)
+#define KT_VOCAB_MAX (1U << 21)
 
 /** Texts are in kt_vocab.bytes. */
 struct kt_vocab_token {
