@@ -11,6 +11,8 @@
  *
  * Latents: a page of keys is unpacked once, as its columns are the values' columns. Lines of 16 queries'
  * weights are multiplied with the keys' columns, so nothing is transposed but weights and outputs.
+ *
+ * Levels with ROUNDED_PAIRS round queries and weights where keys and values are whole pairs of bfloat16.
  */
 #ifndef KT_PLUGINS_ATTENTION_ATTEND_TMPL_H
 #define KT_PLUGINS_ATTENTION_ATTEND_TMPL_H
@@ -35,6 +37,7 @@ struct attend {
     float *block;          /* unpacked keys of a block, or 16 columns of values of a page */
     float *turned;         /* latents: [CHUNK][n_padded] weights */
     float *columns;        /* latents: [value_size][n_padded] outputs */
+    bool rounded;          /* queries and weights are bfloat16 at the beginnings of their rows */
 };
 
 static uint64_t query_stride(const struct kt_attention_shape *shape)
@@ -50,6 +53,14 @@ static uint64_t block_size(const struct kt_attention_shape *shape)
     return keys > values ? keys : values;
 }
 
+enum { WORD_ROUNDED = 1 }; /* of layout->words: 1 where queries and weights are rounded */
+
+static bool has_rounded(const struct kt_attention_shape *shape)
+{
+    return ROUNDED_PAIRS && !shape->latent && shape->key.dtype == KT_DTYPE_BF16 &&
+           shape->value.dtype == KT_DTYPE_BF16 && shape->key_size % 2 == 0 && shape->value_size % LINE == 0;
+}
+
 static enum kt_status lay_out_floats(void *instance, struct kt_attention_layout *layout,
                                      struct kt_error *error)
 {
@@ -62,7 +73,17 @@ static enum kt_status lay_out_floats(void *instance, struct kt_attention_layout 
         shape->latent ? (CHUNK + round_up(shape->value_size, LINE)) * round_up(MOST_QUERIES, LINE) : 0;
     layout->scratch_size =
         sizeof(float) * (MOST_QUERIES * (query_stride(shape) + CHUNK) + block_size(shape) + latent);
+    layout->words[WORD_ROUNDED] = has_rounded(shape);
+    if (ROUNDED_PAIRS && !has_rounded(shape))
+        layout->instruction = VEC_FLOAT_FMA;
     return KT_OK;
+}
+
+/* n numbers, a multiple of 16, become bfloat16 where they are. */
+static void round_row(float *row, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i += VEC_ROWS)
+        vf_store_bf16((uint8_t *)row + 2 * i, vf_load(row + i));
 }
 
 static struct attend begin_job(const struct kt_attend *job)
@@ -80,8 +101,13 @@ static struct attend begin_job(const struct kt_attend *job)
     work.block = work.weights + MOST_QUERIES * CHUNK;
     work.turned = work.block + block_size(shape);
     work.columns = work.turned + CHUNK * work.n_padded;
-    for (uint32_t r = 0; r < work.n; r++)
-        load_query(job, r, work.query_stride, work.queries + r * work.query_stride);
+    work.rounded = job->layout->words[WORD_ROUNDED];
+    for (uint32_t r = 0; r < work.n; r++) {
+        float *query = work.queries + r * work.query_stride;
+        load_query(job, r, work.query_stride, query);
+        if (work.rounded)
+            round_row(query, work.query_stride);
+    }
     return work;
 }
 
@@ -114,6 +140,7 @@ static void score(const struct attend *work)
         .n = field->width,
         .segment = field->width,
         .pairs = field->dtype == KT_DTYPE_BF16,
+        .rounded = work->rounded,
     };
     for (uint64_t token = job->begin; token < job->end; token += LINE) {
         const uint8_t *page = find_page(job->keys, job->pages, token);
@@ -161,7 +188,7 @@ static void add_values(const struct attend *work)
             struct ahead ahead = after_values(job, token, column);
             bool pairs = field->dtype == KT_DTYPE_BF16 && column + LINE <= field->width;
             struct product product = {
-                .a = work->weights + (token - work->start),
+                .a = work->weights + (token - work->start) / (work->rounded ? 2 : 1),
                 .a_stride = CHUNK,
                 .b = pairs ? page + column * 4 : (const uint8_t *)work->block,
                 .b_stride = pairs ? field->width * 4 : 64,
@@ -171,6 +198,7 @@ static void add_values(const struct attend *work)
                 .segment = n,
                 .add = token != job->begin,
                 .pairs = pairs,
+                .rounded = work->rounded,
                 .ahead = ahead.at,
                 .ahead_step = ahead.step,
             };
@@ -237,8 +265,12 @@ static void attend_floats(void *instance, const struct kt_attend *job)
     const struct attend work = begin_job(job);
     (void)instance;
     score(&work);
-    for (uint32_t r = 0; r < work.n; r++)
-        make_weights(job, r, work.weights + (uint64_t)r * CHUNK);
+    for (uint32_t r = 0; r < work.n; r++) {
+        float *weights = work.weights + (uint64_t)r * CHUNK;
+        make_weights(job, r, weights);
+        if (work.rounded)
+            round_row(weights, round_up(job->end - work.start, LINE));
+    }
     if (!job->layout->shape.latent) {
         add_values(&work);
         return;

@@ -70,12 +70,14 @@ extern const struct kt_attention_ops attention_ops_avx2;
 extern const struct kt_attention_ops attention_ops_avx512;
 extern const struct kt_attention_ops attention_ops_avx512_bf16;
 extern const struct kt_attention_ops attention_ops_amx;
+extern const struct kt_attention_ops attention_ops_arm_bf16;
 extern const struct kt_attention_ops attention_ops_neon;
 extern const struct kt_rows_ops attention_rows_scalar;
 extern const struct kt_rows_ops attention_rows_avx2;
 extern const struct kt_rows_ops attention_rows_avx512;
 extern const struct kt_rows_ops attention_rows_avx512_bf16;
 extern const struct kt_rows_ops attention_rows_amx;
+extern const struct kt_rows_ops attention_rows_arm_bf16;
 extern const struct kt_rows_ops attention_rows_neon;
 
 #endif

@@ -25,6 +25,9 @@ static const struct kt_level *const levels[] = {
 #ifdef LEVEL_AVX2
     ATTENTION_LEVEL(avx2, NEEDS_AVX2, "vfmadd"),
 #endif
+#ifdef LEVEL_ARM_BF16
+    ATTENTION_LEVEL(arm_bf16, NEEDS_I8MM | KT_CPU_ARM_BF16, "bfdot"),
+#endif
 #ifdef LEVEL_NEON
     ATTENTION_LEVEL(neon, KT_CPU_NEON, "fmla"),
 #endif

@@ -4,6 +4,7 @@
  *
  * Parameters  MOST_ROWS       rows of a microkernel for lines of float32: as many as registers hold sums for
  *             MOST_PAIR_ROWS  the same for lines of pairs, which are widened in registers
+ * Wanted      ROUNDED_PAIRS   1: rows may be bfloat16, too, which VEC_BF16 multiplies pair by pair
  * and those of simd/simd.h.
  *
  * Each sum is one chain in the order of the lines, whatever number of rows there is.
@@ -18,6 +19,10 @@
 #error "attention/product_tmpl.h: define MOST_PAIR_ROWS"
 #endif
 
+#ifndef ROUNDED_PAIRS
+#define ROUNDED_PAIRS 0
+#endif
+
 #include "plugins/attention/attention.h"
 #include "plugins/common/simd/simd.h"
 
@@ -29,7 +34,8 @@ _Static_assert(VEC_ROWS *VEC_PARTS == LINE, "a line is VEC_PARTS vectors");
  * c[r][0..15] = sum over i of a[r][i] * b[i][0..15], added to what c holds if `add`. i runs over `n` lines in
  * segments of `segment`; a row of a goes on a_next numbers behind the beginning of its last segment. Lines of
  * b are b_stride bytes apart: of float32, or with `pairs` each of two, as 16 pairs of bfloat16; then a has an
- * even number of numbers, of which the last may be one of 0 more than n.
+ * even number of numbers, of which the last may be one of 0 more than n. With `rounded` these are bfloat16;
+ * distances of a still count float32.
  */
 struct product {
     const float *a;
@@ -39,7 +45,7 @@ struct product {
     float *c;
     uint64_t c_stride;
     uint32_t n, segment;
-    bool add, pairs;
+    bool add, pairs, rounded;
     const uint8_t *ahead; /* with pairs: memory that is read later, a line of it fetched with each line */
     uint64_t ahead_step;
 };
@@ -69,7 +75,35 @@ INLINE void add_floats(const struct product *p, const float *const row[MOST_ROWS
         }
 }
 
-INLINE void add_pairs(const struct product *p, const float *const row[MOST_ROWS], unsigned rows,
+/* A line of pairs, widened, with numbers `at` and at + 1 of each row. */
+INLINE void add_widened(const vi pair[VEC_PARTS], const float *const row[MOST_ROWS], uint64_t at,
+                        unsigned rows, vf sum[MOST_ROWS][VEC_PARTS])
+{
+    vf line[VEC_PARTS];
+    UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
+        line[v] = vf_from_bf16_even(pair[v]);
+    add_line(line, row, at, rows, sum);
+    UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
+        line[v] = vf_from_bf16_odd(pair[v]);
+    add_line(line, row, at + 1, rows, sum);
+}
+
+#if ROUNDED_PAIRS
+/* The same of rows in bfloat16, multiplied as it is. */
+INLINE void add_rounded(const vi pair[VEC_PARTS], const float *const row[MOST_ROWS], uint64_t at,
+                        unsigned rows, vf sum[MOST_ROWS][VEC_PARTS])
+{
+    UNROLL_FOR (unsigned r = 0; r < rows; r++) {
+        vi both = vi_splat32((int32_t)load_u32((const uint8_t *)row[r] + 2 * at));
+        UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
+            sum[r][v] = vf_add_pairs(sum[r][v], pair[v], both);
+    }
+}
+#else
+#define add_rounded add_widened /* no row is rounded */
+#endif
+
+INLINE void add_pairs(const struct product *p, const float *const row[MOST_ROWS], unsigned rows, bool rounded,
                       vf sum[MOST_ROWS][VEC_PARTS])
 {
     const bool first = row[0] == p->a; /* other rows find lines fetched */
@@ -78,19 +112,16 @@ INLINE void add_pairs(const struct product *p, const float *const row[MOST_ROWS]
     for (uint64_t i = 0; i < n; i += 2, b += stride, ahead += step) {
         PREFETCH(ahead);
         vi pair[VEC_PARTS];
-        vf line[VEC_PARTS];
-        UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++) {
-            pair[v] = vi_keep(vi_load(b + v * 4 * VEC_ROWS));
-            line[v] = vf_from_bf16_even(pair[v]);
-        }
-        add_line(line, row, i, rows, sum);
         UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
-            line[v] = vf_from_bf16_odd(pair[v]);
-        add_line(line, row, i + 1, rows, sum);
+            pair[v] = vi_keep(vi_load(b + v * 4 * VEC_ROWS));
+        if (rounded)
+            add_rounded(pair, row, i, rows, sum);
+        else
+            add_widened(pair, row, i, rows, sum);
     }
 }
 
-INLINE void multiply_rows(const struct product *p, uint32_t row, unsigned rows, bool pairs)
+INLINE void multiply_rows(const struct product *p, uint32_t row, unsigned rows, bool pairs, bool rounded)
 {
     const float *a[MOST_ROWS];
     float *c = p->c + row * p->c_stride;
@@ -101,7 +132,7 @@ INLINE void multiply_rows(const struct product *p, uint32_t row, unsigned rows, 
         UNROLL_FOR (unsigned v = 0; v < VEC_PARTS; v++)
             sum[r][v] = p->add ? vf_load(c + r * p->c_stride + v * VEC_ROWS) : vf_set(0.0f);
     if (pairs)
-        add_pairs(p, a, rows, sum);
+        add_pairs(p, a, rows, rounded, sum);
     else
         add_floats(p, a, rows, sum);
     UNROLL_FOR (unsigned r = 0; r < rows; r++)
@@ -109,14 +140,17 @@ INLINE void multiply_rows(const struct product *p, uint32_t row, unsigned rows, 
             vf_store(c + r * p->c_stride + v * VEC_ROWS, sum[r][v]);
 }
 
-#define MULTIPLY_ROWS(rows)                                                            \
-    static NOINLINE void multiply_floats_##rows(const struct product *p, uint32_t row) \
-    {                                                                                  \
-        multiply_rows(p, row, (rows) < MOST_ROWS ? (rows) : MOST_ROWS, false);         \
-    }                                                                                  \
-    static NOINLINE void multiply_pairs_##rows(const struct product *p, uint32_t row)  \
-    {                                                                                  \
-        multiply_rows(p, row, (rows) < MOST_ROWS ? (rows) : MOST_ROWS, true);          \
+#define MULTIPLY_ROWS(rows)                                                              \
+    static NOINLINE void multiply_floats_##rows(const struct product *p, uint32_t row)   \
+    {                                                                                    \
+        multiply_rows(p, row, (rows) < MOST_ROWS ? (rows) : MOST_ROWS, false, false);    \
+    }                                                                                    \
+    static NOINLINE void multiply_pairs_##rows(const struct product *p, uint32_t row)    \
+    {                                                                                    \
+        if (ROUNDED_PAIRS && p->rounded)                                                 \
+            multiply_rows(p, row, (rows) < MOST_ROWS ? (rows) : MOST_ROWS, true, true);  \
+        else                                                                             \
+            multiply_rows(p, row, (rows) < MOST_ROWS ? (rows) : MOST_ROWS, true, false); \
     }
 MULTIPLY_ROWS(1)
 MULTIPLY_ROWS(2)

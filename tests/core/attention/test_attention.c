@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512_bf16", "amx", "neon"};
+static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512_bf16", "amx", "arm_bf16", "neon"};
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* ---- the definition ---- */
