@@ -39,6 +39,12 @@ AS_IF([test $kt_sanitizers != none],
 AC_SUBST([SANITIZER_CFLAGS])
 AM_CONDITIONAL([SANITIZERS], [test $kt_sanitizers != none])])
 
+# KT_COVERAGE: COVERAGE_CFLAGS of everything but plugins, whose kernels would take hours.
+AC_DEFUN([KT_COVERAGE],
+[AC_ARG_ENABLE([coverage], [AS_HELP_STRING([--enable-coverage], [count by gcov which lines and branches tests reach])])
+AS_IF([test "x$enable_coverage" = xyes], [COVERAGE_CFLAGS='--coverage -fprofile-update=prefer-atomic'])
+AC_SUBST([COVERAGE_CFLAGS])])
+
 # KT_HARDENING: HARDEN_CFLAGS of everything but plugins, whose kernels have arrays that a stack protector would
 # guard at each call; BRANCH_CFLAGS and HARDEN_LDFLAGS of everything; PIE_LDFLAGS of programs. Not with sanitizers.
 AC_DEFUN([KT_HARDENING],

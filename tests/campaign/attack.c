@@ -7,13 +7,15 @@
  *     attack kill SECONDS SEED RESULT -- COMMAND...
  *         ended by SIGKILL at random times, then run to its end
  *     attack faults KINDS STICKY RESULT -- COMMAND...
- *         each call of these kinds fails (shim.c)
+ *         each call of these kinds fails (shim.c), or each FAULT_STEPth from a random one of FAULT_SEED's on
  *     attack power NOTES RESULT...
  *         crashes between the events that shim.c noted
  *
  * Prints "tried crashes hangs wrong left seed", the seed to go on with; of what is wrong a line before it.
  */
 #define _GNU_SOURCE
+#include "tests/campaign/change.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -54,17 +56,9 @@ static struct {
 } tally;
 static uint64_t random_state;
 
-static uint64_t roll(void)
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 static uint64_t below(uint64_t n)
 {
-    return n ? roll() % n : 0;
+    return kt_below(&random_state, n);
 }
 
 static double now(void)
@@ -197,82 +191,6 @@ static void sweep(const char *result, bool counts)
 
 /* ---- changed files ---- */
 
-static void put_number(uint8_t *at, size_t size)
-{
-    static const uint64_t edges[] = {0,
-                                     1,
-                                     2,
-                                     7,
-                                     8,
-                                     31,
-                                     32,
-                                     255,
-                                     65535,
-                                     1 << 20,
-                                     UINT32_MAX,
-                                     UINT64_C(1) << 32,
-                                     UINT64_C(1) << 36,
-                                     INT64_MAX,
-                                     UINT64_MAX,
-                                     UINT64_MAX - 7};
-    uint64_t number = edges[below(sizeof edges / sizeof edges[0])] + (below(4) == 0 ? below(300) : 0);
-    memcpy(at, &number, size);
-}
-
-/* Digits of a text become another number. */
-static size_t put_digits(uint8_t *data, size_t at, size_t size)
-{
-    static const char *const texts[] = {"0", "-1", "1e9", "18446744073709551615", "9223372036854775807",
-                                        "2", "[]", "\"\""};
-    const char *text = texts[below(sizeof texts / sizeof texts[0])];
-    size_t length = strlen(text);
-    if (at + length > size)
-        return size;
-    memcpy(data + at, text, length);
-    return size;
-}
-
-/* One change. Most hit the first bytes, where headers are. */
-static size_t change(uint8_t *data, size_t size, size_t head)
-{
-    size_t at = (size_t)below(below(8) ? (head < size ? head : size) : size), length = (size_t)below(64) + 1;
-    length = at + length > size ? size - at : length;
-    switch (size ? below(9) : 9) {
-    case 0:
-        data[at] ^= (uint8_t)(1 << below(8));
-        return size;
-    case 1:
-        data[at] = (uint8_t)roll();
-        return size;
-    case 2:
-        if (at + 8 <= size)
-            put_number(data + at, below(2) ? 8 : 4);
-        return size;
-    case 3:
-        for (; at < size && (data[at] < '0' || data[at] > '9'); at++)
-            continue;
-        return put_digits(data, at, size);
-    case 4:
-        return at; /* cut off */
-    case 5:        /* left out */
-        memmove(data + at, data + at + length, size - at - length);
-        return size - length;
-    case 6: { /* from elsewhere */
-        size_t from = (size_t)below(size);
-        length = from + length > size ? size - from : length;
-        memmove(data + at, data + from, length);
-        return size;
-    }
-    case 7:
-        memset(data + at, below(2) ? 0 : 0xff, length);
-        return size;
-    default:
-        if (at < size)
-            data[at] = (uint8_t) "{}[]\",:\\=\n;#\0 /%"[below(17)];
-        return size;
-    }
-}
-
 static bool is_text(const char *words)
 {
     for (const unsigned char *c = (const unsigned char *)words; *c; c++)
@@ -292,9 +210,7 @@ static int mutate(double seconds, uint64_t seed, const char *path, char **comman
     for (; now() < end; seed++) {
         random_state = seed;
         memcpy(data, good.data, good.size);
-        size_t size = good.size, head = below(2) ? 4096 : 256;
-        for (uint64_t n = below(4) + 1; n > 0; n--)
-            size = change(data, size, head);
+        size_t size = kt_change(data, good.size, &random_state);
         write_all(path, data, size);
         struct outcome outcome = run(command, 0);
         if (!judge(&outcome, seed))
@@ -334,7 +250,9 @@ static int fault(long kinds, bool sticky, const char *result, char **command)
         return 2;
     }
     unsigned long step = getenv("FAULT_STEP") ? strtoul(getenv("FAULT_STEP"), NULL, 10) : 1;
-    for (unsigned long n = 1 + random_state % step;; n += step) {
+    uint64_t number_of_run = getenv("FAULT_SEED") ? strtoull(getenv("FAULT_SEED"), NULL, 10) : 0;
+    random_state = number_of_run;
+    for (unsigned long n = 1 + kt_roll(&random_state) % step;; n += step) {
         unlink(result);
         unlink(mark);
         snprintf(number, sizeof number, "%lu", n);
@@ -354,6 +272,7 @@ static int fault(long kinds, bool sticky, const char *result, char **command)
     }
     unlink(mark);
     free(good.data);
+    random_state = number_of_run + 1;
     return 0;
 }
 

@@ -7,7 +7,7 @@
 minutes=${CAMPAIGN_MINUTES:-3}
 keep=${CAMPAIGN_FOLDER:-$KT_TEST_BUILD/campaign}
 tiny=$data
-CC=${KT_TEST_CC:-cc}
+programs=$KT_TEST_BUILD/tests/campaign
 program=$KT_TEST_BUILD/.libs/kt
 engine=$KT_TEST_BUILD/.libs/kt-engine
 [ -x "$program" ] || program=$kt_program
@@ -16,19 +16,23 @@ export LD_LIBRARY_PATH
 mkdir -p "$keep/seeds"
 work=$dir/attacked
 mkdir "$work"
-attack=$dir/attack
 SHIM=$dir/shim.so
 export SHIM
-"$CC" -std=gnu11 -O1 -o "$attack" "$KT_TEST_SOURCE/tests/campaign/attack.c" &&
-    "$CC" -std=gnu11 -O1 -shared -fPIC -o "$SHIM" "$KT_TEST_SOURCE/tests/campaign/shim.c" -ldl ||
-    { fail "the attack does not compile"; finish; }
+"${KT_TEST_CC:-cc}" -std=gnu11 -O1 -shared -fPIC -o "$SHIM" "$KT_TEST_SOURCE/tests/campaign/shim.c" -ldl ||
+    { fail "shim.c does not compile"; finish; }
+
+# real PROGRAM: libtool's script would be attacked, too.
+real() { if [ -x "$programs/.libs/$1" ]; then echo "$programs/.libs/$1"; else echo "$programs/$1"; fi; }
+attack=$(real attack)
 with_plugin llamafile || true
 with_plugin amx_int8 || true
+with_plugin bf16 || true
+with_plugin attention || true
 model=$tiny/tiny-moe-q4_k_m.gguf
 bf16=$tiny/tiny-moe-bf16-l0-l3.gguf
 
 # Seconds of each part; some have an end of their own.
-parts="gguf safetensors folder store ini trace stats tokenizer kill power faults fuzz"
+parts="gguf safetensors folder store ini trace stats tokenizer prefix http batches kill power faults client memory fuzz"
 wanted=${CAMPAIGN_PARTS:-$parts}
 share=$(awk "BEGIN { print $minutes * 60 / $(echo "$wanted" | wc -w) }")
 
@@ -84,6 +88,13 @@ part_tokenizer()
     cp "$json" "$work/tokenizer.json"
     mutate tokenizer "$work/tokenizer.json" "$engine" tokenize "$work/tokenizer.json" --text "Who is it?"
 }
+part_prefix()
+{
+    [ -x "$engine" ] || return 0
+    KT_KERNEL_CORE_THREADS=1 count prefix "$(real prefix)" "$share" "$(seed prefix)" "$model" "$work/prefix"
+}
+part_http() { count http sh "$KT_TEST_SOURCE/tests/campaign/http.sh" "$share" "$(seed http)"; }
+part_batches() { count batches "$(real batches)" "$share" "$(seed batches)"; }
 part_kill() { count kill "$attack" kill "$share" "$(seed kill)" "$work/killed" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/killed"; }
 part_power()
 {
@@ -97,24 +108,49 @@ part_power()
         count power "$attack" power "$work/notes" $results
     done
 }
-# Every call in turn takes hours, so a short run looks at each STEPth, from another one each time.
+# fail_calls PART KIND RESULT COMMAND...: each call of that kind, once and from then on. Every one in turn takes
+# hours, so a short run looks at each STEPth, from another one each time.
+fail_calls()
+{
+    part=$1 kind=$2 result=$3
+    shift 3
+    FAULT_STEP=$(awk "BEGIN { step = int(($kind == 1 ? 2400 : 120) / $minutes); print step < 1 ? 1 : step }")
+    export FAULT_STEP
+    for sticky in 0 1; do
+        FAULT_SEED=$(seed "$part")
+        export FAULT_SEED
+        count "$part" "$attack" faults "$kind" $sticky "$result" -- "$@"
+    done
+}
 part_faults()
 {
     for kind in 1 2 4 8 16 32; do
-        FAULT_STEP=$(awk "BEGIN { step = int(($kind == 1 ? 2400 : 120) / $minutes); print step < 1 ? 1 : step }")
-        export FAULT_STEP
-        for sticky in 0 1; do
-            count faults "$attack" faults $kind $sticky "$work/o" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/o"
-        done
+        fail_calls faults $kind "$work/o" "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/o"
     done
+}
+part_client()
+{
+    mkdir -p "$work/packed"
+    for kind in 1 2 4 8 16 32; do
+        fail_calls client $kind "$work/packed/o" "$(real client)" "$bf16" amx_int8 "$work/packed" "$work/packed/o"
+    done
+}
+part_memory()
+{
+    mkdir -p "$work/packed"
+    FAULT_STEP=1
+    export FAULT_STEP
+    count memory "$attack" faults 64 0 "$work/packed/o" -- "$(real client)" "$bf16" amx_int8 "$work/packed" "$work/packed/o"
+    count memory "$attack" faults 64 0 "$work/o" -- "$program" forward -m "$model" -i "$trace" --layer 0 --output "$work/o"
 }
 part_fuzz()
 {
     command -v "${CLANG:-clang}" >/dev/null || return 0
-    for format in gguf safetensors folder ini; do
+    formats="gguf safetensors folder ini tokenizer template output schema"
+    for format in $formats; do
         log=$dir/fuzz.log
         mkdir -p "$keep/corpus-$format"
-        (cd "$KT_TEST_BUILD" && sh "$KT_TEST_SOURCE/tests/fuzz/run" $format "$(awk "BEGIN { print int($share / 4) + 1 }")" \
+        (cd "$KT_TEST_BUILD" && sh "$KT_TEST_SOURCE/tests/fuzz/run" $format "$(awk "BEGIN { print int($share / 8) + 1 }")" \
             "$keep/corpus-$format") >"$log" 2>&1
         status=$?
         runs=$(sed -n 's/^#\([0-9]*\).*DONE.*/\1/p' "$log" | tail -n 1)

@@ -2,15 +2,17 @@
 /*
  * shim.c - makes the Nth call of a kind fail, once or from then on; and notes when files become durable. For
  * LD_PRELOAD:
- *     FAIL_KINDS    sum of: 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat
- *     FAIL_N        counted from 1; FAIL_STICKY=1: all later ones too; FAIL_MARK: this file appears when it
- * fails NOTE_FOLDER   takes a copy of each file that is synced, and the list of events Allocations of hwloc
- * do not fail: some of them it does not look at (SECURITY).
+ *     FAIL_KINDS    sum of: 1 allocations, 2 mmap, 4 threads, 8 open, 16 reads and writes, 32 stat; or 64:
+ * memory ends where the process would for the Nth time have more of it than ever before FAIL_N        counted
+ * from 1; FAIL_STICKY=1: all later ones too; FAIL_MARK: this file appears when it fails NOTE_FOLDER   takes a
+ * copy of each file that is synced, and the list of events While hwloc starts, only kind 64 takes memory from
+ * it: it does not look at all of its allocations, and is started where there is enough (core/machine/README).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -24,9 +26,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ALLOCATE = 1, MAP = 2, THREAD = 4, OPEN = 8, MOVE = 16, LOOK = 32 };
+enum { ALLOCATE = 1, MAP = 2, THREAD = 4, OPEN = 8, MOVE = 16, LOOK = 32, MEMORY = 64 };
 
 void *__libc_malloc(size_t size);
+void __libc_free(void *memory);
+int hwloc_topology_load(void *topology);
+int hwloc_topology_init(void **topology);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
@@ -35,7 +40,10 @@ static long kinds, failing;
 static bool sticky;
 static const char *mark, *notes;
 static atomic_long count;
-static _Thread_local bool inside;
+static _Thread_local bool inside, starts_hwloc;
+static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
+static long held, most_held; /* bytes */
+static bool memory_ended;
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -47,13 +55,99 @@ __attribute__((constructor)) static void begin(void)
     kinds = text ? atol(text) : 0;
 }
 
-/* Is the caller hwloc, or the dynamic linker, which ends the process by itself? */
+/* Is the caller hwloc that starts, or the dynamic linker, which ends the process by itself? */
 static bool is_spared(const void *caller)
 {
     Dl_info info;
-    return !dladdr(caller, &info) || !info.dli_fname || strstr(info.dli_fname, "libhwloc") ||
-           strstr(info.dli_fname, "ld-linux");
+    return starts_hwloc || !dladdr(caller, &info) || !info.dli_fname || strstr(info.dli_fname, "ld-linux");
 }
+
+static void leave_mark(void)
+{
+    if (mark)
+        (void)!syscall(SYS_close, syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600));
+}
+
+/* ---- memory that ends ---- */
+
+/* Is there none for `more` bytes in place of `less`? */
+static bool lacks(size_t more, size_t less, const void *caller)
+{
+    Dl_info info;
+    bool ends = false;
+    if (!(kinds & MEMORY) || inside || more <= less)
+        return false;
+    inside = true;
+    bool linker = !dladdr(caller, &info) || !info.dli_fname || strstr(info.dli_fname, "ld-linux");
+    inside = false;
+    pthread_mutex_lock(&memory_lock);
+    if (!linker && held + (long)(more - less) > most_held) {
+        if (!memory_ended && atomic_fetch_add(&count, 1) + 1 == failing) {
+            memory_ended = true;
+            leave_mark();
+        }
+        ends = memory_ended;
+        most_held = ends ? most_held : held + (long)(more - less);
+    }
+    pthread_mutex_unlock(&memory_lock);
+    if (ends)
+        errno = ENOMEM;
+    return ends;
+}
+
+static void add(long bytes)
+{
+    if (!(kinds & MEMORY))
+        return;
+    pthread_mutex_lock(&memory_lock);
+    held += bytes;
+    pthread_mutex_unlock(&memory_lock);
+}
+static void *take(void *memory)
+{
+    if (memory)
+        add((long)malloc_usable_size(memory));
+    return memory;
+}
+static void release(void *memory)
+{
+    if (memory)
+        add(-(long)malloc_usable_size(memory));
+}
+
+static struct {
+    char *begin;
+    size_t size;
+} maps[1000]; /* of no file */
+
+static void note_map(char *memory, size_t size)
+{
+    pthread_mutex_lock(&memory_lock);
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        if (!maps[i].begin) {
+            maps[i].begin = memory;
+            maps[i].size = size;
+            held += (long)size;
+            break;
+        }
+    pthread_mutex_unlock(&memory_lock);
+}
+
+/* A map may be given back in parts. */
+static void forget_map(char *memory, size_t size)
+{
+    pthread_mutex_lock(&memory_lock);
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++)
+        if (maps[i].begin && memory >= maps[i].begin && memory < maps[i].begin + maps[i].size) {
+            held -= (long)size;
+            if (size == maps[i].size)
+                maps[i].begin = NULL;
+            break;
+        }
+    pthread_mutex_unlock(&memory_lock);
+}
+
+/* ---- calls ---- */
 
 static bool fails(long kind, const void *caller, int number)
 {
@@ -63,51 +157,94 @@ static bool fails(long kind, const void *caller, int number)
     bool spared = is_spared(caller);
     long n = spared ? 0 : atomic_fetch_add(&count, 1) + 1;
     bool hit = n == failing || (sticky && n > failing);
-    if (n == failing && mark) {
-        long fd = syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600);
-        (void)!syscall(SYS_close, fd);
-    }
+    if (n == failing)
+        leave_mark();
     inside = false;
     if (hit)
         errno = number;
     return hit;
 }
 #define FAILS(kind, number) fails(kind, __builtin_return_address(0), number)
+#define LACKS(more, less) lacks(more, less, __builtin_return_address(0))
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 void *malloc(size_t size)
 {
-    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_malloc(size);
+    if (FAILS(ALLOCATE, ENOMEM) || LACKS(size, 0))
+        return NULL;
+    return take(__libc_malloc(size));
+}
+void free(void *memory)
+{
+    release(memory);
+    __libc_free(memory);
 }
 void *calloc(size_t n, size_t size)
 {
-    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_calloc(n, size);
+    if (FAILS(ALLOCATE, ENOMEM) || LACKS(n * size, 0))
+        return NULL;
+    return take(__libc_calloc(n, size));
 }
 void *realloc(void *memory, size_t size)
 {
-    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_realloc(memory, size);
+    if (FAILS(ALLOCATE, ENOMEM) || LACKS(size, memory ? malloc_usable_size(memory) : 0))
+        return NULL;
+    release(memory);
+    void *moved = __libc_realloc(memory, size);
+    return take(moved ? moved : memory), moved;
+}
+static void *align(size_t alignment, size_t size, const void *caller)
+{
+    return fails(ALLOCATE, caller, ENOMEM) || lacks(size, 0, caller) ? NULL
+                                                                     : take(__libc_memalign(alignment, size));
 }
 void *aligned_alloc(size_t alignment, size_t size)
 {
-    return FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_memalign(alignment, size);
+    return align(alignment, size, __builtin_return_address(0));
 }
 int posix_memalign(void **memory, size_t alignment, size_t size)
 {
-    if (FAILS(ALLOCATE, ENOMEM))
-        return ENOMEM;
-    *memory = __libc_memalign(alignment, size);
+    *memory = align(alignment, size, __builtin_return_address(0));
     return *memory ? 0 : ENOMEM;
 }
 char *strdup(const char *text)
 {
     size_t size = strlen(text) + 1;
-    char *copy = FAILS(ALLOCATE, ENOMEM) ? NULL : __libc_malloc(size);
+    char *copy = FAILS(ALLOCATE, ENOMEM) || LACKS(size, 0) ? NULL : take(__libc_malloc(size));
     return copy ? memcpy(copy, text, size) : NULL;
 }
 void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    return FAILS(MAP, ENOMEM) ? MAP_FAILED
-                              : (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+    bool counts = (flags & MAP_ANONYMOUS) != 0;
+    if (FAILS(MAP, ENOMEM) || (counts && LACKS(size, 0)))
+        return MAP_FAILED;
+    void *memory = (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+    if (counts && memory != MAP_FAILED)
+        note_map(memory, size);
+    return memory;
+}
+int munmap(void *memory, size_t size)
+{
+    int result = (int)syscall(SYS_munmap, memory, size);
+    if (result == 0)
+        forget_map(memory, size);
+    return result;
+}
+
+/* Between these, what fails is hwloc's. */
+int hwloc_topology_load(void *topology)
+{
+    starts_hwloc = true;
+    int result = REAL(hwloc_topology_load)(topology);
+    starts_hwloc = false;
+    return result;
+}
+int hwloc_topology_init(void **topology)
+{
+    starts_hwloc = true;
+    int result = REAL(hwloc_topology_init)(topology);
+    starts_hwloc = false;
+    return result;
 }
 int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *),
                    void *argument)

@@ -64,6 +64,9 @@ done
 take "$KT_TEST_SOURCE/tests/kt/kt_lib.sh" "$KT_TEST_SOURCE"/plugins/*/*.ini
 take_program "$(real "$KT_TEST_BUILD/kt")"
 take_program "$(real "$KT_TEST_BUILD/tests/kt/refuse")"
+for program in attack batches; do
+    take_program "$(real "$KT_TEST_BUILD/tests/campaign/$program")"
+done
 for plugin in "$KT_TEST_BUILD"/.libs/kt_*.so; do
     take "$plugin"
 done
