@@ -3,6 +3,7 @@
 #include "tests/engine/text/text_cases.h"
 #include "tests/support/alloc_faults.h"
 
+#include "tools/engine/base/dump.h"
 #include "tools/engine/text/utf8.h"
 
 #include <check.h>
@@ -357,6 +358,37 @@ START_TEST(test_faults)
 }
 END_TEST
 
+/* ---- JSON whose memory ends ---- */
+
+static unsigned long left; /* allocations of jansson until one fails; 0: none does */
+
+static void *allocate(size_t size)
+{
+    return left > 0 && --left == 0 ? NULL : malloc(size);
+}
+
+START_TEST(text_of_json_is_whole_or_not_there)
+{
+    json_t *value =
+        json_pack("{s:{s:i,s:s}, s:[i,i]}", "first", "a", 1, "b", "c", "a key that is long", 2, 3);
+    char *whole = kt_json_dump(value, JSON_COMPACT);
+    unsigned long n = 0;
+    ck_assert_str_eq(whole, "{\"first\":{\"a\":1,\"b\":\"c\"},\"a key that is long\":[2,3]}");
+    json_set_alloc_funcs(allocate, free);
+    do {
+        left = ++n;
+        char *text = kt_json_dump(value, JSON_COMPACT);
+        ck_assert_msg(!text || strcmp(text, whole) == 0, "at allocation %lu: %s", n, text);
+        ck_assert(text || n < 1000);
+        free(text);
+    } while (left == 0);
+    json_set_alloc_funcs(malloc, free);
+    ck_assert_ptr_null(kt_json_dump(NULL, 0));
+    free(whole);
+    json_decref(value);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("calls");
@@ -366,6 +398,7 @@ int main(void)
     tcase_add_loop_test(group, test_texts, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_loop_test(group, test_faults, 0, 2);
     tcase_add_test(group, test_refusals);
+    tcase_add_test(group, text_of_json_is_whole_or_not_there);
     suite_add_tcase(suite, group);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tools/engine/base/fail.h"
+#include "tools/engine/base/dump.h"
 #include "tools/engine/chat/sse.h"
 #include "tools/engine/chat/talk.h"
 #include "tools/engine/serve/guard.h"
@@ -282,7 +283,7 @@ static char *make_body(struct client *client, const json_t *messages)
                                    json_integer(json_integer_value(seed) + (json_int_t)client->n_sent)) == 0;
     client->n_sent++;
     if (done)
-        text = json_dumps(body, JSON_COMPACT);
+        text = kt_json_dump(body, JSON_COMPACT);
     json_decref(body);
     return text;
 }

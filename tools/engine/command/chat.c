@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chat.c - templates as the verbs take them, and messages as a model reads them. */
 #include "tools/engine/command/command.h"
+#include "tools/engine/base/dump.h"
 #include "tools/engine/base/fail.h"
 
 #include <jansson.h>
@@ -85,7 +86,7 @@ enum kt_status kt_chat_ids(const struct kt_tokenizer *tokenizer, const struct kt
                            uint64_t *n_ids, bool *starts_reasoning, struct kt_error *error)
 {
     struct kt_rendering *rendering = NULL;
-    char *json = json_dumps(variables, JSON_COMPACT);
+    char *json = kt_json_dump(variables, JSON_COMPACT);
     if (!json)
         return kt_engine_fail(error, KT_E_NOMEM, "no memory for the prompt");
     enum kt_status status = kt_template_render(chat, json, strlen(json), params, &rendering, error);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* detokenize.c - kt detokenize: ids to text. */
 #include "tools/engine/command/command.h"
+#include "tools/engine/base/dump.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -102,7 +103,7 @@ static int read_line(const struct kt_cli *cli, const struct kt_input_lines *line
 static int write_line(const struct kt_cli *cli, const char *text, uint64_t length)
 {
     json_t *string = json_stringn(text, length);
-    char *line = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
+    char *line = string ? kt_json_dump(string, JSON_ENCODE_ANY) : NULL;
     json_decref(string);
     if (!line)
         return kt_cli_error(cli, "out of memory");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* template.c - kt template: renders a chat template, or says what it supports. */
 #include "tools/engine/command/command.h"
+#include "tools/engine/base/dump.h"
 #include "tools/kt/table.h"
 
 #include <jansson.h>
@@ -75,7 +76,7 @@ static int add_tokens(const struct kt_cli *cli, const struct kt_tokenizer *token
         return KT_EXIT_OK;
     }
     bool added = kt_chat_add_tokens(tokenizer, request);
-    char *text = added ? json_dumps(request, JSON_COMPACT) : NULL;
+    char *text = added ? kt_json_dump(request, JSON_COMPACT) : NULL;
     json_decref(request);
     if (!text)
         return kt_cli_error(cli, "out of memory");

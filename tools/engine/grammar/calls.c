@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* calls.c - answers that call tools: the tags of each format, and arguments as JSON. */
 #include "tools/engine/base/fail.h"
+#include "tools/engine/base/dump.h"
 #include "tools/engine/grammar/calls.h"
 #include "tools/engine/text/output/parser.h"
 
@@ -33,7 +34,7 @@ static uint32_t object(struct kt_calls *c, struct kt_tool *tool, const char *key
 {
     struct kt_program *p = c->program;
     json_t *name = json_string(tool->name);
-    char *text = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
+    char *text = name ? kt_json_dump(name, JSON_ENCODE_ANY) : NULL;
     json_decref(name);
     if (!text) {
         kt_form_no_memory(c->reader);

@@ -5,6 +5,7 @@
  * the places behind it.
  */
 #include "tools/engine/grammar/schema.h"
+#include "tools/engine/base/dump.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static bool add_member(struct object *o, const char *name, const json_t *schema)
 {
     o->members[o->n] = (struct member){.name = name, .schema = schema};
     json_t *text = json_string(name);
-    o->members[o->n].key = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    o->members[o->n].key = text ? kt_json_dump(text, JSON_ENCODE_ANY) : NULL;
     json_decref(text);
     return o->members[o->n++].key != NULL || kt_form_no_memory(o->reader);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* schema.c - schemas as operations: alternatives, constants, strings, numbers, arrays. */
 #include "tools/engine/grammar/schema.h"
+#include "tools/engine/base/dump.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static char *write_number(const json_t *value)
     char *text = NULL;
     for (size_t digits = 1; digits <= 17; digits++) {
         free(text);
-        text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
+        text = kt_json_dump(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
         json_t *again = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
         bool is_same = again && json_equal(again, value);
         json_decref(again);
@@ -83,7 +84,7 @@ static uint32_t constant(struct kt_form_reader *reader, json_t *value, uint32_t 
         return constant_list(reader, value, next);
     if (json_is_object(value))
         return constant_members(reader, value, next);
-    char *text = json_is_real(value) ? write_number(value) : json_dumps(value, JSON_ENCODE_ANY);
+    char *text = json_is_real(value) ? write_number(value) : kt_json_dump(value, JSON_ENCODE_ANY);
     if (!text) {
         kt_form_no_memory(reader);
         return 0;
@@ -140,7 +141,7 @@ uint32_t kt_form_enum(struct kt_form_reader *reader, const json_t *schema, uint3
             continue;
         if (!json_is_string(value))
             op = kt_op_split(reader->program, constant(reader, value, next), op);
-        else if ((texts[n] = json_dumps(value, JSON_ENCODE_ANY)) != NULL)
+        else if ((texts[n] = kt_json_dump(value, JSON_ENCODE_ANY)) != NULL)
             n++;
         else
             kt_form_no_memory(reader);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tools/engine/serve/job.h"
+#include "tools/engine/base/dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -315,7 +316,7 @@ static bool render(struct kt_server *server, const struct chat *chat, json_t *to
     json_t *variables = make_variables(server, chat, tools, problem);
     if (!variables)
         return false;
-    char *text = json_dumps(variables, JSON_COMPACT);
+    char *text = kt_json_dump(variables, JSON_COMPACT);
     json_decref(variables);
     if (!text)
         return kt_problem_memory(problem);
@@ -396,7 +397,7 @@ bool kt_ask_read_chat(struct kt_server *server, struct kt_ask *ask, struct kt_pr
     ask->parser.starts_reasoning = kt_chat_starts_reasoning(prompt.text, prompt.length);
     const struct kt_wished_form form = {chat.response_format, json_object_get(ask->body, "tool_choice"),
                                         tools, chat.continue_final_message};
-    ask->tools = tools ? json_dumps(tools, JSON_COMPACT) : NULL;
+    ask->tools = tools ? kt_json_dump(tools, JSON_COMPACT) : NULL;
     ask->parser.tools = ask->tools;
     ask->parser.tools_length = ask->tools ? strlen(ask->tools) : 0;
     ask->prompts = calloc(1, sizeof(*ask->prompts));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* form.c - what form an answer must have: response_format, tool_choice, strict tools, --json-schema. */
 #include "tools/engine/serve/ask.h"
+#include "tools/engine/base/dump.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static bool read_schema(const json_t *format, char **schema, struct kt_problem *
     if (!json_is_object(given))
         return kt_problem_field(problem, param, "'%s.json_schema.schema' must be an object, not %s", param,
                                 given ? kt_fields_type(given) : "missing");
-    *schema = json_dumps(given, JSON_COMPACT);
+    *schema = kt_json_dump(given, JSON_COMPACT);
     return *schema || kt_problem_memory(problem);
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 
 #include "tools/engine/serve/http.h"
+#include "tools/engine/base/dump.h"
 #include "tools/engine/base/fail.h"
 #include "tools/engine/serve/connections.h"
 #include "tools/engine/serve/listen.h"
@@ -184,7 +185,7 @@ bool kt_reply_page(struct kt_exchange *exchange, const char *page, size_t length
 
 static struct MHD_Response *make_json(json_t *body)
 {
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body ? kt_json_dump(body, JSON_COMPACT) : NULL;
     json_decref(body);
     if (!text)
         return NULL;

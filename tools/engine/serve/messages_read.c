@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* messages_read.c - what a request of Anthropic's Messages API asks for, as a chat of OpenAI's. */
 #include "tools/engine/serve/dialect.h"
+#include "tools/engine/base/dump.h"
 #include "tools/engine/serve/turn.h"
 
 #include <stdio.h>
@@ -40,7 +41,7 @@ static bool add_call(struct kt_turn *turn, const json_t *block, const char *para
     if (!json_is_string(id) || !json_is_string(name) || !json_is_object(input))
         return kt_problem_field(problem, param, "'%s' needs an id, a name and an input, which is an object",
                                 param);
-    char *text = json_dumps(input, JSON_COMPACT);
+    char *text = kt_json_dump(input, JSON_COMPACT);
     json_t *arguments = text ? kt_json_text(text, strlen(text)) : NULL;
     free(text);
     return kt_turn_call(turn, id, name, arguments, problem);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* shape.c - what answers have in common in all dialects. */
 #include "tools/engine/serve/dialect.h"
+#include "tools/engine/base/dump.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static bool add_escaped(struct kt_buffer *out, const char *text)
 
 bool kt_shape_send(struct kt_job *job, const char *event, json_t *object)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = object ? kt_json_dump(object, JSON_COMPACT) : NULL;
     json_decref(object);
     bool done = text && (!event || (kt_buffer_add_text(job->out, "event: ") &&
                                     kt_buffer_add_text(job->out, event) && kt_buffer_add(job->out, "\n", 1)));
