@@ -11,6 +11,7 @@
  *     attack power NOTES RESULT...
  *         crashes between the events that shim.c noted
  *
+ * ATTACK_CPU: seconds of CPU that a changed file may take, 1 without; a hang is 30 times that.
  * Prints "tried crashes hangs wrong left seed", the seed to go on with; of what is wrong a line before it.
  */
 #define _GNU_SOURCE
@@ -34,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HANG_SECONDS = 30, CPU_SECONDS = 1, MEMORY_KB = 64 << 10 };
+enum { HANG_SECONDS = 30, MEMORY_KB = 64 << 10 };
 
 struct bytes {
     uint8_t *data;
@@ -55,6 +56,7 @@ static struct {
     unsigned long tried, crashes, hangs, wrong, left;
 } tally;
 static uint64_t random_state;
+static double cpu_seconds = 1;
 
 static uint64_t below(uint64_t n)
 {
@@ -131,7 +133,7 @@ static struct outcome run(char **command, double delay)
         execv(command[0], command);
         _exit(127);
     }
-    outcome.late = !wait_for(pid, delay > 0 ? delay : HANG_SECONDS);
+    outcome.late = !wait_for(pid, delay > 0 ? delay : HANG_SECONDS * cpu_seconds);
     if (outcome.late)
         kill(pid, SIGKILL);
     wait4(pid, &outcome.status, 0, &used);
@@ -216,7 +218,7 @@ static int mutate(double seconds, uint64_t seed, const char *path, char **comman
         if (!judge(&outcome, seed))
             continue;
         bool failed = WEXITSTATUS(outcome.status) != 0;
-        if ((failed && !*outcome.words) || !is_text(outcome.words) || outcome.cpu > base.cpu + CPU_SECONDS ||
+        if ((failed && !*outcome.words) || !is_text(outcome.words) || outcome.cpu > base.cpu + cpu_seconds ||
             outcome.memory > base.memory + MEMORY_KB + (long)(good.size >> 10)) {
             tally.wrong++;
             tell("wrong", seed, &outcome);
@@ -393,6 +395,8 @@ int main(int argc, char **argv)
     while (split < argc && strcmp(argv[split], "--") != 0)
         split++;
     signal(SIGPIPE, SIG_IGN);
+    if (getenv("ATTACK_CPU"))
+        cpu_seconds = atof(getenv("ATTACK_CPU"));
     if (argc > 3 && strcmp(argv[1], "power") == 0) {
         code = fail_power(argv[2], argc - 3, argv + 3);
     } else if (split == 5 && split + 1 < argc) {

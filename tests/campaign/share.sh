@@ -6,7 +6,8 @@
 seed=${KT_TEST_SEED:-1}
 programs=$KT_TEST_BUILD/tests/campaign
 LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LD_LIBRARY_PATH
+ATTACK_CPU=20 # a second of a CPU that is not emulated
+export LD_LIBRARY_PATH ATTACK_CPU
 with_plugin bf16 || true
 with_plugin amx_int8 || true
 
@@ -23,12 +24,14 @@ attack()
 batches=$programs/.libs/batches
 [ -x "$batches" ] || batches=$programs/batches
 # shellcheck disable=SC2086 # an emulator comes with its arguments
-attack ${EMULATOR:-} "$batches" 8 "$seed" 20000
+attack ${EMULATOR:-} "$batches" 15 "$seed" 20000
 cp "$data/tiny-moe-bf16-l0-l3.gguf" "$dir/m.gguf"
 if [ -n "${EMULATOR:-}" ]; then # it takes a second to start
     finish
 fi
-attack "$programs/attack" mutate 8 "$seed" "$dir/m.gguf" -- "$kt_program" forward -m "$dir/m.gguf" -i "$trace" --layer 0
+attack "$programs/attack" mutate 8 "$seed" "$dir/m.gguf" -- "$kt_program" \
+    forward -m "$dir/m.gguf" -i "$trace" --layer 0
 cp "$trace" "$dir/trace"
-attack "$programs/attack" mutate 8 "$seed" "$dir/trace" -- "$kt_program" forward -m "$dir/m.gguf" -i "$dir/trace" --layer 0
+attack "$programs/attack" mutate 8 "$seed" "$dir/trace" -- "$kt_program" \
+    forward -m "$dir/m.gguf" -i "$dir/trace" --layer 0
 finish
