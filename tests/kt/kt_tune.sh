@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# kt tune with a plugin whose work depends on its tunables in a known way: it multiplies up to 96 times as often
+# kt tune with a plugin whose work depends on its tunables in a known way: it multiplies up to 112 times as often
 # as needed, so that the best values are found on any machine. Nothing here judges a time.
 . "${KT_TEST_SOURCE:?}/tests/kt/kt_lib.sh"
 umask 022
@@ -11,7 +11,7 @@ module = $dir/kt_slow.so
 [plugin.fake]
 module = $dir/kt_fake.so
 INI
-small="--config $dir/kt.ini --shape 64,64,4,2 --threads 1 --cycle 2 --tokens 1,4 --backend slow --source-type f32"
+small="--config $dir/kt.ini --shape 32,32,4,2 --threads 1 --cycle 2 --tokens 1,4 --backend slow --source-type f32"
 tuned=$dir/tuned.ini
 
 # From the worst end of each range to the best values.
@@ -20,9 +20,9 @@ kt tune $small --format csv
 exits 0
 [ "$(awk -F, 'NR == 2 { print $1 "," $2 "," $3 }' "$out")" = slow,swift,f32 ] || fail "the row must name what ran"
 says ',tuned,'
-grep -q '^swift.f32.experts-64x64.work = 1$' "$tuned" || fail "the best work is 1"
-grep -q '^swift.f32.experts-64x64.valley = 3$' "$tuned" || fail "the best valley is 3"
-grep -q '^swift.f32.experts-64x64.gain = [0-9.]*$' "$tuned" || fail "the gain must be written"
+grep -q '^swift.f32.experts-32x32.work = 1$' "$tuned" || fail "the best work is 1"
+grep -q '^swift.f32.experts-32x32.valley = 3$' "$tuned" || fail "the best valley is 3"
+grep -q '^swift.f32.experts-32x32.gain = [0-9.]*$' "$tuned" || fail "the gain must be written"
 grep -q '^cpu = ' "$tuned" || fail "the CPU must be written"
 
 # They are in force, for this shape only.
@@ -30,7 +30,7 @@ kt tune --show --config "$dir/kt.ini" --format csv
 exits 0
 says '^slow,swift,work,1,16'
 kt tune --show --config "$dir/kt.ini"
-says 'tuned.slow  swift.f32.experts-64x64.work  *1 '
+says 'tuned.slow  swift.f32.experts-32x32.work  *1 '
 says 'rows from which results are rounded'
 
 # Again: values of the same layer are replaced, those of others and other sections stay.
@@ -39,18 +39,18 @@ says 'rows from which results are rounded'
     echo '[tuned.fake]'
     sed -n '/^cpu/p;/^microcode/p' "$tuned"
     echo 'swift.f32.*.work = 2'
-    sed 's/= 3$/= 7/' "$tuned"
+    sed 's/= 3$/= 5/' "$tuned"
     echo 'swift.bf16.*.work = 4'
 } >"$dir/longer"
 cp "$dir/longer" "$tuned"
 # shellcheck disable=SC2086
 kt tune $small
 exits 0
-says 'valley 3 (8)'
+says 'valley 3 (5)'
 grep -q '^; mine$' "$tuned" || fail "comments of other sections must stay"
 grep -q '^swift.f32.\*.work = 2$' "$tuned" || fail "other sections must stay"
 grep -q '^swift.bf16.\*.work = 4$' "$tuned" || fail "other keys must stay"
-[ "$(grep -c '^swift.f32.experts-64x64.valley' "$tuned")" -eq 1 ] || fail "a value must stand once"
+[ "$(grep -c '^swift.f32.experts-32x32.valley' "$tuned")" -eq 1 ] || fail "a value must stand once"
 [ "$(grep -c '^\[tuned.slow\]' "$tuned")" -eq 1 ] || fail "a section must stand once"
 kt config check --config "$dir/kt.ini"
 exits 0
@@ -112,7 +112,7 @@ kt tune $small --levels --format csv
 exits 0
 says '^slow,brisk,f32,.*,faster,'
 grep -q '^level = brisk$' "$tuned" || fail "the fastest level must be kept"
-grep -q '^brisk.f32.experts-64x64.work = 1$' "$tuned" || fail "each level is tuned"
+grep -q '^brisk.f32.experts-32x32.work = 1$' "$tuned" || fail "each level is tuned"
 kt backends --config "$dir/kt.ini" --format csv
 says "^slow,loaded,brisk,.*level = brisk by $tuned:"
 kt backends --config "$dir/kt.ini" --set plugin.slow.level=swift --format csv

@@ -4,9 +4,9 @@
  * the columns. It packs, it has options and levels, so that everything the core does with a plugin
  * can be tried with it on any CPU. kt_older.so is the same for an ABI that knows no
  * kt_layout.deterministic, and gives more where it multiplies several rows at once. kt_slow.so has tunables
- * whose standards are the worst values: it multiplies `work` times as often as needed, and that 1 + the
- * distance of `valley` from 3 times; its best level, swift, multiplies four times as often as the next one,
- * brisk.
+ * whose standards are the worst values: it multiplies `work` times as often as needed, and that 1 + 3 times
+ * the distance of `valley` from 3 times; its best level, swift, multiplies four times as often as the next
+ * one, brisk.
  */
 #include <kt/plugin.h>
 #ifdef OLDER
@@ -17,7 +17,7 @@
 #endif
 #ifdef SLOW
 #define STANDARD_WORK 16
-#define STANDARD_VALLEY 8
+#define STANDARD_VALLEY 5
 #else
 #define STANDARD_WORK 1
 #define STANDARD_VALLEY 3
@@ -46,7 +46,7 @@ enum { TUNED_WORK, TUNED_VALLEY, TUNED_MORE_ROWS };
 static const struct kt_tunable tunables[] = {
     [TUNED_WORK] = {"work", "times that each product is computed", 1, 16, STANDARD_WORK, KT_TUNABLE_DOUBLING,
                     0},
-    [TUNED_VALLEY] = {"valley", "3 is best", 1, 8, 0, 0, 0},
+    [TUNED_VALLEY] = {"valley", "3 is best", 1, 5, 0, 0, 0},
     [TUNED_MORE_ROWS] = {"more_rows", "rows from which results are rounded otherwise", 1, 2048, 2048,
                          KT_TUNABLE_DOUBLING | KT_TUNABLE_BITS, 0},
 };
@@ -246,7 +246,7 @@ static const float *act_row(const struct kt_product *job, enum kt_stage stage, u
 static uint64_t count_work(const uint64_t tuned[KT_MAX_TUNABLES])
 {
     uint64_t valley = tuned[TUNED_VALLEY];
-    return tuned[TUNED_WORK] * (1 + (valley > 3 ? valley - 3 : 3 - valley));
+    return tuned[TUNED_WORK] * (1 + 3 * (valley > 3 ? valley - 3 : 3 - valley));
 }
 
 static float multiply(const float *weights, const float *x, uint64_t n)
