@@ -86,7 +86,7 @@ equal(raises(openai.NotFoundError, 404, model="gpt-none").code, "model_not_found
 equal(raises(openai.BadRequestError, 400, messages=[{"role": "user", "content": "word " * 800}]).code,
       "context_length_exceeded", "code")
 try:
-    client.with_options(timeout=0.02).chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=200,
+    client.with_options(timeout=0.001).chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=200,
                                                               extra_body={"ignore_eos": True})
     check(False, "a timeout must be raised")
 except openai.APITimeoutError:
