@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+/* splitmix64 (Steele, Lea, Flood 2014) */
 uint64_t kt_roll(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);

@@ -9,8 +9,8 @@
  * program, in whose message is the seed.
  */
 #define _GNU_SOURCE
-#include "core/kv/sequence_file.h"
 #include "tests/campaign/change.h"
+#include "tests/support/session_seal.h"
 
 #include <kt/engine.h>
 #include <kt/kt.h>
@@ -22,8 +22,6 @@
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 enum { TOKENS = 40, ROOM = 64 << 20, MEMORY_KB = 64 << 10 };
 
@@ -53,28 +51,6 @@ static void need(enum kt_status status, const struct kt_error *error)
         return;
     printf("%s\n", error->message);
     exit(2);
-}
-
-/* Puts the right checksums everywhere. */
-static void seal(uint8_t *data, size_t size)
-{
-    struct kt_kv_header header;
-    if (size < sizeof header)
-        return;
-    memcpy(&header, data, sizeof header);
-    header.checksum = XXH3_64bits(&header, offsetof(struct kt_kv_header, checksum));
-    memcpy(data, &header, sizeof header);
-    uint64_t at = sizeof header, rest = header.declaration_size + header.model_size + header.note_size, sum;
-    if (size - at < 8 || rest > size - at - 8)
-        return;
-    sum = XXH3_64bits_withSeed(data + at, (size_t)rest, header.checksum);
-    memcpy(data + at + rest, &sum, 8);
-    at += rest + 8;
-    for (uint64_t page = 0; at + 8 <= size && header.page_bytes <= size - at - 8; page++) {
-        sum = XXH3_64bits_withSeed(data + at, (size_t)header.page_bytes, page);
-        memcpy(data + at + header.page_bytes, &sum, 8);
-        at += header.page_bytes + 8;
-    }
 }
 
 static void complain(const char *what, const char *message)
@@ -123,7 +99,7 @@ static void attack(const char *path, const uint8_t *good, size_t size, double en
         memcpy(data, good, size);
         size_t left = kt_change(data, size, &state);
         if (kt_below(&state, 2))
-            seal(data, left);
+            session_seal(data, left);
         FILE *file = fopen(path, "wb");
         if (!file || fwrite(data, 1, left, file) != left || fclose(file) != 0)
             exit(2);

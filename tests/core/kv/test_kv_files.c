@@ -3,6 +3,7 @@
 #include "core/kv/sequence_file.h"
 #include "tests/core/kv/kv_model.h"
 #include "tests/support/sandbox.h"
+#include "tests/support/session_seal.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -10,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 static struct kt_error error;
 static uint64_t tags[400];
@@ -316,26 +315,6 @@ END_TEST
 
 /* ---- files that somebody made ---- */
 
-/* Puts the right checksums everywhere. */
-static void seal(unsigned char *data, size_t size)
-{
-    struct kt_kv_header header;
-    memcpy(&header, data, sizeof header);
-    header.checksum = XXH3_64bits(&header, offsetof(struct kt_kv_header, checksum));
-    memcpy(data, &header, sizeof header);
-    uint64_t at = sizeof header, rest = header.declaration_size + header.model_size + header.note_size;
-    if (rest > size - at - 8)
-        return;
-    uint64_t sum = XXH3_64bits_withSeed(data + at, (size_t)rest, header.checksum);
-    memcpy(data + at + rest, &sum, 8);
-    at += rest + 8;
-    for (uint64_t page = 0; at + 8 <= size && header.page_bytes <= size - at - 8; page++) {
-        sum = XXH3_64bits_withSeed(data + at, (size_t)header.page_bytes, page);
-        memcpy(data + at + header.page_bytes, &sum, 8);
-        at += header.page_bytes + 8;
-    }
-}
-
 START_TEST(made_up)
 {
     static const struct {
@@ -373,7 +352,7 @@ START_TEST(made_up)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memcpy(data, good, size);
         memcpy(data + cases[i].at, &cases[i].value, cases[i].size);
-        seal(data, size);
+        session_seal(data, size);
         spill(path, data, size);
         refuse(kv, path, "made up", cases[i].at);
         ck_assert_msg(strstr(error.message, cases[i].text), "%zu: %s", i, error.message);
@@ -385,21 +364,21 @@ START_TEST(made_up)
     header.declaration_size += header.note_size;
     header.note_size = 0;
     memcpy(data, &header, sizeof header);
-    seal(data, size);
+    session_seal(data, size);
     spill(path, data, size);
     refuse(kv, path, "a longer declaration", 0);
     memcpy(&header, good, sizeof header);
     header.declaration_size -= 2;
     header.model_size += 2;
     memcpy(data, &header, sizeof header);
-    seal(data, size);
+    session_seal(data, size);
     spill(path, data, size);
     refuse(kv, path, "half a word", 0);
     memcpy(&header, good, sizeof header);
     header.declaration_size -= 40;
     header.model_size += 40;
     memcpy(data, &header, sizeof header);
-    seal(data, size);
+    session_seal(data, size);
     spill(path, data, size);
     refuse(kv, path, "a shorter declaration", 0);
     free(data);
@@ -430,7 +409,7 @@ START_TEST(rows_behind_the_end)
     page[70] = page[71] = 0; /* the padding of an odd width is checked by nobody */
     for (int t = 1; t < 16; t++)
         page[64 + 4 * t + 2] = page[64 + 4 * t + 3] = 0;
-    seal(data, size);
+    session_seal(data, size);
     spill(path, data, size);
     free(data);
     ck_ok(kt_kv_import(kv, path, NULL, NULL, &copy, &ck_error));
