@@ -21,6 +21,9 @@ static const char tools[] =
     " {\"type\": \"function\", \"function\": {\"name\": \"say\", \"parameters\": {\"type\": \"object\", \"properties\":"
     " {\"words\": {\"type\": \"string\"}}, \"required\": [\"words\"], \"additionalProperties\": false}}}]";
 
+static const char form[] = "{\"type\": \"object\", \"properties\": {\"ok\": {\"type\": \"boolean\"}},"
+                           " \"required\": [\"ok\"], \"additionalProperties\": false}";
+
 static struct kt_tokenizer *tokenizer;
 static struct kt_vocabulary *vocabulary;
 static struct kt_tokenizer_info info;
@@ -306,6 +309,37 @@ START_TEST(test_texts)
 }
 END_TEST
 
+/* The answer is calls, or JSON of a form, and nothing else; where calls are required the form does not count.
+ */
+START_TEST(a_form_beside_tools)
+{
+    const bool has_channels = cases[_i].format == KT_OUTPUT_HARMONY;
+    const struct {
+        const char *text;
+        bool beside, required; /* may it come? */
+    } texts[] = {
+        {cases[_i].good, true, true},
+        {has_channels ? "<|channel|>final<|message|>{\"ok\": true}" : "{\"ok\": true}", true, false},
+        {has_channels ? "<|channel|>final<|message|>{\"no\"" : "{\"no\"", false, false},
+        {has_channels ? "<|channel|>final<|message|>I say" : "I say", false, false},
+    };
+    struct kt_calls_params params = params_of(cases[_i].format);
+    params.is_serial = cases[_i].is_serial;
+    params.form = form;
+    params.form_length = strlen(form);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        for (params.is_required = 0; params.is_required < 2; params.is_required++) {
+            bool wanted = params.is_required ? texts[i].required : texts[i].beside;
+            struct kt_constraint *constraint = begin(&params);
+            ck_assert_msg(feed(constraint, texts[i].text) == wanted, "%s %s%s", wanted ? "refuses" : "takes",
+                          texts[i].text, params.is_required ? " (calls are required)" : "");
+            if (wanted)
+                ck_assert_int_ne(kt_constraint_place(constraint), KT_CONSTRAINT_OPEN);
+            kt_constraint_destroy(constraint);
+        }
+}
+END_TEST
+
 START_TEST(test_refusals)
 {
     struct kt_calls_params params = params_of(KT_OUTPUT_HERMES);
@@ -335,15 +369,26 @@ START_TEST(test_refusals)
     params.is_required = 0; /* the tool is not strict */
     ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_OK);
     kt_grammar_destroy(grammar);
+    params.form = "{\"type\": ";
+    params.form_length = strlen(params.form);
+    ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "form: "));
     params.tools_length = 3;
     ck_assert_int_eq(kt_grammar_calls(&params, &grammar, &error), KT_E_FORMAT);
+    ck_assert_ptr_nonnull(strstr(error.message, "tools: "));
     ck_assert_int_eq(kt_grammar_calls(NULL, &grammar, &error), KT_E_INVALID);
 }
 END_TEST
 
 START_TEST(test_faults)
 {
-    struct kt_calls_params params = params_of(_i ? (uint32_t)KT_OUTPUT_DSML : (uint32_t)KT_OUTPUT_HERMES);
+    struct kt_calls_params params =
+        params_of(_i == 1 ? (uint32_t)KT_OUTPUT_DSML : (uint32_t)KT_OUTPUT_HERMES);
+    if (_i == 2) {
+        params.is_required = 0;
+        params.form = form;
+        params.form_length = strlen(form);
+    }
     for (unsigned long n = 1;; n++) {
         struct kt_grammar *grammar = NULL;
         faults_arm(n);
@@ -396,7 +441,8 @@ int main(void)
     tcase_add_unchecked_fixture(group, setup, teardown);
     tcase_add_loop_test(group, test_walks, 0, 10);
     tcase_add_loop_test(group, test_texts, 0, (int)(sizeof(cases) / sizeof(cases[0])));
-    tcase_add_loop_test(group, test_faults, 0, 2);
+    tcase_add_loop_test(group, a_form_beside_tools, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+    tcase_add_loop_test(group, test_faults, 0, 3);
     tcase_add_test(group, test_refusals);
     tcase_add_test(group, text_of_json_is_whole_or_not_there);
     suite_add_tcase(suite, group);
