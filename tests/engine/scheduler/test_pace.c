@@ -31,11 +31,12 @@ static double run(struct kt_pace *pace, const struct machine *m, uint32_t n_answ
     return seconds;
 }
 
-/* The slice is as long as the answers' step, to a token, unless that is less than its least or more than its
+/* The slice takes what is aimed at of `bound`, to a token, unless that is less than its least or more than its
  * most. */
 static void expect_slices(struct kt_pace *pace, const struct machine *m, uint32_t n_answers, double bound)
 {
     uint32_t n, n_plain = 0;
+    bound *= KT_PACE_AIM;
     for (int i = 0; i < 100; i++)
         run(pace, m, n_answers, &n);
     for (int i = 0; i < 100; i++) {
@@ -99,9 +100,11 @@ START_TEST(short_prompts_change_nothing)
     kt_pace_init(&pace, 8, 512, 0, 1);
     for (int i = 0; i < 50; i++)
         run(&pace, &machines[0], 64, &n);
+    double before = pace.mixed;
     for (int i = 0; i < 20; i++)
         kt_pace_learn(&pace, 64, 9, 0.066 + slice(&machines[0], 9));
-    ck_assert_uint_ge((uint32_t)pace.mixed, 120);
+    ck_assert_double_eq(pace.mixed, before);
+    ck_assert_double_ge(before, 100);
     kt_pace_learn(&pace, 0, 3, 0.001);
     ck_assert_uint_eq(kt_pace_tokens(&pace, 0), 128);
 }

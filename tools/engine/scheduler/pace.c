@@ -67,6 +67,6 @@ void kt_pace_learn(struct kt_pace *pace, uint32_t n_answers, uint32_t n_tokens, 
         double bound =
             pace->slice_bound > 0 && pace->slice_bound < pace->answers ? pace->slice_bound : pace->answers;
         pace->n_mixed++;
-        pace->mixed = adjust(pace, pace->mixed, n_tokens, seconds - pace->answers, bound);
+        pace->mixed = adjust(pace, pace->mixed, n_tokens, seconds - pace->answers, KT_PACE_AIM * bound);
     }
 }

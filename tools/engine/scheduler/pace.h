@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** Of their bound, what slices beside answers aim at: steps vary, and most of them should stay within it. */
+#define KT_PACE_AIM 0.85
+
 struct kt_pace {
     uint32_t least, most; /**< tokens */
     double slice_bound;   /**< seconds beside answers; 0: their own */
