@@ -110,3 +110,22 @@ AX_CHECK_COMPILE_FLAG([-fno-schedule-insns], [KT_CFLAGS_IN_ORDER=-fno-schedule-i
     [KT_CFLAGS_IN_ORDER=], [-Werror])
 AC_SUBST([KT_CFLAGS_IN_ORDER])
 AS_IF([test "x$kt_isa_summary" = x], [kt_isa_summary=" none beyond the baseline"])])
+
+# KT_EMULATION: which levels tests emulate, EMULATES_AVX512 and $kt_emulated for the summary. Where this CPU has
+# all that level amx needs but its tiles, only these are modelled, and the rest of its code runs as it is: SIMDe
+# takes four times as long.
+AC_DEFUN([KT_EMULATION], [
+AC_ARG_ENABLE([emulation],
+    [AS_HELP_STRING([--enable-emulation=LEVELS], [kernels that tests emulate: all above AVX2, or (missing) those that this CPU lacks @<:@missing@:>@])],
+    [], [enable_emulation=missing])
+AS_CASE([$enable_emulation], [all|missing], [],
+    [AC_MSG_ERROR([--enable-emulation=$enable_emulation: all or missing is needed])])
+kt_emulated="avx512 amx"
+AS_IF([test $enable_emulation = missing && test $cross_compiling = no &&
+       test $kt_isa_AVX512_VBMI$kt_isa_AVX512_BF16 = yesyes],
+    [kt_emulated=amx
+     for kt_flag in avx512f avx512bw avx512dq avx512vl avx512_vnni avx512vbmi avx512_bf16; do
+         grep -qw $kt_flag /proc/cpuinfo 2>/dev/null || kt_emulated="avx512 amx"
+     done])
+AM_CONDITIONAL([EMULATES_AVX512], [test "$kt_emulated" != amx])
+])

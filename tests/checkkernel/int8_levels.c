@@ -17,17 +17,24 @@
 #include "plugins/common/simd/amx.h"
 _Thread_local struct amx_model amx_model;
 extern const struct kt_ops emulated_ops_avx_vnni;
+#ifdef CHECK_EMULATED_AVX512
+#define AMX_MODEL_CPU AVX2
 extern const struct kt_ops emulated_ops_avx512;
 extern const struct kt_ops emulated_ops_avx512_vnni;
 #ifdef CHECK_AOCL
 extern const struct kt_ops emulated_ops_aocl;
+#endif
 #else
+#define AMX_MODEL_CPU AVX512_BF16
+#endif
+#ifndef CHECK_AOCL
 extern const struct kt_ops emulated_ops_amx;
 #endif
 #endif
 
 #define AVX2 (KT_CPU_AVX | KT_CPU_AVX2 | KT_CPU_FMA | KT_CPU_F16C)
 #define AVX512 (AVX2 | KT_CPU_AVX512F | KT_CPU_AVX512BW | KT_CPU_AVX512VL | KT_CPU_AVX512DQ)
+#define AVX512_BF16 (AVX512 | KT_CPU_AVX512_VNNI | KT_CPU_AVX512_VBMI | KT_CPU_AVX512_BF16)
 
 const struct check_level check_levels[] = {
     {"scalar", &OPS_NAME(scalar), 0, false, false, 0},
@@ -67,12 +74,15 @@ const struct check_level check_levels[] = {
 #endif
 #ifdef CHECK_EMULATED
     {"avx_vnni, emulated", &emulated_ops_avx_vnni, AVX2, false, false, 0},
+#ifdef CHECK_EMULATED_AVX512
     {"avx512, emulated", &emulated_ops_avx512, AVX2, false, false, 0},
     {"avx512_vnni, emulated", &emulated_ops_avx512_vnni, AVX2, false, false, 0},
 #ifdef CHECK_AOCL
     {"aocl, emulated", &emulated_ops_aocl, AVX2, false, true, 0},
-#else
-    {"amx, emulated", &emulated_ops_amx, AVX2, true, false, 0},
+#endif
+#endif
+#ifndef CHECK_AOCL
+    {"amx, emulated", &emulated_ops_amx, AMX_MODEL_CPU, true, false, 0},
 #endif
 #endif
 };

@@ -11,6 +11,14 @@ typedef double lanes __attribute__((vector_size(LANES * sizeof(double))));
 typedef int64_t lane_bits __attribute__((vector_size(LANES * sizeof(int64_t))));
 typedef float lane_floats __attribute__((vector_size(LANES * sizeof(float))));
 
+/* Before a function: a version for each length of vectors, all of the same bits. */
+#if defined __x86_64__ && defined __gnu_linux__ && !defined __clang__ && !defined __SANITIZE_ADDRESS__ && \
+    !defined __SANITIZE_THREAD__
+#define LANES_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define LANES_CLONES
+#endif
+
 static inline void lanes_load(const double *from, lanes *to)
 {
     memcpy(to, from, sizeof *to);

@@ -22,8 +22,8 @@ emulated()
         echo "SKIP: SIMDe (Debian: libsimde-dev) or a compiler for AVX2 is missing, or $1 was not built"
         exit 77
     fi
-    if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
-        echo "SKIP: this CPU has no AVX2 to emulate AVX-512 with"
+    if [ -z "${EMULATOR:-}" ] && ! grep -qw "${KT_TEST_EMULATED_NEEDS:?}" /proc/cpuinfo; then
+        echo "SKIP: emulated levels were built for a CPU with $KT_TEST_EMULATED_NEEDS"
         exit 77
     fi
 }

@@ -51,7 +51,7 @@ uint32_t model_crossover(const struct check *check)
     return check->layout.deterministic ? UINT32_MAX : model_level_crossover(check);
 }
 
-struct terms model_add_terms(const float *w, const double *x, uint64_t k)
+LANES_CLONES struct terms model_add_terms(const float *w, const double *x, uint64_t k)
 {
     lanes sum = {0}, sizes = {0}, term, at;
     uint64_t i = 0;
@@ -70,7 +70,7 @@ struct terms model_add_terms(const float *w, const double *x, uint64_t k)
     return all;
 }
 
-double model_add_sizes(const float *w, const double *x, uint64_t k)
+LANES_CLONES double model_add_sizes(const float *w, const double *x, uint64_t k)
 {
     lanes sizes = {0}, value;
     uint64_t i = 0;

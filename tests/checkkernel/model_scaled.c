@@ -115,7 +115,8 @@ struct group {
 };
 
 /* Where the scale is 0 nothing is left, whatever d is. */
-static struct group add_terms(const float *w, const double *x, uint64_t n, double scale, double offset)
+LANES_CLONES static struct group add_terms(const float *w, const double *x, uint64_t n, double scale,
+                                           double offset)
 {
     const bool some = scale < 0 || scale > 0;
     const double inverse = some ? 1 / scale : 0, shift = some ? offset : 0;

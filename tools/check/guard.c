@@ -70,16 +70,16 @@ bool guard_create(const char *name, uint64_t size, uint64_t align, bool at_end, 
     return true;
 }
 
+static bool is_filled(const uint8_t *from, const uint8_t *end)
+{
+    return from == end || (*from == FILLER && memcmp(from, from + 1, (size_t)(end - from) - 1) == 0);
+}
+
 bool guard_intact(const struct guarded *guarded)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    for (const uint8_t *p = guarded->map + page; p < guarded->data; p++)
-        if (*p != FILLER)
-            return false;
-    for (const uint8_t *p = guarded->data + guarded->size; p < guarded->map + guarded->map_size - page; p++)
-        if (*p != FILLER)
-            return false;
-    return true;
+    return is_filled(guarded->map + page, guarded->data) &&
+           is_filled(guarded->data + guarded->size, guarded->map + guarded->map_size - page);
 }
 
 static void protect(const struct guarded *guarded, int access)

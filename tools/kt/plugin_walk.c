@@ -48,7 +48,7 @@ static void take_word(char **text, char *word, size_t size)
 static bool is_prefix(const char *word)
 {
     for (const char *const *prefix = prefixes; *prefix; prefix++)
-        if (strcmp(word, *prefix) == 0)
+        if (*word == **prefix && strcmp(word, *prefix) == 0)
             return true;
     return false;
 }

@@ -2,15 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The AVX-512 and AMX levels of the plugin attention, emulated: the tests of attention and of rows with a third of
 # their cases.
-plugin=${KT_TEST_BUILD:?}/tests/checkkernel/emulated/.libs/kt_attention.so
-if [ ! -e "$plugin" ]; then
-    echo "SKIP: SIMDe (Debian: libsimde-dev) or a compiler for AVX2 is missing, or attention was not built"
-    exit 77
-fi
-if [ -z "${EMULATOR:-}" ] && ! grep -qw avx2 /proc/cpuinfo; then
-    echo "SKIP: this CPU has no AVX2 to emulate AVX-512 with"
-    exit 77
-fi
+. "${KT_TEST_SOURCE:?}/tests/checkkernel/lib.sh"
+emulated attention
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/.libs"

@@ -31,8 +31,8 @@ static double run(struct kt_pace *pace, const struct machine *m, uint32_t n_answ
     return seconds;
 }
 
-/* The slice takes what is aimed at of `bound`, to a token, unless that is less than its least or more than its
- * most. */
+/* The slice takes what is aimed at of `bound`, to a token, unless that is less than its least or more than
+ * its most. */
 static void expect_slices(struct kt_pace *pace, const struct machine *m, uint32_t n_answers, double bound)
 {
     uint32_t n, n_plain = 0;
