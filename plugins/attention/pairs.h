@@ -27,6 +27,8 @@ struct pairs {
     uint8_t *turned;  /* latents: [GROUPS][STEPS] tiles of turned weights */
     uint8_t *values;  /* latents: [STEPS][value_size / 16] tiles of turned keys */
     uint8_t *wide_keys, *wide_values; /* the chunk's, widened; NULL: as the cache has them */
+    float *query_scales;              /* [steps][MOST] of queries for keys in codes; NULL: keys are pairs */
+    float *floats; /* [MOST] rows of weights in float32 for values in codes; NULL: values are pairs */
     struct row rows[MOST];
     struct fetcher fetcher;
 };
@@ -41,7 +43,7 @@ struct some {
 /* Bytes of a block of keys, and of a line of values. */
 static uint64_t block_bytes(const struct pairs *work)
 {
-    return (uint64_t)work->steps * TILE;
+    return (uint64_t)work->steps * (work->query_scales ? TILE / 2 : TILE);
 }
 
 static uint64_t line_bytes(const struct pairs *work)
@@ -62,7 +64,8 @@ static const uint8_t *find_values(const struct pairs *work, uint64_t token)
 {
     if (work->wide_values)
         return work->wide_values + (token - work->start) / 2 * line_bytes(work);
-    return find_page(work->job->values, work->job->pages, token) + token % KT_KV_PAGE / 2 * line_bytes(work);
+    return find_page(work->job->values, work->job->pages, token) +
+           token % KT_KV_PAGE / (work->floats ? 4 : 2) * line_bytes(work);
 }
 
 #endif

@@ -8,6 +8,7 @@
  *
  * Parameters  TILES_H  the header with multiply_tiles(), MOST_ACROSS(groups), tiles of b that it takes, and
  *                      TILES_ROWS: it writes rows up to a multiple of that
+ *             TILES_CODES  also in TILES_H: 1 if codes of Q8_0 are multiplied as they are, but of latents
  *             MOST_PAIR_QUERIES, MOST_LATENT_QUERIES  of an attend: in general, and of latents
  * Wanted      THREAD_FUNCTIONS  thread_enter and thread_leave of struct kt_attention_ops, if there are any
  * and those of attention/attend_tmpl.h.
@@ -28,10 +29,22 @@
 #include TILES_H
 #include "plugins/attention/attend_tmpl.h"
 #include "plugins/attention/pairs.h"
+#include "plugins/attention/pairs_codes.h"
 #include "plugins/attention/pairs_latent.h"
 #include "plugins/attention/pairs_widen.h"
 
 enum { WORD_PAIRS }; /* of layout->words: 1 where products are of pairs */
+
+/* What of a shape's rows are codes that are multiplied as they are, or are widened for each chunk. */
+static bool has_codes(const struct kt_attention_shape *shape, uint32_t dtype)
+{
+    return TILES_CODES && dtype == KT_DTYPE_Q8_0 && !shape->latent;
+}
+
+static bool has_wide(const struct kt_attention_shape *shape, uint32_t dtype)
+{
+    return dtype == KT_DTYPE_Q8_0 && !has_codes(shape, dtype);
+}
 
 static struct pairs begin_pairs(const struct kt_attend *job)
 {
@@ -53,12 +66,18 @@ static struct pairs begin_pairs(const struct kt_attend *job)
     work.values = work.turned + GROUPS * STEPS * TILE;
     uint8_t *end =
         shape->latent ? work.values + (uint64_t)STEPS * (shape->value_size / LINE) * TILE : work.turned;
-    if (shape->key.dtype == KT_DTYPE_Q8_0) {
+    if (has_wide(shape, shape->key.dtype)) {
         work.wide_keys = end;
         end += (uint64_t)CHUNK * shape->key_size * 2;
     }
-    if (shape->value.dtype == KT_DTYPE_Q8_0 && !shape->latent)
+    if (has_wide(shape, shape->value.dtype) && !shape->latent)
         work.wide_values = end;
+    if (has_codes(shape, shape->key.dtype)) {
+        work.query_scales = (float *)(void *)end;
+        end += sizeof(float) * work.steps * MOST;
+    }
+    if (has_codes(shape, shape->value.dtype))
+        work.floats = (float *)(void *)end;
     return work;
 }
 
@@ -67,8 +86,10 @@ static uint64_t pairs_size(const struct kt_attention_shape *shape)
     uint64_t size = sizeof(float) * MOST * (1 + LINE + 2 * STEP) + MOST * WEIGHTS_ROW + 4 * TILE +
                     (uint64_t)GROUPS * (shape->key_size / STEP) * TILE;
     size += shape->latent ? TILE * STEPS * (GROUPS + shape->value_size / LINE) : 0;
-    size += shape->key.dtype == KT_DTYPE_Q8_0 ? CHUNK * shape->key_size * 2 : 0;
-    return size + (shape->value.dtype == KT_DTYPE_Q8_0 && !shape->latent ? CHUNK * shape->value_size * 2 : 0);
+    size += has_wide(shape, shape->key.dtype) ? CHUNK * shape->key_size * 2 : 0;
+    size += has_wide(shape, shape->value.dtype) && !shape->latent ? CHUNK * shape->value_size * 2 : 0;
+    size += has_codes(shape, shape->key.dtype) ? sizeof(float) * MOST * (shape->key_size / STEP) : 0;
+    return size + (has_codes(shape, shape->value.dtype) ? sizeof(float) * MOST * FLOATS_ROW : 0);
 }
 
 static void widen(const struct pairs *work)
@@ -106,22 +127,24 @@ static void load_queries(const struct pairs *work, const struct some *some)
         for (uint32_t s = 0; s < work->steps; s++, from += STEP * element, to += TILE) {
             vf low = vf_mul(load_query_part(from, job->query_dtype), scale);
             vf high = vf_mul(load_query_part(from + LINE * element, job->query_dtype), scale);
-            _mm512_storeu_si512(to, (vi)_mm512_cvtne2ps_pbh(high, low));
+            if (work->query_scales)
+                work->query_scales[s * MOST + r] = quantize_query(low, high, to);
+            else
+                _mm512_storeu_si512(to, (vi)_mm512_cvtne2ps_pbh(high, low));
         }
     }
 }
 
 /* ---- scores ---- */
 
-/* Codes of the next chunk, which are widened then: 32 rows of them lie together, of keys and of values. */
-static void fetch_codes(struct pairs *work, const struct kt_kv_place *place)
+/* Pages of codes, with their scales, of tokens `token` to below end. */
+static void fetch_codes(struct pairs *work, const struct kt_kv_place *place, uint64_t token, uint64_t end)
 {
-    const struct kt_attend *job = work->job;
     struct fetcher *f = &work->fetcher;
-    const uint64_t size = (uint64_t)STEP * round_up(place->field.width, 4);
-    *f = (struct fetcher){.lines = (uint32_t)(size / 64)};
-    for (uint64_t token = job->end; token < job->next && f->n < MOST_STRIPS; token += STEP)
-        f->strip[f->n++] = find_page(place, job->pages, token) + token % KT_KV_PAGE / STEP * size;
+    const uint64_t scales = (uint64_t)divide_up(place->field.width, KT_KV_GROUP) * KT_KV_PAGE * 2;
+    *f = (struct fetcher){.lines = (uint32_t)((place->scales + scales) / 64)};
+    for (token -= token % KT_KV_PAGE; token < end && f->n < MOST_STRIPS; token += KT_KV_PAGE)
+        f->strip[f->n++] = find_page(place, work->job->pages, token);
 }
 
 /* The values of the chunk's tokens, or of latents the keys of the next chunk. */
@@ -135,7 +158,11 @@ static void fetch_values(struct pairs *work, const struct some *some)
     *f = (struct fetcher){.lines =
                               (uint32_t)((latent ? 2 * block_bytes(work) : LINE * line_bytes(work)) / 64)};
     if (latent ? work->wide_keys : work->wide_values) {
-        fetch_codes(work, job->values);
+        fetch_codes(work, job->values, job->end, job->next);
+        return;
+    }
+    if (work->floats) {
+        fetch_codes(work, job->values, token, end);
         return;
     }
     for (; token < end && f->n < MOST_STRIPS; token += STEP)
@@ -152,7 +179,7 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
         .a_step = TILE,
         .a_next = work->steps * TILE,
         .b_stride = 64,
-        .b_step = TILE,
+        .b_step = block_bytes(work) / work->steps,
         .b_next = block_bytes(work),
         .c_stride = STEP * sizeof(float),
         .c_down = LINE * STEP * sizeof(float),
@@ -175,11 +202,15 @@ static void score_pairs(struct pairs *work, const struct some *some, float *larg
     for (uint32_t at = some->begin, i = 0; at < some->end; at += STEP, i++) {
         tiles.b = find_keys(work, work->start + at);
         tiles.c = (uint8_t *)work->scores[i % 2];
-        multiply_tiles(&tiles, 2);
+        if (TILES_CODES && work->query_scales)
+            score_codes(work, &tiles, work->start + at);
+        else
+            multiply_tiles(&tiles, 2);
         if (tiles.strip)
             weigh_rows(&strip, MOST);
         strip.from = work->scores[i % 2];
         strip.weights = work->weights + at * 2;
+        strip.floats = work->floats ? work->floats + at : NULL;
         strip.first = at;
         strip.done = 0;
         /* Behind the key that all see, each row has its base; in a first strip that all see, they are found.
@@ -252,8 +283,8 @@ static void fetch_keys(struct pairs *work)
     const struct kt_attend *job = work->job;
     struct fetcher *f = &work->fetcher;
     *f = (struct fetcher){.lines = (uint32_t)(2 * block_bytes(work) / 64)};
-    if (work->wide_keys) {
-        fetch_codes(work, job->keys);
+    if (work->wide_keys || work->query_scales) {
+        fetch_codes(work, job->keys, job->end, job->next);
         return;
     }
     for (uint64_t token = job->end; token < job->next && f->n < MOST_STRIPS; token += STEP)
@@ -276,7 +307,7 @@ static void add_pair_values(struct pairs *work, const struct some *some)
     const struct kt_attention_layout *layout = job->layout;
     const uint8_t *strips[STEPS];
     const bool whole = some->n % TILES_ROWS == 0;
-    const uint32_t groups = some->n > LINE ? 2 : 1, across = MOST_ACROSS(groups);
+    const uint32_t groups = some->n > LINE ? 2 : 1, across = work->floats ? 2 : MOST_ACROSS(groups);
     struct tiles tiles = {
         .a = work->weights + some->begin * 2,
         .a_stride = WEIGHTS_ROW,
@@ -304,7 +335,10 @@ static void add_pair_values(struct pairs *work, const struct some *some)
             whole ? (uint8_t *)partial_output((char *)job->partial + some->first * layout->partial_stride) +
                         column * 64
                   : work->block;
-        multiply_tiles(&tiles, n);
+        if (TILES_CODES && work->floats)
+            add_codes(work, some, &tiles, column / 2, n);
+        else
+            multiply_tiles(&tiles, n);
         if (!whole)
             copy_rows(work, some->first, some->n, column * LINE, tiles.c_stride, n);
     }

@@ -35,6 +35,7 @@ struct strip {
     float *logs;       /* [n] -base * LOG2_E */
     const float *from; /* [n][STEP] scores; n and more rows, whole fours, in this and the other arrays */
     uint8_t *weights;  /* [n], WEIGHTS_ROW bytes apart */
+    float *floats;     /* not NULL: these instead, FLOATS_ROW apart */
     uint32_t first;    /* key of the chunk */
     uint32_t n, done;  /* rows */
     bool inner;        /* each row sees all of it */
@@ -106,16 +107,30 @@ INLINE void set_base(struct strip *strip, uint32_t r, float base)
     strip->logs[r] = -LOG2_E * base;
 }
 
-INLINE void store_weights(const struct strip *strip, uint32_t r, vf low, vf high, bool turned)
+/* How weights are stored: as bfloat16 in order, key t beside key t + 16, or as float32. */
+enum weights_form { WEIGHTS_PAIRS, WEIGHTS_TURNED, WEIGHTS_FLOATS };
+
+INLINE enum weights_form weights_form(const struct strip *strip)
+{
+    return strip->floats ? WEIGHTS_FLOATS : strip->shape->latent ? WEIGHTS_TURNED : WEIGHTS_PAIRS;
+}
+
+INLINE void store_weights(const struct strip *strip, uint32_t r, vf low, vf high, enum weights_form form)
 {
     float *sum = strip->sums + r * LINE;
     vf_store(sum, vf_add(vf_load(sum), vf_add(low, high)));
-    _mm512_storeu_si512(strip->weights + (uint64_t)r * WEIGHTS_ROW,
-                        turned ? vf_make_pairs(low, high) : (vi)_mm512_cvtne2ps_pbh(high, low));
+    if (form == WEIGHTS_FLOATS) {
+        vf_store(strip->floats + (uint64_t)r * FLOATS_ROW, low);
+        vf_store(strip->floats + (uint64_t)r * FLOATS_ROW + LINE, high);
+        return;
+    }
+    _mm512_storeu_si512(strip->weights + (uint64_t)r * WEIGHTS_ROW, form == WEIGHTS_TURNED
+                                                                        ? vf_make_pairs(low, high)
+                                                                        : (vi)_mm512_cvtne2ps_pbh(high, low));
 }
 
 /* Rows r .. r + 3, of which all keys are seen; there is room for rows behind the last. */
-INLINE void weigh_inner(const struct strip *strip, uint32_t r, bool turned)
+INLINE void weigh_inner(const struct strip *strip, uint32_t r, enum weights_form form)
 {
     const float *from = strip->from + r * STEP;
     vf y[8];
@@ -123,7 +138,7 @@ INLINE void weigh_inner(const struct strip *strip, uint32_t r, bool turned)
         y[i] = vf_fma(vf_load(from + i * LINE), vf_set(LOG2_E), vf_splat(strip->logs + r + i / 2));
     exp2_rough(y, 8);
     UNROLL_FOR (unsigned i = 0; i < 4; i++)
-        store_weights(strip, r + i, y[2 * i], y[2 * i + 1], turned);
+        store_weights(strip, r + i, y[2 * i], y[2 * i + 1], form);
 }
 
 /* The first strip that each row sees, and it sees all of it. */
@@ -149,23 +164,26 @@ static NOINLINE void weigh_part(struct strip *strip, uint32_t r)
     s[1] = vf_fma(s[1], scale, log);
     exp2_rough(s, 2);
     store_weights(strip, r, _mm512_maskz_mov_ps(seen[0], s[0]), _mm512_maskz_mov_ps(seen[1], s[1]),
-                  strip->shape->latent);
+                  weights_form(strip));
 }
 
-/* The next n rows, or some more: in order, or of latents key t beside key t + 16. Keys that are not seen
- * weigh 0. */
+/* The next n rows, or some more. Keys that are not seen weigh 0. */
 static NOINLINE void weigh_rows(struct strip *strip, uint32_t n)
 {
     uint32_t r = strip->done, end = strip->n - r < n ? strip->n : r + n;
+    const enum weights_form form = weights_form(strip);
     if (!strip->inner)
         for (; r < end; r++)
             weigh_part(strip, r);
-    else if (strip->shape->latent)
+    else if (form == WEIGHTS_FLOATS)
         for (; r < end; r += 4)
-            weigh_inner(strip, r, true);
+            weigh_inner(strip, r, WEIGHTS_FLOATS);
+    else if (form == WEIGHTS_TURNED)
+        for (; r < end; r += 4)
+            weigh_inner(strip, r, WEIGHTS_TURNED);
     else
         for (; r < end; r += 4)
-            weigh_inner(strip, r, false);
+            weigh_inner(strip, r, WEIGHTS_PAIRS);
     strip->done = r < strip->n ? r : strip->n;
 }
 

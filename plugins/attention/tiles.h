@@ -21,6 +21,7 @@
 #define MOST_STRIPS STEPS
 #define WEIGHTS_ROW \
     (CHUNK * 2 + 64) /* bytes from a row of weights to the next: not all in the same lines of L1 */
+#define FLOATS_ROW (CHUNK + LINE) /* the same of weights in float32, in numbers */
 
 /* Memory that will be read next, a few lines with each step. */
 struct fetcher {

@@ -11,6 +11,7 @@
 
 #define MOST_ACROSS(groups) ((groups) > 1 ? 2u : 4u)
 #define TILES_ROWS LINE
+#define TILES_CODES 0
 
 /* One group of rows, n tiles of b. */
 static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)

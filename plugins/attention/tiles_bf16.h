@@ -11,6 +11,7 @@
 
 #define MOST_ACROSS(groups) 2u
 #define TILES_ROWS 4
+#define TILES_CODES 1
 
 /* Rows `row` and those after it, of one group. */
 INLINE void multiply_rows_of(const struct tiles *p, uint32_t row, unsigned rows, unsigned n)

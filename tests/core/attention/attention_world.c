@@ -17,7 +17,7 @@ const struct shape shapes[WORLD_SHAPES] = {
     {70, 1, 576, 512, KT_DTYPE_Q8_0, true, 0, 0, true},   {20, 1, 96, 80, KT_DTYPE_F32, true, 70, 0, false},
     {6, 2, 80, 72, KT_DTYPE_F32, false, 300, 5, true},    {5, 1, 33, 17, KT_DTYPE_BF16, false, 0, 0, false},
     {14, 2, 1, 1, KT_DTYPE_BF16, false, 1, 0, true},      {10, 2, 47, 49, KT_DTYPE_Q8_0, false, 257, 0, true},
-    {140, 2, 64, 40, KT_DTYPE_Q8_0, false, 0, 0, false},
+    {140, 2, 64, 48, KT_DTYPE_Q8_0, false, 0, 0, false},  {3, 1, 96, 112, KT_DTYPE_Q8_0, false, 90, 0, true},
 };
 
 bool world_has_plugin(void)

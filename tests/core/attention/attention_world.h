@@ -17,7 +17,7 @@ struct shape {
     bool sinks;
 };
 
-#define WORLD_SHAPES 12
+#define WORLD_SHAPES 13
 extern const struct shape shapes[WORLD_SHAPES];
 
 struct world {

@@ -16,10 +16,39 @@ static const char *const levels[] = {"scalar", "avx2", "avx512", "avx512_bf16", 
 
 /* ---- the definition ---- */
 
-/* Levels with products of bfloat16 pairs round queries and weights to 9 bits, and keys and values of Q8_0. */
-static double rounding_unit(const struct world *world)
+/* What a level rounds: queries for keys in Q8_0, which stay codes, to 16 bits of a group's largest number. */
+struct rounding {
+    double query, weight; /* relative */
+    double group;         /* of the largest number of KT_KV_GROUP of a query, for each of them */
+};
+
+/* Levels with products of bfloat16 pairs round queries and weights to 9 bits, and keys and values of Q8_0,
+ * but where they multiply codes. */
+static struct rounding find_rounding(const struct world *world)
 {
-    return strstr(world->info.instruction, "bf") ? 0x1p-8 : 0x1p-23;
+    if (!strstr(world->info.instruction, "bf"))
+        return (struct rounding){0x1p-23, 0x1p-23, 0};
+    if (strcmp(world->info.level, "avx512_bf16") == 0 && world->shape->dtype == KT_DTYPE_Q8_0 &&
+        !world->shape->latent)
+        return (struct rounding){0, 0x1p-9 + 0x1p-17, 0.5 / 32767};
+    return (struct rounding){0x1p-8, 0x1p-8, 0};
+}
+
+/* How far a score may be off before it is scaled: what the query's rounding makes of each product, and what
+ * float32 does to the sum. */
+static double bound_score(const struct rounding *rounding, const float *query, const float *key, uint32_t n)
+{
+    double all = 0, groups = 0;
+    for (uint32_t i = 0, end; i < n; i = end) {
+        double most = 0, keys = 0;
+        for (end = i; end < n && end < i + KT_KV_GROUP; end++) {
+            all += fabs((double)query[end] * (double)key[end]);
+            most = fmax(most, fabs((double)query[end]));
+            keys += fabs((double)key[end]);
+        }
+        groups += most * keys;
+    }
+    return all * (rounding->query + (n + 2) * 0x1p-23) + groups * rounding->group;
 }
 
 /* Output of head h of a query at `position` in float64, and how far a level may be off: a score by the
@@ -35,17 +64,16 @@ static void define(const struct world *world, const float *query, uint32_t h, ui
     const float *v = shape->latent ? keys : values;
     uint64_t first = shape->window && position >= shape->window ? position - shape->window + 1 : 0;
     uint64_t n = position + 1 - first;
-    double *score = malloc(n * sizeof *score), max = -INFINITY, off = 0, unit = rounding_unit(world);
+    double *score = malloc(n * sizeof *score), max = -INFINITY, off = 0;
+    const struct rounding rounding = find_rounding(world);
     double scale = 1 / sqrt((double)shape->key_size), cap = (double)shape->softcap;
     for (uint64_t j = 0; j < n; j++) {
         const float *key = keys + (first + j) * key_width + kv_head * shape->key_size;
-        double s = 0, all = 0;
-        for (uint32_t i = 0; i < shape->key_size; i++) {
+        double s = 0;
+        for (uint32_t i = 0; i < shape->key_size; i++)
             s += (double)query[i] * (double)key[i];
-            all += fabs((double)query[i] * (double)key[i]);
-        }
         s *= scale;
-        off = fmax(off, all * scale * (unit + (shape->key_size + 2) * 0x1p-23));
+        off = fmax(off, scale * bound_score(&rounding, query, key, shape->key_size));
         score[j] = cap > 0 ? cap * tanh(s / cap) : s;
         max = fmax(max, score[j]);
     }
@@ -54,7 +82,7 @@ static void define(const struct world *world, const float *query, uint32_t h, ui
     off += cap * 0x1p-21;
     for (uint64_t j = 0; j < n; j++)
         sum += score[j] = exp(score[j] - max);
-    double relative = 2 * (expm1(off) + unit + (double)(n + 16) * 0x1p-23);
+    double relative = 2 * (expm1(off) + rounding.weight + (double)(n + 16) * 0x1p-23);
     for (uint32_t c = 0; c < shape->value_size; c++) {
         double o = 0, all = 0;
         for (uint64_t j = 0; j < n; j++) {
