@@ -42,12 +42,12 @@ events, _ = server.stream(CHAT, {"messages": [{"role": "user", "content": "Speak
 check_made("".join(event["choices"][0]["delta"].get("content") or "" for event in events))
 check(ask(response_format={"type": "json_object"})[0]["message"]["content"].lstrip().startswith("{"), "json_object")
 equal(ask(response_format=FORM, max_tokens=2)[0]["finish_reason"], "length", "a form that is cut")
-status, reply = server.post("/v1/responses", {"input": "Speak", "max_output_tokens": 200, "text": {
+status, reply = server.post("/v1/responses", {"input": "Speak", "temperature": 0, "max_output_tokens": 200, "text": {
     "format": {"type": "json_schema", "name": "made", "schema": SCHEMA}}})
 check(status == 200, reply)
 check_made("".join(part["text"] for item in reply["output"] for part in item.get("content", ())))
 status, reply = server.post("/v1/messages", {"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 200,
-                                             "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})
+                                             "temperature": 0, "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})
 check(status == 200, reply)
 check_made("".join(part["text"] for part in reply["content"]))
 
@@ -72,7 +72,7 @@ for seed in range(4):
         check(json.loads(choice["message"]["tool_calls"][0]["function"]["arguments"])["level"] in ("low", "high"), choice)
 check({"stop", "tool_calls"} <= kinds, "calls and forms", kinds)
 status, reply = server.post("/v1/messages", {
-    "messages": [{"role": "user", "content": "Speak"}], "max_tokens": 280,
+    "messages": [{"role": "user", "content": "Speak"}], "max_tokens": 280, "temperature": 0,
     "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
     "tools": [{"name": "note", "strict": True, "input_schema": NOTE["function"]["parameters"]}]})
 check(status == 200 and reply["stop_reason"] == "tool_use" and reply["content"][-1]["input"]["level"] in ("low", "high"),
