@@ -49,7 +49,7 @@ enabled = no
 enabled = yes
 module = $work/kt_missing.so
 INI
-small="--shape 256,256,4,2 --threads 2 --cycle 2 --repeats 3 --runs 2"
+small="--shape 256,256,4,2 --threads 2 --min-time 0.002 --cycle 2 --repeats 3 --runs 2"
 
 # shellcheck disable=SC2086
 kt bench --config "$work/kt.ini" $small --backend reference --source-type q4_k,bf16 --tokens 1,5 \
@@ -113,7 +113,7 @@ INI
 fi
 
 # Linears: the rows of a matrix are as those of experts.
-linears="--config $work/kt.ini --threads 2 --cycle 2 --repeats 3 --runs 2 --backend reference"
+linears="--config $work/kt.ini --threads 2 --min-time 0.002 --cycle 2 --repeats 3 --runs 2 --backend reference"
 # shellcheck disable=SC2086
 kt bench $linears --linear 96x256,32x64 --source-type q8_0,bf16 --tokens 1,3 --format json || fail "--linear"
 rows_agree 8 1e-4 6 <"$work/out" || fail "rows of --linear"
@@ -131,7 +131,7 @@ refuse 2 'not whole blocks of q4_k' --linear 96x100 --source-type q4_k --backend
 # A checkpoint's own layers, one of each kind; a row is there as soon as it is measured.
 if [ -f "$plugin" ]; then
     model=$KT_TEST_DATA/tiny-moe/tiny-moe-q4_k_m.gguf
-    quick="--config $work/llamafile.ini --threads 2 --cycle 2 --repeats 3 --runs 1"
+    quick="--config $work/llamafile.ini --threads 2 --min-time 0.002 --cycle 2 --repeats 3 --runs 1"
     # shellcheck disable=SC2086
     kt bench "$model" $quick --tokens 1,5 --format json || fail "a model"
     rows_agree 4 2e-2 3 <"$work/out" || fail "rows of a model"
@@ -195,7 +195,7 @@ with open(sys.argv[1] + "/model.safetensors", "wb") as file:
 with open(sys.argv[1] + "/config.json", "w") as file:
     json.dump({"model_type": "qwen3_moe", "num_experts_per_tok": 1, "hidden_act": "silu"}, file)
 END_OF_PYTHON
-    quick="--config $work/two.ini --threads 2 --cycle 2 --repeats 3 --runs 1"
+    quick="--config $work/two.ini --threads 2 --min-time 0.002 --cycle 2 --repeats 3 --runs 1"
     # shellcheck disable=SC2086
     kt bench "$work/model" $quick --backend bf16
     [ $? -eq 1 ] || fail "a layer that is not taken is no problem"

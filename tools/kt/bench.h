@@ -51,8 +51,9 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
 size_t bench_find_peaks(uint64_t cpu, const char *level, const char *instruction,
                         const struct bench_peak **peaks, size_t max);
 
-/* Raises the limit if this loop runs faster. */
-enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
+#define BENCH_SLICE_NS 10e6 /* long enough for the clock, short enough to fall between disturbances */
+/* Raises the limit if this loop runs faster in one of a few slices of this length. */
+enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak, double slice_ns,
                                   struct bench_limit *limit, struct kt_error *error);
 
 double bench_now(void); /* nanoseconds */
@@ -266,6 +267,9 @@ struct bench_schedule {
     double min_time; /* seconds of a run */
 };
 
+/* The share of their usual time that warming up and measuring limits take: less than 1 for runs below 0.1 s. */
+double bench_haste(const struct bench_schedule *schedule);
+
 /* The timing of one batch size. */
 struct bench_result {
     double median;      /* nanoseconds of a call, in the run with the smallest median */
@@ -291,12 +295,14 @@ struct bench_roofline {
     size_t n_reads;
     const struct bench_peak *loops[BENCH_MAX_WAYS];
     size_t n_loops;
+    double slice_ns;
 };
 
 /* Finds the loops of the level's instruction (a warning if there are none) and makes the buffer; free it
  * with bench_buffer_destroy. */
 enum kt_status bench_roofline_create(struct kt_cli *cli, uint64_t cpu, const struct bench_set *set,
-                                     struct bench_roofline *roofline, struct kt_error *error);
+                                     const struct bench_schedule *schedule, struct bench_roofline *roofline,
+                                     struct kt_error *error);
 /* Call before and after the layer: a shared machine drifts, and the best value counts. */
 enum kt_status bench_roofline_measure(struct kt_context *context, struct bench_roofline *roofline,
                                       struct kt_error *error);

@@ -204,7 +204,7 @@ static enum kt_status measure(struct kt_context *context, uint64_t size, struct 
     n = bench_find_peaks(info.cpu, NULL, NULL, peaks, BENCH_MAX_WAYS);
     for (size_t i = 0; i < n && status == KT_OK; i++) {
         struct bench_limit peak = {0};
-        status = bench_measure_peak(context, peaks[i], &peak, error);
+        status = bench_measure_peak(context, peaks[i], BENCH_SLICE_NS, &peak, error);
         if (status == KT_OK)
             add_limit(table, "multiply", &peak, 1000, "TOPS");
     }

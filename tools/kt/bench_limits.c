@@ -277,12 +277,12 @@ enum kt_status bench_measure_reads(struct kt_context *context, struct bench_buff
 
 /* ---- multiplying ---- */
 
-#define SLICE_NS 10e6 /* long enough for the clock, short enough to fall between disturbances */
 #define N_SLICES 12
 
 struct multiplying {
     struct team team;
     const struct bench_peak *peak;
+    double slice_ns;
     uint64_t rounds;
     double rate;
 };
@@ -293,7 +293,7 @@ static void multiply_on_thread(void *data, uint32_t thread, uint32_t n_threads)
     if (thread == 0) {
         /* This also lets the core settle on its clock for such instructions. */
         double time = 0;
-        for (work->rounds = 1024; time < SLICE_NS / 2 && work->rounds < UINT64_MAX / 4;) {
+        for (work->rounds = 1024; time < work->slice_ns / 2 && work->rounds < UINT64_MAX / 4;) {
             work->rounds *= 2;
             double begin = bench_now();
             work->peak->run(work->rounds);
@@ -314,9 +314,9 @@ static void multiply_on_thread(void *data, uint32_t thread, uint32_t n_threads)
 }
 
 enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
-                                  struct bench_limit *limit, struct kt_error *error)
+                                  double slice_ns, struct bench_limit *limit, struct kt_error *error)
 {
-    struct multiplying work = {.peak = peak};
+    struct multiplying work = {.peak = peak, .slice_ns = slice_ns};
     enum kt_status status = kt_context_run(context, multiply_on_thread, &work, error);
     if (status != KT_OK || work.rate <= limit->rate)
         return status;

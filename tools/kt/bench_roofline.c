@@ -3,10 +3,11 @@
 #include "tools/kt/bench.h"
 
 enum kt_status bench_roofline_create(struct kt_cli *cli, uint64_t cpu, const struct bench_set *set,
-                                     struct bench_roofline *roofline, struct kt_error *error)
+                                     const struct bench_schedule *schedule, struct bench_roofline *roofline,
+                                     struct kt_error *error)
 {
     uint64_t size = set->packed_size * set->n_copies;
-    *roofline = (struct bench_roofline){.n_reads = 0};
+    *roofline = (struct bench_roofline){.slice_ns = BENCH_SLICE_NS * bench_haste(schedule)};
     roofline->n_loops = bench_find_peaks(cpu, set->level, set->instruction, roofline->loops, BENCH_MAX_WAYS);
     if (roofline->n_loops == 0)
         kt_cli_warn(cli,
@@ -26,7 +27,7 @@ enum kt_status bench_roofline_measure(struct kt_context *context, struct bench_r
         if (roofline->reads[i].rate > roofline->read.rate)
             roofline->read = roofline->reads[i];
     for (size_t i = 0; i < roofline->n_loops && status == KT_OK; i++)
-        status = bench_measure_peak(context, roofline->loops[i], &roofline->peak, error);
+        status = bench_measure_peak(context, roofline->loops[i], roofline->slice_ns, &roofline->peak, error);
     return status;
 }
 

@@ -217,7 +217,7 @@ static int bench_one(struct bench *bench, const char *backend, const struct benc
         return code;
     }
     struct bench_roofline limits;
-    if (bench_roofline_create(bench->cli, bench->info.cpu, &set, &limits, &error) != KT_OK)
+    if (bench_roofline_create(bench->cli, bench->info.cpu, &set, &bench->schedule, &limits, &error) != KT_OK)
         code = kt_cli_fail(bench->cli, &error);
     else
         code = measure(bench, &set, source, &limits);

@@ -71,14 +71,19 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+double bench_haste(const struct bench_schedule *schedule)
+{
+    return schedule->min_time < 0.1 ? schedule->min_time / 0.1 : 1;
+}
+
 /* Runs calls until the clock and the caches have settled and each copy ran at least once. Returns the
  * number of calls for a run, or 0 after a message. */
 static uint64_t warm_up(const struct kt_cli *cli, struct series *series,
                         const struct bench_schedule *schedule)
 {
-    double sum = 0, longest_ns = 2e9;
+    double sum = 0, longest_ns = 2e9, warm_up_ns = WARM_UP_NS * bench_haste(schedule);
     uint64_t calls = 0;
-    while (calls < 3 || sum < WARM_UP_NS || calls < series->set->n_copies) {
+    while (calls < 3 || sum < warm_up_ns || calls < series->set->n_copies) {
         double time = call(cli, series);
         if (time < 0)
             return 0;

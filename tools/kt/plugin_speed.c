@@ -56,7 +56,7 @@ static bool measure(struct plugin_run *run, struct kt_context *context, const st
     struct bench_roofline roofline;
     struct bench_result result = {.median = 0};
     kt_context_info(context, &info);
-    enum kt_status status = bench_roofline_create(run->cli, info.cpu, set, &roofline, error);
+    enum kt_status status = bench_roofline_create(run->cli, info.cpu, set, &schedule, &roofline, error);
     if (status == KT_OK)
         status = bench_roofline_measure(context, &roofline, error);
     if (status == KT_OK &&

@@ -134,7 +134,7 @@ static enum kt_status measure_limits(struct bench *b, struct kt_error *error)
         return status;
     status = bench_measure_reads(b->context, &buffer, 3, reads, &n_reads, error);
     for (size_t i = 0; i < n_peaks && status == KT_OK; i++)
-        status = bench_measure_peak(b->context, peaks[i], &peak, error);
+        status = bench_measure_peak(b->context, peaks[i], BENCH_SLICE_NS, &peak, error);
     bench_buffer_destroy(&buffer);
     for (size_t i = 0; i < n_reads; i++)
         b->read = 1e9 * reads[i].rate > b->read ? 1e9 * reads[i].rate : b->read;
