@@ -206,15 +206,22 @@ static void hand_on(const struct served *served, int signals)
 static int serve(struct served *served, int signals)
 {
     int status = 0;
-    bool has_ended = false;
+    bool has_ended = false, has_read = false;
     for (;;) {
         struct pollfd files[3] = {{.fd = served->streams[0].from, .events = POLLIN},
                                   {.fd = served->streams[1].from, .events = POLLIN},
                                   {.fd = signals, .events = POLLIN}};
-        int n = poll(files, 3, has_ended ? 100 : -1);
+        int n = poll(files, 3, has_read ? 0 : has_ended ? 100 : -1);
+        if (n == 0 && has_read) {
+            served->line(served->data, NULL);
+            has_read = false;
+            continue;
+        }
         for (int i = 0; n > 0 && i < 2; i++)
-            if (files[i].fd >= 0 && files[i].revents != 0)
+            if (files[i].fd >= 0 && files[i].revents != 0) {
                 pass_on(served, &served->streams[i]);
+                has_read = true;
+            }
         if (n > 0 && files[2].revents != 0)
             hand_on(served, signals);
         bool is_silent = n == 0 || (served->streams[0].from < 0 && served->streams[1].from < 0);

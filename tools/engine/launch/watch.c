@@ -32,23 +32,33 @@ static void shout(const struct kt_watch *watch)
     kt_cli_warn(watch->cli, "%s", bar);
 }
 
-void kt_watch_line(void *data, const char *line)
+static void tell(struct kt_watch *watch)
 {
-    struct kt_watch *watch = data;
-    watch->is_active = watch->is_active || has_any(line, signs);
-    if (!*watch->cause && has_any(line, causes))
-        (void)snprintf(watch->cause, sizeof(watch->cause), "%s", line);
-    if (watch->is_ready || !has_any(line, ready))
+    if (!watch->is_ready || watch->is_told)
         return;
-    watch->is_ready = true;
+    watch->is_told = true;
     if (watch->is_active)
         kt_cli_note(watch->cli, "kt_kernel is active: SGLang's log says so");
     else if (watch->expects)
         shout(watch);
 }
 
-void kt_watch_end(const struct kt_watch *watch)
+void kt_watch_line(void *data, const char *line)
 {
+    struct kt_watch *watch = data;
+    if (!line) {
+        tell(watch); /* not before: of its two outputs, either may be read first */
+        return;
+    }
+    watch->is_active = watch->is_active || has_any(line, signs);
+    if (!*watch->cause && has_any(line, causes))
+        (void)snprintf(watch->cause, sizeof(watch->cause), "%s", line);
+    watch->is_ready = watch->is_ready || has_any(line, ready);
+}
+
+void kt_watch_end(struct kt_watch *watch)
+{
+    tell(watch);
     if (watch->expects && !watch->is_active && (watch->is_ready || *watch->cause))
         shout(watch);
 }

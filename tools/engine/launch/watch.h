@@ -8,13 +8,13 @@
 struct kt_watch {
     const struct kt_cli *cli;
     bool expects; /* its log would say so: level info, and the machine of rank 0 */
-    bool is_active, is_ready;
+    bool is_active, is_ready, is_told;
     char cause[512]; /* a line that says why it is not */
 };
 
-/* A kt_process_line of a struct kt_watch: says it as soon as the server is ready. */
+/* A kt_process_line of a struct kt_watch: says it once the server is ready. */
 void kt_watch_line(void *watch, const char *line);
 /* When it has ended: says it again. */
-void kt_watch_end(const struct kt_watch *watch);
+void kt_watch_end(struct kt_watch *watch);
 
 #endif
