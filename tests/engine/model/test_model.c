@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
 #include <malloc.h>
@@ -461,6 +462,36 @@ START_TEST(memory_does_not_grow)
 }
 END_TEST
 
+/* Rows were touched when the model was opened: a first step waits for few pages. Sanitizers and emulators make
+ * pages of their own. */
+START_TEST(first_step_finds_its_memory)
+{
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    enum { N = 256 };
+    struct world w;
+    struct rusage before, after;
+    struct kt_model_plan plan;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    static int32_t ids[N];
+    static float logits[VOCABULARY];
+    const char *emulator = getenv("EMULATOR");
+    params.max_batch = N;
+    params.max_tokens = 2 * N;
+    if ((emulator && *emulator) || !open_world(&w, tiny(), 2, &params))
+        return;
+    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, NULL) == KT_OK);
+    const struct kt_step one = {w.session, ids, N, 1, logits};
+    memset(logits, 0, sizeof(logits));
+    getrusage(RUSAGE_SELF, &before);
+    ck_assert(kt_model_step(w.model, &one, 1, NULL) == KT_OK);
+    getrusage(RUSAGE_SELF, &after);
+    long n_faults = after.ru_minflt - before.ru_minflt, n_pages = (long)(plan.row_size / 4096);
+    ck_assert_msg(n_faults < n_pages / 3, "%ld faults, %ld pages of rows", n_faults, n_pages);
+    close_world(&w);
+#endif
+}
+END_TEST
+
 START_TEST(names_what_is_wrong_with_a_step)
 {
     struct world w;
@@ -577,6 +608,7 @@ int main(void)
     tcase_add_test(tests, foreign_ids_are_refused);
     tcase_add_test(tests, takes_what_was_planned);
     tcase_add_test(tests, memory_does_not_grow);
+    tcase_add_test(tests, first_step_finds_its_memory);
     tcase_add_test(tests, names_what_is_wrong_with_a_step);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
     tcase_add_test(tests, survives_failed_allocations);

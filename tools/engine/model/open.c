@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAGE 4096 /* the smallest; larger ones are touched more than once */
+
+struct bytes {
+    uint64_t begin, end;
+};
+
 void kt_model_close(struct kt_model *model)
 {
     if (!model)
@@ -228,6 +234,29 @@ enum kt_status kt_model_plan(struct kt_context *context, struct kt_checkpoint *c
     return status;
 }
 
+/* A thread's part of `size` bytes, in whole pages. */
+static struct bytes part_of(uint64_t size, uint32_t thread, uint32_t n_threads)
+{
+    uint64_t n = (size + PAGE - 1) / PAGE, begin = n * thread / n_threads * PAGE;
+    uint64_t end = n * (thread + 1) / n_threads * PAGE;
+    return (struct bytes){begin, end < size ? end : size};
+}
+
+/* Rows are allocated and the embedding is mapped: without this the first tokens would wait for the pages. */
+static void touch(void *data, uint32_t thread, uint32_t n_threads)
+{
+    const struct kt_model *m = data;
+    const volatile uint8_t *embedding = m->embedding.data;
+    struct bytes part = part_of(m->embedding.size, thread, n_threads);
+    for (uint64_t at = part.begin; at < part.end; at += PAGE)
+        (void)embedding[at];
+    for (int i = 0; i < KT_BUFFERS; i++) {
+        part = part_of(m->widths[i] * m->params.max_batch * sizeof(float), thread, n_threads);
+        if (part.end > part.begin)
+            memset((uint8_t *)m->buffers[i] + part.begin, 0, part.end - part.begin);
+    }
+}
+
 enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *checkpoint,
                              const struct kt_model_params *params, struct kt_model **model,
                              struct kt_error *error)
@@ -243,6 +272,8 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
         status = check_memory(&m->plan, error);
     if (status == KT_OK)
         status = make_cache(m, true, error);
+    if (status == KT_OK)
+        status = kt_context_run(context, touch, m, error);
     if (status == KT_OK)
         status = kt_model_finish(m, error);
     if (status == KT_OK)
