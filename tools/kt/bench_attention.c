@@ -375,7 +375,8 @@ static enum kt_status measure_limits(struct run *run, const struct kt_attention_
                                   .n_copies = 1};
     enum kt_status status = KT_OK;
     if (!run->has_limits)
-        status = bench_roofline_create(run->cli, run->info.cpu, &set, &run->what->schedule, &run->limits, error);
+        status =
+            bench_roofline_create(run->cli, run->info.cpu, &set, &run->what->schedule, &run->limits, error);
     run->has_limits = true;
     return status == KT_OK ? bench_roofline_measure(run->context, &run->limits, error) : status;
 }

@@ -313,8 +313,8 @@ static void multiply_on_thread(void *data, uint32_t thread, uint32_t n_threads)
     }
 }
 
-enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak,
-                                  double slice_ns, struct bench_limit *limit, struct kt_error *error)
+enum kt_status bench_measure_peak(struct kt_context *context, const struct bench_peak *peak, double slice_ns,
+                                  struct bench_limit *limit, struct kt_error *error)
 {
     struct multiplying work = {.peak = peak, .slice_ns = slice_ns};
     enum kt_status status = kt_context_run(context, multiply_on_thread, &work, error);

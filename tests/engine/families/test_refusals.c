@@ -41,6 +41,7 @@ static const struct change changes[] = {
     CONFIG("qwen3moe", "routed_scaling_factor", "1", KT_OK, ""),
     CONFIG("qwen3moe", "routed_scaling_factor", "2", UNSUPPORTED, "routed_scaling_factor is not computed"),
     CONFIG("qwen3moe", "n_group", "1", KT_OK, ""),
+    CONFIG("qwen3moe", "vocab_size", "100", FORMAT, "tokens, vocab_size of config.json is 100"),
     CONFIG("deepseek-v3", "n_shared_experts", "3", FORMAT, "the configuration says"),
     CONFIG("qwen3next", "shared_expert_intermediate_size", "80", FORMAT, "the configuration says 80"),
     CONFIG("qwen3moe", "kv_lora_rank", "1", UNSUPPORTED, "kv_lora_rank is not computed"),

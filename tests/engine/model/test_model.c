@@ -462,8 +462,8 @@ START_TEST(memory_does_not_grow)
 }
 END_TEST
 
-/* Rows were touched when the model was opened: a first step waits for few pages. Sanitizers and emulators make
- * pages of their own. */
+/* Rows were touched when the model was opened: a first step waits for few pages. Sanitizers and emulators
+ * make pages of their own. */
 START_TEST(first_step_finds_its_memory)
 {
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__

@@ -43,6 +43,10 @@ static enum kt_status load_ends(struct kt_model *m, struct kt_error *error)
         return kt_engine_fail(error, KT_E_FORMAT,
                               "%s has rows of %" PRIu64 " numbers, the hidden size is %" PRIu64, embedding,
                               m->embedding.cols, c->hidden_size);
+    if (c->vocabulary > 0 && m->embedding.rows != c->vocabulary)
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "%s has rows for %" PRIu64 " tokens, vocab_size of config.json is %" PRIu64,
+                              embedding, m->embedding.rows, c->vocabulary);
     snprintf(name, sizeof(name), "%s.weight", embedding);
     kt_model_mark_used(m, name);
     m->vocabulary = m->embedding.rows;

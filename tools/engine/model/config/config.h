@@ -64,6 +64,7 @@ struct kt_engine_config {
     uint32_t n_skipped;             /**< layers behind them, which predict tokens after the next */
     bool has_mtp;                   /**< the first of these can be computed */
     struct kt_layer_config *layers; /**< [n_layers + 1], that one the last */
+    uint64_t vocabulary;            /**< by config.json; 0: it does not say */
     uint64_t hidden_size, context_length;
     bool ties; /**< the head is the embedding */
     float eps;
