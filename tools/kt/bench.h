@@ -267,8 +267,7 @@ struct bench_schedule {
     double min_time; /* seconds of a run */
 };
 
-/* The share of their usual time that warming up and measuring limits take: less than 1 for runs below 0.1 s.
- */
+/* The share of their usual time that warming up and finding peaks take: below 1 for runs below 0.1 s. */
 double bench_haste(const struct bench_schedule *schedule);
 
 /* The timing of one batch size. */
