@@ -77,6 +77,11 @@ warns()
     grep -q -e "$1" "$err" || fail "the messages must hold: $1"
 }
 
+warns_not()
+{
+    ! grep -q -e "$1" "$err" || fail "the messages must not hold: $1"
+}
+
 is_silent()
 {
     [ ! -s "$err" ] || fail "there must be no message"

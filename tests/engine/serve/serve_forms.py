@@ -46,8 +46,8 @@ status, reply = server.post("/v1/responses", {"input": "Speak", "temperature": 0
     "format": {"type": "json_schema", "name": "made", "schema": SCHEMA}}})
 check(status == 200, reply)
 check_made("".join(part["text"] for item in reply["output"] for part in item.get("content", ())))
-status, reply = server.post("/v1/messages", {"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 200,
-                                             "temperature": 0, "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})
+status, reply = server.post("/v1/messages", {"messages": [{"role": "user", "content": "Speak"}], "max_tokens": 200, "temperature": 0,
+                                             "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}})
 check(status == 200, reply)
 check_made("".join(part["text"] for part in reply["content"]))
 

@@ -55,11 +55,6 @@ stop()
     warns_not 'Sanitizer\|runtime error'
 }
 
-warns_not()
-{
-    ! grep -q -e "$1" "$err" || fail "the messages must not hold: $1"
-}
-
 run_python()
 {
     command_line="$*"

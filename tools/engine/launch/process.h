@@ -20,8 +20,7 @@ struct kt_captured {
 void kt_process_capture(const struct kt_cli *cli, const char *const *words, const char *input, size_t length,
                         struct kt_captured *captured);
 
-/* Gets each line of either output, without its end, cut at 4 KiB; NULL when all that is there has been read.
- */
+/* Gets each line of either output, without its end, cut at 4 KiB; NULL when all there is has been read. */
 typedef void kt_process_line(void *data, const char *line);
 
 /* Runs a program whose outputs are this one's, byte for byte and at once. Signals that end programs are
