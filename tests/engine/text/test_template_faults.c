@@ -15,7 +15,7 @@
 static enum kt_status live(struct kt_error *error)
 {
     static const char source[] =
-        "{% macro f(x) %}{{ x|tojson }}{% endmacro %}{% for i in range(300) %}{{ f([i, c|default(0)]) }}{% endfor %}"
+        "{% macro f(x) %}{{ x|tojson }}{% endmacro %}{% for i in range(350) %}{{ f([i, c|default(0)]) }}{% endfor %}"
         "{{ '{\"a\": [1]}'|from_json }}{{ strftime_now('%Y') }}";
     static const char variables[] =
         "{\"c\": \"text\", \"messages\": [{\"tool_calls\": [{\"function\": {\"arguments\": \"{}\"}}]}]}";
