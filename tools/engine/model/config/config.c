@@ -123,8 +123,8 @@ static void read_common(struct kt_settings *s, struct kt_engine_config *c)
     if (s->is_gguf) /* which counts them among the others */
         n_layers -= c->n_skipped < n_layers ? c->n_skipped : 0;
     c->hidden_size = kt_settings_need(s, "embedding_length", "hidden_size");
-    c->vocabulary =
-        kt_settings_uint(s, NULL, "vocab_size", 0); /* GGUF files made from others keep a wrong one */
+    /* GGUF files made from others may keep theirs. */
+    c->vocabulary = kt_settings_uint(s, NULL, "vocab_size", 0);
     c->context_length = kt_settings_need(s, "context_length", "max_position_embeddings");
     a->n_heads = saturate(kt_settings_need(s, "attention.head_count", "num_attention_heads"));
     a->n_kv_heads = saturate(read_key_heads(s, a->n_heads));
