@@ -273,6 +273,8 @@ enum kt_status kt_model_open(struct kt_context *context, struct kt_checkpoint *c
     if (status == KT_OK)
         status = make_cache(m, true, error);
     if (status == KT_OK)
+        status = kt_model_tell(m, error); /* reading the embedding may take a while */
+    if (status == KT_OK)
         status = kt_context_run(context, touch, m, error);
     if (status == KT_OK)
         status = kt_model_finish(m, error);

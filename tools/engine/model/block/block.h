@@ -217,6 +217,8 @@ typedef enum kt_status (*kt_later_fn)(struct kt_model *model, void *data, struct
 enum kt_status kt_load_later(struct kt_model *model, uint64_t n_weights, uint64_t size, kt_later_fn function,
                              void *data, struct kt_error *error);
 
+/** Tells the caller how far loading has come; fails if that stops it. */
+enum kt_status kt_model_tell(const struct kt_model *model, struct kt_error *error);
 /** Loads and creates what was only planned so far, in the order in which it was asked for. */
 enum kt_status kt_model_finish(struct kt_model *model, struct kt_error *error);
 /** Frees all of that, the newest first. */

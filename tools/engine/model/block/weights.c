@@ -369,14 +369,20 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
     return status;
 }
 
+enum kt_status kt_model_tell(const struct kt_model *m, struct kt_error *error)
+{
+    if (m->params.progress && m->params.progress(m->params.data, m->weight_size, m->plan.weight_size) != 0)
+        return kt_engine_fail(error, KT_E_STATE, "loading was stopped");
+    return KT_OK;
+}
+
 enum kt_status kt_model_finish(struct kt_model *m, struct kt_error *error)
 {
     enum kt_status status = KT_OK;
     for (uint32_t i = 0; i < m->n_owned && status == KT_OK; i++) {
-        if (m->params.progress &&
-            m->params.progress(m->params.data, m->weight_size, m->plan.weight_size) != 0)
-            return kt_engine_fail(error, KT_E_STATE, "loading was stopped");
-        status = finish_one(m, i, error);
+        status = kt_model_tell(m, error);
+        if (status == KT_OK)
+            status = finish_one(m, i, error);
     }
     if (status == KT_OK && m->params.progress)
         (void)m->params.progress(m->params.data, m->plan.weight_size, m->plan.weight_size);
