@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_model.c - whole models: logits beside float64's, bits, sessions, errors. */
-#include "tests/support/alloc_faults.h"
+#include "tests/engine/model/world.h"
 #include "tests/support/layer_fixture.h"
 #include "tests/support/sandbox.h"
 
@@ -11,86 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-
-#if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
-#include <malloc.h>
-#define HAS_MALLINFO2
-#endif
-
-#define VOCABULARY 2048
-#define N_IDS 70
 
 /* As tests/engine/model/make_logits.py has them. */
 static const int kept[] = {0, 1, 31, 62, 63, 64, 65, 69};
 #define N_KEPT (int)(sizeof(kept) / sizeof(kept[0]))
-
-struct world {
-    struct kt_context *context;
-    struct kt_checkpoint *checkpoint;
-    struct kt_model *model;
-    struct kt_session *session;
-    int32_t ids[N_IDS];
-};
-
-static const char *tiny(void)
-{
-    static char path[4096];
-    snprintf(path, sizeof(path), "%s/tiny-moe/tiny-moe-q4_k_m.gguf", getenv("KT_TEST_DATA"));
-    return path;
-}
-
-static struct kt_context *open_context(int threads, const char *level)
-{
-    char module[512], wish[64], count[32];
-    const char *file = sandbox_backend("attention");
-    if (!file) {
-        printf("SKIP: the plugin attention was not built\n");
-        return NULL;
-    }
-    snprintf(module, sizeof(module), "plugin.attention.module=%s", file);
-    snprintf(wish, sizeof(wish), "plugin.attention.level=%s", level);
-    snprintf(count, sizeof(count), "core.threads=%d", threads);
-    return fixture_context_with((const char *const[]){module, wish, count, "core.backend=reference"}, 4);
-}
-
-/* The model in `path` with float32 in its cache; false: it cannot be run here. */
-static bool open_world(struct world *w, const char *path, int threads, const struct kt_model_params *params)
-{
-    struct kt_error error = {KT_OK, ""};
-    memset(w, 0, sizeof(*w));
-    w->context = open_context(threads, "scalar");
-    if (!w->context)
-        return false;
-    struct kt_model_params own = KT_MODEL_PARAMS_INIT;
-    if (params)
-        own = *params;
-    own.cache_dtype = KT_DTYPE_F32;
-    ck_assert(kt_checkpoint_open(path, NULL, &w->checkpoint, NULL) == KT_OK);
-    ck_assert_msg(kt_model_open(w->context, w->checkpoint, &own, &w->model, &error) == KT_OK, "%s",
-                  error.message);
-    ck_assert(kt_session_open(w->model, &w->session, NULL) == KT_OK);
-    for (int i = 0; i < N_IDS; i++)
-        w->ids[i] = (7 * i * i + 11 * i + 5) % 2000;
-    return true;
-}
-
-static void close_world(struct world *w)
-{
-    kt_session_close(w->session);
-    kt_model_close(w->model);
-    kt_checkpoint_close(w->checkpoint);
-    kt_context_destroy(w->context);
-}
-
-static float *step(struct world *w, struct kt_session *session, const int32_t *ids, uint32_t n)
-{
-    struct kt_error error = {KT_OK, ""};
-    float *logits = malloc((size_t)n * VOCABULARY * sizeof(*logits));
-    const struct kt_step one = {session, ids, n, n, logits};
-    ck_assert_msg(kt_model_step(w->model, &one, 1, &error) == KT_OK, "%s", error.message);
-    return logits;
-}
 
 static double difference(const float *got, const float *wanted, size_t n)
 {
@@ -115,12 +39,12 @@ START_TEST(logits_are_those_of_float64)
     struct world w;
     float wanted[VOCABULARY];
     char path[4096];
-    if (!open_world(&w, tiny(), 2, NULL))
+    if (!world_open(&w, world_tiny(), 2, NULL))
         return;
     snprintf(path, sizeof(path), "%s/tests/data/logits/tiny-moe-q4_k_m.f32", getenv("KT_TEST_SOURCE"));
     FILE *file = fopen(path, "re");
     ck_assert_ptr_nonnull(file);
-    float *logits = step(&w, w.session, w.ids, N_IDS);
+    float *logits = world_step(&w, w.session, w.ids, N_IDS);
     for (int i = 0; i < N_KEPT; i++) {
         ck_assert_uint_eq(fread(wanted, sizeof(float), VOCABULARY, file), VOCABULARY);
         double error = difference(logits + (size_t)kept[i] * VOCABULARY, wanted, VOCABULARY);
@@ -128,7 +52,7 @@ START_TEST(logits_are_those_of_float64)
     }
     fclose(file);
     free(logits);
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -178,7 +102,7 @@ START_TEST(hidden_states_come_out)
     params.max_sessions = 2;
     params.cache_tokens = 256;
     params.max_batch = 7;
-    if (!open_world(&w, tiny(), 2, &params))
+    if (!world_open(&w, world_tiny(), 2, &params))
         return;
     kt_model_info(w.model, &info);
     ck_assert_uint_eq(info.hidden_size, SIZE);
@@ -201,7 +125,7 @@ START_TEST(hidden_states_come_out)
     ck_assert_msg(strstr(error.message, "31 tokens of the 30 of step 0"), "%s", error.message);
     free(logits);
     kt_session_close(other);
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -214,20 +138,20 @@ START_TEST(bits_do_not_depend_on_threads_or_slices)
         uint32_t batch;
     } ways[] = {{1, 0}, {3, 0}, {2, 7}, {1, 1}, {2, 64}};
     struct world first, w;
-    if (!open_world(&first, tiny(), 2, NULL))
+    if (!world_open(&first, world_tiny(), 2, NULL))
         return;
-    float *wanted = step(&first, first.session, first.ids, N_IDS);
+    float *wanted = world_step(&first, first.session, first.ids, N_IDS);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         struct kt_model_params params = KT_MODEL_PARAMS_INIT;
         params.max_batch = ways[i].batch;
-        ck_assert(open_world(&w, tiny(), ways[i].threads, &params));
-        float *logits = step(&w, w.session, w.ids, N_IDS);
+        ck_assert(world_open(&w, world_tiny(), ways[i].threads, &params));
+        float *logits = world_step(&w, w.session, w.ids, N_IDS);
         expect_same(logits, wanted, N_IDS, "another slice or another number of threads");
         free(logits);
-        close_world(&w);
+        world_close(&w);
     }
     free(wanted);
-    close_world(&first);
+    world_close(&first);
 }
 END_TEST
 
@@ -240,9 +164,10 @@ START_TEST(bits_do_not_depend_on_other_sessions)
     params.max_sessions = 3;
     params.cache_tokens = 1024;
     params.max_batch = 32;
-    if (!open_world(&w, tiny(), 2, &params))
+    if (!world_open(&w, world_tiny(), 2, &params))
         return;
-    float *wanted = step(&w, w.session, w.ids, N_IDS), *prompt = malloc(69 * VOCABULARY * sizeof(float));
+    float *wanted = world_step(&w, w.session, w.ids, N_IDS),
+          *prompt = malloc(69 * VOCABULARY * sizeof(float));
     float last[VOCABULARY], other[VOCABULARY];
     ck_assert(kt_session_truncate(w.session, 0, NULL) == KT_OK);
     for (int i = 0; i < 2; i++)
@@ -263,7 +188,7 @@ START_TEST(bits_do_not_depend_on_other_sessions)
         kt_session_close(others[i]);
     free(wanted);
     free(prompt);
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -274,11 +199,11 @@ START_TEST(sessions_go_back_and_fork)
     struct kt_model_params params = KT_MODEL_PARAMS_INIT;
     params.max_sessions = 2;
     params.cache_tokens = 512;
-    if (!open_world(&w, tiny(), 2, &params))
+    if (!world_open(&w, world_tiny(), 2, &params))
         return;
-    float *wanted = step(&w, w.session, w.ids, N_IDS);
+    float *wanted = world_step(&w, w.session, w.ids, N_IDS);
     ck_assert(kt_session_truncate(w.session, 33, NULL) == KT_OK);
-    float *again = step(&w, w.session, w.ids + 33, N_IDS - 33);
+    float *again = world_step(&w, w.session, w.ids + 33, N_IDS - 33);
     expect_same(again, wanted + (size_t)33 * VOCABULARY, N_IDS - 33, "after going back");
     free(again);
     struct kt_kv_info cache;
@@ -286,17 +211,17 @@ START_TEST(sessions_go_back_and_fork)
     kt_model_cache(w.model, &cache);
     ck_assert_uint_eq(cache.n_sequences, 2);
     ck_assert_uint_eq(cache.n_pages, 8);
-    ck_assert_uint_eq(cache.free_pages, 5);      /* of 70 tokens, and a copy of the first page */
-    float *elsewhere = step(&w, fork, w.ids, 5); /* another way */
+    ck_assert_uint_eq(cache.free_pages, 5);            /* of 70 tokens, and a copy of the first page */
+    float *elsewhere = world_step(&w, fork, w.ids, 5); /* another way */
     ck_assert(memcmp(elsewhere, wanted + (size_t)50 * VOCABULARY, 5 * VOCABULARY * sizeof(float)) != 0);
     free(elsewhere);
     ck_assert(kt_session_truncate(fork, 50, NULL) == KT_OK);
-    again = step(&w, fork, w.ids + 50, N_IDS - 50);
+    again = world_step(&w, fork, w.ids + 50, N_IDS - 50);
     expect_same(again, wanted + (size_t)50 * VOCABULARY, N_IDS - 50, "of a fork");
     free(again);
     kt_session_close(fork);
     free(wanted);
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -328,19 +253,19 @@ START_TEST(sessions_are_saved_and_restored)
     char path[4096], spoilt[4096];
     params.max_sessions = 2;
     params.cache_tokens = 512;
-    if (!open_world(&w, tiny(), 1, &params))
+    if (!world_open(&w, world_tiny(), 1, &params))
         return;
     snprintf(path, sizeof(path), "%s", sandbox_path("prefix"));
     snprintf(spoilt, sizeof(spoilt), "%s", sandbox_path("spoilt"));
-    free(step(&w, w.session, w.ids, 66));
+    free(world_step(&w, w.session, w.ids, 66));
     ck_assert_msg(kt_session_save(w.session, path, w.ids, &error) == KT_OK, "%s", error.message);
-    float *wanted = step(&w, w.session, w.ids + 66, N_IDS - 66);
+    float *wanted = world_step(&w, w.session, w.ids + 66, N_IDS - 66);
     ck_assert_msg(kt_session_restore(w.model, path, &restored, &ids, &n_ids, &error) == KT_OK, "%s",
                   error.message);
     ck_assert_uint_eq(n_ids, 66);
     ck_assert_uint_eq(kt_session_tokens(restored), 66);
     ck_assert(memcmp(ids, w.ids, 66 * sizeof(*ids)) == 0);
-    float *got = step(&w, restored, w.ids + 66, N_IDS - 66);
+    float *got = world_step(&w, restored, w.ids + 66, N_IDS - 66);
     expect_same(got, wanted, N_IDS - 66, "of a restored session");
     kt_session_close(restored);
     kt_ids_free(ids);
@@ -356,7 +281,7 @@ START_TEST(sessions_are_saved_and_restored)
             kt_model_cache(w.model, &cache);
             ck_assert_uint_eq(cache.n_sequences, 1);
         }
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -371,7 +296,7 @@ START_TEST(foreign_ids_are_refused)
     struct kt_error error = {KT_OK, ""};
     char path[4096];
     params.max_sessions = 2;
-    if (!open_world(&w, tiny(), 1, &params))
+    if (!world_open(&w, world_tiny(), 1, &params))
         return;
     snprintf(path, sizeof(path), "%s", sandbox_path("prefix"));
     ck_assert(kt_session_save(w.session, path, w.ids, NULL) == KT_OK); /* of no tokens */
@@ -380,47 +305,13 @@ START_TEST(foreign_ids_are_refused)
     ck_assert_uint_eq(n_ids, 0);
     kt_session_close(restored);
     kt_ids_free(ids);
-    free(step(&w, w.session, w.ids, 3));
+    free(world_step(&w, w.session, w.ids, 3));
     const int32_t foreign[] = {1, VOCABULARY, 2};
     ck_assert(kt_session_save(w.session, path, foreign, NULL) == KT_OK);
     ck_assert(kt_session_restore(w.model, path, &restored, &ids, &n_ids, &error) == KT_E_FORMAT);
     ck_assert_msg(strstr(error.message, "2048"), "%s", error.message);
     ck_assert(kt_session_save(w.session, "/nowhere/at/all", w.ids, &error) != KT_OK);
-    close_world(&w);
-}
-END_TEST
-
-/* ---- memory ---- */
-
-START_TEST(takes_what_was_planned)
-{
-    struct world w;
-    struct kt_model_plan plan;
-    struct kt_model_info info;
-    struct kt_model *model = NULL;
-    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
-    struct kt_error error = {KT_OK, ""};
-    params.cache_dtype = KT_DTYPE_F32;
-    if (!open_world(&w, tiny(), 2, &params))
-        return;
-    ck_assert_msg(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK, "%s",
-                  error.message);
-    kt_model_info(w.model, &info);
-    ck_assert_uint_eq(plan.weight_size, info.weight_size);
-    ck_assert_uint_eq(plan.cache_size, info.cache_size);
-    ck_assert_uint_eq(plan.max_tokens, 2048);
-    ck_assert_uint_eq(plan.total, plan.weight_size + plan.cache_size + plan.buffer_size + plan.row_size);
-    ck_assert(plan.row_size > 512 * 256 * sizeof(float) && plan.buffer_size > 0);
-    /* Too much is known before anything is read. */
-    params.cache_tokens = UINT64_C(1) << 31;
-    params.max_sessions = 1;
-    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK);
-    ck_assert(plan.available == 0 || plan.total > plan.available);
-    if (plan.available > 0) {
-        ck_assert(kt_model_open(w.context, w.checkpoint, &params, &model, &error) == KT_E_NOMEM);
-        ck_assert_msg(strstr(error.message, "GB are free"), "%s", error.message);
-    }
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -436,62 +327,6 @@ static void expect_failure(struct world *w, const struct kt_step *steps, uint32_
     ck_assert_uint_eq(kt_session_tokens(w->session), before);
 }
 
-/* What a session took is there again for the next one, to the byte. Most of the first ones' is kept. */
-START_TEST(memory_does_not_grow)
-{
-#ifdef HAS_MALLINFO2
-    struct world w;
-    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
-    size_t used = 0;
-    params.max_sessions = 2;
-    if (!open_world(&w, tiny(), 1, &params))
-        return;
-    for (int i = 0; i < 24; i++) {
-        struct kt_session *session;
-        if (i == 8)
-            used = mallinfo2().uordblks;
-        ck_assert(kt_session_open(w.model, &session, NULL) == KT_OK);
-        free(step(&w, session, w.ids, 3));
-        for (int t = 3; t < 6; t++)
-            free(step(&w, session, w.ids + t, 1));
-        kt_session_close(session);
-    }
-    ck_assert_uint_eq(mallinfo2().uordblks, used);
-    close_world(&w);
-#endif
-}
-END_TEST
-
-/* Rows were touched when the model was opened: a first step waits for few pages. Sanitizers and emulators
- * make pages of their own. */
-START_TEST(first_step_finds_its_memory)
-{
-#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-    enum { N = 256 };
-    struct world w;
-    struct rusage before, after;
-    struct kt_model_plan plan;
-    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
-    static int32_t ids[N];
-    static float logits[VOCABULARY];
-    const char *emulator = getenv("EMULATOR");
-    params.max_batch = N;
-    params.max_tokens = 2 * N;
-    if ((emulator && *emulator) || !open_world(&w, tiny(), 2, &params))
-        return;
-    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, NULL) == KT_OK);
-    const struct kt_step one = {w.session, ids, N, 1, logits};
-    memset(logits, 0, sizeof(logits));
-    getrusage(RUSAGE_SELF, &before);
-    ck_assert(kt_model_step(w.model, &one, 1, NULL) == KT_OK);
-    getrusage(RUSAGE_SELF, &after);
-    long n_faults = after.ru_minflt - before.ru_minflt, n_pages = (long)(plan.row_size / 4096);
-    ck_assert_msg(n_faults < n_pages / 3, "%ld faults, %ld pages of rows", n_faults, n_pages);
-    close_world(&w);
-#endif
-}
-END_TEST
-
 START_TEST(names_what_is_wrong_with_a_step)
 {
     struct world w;
@@ -500,7 +335,7 @@ START_TEST(names_what_is_wrong_with_a_step)
     params.max_sessions = 2;
     params.max_tokens = 100;
     params.cache_tokens = 128;
-    if (!open_world(&w, tiny(), 1, &params))
+    if (!world_open(&w, world_tiny(), 1, &params))
         return;
     const int32_t strange[] = {5, -1}, large[] = {VOCABULARY};
     const struct kt_step good = {w.session, w.ids, 40, 1, logits};
@@ -523,7 +358,7 @@ START_TEST(names_what_is_wrong_with_a_step)
     const struct kt_step fits[] = {{w.session, w.ids, 10, 1, logits}, {other, w.ids, 60, 0, NULL}};
     ck_assert(kt_model_step(w.model, fits, 2, NULL) == KT_OK);
     kt_session_close(other);
-    close_world(&w);
+    world_close(&w);
 }
 END_TEST
 
@@ -535,7 +370,7 @@ START_TEST(names_what_is_wrong_with_a_model)
     } cases[] = {{"tiny-moe/tiny-moe-q8_0-l0-l3.gguf", "token_embd", KT_E_NOT_FOUND},
                  {"tiny-moe/fp8-block-l0", "model.embed_tokens", KT_E_NOT_FOUND},
                  {"block-types.gguf", "families\\", KT_E_UNSUPPORTED}};
-    struct kt_context *context = open_context(1, "scalar");
+    struct kt_context *context = world_context(1, "scalar");
     struct kt_checkpoint *checkpoint;
     struct kt_model *model;
     struct kt_error error = {KT_OK, ""};
@@ -557,42 +392,6 @@ START_TEST(names_what_is_wrong_with_a_model)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-START_TEST(survives_failed_allocations)
-{
-    struct kt_context *context = open_context(1, "scalar");
-    struct kt_checkpoint *checkpoint;
-    float *logits = malloc(VOCABULARY * sizeof(*logits));
-    const int32_t id = 5;
-    bool hit = true;
-    if (!context)
-        return;
-    ck_assert(kt_checkpoint_open(tiny(), NULL, &checkpoint, NULL) == KT_OK);
-    for (unsigned long n = 1; hit; n += n < 40 ? 1 : 1 + n / 8) {
-        struct kt_model *model = NULL;
-        struct kt_session *session = NULL;
-        struct kt_error error = {KT_OK, ""};
-        faults_arm(n);
-        enum kt_status status = kt_model_open(context, checkpoint, NULL, &model, &error);
-        if (status == KT_OK)
-            status = kt_session_open(model, &session, &error);
-        const struct kt_step step = {session, &id, 1, 1, logits};
-        if (status == KT_OK)
-            status = kt_model_step(model, &step, 1, &error);
-        hit = faults_hit();
-        faults_arm(0);
-        ck_assert_msg(status == (hit ? KT_E_NOMEM : KT_OK), "allocation %lu: status %d, %s", n, (int)status,
-                      error.message);
-        kt_session_close(session);
-        kt_model_close(model);
-    }
-    free(logits);
-    kt_checkpoint_close(checkpoint);
-    kt_context_destroy(context);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("models");
@@ -606,12 +405,8 @@ int main(void)
     tcase_add_test(tests, sessions_go_back_and_fork);
     tcase_add_test(tests, sessions_are_saved_and_restored);
     tcase_add_test(tests, foreign_ids_are_refused);
-    tcase_add_test(tests, takes_what_was_planned);
-    tcase_add_test(tests, memory_does_not_grow);
-    tcase_add_test(tests, first_step_finds_its_memory);
     tcase_add_test(tests, names_what_is_wrong_with_a_step);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_model, 0, 3);
-    tcase_add_test(tests, survives_failed_allocations);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

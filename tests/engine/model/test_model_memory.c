@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_model_memory.c - what models and sessions take: as planned, no more later, and what if there is none.
+ */
+#include "tests/engine/model/world.h"
+#include "tests/support/alloc_faults.h"
+#include "tests/support/sandbox.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#if defined __GLIBC__ && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+#include <malloc.h>
+#define HAS_MALLINFO2
+#endif
+
+START_TEST(takes_what_was_planned)
+{
+    struct world w;
+    struct kt_model_plan plan;
+    struct kt_model_info info;
+    struct kt_model *model = NULL;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    struct kt_error error = {KT_OK, ""};
+    params.cache_dtype = KT_DTYPE_F32;
+    if (!world_open(&w, world_tiny(), 2, &params))
+        return;
+    ck_assert_msg(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK, "%s",
+                  error.message);
+    kt_model_info(w.model, &info);
+    ck_assert_uint_eq(plan.weight_size, info.weight_size);
+    ck_assert_uint_eq(plan.cache_size, info.cache_size);
+    ck_assert_uint_eq(plan.max_tokens, 2048);
+    ck_assert_uint_eq(plan.total, plan.weight_size + plan.cache_size + plan.buffer_size + plan.row_size);
+    ck_assert(plan.row_size > 512 * 256 * sizeof(float) && plan.buffer_size > 0);
+    /* Too much is known before anything is read. */
+    params.cache_tokens = UINT64_C(1) << 31;
+    params.max_sessions = 1;
+    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, &error) == KT_OK);
+    ck_assert(plan.available == 0 || plan.total > plan.available);
+    if (plan.available > 0) {
+        ck_assert(kt_model_open(w.context, w.checkpoint, &params, &model, &error) == KT_E_NOMEM);
+        ck_assert_msg(strstr(error.message, "GB are free"), "%s", error.message);
+    }
+    world_close(&w);
+}
+END_TEST
+
+/* What a session took is there again for the next one, to the byte. Most of the first ones' is kept. */
+START_TEST(memory_does_not_grow)
+{
+#ifdef HAS_MALLINFO2
+    struct world w;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    size_t used = 0;
+    params.max_sessions = 2;
+    if (!world_open(&w, world_tiny(), 1, &params))
+        return;
+    for (int i = 0; i < 24; i++) {
+        struct kt_session *session;
+        if (i == 8)
+            used = mallinfo2().uordblks;
+        ck_assert(kt_session_open(w.model, &session, NULL) == KT_OK);
+        free(world_step(&w, session, w.ids, 3));
+        for (int t = 3; t < 6; t++)
+            free(world_step(&w, session, w.ids + t, 1));
+        kt_session_close(session);
+    }
+    ck_assert_uint_eq(mallinfo2().uordblks, used);
+    world_close(&w);
+#endif
+}
+END_TEST
+
+/* Rows were touched when the model was opened: a first step waits for few pages. Sanitizers and emulators
+ * make pages of their own. */
+START_TEST(first_step_finds_its_memory)
+{
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    enum { N = 256 };
+    struct world w;
+    struct rusage before, after;
+    struct kt_model_plan plan;
+    struct kt_model_params params = KT_MODEL_PARAMS_INIT;
+    static int32_t ids[N];
+    static float logits[VOCABULARY];
+    const char *emulator = getenv("EMULATOR");
+    params.max_batch = N;
+    params.max_tokens = 2 * N;
+    if ((emulator && *emulator) || !world_open(&w, world_tiny(), 2, &params))
+        return;
+    ck_assert(kt_model_plan(w.context, w.checkpoint, &params, &plan, NULL) == KT_OK);
+    const struct kt_step one = {w.session, ids, N, 1, logits};
+    memset(logits, 0, sizeof(logits));
+    getrusage(RUSAGE_SELF, &before);
+    ck_assert(kt_model_step(w.model, &one, 1, NULL) == KT_OK);
+    getrusage(RUSAGE_SELF, &after);
+    long n_faults = after.ru_minflt - before.ru_minflt, n_pages = (long)(plan.row_size / 4096);
+    ck_assert_msg(n_faults < n_pages / 3, "%ld faults, %ld pages of rows", n_faults, n_pages);
+    world_close(&w);
+#endif
+}
+END_TEST
+
+START_TEST(survives_failed_allocations)
+{
+    struct kt_context *context = world_context(1, "scalar");
+    struct kt_checkpoint *checkpoint;
+    float *logits = malloc(VOCABULARY * sizeof(*logits));
+    const int32_t id = 5;
+    bool hit = true;
+    if (!context)
+        return;
+    ck_assert(kt_checkpoint_open(world_tiny(), NULL, &checkpoint, NULL) == KT_OK);
+    for (unsigned long n = 1; hit; n += n < 40 ? 1 : 1 + n / 8) {
+        struct kt_model *model = NULL;
+        struct kt_session *session = NULL;
+        struct kt_error error = {KT_OK, ""};
+        faults_arm(n);
+        enum kt_status status = kt_model_open(context, checkpoint, NULL, &model, &error);
+        if (status == KT_OK)
+            status = kt_session_open(model, &session, &error);
+        const struct kt_step step = {session, &id, 1, 1, logits};
+        if (status == KT_OK)
+            status = kt_model_step(model, &step, 1, &error);
+        hit = faults_hit();
+        faults_arm(0);
+        ck_assert_msg(status == (hit ? KT_E_NOMEM : KT_OK), "allocation %lu: status %d, %s", n, (int)status,
+                      error.message);
+        kt_session_close(session);
+        kt_model_close(model);
+    }
+    free(logits);
+    kt_checkpoint_close(checkpoint);
+    kt_context_destroy(context);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory of models");
+    TCase *tests = tcase_create("memory of models");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
+    tcase_add_test(tests, takes_what_was_planned);
+    tcase_add_test(tests, memory_does_not_grow);
+    tcase_add_test(tests, first_step_finds_its_memory);
+    tcase_add_test(tests, survives_failed_allocations);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
