@@ -13,7 +13,9 @@
 #ifdef STUB_SHARED
 static int64_t n_threads = 4;
 #else
-static _Thread_local int64_t n_threads = 4;
+/* Initial-exec, as it is opened at run time: LeakSanitizer looks for the bounds of other such variables in
+ * the bytes before them, which glibc's malloc gives, and may crash on what it finds. */
+static _Thread_local int64_t n_threads __attribute__((tls_model("initial-exec"))) = 4;
 #endif
 
 /* What the calling thread has. */
