@@ -80,6 +80,7 @@ struct part {
     struct block *scratch;
     uint8_t *made; /* where tiles are made: behind the blocks */
     struct prefetcher *prefetcher;
+    struct prefetcher *rows_ahead; /* of groups: their rows' next piece */
     struct panel_scales scales;
 };
 
@@ -149,6 +150,7 @@ static NOINLINE void add_products(const struct part *part, const uint8_t *a, con
     const uint8_t *second = a + part->block_size;
     for (uint64_t t = 0; t < n && !two; t++, a += TILE_SIZE, b += PAIR_SIZE) {
         prefetcher_step(part->prefetcher);
+        prefetcher_step(part->rows_ahead);
         AMX_LOAD_ONCE(4, a);
         AMX_LOAD(6, b);
         AMX_DOT(0, 4, 6);
@@ -157,6 +159,7 @@ static NOINLINE void add_products(const struct part *part, const uint8_t *a, con
     }
     for (uint64_t t = 0; t < n && two; t++, a += TILE_SIZE, second += TILE_SIZE, b += PAIR_SIZE) {
         prefetcher_step(part->prefetcher);
+        prefetcher_step(part->rows_ahead);
         AMX_LOAD(6, b);
         AMX_LOAD_ONCE(4, a);
         AMX_DOT(0, 4, 6);
@@ -299,11 +302,30 @@ static void prefetch_part(const struct part *part, struct walk next, uint64_t st
     prefetcher_start_at(part->prefetcher, base + next.panel * next.bytes + begin, end - begin, steps);
 }
 
-/* A part with the group's rows row..end-1. */
-static void multiply_part(struct part *part, const struct walk *walk, uint32_t row, uint32_t end)
+/* While a piece of K passes the panels of a group, the next piece of the group's rows, from `first` to below
+ * part->end, is brought to L2: a share of it with the block of rows at `row` and the walk's panel. */
+static void prefetch_rows(const struct part *part, const struct walk *walk, uint32_t first, uint32_t row)
+{
+    const uint64_t t = walk->t + GROUP_PIECE < part->tiles ? walk->t + GROUP_PIECE : 0;
+    const uint64_t n = part->tiles - t < GROUP_PIECE ? part->tiles - t : GROUP_PIECE;
+    const uint64_t tiles = (part->end - first + TILE_ROWS - 1) / TILE_ROWS * n; /* of the next piece */
+    const uint64_t blocks = (part->end - first + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    const uint64_t left = walk->n_panels - walk->first, panels = left < walk->group ? left : walk->group;
+    const uint64_t share = (walk->panel - walk->first) * blocks + (row - first) / BLOCK_ROWS;
+    const uint64_t begin = share * tiles / (panels * blocks), stop = (share + 1) * tiles / (panels * blocks);
+    const uint64_t run = n - begin % n; /* as far as tiles lie one after the other */
+    const uint8_t *at =
+        find_block(part, first + (uint32_t)(begin / n) * TILE_ROWS) + (t + begin % n) * TILE_SIZE;
+    part->rows_ahead->rate = 0;
+    if (begin < stop)
+        prefetcher_start_at(part->rows_ahead, at, (stop - begin < run ? stop - begin : run) * TILE_SIZE, n);
+}
+
+/* A part with the group's rows, from `first` on. */
+static void multiply_part(struct part *part, const struct walk *walk, uint32_t first)
 {
     uint64_t t = walk->t, stop = part->tiles - t < GROUP_PIECE ? part->tiles : t + GROUP_PIECE;
-    uint64_t blocks = (end - row + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    uint64_t blocks = (part->end - first + BLOCK_ROWS - 1) / BLOCK_ROWS;
     part->panel = part->job->panel_begin + walk->panel;
     part->panel_data = find_panels(part->job, walk->bytes) + walk->panel * walk->bytes;
     const uint8_t *b = ready_pairs(part, t, stop, part->made);
@@ -311,8 +333,10 @@ static void multiply_part(struct part *part, const struct walk *walk, uint32_t r
     if (stop == part->tiles)
         load_scales(part->job, part->stage, part->panel, &part->scales);
     prefetch_part(part, *walk, blocks * (stop - t));
-    for (; row < end; row += BLOCK_ROWS, block++)
-        multiply_block(part, block, row, end, b, t, stop);
+    for (uint32_t row = first; row < part->end; row += BLOCK_ROWS, block++) {
+        prefetch_rows(part, walk, first, row);
+        multiply_block(part, block, row, part->end, b, t, stop);
+    }
 }
 
 static void multiply_groups(struct part *part, uint64_t panel_bytes)
@@ -328,7 +352,7 @@ static void multiply_groups(struct part *part, uint64_t panel_bytes)
     for (uint32_t row = 0; row < job->n_rows; row += groups.rows) {
         part->end = job->n_rows - row < groups.rows ? job->n_rows : row + groups.rows;
         for (uint64_t i = 0; i < walk.n_panels * pieces; i++, step_walk(&walk))
-            multiply_part(part, &walk, row, part->end);
+            multiply_part(part, &walk, row);
     }
 }
 
@@ -341,7 +365,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
     const uint8_t *base = find_panels(job, bytes);
     uint64_t size = base ? n_panels * bytes : 0;
     uint32_t row_block = size_row_block(job, stage);
-    struct prefetcher prefetcher;
+    struct prefetcher prefetcher, rows_ahead = {.rate = 0};
     struct part part = {
         .stage = stage,
         .job = job,
@@ -350,6 +374,7 @@ static void multiply_stage(enum kt_stage stage, const struct kt_product *job)
         .scratch = job->scratch,
         .made = (uint8_t *)((struct block *)job->scratch + count_blocks(layout)),
         .prefetcher = &prefetcher,
+        .rows_ahead = &rows_ahead,
     };
     part.blocking = choose_blocking(layout, job->n_rows, job->n_rows);
     if (base && !part.blocking->gemv && has_groups(layout, stage) &&

@@ -15,7 +15,7 @@
 
 #define BLOCK_ROWS (2 * TILE_ROWS) /* of a block of sums: 4 KB, with a panel */
 #define GROUP_ROWS 512
-#define GROUP_BLOCKS 128 /* of sums, in 512 KB */
+#define GROUP_BLOCKS 192 /* of sums, in 768 KB */
 #define GROUP_PIECE 16   /* tiles of K: the fewest bytes of sums for each product of tiles */
 
 /* Layouts of which so many rows fit into L2 are not grouped: few products have more. */
