@@ -13,9 +13,16 @@
 #define TILES_ROWS LINE
 #define TILES_CODES 0
 
-/* One group of rows, n tiles of b. */
+/* How often fetch_across() is called for, with each of n tiles of a step. */
+static uint32_t find_times(const struct tiles *p, uint32_t n)
+{
+    return p->share > 0 ? divide_up(p->share, p->fetcher->n * n) : 0;
+}
+
+/* One group of rows, n tiles of b. Lines are fetched tile by tile: in a burst they would be dropped. */
 static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)
 {
+    const uint32_t times = find_times(p, n);
     const uint8_t *a = p->a;
     AMX_ZERO(0);
     AMX_ZERO(1);
@@ -25,24 +32,23 @@ static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)
         const uint8_t *b = find_step(p, s);
         if (p->strip)
             weigh_rows(p->strip, p->weighed);
-        const uint32_t lines = (p->share + n - 1) / n; /* in a burst they would be dropped */
-        fetch(p->fetcher, lines);
+        fetch_across(p->fetcher, times);
         AMX_LOAD_ROWS(4, a, p->a_stride);
         AMX_LOAD_ROWS(5, b, p->b_stride);
         AMX_DOT_BF16(0, 4, 5);
         if (n == 1)
             continue;
-        fetch(p->fetcher, lines);
+        fetch_across(p->fetcher, times);
         AMX_LOAD_ROWS(6, b + p->b_next, p->b_stride);
         AMX_DOT_BF16(1, 4, 6);
         if (n == 2)
             continue;
-        fetch(p->fetcher, lines);
+        fetch_across(p->fetcher, times);
         AMX_LOAD_ROWS(7, b + 2 * p->b_next, p->b_stride);
         AMX_DOT_BF16(2, 4, 7);
         if (n == 3)
             continue;
-        fetch(p->fetcher, lines);
+        fetch_across(p->fetcher, times);
         AMX_LOAD_ROWS(5, b + 3 * p->b_next, p->b_stride);
         AMX_DOT_BF16(3, 4, 5);
     }
@@ -73,6 +79,7 @@ static NOINLINE void multiply_one(const struct tiles *p, uint32_t n)
     } while (0)
 INLINE void multiply_groups(const struct tiles *p, uint32_t n, bool once_a)
 {
+    const uint32_t times = find_times(p, 1);
     const uint8_t *a = p->a;
     AMX_ZERO(0);
     AMX_ZERO(1);
@@ -82,7 +89,7 @@ INLINE void multiply_groups(const struct tiles *p, uint32_t n, bool once_a)
         const uint8_t *b = find_step(p, s);
         if (p->strip)
             weigh_rows(p->strip, p->weighed);
-        fetch(p->fetcher, p->share);
+        fetch_across(p->fetcher, times);
         LOAD_B(6, b);
         LOAD_A(4, a);
         AMX_DOT_BF16(0, 4, 6);
