@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #if defined __SSE__
 #include <xmmintrin.h>
 #include <stdio.h>
@@ -44,6 +46,19 @@ static struct kt_view get_view(struct kt_checkpoint *checkpoint, const char *nam
     return view;
 }
 
+/* What XXH3 (64 bits) makes of each row that ggml decoded. */
+static void get_hashes(struct kt_checkpoint *checkpoint, const char *name, uint64_t hashes[8])
+{
+    struct kt_tensor_info info;
+    const void *data;
+    uint64_t index;
+    ck_assert_msg(kt_checkpoint_find(checkpoint, name, &index, &error) == KT_OK, "%s", error.message);
+    ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, index, &info, &error), KT_OK);
+    ck_assert_int_eq(kt_checkpoint_data(checkpoint, index, &data, &error), KT_OK);
+    ck_assert_uint_eq(info.size, 8 * sizeof *hashes);
+    memcpy(hashes, data, info.size);
+}
+
 /* Names as the file has them, with the dtype that each must be. */
 static const struct {
     const char *name;
@@ -73,13 +88,13 @@ START_TEST(same_bits_as_ggml)
         ck_assert_uint_eq(view.rows, ROWS);
         ck_assert_uint_eq(view.cols, COLS);
         ck_assert(kt_dtype_decodes(view.dtype));
-        snprintf(name, sizeof name, "%s.values", types[t].name);
-        struct kt_view values = get_view(checkpoint, name);
+        snprintf(name, sizeof name, "%s.hashes", types[t].name);
+        uint64_t hashes[ROWS];
+        get_hashes(checkpoint, name, hashes);
         for (uint64_t row = 0; row < ROWS; row++) {
             memset(out, 0x55, sizeof out);
             ck_assert_int_eq(kt_view_row(&view, row, out, &error), KT_OK);
-            const char *expected = (const char *)values.data + row * sizeof out;
-            ck_assert_msg(memcmp(out, expected, sizeof out) == 0, "%s, row %d", types[t].name, (int)row);
+            ck_assert_msg(XXH3_64bits(out, sizeof out) == hashes[row], "%s, row %d", types[t].name, (int)row);
         }
     }
     kt_checkpoint_close(checkpoint);
@@ -94,26 +109,24 @@ static bool is_listed(const char *name, size_t length)
     return false;
 }
 
-/* Each matrix of the file is one of `types`, and each of these has its values there. */
+/* Each matrix of the file is one of `types`, and each of these has its hashes there. */
 START_TEST(no_type_left_out)
 {
     struct kt_checkpoint *checkpoint = open_types(KT_IO_MMAP);
     struct kt_checkpoint_info info;
-    int matrices = 0, values = 0;
+    int matrices = 0, hashes = 0;
     kt_checkpoint_info(checkpoint, &info);
     for (uint64_t i = 0; i < info.n_tensors; i++) {
         struct kt_tensor_info tensor;
         ck_assert_int_eq(kt_checkpoint_tensor(checkpoint, i, &tensor, &error), KT_OK);
-        const char *point = strstr(tensor.name, ".values");
+        const char *point = strstr(tensor.name, ".hashes");
         size_t length = point ? (size_t)(point - tensor.name) : strlen(tensor.name);
-        if (strcmp(tensor.name, "source") == 0)
-            continue;
         ck_assert_msg(is_listed(tensor.name, length), "%s is not compared", tensor.name);
         matrices += !point;
-        values += point != NULL;
+        hashes += point != NULL;
     }
     ck_assert_int_eq(matrices, N_TYPES);
-    ck_assert_int_eq(values, N_TYPES);
+    ck_assert_int_eq(hashes, N_TYPES);
     kt_checkpoint_close(checkpoint);
 }
 END_TEST
