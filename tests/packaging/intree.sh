@@ -17,7 +17,9 @@ cd "$tree"
 autoreconf -fi
 mkdir build
 cd build
-../configure --silent --enable-werror --with-plugins=new_format
+# Configured as this build is, so that ccache has all objects that do not differ.
+eval "set -- $("$KT_TEST_BUILD/config.status" --config)"
+../configure --silent "$@" --enable-werror --with-plugins=new_format
 ${MAKE:-make} -j "$(nproc)"
 "$KT_TEST_BUILD/kt" plugin check --quick .libs/kt_new_format.so --config ../plugins/new_format/new_format.ini
 ${MAKE:-make} -j "$(nproc)" check-backend BACKEND=new_format CFLAGS='-g1 -O1'
