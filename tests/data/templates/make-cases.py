@@ -37,6 +37,14 @@ CASES = [
     "{% macro f(a, b=2, c=a) %}{{ a }}{{ b }}{{ c }}{% endmacro %}{{ f(1) }} {{ f(1, c=3) }} {{ f(b=5, a=4) }} {{ f() }}", "{% macro f() %}{{ x }}{% endmacro %}{% set x = 5 %}{{ f() }}",
     "{% macro f(n) %}{% if n > 0 %}{{ n }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(4) }}", "{% macro f() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, a=3) }}",
     "{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}", "{% filter upper %}a{{ n }}b{% endfilter %}", "{% set x = ns.y %}", "{% for x in l %}{% set l = [9] %}{{ l }}{% endfor %}{{ l }}",
+    # names that a scope assigns before it reads them are undefined at its begin, within it, too
+    "{% for x in l %}[{{ s }}{{ n }}]{% endfor %}{{ n }}{% set s = 1 %}{% if f %}{% set n = 2 %}{% endif %}{{ s }}{{ n }}",
+    "{% macro f() %}[{{ s }}{{ n }}]{% endmacro %}{{ f() }}{% set s %}{{ s }}.{% endset %}{{ f() }}{% set n = n %}",
+    "{% for x in l %}{% filter upper %}{{ s }}{{ e }}{% endfilter %}{% set s = s ~ x %}{% set e = 'e' %}{% else %}{% endfor %}{{ s }}",
+    "{% for x in l %}{% for y in l %}{{ s }}{% endfor %}{% set s = x %}{% endfor %}|{% with l = n %}{% set q %}{{ l }}{% endset %}{{ q }}{% set l = 1 %}{% endwith %}",
+    "{% macro f(s, b=n) %}{% for x in [1] %}{{ s }}{{ b }}{{ n }}{{ e }}{% endfor %}{% set s = 1 %}{% set n = 2 %}{% set e = 3 %}{% endmacro %}{{ f(9) }}",
+    "{% for x in [] %}{% else %}{% with q = s %}{{ q }}{{ f }}{% endwith %}{% set f, n = 'xy' %}{{ f }}{{ n }}{% endfor %}{% if z %}{% set m = 1 %}{% else %}{% for x in l %}{{ m|length }}{% endfor %}{% set d = 1 %}{% endif %}{{ d }}",
+    "{% for x in l %}{{ d.b }}{% endfor %}{% set d.b = 1 %}", "{% for x in [1] %}{{ range(2)|list }}{% endfor %}{% set range = 1 %}",
     # loops
     "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }} {% endfor %}",
     "{% for x in l if x > 1 %}{{ x }}{{ loop.last }}{% else %}none{% endfor %}", "{% for x in [] %}{% else %}empty{% endfor %}", "{% for x in l %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% endfor %}",
@@ -52,8 +60,8 @@ CASES = [
     "{{ l|select('odd')|list }} {{ l|reject('gt', 1)|list }} {{ [0, 1, '']|select|list }}", "{{ d|dictsort }} {{ d|items|list }} {{ l|first }} {{ l|last }} {{ []|first }}|{{ l|min }} {{ l|max }} {{ l|sum }} {{ ['a', 'A', 'b']|unique|list }}",
     "{{ 'a b'|replace('a', 'x') }} {{ 'aaa'|replace('a', 'b', 2) }} {{ 'abc'|replace('', '-') }}", "{{ '42'|int }} {{ 'x'|int(5) }} {{ '1.9'|int }} {{ 'ff'|int(0, 16) }} {{ '1.5'|float }} {{ 2.567|round(2) }} {{ 2.5|round }} {{ 2.1|round(0, 'ceil') }} {{ -3|abs }}",
     "{{ 'a\nb\n\nc'|indent }}|{{ 'a\nb'|indent(2, true) }}|{{ 'a\n\nb'|indent('> ', blank=true) }}", "{{ '<a>'|safe + '<b>' }} {{ '<a>'|e }} {{ '<' ~ '<a>'|safe }} {{ ('<'|safe) + ('&'|safe) }}",
-    "{{ l|batch(2)|list }} {{ l|batch(2, 0)|list }} {{ l|slice(2)|list }} {{ m|groupby('role') }}", "{{ 'one two three'|truncate(9) }} {{ 'one two three'|truncate(9, true) }} {{ 'abc'|center(9) }}| {{ 'a b_c d'|wordcount }} {{ 'a b/\u00e4'|urlencode }}",
-    "{{ l|nope }}", "{{ l is nope }}", "{% if false %}{{ l|nope }}{% endif %}ok", "{{ '%s-%s'|format(1, 'a') }} {{ 'a'|attr('upper') is callable }}", "{{ l|length() }}{{ l|count }}{{ n|string + 'x' }}",
+    "{{ l|batch(2)|list }} {{ l|batch(2, 0)|list }} {{ l|slice(2)|list }} {{ m|groupby('role') }}", "{{ 'one two three'|truncate(9) }} {{ 'one two three'|truncate(9, true) }} {{ 'a'|truncate(1e20) }}{{ 'a'|truncate(9.5, leeway=0.5) }} {{ 'abc'|center(9) }}| {{ 'a b_c d'|wordcount }} {{ 'a b/\u00e4'|urlencode }}",
+    "{{ ('a' * 20)|truncate(9.5) }}", "{{ 'a'|truncate(2.5) }}", "{{ 'a'|truncate(9223372036854775807) }}", "{{ '\\x4\x11' }}", "{{ l|nope }}", "{{ l is nope }}", "{% if false %}{{ l|nope }}{% endif %}ok", "{{ '%s-%s'|format(1, 'a') }} {{ 'a'|attr('upper') is callable }}", "{{ l|length() }}{{ l|count }}{{ n|string + 'x' }}",
     # methods
     "{{ 'a,b,c'.split(',') }} {{ 'a,b,c'.split(',', 1) }} {{ ' a  b '.split() }} {{ 'a,b,c'.rsplit(',', 1) }} {{ 'ab'.split('') }}", "{{ 'xxaxx'.strip('x') }} {{ ' a '.lstrip() }}|{{ ' a '.rstrip() }}| {{ 'abc'.startswith('ab') }} {{ 'abc'.endswith(('x', 'c')) }}",
     "{{ 'abc'.find('c') }} {{ 'abc'.find('x') }} {{ 'abab'.count('ab') }} {{ 'a-b'.partition('-') }} {{ 'a\nb'.splitlines() }} {{ '-'.join(['a', 'b']) }} {{ 'ab'.replace('a', 'c') }}", "{{ 'abc'.removeprefix('a') }} {{ '7'.zfill(3) }} {{ 'a'.ljust(3) }}| {{ 'ab'.center(5, '*') }} {{ 'x1 y'.title() }} {{ 'aB'.swapcase() }}",
@@ -64,6 +72,8 @@ CASES = [
     "{{ 'a' is in ['a'] }}{{ 2 is eq 2 }}{{ 2 is sameas 2 }}{{ 'a' is lower }}{{ 'A' is upper }}{{ 'upper' is filter }}{{ 'even' is test }}{{ range is callable }}{{ 3 is gt 2 }}{{ n is not none and n is defined }}",
     # errors
     "{{ raise_exception('No ' + m[0].role + '!') }}", "{% if %}", "{% endif %}", "{{ 1", "{{ (1 }}", "{% for x in %}{% endfor %}", "{% nope %}", "{{ 'a }}", "{{ 1 / 0 }}", "{{ l[1:'a'] }}", "{% set true = 1 %}", "{# x", "{% raw %}x", "{{ [1][::0] }}", "{{ {[]: 1} }}", "{{ x is defined is none }}",
+    "{{ 2.5|round(none) }} {{ -0.4|round(none) }} {{ 7|round(none) }} {{ range(5, 0, -2).count(3) }} {{ range(4).index(2) }} {{ 'a' in {'a': 1}.keys() }}",
+    "{{ 'inf'|float|round(none) }}", "{{ [1] in {}.keys() }}", "{{ {}.items().count(1) }}",
     "{{ strftime_now('%Y-%m-%d %H:%M:%S %d %b %j %%') }}", "{{ dict(a=1, b=2) }} {{ namespace(a=1).a }} {{ dict([('x', 1)]) }}", "{% generation %}x{% endgeneration %}" if False else "{% print 1, 2 %}",
 ]
 

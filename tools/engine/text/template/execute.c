@@ -161,6 +161,8 @@ static enum flow execute_with(struct jinja *j, const struct jinja_node *node)
 
 static enum flow execute_block(struct jinja *j, const struct jinja_node *node)
 {
+    for (uint32_t i = 0; i < node->n_keys; i++)
+        jinja_scope_set(j, j->scope, node->keys[i], jinja_undefined(j, node->keys[i], NULL));
     for (uint32_t i = 0; i < node->n_items; i++) {
         enum flow flow = execute(j, node->items[i]);
         if (flow != FLOW_ON)

@@ -30,7 +30,7 @@ enum jinja_node_kind {
     /* statements */
     JINJA_NODE_TEXT,         /* value */
     JINJA_NODE_PRINT,        /* a */
-    JINJA_NODE_BLOCK,        /* items */
+    JINJA_NODE_BLOCK,        /* items; keys are undefined at its begin */
     JINJA_NODE_IF,           /* items: test, block ..; c is the block of else */
     JINJA_NODE_FOR,          /* for a in b if d: body, else c */
     JINJA_NODE_SET,          /* a = b */

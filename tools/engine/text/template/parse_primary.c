@@ -23,11 +23,11 @@ static bool read_code(const char *bytes, uint64_t length, uint64_t *at, uint32_t
         return found;
     }
     for (uint64_t end = i + digits; i < end; i++) {
-        static const char hex[] = "0123456789abcdef";
-        const char *digit = i < length && bytes[i] ? strchr(hex, bytes[i] | 0x20) : NULL;
-        if (!digit || !*digit)
+        static const char hex[] = "0123456789abcdef0123456789ABCDEF";
+        const char *digit = i < length ? memchr(hex, bytes[i], sizeof hex - 1) : NULL;
+        if (!digit)
             return false;
-        *character = *character * 16 + (uint32_t)(digit - hex);
+        *character = *character * 16 + ((uint32_t)(digit - hex) & 15);
     }
     *at = i;
     return *character < 0x110000 && !(*character >= 0xd800 && *character < 0xe000);

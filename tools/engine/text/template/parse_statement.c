@@ -288,5 +288,7 @@ const struct jinja_node *jinja_parse(struct jinja *j)
     p->j = j;
     p->source = j->chat->source;
     p->token = jinja_lex(j)->list;
-    return parse_block(p, NULL, NULL, NULL);
+    const struct jinja_node *root = parse_block(p, NULL, NULL, NULL);
+    jinja_hide(p, root);
+    return root;
 }

@@ -12,11 +12,6 @@ enum {
     TREE = 200
 };
 
-struct jinja_name {
-    struct jinja_name *next;
-    const struct jinja_text *text;
-};
-
 void jinja_parse_fail(struct jinja_parser *p, const char *expected)
 {
     const struct jinja_token *token = p->token;
@@ -60,20 +55,34 @@ void jinja_expect(struct jinja_parser *p, uint32_t type, const char *what)
         jinja_parse_fail(p, what);
 }
 
+static struct jinja_name **find_chain(struct jinja_parser *p, const char *bytes, uint64_t length)
+{
+    uint32_t hash = 0;
+    for (uint64_t i = 0; i < length; i++)
+        hash = hash * 31 + (unsigned char)bytes[i];
+    return &p->names[(hash ^ hash >> 10) % JINJA_NAME_CHAINS];
+}
+
+struct jinja_name *jinja_find_name(struct jinja_parser *p, const struct jinja_text *text)
+{
+    struct jinja_name *name = *find_chain(p, text->bytes, text->length);
+    while (name->text != text)
+        name = name->next;
+    return name;
+}
+
 const struct jinja_text *jinja_take_name(struct jinja_parser *p)
 {
     if (p->token->type != JINJA_TOKEN_NAME)
         jinja_parse_fail(p, "a name");
     const char *bytes = p->source + p->token->at;
-    uint32_t length = p->token->length, hash = 0;
-    for (uint32_t i = 0; i < length; i++)
-        hash = hash * 31 + (unsigned char)bytes[i];
-    struct jinja_name **chain = &p->names[(hash ^ hash >> 10) % JINJA_NAME_CHAINS];
+    uint32_t length = p->token->length;
+    struct jinja_name **chain = find_chain(p, bytes, length);
     p->token++;
     for (struct jinja_name *name = *chain; name; name = name->next)
         if (name->text->length == length && memcmp(name->text->bytes, bytes, length) == 0)
             return name->text;
-    struct jinja_name *name = jinja_alloc(p->j, sizeof *name);
+    struct jinja_name *name = jinja_new(p->j, sizeof *name);
     name->text = jinja_text_of(p->j, bytes, length, false);
     (void)jinja_chars(name->text);
     name->next = *chain;

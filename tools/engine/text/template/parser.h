@@ -8,7 +8,12 @@
 
 enum { JINJA_NAME_CHAINS = 1024 };
 
-struct jinja_name;
+/** A name of the template. */
+struct jinja_name {
+    struct jinja_name *next;
+    const struct jinja_text *text;
+    uint32_t level; /* of the innermost open scope that names it, from 1; 0: none does (hide.c) */
+};
 
 struct jinja_parser {
     struct jinja *j;
@@ -29,6 +34,8 @@ bool jinja_is_name(const struct jinja_parser *p, const struct jinja_token *token
 bool jinja_skip_name(struct jinja_parser *p, const char *name);
 bool jinja_skip(struct jinja_parser *p, uint32_t type);
 void jinja_expect(struct jinja_parser *p, uint32_t type, const char *what);
+/** Of the text of a name that was taken. */
+struct jinja_name *jinja_find_name(struct jinja_parser *p, const struct jinja_text *text);
 /** The current token, a name, as the one text that all names of its kind share. */
 const struct jinja_text *jinja_take_name(struct jinja_parser *p);
 
@@ -48,6 +55,8 @@ const struct jinja_node *jinja_parse_filters(struct jinja_parser *p, const struc
 const struct jinja_node *jinja_parse_primary(struct jinja_parser *p);
 const struct jinja_node *jinja_parse_postfix(struct jinja_parser *p, const struct jinja_node *node);
 const struct jinja_node *jinja_parse_unary(struct jinja_parser *p, bool with_filter);
+/** Finds the names that are undefined where their scopes begin, though the variables have them. */
+void jinja_hide(struct jinja_parser *p, const struct jinja_node *root);
 /** A string of the source, with its escapes read. */
 const struct jinja_text *jinja_parse_string(struct jinja_parser *p, const struct jinja_token *token);
 

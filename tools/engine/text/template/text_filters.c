@@ -123,17 +123,24 @@ static struct jinja_value run_indent(struct jinja *j, struct jinja_call *call)
     return jinja_text(jinja_as_markup(j, jinja_buffer_text(j, out), text->markup));
 }
 
+/* Python compares with fractions, too, and minds them only where it cuts. */
+static double argument_real(struct jinja *j, struct jinja_value value, int64_t absent)
+{
+    return value.kind == JINJA_FLOAT ? value.real : (double)jinja_argument_int(j, value, absent);
+}
+
 static struct jinja_value run_truncate(struct jinja *j, struct jinja_call *call)
 {
-    int64_t length = jinja_argument_int(j, call->arguments[0], 255);
+    double most = argument_real(j, call->arguments[0], 255);
     const struct jinja_text *end = jinja_argument_text(j, call->arguments[2], "...");
-    int64_t leeway = call->arguments[3].kind == JINJA_NONE ? 5 : jinja_argument_int(j, call->arguments[3], 5);
-    if (length < jinja_chars(end) || leeway < 0)
+    double leeway = call->arguments[3].kind == JINJA_NONE ? 5 : argument_real(j, call->arguments[3], 5);
+    if (!(most >= (double)jinja_chars(end)) || !(leeway >= 0))
         jinja_raise(j, KT_E_UNSUPPORTED, "expected length >= %lld", (long long)jinja_chars(end));
     int64_t n = jinja_length(j, call->self);
-    if (n >= 0 && n <= length + leeway)
+    if (n >= 0 && (double)n <= most + leeway)
         return call->self;
     const struct jinja_text *text = jinja_argument_text(j, call->self, "");
+    int64_t length = jinja_argument_int(j, call->arguments[0], 255);
     const struct jinja_text *cut = jinja_slice(j, text, 0, jinja_offset(text, length - jinja_chars(end)));
     if (!jinja_truth(call->arguments[1]))
         cut = jinja_split(j, cut, jinja_words(j, " "), 1, true)->items[0].text;
