@@ -108,7 +108,67 @@ START_TEST(names_what_is_wrong_with_a_vocabulary)
     expect_failure("t/tokenizer.json", cases[_i].status, cases[_i].words);
 }
 END_TEST
-#define N_VOCABULARIES 15
+#define N_VOCABULARIES 16
+
+/* A vocabulary with what JSON escapes; %s are the merges with their key. */
+#define QUOTES                                                                                      \
+    "{\"model\": {\"vocab\": {\"\\\"\": 0, \"\\\\\": 1, \"\u00e9\": 2, \"\\\"\\\\\": 3, \"/\": 4, " \
+    "\"\\\"\\\\\u00e9\": 5, \"\u00e9/\": 6}, %s}, \"version\": \"1.0\"}"
+
+/* Most merges are read from the file's text, the others as a tree of JSON: the ids are the same. */
+START_TEST(reads_merges_however_they_are_written)
+{
+    static const char *const merges[] = {
+        "\"merges\": [\"\\\" \\\\\", \"\\\"\\\\ \u00e9\", \"\u00e9 /\"]",
+        "\"merges\":[[\"\\\"\",\"\\\\\"],[\"\\\"\\\\\",\"\u00e9\"],[\"\u00e9\",\"/\"]]",
+        " \"merges\" : [\n [ \"\\\"\" , \"\\\\\" ]\t,\r\n \"\\\"\\\\ \u00e9\" ,\"\u00e9 /\" ] ",
+        "\"merges\": [\"\\u0022 \\u005C\", \"\\u0022\\u005c \\u00E9\", \"\\u00e9 \\/\"]", /* \/: a tree */
+        "\"merges\": [[\"\\\"\", \"\\\\\"], [\"\\\"\\\\\", \"\u00e9\"], \"\u00e9 \\/\"]",
+        "\"m\\u0065rges\": [\"\\\" \\\\\", \"\\\"\\\\ \u00e9\", \"\u00e9 /\"]",
+        "\"merges\": [\"no pair\"], \"merges\": [\"\\\" \\\\\", \"\\\"\\\\ \u00e9\", \"\u00e9 /\"]",
+        "\"merges\": [\"no pair\"], \"m\\u0065rges\": [\"\\\" \\\\\", \"\\\"\\\\ \u00e9\", \"\u00e9 /\"]",
+        "\"merges\": [\"\u00e9 /\", \"\\\" \\\\\", \"\\\"\\\\ \u00e9\"]", /* another order, other ids */
+    };
+    for (size_t i = 0; i < sizeof(merges) / sizeof(*merges); i++) {
+        sandbox_write("t/tokenizer.json", QUOTES, merges[i]);
+        struct kt_tokenizer *tokenizer = text_open(sandbox_path("t"));
+        expect_ids(tokenizer, "\"\\\u00e9/\"\\/\u00e9/", 0, i == 8 ? "3 6 3 4 6" : "5 4 3 4 6");
+        kt_tokenizer_destroy(tokenizer);
+    }
+}
+END_TEST
+
+START_TEST(names_what_is_wrong_with_merges)
+{
+    static const struct {
+        const char *merges, *words;
+    } cases[] = {
+        {"[\"\\\" \\\\\",]", "tokenizer.json"},
+        {"[\"\\\" \\\\\" \"\u00e9 /\"]", "tokenizer.json"},
+        {"[[\"\u00e9\", \"/\"]", "tokenizer.json"},
+        {"[\"\u00e9 /\"]]", "tokenizer.json"},
+        {"[\"\u00e9 /\"}", "tokenizer.json"},
+        {"[\"\u00e9 /\\u00g0\"]", "its line 1: invalid escape"},
+        {"[\"\u00e9 /\", \"\x01\"]", "line 1: "},
+        {"[\"\u00e9 /\", \"/ \xff\"]", "merges[1]"},
+        {"[[\"\u00e9\", \"/\", \"/\"]]", "merges[0]"},
+        {"[{\"\u00e9\": \"/\"}]", "merges[0]"},
+        {"[\"\u00e9 /\", []]", "merges[1]"},
+        {"[\"\u00e9 /\", \"/ /\"]", "merges[1]"},
+        {"[\"\u00e9 /\", \"\"]", "merges[1]"},
+        {"[\"\u00e9 /\", \" /\"]", "merges[1]"},
+        {"[\"\u00e9 /\", \"\u00e9 \"]", "merges[1]"},
+        {"[,]", "tokenizer.json"},
+        {"\"[]\"", "no array"},
+        {"0", "no array"},
+    };
+    char text[256];
+    snprintf(text, sizeof(text), "\"merges\": %s", cases[_i].merges);
+    sandbox_write("t/tokenizer.json", QUOTES, text);
+    expect_failure("t", KT_E_FORMAT, cases[_i].words);
+}
+END_TEST
+#define N_MERGES 18
 
 START_TEST(reads_what_stands_beside_a_vocabulary)
 {
@@ -383,6 +443,8 @@ int main(void)
     tcase_add_checked_fixture(tests, sandbox_open, sandbox_close);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_file, 0, N_WRONG);
     tcase_add_loop_test(tests, names_what_is_wrong_with_a_vocabulary, 0, N_VOCABULARIES);
+    tcase_add_test(tests, reads_merges_however_they_are_written);
+    tcase_add_loop_test(tests, names_what_is_wrong_with_merges, 0, N_MERGES);
     tcase_add_test(tests, reads_what_stands_beside_a_vocabulary);
     tcase_add_test(tests, tags_of_the_template_are_no_content);
     tcase_add_test(tests, normalising_is_bounded);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hide.c - Jinja2 makes variables of Python of a scope's names. One that the scope assigns before it reads it
- * itself, and that no scope around it names, is undefined at first: for loops and macros within the scope, too,
- * even if the template was given a variable of this name. */
+ * itself, and that no scope around it names, is undefined at first: for loops and macros within the scope,
+ * too, even if the template was given a variable of this name. */
 #include "tools/engine/text/template/parser.h"
 
-/* A scope whose names are being looked at; what is within it comes afterwards, so that all its names count. */
+/* A scope whose names are being looked at; what is within it comes afterwards, so that all its names count.
+ */
 struct frame {
     struct jinja_parser *p;
     struct jinja_node *body;

@@ -77,28 +77,32 @@ enum kt_status kt_files_read(const struct kt_files *files, const char *name, str
     return read_path(path, bytes, error);
 }
 
+enum kt_status kt_files_parse(const struct kt_files *files, const char *name, const struct kt_buffer *bytes,
+                              json_t **value, struct kt_error *error)
+{
+    json_error_t place;
+    *value = json_loadb(bytes->data, bytes->length, JSON_ALLOW_NUL, &place);
+    /* "model_max_length": 1000000000000000019884624838656 */
+    if (!*value && json_error_code(&place) == json_error_numeric_overflow)
+        *value = json_loadb(bytes->data, bytes->length, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &place);
+    if (!*value && json_error_code(&place) == json_error_out_of_memory)
+        return kt_engine_fail(error, KT_E_NOMEM, "%s: no memory for it", name);
+    if (!*value)
+        return kt_engine_fail(error, KT_E_FORMAT, "%s%s%s:%d: %s", files->checkpoint ? "" : files->folder,
+                              files->checkpoint ? "" : "/", name, place.line, place.text);
+    if (json_is_object(*value))
+        return KT_OK;
+    json_decref(*value);
+    return kt_engine_fail(error, KT_E_FORMAT, "%s: no JSON object", name);
+}
+
 enum kt_status kt_files_json(const struct kt_files *files, const char *name, json_t **value,
                              struct kt_error *error)
 {
     struct kt_buffer bytes = {.data = NULL};
-    json_error_t place;
     enum kt_status status = kt_files_read(files, name, &bytes, error);
-    if (status == KT_OK) {
-        *value = json_loadb(bytes.data, bytes.length, JSON_ALLOW_NUL, &place);
-        /* "model_max_length": 1000000000000000019884624838656 */
-        if (!*value && json_error_code(&place) == json_error_numeric_overflow)
-            *value = json_loadb(bytes.data, bytes.length, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &place);
-        if (!*value && json_error_code(&place) == json_error_out_of_memory)
-            status = kt_engine_fail(error, KT_E_NOMEM, "%s: no memory for it", name);
-        else if (!*value)
-            status =
-                kt_engine_fail(error, KT_E_FORMAT, "%s%s%s:%d: %s", files->checkpoint ? "" : files->folder,
-                               files->checkpoint ? "" : "/", name, place.line, place.text);
-        else if (!json_is_object(*value)) {
-            json_decref(*value);
-            status = kt_engine_fail(error, KT_E_FORMAT, "%s: no JSON object", name);
-        }
-    }
+    if (status == KT_OK)
+        status = kt_files_parse(files, name, &bytes, value, error);
     kt_buffer_free(&bytes);
     return status;
 }

@@ -74,32 +74,51 @@ static bool read_side(const struct kt_tokenizer *t, const char *text, size_t len
     return true;
 }
 
-static bool read_pair(const struct kt_tokenizer *t, const json_t *merge, char *bytes, size_t size,
-                      size_t *n_left, size_t *n_right)
+static bool read_sides(const struct kt_tokenizer *t, const struct kt_merge_sides *sides, char *bytes,
+                       size_t *n_left, size_t *n_right)
 {
-    const char *left, *right;
-    size_t left_length, right_length;
-    if (json_is_array(merge) && json_array_size(merge) == 2) {
-        const json_t *a = json_array_get(merge, 0), *b = json_array_get(merge, 1);
-        if (!json_is_string(a) || !json_is_string(b))
-            return false;
-        left = json_string_value(a);
-        left_length = json_string_length(a);
-        right = json_string_value(b);
-        right_length = json_string_length(b);
-    } else if (json_is_string(merge)) {
-        left = json_string_value(merge);
-        size_t length = json_string_length(merge);
-        right = length > 0 ? memchr(left + 1, ' ', length - 1) : NULL;
-        if (!right)
-            return false;
-        left_length = (size_t)(right++ - left);
-        right_length = length - left_length - 1;
-    } else {
-        return false;
+    return read_side(t, sides->left, sides->left_length, bytes, MAX_TOKEN, n_left) &&
+           read_side(t, sides->right, sides->right_length, bytes + *n_left, MAX_TOKEN, n_right);
+}
+
+/* Merge number i, whose sides are NULL where the file has something else. */
+static enum kt_status add_merge(struct kt_tokenizer *t, uint32_t i, const struct kt_merge_sides *sides,
+                                struct kt_error *error)
+{
+    char bytes[2 * MAX_TOKEN];
+    size_t n_left, n_right;
+    int32_t left = -1, right = -1, both = -1;
+    if (sides && read_sides(t, sides, bytes, &n_left, &n_right)) {
+        left = kt_vocab_find_any(&t->vocab, bytes, n_left);
+        right = kt_vocab_find_any(&t->vocab, bytes + n_left, n_right);
+        both = kt_vocab_find_any(&t->vocab, bytes, n_left + n_right);
     }
-    return read_side(t, left, left_length, bytes, size / 2, n_left) &&
-           read_side(t, right, right_length, bytes + *n_left, size / 2, n_right);
+    if (left < 0 || right < 0 || both < 0)
+        return kt_engine_fail(error, KT_E_FORMAT,
+                              "%s: model.merges[%" PRIu32 "] joins no tokens of the vocabulary", t->source,
+                              i);
+    if (t->vocab.tokens[both].type != KT_TOKEN_CONTROL) /* which only its whole text may become */
+        kt_merges_add(&t->merges, left, right, i, both);
+    return KT_OK;
+}
+
+static bool find_sides(const json_t *merge, struct kt_merge_sides *sides)
+{
+    if (json_is_string(merge))
+        return kt_merge_sides_split(json_string_value(merge), json_string_length(merge), sides);
+    const json_t *left = json_array_get(merge, 0), *right = json_array_get(merge, 1);
+    if (json_array_size(merge) != 2 || !json_is_string(left) || !json_is_string(right))
+        return false;
+    *sides = (struct kt_merge_sides){json_string_value(left), json_string_value(right),
+                                     json_string_length(left), json_string_length(right)};
+    return true;
+}
+
+static enum kt_status create_merges(struct kt_tokenizer *t, size_t n, struct kt_error *error)
+{
+    kt_merges_free(&t->merges);
+    return kt_merges_create(&t->merges, n) ? KT_OK
+                                           : kt_engine_fail(error, KT_E_NOMEM, "no memory for merges");
 }
 
 static enum kt_status read_merges(struct kt_tokenizer *t, const json_t *merges, struct kt_error *error)
@@ -107,25 +126,49 @@ static enum kt_status read_merges(struct kt_tokenizer *t, const json_t *merges, 
     size_t n = json_array_size(merges);
     if (!json_is_array(merges) || n >= UINT32_MAX)
         return kt_engine_fail(error, KT_E_FORMAT, "%s: model.merges is no array", t->source);
-    if (!kt_merges_create(&t->merges, n))
-        return kt_engine_fail(error, KT_E_NOMEM, "no memory for merges");
-    for (uint32_t i = 0; i < n; i++) {
-        char bytes[2 * MAX_TOKEN];
-        size_t n_left, n_right;
-        int32_t left = -1, right = -1, both = -1;
-        if (read_pair(t, json_array_get(merges, i), bytes, sizeof(bytes), &n_left, &n_right)) {
-            left = kt_vocab_find_any(&t->vocab, bytes, n_left);
-            right = kt_vocab_find_any(&t->vocab, bytes + n_left, n_right);
-            both = kt_vocab_find_any(&t->vocab, bytes, n_left + n_right);
-        }
-        if (left < 0 || right < 0 || both < 0)
-            return kt_engine_fail(error, KT_E_FORMAT,
-                                  "%s: model.merges[%" PRIu32 "] joins no tokens of the vocabulary",
-                                  t->source, i);
-        if (t->vocab.tokens[both].type != KT_TOKEN_CONTROL) /* which only its whole text may become */
-            kt_merges_add(&t->merges, left, right, i, both);
+    enum kt_status status = create_merges(t, n, error);
+    for (uint32_t i = 0; i < n && status == KT_OK; i++) {
+        struct kt_merge_sides sides;
+        bool found = find_sides(json_array_get(merges, i), &sides);
+        status = add_merge(t, i, found ? &sides : NULL, error);
     }
-    return KT_OK;
+    return status;
+}
+
+/* What the text alone does not tell, as a tree. */
+static enum kt_status read_merges_tree(struct kt_tokenizer *t, const struct kt_merges_text *text,
+                                       struct kt_error *error)
+{
+    json_error_t place;
+    json_t *merges = json_loadb(text->text, text->length, JSON_ALLOW_NUL, &place);
+    if (!merges && json_error_code(&place) == json_error_out_of_memory)
+        return kt_engine_fail(error, KT_E_NOMEM, "no memory for merges");
+    if (!merges)
+        return kt_engine_fail(error, KT_E_FORMAT, "%s: model.merges, its line %d: %s", t->source, place.line,
+                              place.text);
+    enum kt_status status = read_merges(t, merges, error);
+    json_decref(merges);
+    return status;
+}
+
+static enum kt_status read_merges_text(struct kt_tokenizer *t, const struct kt_merges_text *text,
+                                       struct kt_error *error)
+{
+    char room[2 * (MAX_TOKEN + 4)];
+    struct kt_merges_reader reader = {.at = text->text, .end = text->text + text->length};
+    struct kt_merge_sides sides;
+    enum kt_merges_read found = KT_MERGES_PAIR;
+    size_t n = kt_merges_count(text);
+    enum kt_status status = create_merges(t, n, error);
+    for (uint32_t i = 0; status == KT_OK; i++) {
+        found = kt_merges_read(&reader, room, sizeof(room), &sides);
+        if (found == KT_MERGES_END)
+            return KT_OK;
+        if (found == KT_MERGES_UNUSUAL || i == n)
+            return read_merges_tree(t, text, error);
+        status = add_merge(t, i, &sides, error);
+    }
+    return status;
 }
 
 /* ---- added tokens ---- */
@@ -233,7 +276,8 @@ static void read_post(struct kt_tokenizer *t, const json_t *post, int depth)
     t->adds_eos |= json_is_string(last);
 }
 
-enum kt_status kt_load_json(struct kt_tokenizer *t, const json_t *root, struct kt_error *error)
+enum kt_status kt_load_json(struct kt_tokenizer *t, const json_t *root, const struct kt_merges_text *merges,
+                            struct kt_error *error)
 {
     const json_t *model = json_object_get(root, "model");
     enum kt_status status = check_model(t, model, error);
@@ -249,7 +293,8 @@ enum kt_status kt_load_json(struct kt_tokenizer *t, const json_t *root, struct k
     if (status == KT_OK)
         status = read_added(t, json_object_get(root, "added_tokens"), error);
     if (status == KT_OK)
-        status = read_merges(t, json_object_get(model, "merges"), error);
+        status = merges->text ? read_merges_text(t, merges, error)
+                              : read_merges(t, json_object_get(model, "merges"), error);
     const json_t *unk = json_object_get(model, "unk_token");
     if (status == KT_OK && json_is_string(unk))
         t->unk = kt_tokenizer_find(t, json_string_value(unk), json_string_length(unk));

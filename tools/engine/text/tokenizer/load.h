@@ -3,6 +3,7 @@
 #ifndef KT_ENGINE_TEXT_TOKENIZER_LOAD_H
 #define KT_ENGINE_TEXT_TOKENIZER_LOAD_H
 
+#include "tools/engine/text/tokenizer/merges_text.h"
 #include "tools/engine/text/tokenizer/tokenizer.h"
 
 #include <jansson.h>
@@ -17,15 +18,19 @@ struct kt_files {
 /** A file's bytes, `name` without slash. KT_E_NOT_FOUND: there is none. */
 enum kt_status kt_files_read(const struct kt_files *files, const char *name, struct kt_buffer *bytes,
                              struct kt_error *error);
-/** The same as JSON, to be freed; `name` is what errors call it. */
+/** Bytes that were read, as a JSON object to be freed; `name` is what errors call them. */
+enum kt_status kt_files_parse(const struct kt_files *files, const char *name, const struct kt_buffer *bytes,
+                              json_t **value, struct kt_error *error);
+/** Both. */
 enum kt_status kt_files_json(const struct kt_files *files, const char *name, json_t **value,
                              struct kt_error *error);
 
 /** The vocabulary of a GGUF file. */
 enum kt_status kt_load_gguf(struct kt_tokenizer *tokenizer, struct kt_checkpoint *checkpoint,
                             struct kt_error *error);
-/** A tokenizer.json. */
-enum kt_status kt_load_json(struct kt_tokenizer *tokenizer, const json_t *root, struct kt_error *error);
+/** A tokenizer.json; its merges may have been cut out. */
+enum kt_status kt_load_json(struct kt_tokenizer *tokenizer, const json_t *root,
+                            const struct kt_merges_text *merges, struct kt_error *error);
 /** normalizer and pre_tokenizer of a tokenizer.json. */
 enum kt_status kt_load_json_steps(struct kt_tokenizer *tokenizer, const json_t *root, struct kt_error *error);
 /** A tiktoken file; its special tokens are in tokenizer_config.json. */

@@ -20,12 +20,19 @@ static enum kt_status fail_memory(struct kt_error *error)
 static enum kt_status load_json(struct kt_tokenizer *t, const struct kt_files *files, const char *name,
                                 struct kt_error *error)
 {
-    json_t *root;
-    enum kt_status status = kt_files_json(files, name, &root, error);
-    if (status != KT_OK)
-        return status;
-    status = kt_load_json(t, root, error);
+    json_t *root = NULL;
+    json_error_t place;
+    struct kt_buffer bytes = {.data = NULL};
+    struct kt_merges_text merges = {.text = NULL};
+    enum kt_status status = kt_files_read(files, name, &bytes, error);
+    if (status == KT_OK && !kt_merges_text_cut(bytes.data, bytes.length, &root, &merges, &place))
+        status = place.text[0] && json_error_code(&place) == json_error_out_of_memory
+                     ? fail_memory(error)
+                     : kt_files_parse(files, name, &bytes, &root, error);
+    if (status == KT_OK)
+        status = kt_load_json(t, root, &merges, error);
     json_decref(root);
+    kt_buffer_free(&bytes);
     return status;
 }
 
