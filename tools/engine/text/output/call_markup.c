@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-static kt_parser_step in_name, between, in_key, before_value, in_value, behind_value, behind_call;
+static kt_parser_step in_name, between, in_key, before_value, in_value, in_next_key, behind_value,
+    behind_call;
 
 void kt_parser_markup_section(struct kt_parser *parser, char byte)
 {
@@ -39,7 +40,7 @@ static void end_name(struct kt_parser *parser)
     }
     if (!parser->is_bare && parser->family->markup->name_end)
         kt_parser_confirm(parser);
-    parser->gap.length = 0;
+    parser->gap.length = parser->given.length = 0;
     parser->step = between;
 }
 
@@ -124,8 +125,23 @@ static void begin_value(struct kt_parser *parser)
     parser->step = in_value;
 }
 
+/* A key of the tool that the call has not given yet. */
+static bool is_new_key(struct kt_parser *parser, const char *key)
+{
+    const char *end = parser->given.data + parser->given.length;
+    if (!kt_schema_has(parser->schema, kt_bytes_string(&parser->name), key))
+        return false;
+    for (const char *given = parser->given.data; given < end; given += strlen(given) + 1)
+        if (strcmp(given, key) == 0)
+            return false;
+    return true;
+}
+
 static void end_key(struct kt_parser *parser, int key_end)
 {
+    const char *key = kt_bytes_string(&parser->key);
+    if (parser->family->markup->next_key && is_new_key(parser, key))
+        kt_bytes_add(&parser->given, key, strlen(key) + 1);
     parser->types = find_types(parser, key_end);
     parser->streams = parser->types == KT_SCHEMA_STRING;
     if (parser->has_arguments)
@@ -174,7 +190,10 @@ static void in_value(struct kt_parser *parser, char byte)
 {
     const struct kt_markup *markup = parser->family->markup;
     int tag = kt_parser_match(parser, markup->value_ends, byte);
-    if (tag >= 0) { /* it may be a part of the value yet */
+    if (tag > 0 && tag == markup->next_key) {
+        parser->header.length = 0;
+        parser->step = in_next_key;
+    } else if (tag >= 0) { /* it may be a part of the value yet */
         parser->header.length = parser->gap.length = 0;
         kt_bytes_add(&parser->header, markup->value_ends[tag], strlen(markup->value_ends[tag]));
         parser->depth = tag < markup->n_value_ends ? 0 : 2;
@@ -282,6 +301,34 @@ static void behind_value(struct kt_parser *parser, char byte)
     }
 }
 
+/* What would be a key was a part of the value. */
+static void add_next_key(struct kt_parser *parser)
+{
+    const struct kt_markup *markup = parser->family->markup;
+    const char *tag = markup->value_ends[markup->next_key] + (markup->lines && parser->at_start);
+    add_value(parser, tag, strlen(tag));
+    add_value(parser, parser->header.data, parser->header.length);
+    parser->at_start = false;
+}
+
+/* A value's end was forgotten where a key follows that the tool has and the call has not; else the value
+ * speaks of parameters. */
+static void in_next_key(struct kt_parser *parser, char byte)
+{
+    if (byte == '>' && is_new_key(parser, kt_bytes_string(&parser->header))) {
+        end_value(parser);
+        parser->key.length = 0;
+        kt_bytes_add(&parser->key, parser->header.data, parser->header.length);
+        end_key(parser, 0);
+    } else if (byte == '>' || byte == '<' || byte == '\n' || parser->header.length == KT_PARSER_NAME) {
+        add_next_key(parser);
+        kt_parser_unread(parser, &byte, 1);
+        parser->step = in_value;
+    } else {
+        kt_bytes_add(&parser->header, &byte, 1);
+    }
+}
+
 /* Between the calls of a section. */
 static void behind_call(struct kt_parser *parser, char byte)
 {
@@ -303,6 +350,8 @@ void kt_parser_markup_cut(struct kt_parser *parser)
 {
     if (parser->step == behind_value)
         end_value(parser);
+    else if (parser->step == in_next_key && parser->streams)
+        add_next_key(parser);
     else if (parser->step == in_value && parser->streams)
         kt_parser_put_string(parser, parser->part, parser->n_part);
 }

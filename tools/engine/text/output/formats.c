@@ -15,8 +15,9 @@ static const struct kt_markup function_markup = {
     .name_end = ">",
     .key = "<parameter=",
     .key_ends = {">"},
-    .value_ends = {"\n</parameter>", "</parameter>", "\n</function>", "</function>"},
+    .value_ends = {"\n</parameter>", "</parameter>", "\n</function>", "</function>", "\n<parameter="},
     .n_value_ends = 2,
+    .next_key = 4,
     .call_end = "</function>",
     .lines = true,
 };

@@ -10,12 +10,12 @@
 
 static struct kt_bytes *const *buffers_of(struct kt_parser *parser, struct kt_bytes **list)
 {
-    struct kt_bytes *all[] = {&parser->name, &parser->id,    &parser->header, &parser->key, &parser->value,
-                              &parser->gap,  &parser->stash, &parser->held,   &parser->text};
+    struct kt_bytes *all[] = {&parser->name, &parser->id,    &parser->header, &parser->key,   &parser->value,
+                              &parser->gap,  &parser->stash, &parser->held,   &parser->given, &parser->text};
     memcpy(list, all, sizeof all);
     return list;
 }
-#define N_BUFFERS 9
+#define N_BUFFERS 10
 
 /* To the beginning of an answer; memory is kept. */
 static void reset(struct kt_parser *parser)

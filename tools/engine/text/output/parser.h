@@ -38,9 +38,11 @@ struct kt_markup {
     const char *key;
     const char *key_ends[3]; /**< [1] says that the value is a string, [2] that it is none */
     const char *value;       /**< between key and value */
-    const char
-        *value_ends[5]; /**< the first n_value_ends end a value, the others a call whose value has no end */
+    /** The first n_value_ends end a value, the others a call whose value has no end. */
+    const char *value_ends[6];
     int n_value_ends;
+    int next_key; /**< of value_ends, begins the next key where a value's end was forgotten; 0: there is none
+                   */
     const char *call_end;
     bool lines; /**< a value has a line of its own: a newline before it and one behind are not a part of it */
 };
@@ -116,6 +118,7 @@ struct kt_parser {
     bool has_arguments; /**< some of them, or all */
     bool arguments_done;
     struct kt_bytes name, id, header, key, value, gap, stash;
+    struct kt_bytes given; /**< keys of the call that the tool has, each with a zero byte behind it */
     struct kt_arguments arguments;
     struct kt_json json; /**< a value that is skipped, or scanned as a Python literal */
     struct kt_unescape string;

@@ -216,14 +216,22 @@ static uint32_t types_of(struct search *search, json_t *schema, int depth)
     return types;
 }
 
-uint32_t kt_schema_types(const struct kt_schema *schema, const char *tool, const char *key)
+static json_t *find_arguments(const struct kt_schema *schema, const char *tool)
 {
     const json_t *function = find_tool(schema, tool);
-    struct search search = {.root = json_object_get(function, "parameters"), .n_left = MAX_SCHEMAS};
-    if (!search.root)
-        search.root = json_object_get(function, "input_schema");
-    json_t *properties = json_object_get(search.root, "properties");
-    json_t *argument = json_object_get(properties, key);
+    json_t *arguments = json_object_get(function, "parameters");
+    return arguments ? arguments : json_object_get(function, "input_schema");
+}
+
+bool kt_schema_has(const struct kt_schema *schema, const char *tool, const char *key)
+{
+    return json_object_get(json_object_get(find_arguments(schema, tool), "properties"), key) != NULL;
+}
+
+uint32_t kt_schema_types(const struct kt_schema *schema, const char *tool, const char *key)
+{
+    struct search search = {.root = find_arguments(schema, tool), .n_left = MAX_SCHEMAS};
+    json_t *argument = json_object_get(json_object_get(search.root, "properties"), key);
     if (!argument)
         argument = json_object_get(search.root, "additionalProperties");
     return types_of(&search, argument, 0);

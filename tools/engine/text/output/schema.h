@@ -31,6 +31,8 @@ void kt_schema_destroy(struct kt_schema *schema);
 
 /** Are tools known, and this one is not among them? */
 bool kt_schema_lacks(const struct kt_schema *schema, const char *tool);
+/** Is `key` one of the tool's arguments by name? */
+bool kt_schema_has(const struct kt_schema *schema, const char *tool, const char *key);
 /** Bits of the types that argument `key` of `tool` may have. */
 uint32_t kt_schema_types(const struct kt_schema *schema, const char *tool, const char *key);
 
