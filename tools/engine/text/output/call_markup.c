@@ -128,11 +128,11 @@ static void begin_value(struct kt_parser *parser)
 /* A key of the tool that the call has not given yet. */
 static bool is_new_key(struct kt_parser *parser, const char *key)
 {
-    const char *end = parser->given.data + parser->given.length;
+    const struct kt_bytes *given = &parser->given;
     if (!kt_schema_has(parser->schema, kt_bytes_string(&parser->name), key))
         return false;
-    for (const char *given = parser->given.data; given < end; given += strlen(given) + 1)
-        if (strcmp(given, key) == 0)
+    for (size_t at = 0; at < given->length; at += strlen(given->data + at) + 1)
+        if (strcmp(given->data + at, key) == 0)
             return false;
     return true;
 }

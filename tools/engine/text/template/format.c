@@ -182,7 +182,8 @@ struct jinja_value jinja_format(struct jinja *j, const struct jinja_text *text, 
     jinja_add_part(j, f.out, text, done, text->length);
     bool many = arguments.kind == JINJA_LIST && arguments.list->form == JINJA_IS_TUPLE;
     bool loose = arguments.kind == JINJA_DICT || arguments.kind == JINJA_UNDEFINED ||
-                 (arguments.kind == JINJA_LIST && !many);
+                 (arguments.kind == JINJA_LIST &&
+                  (arguments.list->form == JINJA_IS_LIST || arguments.list->form == JINJA_IS_RANGE));
     if (f.taken < (many ? arguments.list->n : 1) && !loose)
         jinja_raise(j, KT_E_UNSUPPORTED, "not all arguments converted during string formatting");
     return jinja_text(jinja_as_markup(j, jinja_buffer_text(j, f.out), text->markup));
