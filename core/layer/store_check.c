@@ -9,12 +9,20 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct checking {
     struct kt_layer *layer;
     struct kt_outcome outcome;
     atomic_uint next;
 };
+
+enum kt_status kt_store_check_object(const struct kt_layer *layer, uint32_t expert, enum kt_stage stage,
+                                     struct kt_error *error)
+{
+    return kt_stored_check(layer->checkpoint, layer->check->stored, expert, stage,
+                           kt_shard_object(layer->shard, expert, stage), error);
+}
 
 static void check_objects(struct kt_worker *worker, void *argument)
 {
@@ -25,12 +33,10 @@ static void check_objects(struct kt_worker *worker, void *argument)
     for (unsigned i; (i = atomic_fetch_add(&checking->next, 1)) < 2 * check->n_wanted;) {
         uint32_t expert = check->wanted[i / 2];
         enum kt_stage stage = i % 2 ? KT_STAGE_DOWN : KT_STAGE_GATE_UP;
-        const char *object = kt_shard_object(layer->shard, expert, stage);
         struct kt_error error;
-        enum kt_status status =
-            kt_outcome_failed(&checking->outcome)
-                ? KT_OK
-                : kt_stored_check(layer->checkpoint, check->stored, expert, stage, object, &error);
+        enum kt_status status = kt_outcome_failed(&checking->outcome)
+                                    ? KT_OK
+                                    : kt_store_check_object(layer, expert, stage, &error);
         if (status != KT_OK)
             kt_outcome_fail(&checking->outcome, status, &error);
     }
@@ -76,6 +82,13 @@ enum kt_status kt_store_check_expert(struct kt_layer *layer, uint32_t expert, st
                                   error);
     kt_pool_unlock(layer->context->pool);
     return status;
+}
+
+void kt_store_check_end(struct kt_layer *layer)
+{
+    struct kt_lazy_check *check = layer->check;
+    memset(check->done, 1, layer->params.n_experts);
+    check->n_left = 0;
 }
 
 enum kt_status kt_store_check_start(struct kt_layer *layer, const struct kt_stored *stored,

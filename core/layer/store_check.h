@@ -20,4 +20,11 @@ enum kt_status kt_store_check_batch(struct kt_layer *layer, const struct kt_forw
 /* The same for one expert of any layer, by a caller who does not hold the lock. */
 enum kt_status kt_store_check_expert(struct kt_layer *layer, uint32_t expert, struct kt_error *error);
 
+/* Compares one object that was not yet; nothing is noted. */
+enum kt_status kt_store_check_object(const struct kt_layer *layer, uint32_t expert, enum kt_stage stage,
+                                     struct kt_error *error);
+
+/* All objects have been compared. The caller holds the pool's lock. */
+void kt_store_check_end(struct kt_layer *layer);
+
 #endif

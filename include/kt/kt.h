@@ -427,12 +427,22 @@ enum kt_status kt_layer_load(struct kt_layer *layer, const struct kt_expert *exp
 enum kt_status kt_layer_load_checkpoint(struct kt_layer *layer, struct kt_checkpoint *checkpoint,
                                         uint64_t index, struct kt_error *error);
 
-/** Progress of a load that runs in another thread, in bytes of packed weights on all nodes. Before the
- * first load and while it prepares, both are 0; afterwards done equals total. Any thread. */
+/**
+ * Brings all weights that are used where they lie into memory, on all threads, so that no forward waits for a
+ * page fault: those of a mapped store, and what a backend reads of its source. A store's experts that were
+ * not compared with their checksums yet are compared here. What was packed or copied is in memory already.
+ * Forwards of the context wait meanwhile. KT_E_FORMAT: an expert is damaged, KT_E_IO: the file became
+ * shorter; the layer then is as it was. Other threads can watch and stop it as they can a load.
+ */
+enum kt_status kt_layer_populate(struct kt_layer *layer, struct kt_error *error);
+
+/** Progress of a load that runs in another thread, in bytes of packed weights on all nodes, or of
+ * kt_layer_populate, in bytes of what it reads. Before the first load and while it prepares, both are 0;
+ * afterwards done equals total. Any thread. */
 void kt_layer_load_progress(const struct kt_layer *layer, uint64_t *done, uint64_t *total);
 
-/** Makes a load that runs in another thread fail soon, with KT_E_STATE; does nothing without one. Any
- * thread. */
+/** Makes a load or kt_layer_populate that runs in another thread fail soon, with KT_E_STATE; does nothing
+ * without one. Any thread. */
 void kt_layer_load_stop(struct kt_layer *layer);
 
 struct kt_store_params {

@@ -72,6 +72,9 @@ enum kt_status kt_linear_load(struct kt_linear *linear, const struct kt_view *we
 enum kt_status kt_linear_load_checkpoint(struct kt_linear *linear, struct kt_checkpoint *checkpoint,
                                          const char *name, struct kt_error *error);
 
+/** As kt_layer_populate does it: brings weights that are used where they lie into memory. */
+enum kt_status kt_linear_populate(struct kt_linear *linear, struct kt_error *error);
+
 /** The loaded weights. Strings live as long as the linear. */
 struct kt_linear_info {
     const char *backend; /**< "" before load */

@@ -3,6 +3,7 @@
  */
 #include "tests/engine/model/world.h"
 #include "tests/support/alloc_faults.h"
+#include "tests/support/mapped.h"
 #include "tests/support/sandbox.h"
 
 #include <check.h>
@@ -103,6 +104,21 @@ START_TEST(first_step_finds_its_memory)
 }
 END_TEST
 
+/* The reference backend reads matrices where they lie: all of them are read when the model is opened. */
+START_TEST(opening_brings_weights_into_memory)
+{
+    struct world w;
+    struct kt_model_info info;
+    if (!mapped_is_known() || !world_open(&w, world_tiny(), 2, NULL))
+        return;
+    kt_model_info(w.model, &info);
+    uint64_t size = info.dense_bytes + info.expert_bytes;
+    ck_assert_msg(mapped_bytes(world_tiny()) >= size, "%llu bytes are mapped in, matrices have %llu",
+                  (unsigned long long)mapped_bytes(world_tiny()), (unsigned long long)size);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(survives_failed_allocations)
 {
     struct kt_context *context = world_context(1, "scalar");
@@ -146,6 +162,7 @@ int main(void)
     tcase_add_test(tests, takes_what_was_planned);
     tcase_add_test(tests, memory_does_not_grow);
     tcase_add_test(tests, first_step_finds_its_memory);
+    tcase_add_test(tests, opening_brings_weights_into_memory);
     tcase_add_test(tests, survives_failed_allocations);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -322,7 +322,8 @@ static void count_weights(struct kt_model *m, uint64_t n, const char *instructio
     }
 }
 
-/* What it does may own more. */
+/* What it does may own more. What is used where it lies is read here: the first step is not to wait for it.
+ */
 static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error *error)
 {
     struct kt_owned *owned = &m->owned[i];
@@ -342,6 +343,8 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
             if (error)
                 error->status = status;
         }
+        if (status == KT_OK)
+            status = kt_linear_populate(owned->object, error);
         if (status != KT_OK)
             return status;
         kt_linear_info(owned->object, &info);
@@ -350,6 +353,8 @@ static enum kt_status finish_one(struct kt_model *m, uint32_t i, struct kt_error
     } else if (owned->kind == LAYER) {
         struct kt_layer_info info;
         status = kt_layer_load_checkpoint(owned->object, m->expert_source, owned->index, error);
+        if (status == KT_OK)
+            status = kt_layer_populate(owned->object, error);
         if (status != KT_OK)
             return status;
         kt_layer_info(owned->object, &info);
