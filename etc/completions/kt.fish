@@ -313,7 +313,7 @@ complete -c kt -n '__kt_verb run' -l max-connections -r -f -d 'connections at on
 complete -c kt -n '__kt_verb run' -l max-body -r -f -d 'bytes of a request'
 complete -c kt -n '__kt_verb run' -l timeout -r -f -d 'seconds that a client may be silent'
 complete -c kt -n '__kt_verb run' -l drain -r -f -d 'seconds that answers have to end after SIGTERM, before they are cut'
-complete -c kt -n '__kt_verb run' -l speculate -r -f -a 'auto off lookup mtp' -d 'while few requests are answered, compute tokens that their texts suggest with the next ones: auto, while that is faster'
+complete -c kt -n '__kt_verb run' -l speculate -r -f -a 'auto off lookup mtp' -d 'while few requests are answered, compute drafted tokens with the next ones: auto, while that is faster'
 complete -c kt -n '__kt_verb run' -l served-model-name -r -f -d 'what the model is called by clients'
 complete -c kt -n '__kt_verb run' -l chat-template -r -F -d 'this template instead of the model\'s: a file, or a built-in one as of kt template'
 complete -c kt -n '__kt_verb run' -l system -r -f -d 'the system\'s message of chats that have none'

@@ -92,6 +92,8 @@ int32_t stand_in_next(const int32_t *ids, uint64_t n)
         hash = (hash ^ (uint32_t)ids[i]) * 0x100000001b3u + (hash >> 29);
     if (model.how.answer_length > 0 && n % model.how.answer_length == 0)
         return STAND_IN_END;
+    if (model.how.repeats && n >= STAND_IN_PERIOD && hash % 8 != 0)
+        return ids[n - STAND_IN_PERIOD];
     return (int32_t)((hash >> 17) % STAND_IN_IDS);
 }
 
@@ -246,6 +248,16 @@ enum kt_status kt_session_fork(struct kt_session *session, uint64_t n_tokens, st
     s->n_tokens = n_tokens;
     *fork = s;
     return KT_OK;
+}
+
+/* It has no block that predicts. */
+enum kt_status kt_session_draft(struct kt_session *session, int32_t next, float *logits,
+                                struct kt_error *error)
+{
+    (void)session;
+    (void)next;
+    (void)logits;
+    return kt_engine_fail(error, KT_E_UNSUPPORTED, "the stand-in drafts nothing");
 }
 
 /* ---- a step ---- */

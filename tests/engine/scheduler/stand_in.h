@@ -23,13 +23,15 @@ enum {
     STAND_IN_VOCABULARY = 256,
     STAND_IN_END = 255, /* ends answers */
     STAND_IN_NAN = 254, /* logits of sessions that have it are NaN */
-    STAND_IN_IDS = 250  /* of prompts and answers, else */
+    STAND_IN_IDS = 250, /* of prompts and answers, else */
+    STAND_IN_PERIOD = 6
 };
 
 struct stand_in {
     uint32_t n_pages, max_sessions;
     uint64_t max_tokens;
     bool has_states;
+    bool repeats; /* most tokens are the one STAND_IN_PERIOD before, so that drafts are right and wrong */
     uint64_t fails_at; /* the step of this number fails, counted from 1; 0: none */
     enum kt_status fails_with;
     uint32_t answer_length; /* the token behind so many others is STAND_IN_END; 0: never */

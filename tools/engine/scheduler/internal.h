@@ -58,6 +58,10 @@ struct kt_ticket {
     bool copies;                /**< the session's last page is another one's too, and not full */
     uint32_t n_step;            /**< tokens in this step */
     uint32_t n_drafts;          /**< of these, the last ones: the drafter's first */
+    struct kt_session *kept;    /**< during a step with drafts: as it was, if it cannot go back; else NULL */
+    bool kept_copies;           /**< `copies` of it */
+    uint64_t n_again;           /**< tokens of the answer that are computed again after a wrong draft */
+    bool repeats_mtp;           /**< its last step had a draft of the model's own block */
     float *next_logits;         /**< of the step, for the next token; NULL: its prompt is not read yet */
     uint64_t n_scored;          /**< tokens of the prompt that on_score has had, the first one among them */
     struct kt_drafter drafter;  /**< what it knows of the chain so far */
@@ -113,6 +117,8 @@ struct kt_scheduler {
     uint64_t uses, stamps; /**< the last ones given */
     struct kt_pace pace;
     struct kt_gain gain;
+    double fork_seconds, mtp_seconds;      /**< of a fork for drafts, of a draft by the block; 0: not known */
+    double draft_seconds;                  /**< that this step's drafts took */
     int32_t draft_ids[KT_GAIN_ROWS];       /**< of steps with drafts */
     struct kt_step *steps;                 /**< [max_running] */
     struct kt_ticket **stepped, **ordered; /**< [max_running] */
@@ -129,6 +135,12 @@ static inline uint64_t kt_pages(uint64_t n_tokens)
 static inline uint64_t kt_pending(const struct kt_ticket *ticket)
 {
     return ticket->chain.n_ids - ticket->n_done;
+}
+
+/** Has it all of its prompt, so that the next step gives a token? */
+static inline bool kt_is_answering(const struct kt_ticket *ticket)
+{
+    return kt_pending(ticket) == 1 + ticket->n_again;
 }
 
 /** Are there tokens of its prompt that on_score has not had? */
@@ -227,10 +239,16 @@ uint64_t kt_room_free(const struct kt_scheduler *s);
 
 /** Adds drafts to n_step of answers, which are all that this step has. */
 void kt_draft_plan(struct kt_scheduler *s);
-/** What `n_answers` answers and nothing else took, n_rows rows of which n_tokens tokens came; 0 rows: a step
- * with anything else. */
-void kt_draft_learn(struct kt_scheduler *s, uint32_t n_answers, uint32_t n_rows, uint64_t n_tokens,
-                    double seconds);
+/** After a step with drafts: a session that has tokens which were not chosen is as it was before. */
+void kt_draft_settle(struct kt_ticket *ticket);
+/** What a step took. */
+struct kt_drafted {
+    uint32_t n_answers, n_rows; /**< n_rows: 0 if there was anything else in it */
+    uint32_t n_plain;           /**< rows that are no drafts */
+    uint64_t n_tokens;          /**< that came of it */
+    double seconds;
+};
+void kt_draft_learn(struct kt_scheduler *s, const struct kt_drafted *step);
 
 /* run.c */
 

@@ -89,6 +89,16 @@ static bool replaces(struct kt_scheduler *s, const struct kt_chain *chain)
     return true;
 }
 
+/* With states a draft needs a session of its own; prefixes leave one where there are more than two. */
+static void spare_session(struct kt_scheduler *s, const struct kt_prefix *newest)
+{
+    struct kt_kv_info cache;
+    kt_model_cache(s->model, &cache);
+    if (s->has_states && s->params.drafts != KT_DRAFTS_OFF && s->max_sessions > 2 &&
+        cache.n_sequences == s->max_sessions)
+        (void)kt_prefix_drop(s, newest);
+}
+
 void kt_prefix_keep(struct kt_scheduler *s, struct kt_session *session, struct kt_chain *chain)
 {
     struct kt_prefix *prefix = NULL;
@@ -101,6 +111,7 @@ void kt_prefix_keep(struct kt_scheduler *s, struct kt_session *session, struct k
         *prefix = (struct kt_prefix){session, *chain, ++s->uses};
         *chain = (struct kt_chain){.ids = NULL};
         s->prefixes[s->n_prefixes++] = prefix;
+        spare_session(s, prefix);
     } else {
         kt_session_close(session);
         kt_chain_free(chain);

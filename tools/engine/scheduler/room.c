@@ -142,7 +142,7 @@ static void put_back(struct kt_scheduler *s)
     else
         kt_session_close(ticket->session);
     ticket->session = NULL;
-    ticket->n_done = 0;
+    ticket->n_done = ticket->n_again = 0;
     ticket->copies = false;
     kt_queue_push_first(&ticket->client->queue, ticket);
     kt_place_return(s, ticket->place);

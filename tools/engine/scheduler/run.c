@@ -25,7 +25,7 @@ static uint32_t order_prompts(struct kt_scheduler *s)
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct kt_ticket *ticket = s->running[i];
-        if (kt_pending(ticket) < 2)
+        if (kt_is_answering(ticket))
             continue;
         uint32_t at = n++;
         for (; at > 0 && goes_before(s, ticket, s->ordered[at - 1]); at--)
@@ -42,8 +42,10 @@ static void plan(struct kt_scheduler *s, uint32_t *n_answers, uint32_t *n_tokens
     *n_answers = s->n_running - n_prompts;
     *n_tokens = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
-        s->running[i]->n_step = kt_pending(s->running[i]) == 1;
-        s->running[i]->n_drafts = 0;
+        struct kt_ticket *t = s->running[i];
+        kt_draft_settle(t); /* of a plan that was given up */
+        t->n_step = kt_is_answering(t) ? (uint32_t)kt_pending(t) : 0;
+        t->n_drafts = 0;
     }
     if (n_prompts == 0)
         kt_draft_plan(s);
@@ -69,11 +71,11 @@ static const int32_t *join_drafts(const struct kt_ticket *t, int32_t *ids)
     return ids;
 }
 
-/* Returns how many there are; *n_rows: tokens of all of them. */
-static uint32_t list_steps(struct kt_scheduler *s, uint32_t *n_rows)
+/* Returns how many there are; *n_rows: tokens of all of them, *n_plain: without drafts. */
+static uint32_t list_steps(struct kt_scheduler *s, uint32_t *n_rows, uint32_t *n_plain)
 {
     uint32_t n = 0, n_logits = 0;
-    *n_rows = 0;
+    *n_rows = *n_plain = 0;
     for (uint32_t i = 0; i < s->n_running; i++) {
         struct kt_ticket *t = s->running[i];
         if (t->n_step == 0)
@@ -88,6 +90,7 @@ static uint32_t list_steps(struct kt_scheduler *s, uint32_t *n_rows)
                                        .logits = n_wanted ? s->logits + n_logits * s->vocabulary : NULL};
         t->next_logits = last ? s->steps[n].logits + (scores ? t->n_step - 1 : 0) * s->vocabulary : NULL;
         *n_rows += t->n_step;
+        *n_plain += t->n_step - t->n_drafts;
         n_logits += n_wanted;
         s->stepped[n++] = t;
     }
@@ -195,6 +198,7 @@ void kt_run_remove(struct kt_scheduler *s, struct kt_ticket *ticket)
 
 static void give_session_back(struct kt_scheduler *s, struct kt_ticket *t, enum kt_end reason)
 {
+    kt_draft_settle(t);
     if (reason == KT_END_ERROR && t->error.status == KT_E_BACKEND)
         kt_prefix_forget(s, &t->chain);
     if (t->session && (reason == KT_END_STOP || reason == KT_END_LENGTH)) {
@@ -295,7 +299,9 @@ static void deliver_drafts(struct kt_scheduler *s, struct kt_ticket *t, const fl
         if (!deliver(s, t, logits))
             return;
     }
-    if (kt_session_truncate(t->session, t->n_done, &t->error) != KT_OK)
+    if (t->kept)
+        kt_draft_settle(t);
+    else if (kt_session_truncate(t->session, t->n_done, &t->error) != KT_OK)
         kt_run_end(s, t, KT_END_ERROR, -1);
 }
 
@@ -309,6 +315,7 @@ static void count(struct kt_scheduler *s, uint32_t n)
         uint64_t left = t->n_done < t->request.n_ids ? t->request.n_ids - t->n_done : 0;
         s->stats.prompt_tokens += left < n_sure ? left : n_sure;
         t->n_done += n_sure;
+        t->n_again = 0;
         t->copies = false;
         t->client->charge += t->n_step;
         if (is_point)
@@ -361,6 +368,8 @@ static void finish_step(struct kt_scheduler *s, uint32_t n)
  */
 static void fail_step(struct kt_scheduler *s, uint32_t n, const struct kt_error *error)
 {
+    for (uint32_t i = 0; i < n; i++)
+        kt_draft_settle(s->stepped[i]);
     if (error->status == KT_E_NOMEM && kt_room_relieve(s))
         return;
     for (uint32_t i = 0; i < n; i++) {
@@ -418,12 +427,12 @@ static enum kt_status compute(struct kt_scheduler *s, uint32_t n, double *took, 
 
 void kt_run_step(struct kt_scheduler *s)
 {
-    uint32_t n_answers, n_tokens, n_rows;
+    uint32_t n_answers, n_tokens, n_rows, n_plain;
     struct kt_error error = {KT_OK, ""};
     do
         plan(s, &n_answers, &n_tokens);
     while (!kt_room_make(s));
-    uint32_t n = list_steps(s, &n_rows);
+    uint32_t n = list_steps(s, &n_rows, &n_plain);
     if (n == 0)
         return;
     double took;
@@ -438,5 +447,10 @@ void kt_run_step(struct kt_scheduler *s)
     if (!only_answers || n_rows == n)
         kt_pace_learn(&s->pace, n_answers, n_tokens, took);
     finish_step(s, n);
-    kt_draft_learn(s, n_answers, only_answers ? n_rows : 0, s->stats.generated_tokens - before, took);
+    const struct kt_drafted step = {.n_answers = n_answers,
+                                    .n_rows = only_answers ? n_rows : 0,
+                                    .n_plain = n_plain,
+                                    .n_tokens = s->stats.generated_tokens - before,
+                                    .seconds = took};
+    kt_draft_learn(s, &step);
 }

@@ -140,7 +140,7 @@ static enum kt_status take_params(struct kt_scheduler *s, const struct kt_schedu
     p->step_us = p->step_us ? p->step_us : 1000000;
     p->headroom = p->headroom ? p->headroom : 256;
     p->snapshot_tokens = p->snapshot_tokens ? p->snapshot_tokens : 2048;
-    if (p->drafts > KT_DRAFTS_LOOKUP)
+    if (p->drafts > KT_DRAFTS_MTP)
         return kt_engine_fail(error, KT_E_INVALID, "kt_scheduler_create: drafts %u is no enum kt_drafts",
                               p->drafts);
     if (p->max_running > s->max_sessions || s->chosen_from > s->vocabulary ||

@@ -27,8 +27,8 @@
  * is next: when a request is started, and when prompts share a step. One that comes back after a pause begins
  * with the least charge of those that are there. Nor can one fill the queue: the last places are for others.
  *
- * Drafts. Where few requests are answered, tokens that their own texts suggest are computed with the next
- * ones, if that is faster (struct kt_scheduler_params.drafts).
+ * Drafts. Where few requests are answered, tokens that their own texts suggest, or the model's own block for
+ * that, are computed with the next ones, if that is faster (struct kt_scheduler_params.drafts).
  *
  * Determinism. The tokens of a request do not depend on other requests if the logits do not, which
  * core.deterministic promises.
@@ -62,15 +62,16 @@ struct kt_scheduler_params {
     uint32_t headroom;     /**< tokens behind its prompt for which a request must find room; 0: 256 */
     uint32_t snapshot_tokens; /**< from a snapshot of recurrent states to the next; 0: 2048 */
     bool no_prefixes;         /**< keep none */
-    uint32_t drafts;          /**< enum kt_drafts; of models whose layers have no states */
+    uint32_t drafts;          /**< enum kt_drafts */
 };
 
 /** Tokens that are computed together with the next one, as <kt/speculate.h> says, of up to four answers that
  * nothing else shares a step with. */
 enum kt_drafts {
     KT_DRAFTS_OFF = 0,
-    KT_DRAFTS_AUTO = 1,  /**< by the time that steps take */
-    KT_DRAFTS_LOOKUP = 2 /**< wherever they are likely enough */
+    KT_DRAFTS_AUTO = 1,   /**< by the time that steps take */
+    KT_DRAFTS_LOOKUP = 2, /**< of their own texts, wherever they are likely enough */
+    KT_DRAFTS_MTP = 3     /**< a token of the model's own block each, if it was opened with it */
 };
 
 /** Why a request ended. */

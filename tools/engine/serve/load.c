@@ -103,7 +103,8 @@ static int choose_sampling(const struct kt_cli *cli, const struct kt_run_args *a
 
 static int open_scheduler(const struct kt_cli *cli, const struct kt_run_args *args, struct kt_server *server)
 {
-    static const uint32_t drafts[] = {KT_DRAFTS_AUTO, KT_DRAFTS_OFF, KT_DRAFTS_LOOKUP}; /* by --speculate */
+    static const uint32_t drafts[] = {KT_DRAFTS_AUTO, KT_DRAFTS_OFF, KT_DRAFTS_LOOKUP,
+                                      KT_DRAFTS_MTP}; /* by --speculate */
     struct kt_scheduler_params params = {.drafts = drafts[args->speculate],
                                          .max_running = (uint32_t)args->max_running,
                                          .max_queued = (uint32_t)args->max_queue,

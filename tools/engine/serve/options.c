@@ -77,10 +77,10 @@ static const struct kt_cli_option options[] =
      {.name = "speculate",
       .type = KT_CLI_CHOICE,
       .offset = offsetof(struct kt_run_args, speculate),
-      .values = "auto|off|lookup",
+      .values = "auto|off|lookup|mtp",
       .argument = "HOW",
-      .help = "while few requests are answered, compute tokens that their texts suggest with the next ones: "
-              "auto (default), while that is faster; off; or lookup, always"},
+      .help = "while few requests are answered, compute drafted tokens with the next ones: auto (default), "
+              "while that is faster; off; lookup, drafts from their texts; mtp, by the model's own block"},
      TEXT("served-model-name", names, "NAME,...",
           "what the model is called by clients (default: the name of its file or folder)"),
      TEXT("chat-template", chat_template, "FILE",

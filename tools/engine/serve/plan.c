@@ -18,6 +18,7 @@ void kt_run_model_params(const struct kt_run_plan *plan, struct kt_model_params 
     params->max_sessions = plan->max_sessions;
     params->cache_dtype = plan->cache_dtype;
     params->experts = plan->experts;
+    params->mtp = plan->mtp;
 }
 
 /* The sizes with a cache of so many tokens. */
@@ -89,6 +90,8 @@ int kt_run_make_plan(const struct kt_cli *cli, const struct kt_run_args *args, s
                                  .context = args->context,
                                  .max_sessions = 2 * (uint32_t)args->max_running, /* half keep prefixes */
                                  .cache_dtype = dtypes[args->kv],
+                                 .mtp = args->speculate == KT_SPECULATE_AUTO ||
+                                        args->speculate == KT_SPECULATE_MTP,
                                  .experts = server->loaded.experts};
     if (plan->context == 0)
         plan->context = config.context_length < KT_RUN_CONTEXT ? config.context_length : KT_RUN_CONTEXT;

@@ -35,7 +35,7 @@ void kt_run_free(struct kt_server *server);
 struct kt_run_plan {
     const char *family;
     uint64_t n_layers, n_experts, context, cache_tokens;
-    uint32_t max_sessions, cache_dtype;
+    uint32_t max_sessions, cache_dtype, mtp;
     struct kt_checkpoint *experts; /* the server's */
     struct kt_model_plan sizes;
 };

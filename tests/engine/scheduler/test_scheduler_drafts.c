@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_scheduler_drafts.c - drafts of sessions that cannot go back, on a stand-in for a model: right and
+ * wrong ones, answers that end within them, and steps that fail. */
+#include "tests/engine/scheduler/asker.h"
+#include "tests/engine/scheduler/stand_in.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 6 };
+static const int32_t end_ids[] = {STAND_IN_END};
+static const struct stand_in usual = {.n_pages = 64,
+                                      .max_sessions = 12,
+                                      .max_tokens = 500,
+                                      .has_states = true,
+                                      .repeats = true,
+                                      .answer_length = 90};
+
+static struct kt_scheduler *create(const struct stand_in *how, uint32_t max_running)
+{
+    const struct kt_scheduler_params params = {.end_ids = end_ids,
+                                               .n_end_ids = 1,
+                                               .max_running = max_running,
+                                               .headroom = 1,
+                                               .drafts = KT_DRAFTS_LOOKUP};
+    struct kt_scheduler *scheduler = NULL;
+    ck_assert(kt_scheduler_create(NULL, stand_in_open(how), &params, &scheduler, NULL) == KT_OK);
+    return scheduler;
+}
+
+static struct kt_scheduler_stats destroy(struct kt_scheduler *scheduler)
+{
+    struct kt_scheduler_stats stats;
+    kt_scheduler_stats(scheduler, &stats);
+    kt_scheduler_destroy(scheduler);
+    ck_assert_msg(stand_in_is_empty(), "pages or sessions were not given back");
+    return stats;
+}
+
+/* What a request got is what follows from its own tokens, up to the end. */
+static void expect_answer(const struct asker *asker)
+{
+    int32_t ids[2 * ASKER_IDS];
+    uint64_t n = asker->n_prompt;
+    memcpy(ids, asker->prompt, n * sizeof(*ids));
+    for (uint64_t i = 0; i < asker->n_got; i++) {
+        ids[n] = stand_in_next(ids, n);
+        ck_assert_msg(asker->got[i] == ids[n], "token %d is %d, not %d", (int)i, asker->got[i], ids[n]);
+        n++;
+    }
+    if (asker->end.reason == KT_END_STOP)
+        ck_assert_int_eq(stand_in_next(ids, n), STAND_IN_END);
+    else if (asker->end.reason == KT_END_LENGTH)
+        ck_assert_uint_eq(asker->n_got, asker->request.max_tokens);
+    else
+        ck_assert_msg(asker->end.reason == KT_END_CANCELLED, "%s", asker->error.message);
+}
+
+/* Then with their answers as the beginning of a longer prompt, which kept sessions serve. */
+static void ask_all(struct kt_scheduler *scheduler, struct asker *askers)
+{
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++)
+            asker_submit(&askers[i], scheduler);
+        for (int i = 0; i < N; i++) {
+            struct asker *asker = &askers[i];
+            asker_wait(asker);
+            expect_answer(asker);
+            memcpy(asker->prompt + asker->n_prompt, asker->got, asker->n_got * sizeof(*asker->got));
+            asker->prompt[asker->n_prompt + asker->n_got] = 7;
+            asker->request.n_ids = asker->n_prompt += asker->n_got + 1;
+            asker->n_got = 0;
+            asker->ended = false;
+        }
+    }
+}
+
+static struct asker *make_askers(void)
+{
+    struct asker *askers = calloc(N, sizeof(*askers));
+    for (unsigned int i = 0; i < N; i++)
+        asker_init(&askers[i], i, 20 + 11 * i, 0, 40 + 13 * i);
+    return askers;
+}
+
+/* With room, with hardly any, and with no session to fork. */
+START_TEST(drafts_change_nothing)
+{
+    static const struct {
+        uint32_t n_pages, max_sessions, max_running;
+    } ways[] = {{64, 12, 3}, {64, 12, 1}, {14, 4, 3}, {9, 3, 2}, {64, 2, 2}};
+    struct stand_in how = usual;
+    how.n_pages = ways[_i].n_pages;
+    how.max_sessions = ways[_i].max_sessions;
+    struct kt_scheduler *scheduler = create(&how, ways[_i].max_running);
+    struct asker *askers = make_askers();
+    ask_all(scheduler, askers);
+    free(askers);
+    struct kt_scheduler_stats stats = destroy(scheduler);
+    if (how.max_sessions > 2) {
+        ck_assert_uint_gt(stats.accepted_tokens, 20);
+        ck_assert_uint_gt(stats.drafted_tokens, stats.accepted_tokens);
+    }
+}
+END_TEST
+
+/* The step of any number has no memory: it is done again with less. */
+START_TEST(a_step_without_memory_is_done_again)
+{
+    for (uint64_t at = 1; at < 60; at++) {
+        struct stand_in how = usual;
+        how.fails_at = at;
+        how.fails_with = KT_E_NOMEM;
+        struct kt_scheduler *scheduler = create(&how, 3);
+        struct asker *askers = make_askers();
+        asker_init(&askers[0], 7, 300, 0, 10); /* something to give back */
+        ask_all(scheduler, askers);
+        free(askers);
+        (void)destroy(scheduler);
+    }
+}
+END_TEST
+
+/* One that fails ends its requests; what is asked later is answered. */
+START_TEST(a_failed_step_leaves_nothing)
+{
+    for (uint64_t at = 1; at < 40; at++) {
+        struct stand_in how = usual;
+        how.fails_at = at;
+        how.fails_with = KT_E_BACKEND;
+        struct kt_scheduler *scheduler = create(&how, 2);
+        struct asker *askers = make_askers();
+        for (int round = 0; round < 2; round++) {
+            for (int i = 0; i < 2; i++)
+                asker_submit(&askers[i], scheduler);
+            for (int i = 0; i < 2; i++) {
+                asker_wait(&askers[i]);
+                if (askers[i].end.reason != KT_END_ERROR)
+                    expect_answer(&askers[i]);
+                ck_assert(round == 0 || askers[i].end.reason != KT_END_ERROR || at > 20);
+                askers[i].ended = false;
+                askers[i].n_got = 0;
+            }
+        }
+        free(askers);
+        (void)destroy(scheduler);
+    }
+}
+END_TEST
+
+/* By the request itself, at each token of the answer, and by the client. */
+START_TEST(an_answer_is_ended_anywhere)
+{
+    struct kt_scheduler *scheduler = create(&usual, 2);
+    struct asker *askers = make_askers();
+    for (uint64_t after = 1; after < 40; after++) {
+        for (int i = 0; i < 2; i++) {
+            askers[i].ended = false;
+            askers[i].n_got = 0;
+            askers[i].stop_after = i == 0 ? after : 0;
+            asker_submit(&askers[i], scheduler);
+        }
+        asker_wait_for_tokens(&askers[1], after);
+        kt_scheduler_cancel(askers[1].ticket);
+        for (int i = 0; i < 2; i++)
+            asker_wait(&askers[i]);
+        ck_assert_uint_eq(askers[0].n_got, after);
+        askers[0].end.reason = KT_END_CANCELLED; /* by nobody's token */
+        for (int i = 0; i < 2; i++)
+            expect_answer(&askers[i]);
+    }
+    free(askers);
+    (void)destroy(scheduler);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("drafts of a scheduler");
+    TCase *tests = tcase_create("drafts of a scheduler");
+    tcase_set_timeout(tests, 60);
+    tcase_add_loop_test(tests, drafts_change_nothing, 0, 5);
+    tcase_add_test(tests, a_step_without_memory_is_done_again);
+    tcase_add_test(tests, a_failed_step_leaves_nothing);
+    tcase_add_test(tests, an_answer_is_ended_anywhere);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
