@@ -174,8 +174,8 @@ struct kt_thread {
  * all have returned. It costs what a forward's start costs: the threads that compute layers and linears are
  * the ones that run, spinning between runs, so that a model's step is a list of forwards and runs. What one
  * thread wrote, all see behind a barrier and behind the run. Runs and forwards of a context follow one
- * another. The function calls nothing of the library but the three functions below, and the functions of
- * <kt/kv.h> that read and write rows. Allocates nothing.
+ * another. The function calls nothing of the library but the three functions below, kt_view_gather, and the
+ * functions of <kt/rows.h> and of <kt/kv.h> that read and write rows. Allocates nothing.
  * KT_E_STATE: this process is a fork of the one that made the context.
  */
 enum kt_status kt_context_run_threads(struct kt_context *context,

@@ -159,10 +159,17 @@ static enum kt_status run_head(const struct kt_slice *s, struct kt_error *error)
 
 /* ---- slices ---- */
 
+static enum kt_status gather(const struct kt_slice *s, struct kt_range range, struct kt_error *error)
+{
+    const struct kt_model *m = s->model;
+    float *x = m->buffers[KT_BUFFER_X] + range.begin * m->config.hidden_size;
+    return kt_view_gather(&m->embedding, m->ids + range.begin, range.end - range.begin, KT_DTYPE_F32, x, 0,
+                          error);
+}
+
 static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
 {
     struct kt_model *m = s->model;
-    float *x = m->buffers[KT_BUFFER_X];
     for (uint32_t i = 0; i < s->n_pieces; i++) {
         const struct kt_piece *piece = &s->pieces[i];
         for (uint32_t t = 0; t < piece->n; t++) {
@@ -170,7 +177,7 @@ static enum kt_status run_slice(struct kt_slice *s, struct kt_error *error)
             m->positions[piece->begin + t] = (uint32_t)(piece->position + t);
         }
     }
-    enum kt_status status = kt_view_gather(&m->embedding, m->ids, s->n_tokens, KT_DTYPE_F32, x, 0, error);
+    enum kt_status status = kt_slice_run_tokens(s, gather, error);
     for (uint32_t i = 0; i < m->config.n_layers && status == KT_OK; i++) {
         s->layer = i;
         s->block = &m->blocks[i];

@@ -8,7 +8,8 @@
 
 struct stage {
     const struct kt_slice *slice;
-    uint32_t n; /* items */
+    uint32_t n;    /* items */
+    uint32_t most; /* that the function gets at once */
     kt_part_fn function;
     int failed; /* the first thread that fails says why */
     enum kt_status status;
@@ -19,32 +20,44 @@ static void run_part(void *data, const struct kt_thread *thread)
 {
     struct stage *stage = data;
     uint64_t n = stage->n;
-    struct kt_range range = {.begin = (uint32_t)(n * thread->index / thread->n_threads),
-                             .end = (uint32_t)(n * (thread->index + 1) / thread->n_threads),
-                             .thread = thread->index};
+    uint32_t begin = (uint32_t)(n * thread->index / thread->n_threads);
+    uint32_t end = (uint32_t)(n * (thread->index + 1) / thread->n_threads);
     struct kt_error error = {KT_OK, ""};
-    enum kt_status status = range.begin < range.end ? stage->function(stage->slice, range, &error) : KT_OK;
+    enum kt_status status = KT_OK;
+    for (uint32_t next; begin < end && status == KT_OK; begin = next) {
+        next = end - begin < stage->most ? end : begin + stage->most;
+        struct kt_range range = {.begin = begin, .end = next, .thread = thread->index};
+        status = stage->function(stage->slice, range, &error);
+    }
     if (status != KT_OK && !__atomic_exchange_n(&stage->failed, 1, __ATOMIC_RELAXED)) {
         stage->status = status;
         stage->error = error;
     }
 }
 
-enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_part_fn function,
-                                  struct kt_error *error)
+static enum kt_status run_stage(struct stage *stage, struct kt_error *error)
 {
-    struct stage stage = {.slice = slice, .n = n, .function = function};
-    enum kt_status status = kt_context_run_threads(slice->model->context, run_part, &stage, error);
-    if (status == KT_OK && stage.failed) {
-        status = stage.status;
+    enum kt_status status = kt_context_run_threads(stage->slice->model->context, run_part, stage, error);
+    if (status == KT_OK && stage->failed) {
+        status = stage->status;
         if (error)
-            *error = stage.error;
+            *error = stage->error;
     }
     return status;
 }
 
+enum kt_status kt_slice_run_items(const struct kt_slice *slice, uint32_t n, kt_part_fn function,
+                                  struct kt_error *error)
+{
+    struct stage stage = {.slice = slice, .n = n, .most = n, .function = function};
+    return run_stage(&stage, error);
+}
+
 /* Few tokens take less time than it takes to call the threads. */
 #define FEW_TOKENS 8
+/* What one part of a stage has made of so many tokens is in the second cache when the next one reads it. A
+ * multiple of the rows that products of routers take at once. */
+#define MOST_TOKENS 24
 
 bool kt_slice_is_small(const struct kt_slice *slice)
 {
@@ -54,8 +67,8 @@ bool kt_slice_is_small(const struct kt_slice *slice)
 enum kt_status kt_slice_run_tokens(const struct kt_slice *slice, kt_part_fn function, struct kt_error *error)
 {
     struct kt_range all = {.begin = 0, .end = slice->n_tokens, .thread = 0};
-    return kt_slice_is_small(slice) ? function(slice, all, error)
-                                    : kt_slice_run_items(slice, slice->n_tokens, function, error);
+    struct stage stage = {.slice = slice, .n = slice->n_tokens, .most = MOST_TOKENS, .function = function};
+    return kt_slice_is_small(slice) ? function(slice, all, error) : run_stage(&stage, error);
 }
 
 /* ---- rows ---- */
