@@ -146,11 +146,11 @@ part_memory()
 part_fuzz()
 {
     command -v "${CLANG:-clang}" >/dev/null || return 0
-    formats="gguf safetensors folder ini tokenizer template output schema"
+    formats="gguf safetensors folder ini tokenizer template output schema settings"
     for format in $formats; do
         log=$dir/fuzz.log
         mkdir -p "$keep/corpus-$format"
-        (cd "$KT_TEST_BUILD" && sh "$KT_TEST_SOURCE/tests/fuzz/run" $format "$(awk "BEGIN { print int($share / 8) + 1 }")" \
+        (cd "$KT_TEST_BUILD" && sh "$KT_TEST_SOURCE/tests/fuzz/run" $format "$(awk "BEGIN { print int($share / 9) + 1 }")" \
             "$keep/corpus-$format") >"$log" 2>&1
         status=$?
         runs=$(sed -n 's/^#\([0-9]*\).*DONE.*/\1/p' "$log" | tail -n 1)
