@@ -46,7 +46,7 @@ export HF_ENDPOINT MODELSCOPE_ENDPOINT
 
 pull()
 {
-    kt model pull "$@"
+    kt model pull --retry-wait 0.001 "$@"
 }
 # The rules of repository `small`.
 rules()
@@ -206,8 +206,11 @@ warns 'HF_TOKEN is no token'
 
 # What breaks off goes on where it was.
 rules "*.safetensors once cut 200000" "*.safetensors once status 503" "*.safetensors once status 429 0"
-fresh
+fresh --retry-wait 0.06 -v
 is_whole
+warns '; again in 0\.1 s'
+warns '503; again in 0\.1 s'
+warns '429; again in 0\.2 s'
 [ "$(grep -c "$large bytes=200000-" "$hub/log")" -eq 3 ] || fail "it must go on at byte 200000"
 rules "*.safetensors cut 1000"
 fresh --retries 2
@@ -234,7 +237,7 @@ is_whole
 ! grep -q "$large" "$hub/log" || fail "a whole part must not be asked for"
 rules "*.safetensors slow"
 fresh --retries 0 --timeout 1
-is_refused 'files are not here'
+is_refused 'nothing came for 1 s'
 [ "$(wc -c <"$to/$large.part")" -eq 2000 ] || fail "what came must stay"
 
 # Other ways to go on, each with a file of its own.

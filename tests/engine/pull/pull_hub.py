@@ -22,6 +22,7 @@ counts = {}
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # headers and body are two writes
     other = 0  # a second port: another origin
 
     def log_message(self, *arguments):

@@ -131,6 +131,7 @@ static size_t take_header(char *line, size_t size, size_t n, void *data)
     struct pull_transfer *transfer = data;
     size_t length = size * n, n_value;
     const char *value;
+    transfer->heard = kt_cli_now();
     transfer->n_other += length;
     if (transfer->n_other > MOST_OTHER) {
         say(transfer, "its headers are too long");
@@ -212,6 +213,7 @@ static size_t take_body(char *data, size_t size, size_t n, void *own)
 {
     struct pull_transfer *transfer = own;
     size_t length = size * n;
+    transfer->heard = kt_cli_now();
     if (!transfer->began)
         (void)curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &transfer->status);
     if (transfer->status != 200 && transfer->status != 206) {
@@ -222,6 +224,19 @@ static size_t take_body(char *data, size_t size, size_t n, void *own)
         return 0;
     return (transfer->file ? keep_bytes(transfer, data, length) : keep_text(transfer, data, length)) ? length
                                                                                                      : 0;
+}
+
+/* Ends what has been silent for too long. CURLOPT_LOW_SPEED_TIME looks at the mean of some seconds, so what
+ * came before would count. */
+static int check_silence(void *own, curl_off_t total, curl_off_t now, curl_off_t sent_total, curl_off_t sent)
+{
+    struct pull_transfer *transfer = own;
+    (void)total, (void)now, (void)sent_total, (void)sent;
+    if (kt_cli_now() - transfer->heard <= (double)transfer->pull->args->timeout)
+        return 0;
+    say(transfer, "nothing came for %" PRIu64 " s", transfer->pull->args->timeout);
+    transfer->silent = true;
+    return 1;
 }
 
 /* ---- asking --------------------------------------------------------------------------------- */
@@ -262,7 +277,8 @@ bool pull_start(struct pull_transfer *transfer)
         return false;
     transfer->status = 0;
     transfer->n_other = transfer->length = 0;
-    transfer->began = transfer->goes_on = false;
+    transfer->began = transfer->goes_on = transfer->silent = false;
+    transfer->heard = kt_cli_now();
     *transfer->problem = *transfer->curl_problem = '\0';
     /* A body that breaks off may have moved it. */
     if (transfer->file && lseek(transfer->fd, (off_t)transfer->have, SEEK_SET) < 0)
@@ -275,8 +291,9 @@ bool pull_start(struct pull_transfer *transfer)
     (void)curl_easy_setopt(easy, CURLOPT_USERAGENT, "kt-kernel");
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, timeout);
-    (void)curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    (void)curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, timeout);
+    (void)curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
+    (void)curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, check_silence);
+    (void)curl_easy_setopt(easy, CURLOPT_XFERINFODATA, transfer);
     (void)curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
     (void)curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
     (void)curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
@@ -297,7 +314,8 @@ static void give_up(struct pull_transfer *transfer)
 static void try_again(struct pull_transfer *transfer)
 {
     const struct pull_transfer *t = transfer;
-    double pause = 0.25 * (double)(1u << (t->tries < 7 ? t->tries : 7));
+    double pause = t->pull->args->retry_wait * (double)(1u << (t->tries < 7 ? t->tries : 7));
+    pause = pause > MOST_WAIT ? MOST_WAIT : pause;
     if (t->have >= t->before + (1 << 20))
         transfer->tries = 0;
     transfer->before = t->have;
@@ -467,7 +485,7 @@ void pull_end(struct pull_transfer *transfer, CURLcode result)
             give_up(transfer);
         else
             try_again(transfer);
-    } else if (is_passing(result)) {
+    } else if (transfer->silent || is_passing(result)) {
         try_again(transfer);
     } else {
         give_up(transfer);

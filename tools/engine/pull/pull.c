@@ -306,6 +306,8 @@ int kt_cmd_pull(struct kt_cli *cli, int argc, char **argv)
         args.timeout = 60;
     if (args.retries == UINT64_MAX)
         args.retries = 5;
+    if (args.retry_wait < 0)
+        args.retry_wait = 0.25;
     pull_catch_signals();
     int code = action == MODEL_PULL ? run(cli, &args) : pull_verify(cli, cli->arguments[0]);
     if (pull_signal() != 0) { /* for whoever waits for this process: ended by it */

@@ -98,11 +98,12 @@ struct pull_transfer {
     struct curl_slist *headers;
     long status;
     unsigned redirections, tries;
-    bool began, goes_on; /* a body has begun; it is the rest of a part */
-    bool anew;           /* it was fetched anew after a wrong checksum */
-    uint64_t before;     /* `have` at the last try */
-    size_t n_other;      /* bytes of headers, and of bodies that are not wanted */
-    double wait, not_before;
+    bool began, goes_on;            /* a body has begun; it is the rest of a part */
+    bool anew;                      /* it was fetched anew after a wrong checksum */
+    uint64_t before;                /* `have` at the last try */
+    size_t n_other;                 /* bytes of headers, and of bodies that are not wanted */
+    double wait, not_before, heard; /* heard: when bytes came last */
+    bool silent;                    /* it was ended, for none came */
     bool running, over, failed;
     char problem[CURL_ERROR_SIZE], curl_problem[CURL_ERROR_SIZE];
 };

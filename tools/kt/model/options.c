@@ -70,6 +70,8 @@ static const struct kt_cli_option own[] =
      NUMBER("timeout", timeout, 1, 3600,
             "pull: seconds without a byte after which it asks again (default: 60)"),
      NUMBER("retries", retries, 0, 100, "pull: how often it does, if nothing comes (default: 5)"),
+     ROW("retry-wait", retry_wait, KT_CLI_REAL, "SECONDS",
+         "pull: its first pause before it asks again; each further one is twice as long (default: 0.25)"),
      ROW("dry-run", dry_run, KT_CLI_FLAG, NULL, "pull: say what would be fetched, and end"),
      ROW("allow-http", allow_http, KT_CLI_FLAG, NULL, "pull: without encryption, from other machines, too")};
 
@@ -112,6 +114,7 @@ static const char *find_stray(const struct model_args *args, enum model_action a
                  {"jobs", args->jobs != 0, pulls},
                  {"timeout", args->timeout != 0, pulls},
                  {"retries", args->retries != UINT64_MAX, pulls},
+                 {"retry-wait", args->retry_wait >= 0, pulls},
                  {"dry-run", args->dry_run, pulls},
                  {"allow-http", args->allow_http, pulls}};
     for (size_t i = 0; i < COUNT(rules); i++)
@@ -168,6 +171,7 @@ int model_parse(struct kt_cli *cli, int argc, char **argv, struct model_args *ar
          .min_arguments = 1,
          .max_arguments = 17};
     args->retries = UINT64_MAX;
+    args->retry_wait = -1;
     memcpy(rows, own, sizeof(own));
     for (size_t i = 0; i < MODEL_N_KEPT; i++)
         rows[COUNT(own) + i] =

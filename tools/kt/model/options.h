@@ -21,6 +21,7 @@ struct model_args {
     struct kt_cli_texts file;
     int hub;
     uint64_t jobs, timeout, retries; /* jobs, timeout 0: not said; retries UINT64_MAX */
+    double retry_wait;               /* below 0: not said */
     bool dry_run, allow_http;
 };
 enum model_hub { MODEL_HUGGINGFACE, MODEL_MODELSCOPE };
