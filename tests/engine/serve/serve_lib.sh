@@ -8,6 +8,9 @@ with_plugin llamafile || skip "the backend llamafile was not built"
 model=$data/tiny-moe-q4_k_m.gguf
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
+# Answers are compared with others that were computed beside more: AMX multiplies many rows in another way than few.
+KT_KERNEL_CORE_DETERMINISTIC=yes
+export KT_KERNEL_CORE_DETERMINISTIC
 LD_LIBRARY_PATH=$KT_TEST_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 PYTHONDONTWRITEBYTECODE=1
 export LD_LIBRARY_PATH PYTHONDONTWRITEBYTECODE
